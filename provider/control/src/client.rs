@@ -1,0 +1,289 @@
+//! The blocking client: one connection, one request at a time, events in between. It never touches
+//! packets and never retries a request on its own, except that [`Client::attach`] waits while all free
+//! slots rest.
+
+use std::collections::VecDeque;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::PathBuf;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::io::Errno;
+
+use crate::protocol::{
+    ClientMessage, DecodeError, MAX_NAME, Reply, Request, ServerBody, ServerMessage, VERSION,
+};
+use crate::seqpacket::{self, ReceiveError, Wait};
+use crate::{Attachment, ControlError, CounterPage, Event, GidEntry, RuntimeDir, Status};
+
+/// How long a request may take.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A connection to `ferroced`. What was claimed through it is released when it is dropped, or when the
+/// process dies.
+///
+/// A forked child must not use its parent's client; it connects anew.
+#[derive(Debug)]
+pub struct Client {
+    socket: OwnedFd,
+    path: PathBuf,
+    buffer: Vec<u8>,
+    last_id: u64,
+    events: VecDeque<Event>,
+    closed: bool,
+}
+
+impl Client {
+    /// Connects to the daemon of a runtime directory.
+    ///
+    /// Fails with [`ControlError::NotRunning`] if there is none, and refuses a directory that belongs
+    /// to somebody else.
+    pub fn connect(dir: &RuntimeDir) -> Result<Self, ControlError> {
+        dir.check()?;
+        let path = dir.socket();
+        let socket = match seqpacket::connect(&path) {
+            Ok(socket) => socket,
+            Err(Errno::NOENT | Errno::CONNREFUSED | Errno::NOTDIR) => {
+                return Err(ControlError::NotRunning { socket: path });
+            }
+            Err(errno) => return Err(ControlError::io("connecting to ferroced")(errno)),
+        };
+        Ok(Self {
+            socket,
+            path,
+            buffer: seqpacket::buffer(),
+            last_id: 0,
+            events: VecDeque::new(),
+            closed: false,
+        })
+    }
+
+    /// Claims a slot, which this connection keeps until it closes. `name` is the program's, for
+    /// `ferroce status`.
+    ///
+    /// If every slot is taken or resting, waits for one to have rested, for as long as any request
+    /// may take; then the error is `EBUSY`. A second call on one connection is `EINVAL`.
+    pub fn attach(&mut self, name: &str) -> Result<Attachment, ControlError> {
+        let deadline = Instant::now() + PATIENCE;
+        let name: String = name
+            .chars()
+            .filter(|c| !c.is_control())
+            .take(MAX_NAME)
+            .collect();
+        loop {
+            let request = Request::Attach {
+                name: name.clone(),
+                pid: std::process::id(),
+            };
+            match self.call(request)? {
+                (Reply::Attached { slot, device }, mut fds) if fds.len() == 1 && slot != 0 => {
+                    let counters = CounterPage::from_fd(fds.remove(0))?;
+                    return Ok(Attachment {
+                        slot,
+                        device,
+                        counters,
+                    });
+                }
+                (Reply::Busy { retry_ms }, _) => {
+                    if Instant::now() >= deadline {
+                        return Err(ControlError::Refused {
+                            errno: Errno::BUSY.raw_os_error(),
+                            message: "all 255 slots of the device are taken".into(),
+                        });
+                    }
+                    thread::sleep(Duration::from_millis(retry_ms.clamp(1, 1_000)));
+                }
+                (other, _) => return Err(unexpected(&other)),
+            }
+        }
+    }
+
+    /// The used entries of the GID table, by index.
+    pub fn gids(&mut self) -> Result<Vec<GidEntry>, ControlError> {
+        match self.call(Request::Gids)? {
+            (Reply::Gids(gids), _) => Ok(gids),
+            (other, _) => Err(unexpected(&other)),
+        }
+    }
+
+    /// This slot's UDP socket for a GID: bound to its address and port 4791, UDP_GRO on, receive buffer
+    /// as large as the system allows. Whether it is in non-blocking mode is undefined: pass
+    /// `MSG_DONTWAIT`. Needs [`attach`](Self::attach) first (`EINVAL`); an unused index is `ENOENT`.
+    ///
+    /// Asked again for the same address, it returns another descriptor of the same socket.
+    pub fn receive_socket(&mut self, gid_index: u16) -> Result<OwnedFd, ControlError> {
+        match self.call(Request::ReceiveSocket { gid_index })? {
+            (Reply::ReceiveSocket, mut fds) if fds.len() == 1 => Ok(fds.remove(0)),
+            (other, _) => Err(unexpected(&other)),
+        }
+    }
+
+    /// The daemon's account of itself.
+    pub fn status(&mut self) -> Result<Status, ControlError> {
+        match self.call(Request::Status)? {
+            (Reply::Status(status), _) => Ok(*status),
+            (other, _) => Err(unexpected(&other)),
+        }
+    }
+
+    /// Asks the daemon to stop. It answers before it cleans up: wait for [`Event::Shutdown`] to know
+    /// that it has gone.
+    pub fn shutdown(&mut self) -> Result<(), ControlError> {
+        match self.call(Request::Shutdown)? {
+            (Reply::Ok, _) => Ok(()),
+            (other, _) => Err(unexpected(&other)),
+        }
+    }
+
+    /// Becomes readable when an event may have come. After any request too, call
+    /// [`try_event`](Self::try_event) until it returns `None`: an event that arrived while the reply was
+    /// awaited is queued here and no longer makes the descriptor readable.
+    pub fn event_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+
+    /// The next event, if there is one; never blocks. A daemon that has gone in whatever way counts as
+    /// [`Event::Shutdown`], which is returned once, as the last.
+    pub fn try_event(&mut self) -> Option<Event> {
+        loop {
+            if let Some(event) = self.events.pop_front() {
+                return Some(event);
+            }
+            if self.closed {
+                return None;
+            }
+            match seqpacket::receive(&self.socket, &mut self.buffer, Wait::Not) {
+                // A reply at this point is to a request that was given up.
+                Ok(datagram) => {
+                    let message = ServerMessage::decode(&self.buffer[..datagram.len]);
+                    if let Ok(ServerMessage {
+                        body: ServerBody::Event(event),
+                        ..
+                    }) = message
+                    {
+                        self.queue(event);
+                    }
+                }
+                Err(ReceiveError::WouldBlock) => return None,
+                Err(ReceiveError::TooLong) => {}
+                Err(ReceiveError::Closed | ReceiveError::Os(_)) => self.queue(Event::Shutdown),
+            }
+        }
+    }
+
+    /// Blocks until an event comes, at most `timeout`.
+    pub fn wait_event(&mut self, timeout: Duration) -> Option<Event> {
+        let deadline = Instant::now() + timeout;
+        loop {
+            if let Some(event) = self.try_event() {
+                return Some(event);
+            }
+            if self.closed || !self.readable_before(deadline).unwrap_or(false) {
+                return None;
+            }
+        }
+    }
+
+    fn queue(&mut self, event: Event) {
+        if self.closed {
+            return;
+        }
+        self.closed = event == Event::Shutdown;
+        // The table and the state are read when the event is handled: one of a kind is enough, and a
+        // program that never looks must not fill its memory.
+        self.events
+            .retain(|e| std::mem::discriminant(e) != std::mem::discriminant(&event));
+        self.events.push_back(event);
+    }
+
+    fn call(&mut self, request: Request) -> Result<(Reply, Vec<OwnedFd>), ControlError> {
+        if self.closed {
+            return Err(ControlError::Closed);
+        }
+        self.last_id += 1;
+        let id = self.last_id;
+        let bytes = ClientMessage {
+            v: VERSION,
+            id,
+            request,
+        }
+        .encode()?;
+        match seqpacket::send(&self.socket, &bytes, &[], Wait::Block) {
+            Ok(()) => {}
+            // It may have left a last word.
+            Err(Errno::PIPE | Errno::CONNRESET) => {}
+            Err(errno) => return Err(ControlError::io("sending to ferroced")(errno)),
+        }
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            if !self.readable_before(deadline)? {
+                return Err(ControlError::Timeout {
+                    seconds: PATIENCE.as_secs(),
+                });
+            }
+            let datagram = match seqpacket::receive(&self.socket, &mut self.buffer, Wait::Not) {
+                Ok(datagram) => datagram,
+                Err(ReceiveError::WouldBlock) => continue,
+                Err(ReceiveError::Closed) => {
+                    self.queue(Event::Shutdown);
+                    return Err(ControlError::Closed);
+                }
+                Err(ReceiveError::TooLong) => {
+                    return Err(ControlError::Malformed("a message that is too long".into()));
+                }
+                Err(ReceiveError::Os(errno)) => {
+                    return Err(ControlError::io("receiving from ferroced")(errno));
+                }
+            };
+            let message = match ServerMessage::decode(&self.buffer[..datagram.len]) {
+                Ok(message) => message,
+                Err(DecodeError::Version { theirs, .. }) => {
+                    return Err(ControlError::Version {
+                        socket: self.path.clone(),
+                        theirs,
+                        ours: VERSION,
+                    });
+                }
+                Err(DecodeError::Malformed(why)) => return Err(ControlError::Malformed(why)),
+            };
+            match message.body {
+                ServerBody::Event(event) => {
+                    self.queue(event);
+                    if event == Event::Shutdown {
+                        return Err(ControlError::Closed);
+                    }
+                }
+                ServerBody::Reply { id: replied, .. } if replied < id && replied != 0 => {}
+                ServerBody::Reply {
+                    reply: Reply::Error { errno, message },
+                    ..
+                } => {
+                    return Err(ControlError::Refused { errno, message });
+                }
+                ServerBody::Reply { reply, .. } => return Ok((reply, datagram.fds)),
+            }
+        }
+    }
+
+    fn readable_before(&self, deadline: Instant) -> Result<bool, ControlError> {
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let timeout = Timespec {
+                tv_sec: left.as_secs() as i64,
+                tv_nsec: i64::from(left.subsec_nanos()),
+            };
+            let mut fds = [PollFd::new(&self.socket, PollFlags::IN)];
+            match rustix::event::poll(&mut fds, Some(&timeout)) {
+                Ok(0) => return Ok(false),
+                Ok(_) => return Ok(true),
+                Err(Errno::INTR) => {}
+                Err(errno) => return Err(ControlError::io("waiting for ferroced")(errno)),
+            }
+        }
+    }
+}
+
+fn unexpected(reply: &Reply) -> ControlError {
+    ControlError::Malformed(format!("an answer to another question: {reply:?}"))
+}

@@ -1,0 +1,24 @@
+//! What `ferroced` and its clients share: the runtime directory, the control protocol, the blocking
+//! client, and the page of counters that a client and the daemon map together.
+//!
+//! This is the control path only. Packets never pass through here: a client gets its slot's UDP
+//! sockets from the daemon once and then works on them by itself.
+
+mod client;
+mod counters;
+mod error;
+pub mod link;
+pub mod protocol;
+mod runtime_dir;
+pub mod seqpacket;
+
+pub use client::Client;
+pub use counters::{Counter, CounterPage};
+pub use error::ControlError;
+pub use protocol::{
+    Attachment, ClientStatus, DeviceInfo, Event, GID_TABLE_LEN, GidEntry, SlotStatus, Status,
+};
+pub use runtime_dir::RuntimeDir;
+
+/// The errno values of this host, for code that builds a [`ControlError`] from a refusal.
+pub use rustix::io::Errno;

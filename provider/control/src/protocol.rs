@@ -1,0 +1,425 @@
+//! The messages between `ferroced` and its clients, as JSON in datagrams of a `SOCK_SEQPACKET`
+//! socket. Descriptors travel beside the text; which message carries which is said at each.
+//!
+//! A client sends requests with numbers of its own choosing and gets one reply to each, in order.
+//! Events come at any time between. Every message bears the protocol's version, and a daemon that
+//! gets another version answers with an error in its own.
+
+use std::net::IpAddr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{ControlError, CounterPage};
+
+/// Version of the protocol and of the layout of the page of counters.
+pub const VERSION: u32 = 1;
+
+/// The longest message, in bytes; longer ones are refused.
+pub const MAX_MESSAGE: usize = 128 * 1024;
+
+/// The most descriptors that one message may carry.
+pub const MAX_FDS: usize = 4;
+
+/// The longest program name that a daemon keeps, in bytes.
+pub const MAX_NAME: usize = 64;
+
+/// Entries in a port's GID table; unused ones are zero.
+pub const GID_TABLE_LEN: u16 = 64;
+
+/// What a client asks.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Request {
+    /// Claim a slot for this connection, which keeps it until it closes.
+    Attach {
+        /// The program's name, for `ferroce status`.
+        name: String,
+        /// The process, as it sees itself. Shown only if the kernel does not tell better.
+        pid: u32,
+    },
+    /// List the GID table.
+    Gids,
+    /// This slot's UDP socket for the address of one GID.
+    ReceiveSocket {
+        /// Index into the GID table.
+        gid_index: u16,
+    },
+    /// Describe daemon, device and clients.
+    Status,
+    /// Stop the daemon.
+    Shutdown,
+}
+
+/// What the daemon answers.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Reply {
+    /// The slot is claimed. One descriptor: the page of counters.
+    Attached {
+        /// 1 to 255.
+        slot: u8,
+        /// The device to which it belongs.
+        device: DeviceInfo,
+    },
+    /// No slot may be handed out now, but one will have rested soon.
+    Busy {
+        /// When to ask again, in milliseconds.
+        retry_ms: u64,
+    },
+    /// The GID table's used entries, by index.
+    Gids(Vec<GidEntry>),
+    /// One descriptor: the socket.
+    ReceiveSocket,
+    /// The answer to [`Request::Status`].
+    Status(Box<Status>),
+    /// Done.
+    Ok,
+    /// Refused.
+    Error {
+        /// A positive errno.
+        errno: i32,
+        /// Why, and what to do.
+        message: String,
+    },
+}
+
+/// What the daemon tells without being asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Event {
+    /// The GID table has changed: read it again.
+    GidChange,
+    /// The port went up or down.
+    PortState {
+        /// Whether it is up now.
+        active: bool,
+    },
+    /// The daemon goes, or has gone, and the device with it. The last event.
+    Shutdown,
+}
+
+/// The device, as a program sees it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeviceInfo {
+    /// Such as `ferroce0`.
+    pub name: String,
+    /// Its entry in `infiniband_verbs`, such as `uverbs0`.
+    pub uverbs: String,
+    /// Node GUID, in network order.
+    pub node_guid: [u8; 8],
+    /// System image GUID, in network order.
+    pub sys_image_guid: [u8; 8],
+    /// The network interface that carries the port.
+    pub netdev: String,
+    /// That interface's index.
+    pub netdev_index: u32,
+    /// That interface's MTU in bytes.
+    pub netdev_mtu: u32,
+    /// The path MTU that fits it: 256, 512, 1024, 2048 or 4096 bytes of payload.
+    pub active_mtu: u32,
+    /// The speed of the link in Mb/s (see [`Rate`](crate::link::Rate)).
+    pub speed_mbps: u32,
+    /// Whether the port is up.
+    pub port_active: bool,
+    /// Entries in the GID table, used or not.
+    pub gid_tbl_len: u16,
+    /// What the kernel grants the receive sockets, as `getsockopt(SO_RCVBUF)` says: bytes of memory,
+    /// of which packets use about half for their own data.
+    pub rcvbuf: u32,
+    /// Firmware version to show: ferroce's own.
+    pub fw_ver: String,
+}
+
+/// One used entry of the GID table.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GidEntry {
+    /// Its place in the table, which it keeps as long as the address lives.
+    pub index: u16,
+    /// The GID in network order; an IPv4 address appears as `::ffff:a.b.c.d`.
+    pub gid: [u8; 16],
+    /// The address to which the sockets are bound.
+    pub addr: IpAddr,
+    /// The scope of a link-local address, else 0.
+    pub scope_id: u32,
+    /// The interface's index.
+    pub ifindex: u32,
+    /// The interface's name.
+    pub ifname: String,
+}
+
+/// A daemon's account of itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Status {
+    /// The daemon's process.
+    pub pid: u32,
+    /// Its version.
+    pub version: String,
+    /// Seconds since it started.
+    pub uptime_seconds: u64,
+    /// The device.
+    pub device: DeviceInfo,
+    /// The GID table's used entries.
+    pub gids: Vec<GidEntry>,
+    /// Those connected, attached or not.
+    pub clients: Vec<ClientStatus>,
+    /// How many slots are in which state.
+    pub slots: SlotStatus,
+    /// Names and values: the sums over living and dead clients, then the daemon's own.
+    pub counters: Vec<(String, u64)>,
+}
+
+/// One connection to the daemon.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClientStatus {
+    /// The process.
+    pub pid: u32,
+    /// Its name as it gave it; empty before it attaches.
+    pub name: String,
+    /// Its slot, if it has attached.
+    pub slot: Option<u8>,
+    /// Seconds since it connected.
+    pub seconds: u64,
+}
+
+/// How many slots are in which state.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SlotStatus {
+    /// Held by clients.
+    pub claimed: u32,
+    /// Free, and may be handed out at once.
+    pub free: u32,
+    /// Free, but resting until stray packets of their last owner have died out.
+    pub resting: u32,
+}
+
+/// What [`Client::attach`](crate::Client::attach) returns.
+#[derive(Clone, Debug)]
+pub struct Attachment {
+    /// 1 to 255; the top byte of this process's queue pair numbers.
+    pub slot: u8,
+    /// The device.
+    pub device: DeviceInfo,
+    /// This client's counters.
+    pub counters: CounterPage,
+}
+
+/// A message from client to daemon.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClientMessage {
+    /// [`VERSION`].
+    pub v: u32,
+    /// The request's number; the reply bears it too.
+    pub id: u64,
+    /// The request.
+    pub request: Request,
+}
+
+/// A message from daemon to client.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ServerMessage {
+    /// [`VERSION`].
+    pub v: u32,
+    /// What it is.
+    #[serde(flatten)]
+    pub body: ServerBody,
+}
+
+/// Whether a daemon's message answers something or came by itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ServerBody {
+    /// The answer to the request of this number.
+    Reply {
+        /// The request's number.
+        id: u64,
+        /// The answer.
+        reply: Reply,
+    },
+    /// An event.
+    Event(Event),
+}
+
+/// Only what every version's messages have.
+#[derive(Deserialize)]
+struct AnyVersion {
+    v: u32,
+    #[serde(default)]
+    id: u64,
+}
+
+/// Why a message could not be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DecodeError {
+    /// It is of another version of the protocol.
+    Version {
+        /// The sender's version.
+        theirs: u32,
+        /// The request's number, 0 if there is none.
+        id: u64,
+    },
+    /// It is none of the messages above.
+    Malformed(String),
+}
+
+fn decode<T: for<'de> Deserialize<'de>>(bytes: &[u8]) -> Result<T, DecodeError> {
+    let malformed = |e: serde_json::Error| DecodeError::Malformed(e.to_string());
+    let any: AnyVersion = serde_json::from_slice(bytes).map_err(malformed)?;
+    if any.v != VERSION {
+        return Err(DecodeError::Version {
+            theirs: any.v,
+            id: any.id,
+        });
+    }
+    serde_json::from_slice(bytes).map_err(malformed)
+}
+
+fn encode<T: Serialize>(message: &T) -> Result<Vec<u8>, ControlError> {
+    let bytes = serde_json::to_vec(message).map_err(|e| ControlError::Malformed(e.to_string()))?;
+    if bytes.len() > MAX_MESSAGE {
+        return Err(ControlError::Malformed(format!(
+            "message of {} bytes is too long",
+            bytes.len()
+        )));
+    }
+    Ok(bytes)
+}
+
+impl ClientMessage {
+    /// The bytes to send.
+    pub fn encode(&self) -> Result<Vec<u8>, ControlError> {
+        encode(self)
+    }
+
+    /// Reads what a client sent.
+    pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
+        decode(bytes)
+    }
+}
+
+impl ServerMessage {
+    /// A reply to the request numbered `id`.
+    pub fn reply(id: u64, reply: Reply) -> Self {
+        Self {
+            v: VERSION,
+            body: ServerBody::Reply { id, reply },
+        }
+    }
+
+    /// An event.
+    pub fn event(event: Event) -> Self {
+        Self {
+            v: VERSION,
+            body: ServerBody::Event(event),
+        }
+    }
+
+    /// The bytes to send.
+    pub fn encode(&self) -> Result<Vec<u8>, ControlError> {
+        encode(self)
+    }
+
+    /// Reads what a daemon sent.
+    pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
+        decode(bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn requests_survive_the_round_trip() {
+        for request in [
+            Request::Attach {
+                name: "ib_write_bw \"x\"\n".into(),
+                pid: 7,
+            },
+            Request::Gids,
+            Request::ReceiveSocket { gid_index: 65_535 },
+            Request::Status,
+            Request::Shutdown,
+        ] {
+            let message = ClientMessage {
+                v: VERSION,
+                id: u64::MAX,
+                request,
+            };
+            assert_eq!(
+                ClientMessage::decode(&message.encode().unwrap()),
+                Ok(message)
+            );
+        }
+    }
+
+    #[test]
+    fn replies_and_events_survive_the_round_trip() {
+        let gid = GidEntry {
+            index: 3,
+            gid: [0xfe; 16],
+            addr: "fe80::1".parse().unwrap(),
+            scope_id: 2,
+            ifindex: 2,
+            ifname: "eth0".into(),
+        };
+        for message in [
+            ServerMessage::reply(1, Reply::Gids(vec![gid])),
+            ServerMessage::reply(2, Reply::Busy { retry_ms: 5 }),
+            ServerMessage::reply(3, Reply::ReceiveSocket),
+            ServerMessage::reply(
+                4,
+                Reply::Error {
+                    errno: 22,
+                    message: "no".into(),
+                },
+            ),
+            ServerMessage::event(Event::PortState { active: false }),
+            ServerMessage::event(Event::GidChange),
+            ServerMessage::event(Event::Shutdown),
+        ] {
+            assert_eq!(
+                ServerMessage::decode(&message.encode().unwrap()),
+                Ok(message)
+            );
+        }
+    }
+
+    #[test]
+    fn another_version_is_told_apart_from_nonsense() {
+        let bytes = br#"{"v":99,"id":4,"request":{"teleport":{}}}"#;
+        assert_eq!(
+            ClientMessage::decode(bytes),
+            Err(DecodeError::Version { theirs: 99, id: 4 })
+        );
+        for bytes in [
+            &b""[..],
+            b"{}",
+            b"\xff\xfe",
+            br#"{"v":1,"id":1,"request":"fly"}"#,
+            b"[1]",
+        ] {
+            assert!(matches!(
+                ClientMessage::decode(bytes),
+                Err(DecodeError::Malformed(_))
+            ));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_panic(bytes in prop::collection::vec(any::<u8>(), 0..256)) {
+            let _ = ClientMessage::decode(&bytes);
+            let _ = ServerMessage::decode(&bytes);
+        }
+
+        #[test]
+        fn no_mutation_panics(at in 0usize..60, to in any::<u8>()) {
+            let request = Request::Attach { name: "x".into(), pid: 1 };
+            let mut bytes = ClientMessage { v: VERSION, id: 1, request }.encode().unwrap();
+            let at = at % bytes.len();
+            bytes[at] = to;
+            let _ = ClientMessage::decode(&bytes);
+        }
+    }
+}
