@@ -1,0 +1,107 @@
+//! The base transport header, first in every packet of the transport.
+
+use crate::raw::{RawBth, U24, put, take};
+
+/// Bytes of a BTH.
+pub const LEN: usize = size_of::<RawBth>();
+
+/// Where the byte that the ICRC takes as ones lies in the BTH (FECN, BECN and six reserved bits).
+pub(crate) const VARIANT_BYTE: usize = std::mem::offset_of!(RawBth, variant);
+
+/// Base transport header.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Bth {
+    /// Operation and service; see [`opcode`](crate::opcode).
+    pub opcode: u8,
+    /// Solicited event.
+    pub solicited: bool,
+    /// Migration state: the sender is in the migrated state.
+    pub migreq: bool,
+    /// Bytes, 0 to 3, that fill the payload up to a multiple of four.
+    pub pad: u8,
+    /// Transport header version, 4 bits; only 0 exists.
+    pub tver: u8,
+    /// Partition key.
+    pub pkey: u16,
+    /// Forward explicit congestion notification.
+    pub fecn: bool,
+    /// Backward explicit congestion notification.
+    pub becn: bool,
+    /// Destination QP number, 24 bits.
+    pub dest_qp: u32,
+    /// The requester asks for an acknowledgement.
+    pub ack_req: bool,
+    /// Packet sequence number, 24 bits.
+    pub psn: u32,
+}
+
+impl Bth {
+    /// Reads a BTH from the front of `bytes`; `None` if they are too few.
+    pub fn parse(mut bytes: &[u8]) -> Option<Bth> {
+        Bth::take(&mut bytes)
+    }
+
+    /// The pad count that goes with a payload of `len` bytes.
+    pub const fn pad_for(len: usize) -> u8 {
+        (len.wrapping_neg() & 3) as u8
+    }
+
+    pub(crate) fn take(bytes: &mut &[u8]) -> Option<Bth> {
+        let raw: &RawBth = take(bytes)?;
+        Some(Bth {
+            opcode: raw.opcode,
+            solicited: raw.flags & 0x80 != 0,
+            migreq: raw.flags & 0x40 != 0,
+            pad: (raw.flags >> 4) & 3,
+            tver: raw.flags & 0x0f,
+            pkey: raw.pkey.get(),
+            fecn: raw.variant & 0x80 != 0,
+            becn: raw.variant & 0x40 != 0,
+            dest_qp: raw.dest_qp.value(),
+            ack_req: raw.ack & 0x80 != 0,
+            psn: raw.psn.value(),
+        })
+    }
+
+    /// Fields wider than their place on the wire are cut to it.
+    pub(crate) fn put(&self, out: &mut [u8], at: &mut usize) {
+        let bit = |set: bool, n: u8| u8::from(set) << n;
+        let raw = RawBth {
+            opcode: self.opcode,
+            flags: bit(self.solicited, 7)
+                | bit(self.migreq, 6)
+                | (self.pad & 3) << 4
+                | self.tver & 0x0f,
+            pkey: self.pkey.into(),
+            variant: bit(self.fecn, 7) | bit(self.becn, 6),
+            dest_qp: U24::new(self.dest_qp),
+            ack: bit(self.ack_req, 7),
+            psn: U24::new(self.psn),
+        };
+        put(out, at, &raw);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pad_fills_to_four() {
+        for len in 0..=4096 {
+            assert_eq!((len + usize::from(Bth::pad_for(len))) % 4, 0);
+            assert!(Bth::pad_for(len) < 4);
+        }
+    }
+
+    #[test]
+    fn the_byte_that_the_icrc_skips() {
+        assert_eq!(VARIANT_BYTE, 4);
+    }
+
+    #[test]
+    fn too_short() {
+        assert_eq!(Bth::parse(&[0; 11]), None);
+        assert!(Bth::parse(&[0; 12]).is_some());
+    }
+}

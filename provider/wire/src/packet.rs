@@ -1,0 +1,121 @@
+//! A whole transport packet: taken apart on receipt, and its headers written for sending.
+//!
+//! Parsing checks what can be checked without a connection: lengths, version, pad count and the opcode's payload
+//! rule. It does not check the ICRC (see [`icrc`](crate::icrc)), nor anything that depends on the path MTU or on a QP.
+
+use crate::opcode::{self, HeaderSet, OpcodeInfo, PayloadRule};
+use crate::{Bth, Ext, ICRC_LEN, bth};
+
+/// A parsed packet. The payload is borrowed from the datagram, without pad and ICRC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Packet<'a> {
+    /// Base transport header.
+    pub bth: Bth,
+    /// The opcode's row in the table.
+    pub info: &'static OpcodeInfo,
+    /// Extended headers: exactly those that the opcode calls for.
+    pub ext: Ext,
+    /// Payload.
+    pub payload: &'a [u8],
+}
+
+/// Why a datagram is not a packet. All of these are dropped without an answer, save that a responder may owe
+/// one to an unknown opcode.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ParseError {
+    /// Shorter than its headers, pad and ICRC.
+    #[error("datagram of {0} bytes is too short for its headers")]
+    Truncated(usize),
+    /// Transport header version other than 0.
+    #[error("transport header version {0} is not 0")]
+    Version(u8),
+    /// The opcode is reserved or not spoken; the BTH says whose it was.
+    #[error("opcode {:#04x} is not known", .0.opcode)]
+    Opcode(Bth),
+    /// Length or pad count against the opcode's payload rule.
+    #[error("payload or pad count does not fit {}", .0.name)]
+    Payload(&'static OpcodeInfo),
+}
+
+impl<'a> Packet<'a> {
+    /// Takes a UDP payload (or an InfiniBand packet from the BTH on) apart. The last four bytes are the ICRC,
+    /// which is not looked at.
+    ///
+    /// # Errors
+    /// See [`ParseError`].
+    #[inline]
+    pub fn parse(udp_payload: &'a [u8]) -> Result<Packet<'a>, ParseError> {
+        let truncated = ParseError::Truncated(udp_payload.len());
+        let Some((mut rest, _icrc)) = udp_payload.split_last_chunk::<ICRC_LEN>() else {
+            return Err(truncated);
+        };
+        let bth = Bth::take(&mut rest).ok_or(truncated)?;
+        if bth.tver != 0 {
+            return Err(ParseError::Version(bth.tver));
+        }
+        let Some(info) = opcode::info(bth.opcode) else {
+            return Err(ParseError::Opcode(bth));
+        };
+        let ext = Ext::take(info.headers, &mut rest).ok_or(truncated)?;
+        let pad = usize::from(bth.pad);
+        if rest.len() < pad {
+            return Err(truncated);
+        }
+        // A payload is padded to a multiple of four; where the length is given by the MTU there is nothing to pad.
+        let fits = rest.len().is_multiple_of(4)
+            && match info.payload {
+                PayloadRule::None => rest.is_empty(),
+                PayloadRule::Full => pad == 0 && !rest.is_empty(),
+                PayloadRule::Some => rest.len() > pad,
+                PayloadRule::Any => true,
+                PayloadRule::Reserved16 => pad == 0 && rest.len() == 16,
+            };
+        if !fits {
+            return Err(ParseError::Payload(info));
+        }
+        Ok(Packet {
+            bth,
+            info,
+            ext,
+            payload: &rest[..rest.len() - pad],
+        })
+    }
+}
+
+/// The headers of a packet to send. The opcode decides which extended headers are written, so the result always
+/// parses as that opcode.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Header {
+    /// Base transport header.
+    pub bth: Bth,
+    /// Extended headers: those that the opcode calls for.
+    pub ext: Ext,
+}
+
+impl Header {
+    /// Bytes that [`emit`](Self::emit) writes, at most [`MAX_HEADER`](crate::MAX_HEADER).
+    #[allow(clippy::len_without_is_empty)] // a BTH is never empty
+    pub fn len(&self) -> usize {
+        opcode::info(self.bth.opcode).map_or(bth::LEN, |info| usize::from(info.header_len))
+    }
+
+    /// Writes the headers to the front of `out` and returns their length. An opcode that is not in the table gets
+    /// a BTH only.
+    ///
+    /// # Panics
+    /// If `out` is shorter than [`len`](Self::len).
+    #[inline]
+    pub fn emit(&self, out: &mut [u8]) -> usize {
+        let set = opcode::info(self.bth.opcode).map_or(HeaderSet::empty(), |info| info.headers);
+        debug_assert_eq!(
+            set,
+            self.ext.headers(),
+            "extended headers of opcode {:#04x}",
+            self.bth.opcode
+        );
+        let mut at = 0;
+        self.bth.put(out, &mut at);
+        self.ext.put(set, out, &mut at);
+        at
+    }
+}
