@@ -1,0 +1,22 @@
+//! The C interfaces that ferroce speaks, as `#[repr(C)]` types: the public `<infiniband/verbs.h>`, rdma-core's private
+//! provider interface (one module for each version of it), and the part of the kernel's uverbs ABI that the shim answers.
+//!
+//! Names are C's. Nothing here has behaviour: no function is called, nothing is allocated, no layout is guessed
+//! (`tests/layout.rs` compiles the numbers of this crate against the installed headers).
+//!
+//! Fields are in host byte order unless the field says `be`.
+
+#![allow(non_camel_case_types, non_snake_case)]
+
+pub mod attr;
+pub mod object;
+pub mod pabi34;
+pub mod uverbs;
+pub mod wr;
+
+pub use attr::*;
+pub use object::*;
+pub use wr::*;
+
+/// A function slot that ferroce neither fills nor calls; only its place in the table matters.
+pub type Op = Option<unsafe extern "C" fn()>;

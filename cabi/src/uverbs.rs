@@ -1,0 +1,124 @@
+//! The kernel's uverbs ABI, as far as libibverbs uses it outside a provider's function table: the completion channel
+//! (a `write` command), the GID queries (`ioctl` methods) and the two event records read from descriptors.
+
+/// `IB_USER_VERBS_CMD_CREATE_COMP_CHANNEL`.
+pub const IB_USER_VERBS_CMD_CREATE_COMP_CHANNEL: u32 = 17;
+
+/// `struct ib_uverbs_cmd_hdr`: the head of every `write` command.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ib_uverbs_cmd_hdr {
+    /// `IB_USER_VERBS_CMD_*`.
+    pub command: u32,
+    /// Length of the command with this head, in 32-bit words.
+    pub in_words: u16,
+    /// Room for the answer, in 32-bit words.
+    pub out_words: u16,
+}
+
+/// `struct ib_uverbs_create_comp_channel`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ib_uverbs_create_comp_channel {
+    /// Address of an [`ib_uverbs_create_comp_channel_resp`].
+    pub response: u64,
+}
+
+/// `struct ib_uverbs_create_comp_channel_resp`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ib_uverbs_create_comp_channel_resp {
+    /// The channel's descriptor.
+    pub fd: u32,
+}
+
+/// `struct ib_uverbs_async_event_desc`: one record of a context's `async_fd`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ib_uverbs_async_event_desc {
+    /// Address of the verbs object, or the port number.
+    pub element: u64,
+    /// `enum ibv_event_type`.
+    pub event_type: u32,
+    /// Zero.
+    pub reserved: u32,
+}
+
+/// `struct ib_uverbs_comp_event_desc`: one record of a completion channel.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ib_uverbs_comp_event_desc {
+    /// Address of the `ibv_cq`.
+    pub cq_handle: u64,
+}
+
+/// `RDMA_VERBS_IOCTL`.
+pub const RDMA_VERBS_IOCTL: u64 = 0xc018_1b01;
+
+/// `UVERBS_ATTR_F_MANDATORY`.
+pub const UVERBS_ATTR_F_MANDATORY: u16 = 1 << 0;
+/// `UVERBS_ATTR_F_VALID_OUTPUT`.
+pub const UVERBS_ATTR_F_VALID_OUTPUT: u16 = 1 << 1;
+
+/// `struct ib_uverbs_ioctl_hdr`; [`num_attrs`](Self::num_attrs) × [`ib_uverbs_attr`] follow.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ib_uverbs_ioctl_hdr {
+    /// Bytes with the attributes.
+    pub length: u16,
+    /// `UVERBS_OBJECT_*`.
+    pub object_id: u16,
+    /// `UVERBS_METHOD_*`.
+    pub method_id: u16,
+    /// Attributes that follow.
+    pub num_attrs: u16,
+    /// Zero.
+    pub reserved1: u64,
+    /// `enum rdma_driver_id`.
+    pub driver_id: u32,
+    /// Zero.
+    pub reserved2: u32,
+}
+
+/// `struct ib_uverbs_attr`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ib_uverbs_attr {
+    /// `UVERBS_ATTR_*`, counted for each method.
+    pub attr_id: u16,
+    /// Bytes, where `data` is a pointer or carries them itself (up to 8).
+    pub len: u16,
+    /// `UVERBS_ATTR_F_*`.
+    pub flags: u16,
+    /// Element of an enumeration, or zero.
+    pub attr_data: u16,
+    /// Pointer, inline value, object handle or descriptor.
+    pub data: u64,
+}
+
+/// `UVERBS_OBJECT_DEVICE`.
+pub const UVERBS_OBJECT_DEVICE: u16 = 0;
+/// `UVERBS_METHOD_INVOKE_WRITE`.
+pub const UVERBS_METHOD_INVOKE_WRITE: u16 = 0;
+/// `UVERBS_METHOD_QUERY_GID_TABLE`.
+pub const UVERBS_METHOD_QUERY_GID_TABLE: u16 = 5;
+/// `UVERBS_METHOD_QUERY_GID_ENTRY`.
+pub const UVERBS_METHOD_QUERY_GID_ENTRY: u16 = 6;
+
+/// `UVERBS_ATTR_QUERY_GID_TABLE_ENTRY_SIZE` (in, `u64`).
+pub const UVERBS_ATTR_QUERY_GID_TABLE_ENTRY_SIZE: u16 = 0;
+/// `UVERBS_ATTR_QUERY_GID_TABLE_FLAGS` (in, `u32`).
+pub const UVERBS_ATTR_QUERY_GID_TABLE_FLAGS: u16 = 1;
+/// `UVERBS_ATTR_QUERY_GID_TABLE_RESP_ENTRIES` (out).
+pub const UVERBS_ATTR_QUERY_GID_TABLE_RESP_ENTRIES: u16 = 2;
+/// `UVERBS_ATTR_QUERY_GID_TABLE_RESP_NUM_ENTRIES` (out, `u64`).
+pub const UVERBS_ATTR_QUERY_GID_TABLE_RESP_NUM_ENTRIES: u16 = 3;
+
+/// `UVERBS_ATTR_QUERY_GID_ENTRY_PORT` (in, `u32`).
+pub const UVERBS_ATTR_QUERY_GID_ENTRY_PORT: u16 = 0;
+/// `UVERBS_ATTR_QUERY_GID_ENTRY_GID_INDEX` (in, `u32`).
+pub const UVERBS_ATTR_QUERY_GID_ENTRY_GID_INDEX: u16 = 1;
+/// `UVERBS_ATTR_QUERY_GID_ENTRY_FLAGS` (in, `u32`).
+pub const UVERBS_ATTR_QUERY_GID_ENTRY_FLAGS: u16 = 2;
+/// `UVERBS_ATTR_QUERY_GID_ENTRY_RESP_ENTRY` (out).
+pub const UVERBS_ATTR_QUERY_GID_ENTRY_RESP_ENTRY: u16 = 3;
