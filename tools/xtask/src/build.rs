@@ -1,0 +1,76 @@
+//! Builds the product in release mode and says where the results are.
+
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+
+/// The packages whose results make up the product.
+const PRODUCT: &[&str] = &["ferroce", "ferroced", "ferroce-provider", "ferroce-shim"];
+
+/// The shared objects: as cargo names them, and under their final names.
+pub const LIBRARIES: &[(&str, &str)] = &[
+    ("libferroce_rdmav34.so", "libferroce-rdmav34.so"),
+    ("libferroce_shim.so", "libferroce-shim.so"),
+];
+
+/// The programs.
+pub const PROGRAMS: &[&str] = &["ferroce", "ferroced"];
+
+/// Where cargo puts release builds: this very program is one.
+pub fn release_dir() -> Result<PathBuf> {
+    let exe = env::current_exe().context("the path of this program")?;
+    Ok(exe
+        .parent()
+        .context("this program has no directory")?
+        .to_path_buf())
+}
+
+/// The root of the workspace.
+pub fn workspace() -> &'static Path {
+    const MANIFEST: &str = env!("CARGO_MANIFEST_DIR");
+    Path::new(MANIFEST)
+        .ancestors()
+        .nth(2)
+        .unwrap_or(Path::new("."))
+}
+
+/// `cargo`, as the one that started us.
+pub fn cargo() -> Command {
+    let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.current_dir(workspace());
+    command
+}
+
+/// Builds the product and answers the directory that holds it.
+pub fn product() -> Result<PathBuf> {
+    packages(PRODUCT)
+}
+
+/// Builds some packages and answers the directory that holds the results.
+pub fn packages(names: &[&str]) -> Result<PathBuf> {
+    println!("xtask: building in release mode: {}", names.join(" "));
+    let mut command = cargo();
+    command.args(["build", "--release", "--quiet"]);
+    for name in names {
+        command.args(["--package", name]);
+    }
+    let status = command.status().context("cargo build")?;
+    if !status.success() {
+        bail!("cargo build failed: {status}");
+    }
+    release_dir()
+}
+
+/// A directory below the target directory for what a command leaves behind (logs, compiled C programs).
+pub fn scratch(name: &str) -> Result<PathBuf> {
+    let dir = release_dir()?
+        .parent()
+        .context("no target directory")?
+        .join("xtask")
+        .join(name);
+    fs::create_dir_all(&dir).with_context(|| format!("{}", dir.display()))?;
+    Ok(dir)
+}

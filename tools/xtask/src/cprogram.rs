@@ -1,0 +1,165 @@
+//! The C programs of `tests/verbs`: compiled here with the system's compiler against stock libibverbs, run over
+//! ferroce, each of their tests counted for itself.
+//!
+//! A program run with the name of a test runs that test and prints one line, `ok NAME`, `skip NAME: why` or
+//! `not ok NAME: why`; without a name it runs all of them. `--list` prints the names.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::iter;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+
+use crate::build;
+use crate::case::{Ending, Endings, Stop};
+use crate::lab::{Lab, Place};
+use crate::process::{self, Finished};
+
+/// The directory of the sources.
+pub fn sources() -> PathBuf {
+    build::workspace().join("tests/verbs")
+}
+
+/// Compiles `tests/verbs/NAME.c` together with the harness.
+pub fn compile(name: &str) -> Result<PathBuf> {
+    let sources = sources();
+    let program = build::scratch("verbs")?.join(name);
+    let inputs = ["harness.c", "endpoint.c", &format!("{name}.c")].map(|file| sources.join(file));
+    let headers = [sources.join("harness.h"), sources.join("endpoint.h")];
+    let newest = inputs
+        .iter()
+        .chain(&headers)
+        .filter_map(|path| modified(path))
+        .max();
+    if modified(&program).is_some_and(|built| Some(built) > newest) {
+        return Ok(program);
+    }
+    let mut command = Command::new("cc");
+    command
+        .args([
+            "-std=gnu11",
+            "-O2",
+            "-g",
+            "-Wall",
+            "-Wextra",
+            "-Werror",
+            "-pthread",
+            "-o",
+        ])
+        .arg(&program)
+        .args(&inputs)
+        .arg("-libverbs");
+    let output = command.output().context("cc")?;
+    if !output.status.success() {
+        bail!(
+            "{}\n{}",
+            process::line_of(&command),
+            String::from_utf8_lossy(&output.stderr)
+        );
+    }
+    Ok(program)
+}
+
+/// Runs all tests of a program at a place. Where the place has two hosts, the tests' second process is on the other.
+pub fn run(lab: &mut Lab, place: Place, name: &str, limit: Duration) -> Endings {
+    match try_run(lab, place, name, limit) {
+        Ok(endings) => Endings::Many(endings),
+        Err(stop) => Endings::One(Err(stop)),
+    }
+}
+
+fn try_run(
+    lab: &mut Lab,
+    place: Place,
+    name: &str,
+    limit: Duration,
+) -> Result<Vec<(String, Ending)>, Stop> {
+    let program = compile(name)?;
+    let dir = lab.case_dir()?;
+    let site = lab.site(place)?;
+    let mut command = site.client().run(&program);
+    if place != Place::OneDaemon {
+        // How the second process of a test gets onto the other host: the words of a command, one a line.
+        let prefix = site.server().run("");
+        let words: Vec<_> = iter::once(prefix.get_program())
+            .chain(prefix.get_args())
+            .filter(|word| !word.is_empty())
+            .collect();
+        command.env("PEER_COMMAND", words.join(OsStr::new("\n")));
+    }
+    let finished = process::run(command, &dir, "program", limit)?;
+    Ok(endings(&finished))
+}
+
+/// Reads the program's lines.
+pub fn endings(finished: &Finished) -> Vec<(String, Ending)> {
+    let mut endings: Vec<(String, Ending)> = Vec::new();
+    for line in finished.out.lines() {
+        let (verdict, rest) = if let Some(rest) = line.strip_prefix("not ok ") {
+            ("not ok", rest)
+        } else if let Some(rest) = line.strip_prefix("skip ") {
+            ("skip", rest)
+        } else if let Some(rest) = line.strip_prefix("ok ") {
+            ("ok", rest)
+        } else {
+            continue;
+        };
+        let (name, why) = rest.split_once(": ").unwrap_or((rest, ""));
+        let ending = match verdict {
+            "ok" => Ok(()),
+            "skip" => Err(Stop::Skip(why.to_owned())),
+            _ => Err(Stop::with(why, &[finished])),
+        };
+        endings.push((name.to_owned(), ending));
+    }
+    let told_failure = endings
+        .iter()
+        .any(|(_, ending)| matches!(ending, Err(Stop::Fail(_))));
+    if !finished.success() && !told_failure {
+        endings.push((
+            "exit".to_owned(),
+            Err(Stop::with(finished.ending(), &[finished])),
+        ));
+    } else if let Some(line) = crate::perftest::odd(&finished.err) {
+        endings.push((
+            "stderr".to_owned(),
+            Err(Stop::with(format!("says on stderr: {line}"), &[finished])),
+        ));
+    } else if endings.is_empty() {
+        endings.push((
+            "output".to_owned(),
+            Err(Stop::with("no test reported", &[finished])),
+        ));
+    }
+    endings
+}
+
+fn modified(path: &Path) -> Option<std::time::SystemTime> {
+    fs::metadata(path)
+        .and_then(|metadata| metadata.modified())
+        .ok()
+}
+
+/// Compiles one C file that needs nothing of the harness.
+pub fn compile_plain(name: &str, flags: &[impl AsRef<OsStr>]) -> Result<PathBuf> {
+    let source = sources().join(format!("{name}.c"));
+    let program = build::scratch("verbs")?.join(name);
+    let mut command = Command::new("cc");
+    command
+        .args(["-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-o"])
+        .arg(&program)
+        .arg(&source)
+        .args(flags);
+    let output = command.output().context("cc")?;
+    if !output.status.success() {
+        bail!(
+            "{}\n{}",
+            process::line_of(&command),
+            String::from_utf8_lossy(&output.stderr)
+        );
+    }
+    Ok(program)
+}

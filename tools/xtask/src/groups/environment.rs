@@ -1,0 +1,167 @@
+//! What several groups need to look at: a daemon's account of itself, captures of the traffic.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::case::{Ending, Stop};
+use crate::host::Host;
+use crate::lab::{Lab, Place};
+use crate::packages;
+use crate::pcap;
+use crate::process::{self, Running};
+use rustix::process::Signal;
+
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// How many processes hold a slot.
+pub(super) fn clients(status: &Value) -> usize {
+    status["clients"].as_array().map_or(0, Vec::len)
+}
+
+/// The sum of the counters whose names match.
+pub(super) fn counter(status: &Value, wanted: &str) -> u64 {
+    status["counters"]
+        .as_object()
+        .map(|counters| {
+            counters
+                .iter()
+                .filter(|(name, _)| name.contains(wanted))
+                .filter_map(|(_, value)| value.as_u64())
+                .sum()
+        })
+        .unwrap_or(0)
+}
+
+/// A capture that runs.
+pub(super) struct Capture {
+    tshark: Running,
+    file: PathBuf,
+}
+
+impl Capture {
+    /// Captures RoCEv2 on an interface of a host from now on, at most `packets`.
+    pub(super) fn start(
+        host: &Host,
+        interface: &str,
+        packets: u32,
+        dir: &Path,
+    ) -> Result<Capture, Stop> {
+        if packages::which("tshark").is_none() {
+            return Err(Stop::Skip("tshark is not installed".to_owned()));
+        }
+        let file = dir.join("capture.pcap");
+        let _ = std::fs::remove_file(&file);
+        let mut command = host.plain("tshark");
+        command.args([
+            "-n",
+            "-q",
+            "-i",
+            interface,
+            "-f",
+            "udp port 4791",
+            "-s",
+            "0",
+            "-F",
+            "pcap",
+            "-B",
+            "64",
+        ]);
+        command.args(["-c", &packets.to_string(), "-w"]).arg(&file);
+        let mut tshark = process::spawn(command, dir, "tshark")?;
+        // It has opened the interface when the file has its header.
+        let has_header =
+            |_: &Running| std::fs::metadata(&file).is_ok_and(|metadata| metadata.len() >= 24);
+        if !tshark.wait_until(Duration::from_secs(20), has_header) {
+            let finished = tshark.finish(Duration::ZERO);
+            let denied = ["permission", "Operation not permitted", "privileges"];
+            if denied.iter().any(|word| finished.err.contains(word)) {
+                return Err(Stop::Skip(format!(
+                    "capturing is not allowed on {interface}"
+                )));
+            }
+            return Err(Stop::with("tshark does not capture", &[&finished]));
+        }
+        Ok(Capture { tshark, file })
+    }
+
+    /// Ends the capture.
+    pub(super) fn finish(self) -> Result<PathBuf, Stop> {
+        self.tshark.signal(Signal::INT);
+        let finished = self.tshark.finish(Duration::from_secs(20));
+        if finished.success() {
+            Ok(self.file)
+        } else {
+            Err(Stop::with(finished.ending(), &[&finished]))
+        }
+    }
+}
+
+/// Traffic of each kind, captured: every packet is RoCEv2 to tshark, none malformed, each ICRC right.
+pub(super) fn capture(lab: &mut Lab) -> Ending {
+    let dir = lab.case_dir()?;
+    let lines = [
+        "ib_send_lat -s 100000 -n 20",
+        "ib_send_bw -s 65536 -n 50",
+        "ib_write_lat -n 50",
+        "ib_read_lat -s 5000 -n 50",
+        "ib_atomic_lat -n 50",
+    ];
+    let ports: Vec<u16> = lines.iter().map(|_| lab.port()).collect();
+    let site = lab.site(Place::Veth(9000))?;
+    // A capture on the sender's side shows what the kernel passes to the device: cut packets, once the device
+    // says that it takes no uncut ones.
+    site.segment_in_software()?;
+    let capture = Capture::start(site.client(), site.client_interface(), 400_000, &dir)?;
+    for (line, port) in lines.iter().zip(ports) {
+        let mut words = line.split_whitespace().map(str::to_owned);
+        let tool = words.next().unwrap_or_default();
+        let options = words.chain(["-F".to_owned()]).collect();
+        let pair = crate::perftest::Pair {
+            tool,
+            options,
+            port,
+            limit: LIMIT,
+        };
+        pair.run(site.server(), site.client(), &dir)?.clean()?;
+    }
+    let file = capture.finish()?;
+    let ask = |filter: &str| -> Result<(usize, String), Stop> {
+        let mut command = std::process::Command::new("tshark");
+        command.args(["-n", "-r"]).arg(&file).args(["-Y", filter]);
+        let finished = process::run(command, &dir, "tshark-read", LIMIT)?;
+        if !finished.success() {
+            return Err(Stop::with(finished.ending(), &[&finished]));
+        }
+        Ok((
+            finished.out.lines().count(),
+            finished.out.lines().next().unwrap_or_default().to_owned(),
+        ))
+    };
+    let (all, _) = ask("udp.port == 4791")?;
+    let (roce, _) = ask("infiniband.bth && infiniband.invariant.crc")?;
+    let (bad, example) = ask("_ws.malformed || infiniband.bth.opcode > 0x81")?;
+    if all < 200 || roce != all {
+        return Err(Stop::fail(format!(
+            "of {all} packets, {roce} decode as RoCEv2"
+        )));
+    }
+    if bad > 0 {
+        return Err(Stop::fail(format!(
+            "{bad} of {all} packets are malformed, the first: {example}"
+        )));
+    }
+    let packets = pcap::read(&file)?;
+    let wrong = packets
+        .iter()
+        .filter(|packet| !packet.icrc_is_right())
+        .count();
+    if wrong > 0 || packets.is_empty() {
+        return Err(Stop::fail(format!(
+            "{wrong} of {} packets have a wrong ICRC",
+            packets.len()
+        )));
+    }
+    Ok(())
+}

@@ -1,0 +1,157 @@
+//! `cargo xtask test`: the groups of tests and how they are chosen, run and summed up.
+//!
+//! A new group is a module with a function that lists its cases, and a line in [`GROUPS`].
+
+mod environment;
+mod errors;
+mod lint;
+mod robust;
+mod sim;
+mod traffic;
+mod unit;
+mod verbs;
+
+use std::time::Instant;
+
+use anyhow::{Result, bail};
+
+use crate::build;
+use crate::case::{Case, Ending, Endings};
+use crate::lab::Lab;
+use crate::packages::{self, Need};
+use crate::report::Report;
+
+/// A group of cases.
+struct Group {
+    name: &'static str,
+    about: &'static str,
+    needs: &'static [Need],
+    /// Whether it runs the built product.
+    product: bool,
+    cases: fn() -> Vec<Case>,
+}
+
+/// In the order in which they run: what says most in the least time comes first.
+const GROUPS: &[Group] = &[
+    Group {
+        name: "lint",
+        about: "rustfmt and clippy",
+        needs: packages::HEADERS,
+        product: false,
+        cases: lint::cases,
+    },
+    Group {
+        name: "unit",
+        about: "cargo test of the workspace",
+        needs: packages::HEADERS,
+        product: false,
+        cases: unit::cases,
+    },
+    Group {
+        name: "sim",
+        about: "the transport over a simulated bad network, many seeds",
+        needs: &[],
+        product: false,
+        cases: sim::cases,
+    },
+    Group {
+        name: "verbs",
+        about: "stock programs and C programs over stock libibverbs",
+        needs: packages::VERBS,
+        product: true,
+        cases: verbs::cases,
+    },
+    Group {
+        name: "errors",
+        about: "every error status, bad input",
+        needs: packages::VERBS,
+        product: true,
+        cases: errors::cases,
+    },
+    Group {
+        name: "robust",
+        about: "killed processes, hostile datagrams, unusual environments",
+        needs: packages::VERBS,
+        product: true,
+        cases: robust::cases,
+    },
+];
+
+/// Runs (or lists) the chosen cases; true if none failed.
+pub fn run(filters: &[String], list: bool) -> Result<bool> {
+    for filter in filters {
+        let group = filter.split('/').next().unwrap_or_default();
+        if !GROUPS.iter().any(|known| known.name == group) {
+            let names: Vec<_> = GROUPS
+                .iter()
+                .map(|known| format!("{} ({})", known.name, known.about))
+                .collect();
+            bail!("no group {group:?}; there are: {}", names.join(", "));
+        }
+    }
+    let mut chosen: Vec<(&Group, Vec<Case>)> = Vec::new();
+    for group in GROUPS {
+        let cases: Vec<Case> = (group.cases)()
+            .into_iter()
+            .filter(|case| wanted(filters, &case.name))
+            .collect();
+        if !cases.is_empty() {
+            chosen.push((group, cases));
+        }
+    }
+    if list {
+        for case in chosen.iter().flat_map(|(_, cases)| cases) {
+            println!("{}", case.name);
+        }
+        return Ok(true);
+    }
+    let mut needs: Vec<Need> = Vec::new();
+    chosen
+        .iter()
+        .for_each(|(group, _)| needs.extend(group.needs));
+    packages::ensure(&needs)?;
+    let programs = if chosen.iter().any(|(group, _)| group.product) {
+        build::product()?
+    } else {
+        build::release_dir()?
+    };
+
+    let started = Instant::now();
+    let mut lab = Lab::new(programs, build::scratch("logs")?);
+    let mut report = Report::default();
+    for case in chosen.into_iter().flat_map(|(_, cases)| cases) {
+        let name = case.name.clone();
+        let from = Instant::now();
+        match case.run(&mut lab) {
+            Endings::One(ending) => report.record(&name, ending, from.elapsed()),
+            Endings::Many(endings) => {
+                let each = from.elapsed() / endings.len().max(1) as u32;
+                for (part, ending) in endings {
+                    report.record(&format!("{name}/{part}"), ending, each);
+                }
+            }
+        }
+    }
+    lab.vacate();
+    println!("\n{:.0} s", started.elapsed().as_secs_f64());
+    Ok(report.conclude())
+}
+
+/// No filter takes everything; `group` takes the group, `group/part` the cases of the group whose name has the part.
+fn wanted(filters: &[String], name: &str) -> bool {
+    let (group, rest) = name.split_once('/').unwrap_or((name, ""));
+    filters.is_empty()
+        || filters.iter().any(|filter| match filter.split_once('/') {
+            None => filter == group,
+            Some((wanted_group, part)) => wanted_group == group && rest.contains(part),
+        })
+}
+
+/// Turns a condition into an ending.
+fn expect(holds: bool, what: impl FnOnce() -> String) -> Ending {
+    if holds {
+        Ok(())
+    } else {
+        Err(crate::case::Stop::fail(what()))
+    }
+}

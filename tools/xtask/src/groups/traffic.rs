@@ -1,0 +1,233 @@
+//! The matrix of perftest and pingpong runs: which options are tried where.
+//!
+//! A full cross product would take hours. Both loopback places get every option of every program on its own; the
+//! veth places get every option too, several in one run.
+
+use std::time::Duration;
+
+use crate::case::{Case, Stop};
+use crate::lab::Place;
+use crate::perftest::{Ends, Pair};
+
+const LIMIT: Duration = Duration::from_secs(60);
+/// Sizes 2 B to 8 MiB, one row each.
+const ALL_SIZES: usize = 23;
+
+/// All runs at one place.
+pub(super) fn cases(place: Place) -> Vec<Case> {
+    let mut lines = match place {
+        Place::OneDaemon | Place::TwoDaemons => every_option(),
+        Place::Veth(_) => combined_options(),
+    };
+    for mtu in [256, 512, 1024, 2048, 4096]
+        .into_iter()
+        .filter(|mtu| *mtu <= place.path_mtu())
+    {
+        for tool in ["ib_write_bw", "ib_send_bw", "ib_read_bw"] {
+            lines.push(format!("{tool} -m {mtu} -n 200"));
+        }
+        for tool in ["ib_write_lat", "ib_send_lat", "ib_read_lat"] {
+            lines.push(format!("{tool} -m {mtu} -s 10000 -n 100"));
+        }
+        lines.push(format!("ib_atomic_bw -m {mtu} -n 200"));
+        lines.push(format!("ib_atomic_lat -m {mtu} -n 200"));
+    }
+    let mut cases: Vec<Case> = lines
+        .into_iter()
+        .map(|line| perftest(place, line))
+        .collect();
+    cases.extend(
+        pingpong_lines(place)
+            .into_iter()
+            .map(|line| pingpong(place, line)),
+    );
+    cases
+}
+
+fn every_option() -> Vec<String> {
+    let mut lines = Vec::new();
+    for tool in ["ib_write_bw", "ib_send_bw", "ib_read_bw"] {
+        for options in [
+            "-a -n 100",
+            "-a -b -n 50",
+            "-a -e -n 50",
+            "-b -n 500",
+            "-n 1000 --report_gbits",
+            "-n 1000 --use_old_post_send",
+            "-q 2 -n 500",
+            "-q 8 -n 200",
+            "-q 16 -b -n 100",
+            "-q 64 -n 100",
+            "-q 64 -s 2 -n 500",
+            "-e -n 500",
+            "-e -b -q 4 -n 200",
+            "-D 1",
+            "-D 1 -b",
+            "-t 1 -n 200",
+            "-t 512 -n 1000",
+            "-s 1 -n 1000",
+            "-s 2 -n 5000",
+        ] {
+            lines.push(format!("{tool} {options}"));
+        }
+    }
+    for tool in ["ib_write_bw", "ib_send_bw"] {
+        lines.push(format!("{tool} -I 64 -s 64 -n 1000"));
+        lines.push(format!("{tool} -I 32 -a -n 50"));
+    }
+    lines.push("ib_send_bw -r 16 -n 1000".to_owned());
+    lines.push("ib_send_bw -r 2048 -n 5000 -s 64".to_owned());
+    for tool in ["ib_write_lat", "ib_send_lat", "ib_read_lat"] {
+        for options in [
+            "-a -n 100",
+            "-n 1000",
+            "-s 65536 -n 200",
+            "-D 1",
+            "-n 200 --use_old_post_send",
+        ] {
+            lines.push(format!("{tool} {options}"));
+        }
+    }
+    for tool in ["ib_write_lat", "ib_send_lat"] {
+        lines.push(format!("{tool} -I 64 -s 64 -n 500"));
+    }
+    for tool in ["ib_send_lat", "ib_read_lat"] {
+        lines.push(format!("{tool} -e -n 200"));
+        lines.push(format!("{tool} -e -a -n 20"));
+    }
+    lines.push("ib_send_lat -r 8 -n 200".to_owned());
+    lines.push("ib_read_bw -o 1 -n 200".to_owned());
+    lines.push("ib_read_lat -o 1 -n 200".to_owned());
+    for kind in ["FETCH_AND_ADD", "CMP_AND_SWAP"] {
+        for options in [
+            "-n 1000",
+            "-b -n 500",
+            "-q 4 -n 500",
+            "-q 64 -n 100",
+            "-e -n 200",
+            "-D 1",
+            "-t 1 -n 200",
+            "-t 256 -n 1000 --report_gbits",
+            "-o 1 -n 200",
+        ] {
+            lines.push(format!("ib_atomic_bw -A {kind} {options}"));
+        }
+        for options in ["-n 1000", "-e -n 200", "-D 1"] {
+            lines.push(format!("ib_atomic_lat -A {kind} {options}"));
+        }
+    }
+    lines
+}
+
+fn combined_options() -> Vec<String> {
+    let mut lines = Vec::new();
+    for tool in ["ib_write_bw", "ib_send_bw", "ib_read_bw"] {
+        for options in [
+            "-a -b -n 50 --report_gbits",
+            "-q 64 -t 16 -n 100",
+            "-e -q 4 -n 200",
+            "-D 1",
+            "-t 1 -s 2 -n 200",
+        ] {
+            lines.push(format!("{tool} {options}"));
+        }
+    }
+    lines.push("ib_write_bw -I 64 -s 64 -n 1000".to_owned());
+    lines.push("ib_send_bw -I 64 -s 64 -r 64 -n 1000".to_owned());
+    for tool in ["ib_write_lat", "ib_send_lat", "ib_read_lat"] {
+        lines.push(format!("{tool} -a -n 100"));
+        lines.push(format!("{tool} -D 1"));
+    }
+    lines.push("ib_write_lat -I 64 -s 64 -n 500".to_owned());
+    lines.push("ib_send_lat -e -I 64 -s 64 -r 8 -n 200".to_owned());
+    lines.push("ib_read_lat -e -n 200".to_owned());
+    for kind in ["FETCH_AND_ADD", "CMP_AND_SWAP"] {
+        for options in ["-b -e -q 4 -n 200", "-D 1 --report_gbits", "-t 1 -n 200"] {
+            lines.push(format!("ib_atomic_bw -A {kind} {options}"));
+        }
+        lines.push(format!("ib_atomic_lat -A {kind} -n 500"));
+        lines.push(format!("ib_atomic_lat -A {kind} -e -n 200"));
+    }
+    lines
+}
+
+/// One perftest run: clean at both ends, the whole table, sound figures.
+pub(super) fn perftest(place: Place, line: String) -> Case {
+    Case::new(format!("verbs/{}/{line}", place.name()), move |lab| {
+        let ends = pair(lab, place, &line, &["-F"])?;
+        ends.clean()?;
+        let all = line.split_whitespace().any(|word| word == "-a");
+        let rows = ends.table(if all { ALL_SIZES } else { 1 })?;
+        if all && rows.last().is_none_or(|row| row.bytes != 8 << 20) {
+            return Err(ends.fail("the last row is not that of 8 MiB".to_owned()));
+        }
+        Ok(())
+    })
+}
+
+fn pingpong_lines(place: Place) -> Vec<String> {
+    let mut lines = Vec::new();
+    for tool in ["ibv_rc_pingpong", "ibv_srq_pingpong"] {
+        for events in ["", " -e"] {
+            for (size, count) in [
+                (1, 500),
+                (4096, 1000),
+                (65_537, 200),
+                (1 << 20, 50),
+                (8 << 20, 5),
+            ] {
+                lines.push(format!("{tool} -c -s {size} -n {count}{events}"));
+            }
+            for mtu in [256, 512, 1024, 2048, 4096]
+                .into_iter()
+                .filter(|mtu| *mtu <= place.path_mtu())
+            {
+                lines.push(format!("{tool} -c -m {mtu} -s 10000 -n 200{events}"));
+            }
+        }
+    }
+    lines.push("ibv_rc_pingpong -c -r 2 -n 200".to_owned());
+    lines.push("ibv_srq_pingpong -c -q 1 -n 200".to_owned());
+    lines
+}
+
+/// One pingpong run; the server checks the received bytes (`-c`) and says so on stdout only when they are wrong.
+pub(super) fn pingpong(place: Place, line: String) -> Case {
+    Case::new(format!("verbs/{}/{line}", place.name()), move |lab| {
+        let ends = pair(lab, place, &line, &["-g", "0"])?;
+        ends.clean()?;
+        for finished in [&ends.client, &ends.server] {
+            if finished.out.contains("invalid data") {
+                return Err(ends.fail("the received bytes are wrong".to_owned()));
+            }
+            if !finished.out.contains(" iters in ") {
+                return Err(ends.fail("the result is missing".to_owned()));
+            }
+        }
+        Ok(())
+    })
+}
+
+/// Runs the two ends of `line` at a place.
+pub(super) fn pair(
+    lab: &mut crate::lab::Lab,
+    place: Place,
+    line: &str,
+    extra: &[&str],
+) -> Result<Ends, Stop> {
+    let dir = lab.case_dir()?;
+    let port = lab.port();
+    let mut words = line.split_whitespace().map(str::to_owned);
+    let tool = words.next().unwrap_or_default();
+    let options = words
+        .chain(extra.iter().map(|word| (*word).to_owned()))
+        .collect();
+    let site = lab.site(place)?;
+    Pair {
+        tool,
+        options,
+        port,
+        limit: LIMIT,
+    }
+    .run(site.server(), site.client(), &dir)
+}

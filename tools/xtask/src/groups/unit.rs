@@ -1,0 +1,71 @@
+//! Group `unit`: `cargo test` of the whole workspace, release profile, each test counted.
+
+use std::time::Duration;
+
+use crate::build;
+use crate::case::{Case, Ending, Endings, Stop};
+use crate::process::{self, Finished};
+
+const LIMIT: Duration = Duration::from_secs(1200);
+
+pub(super) fn cases() -> Vec<Case> {
+    vec![Case::many("unit", |lab| {
+        let mut run = || -> Result<Finished, Stop> {
+            let mut command = build::cargo();
+            // The simulator's long run is a group of its own.
+            command.args(["test", "--release", "--workspace", "--no-fail-fast"]);
+            Ok(process::run(command, &lab.case_dir()?, "cargo", LIMIT)?)
+        };
+        match run() {
+            Ok(finished) => Endings::Many(endings(&finished)),
+            Err(stop) => Endings::One(Err(stop)),
+        }
+    })]
+}
+
+/// Reads what the test harness of each crate prints.
+pub(super) fn endings(finished: &Finished) -> Vec<(String, Ending)> {
+    let mut endings: Vec<(String, Ending)> = Vec::new();
+    for line in finished.out.lines() {
+        let Some((name, verdict)) = line
+            .strip_prefix("test ")
+            .and_then(|rest| rest.rsplit_once(" ... "))
+        else {
+            continue;
+        };
+        let ending = match verdict.split(',').next().unwrap_or_default().trim() {
+            "ok" => Ok(()),
+            "ignored" => Err(Stop::Skip(format!("marked as ignored: {verdict}"))),
+            _ => Err(Stop::fail(details(&finished.out, name))),
+        };
+        endings.push((name.to_owned(), ending));
+    }
+    let failure_told = endings
+        .iter()
+        .any(|(_, ending)| matches!(ending, Err(Stop::Fail(_))));
+    if !finished.success() && !failure_told {
+        endings.push((
+            "cargo test".to_owned(),
+            Err(Stop::with(finished.ending(), &[finished])),
+        ));
+    }
+    endings
+}
+
+/// What a failed test printed.
+fn details(out: &str, name: &str) -> String {
+    let heading = format!("---- {name} stdout ----");
+    let text: Vec<&str> = out
+        .lines()
+        .skip_while(|line| **line != *heading)
+        .skip(1)
+        .take_while(|line| !line.starts_with("---- ") && !line.starts_with("failures:"))
+        .filter(|line| !line.is_empty())
+        .take(30)
+        .collect();
+    if text.is_empty() {
+        "failed".to_owned()
+    } else {
+        text.join("\n")
+    }
+}

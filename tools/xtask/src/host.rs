@@ -1,0 +1,148 @@
+//! One "host": a daemon with a runtime directory of its own, an address, and perhaps a namespace to itself.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::netns::Namespace;
+use crate::process;
+
+/// A host on which programs run over ferroce.
+pub struct Host {
+    /// The address that it is reached at.
+    pub address: String,
+    namespace: Option<Namespace>,
+    programs: PathBuf,
+    runtime: TempDir,
+    up: bool,
+}
+
+impl Host {
+    /// A host whose daemon is not started yet; `programs` holds the built product.
+    pub fn new(programs: &Path, address: &str, namespace: Option<Namespace>) -> Result<Host> {
+        let runtime = tempfile::Builder::new()
+            .prefix("ferroce-xtask-")
+            .tempdir()?;
+        Ok(Host {
+            address: address.to_owned(),
+            namespace,
+            programs: programs.to_path_buf(),
+            runtime,
+            up: false,
+        })
+    }
+
+    /// Starts the daemon at the host's address.
+    pub fn up(&mut self) -> Result<()> {
+        let address = self.address.clone();
+        self.up_with(&["--addr", &address])
+    }
+
+    /// Starts the daemon with these options.
+    pub fn up_with(&mut self, options: &[&str]) -> Result<()> {
+        let mut command = self.ferroce();
+        command.arg("up").args(options);
+        let line = process::line_of(&command);
+        // To a file, not a pipe: the daemon may keep the descriptors of the command that started it.
+        let logs = self.runtime.path().with_extension("log");
+        std::fs::create_dir_all(&logs)?;
+        let ended = process::run(command, &logs, "up", Duration::from_secs(20))?;
+        let _ = std::fs::remove_dir_all(&logs);
+        if !ended.success() {
+            bail!("{line}: {}\n{}{}", ended.ending(), ended.out, ended.err);
+        }
+        self.up = true;
+        Ok(())
+    }
+
+    /// Stops the daemon.
+    pub fn down(&mut self) -> Result<()> {
+        self.up = false;
+        let output = self
+            .ferroce()
+            .arg("down")
+            .output()
+            .context("ferroce down")?;
+        if !output.status.success() {
+            bail!(
+                "ferroce down: {}",
+                String::from_utf8_lossy(&output.stderr).trim()
+            );
+        }
+        Ok(())
+    }
+
+    /// The daemon's own account of itself.
+    pub fn status(&self) -> Result<Value> {
+        let output = self
+            .ferroce()
+            .args(["status", "--json"])
+            .output()
+            .context("ferroce status")?;
+        if !output.status.success() {
+            bail!(
+                "ferroce status --json: {}",
+                String::from_utf8_lossy(&output.stderr).trim()
+            );
+        }
+        serde_json::from_slice(&output.stdout).context("ferroce status --json")
+    }
+
+    /// The runtime directory.
+    pub fn runtime_dir(&self) -> &Path {
+        self.runtime.path()
+    }
+
+    /// The directory of the built programs.
+    pub fn programs(&self) -> &Path {
+        &self.programs
+    }
+
+    /// A command in the host's namespace, without ferroce's environment.
+    pub fn plain(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
+        let mut command = match &self.namespace {
+            Some(namespace) => {
+                let mut enter = namespace.enter();
+                enter.arg(program);
+                enter
+            }
+            None => Command::new(program),
+        };
+        for name in [
+            "FERROCE_RUNTIME_DIR",
+            "RDMAV_DRIVERS",
+            "IBV_DRIVERS",
+            "LD_PRELOAD",
+            "FERROCE_IO_URING",
+        ] {
+            command.env_remove(name);
+        }
+        command
+    }
+
+    /// The `ferroce` command for this host.
+    pub fn ferroce(&self) -> Command {
+        let mut command = self.plain(self.programs.join("ferroce"));
+        command.arg("--runtime-dir").arg(self.runtime.path());
+        command
+    }
+
+    /// A program run over ferroce on this host.
+    pub fn run(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
+        let mut command = self.ferroce();
+        command.args(["run", "--"]).arg(program);
+        command
+    }
+}
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        if self.up {
+            let _ = self.down();
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! `cargo xtask`: shows, tests, measures and installs ferroce.
+//!
+//! Every command installs the Debian packages that it misses, builds what it needs in release mode,
+//! and starts and stops daemons, servers and namespaces itself. Traffic stays on loopback addresses
+//! and in namespaces made for the purpose; nothing else on the machine is touched.
+
+mod bench;
+mod build;
+mod case;
+mod cprogram;
+mod demo;
+mod groups;
+mod host;
+mod hostile;
+mod install;
+mod lab;
+mod netns;
+mod packages;
+mod pcap;
+mod perftest;
+mod process;
+mod report;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask", about, long_about = None)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Run ib_write_bw between two processes over ferroce and show its table
+    Demo,
+    /// Run the tests: all of them, or the groups (or group/part-of-a-name) given
+    Test {
+        /// Groups such as `unit`, `sim`, `verbs`; `verbs/ib_read` picks cases by a part of their name
+        groups: Vec<String>,
+        /// Only list the cases
+        #[arg(long)]
+        list: bool,
+    },
+    /// Measure ferroce against raw UDP and TCP, as ratios taken in one run
+    Bench {
+        /// Also write the figures to this file
+        #[arg(long, value_name = "FILE")]
+        json: Option<PathBuf>,
+        /// Fewer and shorter repetitions
+        #[arg(long)]
+        quick: bool,
+    },
+    /// Copy programs and libraries below a prefix
+    Install {
+        /// Where to: DIR/bin and DIR/lib/ferroce
+        #[arg(long, value_name = "DIR")]
+        prefix: PathBuf,
+    },
+}
+
+fn main() -> ExitCode {
+    let done = match Cli::parse().command {
+        Command::Demo => demo::run().map(|()| true),
+        Command::Test { groups, list } => groups::run(&groups, list),
+        Command::Bench { json, quick } => bench::run(json.as_deref(), quick).map(|()| true),
+        Command::Install { prefix } => install::run(&prefix).map(|()| true),
+    };
+    match done {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("xtask: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

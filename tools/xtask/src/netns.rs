@@ -1,0 +1,115 @@
+//! Network namespaces joined by a veth pair.
+//!
+//! As root they are plain network namespaces; otherwise they live in a user namespace of their own.
+//! A holder process keeps each alive; it ends when this program does, so nothing is left behind.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+
+use anyhow::{Context, Result, bail};
+
+/// A network namespace.
+pub struct Namespace {
+    holder: Child,
+    user: bool,
+}
+
+/// Two namespaces joined by veth.
+pub struct Pair {
+    /// One end.
+    pub a: Namespace,
+    /// The other.
+    pub b: Namespace,
+}
+
+/// The addresses of the two ends.
+pub const ADDRESSES: [&str; 2] = ["10.77.0.1", "10.77.0.2"];
+/// The interfaces of the two ends.
+pub const INTERFACES: [&str; 2] = ["fveth0", "fveth1"];
+
+impl Pair {
+    /// Makes both namespaces and the link between them.
+    pub fn new(mtu: u32) -> Result<Pair> {
+        let user = !rustix::process::geteuid().is_root();
+        let mut first = Command::new("unshare");
+        first.arg(if user { "-Urn" } else { "-n" });
+        let a = Namespace::hold(first, user)?;
+        let mut second = a.enter();
+        second.args(["unshare", "-n"]);
+        let b = Namespace::hold(second, user)?;
+        let mtu = mtu.to_string();
+        let [ia, ib] = INTERFACES;
+        let peer = b.holder.id().to_string();
+        a.ip(&[
+            "link", "add", ia, "mtu", &mtu, "type", "veth", "peer", "name", ib, "mtu", &mtu,
+        ])?;
+        a.ip(&["link", "set", ib, "netns", &peer])?;
+        for (space, interface, address) in [(&a, ia, ADDRESSES[0]), (&b, ib, ADDRESSES[1])] {
+            space.ip(&["link", "set", "lo", "up"])?;
+            space.ip(&["addr", "add", &format!("{address}/24"), "dev", interface])?;
+            space.ip(&["link", "set", interface, "up"])?;
+        }
+        Ok(Pair { a, b })
+    }
+}
+
+impl Namespace {
+    /// A command that runs the program appended to it inside the namespace.
+    pub fn enter(&self) -> Command {
+        let mut command = Command::new("nsenter");
+        command.arg("-t").arg(self.holder.id().to_string());
+        if self.user {
+            command.args(["-U", "--preserve-credentials"]);
+        }
+        command.args(["-n", "--"]);
+        command
+    }
+
+    fn ip(&self, arguments: &[&str]) -> Result<()> {
+        let output = self
+            .enter()
+            .arg("ip")
+            .args(arguments)
+            .env("PATH", "/usr/sbin:/sbin:/usr/bin:/bin")
+            .output()
+            .context("nsenter")?;
+        if !output.status.success() {
+            bail!(
+                "ip {}: {}",
+                arguments.join(" "),
+                String::from_utf8_lossy(&output.stderr).trim()
+            );
+        }
+        Ok(())
+    }
+
+    /// Starts the holder: a shell that says when it is inside and then waits for our end of its input to close.
+    fn hold(mut unshare: Command, user: bool) -> Result<Namespace> {
+        let mut holder = unshare
+            .args(["sh", "-c", "echo inside; exec cat"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .context("unshare")?;
+        let mut word = String::new();
+        if let Some(out) = holder.stdout.as_mut() {
+            BufReader::new(out)
+                .read_line(&mut word)
+                .context("unshare")?;
+        }
+        if word.trim() != "inside" {
+            let output = holder.wait_with_output().context("unshare")?;
+            bail!("{}", String::from_utf8_lossy(&output.stderr).trim());
+        }
+        Ok(Namespace { holder, user })
+    }
+}
+
+impl Drop for Namespace {
+    fn drop(&mut self) {
+        drop(self.holder.stdin.take());
+        let _ = self.holder.kill();
+        let _ = self.holder.wait();
+    }
+}

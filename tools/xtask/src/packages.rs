@@ -1,0 +1,152 @@
+//! The Debian packages that the commands need, and how the missing ones are installed.
+//!
+//! A package is asked for by what is used of it (a program, a header), so that a machine which has the
+//! thing from elsewhere is left alone.
+
+use std::env;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, bail};
+
+/// Something that a command uses, and the package that brings it.
+#[derive(Clone, Copy)]
+pub struct Need {
+    package: &'static str,
+    used: Used,
+}
+
+#[derive(Clone, Copy)]
+enum Used {
+    Program(&'static str),
+    File(&'static str),
+}
+
+const fn program(package: &'static str, name: &'static str) -> Need {
+    Need {
+        package,
+        used: Used::Program(name),
+    }
+}
+
+const fn file(package: &'static str, path: &'static str) -> Need {
+    Need {
+        package,
+        used: Used::File(path),
+    }
+}
+
+/// What the demo runs.
+pub const DEMO: &[Need] = &[program("perftest", "ib_write_bw")];
+
+/// What the benchmarks run.
+pub const BENCH: &[Need] = &[
+    program("perftest", "ib_write_bw"),
+    program("qperf", "qperf"),
+    program("gcc", "cc"),
+    file("libibverbs-dev", "/usr/include/infiniband/verbs.h"),
+];
+
+/// What the unit tests compile against: the layouts of `cabi` are compared with the C headers.
+pub const HEADERS: &[Need] = &[
+    program("gcc", "cc"),
+    file("libibverbs-dev", "/usr/include/infiniband/verbs.h"),
+    file("librdmacm-dev", "/usr/include/rdma/rdma_cma.h"),
+    file("libibumad-dev", "/usr/include/infiniband/umad.h"),
+];
+
+/// What the tests with stock programs run.
+pub const VERBS: &[Need] = &[
+    program("perftest", "ib_write_bw"),
+    program("ibverbs-utils", "ibv_devinfo"),
+    program("gcc", "cc"),
+    file("libibverbs-dev", "/usr/include/infiniband/verbs.h"),
+    program("iproute2", "ip"),
+    program("util-linux", "nsenter"),
+    program("tshark", "tshark"),
+];
+
+/// Installs what is missing, after saying so.
+pub fn ensure(needs: &[Need]) -> Result<()> {
+    let missing = missing(needs);
+    if missing.is_empty() {
+        return Ok(());
+    }
+    println!(
+        "xtask: installing the Debian packages that are missing: {}",
+        missing.join(" ")
+    );
+    if which("apt-get").is_none() {
+        bail!(
+            "this is not a Debian system; please install: {}",
+            missing.join(" ")
+        );
+    }
+    if install(&missing).is_err() {
+        // The package lists of a fresh machine may be absent or old.
+        apt(&["update", "-qq"])?;
+        install(&missing)?;
+    }
+    let still = self::missing(needs);
+    if still.is_empty() {
+        Ok(())
+    } else {
+        bail!("still missing after installation: {}", still.join(" "))
+    }
+}
+
+/// Where a program is, if anywhere.
+pub fn which(program: &str) -> Option<PathBuf> {
+    let path = env::var_os("PATH").unwrap_or_default();
+    // Users' paths often lack the directories of ip and tc.
+    env::split_paths(&path)
+        .chain(["/usr/sbin", "/sbin"].map(PathBuf::from))
+        .map(|dir| dir.join(program))
+        .find(|candidate| candidate.is_file())
+}
+
+fn missing(needs: &[Need]) -> Vec<&'static str> {
+    let mut packages: Vec<_> = needs
+        .iter()
+        .filter(|need| match need.used {
+            Used::Program(name) => which(name).is_none(),
+            Used::File(path) => !Path::new(path).exists(),
+        })
+        .map(|need| need.package)
+        .collect();
+    packages.dedup();
+    packages
+}
+
+fn install(packages: &[&str]) -> Result<()> {
+    let mut arguments = vec!["install", "-y", "-qq", "--no-install-recommends"];
+    arguments.extend(packages);
+    apt(&arguments)
+}
+
+fn apt(arguments: &[&str]) -> Result<()> {
+    let root = rustix::process::geteuid().is_root();
+    let mut command = if root {
+        Command::new("env")
+    } else {
+        if which("sudo").is_none() {
+            bail!(
+                "neither root nor sudo here; as root: apt-get {}",
+                arguments.join(" ")
+            );
+        }
+        let mut sudo = Command::new("sudo");
+        sudo.arg("env");
+        sudo
+    };
+    command
+        .args(["DEBIAN_FRONTEND=noninteractive", "apt-get"])
+        .args(arguments)
+        .stdout(Stdio::null());
+    let status = command.status().context("apt-get")?;
+    if status.success() {
+        Ok(())
+    } else {
+        bail!("apt-get {} failed: {status}", arguments.join(" "))
+    }
+}

@@ -1,0 +1,150 @@
+//! Runs a stock client/server program over ferroce and judges both ends; reads perftest's table.
+
+use std::path::Path;
+use std::time::Duration;
+
+use crate::case::Stop;
+use crate::host::Host;
+use crate::process::{self, Finished};
+
+/// How long a server may take until it listens.
+const LISTEN_LIMIT: Duration = Duration::from_secs(20);
+
+/// The two ends of a run.
+pub struct Ends {
+    /// The server.
+    pub server: Finished,
+    /// The client.
+    pub client: Finished,
+}
+
+/// A stock program and how to call it.
+#[derive(Clone)]
+pub struct Pair {
+    /// Its name.
+    pub tool: String,
+    /// Options for both ends.
+    pub options: Vec<String>,
+    /// TCP port of the exchange before the test.
+    pub port: u16,
+    /// How long the client may take.
+    pub limit: Duration,
+}
+
+impl Pair {
+    /// Runs server and client to their ends, whatever these are.
+    pub fn run(&self, server_host: &Host, client_host: &Host, dir: &Path) -> Result<Ends, Stop> {
+        let mut command = server_host.run(&self.tool);
+        command
+            .args(&self.options)
+            .args(["-p", &self.port.to_string()]);
+        let mut server = process::spawn(command, dir, &format!("server-{}", self.port))?;
+        if !server.listens(self.port, LISTEN_LIMIT) {
+            let server = server.finish(Duration::ZERO);
+            return Err(Stop::with("the server does not come to listen", &[&server]));
+        }
+        let mut command = client_host.run(&self.tool);
+        command
+            .args(&self.options)
+            .args(["-p", &self.port.to_string(), &server_host.address]);
+        let client = process::run(command, dir, &format!("client-{}", self.port), self.limit)?;
+        // The ends finish together; a server without its client need not be waited for long.
+        let patience = if client.success() {
+            self.limit
+        } else {
+            Duration::from_secs(5)
+        };
+        Ok(Ends {
+            server: server.finish(patience),
+            client,
+        })
+    }
+}
+
+impl Ends {
+    /// Fails unless both ends exit with 0 and have nothing to say on stderr.
+    pub fn clean(&self) -> Result<(), Stop> {
+        for (end, finished) in [("client", &self.client), ("server", &self.server)] {
+            if !finished.success() {
+                return Err(self.fail(format!("{end}: {}", finished.ending())));
+            }
+            if let Some(line) = odd(&finished.err) {
+                return Err(self.fail(format!("{end} says on stderr: {line}")));
+            }
+        }
+        Ok(())
+    }
+
+    /// A failure with both ends as evidence.
+    pub fn fail(&self, what: String) -> Stop {
+        Stop::with(what, &[&self.client, &self.server])
+    }
+
+    /// The client's table, which must have this many rows of sound figures.
+    pub fn table(&self, rows: usize) -> Result<Vec<Row>, Stop> {
+        let table = rows_of(&self.client.out);
+        if table.len() != rows {
+            return Err(self.fail(format!("{} rows of figures instead of {rows}", table.len())));
+        }
+        for row in &table {
+            // The last column of short runs may honestly be 0.00 (message rate, deviation); the average may not.
+            if row
+                .figures
+                .iter()
+                .any(|figure| !figure.is_finite() || *figure < 0.0)
+            {
+                return Err(self.fail(format!(
+                    "unsound figures for {} bytes: {:?}",
+                    row.bytes, row.figures
+                )));
+            }
+        }
+        Ok(table)
+    }
+}
+
+/// A row of perftest's table.
+#[derive(Clone, Debug)]
+pub struct Row {
+    /// Message size.
+    pub bytes: u64,
+    /// Messages.
+    pub iterations: u64,
+    /// The other columns. Bandwidth: peak, average, Mpps. Latency: min, max, typical, average, deviation, 99 %, 99.9 %.
+    pub figures: Vec<f64>,
+}
+
+/// The rows below the heading that starts with `#bytes`.
+pub fn rows_of(output: &str) -> Vec<Row> {
+    output
+        .lines()
+        .skip_while(|line| !line.trim_start().starts_with("#bytes"))
+        .skip(1)
+        .filter_map(|line| {
+            let mut fields = line.split_whitespace();
+            let bytes = fields.next()?.parse().ok()?;
+            let iterations = fields.next()?.parse().ok()?;
+            let figures = fields
+                .map(str::parse)
+                .collect::<Result<Vec<f64>, _>>()
+                .ok()?;
+            (!figures.is_empty()).then_some(Row {
+                bytes,
+                iterations,
+                figures,
+            })
+        })
+        .collect()
+}
+
+/// The first line that a program should not have needed to say.
+pub fn odd(stderr: &str) -> Option<&str> {
+    // perftest's own complaint about the clock of a busy or virtual machine; it says nothing about the device.
+    const CLOCK: &[&str] = &[
+        "Correlation coefficient r^2",
+        "Conflicting CPU frequency values",
+    ];
+    stderr
+        .lines()
+        .find(|line| !line.trim().is_empty() && !CLOCK.iter().any(|known| line.contains(known)))
+}
