@@ -1,0 +1,168 @@
+//! Whose turn it is to receive: the application's threads while they poll, else the helper.
+//!
+//! While the application polls an empty completion queue again and again, its thread reads the sockets itself: no thread is
+//! woken, and latency is that of the system calls. The helper then stands by, looking every now and then whether the
+//! application still polls. When it does not, or says that it will sleep, the helper reads the sockets, asleep in between.
+
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::time::Duration;
+
+use ferroce_transport::Time;
+
+use crate::error::{Error, Result};
+use crate::hca::Hca;
+use crate::timers;
+
+const HELPER: u32 = 0;
+const APP: u32 = 1;
+
+/// Empty polls in a row after which the application is taken to be polling in earnest. A program that sleeps on a
+/// completion channel polls an empty queue once or twice a time.
+const EARNEST: u32 = 16;
+/// How long a silent application keeps its turn.
+const PATIENCE: Duration = Duration::from_micros(200);
+
+pub(crate) struct Driver {
+    /// Whose turn it is; the helper waits on it as a futex.
+    turn: AtomicU32,
+    empty_polls: AtomicU32,
+    /// Moves whenever the application drives.
+    epoch: AtomicU32,
+    /// Until when the helper sleeps; 0 while it is awake or stands by.
+    asleep_until: AtomicU64,
+    event: OwnedFd,
+}
+
+impl Driver {
+    pub(crate) fn new() -> Result<Driver> {
+        // SAFETY: no preconditions.
+        let fd = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
+        if fd < 0 {
+            return Err(Error::last_os("creating an eventfd"));
+        }
+        Ok(Driver {
+            turn: AtomicU32::new(HELPER),
+            empty_polls: AtomicU32::new(0),
+            epoch: AtomicU32::new(0),
+            asleep_until: AtomicU64::new(0),
+            // SAFETY: the descriptor was just created and is nobody else's.
+            event: unsafe { OwnedFd::from_raw_fd(fd) },
+        })
+    }
+
+    /// Readable when the helper is to look around.
+    pub(crate) fn event_fd(&self) -> RawFd {
+        self.event.as_raw_fd()
+    }
+
+    /// Wakes the helper from its sleep in the kernel.
+    pub(crate) fn wake(&self) {
+        let one = 1u64;
+        // SAFETY: writes 8 bytes of `one`. A full counter means that it is awake anyway.
+        unsafe { libc::write(self.event.as_raw_fd(), (&raw const one).cast(), 8) };
+    }
+
+    pub(crate) fn clear_wake(&self) {
+        let mut n = 0u64;
+        // SAFETY: reads 8 bytes into `n`; an empty eventfd says EAGAIN.
+        unsafe { libc::read(self.event.as_raw_fd(), (&raw mut n).cast(), 8) };
+    }
+
+    /// Wakes the helper if it sleeps beyond `at`.
+    pub(crate) fn wake_for(&self, at: Time) {
+        if at < self.asleep_until.load(Ordering::SeqCst) {
+            self.wake();
+        }
+    }
+
+    /// Announces a sleep, then returns until when it may last.
+    pub(crate) fn falling_asleep(&self, next: impl Fn() -> Time) -> Time {
+        // First "for ever", then look: a timer added in between sees it and wakes us.
+        self.asleep_until.store(Time::MAX, Ordering::SeqCst);
+        let until = next();
+        self.asleep_until.store(until, Ordering::SeqCst);
+        until
+    }
+
+    pub(crate) fn awake(&self) {
+        self.asleep_until.store(0, Ordering::SeqCst);
+    }
+
+    /// Whether the application has the turn.
+    pub(crate) fn app_drives(&self) -> bool {
+        self.turn.load(Ordering::Acquire) == APP
+    }
+
+    /// For the helper: returns when it is its turn.
+    pub(crate) fn stand_by(&self) {
+        let patience = libc::timespec {
+            tv_sec: 0,
+            tv_nsec: PATIENCE.as_nanos() as i64,
+        };
+        while self.app_drives() {
+            let epoch = self.epoch.load(Ordering::Relaxed);
+            // SAFETY: the futex word and the timeout outlive the call.
+            unsafe {
+                libc::syscall(
+                    libc::SYS_futex,
+                    self.turn.as_ptr(),
+                    libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG,
+                    APP,
+                    &raw const patience,
+                )
+            };
+            if self.app_drives() && self.epoch.load(Ordering::Relaxed) == epoch {
+                self.empty_polls.store(0, Ordering::Relaxed);
+                self.turn.store(HELPER, Ordering::Release);
+            }
+        }
+    }
+}
+
+impl Hca {
+    /// A thread of the application found its completion queue empty.
+    pub(crate) fn poll_from_app(&self) {
+        let driver = &self.driver;
+        if !driver.app_drives() {
+            // Approximate on purpose: two threads may lose a count.
+            let polls = driver.empty_polls.load(Ordering::Relaxed) + 1;
+            driver.empty_polls.store(polls, Ordering::Relaxed);
+            if polls < EARNEST || !self.alive() {
+                return;
+            }
+            driver.turn.store(APP, Ordering::Release);
+        }
+        driver.epoch.store(
+            driver.epoch.load(Ordering::Relaxed).wrapping_add(1),
+            Ordering::Relaxed,
+        );
+        if !self.alive() {
+            return;
+        }
+        if let Some(mut rx) = self.rx.try_lock() {
+            for (_, receiver) in self.receivers.read_recursive().iter() {
+                self.drain(&mut rx, receiver, 1);
+            }
+            self.answer(&mut rx);
+        }
+        self.run_timers(timers::now());
+    }
+
+    /// The application asked for an event: it is about to sleep, so the helper takes over at once.
+    pub(crate) fn app_will_sleep(&self) {
+        let driver = &self.driver;
+        driver.empty_polls.store(0, Ordering::Relaxed);
+        if driver.turn.swap(HELPER, Ordering::AcqRel) == APP {
+            // SAFETY: the futex word is ours.
+            unsafe {
+                libc::syscall(
+                    libc::SYS_futex,
+                    driver.turn.as_ptr(),
+                    libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG,
+                    1,
+                )
+            };
+        }
+    }
+}

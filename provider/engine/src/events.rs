@@ -1,0 +1,119 @@
+//! Event pipes: completion channels and the asynchronous event queue of a context.
+//!
+//! Stock libibverbs reads fixed-size records from a descriptor. Ours is a pipe whose one description is open for reading
+//! and writing, so it never ends while either side lives, and so that destroying an object can take its unread records back.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::fs::OpenOptionsExt;
+
+use parking_lot::Mutex;
+
+use crate::error::{Error, Result};
+
+/// Events an object has had delivered and the consumer has still to acknowledge before destroy may return.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Delivered {
+    /// Completion events read (or readable no more) from the channel.
+    pub comp: u32,
+    /// Asynchronous events.
+    pub events: u32,
+}
+
+/// The engine's own, non-blocking way into a pipe that carries records of `N` bytes.
+pub(crate) struct EventPipe<const N: usize> {
+    end: Mutex<File>,
+}
+
+impl<const N: usize> EventPipe<N> {
+    /// A second description of the pipe behind `fd` (which stays the consumer's, with the flags that it likes).
+    pub(crate) fn attach(fd: RawFd) -> Result<EventPipe<N>> {
+        let end = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .custom_flags(libc::O_NONBLOCK | libc::O_CLOEXEC)
+            .open(format!("/proc/self/fd/{fd}"))
+            .map_err(|e| Error::io("opening the event channel", e))?;
+        Ok(EventPipe {
+            end: Mutex::new(end),
+        })
+    }
+
+    /// Queues one record. A pipe that is full (thousands of unread records) refuses; the record is then lost and `false` returned.
+    pub(crate) fn push(&self, record: &[u8; N]) -> bool {
+        matches!((&*self.end.lock()).write(record), Ok(n) if n == N)
+    }
+
+    /// Takes back the unread records that `mine` recognises; returns how many.
+    pub(crate) fn take_back(&self, mine: impl Fn(&[u8; N]) -> bool) -> u32 {
+        let end = self.end.lock();
+        let mut others = Vec::new();
+        let mut taken = 0;
+        let mut record = [0; N];
+        // Records are written whole and pipes keep them in order, so a read yields one record or none.
+        while matches!((&*end).read(&mut record), Ok(n) if n == N) {
+            if mine(&record) {
+                taken += 1;
+            } else {
+                others.push(record);
+            }
+        }
+        for record in others {
+            // They fitted before.
+            let _ = (&*end).write(&record);
+        }
+        taken
+    }
+}
+
+/// A pipe with a single descriptor open for both directions.
+pub(crate) fn pipe_rdwr() -> Result<OwnedFd> {
+    let mut fds = [0; 2];
+    // SAFETY: `fds` has room for the two descriptors that the call writes.
+    if unsafe { libc::pipe2(fds.as_mut_ptr(), libc::O_CLOEXEC) } != 0 {
+        return Err(Error::io(
+            "creating an event pipe",
+            io::Error::last_os_error(),
+        ));
+    }
+    // SAFETY: both descriptors were just created and are owned by nobody else.
+    let (r, _w) = unsafe { (OwnedFd::from_raw_fd(fds[0]), OwnedFd::from_raw_fd(fds[1])) };
+    let both = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .custom_flags(libc::O_CLOEXEC)
+        .open(format!("/proc/self/fd/{}", r.as_raw_fd()))
+        .map_err(|e| Error::io("reopening an event pipe", e))?;
+    Ok(both.into())
+}
+
+/// `struct ib_uverbs_async_event_desc`.
+pub(crate) fn async_record(element: u64, event: u32) -> [u8; 16] {
+    let mut r = [0; 16];
+    r[..8].copy_from_slice(&element.to_ne_bytes());
+    r[8..12].copy_from_slice(&event.to_ne_bytes());
+    r
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_can_be_taken_back_in_order() {
+        let fd = pipe_rdwr().unwrap();
+        let pipe = EventPipe::<8>::attach(fd.as_raw_fd()).unwrap();
+        for v in [1u64, 2, 1, 3] {
+            assert!(pipe.push(&v.to_ne_bytes()));
+        }
+        assert_eq!(pipe.take_back(|r| *r == 1u64.to_ne_bytes()), 2);
+        let mut reader = File::from(fd);
+        for want in [2u64, 3] {
+            let mut r = [0; 8];
+            reader.read_exact(&mut r).unwrap();
+            assert_eq!(u64::from_ne_bytes(r), want);
+        }
+        assert_eq!(pipe.take_back(|_| true), 0);
+    }
+}

@@ -1,0 +1,301 @@
+//! The device as one process has it: the slot, the tables, the sockets.
+
+use std::collections::HashMap;
+use std::os::fd::{AsRawFd, RawFd};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Once, Weak};
+
+use ferroce_control::{Client, CounterPage, DeviceInfo, Event, GidEntry, RuntimeDir};
+use ferroce_transport::Time;
+use parking_lot::{Mutex, RwLock};
+
+use crate::context::Context;
+use crate::driver::Driver;
+use crate::error::{Error, Result};
+use crate::helper;
+use crate::limits::{DeviceAttr, PortAttr};
+use crate::memory::KeyTable;
+use crate::path::{Path, PathKey};
+use crate::rx::{Receiver, RxState};
+use crate::table::QpTable;
+use crate::timers::Timers;
+
+/// `enum ibv_event_type`
+const EVENT_DEVICE_FATAL: u32 = 8;
+const EVENT_PORT_ACTIVE: u32 = 9;
+const EVENT_PORT_ERR: u32 = 10;
+const EVENT_GID_CHANGE: u32 = 18;
+/// Port events carry the port's number.
+const PORT: u64 = 1;
+
+/// How many objects of a kind there are.
+#[derive(Default)]
+pub(crate) struct Count(AtomicU32);
+
+impl Count {
+    pub(crate) fn take(&self, limit: u32, what: &'static str) -> Result<()> {
+        let more = |n: u32| (n < limit).then_some(n + 1);
+        self.0
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, more)
+            .map(drop)
+            .map_err(|_| Error::Full(what))
+    }
+
+    pub(crate) fn give_back(&self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+#[derive(Default)]
+pub(crate) struct Counts {
+    pub(crate) pd: Count,
+    pub(crate) cq: Count,
+    pub(crate) srq: Count,
+    pub(crate) ah: Count,
+}
+
+/// The device in this process.
+pub struct Hca {
+    control: Mutex<Client>,
+    control_fd: RawFd,
+    info: DeviceInfo,
+    slot: u8,
+    counters: CounterPage,
+    gids: RwLock<Vec<GidEntry>>,
+    port_active: AtomicBool,
+    /// The daemon is gone.
+    gone: AtomicBool,
+    /// Forks seen when this was opened: in a child it is another's.
+    generation: u32,
+    gso: bool,
+    next_handle: AtomicU32,
+    contexts: Mutex<Vec<Weak<Context>>>,
+    paths: Mutex<HashMap<PathKey, Weak<Path>>>,
+    pub(crate) receivers: RwLock<Vec<(u16, Arc<Receiver>)>>,
+    pub(crate) count: Counts,
+    pub(crate) qps: RwLock<QpTable>,
+    pub(crate) keys: RwLock<KeyTable>,
+    pub(crate) rx: Mutex<RxState>,
+    pub(crate) timers: Timers,
+    pub(crate) driver: Driver,
+}
+
+static FORKS: AtomicU32 = AtomicU32::new(0);
+static OPEN: Mutex<Vec<(PathBuf, Arc<Hca>)>> = Mutex::new(Vec::new());
+
+extern "C" fn forked() {
+    FORKS.fetch_add(1, Ordering::Relaxed);
+}
+
+impl Hca {
+    /// The device of the daemon in `dir`: opened once a process and shared by all contexts. A forked child opens its own.
+    pub fn open(dir: &RuntimeDir) -> Result<Arc<Hca>> {
+        static AT_FORK: Once = Once::new();
+        AT_FORK.call_once(|| {
+            // SAFETY: the handler only touches an atomic.
+            unsafe { libc::pthread_atfork(None, None, Some(forked)) };
+        });
+        let mut open = OPEN.lock();
+        // A parent's device is forgotten, not dropped: its memory and descriptors look shared to this child.
+        let (keep, gone): (Vec<_>, Vec<_>) = open.drain(..).partition(|(_, h)| h.alive());
+        *open = keep;
+        std::mem::forget(gone);
+        if let Some((_, hca)) = open.iter().find(|(path, _)| path == dir.path()) {
+            return Ok(hca.clone());
+        }
+        let hca = Hca::connect(dir)?;
+        open.push((dir.path().to_owned(), hca.clone()));
+        Ok(hca)
+    }
+
+    fn connect(dir: &RuntimeDir) -> Result<Arc<Hca>> {
+        let mut control = Client::connect(dir)?;
+        let name = std::fs::read_to_string("/proc/self/comm").unwrap_or_default();
+        let attachment = control.attach(name.trim_end())?;
+        let gids = control.gids()?;
+        let control_fd = control.event_fd().as_raw_fd();
+        let hca = Arc::new(Hca {
+            control: Mutex::new(control),
+            control_fd,
+            port_active: AtomicBool::new(attachment.device.port_active),
+            info: attachment.device,
+            slot: attachment.slot,
+            counters: attachment.counters,
+            gids: RwLock::new(gids),
+            gone: AtomicBool::new(false),
+            generation: FORKS.load(Ordering::Relaxed),
+            gso: enabled("FERROCE_GSO"),
+            next_handle: AtomicU32::new(1),
+            contexts: Mutex::new(Vec::new()),
+            paths: Mutex::new(HashMap::new()),
+            receivers: RwLock::new(Vec::new()),
+            count: Counts::default(),
+            qps: RwLock::new(QpTable::new()),
+            keys: RwLock::new(KeyTable::default()),
+            rx: Mutex::new(RxState::new()),
+            timers: Timers::new(),
+            driver: Driver::new()?,
+        });
+        helper::start(&hca)?;
+        Ok(hca)
+    }
+
+    /// Whether this process can still use it.
+    #[inline]
+    pub(crate) fn alive(&self) -> bool {
+        self.generation == FORKS.load(Ordering::Relaxed) && !self.gone.load(Ordering::Relaxed)
+    }
+
+    /// What the daemon says of the device.
+    pub fn info(&self) -> &DeviceInfo {
+        &self.info
+    }
+
+    /// What the device can do.
+    pub fn device_attr(&self) -> DeviceAttr {
+        DeviceAttr::new(self.info.node_guid)
+    }
+
+    /// The port as it is now.
+    pub fn port_attr(&self) -> PortAttr {
+        PortAttr::new(
+            self.port_active.load(Ordering::Relaxed),
+            self.info.active_mtu,
+        )
+    }
+
+    /// The used entries of the GID table.
+    pub fn gids(&self) -> Vec<GidEntry> {
+        self.gids.read().clone()
+    }
+
+    pub(crate) fn gid(&self, index: u8) -> Result<GidEntry> {
+        let gids = self.gids.read();
+        let entry = gids.iter().find(|g| g.index == u16::from(index)).cloned();
+        entry.ok_or(Error::Invalid("sgid_index: no such entry in the GID table"))
+    }
+
+    pub(crate) fn slot(&self) -> u8 {
+        self.slot
+    }
+
+    pub(crate) fn counters(&self) -> &CounterPage {
+        &self.counters
+    }
+
+    pub(crate) fn control_fd(&self) -> RawFd {
+        self.control_fd
+    }
+
+    pub(crate) fn new_handle(&self) -> u32 {
+        self.next_handle.fetch_add(1, Ordering::Relaxed)
+    }
+
+    pub(crate) fn add_context(&self, context: &Arc<Context>) {
+        let mut contexts = self.contexts.lock();
+        contexts.retain(|c| c.strong_count() != 0);
+        contexts.push(Arc::downgrade(context));
+    }
+
+    /// The path with this key, opened if no QP has it yet.
+    pub(crate) fn path(&self, key: PathKey, gid: &GidEntry) -> Result<Arc<Path>> {
+        let mut paths = self.paths.lock();
+        if let Some(path) = paths.get(&key).and_then(Weak::upgrade) {
+            return Ok(path);
+        }
+        paths.retain(|_, p| p.strong_count() != 0);
+        let path = Arc::new(Path::open(key, gid, self.slot, self.info.rcvbuf, self.gso)?);
+        paths.insert(key, Arc::downgrade(&path));
+        Ok(path)
+    }
+
+    /// Makes sure that packets for a GID's address are received.
+    pub(crate) fn listen(&self, gid: &GidEntry) -> Result<()> {
+        let mut receivers = self.receivers.write();
+        if receivers.iter().any(|(_, r)| r.local == gid.addr) {
+            return Ok(());
+        }
+        let socket = self.control.lock().receive_socket(gid.index)?;
+        receivers.push((
+            gid.index,
+            Arc::new(Receiver {
+                socket,
+                local: gid.addr,
+            }),
+        ));
+        drop(receivers);
+        self.driver.wake();
+        self.control_events();
+        Ok(())
+    }
+
+    pub(crate) fn add_timer(&self, at: Time, index: u16) {
+        if self.timers.add(at, index) {
+            self.driver.wake_for(at);
+        }
+    }
+
+    /// Runs the QPs whose time has come.
+    pub(crate) fn run_timers(&self, now: Time) {
+        if self.timers.next() > now {
+            return;
+        }
+        let qps = self.qps.read_recursive();
+        let keys = self.keys.read_recursive();
+        while let Some(index) = self.timers.pop(now) {
+            if let Some(qp) = qps.find(index) {
+                qp.timer_fired(&keys, now);
+            }
+        }
+    }
+
+    /// Takes what the daemon has told since. Called by the helper, and after requests (whose answers events may precede).
+    pub(crate) fn control_events(&self) {
+        while let Some(event) = { self.control.lock().try_event() } {
+            match event {
+                Event::GidChange => {
+                    if let Ok(gids) = self.control.lock().gids() {
+                        *self.gids.write() = gids;
+                    }
+                    self.port_event(EVENT_GID_CHANGE);
+                }
+                Event::PortState { active } => {
+                    if self.port_active.swap(active, Ordering::Relaxed) != active {
+                        self.port_event(if active {
+                            EVENT_PORT_ACTIVE
+                        } else {
+                            EVENT_PORT_ERR
+                        });
+                    }
+                }
+                Event::Shutdown => {
+                    self.gone.store(true, Ordering::Relaxed);
+                    self.fail_all();
+                    self.port_event(EVENT_DEVICE_FATAL);
+                }
+            }
+        }
+    }
+
+    /// The daemon left, and with it the sockets' steering: every QP fails, as when an adapter is pulled.
+    fn fail_all(&self) {
+        let qps = self.qps.read_recursive();
+        let keys = self.keys.read_recursive();
+        let now = crate::timers::now();
+        for qp in qps.iter() {
+            qp.overrun(&mut qp.lock(), &keys, now);
+        }
+    }
+
+    fn port_event(&self, event: u32) {
+        for context in self.contexts.lock().iter().filter_map(Weak::upgrade) {
+            context.async_event(PORT, event);
+        }
+    }
+}
+
+/// Offloads have switches: `NAME=off` in the environment.
+pub(crate) fn enabled(switch: &str) -> bool {
+    !std::env::var_os(switch).is_some_and(|v| v == "off" || v == "0")
+}

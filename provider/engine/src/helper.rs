@@ -1,0 +1,142 @@
+//! The helper thread: receives, answers and keeps the timers while no thread of the application does.
+//!
+//! It blocks every signal, so that the application's handlers run where they are expected.
+
+use std::os::fd::AsRawFd;
+use std::sync::Arc;
+
+use ferroce_transport::Time;
+
+use crate::error::{Error, Result};
+use crate::hca::{Hca, enabled};
+use crate::timers;
+use crate::uring::Uring;
+
+/// Datagrams taken from one socket before the others have their turn and answers go out.
+const BURST: usize = 8;
+
+pub(crate) fn start(hca: &Arc<Hca>) -> Result<()> {
+    let hca = hca.clone();
+    let mut all = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
+    let mut before = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
+    // SAFETY: both sets are valid places; the new thread inherits the mask, and ours is restored below.
+    unsafe {
+        libc::sigfillset(all.as_mut_ptr());
+        libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), before.as_mut_ptr());
+    }
+    let spawned = std::thread::Builder::new()
+        .name("ferroce".into())
+        .stack_size(256 << 10)
+        .spawn(move || run(&hca));
+    // SAFETY: `before` was filled by the call above.
+    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, before.as_ptr(), std::ptr::null_mut()) };
+    spawned
+        .map(drop)
+        .map_err(|e| Error::io("starting the helper thread", e))
+}
+
+fn run(hca: &Hca) {
+    // Timers of microseconds are no use with the default slack of 50 µs.
+    // SAFETY: affects the calling thread only.
+    unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1000) };
+    let mut ring = match Uring::new() {
+        Ok(ring) => Some(ring),
+        Err(why) => {
+            fallback(&why);
+            None
+        }
+    };
+    loop {
+        hca.driver.stand_by();
+        let until = hca.driver.falling_asleep(|| hca.timers.next());
+        let round = match &mut ring {
+            Some(ring) => ring.round(hca, until),
+            None => poll_round(hca, until),
+        };
+        hca.driver.awake();
+        if let Err(why) = round {
+            if ring.take().is_none() {
+                // poll(2) itself fails: there is no way to go on, and peers will see the timeouts.
+                tracing::error!("the helper thread ends: {why}");
+                return;
+            }
+            fallback(&why.to_string());
+        }
+        hca.run_timers(timers::now());
+    }
+}
+
+/// Says once that io_uring cannot be used.
+fn fallback(why: &str) {
+    eprintln!("ferroce: receiving with poll(2), as io_uring cannot be used: {why}");
+}
+
+/// Whether the user switched io_uring off.
+pub(crate) fn uring_enabled() -> bool {
+    enabled("FERROCE_IO_URING")
+}
+
+/// Sleeps in poll(2) until something comes or `until`, then receives.
+fn poll_round(hca: &Hca, until: Time) -> std::io::Result<()> {
+    let receivers: Vec<_> = hca
+        .receivers
+        .read_recursive()
+        .iter()
+        .map(|(_, r)| r.clone())
+        .collect();
+    let wanted = [hca.driver.event_fd(), hca.control_fd()]
+        .into_iter()
+        .chain(receivers.iter().map(|r| r.socket.as_raw_fd()));
+    let mut fds: Vec<_> = wanted
+        .map(|fd| libc::pollfd {
+            fd,
+            events: libc::POLLIN,
+            revents: 0,
+        })
+        .collect();
+    let timeout = timespec_until(until);
+    // SAFETY: `fds` and `timeout` outlive the call.
+    let n = unsafe {
+        libc::ppoll(
+            fds.as_mut_ptr(),
+            fds.len() as libc::nfds_t,
+            timeout.as_ref().map_or(std::ptr::null(), |t| t),
+            std::ptr::null(),
+        )
+    };
+    hca.driver.awake();
+    if n < 0 {
+        let e = std::io::Error::last_os_error();
+        return if e.raw_os_error() == Some(libc::EINTR) {
+            Ok(())
+        } else {
+            Err(e)
+        };
+    }
+    if fds[0].revents != 0 {
+        hca.driver.clear_wake();
+    }
+    if fds[1].revents != 0 {
+        hca.control_events();
+    }
+    let mut rx = hca.rx.lock();
+    for (receiver, fd) in receivers.iter().zip(&fds[2..]) {
+        if fd.revents != 0 {
+            hca.drain(&mut rx, receiver, BURST);
+        }
+    }
+    hca.answer(&mut rx);
+    Ok(())
+}
+
+/// The time left until a deadline; `None` for ever.
+pub(crate) fn timespec_until(until: Time) -> Option<libc::timespec> {
+    if until == Time::MAX {
+        return None;
+    }
+    let left = until.saturating_sub(timers::now());
+    Some(libc::timespec {
+        tv_sec: (left / 1_000_000_000) as i64,
+        tv_nsec: (left % 1_000_000_000) as i64,
+    })
+}

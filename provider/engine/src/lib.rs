@@ -1,0 +1,46 @@
+//! The in-process HCA: verbs objects, memory, sockets, the event loop.
+//!
+//! An application's process holds one [`Hca`] for each ferroced it uses. Contexts, protection domains, memory regions,
+//! completion queues and queue pairs hang off it; the transport state machines of `ferroce-transport` run inside the
+//! queue pairs, and this crate carries out what they ask for: it checks keys, copies payload, sends GSO runs, receives
+//! GRO runs and keeps the timers.
+//!
+//! Who does the work: whoever polls. [`Cq::poll`] on an empty queue and [`SendPoster`] run the engine inline; one helper
+//! thread a process sleeps in io_uring and takes over while no thread polls (see `driver`).
+//!
+//! This crate never speaks a C ABI (that is `ferroce-cabi` and the plugin), and it never decides protocol (that is the transport).
+
+mod congestion;
+mod context;
+mod cq;
+mod driver;
+mod error;
+mod events;
+mod hca;
+mod helper;
+mod limits;
+mod memory;
+mod path;
+mod qp;
+mod qp_host;
+mod rx;
+mod srq;
+mod table;
+mod timers;
+mod tx;
+mod uring;
+
+pub use context::{Ah, Context, Mr, Pd};
+pub use cq::{Cq, Wc};
+pub use error::{Error, Result};
+pub use events::Delivered;
+pub use hca::Hca;
+pub use limits::{DeviceAttr, PortAttr};
+pub use qp::{Qp, QpInit, QpInitView, RecvPoster, SendPoster};
+pub use srq::{Srq, SrqAttr, SrqInit};
+
+pub use ferroce_control::{DeviceInfo, GidEntry, RuntimeDir};
+pub use ferroce_transport::{
+    Access, AddressVector, QpAttr, QpAttrMask, QpCap, QpState, SendData, SendFlags, SendOp,
+    SendRequest, Sge, Time, WcOpcode, WcStatus,
+};

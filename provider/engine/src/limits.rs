@@ -1,0 +1,189 @@
+//! What the device promises. Every number here can be had; one more gives the documented error.
+
+use ferroce_transport::Access;
+
+/// Queue pairs of one process: the index part of a QPN has 16 bits and a full table would make random indexes slow to find.
+pub(crate) const MAX_QP: u32 = 32_768;
+pub(crate) const MAX_QP_WR: u32 = 32_768;
+pub(crate) const MAX_SGE: u32 = 32;
+pub(crate) const MAX_CQ: u32 = 65_536;
+pub(crate) const MAX_CQE: u32 = (1 << 22) - 1;
+pub(crate) const MAX_MR: u32 = 1 << 20;
+pub(crate) const MAX_PD: u32 = 65_536;
+pub(crate) const MAX_SRQ: u32 = 32_768;
+pub(crate) const MAX_SRQ_WR: u32 = 32_768;
+pub(crate) const MAX_AH: u32 = 65_536;
+pub(crate) const MAX_INLINE: u32 = 1_024;
+/// READ and ATOMIC requests outstanding, in either role.
+pub(crate) const MAX_RD_ATOMIC: u8 = 128;
+/// Largest message, 1 GiB: PSN arithmetic stays unambiguous for every path MTU from 256 on.
+pub(crate) const MAX_MSG: u32 = 1 << 30;
+
+/// Rights a region may be registered with.
+pub(crate) fn known_access() -> Access {
+    Access::LOCAL_WRITE
+        | Access::REMOTE_WRITE
+        | Access::REMOTE_READ
+        | Access::REMOTE_ATOMIC
+        | Access::ZERO_BASED
+        | Access::HUGETLB
+        | Access::RELAXED_ORDERING
+}
+
+/// `enum ibv_device_cap_flags`: what this device really does.
+mod cap {
+    pub const CURR_QP_STATE_MOD: u32 = 1 << 7;
+    pub const PORT_ACTIVE_EVENT: u32 = 1 << 10;
+    pub const SYS_IMAGE_GUID: u32 = 1 << 11;
+    pub const RC_RNR_NAK_GEN: u32 = 1 << 12;
+    pub const SRQ_RESIZE: u32 = 1 << 13;
+}
+
+/// `struct ibv_device_attr`, field by field; GUIDs in network byte order.
+#[derive(Clone, Debug)]
+#[allow(missing_docs)]
+pub struct DeviceAttr {
+    pub fw_ver: String,
+    pub node_guid: [u8; 8],
+    pub sys_image_guid: [u8; 8],
+    pub max_mr_size: u64,
+    pub page_size_cap: u64,
+    pub vendor_id: u32,
+    pub vendor_part_id: u32,
+    pub hw_ver: u32,
+    pub max_qp: i32,
+    pub max_qp_wr: i32,
+    pub device_cap_flags: u32,
+    pub max_sge: i32,
+    pub max_sge_rd: i32,
+    pub max_cq: i32,
+    pub max_cqe: i32,
+    pub max_mr: i32,
+    pub max_pd: i32,
+    pub max_qp_rd_atom: i32,
+    pub max_ee_rd_atom: i32,
+    pub max_res_rd_atom: i32,
+    pub max_qp_init_rd_atom: i32,
+    pub max_ee_init_rd_atom: i32,
+    /// `enum ibv_atomic_cap`: 2 (`IBV_ATOMIC_GLOB`), as the CPU's own atomics are used.
+    pub atomic_cap: u32,
+    pub max_mw: i32,
+    pub max_ah: i32,
+    pub max_srq: i32,
+    pub max_srq_wr: i32,
+    pub max_srq_sge: i32,
+    pub max_pkeys: u16,
+    pub local_ca_ack_delay: u8,
+    pub phys_port_cnt: u8,
+    pub max_inline_data: u32,
+}
+
+impl DeviceAttr {
+    pub(crate) fn new(node_guid: [u8; 8]) -> DeviceAttr {
+        DeviceAttr {
+            fw_ver: env!("CARGO_PKG_VERSION").to_owned(),
+            node_guid,
+            sys_image_guid: node_guid,
+            max_mr_size: 1 << 46,
+            page_size_cap: 0xffff_f000,
+            vendor_id: 0,
+            vendor_part_id: 0,
+            hw_ver: 0,
+            max_qp: MAX_QP as i32,
+            max_qp_wr: MAX_QP_WR as i32,
+            device_cap_flags: cap::CURR_QP_STATE_MOD
+                | cap::PORT_ACTIVE_EVENT
+                | cap::SYS_IMAGE_GUID
+                | cap::RC_RNR_NAK_GEN
+                | cap::SRQ_RESIZE,
+            max_sge: MAX_SGE as i32,
+            max_sge_rd: MAX_SGE as i32,
+            max_cq: MAX_CQ as i32,
+            max_cqe: MAX_CQE as i32,
+            max_mr: MAX_MR as i32,
+            max_pd: MAX_PD as i32,
+            max_qp_rd_atom: i32::from(MAX_RD_ATOMIC),
+            max_ee_rd_atom: 0,
+            max_res_rd_atom: i32::from(MAX_RD_ATOMIC) * MAX_QP as i32,
+            max_qp_init_rd_atom: i32::from(MAX_RD_ATOMIC),
+            max_ee_init_rd_atom: 0,
+            atomic_cap: 2,
+            max_mw: 0,
+            max_ah: MAX_AH as i32,
+            max_srq: MAX_SRQ as i32,
+            max_srq_wr: MAX_SRQ_WR as i32,
+            max_srq_sge: MAX_SGE as i32,
+            max_pkeys: 1,
+            local_ca_ack_delay: 15,
+            phys_port_cnt: 1,
+            max_inline_data: MAX_INLINE,
+        }
+    }
+}
+
+/// `struct ibv_port_attr`, field by field; MTUs in bytes.
+#[derive(Clone, Debug)]
+#[allow(missing_docs)]
+pub struct PortAttr {
+    /// `enum ibv_port_state`: 1 down, 4 active.
+    pub state: u32,
+    pub max_mtu: u32,
+    pub active_mtu: u32,
+    pub gid_tbl_len: i32,
+    pub port_cap_flags: u32,
+    pub max_msg_sz: u32,
+    pub bad_pkey_cntr: u32,
+    pub qkey_viol_cntr: u32,
+    pub pkey_tbl_len: u16,
+    pub lid: u16,
+    pub sm_lid: u16,
+    pub lmc: u8,
+    pub max_vl_num: u8,
+    pub sm_sl: u8,
+    pub subnet_timeout: u8,
+    pub init_type_reply: u8,
+    /// 2: four lanes.
+    pub active_width: u8,
+    /// 4: 10 Gb/s a lane. A nominal figure, as there is no lane.
+    pub active_speed: u8,
+    /// 5 link up, 3 disabled.
+    pub phys_state: u8,
+    /// 2: Ethernet.
+    pub link_layer: u8,
+    pub flags: u8,
+    pub port_cap_flags2: u16,
+}
+
+/// Entries of the GID table.
+pub(crate) const GID_TABLE_LEN: i32 = 256;
+
+impl PortAttr {
+    pub(crate) fn new(active: bool, active_mtu: u32) -> PortAttr {
+        /// `IBV_PORT_CM_SUP` and `IBV_PORT_IP_BASED_GIDS`.
+        const CAP: u32 = 1 << 16 | 1 << 26;
+        PortAttr {
+            state: if active { 4 } else { 1 },
+            max_mtu: 4096,
+            active_mtu,
+            gid_tbl_len: GID_TABLE_LEN,
+            port_cap_flags: CAP,
+            max_msg_sz: MAX_MSG,
+            bad_pkey_cntr: 0,
+            qkey_viol_cntr: 0,
+            pkey_tbl_len: 1,
+            lid: 0,
+            sm_lid: 0,
+            lmc: 0,
+            max_vl_num: 1,
+            sm_sl: 0,
+            subnet_timeout: 0,
+            init_type_reply: 0,
+            active_width: 2,
+            active_speed: 4,
+            phys_state: if active { 5 } else { 3 },
+            link_layer: 2,
+            flags: 0,
+            port_cap_flags2: 0,
+        }
+    }
+}

@@ -1,0 +1,273 @@
+//! The way to one destination: a UDP socket with its own source port, the ICRC's pseudo header, the congestion window.
+//!
+//! A path leads to one slot of one host, because a receiving kernel merges packets of one UDP flow and steers the whole by its
+//! first. The socket is never connected and has DF set, so that Linux numbers the datagrams of one send 0, 1, 2 …, which the ICRC covers.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV6};
+use std::os::fd::AsRawFd;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+use ferroce_control::GidEntry;
+use ferroce_wire::ROCE_V2_PORT;
+use ferroce_wire::icrc::Flow;
+use socket2::{Domain, Protocol, SockAddr, Socket, Type};
+
+use crate::congestion::Congestion;
+use crate::error::{Error, Result};
+
+/// What makes two QPs share a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct PathKey {
+    pub(crate) local: IpAddr,
+    pub(crate) remote: IpAddr,
+    /// Top byte of the destination QPN.
+    pub(crate) slot: u8,
+    pub(crate) traffic_class: u8,
+    pub(crate) hop_limit: u8,
+}
+
+pub(crate) struct Path {
+    pub(crate) key: PathKey,
+    socket: Socket,
+    pub(crate) dest: SockAddr,
+    pub(crate) flow: Flow,
+    pub(crate) congestion: Congestion,
+    /// Runs may be sent as one GSO datagram.
+    pub(crate) gso: AtomicBool,
+}
+
+/// RoCEv2's source ports carry path entropy in the dynamic range.
+const FIRST_PORT: u16 = 0xc000;
+const PORTS: u16 = 0x4000;
+
+impl Path {
+    /// `own_slot` spreads the processes of one host over source ports; `receive_buffer` is what this host's sockets hold.
+    pub(crate) fn open(
+        key: PathKey,
+        gid: &GidEntry,
+        own_slot: u8,
+        receive_buffer: u32,
+        gso: bool,
+    ) -> Result<Path> {
+        let domain = if key.remote.is_ipv4() {
+            Domain::IPV4
+        } else {
+            Domain::IPV6
+        };
+        let io = |what| move |e| Error::io(what, e);
+        let socket = Socket::new(domain, Type::DGRAM, Some(Protocol::UDP))
+            .map_err(io("creating a send socket"))?;
+        // A larger send buffer only matters where the link is slower than the processor; refusal is harmless.
+        let _ = socket.set_send_buffer_size(4 << 20);
+        option(&socket, key.remote, OptionKind::DontFragment, 1).map_err(io("setting DF"))?;
+        if key.traffic_class != 0 {
+            option(
+                &socket,
+                key.remote,
+                OptionKind::TrafficClass,
+                key.traffic_class.into(),
+            )
+            .map_err(io("setting the traffic class"))?;
+        }
+        if key.hop_limit > 1 {
+            option(
+                &socket,
+                key.remote,
+                OptionKind::HopLimit,
+                key.hop_limit.into(),
+            )
+            .map_err(io("setting the hop limit"))?;
+        }
+        let port = bind(&socket, key, gid.scope_id, own_slot)?;
+        let address = |ip, port| match ip {
+            IpAddr::V4(_) => SockAddr::from(SocketAddr::new(ip, port)),
+            IpAddr::V6(ip) => SockAddr::from(SocketAddrV6::new(
+                ip,
+                port,
+                0,
+                scope(ip.into(), gid.scope_id),
+            )),
+        };
+        let flow = match (key.local, key.remote) {
+            (IpAddr::V4(s), IpAddr::V4(d)) => Flow::v4(s, d, port, ROCE_V2_PORT),
+            (IpAddr::V6(s), IpAddr::V6(d)) => Flow::v6(s, d, port, ROCE_V2_PORT),
+            _ => {
+                return Err(Error::Invalid(
+                    "source and destination GID are of different families",
+                ));
+            }
+        };
+        let gso = gso && option(&socket, key.remote, OptionKind::Segment, 0).is_ok();
+        Ok(Path {
+            key,
+            socket,
+            dest: address(key.remote, ROCE_V2_PORT),
+            flow,
+            congestion: Congestion::new(receive_buffer),
+            gso: AtomicBool::new(gso),
+        })
+    }
+
+    /// Sends the run of datagrams that `iov` describes; `segment` is their size when there are several.
+    pub(crate) fn send(&self, iov: &mut [libc::iovec], segment: Option<u16>) -> io::Result<()> {
+        let mut control = Control([0; CONTROL]);
+        // SAFETY: all zeroes is a valid msghdr.
+        let mut msg: libc::msghdr = unsafe { std::mem::zeroed() };
+        msg.msg_name = self.dest.as_ptr() as *mut _;
+        msg.msg_namelen = self.dest.len();
+        msg.msg_iov = iov.as_mut_ptr();
+        msg.msg_iovlen = iov.len();
+        if let Some(segment) = segment {
+            msg.msg_control = control.0.as_mut_ptr().cast();
+            msg.msg_controllen = CONTROL;
+            // SAFETY: `control` is aligned for a cmsghdr and CMSG_SPACE(2) large, so the first header and its data are inside.
+            unsafe {
+                let c = libc::CMSG_FIRSTHDR(&msg);
+                (*c).cmsg_level = libc::SOL_UDP;
+                (*c).cmsg_type = libc::UDP_SEGMENT;
+                (*c).cmsg_len = libc::CMSG_LEN(2) as usize;
+                libc::CMSG_DATA(c).cast::<u16>().write_unaligned(segment);
+            }
+        }
+        for _ in 0..3 {
+            // SAFETY: `msg` points at a name, iovecs and control data that outlive the call; the kernel checks the memory behind the iovecs.
+            let sent = unsafe {
+                libc::sendmsg(
+                    self.socket.as_raw_fd(),
+                    &msg,
+                    libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL,
+                )
+            };
+            if sent >= 0 {
+                return Ok(());
+            }
+            let e = io::Error::last_os_error();
+            match e.raw_os_error() {
+                Some(libc::EINTR) => {}
+                Some(libc::EAGAIN | libc::ENOBUFS) => self.wait_writable(),
+                // an interface without checksum offload, or a path whose MTU shrank: send singly from now on
+                Some(libc::EINVAL | libc::EIO | libc::EMSGSIZE | libc::EOPNOTSUPP)
+                    if segment.is_some() =>
+                {
+                    self.gso.store(false, Relaxed);
+                    return Err(e);
+                }
+                _ => return Err(e),
+            }
+        }
+        Err(io::ErrorKind::WouldBlock.into())
+    }
+
+    /// The link is slower than we are: give it a moment, as dropping would only cost a retransmission.
+    fn wait_writable(&self) {
+        let mut p = libc::pollfd {
+            fd: self.socket.as_raw_fd(),
+            events: libc::POLLOUT,
+            revents: 0,
+        };
+        // SAFETY: one valid pollfd.
+        unsafe { libc::poll(&mut p, 1, 2) };
+    }
+}
+
+/// Room for one `UDP_SEGMENT` control message.
+const CONTROL: usize = 24;
+
+#[repr(align(8))]
+struct Control([u8; CONTROL]);
+
+fn bind(socket: &Socket, key: PathKey, scope_id: u32, own_slot: u8) -> Result<u16> {
+    let mut port = FIRST_PORT + start_port(key, own_slot);
+    for _ in 0..PORTS {
+        let address = match key.local {
+            IpAddr::V4(ip) => SockAddr::from(SocketAddr::new(ip.into(), port)),
+            IpAddr::V6(ip) => {
+                SockAddr::from(SocketAddrV6::new(ip, port, 0, scope(ip.into(), scope_id)))
+            }
+        };
+        match socket.bind(&address) {
+            Ok(()) => return Ok(port),
+            Err(e) if e.raw_os_error() == Some(libc::EADDRINUSE) => {
+                port = FIRST_PORT + (port - FIRST_PORT + 1) % PORTS;
+            }
+            Err(e) => return Err(Error::io("binding a send socket to the GID's address", e)),
+        }
+    }
+    Err(Error::Full("UDP source ports 49152-65535"))
+}
+
+/// FNV-1a over what distinguishes the flow.
+fn start_port(key: PathKey, own_slot: u8) -> u16 {
+    let remote = match key.remote {
+        IpAddr::V4(ip) => ip.to_ipv6_mapped(),
+        IpAddr::V6(ip) => ip,
+    };
+    let hash = remote
+        .octets()
+        .into_iter()
+        .chain([key.slot, own_slot, key.traffic_class])
+        .fold(0x811c_9dc5u32, |h, b| {
+            (h ^ u32::from(b)).wrapping_mul(0x0100_0193)
+        });
+    (hash ^ hash >> 16) as u16 % PORTS
+}
+
+/// Only link-local addresses need an interface.
+fn scope(ip: IpAddr, scope_id: u32) -> u32 {
+    match ip {
+        IpAddr::V6(ip) if ip.is_unicast_link_local() => scope_id,
+        _ => 0,
+    }
+}
+
+enum OptionKind {
+    DontFragment,
+    TrafficClass,
+    HopLimit,
+    Segment,
+}
+
+fn option(socket: &Socket, family: IpAddr, kind: OptionKind, value: libc::c_int) -> io::Result<()> {
+    let v4 = family.is_ipv4();
+    let (level, name, value) = match kind {
+        OptionKind::DontFragment if v4 => (
+            libc::IPPROTO_IP,
+            libc::IP_MTU_DISCOVER,
+            libc::IP_PMTUDISC_DO,
+        ),
+        OptionKind::DontFragment => (
+            libc::IPPROTO_IPV6,
+            libc::IPV6_MTU_DISCOVER,
+            libc::IP_PMTUDISC_DO,
+        ),
+        OptionKind::TrafficClass if v4 => (libc::IPPROTO_IP, libc::IP_TOS, value),
+        OptionKind::TrafficClass => (libc::IPPROTO_IPV6, libc::IPV6_TCLASS, value),
+        OptionKind::HopLimit if v4 => (libc::IPPROTO_IP, libc::IP_TTL, value),
+        OptionKind::HopLimit => (libc::IPPROTO_IPV6, libc::IPV6_UNICAST_HOPS, value),
+        OptionKind::Segment => (libc::SOL_UDP, libc::UDP_SEGMENT, value),
+    };
+    // SAFETY: `value` is an int that outlives the call.
+    let rc = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            level,
+            name,
+            (&raw const value).cast(),
+            size_of::<libc::c_int>() as u32,
+        )
+    };
+    if rc == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}
+
+/// The IP address that a GID stands for.
+pub(crate) fn gid_address(gid: [u8; 16]) -> IpAddr {
+    match gid {
+        [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, a, b, c, d] => Ipv4Addr::new(a, b, c, d).into(),
+        _ => std::net::Ipv6Addr::from(gid).into(),
+    }
+}

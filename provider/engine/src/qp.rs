@@ -1,0 +1,520 @@
+//! Queue pairs: the transport's state machine with its lock, its path and its timer.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+use ferroce_transport::{
+    QpAttr, QpAttrMask, QpCap, QpConfig, QpState, QpType, SendRequest, Sge, Time, TransmitOpts,
+};
+use parking_lot::{Mutex, MutexGuard};
+
+use crate::context::Pd;
+use crate::cq::Cq;
+use crate::error::{Error, Result};
+use crate::events::Delivered;
+use crate::hca::Hca;
+use crate::limits;
+use crate::memory::KeyTable;
+use crate::path::{Path, PathKey, gid_address};
+use crate::qp_host::QpHost;
+use crate::srq::Srq;
+use crate::timers;
+use crate::tx::{self, NoPath};
+
+/// `IBV_QPT_RC`
+const QPT_RC: u32 = 2;
+/// Payload bytes handed to the socket in one go.
+const BUDGET: u32 = 256 << 10;
+/// How long an acknowledgement waits for a request of ours to go out beside.
+const ACK_DELAY: Time = 20_000;
+
+/// How to create a queue pair.
+pub struct QpInit {
+    /// `enum ibv_qp_type`: 2 (RC).
+    pub qp_type: u32,
+    /// Where send completions go.
+    pub send_cq: Arc<Cq>,
+    /// Where receive completions go.
+    pub recv_cq: Arc<Cq>,
+    /// Takes receive requests from here rather than from a queue of its own.
+    pub srq: Option<Arc<Srq>>,
+    /// Capacities asked for.
+    pub cap: QpCap,
+    /// Every send request raises a completion.
+    pub sq_sig_all: bool,
+    /// What async events name the queue pair by.
+    pub cookie: u64,
+}
+
+/// What a queue pair was created with, as `ibv_query_qp` returns it.
+#[derive(Clone, Copy, Debug)]
+pub struct QpInitView {
+    /// Capacities.
+    pub cap: QpCap,
+    /// `enum ibv_qp_type`
+    pub qp_type: u32,
+    /// Every send request raises a completion.
+    pub sq_sig_all: bool,
+}
+
+/// What the QP's lock protects.
+pub(crate) struct Inner {
+    pub(crate) transport: ferroce_transport::Qp,
+    path: Option<Arc<Path>>,
+    /// When the heap of timers will next look at this QP.
+    armed_at: Time,
+    /// When a held-back ACK must go.
+    ack_at: Time,
+    /// Counted among the path's active QPs.
+    active: bool,
+}
+
+/// A queue pair.
+pub struct Qp {
+    pd: Arc<Pd>,
+    number: u32,
+    cookie: u64,
+    qp_type: u32,
+    cap: QpCap,
+    sq_sig_all: bool,
+    pub(crate) send_cq: Arc<Cq>,
+    pub(crate) recv_cq: Arc<Cq>,
+    pub(crate) srq: Option<Arc<Srq>>,
+    inner: Mutex<Inner>,
+    events: AtomicU32,
+    /// On the receive path's list of QPs to pump.
+    pub(crate) touched: AtomicBool,
+    destroyed: AtomicBool,
+}
+
+impl Qp {
+    pub(crate) fn create(pd: &Arc<Pd>, init: QpInit) -> Result<Arc<Qp>> {
+        let cap = check_init(pd, &init)?;
+        let hca = pd.context().hca();
+        let QpInit {
+            qp_type,
+            send_cq,
+            recv_cq,
+            srq,
+            sq_sig_all,
+            cookie,
+            ..
+        } = init;
+        let qp = hca.qps.write().insert(|index| {
+            let number = u32::from(hca.slot()) << 16 | u32::from(index);
+            let config = QpConfig {
+                qpn: number,
+                qp_type: QpType::Rc,
+                cap,
+                sq_sig_all,
+                srq: srq.is_some(),
+                seed: rand::random(),
+            };
+            let inner = Inner {
+                transport: ferroce_transport::Qp::new(config),
+                path: None,
+                armed_at: Time::MAX,
+                ack_at: Time::MAX,
+                active: false,
+            };
+            Ok(Arc::new(Qp {
+                pd: pd.clone(),
+                number,
+                cookie,
+                qp_type,
+                cap,
+                sq_sig_all,
+                send_cq,
+                recv_cq,
+                srq,
+                inner: Mutex::new(inner),
+                events: AtomicU32::new(0),
+                touched: AtomicBool::new(false),
+                destroyed: AtomicBool::new(false),
+            }))
+        })?;
+        pd.add_user();
+        qp.send_cq.add_user();
+        qp.recv_cq.add_user();
+        if let Some(srq) = &qp.srq {
+            srq.add_user();
+        }
+        Ok(qp)
+    }
+
+    /// The number that peers address, 24 bits.
+    pub fn qp_num(&self) -> u32 {
+        self.number
+    }
+
+    /// A number that identifies the queue pair in this process.
+    pub fn handle(&self) -> u32 {
+        self.number
+    }
+
+    /// The capacities that it has.
+    pub fn cap(&self) -> QpCap {
+        self.cap
+    }
+
+    /// Its state.
+    pub fn state(&self) -> QpState {
+        self.inner.lock().transport.state()
+    }
+
+    /// All attributes.
+    pub fn query(&self) -> (QpAttr, QpInitView) {
+        let mut attr = self.inner.lock().transport.query();
+        attr.cap = self.cap;
+        (
+            attr,
+            QpInitView {
+                cap: self.cap,
+                qp_type: self.qp_type,
+                sq_sig_all: self.sq_sig_all,
+            },
+        )
+    }
+
+    /// Moves the queue pair through its states; nothing changes on an error.
+    pub fn modify(&self, attr: &QpAttr, mask: QpAttrMask) -> Result<()> {
+        let hca = self.hca();
+        check_modify(hca, attr, mask)?;
+        let path = if mask.contains(QpAttrMask::AV) {
+            Some(self.resolve(attr, mask)?)
+        } else {
+            None
+        };
+        let keys = hca.keys.read_recursive();
+        let mut inner = self.inner.lock();
+        let now = timers::now();
+        let mut host = QpHost::new(self, &keys, None, now);
+        inner.transport.modify(attr, mask, now, &mut host)?;
+        if let Some(path) = path {
+            self.set_active(&mut inner, false);
+            inner.path = Some(path);
+        }
+        if inner.transport.state() == QpState::Reset {
+            self.set_active(&mut inner, false);
+            inner.path = None;
+            self.purge();
+        }
+        self.pump(&mut inner, &keys, now, true);
+        Ok(())
+    }
+
+    /// Locks the send queue to post requests; dropping the guard starts them.
+    pub fn send_queue(&self) -> SendPoster<'_> {
+        SendPoster {
+            qp: self,
+            inner: self.inner.lock(),
+        }
+    }
+
+    /// Posts one receive request.
+    pub fn post_recv(&self, wr_id: u64, sges: &[Sge]) -> Result<()> {
+        self.recv_queue().post(wr_id, sges)
+    }
+
+    /// Locks the receive queue to post requests.
+    pub fn recv_queue(&self) -> RecvPoster<'_> {
+        RecvPoster {
+            qp: self,
+            inner: self.inner.lock(),
+        }
+    }
+
+    /// Ends the queue pair. The caller then waits until the consumer has acknowledged what was delivered.
+    pub fn destroy(&self) -> Result<Delivered> {
+        if !self.destroyed.swap(true, Ordering::Relaxed) {
+            let hca = self.hca();
+            // With the table's lock no packet or timer is with this QP, and none will find it again.
+            drop(hca.qps.write().remove(self.number as u16));
+            let mut inner = self.inner.lock();
+            self.set_active(&mut inner, false);
+            inner.path = None;
+            drop(inner);
+            self.purge();
+            self.send_cq.remove_user();
+            self.recv_cq.remove_user();
+            if let Some(srq) = &self.srq {
+                srq.remove_user();
+            }
+            self.pd.remove_user();
+        }
+        let written = self.events.load(Ordering::Relaxed);
+        let unread = self.pd.context().take_back_events(self.cookie, written);
+        Ok(Delivered {
+            comp: 0,
+            events: written - unread,
+        })
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock()
+    }
+
+    pub(crate) fn pd_handle(&self) -> u32 {
+        self.pd.handle()
+    }
+
+    pub(crate) fn hca(&self) -> &Arc<Hca> {
+        self.pd.context().hca()
+    }
+
+    /// Raises an affiliated asynchronous event.
+    pub(crate) fn raise(&self, event: u32) {
+        if self.pd.context().async_event(self.cookie, event) {
+            self.events.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    fn purge(&self) {
+        self.send_cq.purge(self.number);
+        if !Arc::ptr_eq(&self.send_cq, &self.recv_cq) {
+            self.recv_cq.purge(self.number);
+        }
+    }
+
+    /// The path that an address vector and destination QPN name; makes sure that answers are received.
+    fn resolve(&self, attr: &QpAttr, mask: QpAttrMask) -> Result<Arc<Path>> {
+        let av = &attr.av;
+        if !av.is_global {
+            return Err(Error::Invalid(
+                "RoCE needs a GRH: set is_global and the destination GID",
+            ));
+        }
+        let hca = self.hca();
+        let gid = hca.gid(av.sgid_index)?;
+        let dest = if mask.contains(QpAttrMask::DEST_QPN) {
+            attr.dest_qp_num
+        } else {
+            self.inner.lock().transport.query().dest_qp_num
+        };
+        let key = PathKey {
+            local: gid.addr,
+            remote: gid_address(av.dgid),
+            slot: (dest >> 16) as u8,
+            traffic_class: av.traffic_class,
+            hop_limit: av.hop_limit,
+        };
+        hca.listen(&gid)?;
+        hca.path(key, &gid)
+    }
+
+    fn set_active(&self, inner: &mut Inner, active: bool) {
+        if inner.active != active
+            && let Some(path) = &inner.path
+        {
+            path.congestion.qp_active(active);
+            inner.active = active;
+        }
+    }
+
+    /// Sends what may be sent and sets the timer. `flush_acks`: also an ACK that could wait for company.
+    pub(crate) fn pump(&self, inner: &mut Inner, keys: &KeyTable, now: Time, flush_acks: bool) {
+        let path = inner.path.clone();
+        let mut host = QpHost::new(self, keys, path.as_deref(), now);
+        if let Some(path) = &path {
+            let counters = self.hca().counters();
+            tx::with_run(path, keys, self.pd_handle(), counters, |run| {
+                let opts = TransmitOpts {
+                    window: path.congestion.share(),
+                    budget: BUDGET,
+                    flush_acks,
+                };
+                while inner.transport.transmit(now, opts, &mut host, run) {}
+            });
+        } else {
+            let opts = TransmitOpts {
+                window: 0,
+                budget: BUDGET,
+                flush_acks,
+            };
+            while inner.transport.transmit(now, opts, &mut host, &mut NoPath) {}
+        }
+        if host.overrun {
+            self.overrun(inner, keys, now);
+        }
+        let busy = inner.transport.has_requests_in_flight();
+        self.set_active(inner, busy);
+        inner.ack_at = match inner.transport.has_pending_ack() {
+            true if inner.ack_at == Time::MAX => now + ACK_DELAY,
+            true => inner.ack_at,
+            false => Time::MAX,
+        };
+        self.arm(inner);
+    }
+
+    /// A completion had no room: the queue pair fails (the CQ has said so by its own event).
+    pub(crate) fn overrun(&self, inner: &mut Inner, keys: &KeyTable, now: Time) {
+        let mut host = QpHost::new(self, keys, None, now);
+        inner
+            .transport
+            .fail(&mut host, Some(ferroce_transport::QpEvent::Fatal));
+        let opts = TransmitOpts {
+            window: 0,
+            budget: BUDGET,
+            flush_acks: true,
+        };
+        while inner.transport.transmit(now, opts, &mut host, &mut NoPath) {}
+    }
+
+    /// Makes sure that the heap of timers has an entry at or before the QP's deadline.
+    fn arm(&self, inner: &mut Inner) {
+        let at = inner
+            .transport
+            .next_timeout()
+            .unwrap_or(Time::MAX)
+            .min(inner.ack_at);
+        if at < inner.armed_at {
+            inner.armed_at = at;
+            self.hca().add_timer(at, self.number as u16);
+        }
+    }
+
+    /// The heap's entry came up.
+    pub(crate) fn timer_fired(&self, keys: &KeyTable, now: Time) {
+        let mut inner = self.inner.lock();
+        inner.armed_at = Time::MAX;
+        let due = inner.transport.next_timeout().is_some_and(|t| t <= now);
+        if due {
+            let path = inner.path.clone();
+            let mut host = QpHost::new(self, keys, path.as_deref(), now);
+            inner.transport.handle_timeout(now, &mut host);
+        }
+        if due || inner.ack_at <= now {
+            self.pump(&mut inner, keys, now, true);
+        } else {
+            self.arm(&mut inner);
+        }
+    }
+
+    /// Whether a packet between these addresses is from the peer: the source must be the other end of the path.
+    pub(crate) fn accepts_from(
+        inner: &Inner,
+        remote: std::net::IpAddr,
+        local: std::net::IpAddr,
+    ) -> bool {
+        inner
+            .path
+            .as_ref()
+            .is_some_and(|p| p.key.remote == remote && p.key.local == local)
+    }
+
+    pub(crate) fn path(inner: &Inner) -> Option<Arc<Path>> {
+        inner.path.clone()
+    }
+}
+
+fn check_init(pd: &Arc<Pd>, init: &QpInit) -> Result<QpCap> {
+    if init.qp_type != QPT_RC {
+        return Err(Error::Unsupported("queue pair types other than RC"));
+    }
+    let cap = init.cap;
+    if cap.max_send_wr > limits::MAX_QP_WR || cap.max_recv_wr > limits::MAX_QP_WR {
+        return Err(Error::Invalid(
+            "more work requests than the device's max_qp_wr",
+        ));
+    }
+    if cap.max_send_sge > limits::MAX_SGE || cap.max_recv_sge > limits::MAX_SGE {
+        return Err(Error::Invalid(
+            "more scatter/gather elements than the device's max_sge",
+        ));
+    }
+    if cap.max_inline_data > limits::MAX_INLINE {
+        return Err(Error::Invalid("max_inline_data exceeds 1024"));
+    }
+    let context = pd.context();
+    let same = |c: &Arc<crate::context::Context>| Arc::ptr_eq(c, context);
+    if !same(init.send_cq.context())
+        || !same(init.recv_cq.context())
+        || init.srq.as_ref().is_some_and(|s| !same(s.pd().context()))
+    {
+        return Err(Error::Invalid(
+            "the protection domain and the queues are of different contexts",
+        ));
+    }
+    Ok(cap)
+}
+
+/// What only the device knows: limits, the GID table, the port.
+fn check_modify(hca: &Hca, attr: &QpAttr, mask: QpAttrMask) -> Result<()> {
+    let invalid = |what| Err(Error::Invalid(what));
+    if mask.contains(QpAttrMask::PORT) && attr.port_num != 1 {
+        return invalid("port_num: the device has port 1 only");
+    }
+    if mask.contains(QpAttrMask::PKEY_INDEX) && attr.pkey_index != 0 {
+        return invalid("pkey_index: the table has one entry");
+    }
+    if mask.contains(QpAttrMask::PATH_MTU) && attr.path_mtu > hca.port_attr().active_mtu {
+        return invalid("path_mtu exceeds the port's active MTU");
+    }
+    if mask.contains(QpAttrMask::MAX_QP_RD_ATOMIC) && attr.max_rd_atomic > limits::MAX_RD_ATOMIC {
+        return invalid("max_rd_atomic exceeds the device's max_qp_init_rd_atom");
+    }
+    if mask.contains(QpAttrMask::MAX_DEST_RD_ATOMIC)
+        && attr.max_dest_rd_atomic > limits::MAX_RD_ATOMIC
+    {
+        return invalid("max_dest_rd_atomic exceeds the device's max_qp_rd_atom");
+    }
+    if mask.intersects(QpAttrMask::ALT_PATH | QpAttrMask::PATH_MIG_STATE) {
+        return invalid("automatic path migration is not offered");
+    }
+    Ok(())
+}
+
+/// The locked send queue.
+pub struct SendPoster<'a> {
+    qp: &'a Qp,
+    inner: MutexGuard<'a, Inner>,
+}
+
+impl SendPoster<'_> {
+    /// Queues one request. On an error this one and none after it was queued by this call; earlier ones stay.
+    #[inline]
+    pub fn post(&mut self, request: &SendRequest<'_>) -> Result<()> {
+        Ok(self.inner.transport.post_send(request)?)
+    }
+}
+
+impl Drop for SendPoster<'_> {
+    fn drop(&mut self) {
+        let hca = self.qp.hca();
+        if !hca.alive() {
+            return;
+        }
+        let keys = hca.keys.read_recursive();
+        // An ACK that was held back goes out beside what was posted; if nothing can, it waits on.
+        self.qp.pump(&mut self.inner, &keys, timers::now(), false);
+    }
+}
+
+/// The locked receive queue.
+pub struct RecvPoster<'a> {
+    qp: &'a Qp,
+    inner: MutexGuard<'a, Inner>,
+}
+
+impl RecvPoster<'_> {
+    /// Queues one request.
+    #[inline]
+    pub fn post(&mut self, wr_id: u64, sges: &[Sge]) -> Result<()> {
+        if self.qp.srq.is_some() {
+            return Err(Error::Invalid(
+                "the queue pair receives from a shared receive queue",
+            ));
+        }
+        Ok(self.inner.transport.post_recv(wr_id, sges)?)
+    }
+}
+
+impl Drop for RecvPoster<'_> {
+    fn drop(&mut self) {
+        // Requests posted to a QP in error are flushed at once.
+        if self.inner.transport.state() == QpState::Err {
+            let keys = self.qp.hca().keys.read_recursive();
+            self.qp.pump(&mut self.inner, &keys, timers::now(), true);
+        }
+    }
+}

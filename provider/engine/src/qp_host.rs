@@ -1,0 +1,175 @@
+//! What a queue pair's state machine asks of the engine, carried out at once.
+
+use std::sync::atomic::Ordering::SeqCst;
+
+use ferroce_control::Counter;
+use ferroce_transport::{
+    Access, Completion, Host, MemoryError, PathSignal, QpEvent, RecvWqe, Sge, Time, WcData,
+    WcOpcode, WcStatus,
+};
+
+use crate::cq::Wc;
+use crate::memory::{self, KeyTable};
+use crate::path::Path;
+use crate::qp::Qp;
+
+/// `enum ibv_wc_flags`
+const WC_WITH_IMM: u32 = 1 << 1;
+const WC_WITH_INV: u32 = 1 << 3;
+
+/// The host of one QP for one visit.
+pub(crate) struct QpHost<'a> {
+    qp: &'a Qp,
+    keys: &'a KeyTable,
+    path: Option<&'a Path>,
+    now: Time,
+    /// A completion queue had no room.
+    pub(crate) overrun: bool,
+}
+
+impl<'a> QpHost<'a> {
+    pub(crate) fn new(
+        qp: &'a Qp,
+        keys: &'a KeyTable,
+        path: Option<&'a Path>,
+        now: Time,
+    ) -> QpHost<'a> {
+        QpHost {
+            qp,
+            keys,
+            path,
+            now,
+            overrun: false,
+        }
+    }
+
+    fn resolve(&self, rkey: u32, va: u64, len: u64, access: Access) -> Result<u64, MemoryError> {
+        self.keys
+            .resolve(self.qp.pd_handle(), rkey, va, len, access)
+    }
+
+    fn wc(&self, c: &Completion) -> Wc {
+        let (imm_data, wc_flags) = match c.data {
+            WcData::None => ([0; 4], 0),
+            WcData::Imm(imm) => (imm, WC_WITH_IMM),
+            WcData::Invalidated(key) => (key.to_ne_bytes(), WC_WITH_INV),
+        };
+        Wc {
+            wr_id: c.wr_id,
+            status: c.status as u32,
+            opcode: c.opcode as u32,
+            byte_len: c.byte_len,
+            imm_data,
+            qp_num: self.qp.qp_num(),
+            src_qp: c.src_qp,
+            wc_flags,
+            ..Wc::default()
+        }
+    }
+}
+
+impl Host for QpHost<'_> {
+    fn check_remote(
+        &mut self,
+        rkey: u32,
+        va: u64,
+        len: u64,
+        access: Access,
+    ) -> Result<(), MemoryError> {
+        self.resolve(rkey, va, len, access).map(drop)
+    }
+
+    fn write_remote(&mut self, rkey: u32, va: u64, data: &[u8]) -> Result<(), MemoryError> {
+        let addr = self.resolve(rkey, va, data.len() as u64, Access::REMOTE_WRITE)?;
+        // SAFETY: the range lies in a registered region, and the key table's lock that is held keeps it registered.
+        unsafe { memory::place(addr, data) };
+        Ok(())
+    }
+
+    fn compare_swap(
+        &mut self,
+        rkey: u32,
+        va: u64,
+        compare: u64,
+        swap: u64,
+    ) -> Result<u64, MemoryError> {
+        let cell = memory::atomic_cell(self.resolve(rkey, va, 8, Access::REMOTE_ATOMIC)?)?;
+        Ok(cell
+            .compare_exchange(compare, swap, SeqCst, SeqCst)
+            .unwrap_or_else(|before| before))
+    }
+
+    fn fetch_add(&mut self, rkey: u32, va: u64, add: u64) -> Result<u64, MemoryError> {
+        let cell = memory::atomic_cell(self.resolve(rkey, va, 8, Access::REMOTE_ATOMIC)?)?;
+        Ok(cell.fetch_add(add, SeqCst))
+    }
+
+    /// Only memory windows and fast-registered regions may be invalidated; a key of `ibv_reg_mr` may not.
+    fn invalidate_remote(&mut self, rkey: u32) -> Result<(), MemoryError> {
+        self.resolve(rkey, 0, 0, Access::empty())
+            .and(Err(MemoryError::Rights))
+    }
+
+    fn invalidate_local(&mut self, key: u32) -> Result<(), MemoryError> {
+        self.invalidate_remote(key)
+    }
+
+    fn check_local(&mut self, sges: &[Sge], access: Access) -> Result<(), MemoryError> {
+        self.keys.check_list(self.qp.pd_handle(), sges, access)
+    }
+
+    fn scatter(&mut self, sges: &[Sge], offset: u32, data: &[u8]) -> Result<(), MemoryError> {
+        let mut rest = data;
+        let keys = self.keys;
+        keys.pieces(
+            self.qp.pd_handle(),
+            sges,
+            offset,
+            data.len() as u32,
+            Access::LOCAL_WRITE,
+            |addr, len| {
+                let (now, later) = rest.split_at(len);
+                rest = later;
+                // SAFETY: the piece lies in a registered region, and the key table's lock that is held keeps it registered.
+                unsafe { memory::place(addr, now) };
+            },
+        )
+    }
+
+    fn take_srq(&mut self) -> Option<RecvWqe> {
+        self.qp.srq.as_ref()?.take()
+    }
+
+    fn complete_send(&mut self, completion: Completion) {
+        self.overrun |= !self
+            .qp
+            .send_cq
+            .push(self.wc(&completion), completion.solicited);
+    }
+
+    fn complete_recv(&mut self, completion: Completion) {
+        self.overrun |= !self
+            .qp
+            .recv_cq
+            .push(self.wc(&completion), completion.solicited);
+    }
+
+    fn event(&mut self, event: QpEvent) {
+        self.qp.raise(event as u32);
+    }
+
+    fn path_signal(&mut self, signal: PathSignal) {
+        if let Some(path) = self.path {
+            path.congestion.signal(self.now, signal);
+        }
+        match signal {
+            PathSignal::Acked { .. } => {}
+            PathSignal::Loss => self.qp.hca().counters().add(Counter::PacketSeqErr, 1),
+            PathSignal::Timeout => self.qp.hca().counters().add(Counter::LocalAckTimeout, 1),
+        }
+    }
+}
+
+const _: () = {
+    assert!(WcStatus::Success as u32 == 0 && WcOpcode::Recv as u32 == 128);
+};

@@ -1,0 +1,248 @@
+//! Receiving: a GRO run is cut into packets, checked, and given to the queue pairs they are for.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use ferroce_control::Counter;
+use ferroce_wire::Packet;
+use ferroce_wire::ROCE_V2_PORT;
+use ferroce_wire::icrc::{Flow, Verdict};
+
+use crate::hca::Hca;
+use crate::qp::Qp;
+use crate::qp_host::QpHost;
+
+/// The largest datagram, or run of merged datagrams.
+pub(crate) const MAX_DATAGRAM: usize = 65_536;
+/// The default partition key, full member: the table's one entry.
+const PKEY: u16 = 0xffff;
+
+/// One receiving socket: this process's slot at one address.
+pub(crate) struct Receiver {
+    pub(crate) socket: OwnedFd,
+    pub(crate) local: IpAddr,
+}
+
+/// What one receive call brought, beside the bytes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Datagram {
+    pub(crate) from: IpAddr,
+    pub(crate) port: u16,
+    /// Size of each packet of a merged run, the last one excepted; 0: a single packet.
+    pub(crate) segment: usize,
+}
+
+/// The receive side's own state, under the lock that a polling thread tries.
+pub(crate) struct RxState {
+    buffer: Box<[u8]>,
+    /// QPs that got packets and have yet to answer.
+    touched: Vec<Arc<Qp>>,
+    flow: Option<(IpAddr, u16, IpAddr, Flow)>,
+}
+
+impl RxState {
+    pub(crate) fn new() -> RxState {
+        RxState {
+            buffer: vec![0; MAX_DATAGRAM].into_boxed_slice(),
+            touched: Vec::new(),
+            flow: None,
+        }
+    }
+}
+
+impl Hca {
+    /// Takes at most `limit` datagrams from one socket without waiting; returns how many there were.
+    pub(crate) fn drain(&self, rx: &mut RxState, receiver: &Receiver, limit: usize) -> usize {
+        let mut buffer = std::mem::take(&mut rx.buffer);
+        let mut n = 0;
+        while n < limit {
+            let Ok((len, datagram)) = receive(receiver, &mut buffer) else {
+                break;
+            };
+            self.process(rx, receiver, &datagram, &buffer[..len]);
+            n += 1;
+        }
+        rx.buffer = buffer;
+        n
+    }
+
+    /// Handles one datagram or merged run.
+    pub(crate) fn process(
+        &self,
+        rx: &mut RxState,
+        receiver: &Receiver,
+        datagram: &Datagram,
+        data: &[u8],
+    ) {
+        let now = crate::timers::now();
+        let counters = self.counters();
+        let Some(flow) = flow(rx, receiver, datagram) else {
+            return;
+        };
+        let segment = if datagram.segment == 0 {
+            data.len().max(1)
+        } else {
+            datagram.segment
+        };
+        counters.add(Counter::RxPackets, data.len().div_ceil(segment) as u64);
+        counters.add(Counter::RxBytes, data.len() as u64);
+        let qps = self.qps.read_recursive();
+        let keys = self.keys.read_recursive();
+        let mut current: Option<(&Arc<Qp>, parking_lot::MutexGuard<'_, crate::qp::Inner>)> = None;
+        for (i, bytes) in data.chunks(segment).enumerate() {
+            // Parsing first: what is not even a packet needs no checksum.
+            let packet = match Packet::parse(bytes) {
+                Ok(packet) => packet,
+                Err(_) => {
+                    counters.add(Counter::RxParseErrors, 1);
+                    continue;
+                }
+            };
+            // a packet whose ICRC is wrong is dropped silently
+            if let Verdict::Bad = flow.verify(bytes, i as u16) {
+                counters.add(Counter::RxIcrcErrors, 1);
+                continue;
+            }
+            let number = packet.bth.dest_qp;
+            let found = match current.take() {
+                Some((qp, inner)) if qp.qp_num() == number => Some((qp, inner)),
+                other => {
+                    drop(other);
+                    (number >> 16 == u32::from(self.slot()))
+                        .then(|| qps.find(number as u16))
+                        .flatten()
+                        .map(|qp| (qp, qp.lock()))
+                }
+            };
+            let Some((qp, mut inner)) = found else {
+                counters.add(Counter::RxUnknownQp, 1);
+                continue;
+            };
+            // same partition, and not both limited members (ours is full)
+            if (packet.bth.pkey ^ PKEY) & 0x7fff != 0 {
+                counters.add(Counter::RxWrongPkey, 1);
+            } else if !Qp::accepts_from(&inner, datagram.from, receiver.local) {
+                counters.add(Counter::RxBadPeer, 1);
+            } else {
+                let path = Qp::path(&inner);
+                let mut host = QpHost::new(qp, &keys, path.as_deref(), now);
+                inner.transport.receive(now, &packet, &mut host);
+                if host.overrun {
+                    qp.overrun(&mut inner, &keys, now);
+                }
+                if !qp.touched.swap(true, Relaxed) {
+                    rx.touched.push(qp.clone());
+                }
+            }
+            current = Some((qp, inner));
+        }
+    }
+
+    /// Lets the QPs that got packets answer: one acknowledgement each for all that came.
+    pub(crate) fn answer(&self, rx: &mut RxState) {
+        if rx.touched.is_empty() {
+            return;
+        }
+        let keys = self.keys.read_recursive();
+        let now = crate::timers::now();
+        for qp in rx.touched.drain(..) {
+            qp.touched.store(false, Relaxed);
+            let mut inner = qp.lock();
+            let flush = !inner.transport.ack_deferrable();
+            qp.pump(&mut inner, &keys, now, flush);
+        }
+    }
+}
+
+/// The pseudo header of the flow, remembered from the last datagram.
+fn flow(rx: &mut RxState, receiver: &Receiver, datagram: &Datagram) -> Option<Flow> {
+    let key = (datagram.from, datagram.port, receiver.local);
+    if let Some((from, port, local, flow)) = &rx.flow
+        && (*from, *port, *local) == key
+    {
+        return Some(flow.clone());
+    }
+    let flow = match (datagram.from, receiver.local) {
+        (IpAddr::V4(s), IpAddr::V4(d)) => Flow::v4(s, d, datagram.port, ROCE_V2_PORT),
+        (IpAddr::V6(s), IpAddr::V6(d)) => Flow::v6(s, d, datagram.port, ROCE_V2_PORT),
+        _ => return None,
+    };
+    rx.flow = Some((key.0, key.1, key.2, flow.clone()));
+    Some(flow)
+}
+
+#[repr(align(8))]
+struct Control([u8; 64]);
+
+/// One `recvmsg` that does not wait.
+fn receive(receiver: &Receiver, buffer: &mut [u8]) -> io::Result<(usize, Datagram)> {
+    let mut control = Control([0; 64]);
+    // SAFETY: all zeroes is a valid sockaddr_storage and msghdr.
+    let (mut name, mut msg): (libc::sockaddr_storage, libc::msghdr) = unsafe { std::mem::zeroed() };
+    let mut iov = libc::iovec {
+        iov_base: buffer.as_mut_ptr().cast(),
+        iov_len: buffer.len(),
+    };
+    msg.msg_name = (&raw mut name).cast();
+    msg.msg_namelen = size_of_val(&name) as u32;
+    msg.msg_iov = &mut iov;
+    msg.msg_iovlen = 1;
+    msg.msg_control = control.0.as_mut_ptr().cast();
+    msg.msg_controllen = control.0.len();
+    // SAFETY: `msg` describes a name, a buffer and control space that outlive the call.
+    let n = unsafe { libc::recvmsg(receiver.socket.as_raw_fd(), &mut msg, libc::MSG_DONTWAIT) };
+    if n < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let control = &control.0[..msg.msg_controllen.min(64)];
+    // SAFETY: the kernel wrote the name into a sockaddr_storage, which is larger than any sockaddr.
+    let name =
+        unsafe { std::slice::from_raw_parts((&raw const name).cast::<u8>(), size_of_val(&name)) };
+    Ok((n as usize, describe(name, control)))
+}
+
+/// Reads the source address and the segment size from what the kernel wrote.
+pub(crate) fn describe(name: &[u8], control: &[u8]) -> Datagram {
+    let family = name
+        .first_chunk::<2>()
+        .map_or(0, |b| u16::from_ne_bytes(*b));
+    let port = name
+        .get(2..4)
+        .map_or(0, |b| u16::from_be_bytes([b[0], b[1]]));
+    let from = match i32::from(family) {
+        libc::AF_INET6 => name
+            .get(8..24)
+            .and_then(|b| <[u8; 16]>::try_from(b).ok())
+            .map(|b| Ipv6Addr::from(b).into()),
+        _ => name
+            .get(4..8)
+            .and_then(|b| <[u8; 4]>::try_from(b).ok())
+            .map(|b| Ipv4Addr::from(b).into()),
+    };
+    Datagram {
+        from: from.unwrap_or(Ipv4Addr::UNSPECIFIED.into()),
+        port,
+        segment: gro_segment(control),
+    }
+}
+
+/// The `UDP_GRO` control message: walks `struct cmsghdr` (length, level, type) records, 8-byte aligned.
+fn gro_segment(mut control: &[u8]) -> usize {
+    const HEADER: usize = size_of::<libc::cmsghdr>();
+    while control.len() >= HEADER {
+        let word =
+            |at: usize| i32::from_ne_bytes(control[at..at + 4].try_into().expect("four bytes"));
+        let len = usize::from_ne_bytes(control[..8].try_into().expect("eight bytes"));
+        if len < HEADER || len > control.len() {
+            break;
+        }
+        if word(8) == libc::SOL_UDP && word(12) == libc::UDP_GRO && len >= HEADER + 2 {
+            return usize::from(u16::from_ne_bytes([control[HEADER], control[HEADER + 1]]));
+        }
+        control = &control[len.next_multiple_of(8).min(control.len())..];
+    }
+    0
+}

@@ -1,0 +1,199 @@
+//! Shared receive queues.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+use ferroce_transport::{RecvWqe, Sge};
+use parking_lot::Mutex;
+
+use crate::context::Pd;
+use crate::error::{Error, Result};
+use crate::events::Delivered;
+use crate::limits;
+
+/// How to create a shared receive queue.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SrqInit {
+    /// Requests it holds.
+    pub max_wr: u32,
+    /// Scatter elements a request.
+    pub max_sge: u32,
+    /// Raise `SRQ_LIMIT_REACHED` once when fewer requests are left; 0 is never.
+    pub srq_limit: u32,
+    /// What async events name the queue by.
+    pub cookie: u64,
+}
+
+/// `struct ibv_srq_attr`
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct SrqAttr {
+    pub max_wr: u32,
+    pub max_sge: u32,
+    pub srq_limit: u32,
+}
+
+/// `IBV_EVENT_SRQ_LIMIT_REACHED`
+const EVENT_LIMIT: u32 = 15;
+
+struct Queue {
+    requests: VecDeque<RecvWqe>,
+    attr: SrqAttr,
+    events: u32,
+}
+
+/// A shared receive queue.
+pub struct Srq {
+    pd: Arc<Pd>,
+    handle: u32,
+    cookie: u64,
+    queue: Mutex<Queue>,
+    users: AtomicU32,
+    destroyed: AtomicBool,
+}
+
+impl Srq {
+    pub(crate) fn new(pd: &Arc<Pd>, init: SrqInit) -> Result<Arc<Srq>> {
+        if init.max_wr == 0 || init.max_wr > limits::MAX_SRQ_WR {
+            return Err(Error::Invalid(
+                "max_wr must be between 1 and the device's max_srq_wr",
+            ));
+        }
+        if init.max_sge > limits::MAX_SGE {
+            return Err(Error::Invalid("max_sge exceeds the device's max_srq_sge"));
+        }
+        if init.srq_limit > init.max_wr {
+            return Err(Error::Invalid("srq_limit exceeds max_wr"));
+        }
+        pd.context()
+            .hca()
+            .count
+            .srq
+            .take(limits::MAX_SRQ, "shared receive queues")?;
+        pd.add_user();
+        let attr = SrqAttr {
+            max_wr: init.max_wr,
+            max_sge: init.max_sge.max(1),
+            srq_limit: init.srq_limit,
+        };
+        Ok(Arc::new(Srq {
+            pd: pd.clone(),
+            handle: pd.context().hca().new_handle(),
+            cookie: init.cookie,
+            queue: Mutex::new(Queue {
+                requests: VecDeque::new(),
+                attr,
+                events: 0,
+            }),
+            users: AtomicU32::new(0),
+            destroyed: AtomicBool::new(false),
+        }))
+    }
+
+    /// A number that identifies the queue in this process.
+    pub fn handle(&self) -> u32 {
+        self.handle
+    }
+
+    /// Its size and limit.
+    pub fn query(&self) -> SrqAttr {
+        self.queue.lock().attr
+    }
+
+    /// Changes size or limit; nothing changes on an error.
+    pub fn modify(&self, max_wr: Option<u32>, limit: Option<u32>) -> Result<()> {
+        let mut queue = self.queue.lock();
+        let mut attr = queue.attr;
+        if let Some(max_wr) = max_wr {
+            if max_wr == 0
+                || max_wr > limits::MAX_SRQ_WR
+                || (max_wr as usize) < queue.requests.len()
+            {
+                return Err(Error::Invalid(
+                    "max_wr is out of range or below the number of posted requests",
+                ));
+            }
+            attr.max_wr = max_wr;
+        }
+        if let Some(limit) = limit {
+            if limit > attr.max_wr {
+                return Err(Error::Invalid("srq_limit exceeds max_wr"));
+            }
+            attr.srq_limit = limit;
+        }
+        queue.attr = attr;
+        self.check_limit(&mut queue);
+        Ok(())
+    }
+
+    /// Posts a receive request.
+    pub fn post_recv(&self, wr_id: u64, sges: &[Sge]) -> Result<()> {
+        let mut queue = self.queue.lock();
+        if sges.len() > queue.attr.max_sge as usize {
+            return Err(Error::Invalid(
+                "more scatter elements than the queue was made for",
+            ));
+        }
+        if queue.requests.len() >= queue.attr.max_wr as usize {
+            return Err(Error::Full("the shared receive queue"));
+        }
+        queue.requests.push_back(RecvWqe {
+            wr_id,
+            sges: sges.into(),
+        });
+        Ok(())
+    }
+
+    pub(crate) fn take(&self) -> Option<RecvWqe> {
+        let mut queue = self.queue.lock();
+        let wqe = queue.requests.pop_front();
+        if wqe.is_some() {
+            self.check_limit(&mut queue);
+        }
+        wqe
+    }
+
+    /// The limit event is raised once, and the limit is then disarmed.
+    fn check_limit(&self, queue: &mut Queue) {
+        if queue.attr.srq_limit != 0 && queue.requests.len() < queue.attr.srq_limit as usize {
+            queue.attr.srq_limit = 0;
+            if self.pd.context().async_event(self.cookie, EVENT_LIMIT) {
+                queue.events += 1;
+            }
+        }
+    }
+
+    pub(crate) fn pd(&self) -> &Arc<Pd> {
+        &self.pd
+    }
+
+    pub(crate) fn add_user(&self) {
+        self.users.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn remove_user(&self) {
+        self.users.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Ends the queue (`EBUSY` while a queue pair uses it).
+    pub fn destroy(&self) -> Result<Delivered> {
+        if self.users.load(Ordering::Relaxed) != 0 {
+            return Err(Error::Busy("shared receive queue"));
+        }
+        let mut queue = self.queue.lock();
+        queue.requests.clear();
+        let unread = self
+            .pd
+            .context()
+            .take_back_events(self.cookie, queue.events);
+        if !self.destroyed.swap(true, Ordering::Relaxed) {
+            self.pd.remove_user();
+            self.pd.context().hca().count.srq.give_back();
+        }
+        Ok(Delivered {
+            comp: 0,
+            events: queue.events - unread,
+        })
+    }
+}

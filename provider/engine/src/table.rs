@@ -1,0 +1,58 @@
+//! The queue pairs of this process by the index part of their QPN.
+
+use std::sync::Arc;
+
+use crate::error::{Error, Result};
+use crate::limits;
+use crate::qp::Qp;
+
+type Page = [Option<Arc<Qp>>; 256];
+
+/// 65,536 places in pages that are made on demand.
+pub(crate) struct QpTable {
+    pages: Vec<Option<Box<Page>>>,
+    len: u32,
+}
+
+impl QpTable {
+    pub(crate) fn new() -> QpTable {
+        QpTable {
+            pages: (0..256).map(|_| None).collect(),
+            len: 0,
+        }
+    }
+
+    pub(crate) fn find(&self, index: u16) -> Option<&Arc<Qp>> {
+        self.pages[usize::from(index >> 8)].as_ref()?[usize::from(index & 0xff)].as_ref()
+    }
+
+    /// Puts what `make` returns at a random free index (a peer cannot guess it from another's).
+    pub(crate) fn insert(&mut self, make: impl FnOnce(u16) -> Result<Arc<Qp>>) -> Result<Arc<Qp>> {
+        if self.len >= limits::MAX_QP {
+            return Err(Error::Full("queue pairs"));
+        }
+        // Half of the places at least are free, so this ends soon. Index 0 and 1 stay unused: they look like QP0 and QP1.
+        let index = loop {
+            let index: u16 = rand::random();
+            if index > 1 && self.find(index).is_none() {
+                break index;
+            }
+        };
+        let qp = make(index)?;
+        let page = self.pages[usize::from(index >> 8)]
+            .get_or_insert_with(|| Box::new([const { None }; 256]));
+        page[usize::from(index & 0xff)] = Some(qp.clone());
+        self.len += 1;
+        Ok(qp)
+    }
+
+    pub(crate) fn remove(&mut self, index: u16) -> Option<Arc<Qp>> {
+        let qp = self.pages[usize::from(index >> 8)].as_mut()?[usize::from(index & 0xff)].take();
+        self.len -= u32::from(qp.is_some());
+        qp
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<Qp>> {
+        self.pages.iter().flatten().flat_map(|p| p.iter().flatten())
+    }
+}

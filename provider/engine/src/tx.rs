@@ -1,0 +1,241 @@
+//! Sending: packets of one QP become GSO runs.
+//!
+//! Headers, ICRCs and short payloads go into one arena, where the ICRC of a packet and the header of the next are
+//! neighbours and make one iovec; longer payloads are sent from where they are in the consumer's memory.
+
+use std::cell::RefCell;
+use std::sync::atomic::Ordering::Relaxed;
+
+use ferroce_control::{Counter, CounterPage};
+use ferroce_transport::{Access, Gather, MemoryError, Sink, TxPacket};
+use ferroce_wire::{Header, MAX_HEADER};
+
+use crate::memory::KeyTable;
+use crate::path::Path;
+
+/// Most segments of one GSO send (`UDP_MAX_SEGMENTS` of every kernel that has it).
+const MAX_SEGMENTS: usize = 64;
+/// Most bytes of one send: the UDP payload of IPv4.
+const MAX_BYTES: usize = 65_507;
+/// Pieces up to this size are copied: cheaper than one more iovec.
+const COPY_LIMIT: usize = 256;
+/// Room that one packet without long pieces needs beside its payload.
+const PACKET_SLACK: usize = MAX_HEADER + 3 + 4;
+/// `UIO_MAXIOV`.
+const MAX_IOVECS: usize = 1024;
+
+/// Buffers of one thread.
+struct Scratch {
+    arena: Box<[u8]>,
+    iov: Vec<libc::iovec>,
+}
+
+thread_local! {
+    static SCRATCH: RefCell<Scratch> = RefCell::new(Scratch {
+        arena: vec![0; MAX_BYTES + PACKET_SLACK].into_boxed_slice(),
+        iov: Vec::with_capacity(MAX_IOVECS),
+    });
+}
+
+/// A sink that gathers under the keys of one protection domain and sends on one path.
+pub(crate) struct Run<'a> {
+    path: &'a Path,
+    keys: &'a KeyTable,
+    pd: u32,
+    counters: &'a CounterPage,
+    scratch: &'a mut Scratch,
+    /// Bytes of the arena in use, and where the piece begins that no iovec covers yet.
+    used: usize,
+    open: usize,
+    bytes: usize,
+    segments: usize,
+    segment: usize,
+    /// A shorter packet ended the run.
+    closed: bool,
+}
+
+/// Runs `f` with a sink and sends what it queued.
+pub(crate) fn with_run<R>(
+    path: &Path,
+    keys: &KeyTable,
+    pd: u32,
+    counters: &CounterPage,
+    f: impl FnOnce(&mut Run<'_>) -> R,
+) -> R {
+    SCRATCH.with_borrow_mut(|scratch| {
+        scratch.iov.clear();
+        let mut run = Run {
+            path,
+            keys,
+            pd,
+            counters,
+            scratch,
+            used: 0,
+            open: 0,
+            bytes: 0,
+            segments: 0,
+            segment: 0,
+            closed: false,
+        };
+        let r = f(&mut run);
+        run.send();
+        r
+    })
+}
+
+impl Run<'_> {
+    /// Sends the run and begins a new one.
+    fn send(&mut self) {
+        if self.segments == 0 {
+            return;
+        }
+        self.seal();
+        let segment = (self.segments > 1).then_some(self.segment as u16);
+        match self.path.send(&mut self.scratch.iov, segment) {
+            Ok(()) => {
+                self.counters.add(Counter::TxPackets, self.segments as u64);
+                self.counters.add(Counter::TxBytes, self.bytes as u64);
+            }
+            // Lost like any packet: the transport sends it again or reports the peer unreachable.
+            Err(_) => self.counters.add(Counter::TxErrors, self.segments as u64),
+        }
+        self.scratch.iov.clear();
+        (
+            self.used,
+            self.open,
+            self.bytes,
+            self.segments,
+            self.segment,
+            self.closed,
+        ) = (0, 0, 0, 0, 0, false);
+    }
+
+    /// Covers the open piece of the arena with an iovec.
+    fn seal(&mut self) {
+        if self.used > self.open {
+            let base = self.scratch.arena[self.open..].as_mut_ptr();
+            self.scratch.iov.push(libc::iovec {
+                iov_base: base.cast(),
+                iov_len: self.used - self.open,
+            });
+            self.open = self.used;
+        }
+    }
+
+    /// Adds `len` bytes at `addr` (registered memory), copied or by reference; returns the slice for the ICRC.
+    fn piece(&mut self, addr: u64, len: usize, copy: bool) -> &[u8] {
+        // SAFETY: the range was resolved under a key of a registered region, which stays mapped until it is deregistered, and
+        // deregistration waits for the key table's lock that our caller holds. Another thread may change the bytes while we
+        // read: then the packet's ICRC is wrong, the peer drops it, and the retransmission is taken from a copy.
+        let bytes = unsafe { std::slice::from_raw_parts(addr as *const u8, len) };
+        if copy || len <= COPY_LIMIT {
+            let to = self.used..self.used + len;
+            self.scratch.arena[to.clone()].copy_from_slice(bytes);
+            self.used += len;
+            &self.scratch.arena[to]
+        } else {
+            self.seal();
+            self.scratch.iov.push(libc::iovec {
+                iov_base: addr as *mut _,
+                iov_len: len,
+            });
+            bytes
+        }
+    }
+
+    fn append(
+        &mut self,
+        packet: &TxPacket<'_>,
+        len: usize,
+        total: usize,
+    ) -> Result<(), MemoryError> {
+        let header = Header {
+            bth: packet.bth,
+            ext: packet.ext,
+        };
+        let head = self.used;
+        self.used += header.emit(&mut self.scratch.arena[head..]);
+        // The kernel numbers the segments of one send from 0, and gives a single datagram 0.
+        let mut icrc = self.path.flow.start(total, self.segments as u16);
+        icrc.header(&self.scratch.arena[head..self.used]);
+        let keys = self.keys;
+        match packet.payload {
+            Gather::None => {}
+            Gather::Bytes(bytes) => {
+                self.scratch.arena[self.used..self.used + len].copy_from_slice(bytes);
+                self.used += len;
+                icrc.payload(bytes);
+            }
+            Gather::Sges { sges, offset, len } => {
+                keys.pieces(self.pd, sges, offset, len, Access::empty(), |addr, n| {
+                    icrc.payload(self.piece(addr, n, packet.again));
+                })?;
+            }
+            Gather::Remote { rkey, va, len } => {
+                let addr = keys.resolve(self.pd, rkey, va, len.into(), Access::REMOTE_READ)?;
+                icrc.payload(self.piece(addr, len as usize, packet.again));
+            }
+        }
+        let pad = usize::from(packet.bth.pad);
+        self.scratch.arena[self.used..self.used + pad].fill(0);
+        icrc.payload(&self.scratch.arena[self.used..self.used + pad]);
+        self.used += pad;
+        self.scratch.arena[self.used..self.used + 4].copy_from_slice(&icrc.finish());
+        self.used += 4;
+        Ok(())
+    }
+}
+
+fn payload_len(payload: &Gather<'_>) -> usize {
+    match payload {
+        Gather::None => 0,
+        Gather::Bytes(b) => b.len(),
+        Gather::Sges { len, .. } | Gather::Remote { len, .. } => *len as usize,
+    }
+}
+
+impl Sink for Run<'_> {
+    fn packet(&mut self, packet: &TxPacket<'_>) -> Result<(), MemoryError> {
+        let len = payload_len(&packet.payload);
+        let header = Header {
+            bth: packet.bth,
+            ext: packet.ext,
+        };
+        let total = header.len() + len + usize::from(packet.bth.pad) + 4;
+        let pieces = match packet.payload {
+            Gather::Sges { sges, .. } => sges.len(),
+            _ => 1,
+        };
+        let joins = self.segments > 0
+            && !self.closed
+            && total <= self.segment
+            && self.segments < MAX_SEGMENTS
+            && self.bytes + total <= MAX_BYTES
+            && self.scratch.iov.len() + 2 * pieces + 2 <= MAX_IOVECS
+            && self.path.gso.load(Relaxed);
+        if !joins {
+            self.send();
+            self.segment = total;
+        }
+        let before = (self.used, self.open, self.scratch.iov.len());
+        if let Err(e) = self.append(packet, len, total) {
+            let iovecs;
+            (self.used, self.open, iovecs) = before;
+            self.scratch.iov.truncate(iovecs);
+            return Err(e);
+        }
+        self.segments += 1;
+        self.bytes += total;
+        self.closed = total < self.segment;
+        Ok(())
+    }
+}
+
+/// A sink for QPs without a path: they have nothing to send, only requests to flush.
+pub(crate) struct NoPath;
+
+impl Sink for NoPath {
+    fn packet(&mut self, _: &TxPacket<'_>) -> Result<(), MemoryError> {
+        Ok(())
+    }
+}
