@@ -1,0 +1,270 @@
+//! The uverbs commands that libibverbs sends to the kernel itself, past the provider: making a completion channel
+//! (`write`) and reading the GID table (`ioctl`). Everything else is refused in the way that makes libibverbs fall back or
+//! report that it is not supported; nothing is passed to a kernel that never heard of the device.
+
+use crate::gid::Device;
+use crate::sys;
+use ferroce_cabi::ibv_gid;
+use ferroce_cabi::ibv_gid_entry;
+use ferroce_cabi::uverbs::*;
+use libc::{c_int, c_void};
+use std::mem::size_of;
+
+/// Carries out a command written to a uverbs descriptor. The error is an errno.
+///
+/// # Safety
+/// `command` is readable for `len` bytes, and the response address in it is writable, as the uverbs ABI asks.
+pub unsafe fn write(command: *const c_void, len: usize) -> Result<usize, c_int> {
+    if len < size_of::<ib_uverbs_cmd_hdr>() || command.is_null() {
+        return Err(libc::EINVAL);
+    }
+    // SAFETY: long enough; the caller's buffer may be unaligned.
+    let header = unsafe { command.cast::<ib_uverbs_cmd_hdr>().read_unaligned() };
+    if usize::from(header.in_words) * 4 != len {
+        return Err(libc::EINVAL);
+    }
+    if header.command != IB_USER_VERBS_CMD_CREATE_COMP_CHANNEL {
+        return Err(libc::EOPNOTSUPP);
+    }
+    type Request = ib_uverbs_create_comp_channel;
+    type Response = ib_uverbs_create_comp_channel_resp;
+    if len < size_of::<ib_uverbs_cmd_hdr>() + size_of::<Request>() {
+        return Err(libc::EINVAL);
+    }
+    if usize::from(header.out_words) * 4 < size_of::<Response>() {
+        return Err(libc::ENOSPC);
+    }
+    // SAFETY: the request follows the header, as its length says.
+    let request = unsafe {
+        command
+            .byte_add(size_of::<ib_uverbs_cmd_hdr>())
+            .cast::<Request>()
+            .read_unaligned()
+    };
+    let response = request.response as *mut Response;
+    if response.is_null() {
+        return Err(libc::EFAULT);
+    }
+    let fd = sys::pipe_both_ways();
+    if fd < 0 {
+        // SAFETY: the calling thread's errno.
+        return Err(unsafe { *libc::__errno_location() });
+    }
+    // SAFETY: the response address is writable, as the caller promises.
+    unsafe {
+        response.write_unaligned(Response {
+            fd: fd.unsigned_abs(),
+        })
+    };
+    Ok(len)
+}
+
+/// Carries out `RDMA_VERBS_IOCTL` on the descriptor of `uverbsN`. The error is an errno; `EPROTONOSUPPORT` says that the
+/// method does not exist.
+///
+/// # Safety
+/// `request` is an `ib_uverbs_ioctl_hdr` with its attributes, whose addresses are as the uverbs ABI asks.
+pub unsafe fn ioctl(uverbs: u16, request: *mut c_void) -> Result<(), c_int> {
+    if request.is_null() {
+        return Err(libc::EFAULT);
+    }
+    // SAFETY: as the caller promises.
+    let header = unsafe { request.cast::<ib_uverbs_ioctl_hdr>().read_unaligned() };
+    let count = usize::from(header.num_attrs);
+    if usize::from(header.length)
+        != size_of::<ib_uverbs_ioctl_hdr>() + count * size_of::<ib_uverbs_attr>()
+    {
+        return Err(libc::EINVAL);
+    }
+    let mut attributes = Attributes {
+        // SAFETY: the attributes follow the header.
+        first: unsafe { request.byte_add(size_of::<ib_uverbs_ioctl_hdr>()) }.cast(),
+        count,
+    };
+    match (header.object_id, header.method_id) {
+        (UVERBS_OBJECT_DEVICE, UVERBS_METHOD_QUERY_GID_ENTRY) => gid_entry(uverbs, &mut attributes),
+        (UVERBS_OBJECT_DEVICE, UVERBS_METHOD_QUERY_GID_TABLE) => gid_table(uverbs, &mut attributes),
+        _ => Err(libc::EPROTONOSUPPORT),
+    }
+}
+
+/// The attributes of one ioctl.
+struct Attributes {
+    first: *mut ib_uverbs_attr,
+    count: usize,
+}
+
+impl Attributes {
+    fn find(&self, id: u16) -> Option<(usize, ib_uverbs_attr)> {
+        // SAFETY: `count` attributes follow the header.
+        (0..self.count)
+            .map(|i| (i, unsafe { self.first.add(i).read_unaligned() }))
+            .find(|(_, a)| a.attr_id == id)
+    }
+
+    /// A value that travels inside the attribute.
+    fn value(&self, id: u16) -> Result<u64, c_int> {
+        match self.find(id) {
+            Some((_, a)) if a.len == 4 => Ok(a.data & 0xffff_ffff),
+            Some((_, a)) if a.len == 8 => Ok(a.data),
+            _ => Err(libc::EINVAL),
+        }
+    }
+
+    /// An output buffer: its address and its length in bytes.
+    fn buffer(&self, id: u16) -> Result<(*mut u8, usize), c_int> {
+        let (_, a) = self.find(id).ok_or(libc::EINVAL)?;
+        if a.data == 0 && a.len != 0 {
+            return Err(libc::EFAULT);
+        }
+        Ok((a.data as *mut u8, a.len.into()))
+    }
+
+    /// Marks an output as written.
+    fn written(&mut self, id: u16) {
+        if let Some((i, mut a)) = self.find(id) {
+            a.flags |= UVERBS_ATTR_F_VALID_OUTPUT;
+            // SAFETY: an attribute that was just read.
+            unsafe { self.first.add(i).write_unaligned(a) };
+        }
+    }
+}
+
+/// Copies an entry into a caller's slot of `size` bytes, which may be of another version of the structure.
+///
+/// # Safety
+/// `slot` is writable for `size` bytes.
+unsafe fn put(entry: &ibv_gid_entry, slot: *mut u8, size: usize) {
+    let n = size.min(size_of::<ibv_gid_entry>());
+    // SAFETY: both are that long, and the entry is on our stack.
+    unsafe {
+        std::ptr::copy_nonoverlapping((&raw const *entry).cast::<u8>(), slot, n);
+        slot.add(n).write_bytes(0, size - n);
+    }
+}
+
+fn gid_entry(uverbs: u16, attributes: &mut Attributes) -> Result<(), c_int> {
+    let port = attributes.value(UVERBS_ATTR_QUERY_GID_ENTRY_PORT)?;
+    let index = attributes.value(UVERBS_ATTR_QUERY_GID_ENTRY_GID_INDEX)?;
+    let (slot, size) = attributes.buffer(UVERBS_ATTR_QUERY_GID_ENTRY_RESP_ENTRY)?;
+    if attributes.value(UVERBS_ATTR_QUERY_GID_ENTRY_FLAGS)? != 0 {
+        return Err(libc::EINVAL);
+    }
+    let device = Device::of_uverbs(uverbs).ok_or(libc::ENODEV)?;
+    let (Ok(port), Ok(index)) = (u32::try_from(port), u32::try_from(index)) else {
+        return Err(libc::EINVAL);
+    };
+    let entry = device.entry(port, index).ok_or(libc::EINVAL)?;
+    if entry.gid == ibv_gid::default() {
+        return Err(libc::ENODATA);
+    }
+    // SAFETY: the caller's output buffer, as it says.
+    unsafe { put(&entry, slot, size) };
+    attributes.written(UVERBS_ATTR_QUERY_GID_ENTRY_RESP_ENTRY);
+    Ok(())
+}
+
+fn gid_table(uverbs: u16, attributes: &mut Attributes) -> Result<(), c_int> {
+    let size = usize::try_from(attributes.value(UVERBS_ATTR_QUERY_GID_TABLE_ENTRY_SIZE)?)
+        .map_err(|_| libc::EINVAL)?;
+    if attributes.value(UVERBS_ATTR_QUERY_GID_TABLE_FLAGS)? != 0 || size == 0 {
+        return Err(libc::EINVAL);
+    }
+    let (slots, room) = attributes.buffer(UVERBS_ATTR_QUERY_GID_TABLE_RESP_ENTRIES)?;
+    let (count, count_size) = attributes.buffer(UVERBS_ATTR_QUERY_GID_TABLE_RESP_NUM_ENTRIES)?;
+    if count_size < size_of::<u64>() {
+        return Err(libc::EINVAL);
+    }
+    let device = Device::of_uverbs(uverbs).ok_or(libc::ENODEV)?;
+    let mut n = 0;
+    for port in (1..=u32::from(u8::MAX)).take_while(|port| device.has_port(*port)) {
+        for index in 0.. {
+            let Some(entry) = device.entry(port, index) else {
+                break;
+            };
+            if entry.gid == ibv_gid::default() {
+                continue;
+            }
+            if n >= room / size {
+                return Err(libc::EINVAL);
+            }
+            // SAFETY: the caller's array holds `room / size` slots of that size.
+            unsafe { put(&entry, slots.add(n * size), size) };
+            n += 1;
+        }
+    }
+    // SAFETY: the caller's output value, of 8 bytes.
+    unsafe { count.cast::<u64>().write_unaligned(n as u64) };
+    attributes.written(UVERBS_ATTR_QUERY_GID_TABLE_RESP_ENTRIES);
+    attributes.written(UVERBS_ATTR_QUERY_GID_TABLE_RESP_NUM_ENTRIES);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[repr(C)]
+    struct Command {
+        header: ib_uverbs_cmd_hdr,
+        request: ib_uverbs_create_comp_channel,
+    }
+
+    fn send(command: &Command, len: usize) -> Result<usize, c_int> {
+        // SAFETY: the command is whole, and its response address is null or valid.
+        unsafe { write((&raw const *command).cast(), len) }
+    }
+
+    #[test]
+    fn a_completion_channel_is_a_pipe() {
+        let mut response = ib_uverbs_create_comp_channel_resp::default();
+        let mut command = Command {
+            header: ib_uverbs_cmd_hdr {
+                command: IB_USER_VERBS_CMD_CREATE_COMP_CHANNEL,
+                in_words: 4,
+                out_words: 1,
+            },
+            request: ib_uverbs_create_comp_channel {
+                response: &raw mut response as u64,
+            },
+        };
+        assert_eq!(send(&command, 16), Ok(16));
+        assert!(response.fd > 2);
+        sys::close(response.fd as c_int);
+
+        assert_eq!(send(&command, 15), Err(libc::EINVAL));
+        assert_eq!(send(&command, 4), Err(libc::EINVAL));
+        command.header.out_words = 0;
+        assert_eq!(send(&command, 16), Err(libc::ENOSPC));
+        command.header.out_words = 1;
+        command.request.response = 0;
+        assert_eq!(send(&command, 16), Err(libc::EFAULT));
+        command.header.command = 1;
+        assert_eq!(send(&command, 16), Err(libc::EOPNOTSUPP));
+        command.header = ib_uverbs_cmd_hdr {
+            command: 17,
+            in_words: 2,
+            out_words: 1,
+        };
+        assert_eq!(send(&command, 8), Err(libc::EINVAL));
+    }
+
+    #[test]
+    fn other_methods_do_not_exist() {
+        let mut header = ib_uverbs_ioctl_hdr {
+            length: 24,
+            ..Default::default()
+        };
+        let call = |header: &mut ib_uverbs_ioctl_hdr| {
+            // SAFETY: a header without attributes.
+            unsafe { ioctl(0, (&raw mut *header).cast()) }
+        };
+        assert_eq!(call(&mut header), Err(libc::EPROTONOSUPPORT));
+        header.method_id = UVERBS_METHOD_QUERY_GID_ENTRY;
+        assert_eq!(call(&mut header), Err(libc::EINVAL));
+        header.length = 25;
+        assert_eq!(call(&mut header), Err(libc::EINVAL));
+        // SAFETY: null is allowed.
+        assert_eq!(unsafe { ioctl(0, std::ptr::null_mut()) }, Err(libc::EFAULT));
+    }
+}

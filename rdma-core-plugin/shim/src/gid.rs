@@ -1,0 +1,150 @@
+//! Reading the GID table of a device from the image, which ferroced keeps in step with the host's addresses.
+
+use crate::image::IMAGE;
+use crate::sys::{self, PathBuffer};
+use ferroce_cabi::{IBV_GID_TYPE_ROCE_V2, ibv_gid, ibv_gid_entry};
+use std::ffi::CStr;
+
+/// `IBV_GID_TYPE_IB` and `IBV_GID_TYPE_ROCE_V1` share their name in sysfs; on Ethernet it is the latter.
+const IBV_GID_TYPE_ROCE_V1: u32 = 1;
+
+/// A device of the image, by its directory in `/sys/class/infiniband`.
+pub struct Device {
+    name: [u8; 64],
+    len: usize,
+}
+
+impl Device {
+    /// The device behind `uverbsN`.
+    pub fn of_uverbs(number: u16) -> Option<Device> {
+        let mut path = class(b"/sys/class/infiniband_verbs/uverbs")?;
+        path.push_number(number.into());
+        path.push(b"/ibdev");
+        let mut device = Device {
+            name: [0; 64],
+            len: 0,
+        };
+        device.len = sys::read_file(path.as_cstr()?, &mut device.name)?.len();
+        (device.len > 0).then_some(device)
+    }
+
+    fn port(&self, port: u32) -> Option<PathBuffer> {
+        let mut path = class(b"/sys/class/infiniband/")?;
+        path.push(self.name.get(..self.len)?);
+        path.push(b"/ports/");
+        path.push_number(port);
+        Some(path)
+    }
+
+    /// One entry; `None` if the port or the index does not exist. An empty entry has a GID of zero.
+    pub fn entry(&self, port: u32, index: u32) -> Option<ibv_gid_entry> {
+        let mut text = [0; 64];
+        let mut read = |directory: &[u8]| -> Option<([u8; 64], usize)> {
+            let mut path = self.port(port)?;
+            path.push(directory);
+            path.push_number(index);
+            let len = sys::read_file(path.as_cstr()?, &mut text)?.len();
+            Some((text, len))
+        };
+        let (gid, len) = read(b"/gids/")?;
+        let gid = parse(gid.get(..len)?)?;
+        let mut entry = ibv_gid_entry {
+            gid,
+            gid_index: index,
+            port_num: port,
+            gid_type: 0,
+            ndev_ifindex: 0,
+        };
+        if gid != ibv_gid::default() {
+            let (kind, len) = read(b"/gid_attrs/types/")?;
+            entry.gid_type = if kind.get(..len)? == b"RoCE v2" {
+                IBV_GID_TYPE_ROCE_V2
+            } else {
+                IBV_GID_TYPE_ROCE_V1
+            };
+            entry.ndev_ifindex =
+                read(b"/gid_attrs/ndevs/").map_or(0, |(name, len)| interface_index(&name, len));
+        }
+        Some(entry)
+    }
+
+    /// Is there such a port?
+    pub fn has_port(&self, port: u32) -> bool {
+        let mut state = [0; 32];
+        let Some(mut path) = self.port(port) else {
+            return false;
+        };
+        path.push(b"/state");
+        path.as_cstr()
+            .is_some_and(|path| sys::read_file(path, &mut state).is_some())
+    }
+}
+
+fn class(path: &[u8]) -> Option<PathBuffer> {
+    let mut buffer = PathBuffer::new();
+    buffer.push(IMAGE.directory()?);
+    buffer.push(path);
+    Some(buffer)
+}
+
+fn interface_index(name: &[u8; 64], len: usize) -> u32 {
+    let mut buffer = *name;
+    match buffer.get_mut(len) {
+        Some(end) => *end = 0,
+        None => return 0,
+    }
+    // SAFETY: a NUL-terminated name.
+    CStr::from_bytes_until_nul(&buffer)
+        .map_or(0, |name| unsafe { libc::if_nametoindex(name.as_ptr()) })
+}
+
+/// Eight groups of four hexadecimal digits.
+fn parse(text: &[u8]) -> Option<ibv_gid> {
+    if text.len() != 39 {
+        return None;
+    }
+    let mut gid = ibv_gid::default();
+    for (group, bytes) in text.chunks(5).zip(gid.raw.chunks_mut(2)) {
+        let digits = std::str::from_utf8(group.get(..4)?).ok()?;
+        let value = digits
+            .bytes()
+            .all(|d| d.is_ascii_hexdigit())
+            .then(|| u16::from_str_radix(digits, 16).ok())??;
+        if group.get(4).is_some_and(|c| *c != b':') {
+            return None;
+        }
+        bytes.copy_from_slice(&value.to_be_bytes());
+    }
+    Some(gid)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn gids_are_read_as_sysfs_writes_them() {
+        let gid = parse(b"0000:0000:0000:0000:0000:ffff:7f00:0001").unwrap();
+        assert_eq!(
+            gid.raw,
+            [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 127, 0, 0, 1]
+        );
+        for bad in [
+            &b""[..],
+            b"0000:0000:0000:0000:0000:ffff:7f00:000",
+            b"0000:0000:0000:0000:0000:ffff:7f00:000g",
+            b"0000-0000:0000:0000:0000:ffff:7f00:0001",
+            b"+000:0000:0000:0000:0000:ffff:7f00:0001",
+        ] {
+            assert!(parse(bad).is_none(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn interfaces_are_named_by_index() {
+        let mut name = [0; 64];
+        name[..2].copy_from_slice(b"lo");
+        assert_ne!(interface_index(&name, 2), 0);
+        assert_eq!(interface_index(&name, 64), 0);
+    }
+}

@@ -1,0 +1,273 @@
+//! The functions of the C library that the shim stands in front of. Each does the least: look whether the call concerns
+//! the image, and pass it on.
+
+use crate::image::{self, IMAGE, Rewritten};
+use crate::next::call_next;
+use crate::{command, descriptors, sys};
+use libc::{
+    DIR, FILE, c_char, c_int, c_long, c_uint, c_ulong, c_void, dirent, dirent64, mode_t, size_t,
+    ssize_t,
+};
+use std::ffi::CStr;
+use std::ptr::null_mut;
+
+/// `NETLINK_RDMA`.
+const NETLINK_RDMA: c_int = 20;
+
+type Filter = *mut c_void;
+type Order = *mut c_void;
+
+/// Stands in front of functions that take one path and do nothing else that matters here.
+macro_rules! path_functions {
+    ($(fn $name:ident($($before:ident: $bt:ty,)* @$path:ident $(, $arg:ident: $ty:ty)*) -> $ret:ty = $failed:expr;)*) => {$(
+        /// # Safety
+        /// As the C library's function of this name.
+        #[cfg_attr(not(test), unsafe(no_mangle))]
+        #[cfg_attr(test, allow(dead_code))]
+        pub unsafe extern "C" fn $name($($before: $bt,)* $path: *const c_char $(, $arg: $ty)*) -> $ret {
+            let pass = |$path: *const c_char| -> $ret {
+                call_next!($name($($before => $bt,)* $path => *const c_char $(, $arg => $ty)*) -> $ret, $failed)
+            };
+            // SAFETY: the caller's path is null or NUL-terminated.
+            if !unsafe { image::concerns($path) } {
+                return pass($path);
+            }
+            let mut rewritten = Rewritten::new();
+            // SAFETY: not null, as it concerns us.
+            let path = unsafe { rewritten.path($path) };
+            if path.is_null() {
+                sys::set_errno(libc::ENAMETOOLONG);
+                return $failed;
+            }
+            pass(path)
+        }
+    )*};
+}
+
+path_functions! {
+    fn access(@path, mode: c_int) -> c_int = -1;
+    fn eaccess(@path, mode: c_int) -> c_int = -1;
+    fn euidaccess(@path, mode: c_int) -> c_int = -1;
+    fn faccessat(dir: c_int, @path, mode: c_int, flags: c_int) -> c_int = -1;
+    fn chdir(@path) -> c_int = -1;
+    fn stat(@path, buf: *mut libc::stat) -> c_int = -1;
+    fn stat64(@path, buf: *mut libc::stat64) -> c_int = -1;
+    fn lstat(@path, buf: *mut libc::stat) -> c_int = -1;
+    fn lstat64(@path, buf: *mut libc::stat64) -> c_int = -1;
+    fn fstatat(dir: c_int, @path, buf: *mut libc::stat, flags: c_int) -> c_int = -1;
+    fn fstatat64(dir: c_int, @path, buf: *mut libc::stat64, flags: c_int) -> c_int = -1;
+    fn statx(dir: c_int, @path, flags: c_int, mask: c_uint, buf: *mut libc::statx) -> c_int = -1;
+    fn __xstat(version: c_int, @path, buf: *mut libc::stat) -> c_int = -1;
+    fn __xstat64(version: c_int, @path, buf: *mut libc::stat64) -> c_int = -1;
+    fn __lxstat(version: c_int, @path, buf: *mut libc::stat) -> c_int = -1;
+    fn __lxstat64(version: c_int, @path, buf: *mut libc::stat64) -> c_int = -1;
+    fn __fxstatat(version: c_int, dir: c_int, @path, buf: *mut libc::stat, flags: c_int) -> c_int = -1;
+    fn __fxstatat64(version: c_int, dir: c_int, @path, buf: *mut libc::stat64, flags: c_int) -> c_int = -1;
+    fn getxattr(@path, name: *const c_char, value: *mut c_void, size: size_t) -> ssize_t = -1;
+    fn lgetxattr(@path, name: *const c_char, value: *mut c_void, size: size_t) -> ssize_t = -1;
+    fn readlink(@path, buf: *mut c_char, size: size_t) -> ssize_t = -1;
+    fn readlinkat(dir: c_int, @path, buf: *mut c_char, size: size_t) -> ssize_t = -1;
+    fn __readlink_chk(@path, buf: *mut c_char, size: size_t, room: size_t) -> ssize_t = -1;
+    fn __readlinkat_chk(dir: c_int, @path, buf: *mut c_char, size: size_t, room: size_t) -> ssize_t = -1;
+    fn realpath(@path, resolved: *mut c_char) -> *mut c_char = null_mut();
+    fn __realpath_chk(@path, resolved: *mut c_char, room: size_t) -> *mut c_char = null_mut();
+    fn canonicalize_file_name(@path) -> *mut c_char = null_mut();
+    fn opendir(@path) -> *mut DIR = null_mut();
+    fn scandir(@path, list: *mut *mut *mut dirent, filter: Filter, order: Order) -> c_int = -1;
+    fn scandir64(@path, list: *mut *mut *mut dirent64, filter: Filter, order: Order) -> c_int = -1;
+    fn fopen(@path, mode: *const c_char) -> *mut FILE = null_mut();
+    fn fopen64(@path, mode: *const c_char) -> *mut FILE = null_mut();
+    fn inotify_add_watch(fd: c_int, @path, mask: u32) -> c_int = -1;
+}
+
+/// Stands in front of functions that open a path and return its descriptor.
+macro_rules! open_functions {
+    ($(fn $name:ident($($before:ident: $bt:ty,)* @$path:ident, $($arg:ident: $ty:ty),*);)*) => {$(
+        /// # Safety
+        /// As the C library's function of this name. Variadic there; see [`call_next`].
+        #[cfg_attr(not(test), unsafe(no_mangle))]
+        #[cfg_attr(test, allow(dead_code))]
+        pub unsafe extern "C" fn $name($($before: $bt,)* $path: *const c_char, $($arg: $ty),*) -> c_int {
+            let pass = |$path: *const c_char| -> c_int {
+                call_next!($name($($before => $bt,)* $path => *const c_char, $($arg => $ty),*) -> c_int, -1)
+            };
+            // SAFETY: the caller's path is null or NUL-terminated.
+            if !unsafe { image::concerns($path) } {
+                let fd = pass($path);
+                // The number may have been one of ours that was closed behind our back.
+                descriptors::set(fd, None);
+                return fd;
+            }
+            // SAFETY: not null, as it concerns us.
+            unsafe { open_image($path, pass) }
+        }
+    )*};
+}
+
+open_functions! {
+    fn open(@path, flags: c_int, mode: mode_t);
+    fn open64(@path, flags: c_int, mode: mode_t);
+    fn openat(dir: c_int, @path, flags: c_int, mode: mode_t);
+    fn openat64(dir: c_int, @path, flags: c_int, mode: mode_t);
+    fn __open_2(@path, flags: c_int);
+    fn __open64_2(@path, flags: c_int);
+    fn __openat_2(dir: c_int, @path, flags: c_int);
+    fn __openat64_2(dir: c_int, @path, flags: c_int);
+    fn creat(@path, mode: mode_t);
+    fn creat64(@path, mode: mode_t);
+}
+
+/// Opens a path of the image and enters the descriptor.
+///
+/// # Safety
+/// `path` is NUL-terminated.
+#[cold]
+unsafe fn open_image(path: *const c_char, pass: impl Fn(*const c_char) -> c_int) -> c_int {
+    let mut rewritten = Rewritten::new();
+    // SAFETY: as the caller promises.
+    let target = unsafe { rewritten.path(path) };
+    if target.is_null() {
+        return sys::fail(libc::ENAMETOOLONG);
+    }
+    let fd = pass(target);
+    if fd >= 0 {
+        // SAFETY: as the caller promises.
+        let number = image::uverbs_number(unsafe { CStr::from_ptr(path) });
+        if !descriptors::set(fd, number.filter(|_| target != path)) {
+            sys::close(fd);
+            return sys::fail(libc::EMFILE);
+        }
+    }
+    fd
+}
+
+/// The uverbs device of a descriptor that still is one.
+#[inline]
+fn uverbs(fd: c_int) -> Option<u16> {
+    descriptors::uverbs(fd).filter(|_| still_ours(fd))
+}
+
+#[cold]
+fn still_ours(fd: c_int) -> bool {
+    let ours = sys::is_null_device(fd);
+    if !ours {
+        descriptors::set(fd, None);
+    }
+    ours
+}
+
+/// # Safety
+/// As `write(2)`.
+#[cfg_attr(not(test), unsafe(no_mangle))]
+#[cfg_attr(test, allow(dead_code))]
+pub unsafe extern "C" fn write(fd: c_int, buf: *const c_void, count: size_t) -> ssize_t {
+    if uverbs(fd).is_none() {
+        return call_next!(write(fd => c_int, buf => *const c_void, count => size_t) -> ssize_t, -1);
+    }
+    // SAFETY: the caller's buffer, holding a uverbs command.
+    match unsafe { command::write(buf, count) } {
+        Ok(n) => n as ssize_t,
+        Err(errno) => sys::fail(errno) as ssize_t,
+    }
+}
+
+/// # Safety
+/// As `ioctl(2)`. Variadic in C; see [`call_next`].
+#[cfg_attr(not(test), unsafe(no_mangle))]
+#[cfg_attr(test, allow(dead_code))]
+pub unsafe extern "C" fn ioctl(fd: c_int, request: c_ulong, arg: *mut c_void) -> c_int {
+    if request == ferroce_cabi::uverbs::RDMA_VERBS_IOCTL
+        && let Some(number) = uverbs(fd)
+    {
+        // SAFETY: the caller's request of this kind.
+        return match unsafe { command::ioctl(number, arg) } {
+            Ok(()) => 0,
+            Err(errno) => sys::fail(errno),
+        };
+    }
+    call_next!(ioctl(fd => c_int, request => c_ulong, arg => *mut c_void) -> c_int, -1)
+}
+
+/// # Safety
+/// As `close(2)`.
+#[cfg_attr(not(test), unsafe(no_mangle))]
+#[cfg_attr(test, allow(dead_code))]
+pub unsafe extern "C" fn close(fd: c_int) -> c_int {
+    descriptors::set(fd, None);
+    call_next!(close(fd => c_int) -> c_int, -1)
+}
+
+/// # Safety
+/// As `close_range(2)`.
+#[cfg_attr(not(test), unsafe(no_mangle))]
+#[cfg_attr(test, allow(dead_code))]
+pub unsafe extern "C" fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int {
+    let r = call_next!(close_range(first => c_uint, last => c_uint, flags => c_int) -> c_int, -1);
+    // CLOSE_RANGE_CLOEXEC leaves them open.
+    if r == 0 && flags & 4 == 0 {
+        descriptors::clear_range(first, last);
+    }
+    r
+}
+
+/// Enters a copy of a descriptor.
+fn copied(from: c_int, to: c_int) -> c_int {
+    if to >= 0 {
+        // A copy beyond the table keeps what it was opened on, but is not served.
+        descriptors::set(to, descriptors::uverbs(from));
+    }
+    to
+}
+
+/// # Safety
+/// As `dup(2)`.
+#[cfg_attr(not(test), unsafe(no_mangle))]
+#[cfg_attr(test, allow(dead_code))]
+pub unsafe extern "C" fn dup(fd: c_int) -> c_int {
+    copied(fd, call_next!(dup(fd => c_int) -> c_int, -1))
+}
+
+/// # Safety
+/// As `dup2(2)`.
+#[cfg_attr(not(test), unsafe(no_mangle))]
+#[cfg_attr(test, allow(dead_code))]
+pub unsafe extern "C" fn dup2(fd: c_int, to: c_int) -> c_int {
+    copied(fd, call_next!(dup2(fd => c_int, to => c_int) -> c_int, -1))
+}
+
+/// # Safety
+/// As `dup3(2)`.
+#[cfg_attr(not(test), unsafe(no_mangle))]
+#[cfg_attr(test, allow(dead_code))]
+pub unsafe extern "C" fn dup3(fd: c_int, to: c_int, flags: c_int) -> c_int {
+    copied(
+        fd,
+        call_next!(dup3(fd => c_int, to => c_int, flags => c_int) -> c_int, -1),
+    )
+}
+
+/// Stands in front of the names of `fcntl(2)`, for the sake of its copies of descriptors.
+macro_rules! fcntl_functions {
+    ($($name:ident),*) => {$(
+        /// # Safety
+        /// As `fcntl(2)`. Variadic in C; see [`call_next`].
+        #[cfg_attr(not(test), unsafe(no_mangle))]
+        #[cfg_attr(test, allow(dead_code))]
+        pub unsafe extern "C" fn $name(fd: c_int, command: c_int, arg: c_long) -> c_int {
+            let r = call_next!($name(fd => c_int, command => c_int, arg => c_long) -> c_int, -1);
+            if matches!(command, libc::F_DUPFD | libc::F_DUPFD_CLOEXEC) { copied(fd, r) } else { r }
+        }
+    )*};
+}
+fcntl_functions!(fcntl, fcntl64);
+
+/// # Safety
+/// As `socket(2)`.
+#[cfg_attr(not(test), unsafe(no_mangle))]
+#[cfg_attr(test, allow(dead_code))]
+pub unsafe extern "C" fn socket(domain: c_int, kind: c_int, protocol: c_int) -> c_int {
+    if domain == libc::AF_NETLINK && protocol == NETLINK_RDMA && IMAGE.directory().is_some() {
+        return sys::fail(libc::EPROTONOSUPPORT);
+    }
+    call_next!(socket(domain => c_int, kind => c_int, protocol => c_int) -> c_int, -1)
+}

@@ -1,0 +1,28 @@
+//! `libferroce-shim.so`, loaded with `LD_PRELOAD`: stands in for the kernel's RDMA device files.
+//!
+//! Stock libibverbs, librdmacm and libibumad find devices under `/sys/class/infiniband*` and talk to files in
+//! `/dev/infiniband`. The shim turns those path prefixes into paths under the image that ferroced keeps in its runtime
+//! directory (`FERROCE_RUNTIME_DIR`, read when the shim is loaded), answers the few commands that the libraries write to
+//! the descriptors opened there, and refuses `NETLINK_RDMA` sockets, upon which the libraries read sysfs instead.
+//!
+//! It sits in every process below `ferroce run`, shells included. So it looks at the first bytes of a path and at one
+//! table entry of a descriptor and otherwise passes the call on; it allocates nothing, takes no lock, starts no thread,
+//! and works before its own constructor and in signal handlers. It never touches packets or verbs objects, and it never
+//! hides a failure of the call that it passes on.
+
+mod command;
+mod descriptors;
+mod gid;
+mod image;
+mod interpose;
+mod next;
+mod sys;
+
+/// Runs when the shim is loaded, before the program's own code.
+#[cfg_attr(not(test), used, unsafe(link_section = ".init_array"))]
+#[cfg_attr(test, allow(dead_code))]
+static CONSTRUCTOR: extern "C" fn() = constructor;
+
+extern "C" fn constructor() {
+    image::IMAGE.locate();
+}
