@@ -1,12 +1,12 @@
 //! The base transport header, first in every packet of the transport.
 
-use crate::raw::{RawBth, U24, put, take};
+use crate::raw::{ByteAnd24, RawBth, put, take};
 
 /// Bytes of a BTH.
 pub const LEN: usize = size_of::<RawBth>();
 
 /// Where the byte that the ICRC takes as ones lies in the BTH (FECN, BECN and six reserved bits).
-pub(crate) const VARIANT_BYTE: usize = std::mem::offset_of!(RawBth, variant);
+pub(crate) const VARIANT_BYTE: usize = std::mem::offset_of!(RawBth, variant_dest_qp);
 
 /// Base transport header.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -48,35 +48,35 @@ impl Bth {
 
     pub(crate) fn take(bytes: &mut &[u8]) -> Option<Bth> {
         let raw: &RawBth = take(bytes)?;
+        let first = raw.opcode_flags_pkey.get();
+        let variant = raw.variant_dest_qp.byte();
         Some(Bth {
-            opcode: raw.opcode,
-            solicited: raw.flags & 0x80 != 0,
-            migreq: raw.flags & 0x40 != 0,
-            pad: (raw.flags >> 4) & 3,
-            tver: raw.flags & 0x0f,
-            pkey: raw.pkey.get(),
-            fecn: raw.variant & 0x80 != 0,
-            becn: raw.variant & 0x40 != 0,
-            dest_qp: raw.dest_qp.value(),
-            ack_req: raw.ack & 0x80 != 0,
-            psn: raw.psn.value(),
+            opcode: (first >> 24) as u8,
+            solicited: first & 1 << 23 != 0,
+            migreq: first & 1 << 22 != 0,
+            pad: (first >> 20) as u8 & 3,
+            tver: (first >> 16) as u8 & 0x0f,
+            pkey: first as u16,
+            fecn: variant & 0x80 != 0,
+            becn: variant & 0x40 != 0,
+            dest_qp: raw.variant_dest_qp.number(),
+            ack_req: raw.ack_psn.byte() & 0x80 != 0,
+            psn: raw.ack_psn.number(),
         })
     }
 
     /// Fields wider than their place on the wire are cut to it.
     pub(crate) fn put(&self, out: &mut [u8], at: &mut usize) {
-        let bit = |set: bool, n: u8| u8::from(set) << n;
+        let flags = u32::from(self.solicited) << 7
+            | u32::from(self.migreq) << 6
+            | u32::from(self.pad & 3) << 4
+            | u32::from(self.tver & 0x0f);
+        let first = u32::from(self.opcode) << 24 | flags << 16 | u32::from(self.pkey);
+        let variant = u8::from(self.fecn) << 7 | u8::from(self.becn) << 6;
         let raw = RawBth {
-            opcode: self.opcode,
-            flags: bit(self.solicited, 7)
-                | bit(self.migreq, 6)
-                | (self.pad & 3) << 4
-                | self.tver & 0x0f,
-            pkey: self.pkey.into(),
-            variant: bit(self.fecn, 7) | bit(self.becn, 6),
-            dest_qp: U24::new(self.dest_qp),
-            ack: bit(self.ack_req, 7),
-            psn: U24::new(self.psn),
+            opcode_flags_pkey: first.into(),
+            variant_dest_qp: ByteAnd24::new(variant, self.dest_qp),
+            ack_psn: ByteAnd24::new(u8::from(self.ack_req) << 7, self.psn),
         };
         put(out, at, &raw);
     }

@@ -81,16 +81,59 @@ pub(crate) fn step4(register: u32, block: [u8; 4]) -> u32 {
         ^ SLICES[0][usize::from(r[3])]
 }
 
+/// What is left of the four highest coefficients after a multiplication by x^4.
+static CARRY: [u32; 16] = CARRY_TABLE;
+const CARRY_TABLE: [u32; 16] = {
+    let mut t = [0; 16];
+    let mut i = 0;
+    while i < 16 {
+        let mut r = i as u32;
+        let mut k = 0;
+        while k < 4 {
+            r = times_x(r);
+            k += 1;
+        }
+        t[i] = r;
+        i += 1;
+    }
+    t
+};
+
+const fn times_x(a: u32) -> u32 {
+    (a >> 1) ^ (POLY & (a & 1).wrapping_neg())
+}
+
+/// The product of two polynomials modulo the CRC's, for tables made at compile time.
+pub(crate) const fn multiply_const(a: u32, b: u32) -> u32 {
+    multiply_by(a, b, &CARRY_TABLE)
+}
+
 /// The product of two polynomials modulo the CRC's.
-pub(crate) const fn multiply(a: u32, b: u32) -> u32 {
-    let mut a = a;
-    let mut b = b;
-    let mut product = 0;
-    while b != 0 {
-        // Bit 31 of `b` is the coefficient of x^0; then `a` is multiplied by x.
-        product ^= a & ((b.cast_signed() >> 31).cast_unsigned());
-        b <<= 1;
-        a = (a >> 1) ^ (POLY & (a & 1).wrapping_neg());
+pub(crate) fn multiply(a: u32, b: u32) -> u32 {
+    multiply_by(a, b, &CARRY)
+}
+
+/// Horner's rule over the eight nibbles of `b`, highest degrees (the low bits) first.
+const fn multiply_by(a: u32, b: u32, carry: &[u32; 16]) -> u32 {
+    // Within a nibble bit 3 is the lowest degree.
+    let (a1, a2) = (times_x(a), times_x(times_x(a)));
+    let a3 = times_x(a2);
+    let mut multiples = [0; 16];
+    let mut i = 0;
+    while i < 16 {
+        multiples[i] = (a & (i as u32 >> 3 & 1).wrapping_neg())
+            ^ (a1 & (i as u32 >> 2 & 1).wrapping_neg())
+            ^ (a2 & (i as u32 >> 1 & 1).wrapping_neg())
+            ^ (a3 & (i as u32 & 1).wrapping_neg());
+        i += 1;
+    }
+    let mut product: u32 = 0;
+    let mut nibble = 0;
+    while nibble < 8 {
+        product = (product >> 4)
+            ^ carry[(product & 15) as usize]
+            ^ multiples[(b >> (4 * nibble) & 15) as usize];
+        nibble += 1;
     }
     product
 }
@@ -105,9 +148,9 @@ pub(crate) const fn power_of_x(n: i64) -> u32 {
     let mut product = ONE;
     while e != 0 {
         if e & 1 != 0 {
-            product = multiply(product, square);
+            product = multiply_const(product, square);
         }
-        square = multiply(square, square);
+        square = multiply_const(square, square);
         e >>= 1;
     }
     product
@@ -131,7 +174,23 @@ mod tests {
         assert_eq!(power_of_x(32), POLY);
     }
 
+    /// Bit by bit.
+    fn slow_multiply(mut a: u32, b: u32) -> u32 {
+        let mut product = 0;
+        for bit in (0..32).rev() {
+            product ^= a & (b >> bit & 1).wrapping_neg();
+            a = times_x(a);
+        }
+        product
+    }
+
     proptest! {
+        #[test]
+        fn products(a: u32, b: u32) {
+            prop_assert_eq!(multiply(a, b), slow_multiply(a, b));
+            prop_assert_eq!(multiply_const(a, b), slow_multiply(a, b));
+        }
+
         #[test]
         fn pieces_make_the_whole(bytes in proptest::collection::vec(any::<u8>(), 0..600), cut: prop::sample::Index, start: u32) {
             let cut = cut.index(bytes.len() + 1);

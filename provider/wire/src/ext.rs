@@ -4,7 +4,7 @@
 
 use crate::aeth::Aeth;
 use crate::opcode::HeaderSet;
-use crate::raw::{RawAeth, RawAtomicEth, RawDeth, RawReth, RawXrcEth, U24, put, take};
+use crate::raw::{ByteAnd24, RawAeth, RawAtomicEth, RawDeth, RawReth, RawXrcEth, put, take};
 use zerocopy::byteorder::big_endian::{U32, U64};
 
 /// RDMA extended transport header.
@@ -83,12 +83,12 @@ impl Ext {
             let raw: &RawDeth = take(bytes)?;
             ext.deth = Some(Deth {
                 qkey: raw.qkey.get(),
-                src_qp: raw.src_qp.value(),
+                src_qp: raw.src_qp.number(),
             });
         }
         if set.contains(HeaderSet::XRCETH) {
             let raw: &RawXrcEth = take(bytes)?;
-            ext.xrceth = Some(raw.srq.value());
+            ext.xrceth = Some(raw.srq.number());
         }
         if set.contains(HeaderSet::RETH) {
             let raw: &RawReth = take(bytes)?;
@@ -110,8 +110,8 @@ impl Ext {
         if set.contains(HeaderSet::AETH) {
             let raw: &RawAeth = take(bytes)?;
             ext.aeth = Some(Aeth {
-                syndrome: raw.syndrome,
-                msn: raw.msn.value(),
+                syndrome: raw.syndrome_msn.byte(),
+                msn: raw.syndrome_msn.number(),
             });
         }
         if set.contains(HeaderSet::ATOMIC_ACK) {
@@ -135,8 +135,7 @@ impl Ext {
                 at,
                 &RawDeth {
                     qkey: h.qkey.into(),
-                    reserved: 0,
-                    src_qp: U24::new(h.src_qp),
+                    src_qp: ByteAnd24::new(0, h.src_qp),
                 },
             );
         }
@@ -145,8 +144,7 @@ impl Ext {
                 out,
                 at,
                 &RawXrcEth {
-                    reserved: 0,
-                    srq: U24::new(self.xrceth.unwrap_or_default()),
+                    srq: ByteAnd24::new(0, self.xrceth.unwrap_or_default()),
                 },
             );
         }
@@ -178,8 +176,7 @@ impl Ext {
                 out,
                 at,
                 &RawAeth {
-                    syndrome: h.syndrome,
-                    msn: U24::new(h.msn),
+                    syndrome_msn: ByteAnd24::new(h.syndrome, h.msn),
                 },
             );
         }

@@ -6,7 +6,7 @@
 //! if there is one. It does not decide what becomes of a bad packet.
 
 use crate::bth::VARIANT_BYTE;
-use crate::crc::{self, multiply, power_of_x};
+use crate::crc::{self, multiply, multiply_const, power_of_x};
 use crate::{ICRC_LEN, ROCE_V2_PORT};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -195,7 +195,7 @@ const fn byte_table(behind: i64) -> [u32; 256] {
     let mut table = [0; 256];
     let mut bit = 1;
     while bit < 256 {
-        table[bit] = multiply(bit as u32, shift);
+        table[bit] = multiply_const(bit as u32, shift);
         let mut below = 1;
         while below < bit {
             table[bit + below] = table[bit] ^ table[below];
@@ -222,7 +222,7 @@ static BACK: [[u32; 256]; 2] = {
     while k < 2 {
         let mut i = 1;
         while i < 256 {
-            t[k][i] = multiply(t[k][i - 1], steps[k]);
+            t[k][i] = multiply_const(t[k][i - 1], steps[k]);
             i += 1;
         }
         k += 1;

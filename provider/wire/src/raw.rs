@@ -4,36 +4,36 @@
 use zerocopy::byteorder::big_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-/// 24 bits, big-endian.
+/// A word of one byte and a 24-bit number, as so many of these headers have. One word and not four bytes, so that what
+/// was just written can be read again (for the ICRC) without waiting for the store to finish.
 #[derive(Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(transparent)]
-pub(crate) struct U24([u8; 3]);
+pub(crate) struct ByteAnd24(U32);
 
-impl U24 {
-    /// Keeps the low 24 bits.
-    pub(crate) const fn new(v: u32) -> U24 {
-        let [_, a, b, c] = v.to_be_bytes();
-        U24([a, b, c])
+impl ByteAnd24 {
+    /// Keeps the low 24 bits of `number`.
+    pub(crate) fn new(byte: u8, number: u32) -> ByteAnd24 {
+        ByteAnd24(U32::new(u32::from(byte) << 24 | number & 0xff_ffff))
     }
 
-    pub(crate) const fn value(self) -> u32 {
-        u32::from_be_bytes([0, self.0[0], self.0[1], self.0[2]])
+    pub(crate) fn byte(self) -> u8 {
+        (self.0.get() >> 24) as u8
+    }
+
+    pub(crate) fn number(self) -> u32 {
+        self.0.get() & 0xff_ffff
     }
 }
 
 #[derive(Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub(crate) struct RawBth {
-    pub(crate) opcode: u8,
-    /// SE, M, pad count (2), TVer (4).
-    pub(crate) flags: u8,
-    pub(crate) pkey: U16,
-    /// FECN, BECN, reserved (6): the ICRC takes all eight as ones.
-    pub(crate) variant: u8,
-    pub(crate) dest_qp: U24,
-    /// AckReq, reserved (7).
-    pub(crate) ack: u8,
-    pub(crate) psn: U24,
+    /// Opcode (8), SE, M, pad count (2), TVer (4), partition key (16).
+    pub(crate) opcode_flags_pkey: U32,
+    /// FECN, BECN and six reserved bits, which the ICRC takes as ones; destination QP.
+    pub(crate) variant_dest_qp: ByteAnd24,
+    /// AckReq and seven reserved bits; PSN.
+    pub(crate) ack_psn: ByteAnd24,
 }
 
 #[derive(Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
@@ -47,8 +47,7 @@ pub(crate) struct RawReth {
 #[derive(Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub(crate) struct RawAeth {
-    pub(crate) syndrome: u8,
-    pub(crate) msn: U24,
+    pub(crate) syndrome_msn: ByteAnd24,
 }
 
 #[derive(Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
@@ -64,16 +63,15 @@ pub(crate) struct RawAtomicEth {
 #[repr(C)]
 pub(crate) struct RawDeth {
     pub(crate) qkey: U32,
-    pub(crate) reserved: u8,
-    pub(crate) src_qp: U24,
+    /// A reserved byte and the source QP.
+    pub(crate) src_qp: ByteAnd24,
 }
 
 /// XRCETH: a reserved byte and the XRC shared receive queue's number.
 #[derive(Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub(crate) struct RawXrcEth {
-    pub(crate) reserved: u8,
-    pub(crate) srq: U24,
+    pub(crate) srq: ByteAnd24,
 }
 
 #[derive(Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
@@ -138,8 +136,9 @@ mod tests {
     }
 
     #[test]
-    fn u24_keeps_24_bits() {
-        assert_eq!(U24::new(0xff12_3456).value(), 0x12_3456);
-        assert_eq!(U24::new(0x12_3456).as_bytes(), [0x12, 0x34, 0x56]);
+    fn a_number_keeps_24_bits() {
+        let word = ByteAnd24::new(0xa5, 0xff12_3456);
+        assert_eq!((word.byte(), word.number()), (0xa5, 0x12_3456));
+        assert_eq!(word.as_bytes(), [0xa5, 0x12, 0x34, 0x56]);
     }
 }
