@@ -184,8 +184,9 @@ impl Hca {
         &self.counters
     }
 
-    pub(crate) fn control_fd(&self) -> RawFd {
-        self.control_fd
+    /// Where the daemon's events come; `None` when it is gone (a closed socket is readable for ever).
+    pub(crate) fn control_fd(&self) -> Option<RawFd> {
+        (!self.gone.load(Ordering::Relaxed)).then_some(self.control_fd)
     }
 
     pub(crate) fn new_handle(&self) -> u32 {
@@ -284,7 +285,9 @@ impl Hca {
         let keys = self.keys.read_recursive();
         let now = crate::timers::now();
         for qp in qps.iter() {
-            qp.overrun(&mut qp.lock(), &keys, now);
+            if let Some(mut inner) = qp.lock() {
+                qp.overrun(&mut inner, &keys, now);
+            }
         }
     }
 

@@ -84,7 +84,8 @@ fn poll_round(hca: &Hca, until: Time) -> std::io::Result<()> {
         .iter()
         .map(|(_, r)| r.clone())
         .collect();
-    let wanted = [hca.driver.event_fd(), hca.control_fd()]
+    let wanted = // poll(2) passes negative descriptors over
+    [hca.driver.event_fd(), hca.control_fd().unwrap_or(-1)]
         .into_iter()
         .chain(receivers.iter().map(|r| r.socket.as_raw_fd()));
     let mut fds: Vec<_> = wanted

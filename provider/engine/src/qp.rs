@@ -1,7 +1,7 @@
 //! Queue pairs: the transport's state machine with its lock, its path and its timer.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 
 use ferroce_transport::{
     QpAttr, QpAttrMask, QpCap, QpConfig, QpState, QpType, SendRequest, Sge, Time, TransmitOpts,
@@ -81,6 +81,8 @@ pub struct Qp {
     pub(crate) recv_cq: Arc<Cq>,
     pub(crate) srq: Option<Arc<Srq>>,
     inner: Mutex<Inner>,
+    /// The thread that holds a [`SendPoster`], as `thread_mark` names it; 0 for none.
+    poster: AtomicUsize,
     events: AtomicU32,
     /// On the receive path's list of QPs to pump.
     pub(crate) touched: AtomicBool,
@@ -128,6 +130,7 @@ impl Qp {
                 recv_cq,
                 srq,
                 inner: Mutex::new(inner),
+                poster: AtomicUsize::new(0),
                 events: AtomicU32::new(0),
                 touched: AtomicBool::new(false),
                 destroyed: AtomicBool::new(false),
@@ -205,10 +208,9 @@ impl Qp {
 
     /// Locks the send queue to post requests; dropping the guard starts them.
     pub fn send_queue(&self) -> SendPoster<'_> {
-        SendPoster {
-            qp: self,
-            inner: self.inner.lock(),
-        }
+        let inner = self.inner.lock();
+        self.poster.store(thread_mark(), Ordering::Relaxed);
+        SendPoster { qp: self, inner }
     }
 
     /// Posts one receive request.
@@ -250,8 +252,14 @@ impl Qp {
         })
     }
 
-    pub(crate) fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock()
+    /// Locks for the receive path or a timer. `None`: this very thread is posting (a consumer that polls between
+    /// `ibv_wr_start` and `ibv_wr_complete`), and the packet counts as lost.
+    pub(crate) fn lock(&self) -> Option<MutexGuard<'_, Inner>> {
+        let free = self.inner.try_lock();
+        if free.is_none() && self.poster.load(Ordering::Relaxed) == thread_mark() {
+            return None;
+        }
+        Some(free.unwrap_or_else(|| self.inner.lock()))
     }
 
     pub(crate) fn pd_handle(&self) -> u32 {
@@ -375,7 +383,10 @@ impl Qp {
 
     /// The heap's entry came up.
     pub(crate) fn timer_fired(&self, keys: &KeyTable, now: Time) {
-        let mut inner = self.inner.lock();
+        let Some(mut inner) = self.lock() else {
+            self.hca().add_timer(now + ACK_DELAY, self.number as u16);
+            return;
+        };
         inner.armed_at = Time::MAX;
         let due = inner.transport.next_timeout().is_some_and(|t| t <= now);
         if due {
@@ -464,6 +475,12 @@ fn check_modify(hca: &Hca, attr: &QpAttr, mask: QpAttrMask) -> Result<()> {
     Ok(())
 }
 
+/// A number that no other living thread has.
+fn thread_mark() -> usize {
+    thread_local!(static MARK: u8 = const { 0 });
+    MARK.with(|mark| std::ptr::from_ref(mark) as usize)
+}
+
 /// The locked send queue.
 pub struct SendPoster<'a> {
     qp: &'a Qp,
@@ -480,6 +497,7 @@ impl SendPoster<'_> {
 
 impl Drop for SendPoster<'_> {
     fn drop(&mut self) {
+        self.qp.poster.store(0, Ordering::Relaxed);
         let hca = self.qp.hca();
         if !hca.alive() {
             return;

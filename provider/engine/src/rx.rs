@@ -114,7 +114,7 @@ impl Hca {
                     (number >> 16 == u32::from(self.slot()))
                         .then(|| qps.find(number as u16))
                         .flatten()
-                        .map(|qp| (qp, qp.lock()))
+                        .and_then(|qp| Some((qp, qp.lock()?)))
                 }
             };
             let Some((qp, mut inner)) = found else {
@@ -150,7 +150,7 @@ impl Hca {
         let now = crate::timers::now();
         for qp in rx.touched.drain(..) {
             qp.touched.store(false, Relaxed);
-            let mut inner = qp.lock();
+            let Some(mut inner) = qp.lock() else { continue };
             let flush = !inner.transport.ack_deferrable();
             qp.pump(&mut inner, &keys, now, flush);
         }
@@ -163,14 +163,14 @@ fn flow(rx: &mut RxState, receiver: &Receiver, datagram: &Datagram) -> Option<Fl
     if let Some((from, port, local, flow)) = &rx.flow
         && (*from, *port, *local) == key
     {
-        return Some(flow.clone());
+        return Some(*flow);
     }
     let flow = match (datagram.from, receiver.local) {
         (IpAddr::V4(s), IpAddr::V4(d)) => Flow::v4(s, d, datagram.port, ROCE_V2_PORT),
         (IpAddr::V6(s), IpAddr::V6(d)) => Flow::v6(s, d, datagram.port, ROCE_V2_PORT),
         _ => return None,
     };
-    rx.flow = Some((key.0, key.1, key.2, flow.clone()));
+    rx.flow = Some((key.0, key.1, key.2, flow));
     Some(flow)
 }
 

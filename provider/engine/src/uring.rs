@@ -197,9 +197,10 @@ impl Uring {
                     .user_data(WAKE),
             )?;
         }
-        if !std::mem::replace(&mut self.control_armed, true) {
-            let poll = opcode::PollAdd::new(Fd(hca.control_fd()), libc::POLLIN as u32);
+        if let (false, Some(fd)) = (self.control_armed, hca.control_fd()) {
+            let poll = opcode::PollAdd::new(Fd(fd), libc::POLLIN as u32);
             self.push(poll.build().user_data(CONTROL_EVENT))?;
+            self.control_armed = true;
         }
         for (_, receiver) in hca.receivers.read_recursive().iter() {
             self.armed
@@ -240,7 +241,7 @@ impl Uring {
                     Some(libc::ETIME | libc::EINTR | libc::EAGAIN | libc::EBUSY)
                 ) =>
             {
-                return Err(e);
+                Err(e)
             }
             _ => self.reap(hca),
         }
@@ -257,8 +258,6 @@ impl Uring {
                 }
                 CONTROL_EVENT => {
                     self.control_armed = false;
-                    // the daemon's end closed: nothing more will come, and polling again would spin
-                    self.control_armed |= cqe.result() & i32::from(libc::POLLHUP) != 0;
                     hca.control_events();
                 }
                 fd => {
