@@ -350,4 +350,45 @@ mod tests {
             assert_eq!(info(opcode), None, "{opcode:#x}");
         }
     }
+
+    #[test]
+    fn docs_wire_md_has_the_same_table() {
+        let page = include_str!("../../../docs/wire.md");
+        for row in all().filter(|r| r.service != Service::Xrc) {
+            let names = row.headers.iter().map(|h| match h {
+                HeaderSet::DETH => "DETH",
+                HeaderSet::RETH => "RETH",
+                HeaderSet::ATOMIC => "AtomicETH",
+                HeaderSet::AETH => "AETH",
+                HeaderSet::ATOMIC_ACK => "AtomicAckETH",
+                HeaderSet::IMM => "ImmDt",
+                _ => "IETH",
+            });
+            let names: Vec<_> = names.collect();
+            let headers = if names.is_empty() {
+                "–".into()
+            } else {
+                names.join(", ")
+            };
+            let payload = match row.payload {
+                PayloadRule::None => "none",
+                PayloadRule::Full => "PMTU",
+                PayloadRule::Some => "1–PMTU",
+                PayloadRule::Any => "0–PMTU",
+                PayloadRule::Reserved16 => "16, reserved",
+            };
+            let line = format!(
+                "| `{:#04x}` | {} | {headers} | {payload} |",
+                row.opcode, row.name
+            );
+            assert!(page.contains(&line), "{line}");
+        }
+        let lines = page
+            .lines()
+            .filter(|l| l.starts_with("| `0x") && l.matches('|').count() == 5);
+        assert_eq!(
+            lines.count(),
+            all().filter(|r| r.service != Service::Xrc).count()
+        );
+    }
 }

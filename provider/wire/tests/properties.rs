@@ -261,3 +261,26 @@ fn what_is_malformed_is_refused() {
         assert_eq!(Packet::parse(&version[..n]), Err(ParseError::Truncated(n)));
     }
 }
+
+#[test]
+fn a_single_wrong_bit_is_never_taken_for_an_identification() {
+    let flow = Flow::v4(
+        Ipv4Addr::new(10, 0, 0, 1),
+        Ipv4Addr::new(10, 0, 0, 2),
+        50_000,
+        ROCE_V2_PORT,
+    );
+    let header = Header {
+        bth: Bth {
+            opcode: opcode::RC_SEND_MIDDLE,
+            ..Bth::default()
+        },
+        ext: Ext::default(),
+    };
+    let mut bytes = datagram(&header, &[0x5a; 4096], &flow, 0);
+    for bit in (0..bytes.len() * 8).filter(|bit| bit / 8 != 4) {
+        bytes[bit / 8] ^= 1 << (bit % 8);
+        assert_eq!(flow.verify(&bytes, 0), Verdict::Bad, "bit {bit}");
+        bytes[bit / 8] ^= 1 << (bit % 8);
+    }
+}
