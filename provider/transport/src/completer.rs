@@ -1,0 +1,339 @@
+//! The requester's receiving half: acknowledgements, READ and ATOMIC responses, NAKs and lost answers.
+//!
+//! An answer completes everything before it (C9-60), but never passes a READ or ATOMIC whose response is
+//! missing: that response counts as lost, and is asked for again.
+
+use crate::requester::Gap;
+use crate::*;
+use ferroce_wire::{Aeth, NakCode, Operation, Packet, Position, Psn, Syndrome, rnr_timer_nanos};
+
+impl Qp {
+    /// Takes a response packet. Ghosts of old exchanges are dropped.
+    pub(crate) fn on_response<H: Host>(&mut self, now: Time, packet: &Packet<'_>, host: &mut H) {
+        let una = self.req.una;
+        let distance = Psn::new(packet.bth.psn).distance(Psn::new(una as u32 & 0xff_ffff));
+        let psn = una.wrapping_add_signed(i64::from(distance));
+        if psn >= self.req.max || psn + 1 < una {
+            return;
+        }
+        match packet.info.operation {
+            Operation::Acknowledge => {
+                if let Some(aeth) = packet.ext.aeth {
+                    self.on_acknowledge(now, psn, aeth, host);
+                }
+            }
+            Operation::ReadResponse => self.on_read_response(now, psn, packet, host),
+            Operation::AtomicAcknowledge => self.on_atomic_response(now, psn, packet, host),
+            _ => {}
+        }
+    }
+
+    fn on_acknowledge<H: Host>(&mut self, now: Time, psn: u64, aeth: Aeth, host: &mut H) {
+        match aeth.kind() {
+            Syndrome::Ack(_) => {
+                self.take_credits(aeth);
+                if self.progress(now, psn + 1, host) {
+                    self.lost_response(now, psn, host);
+                }
+            }
+            Syndrome::RnrNak { timer } => self.on_rnr(now, psn, timer, host),
+            Syndrome::Nak(code) => self.on_nak(now, psn, code, host),
+            Syndrome::Reserved(_) => {}
+        }
+    }
+
+    /// Notes how far the peer's credits allow messages to go. The limit never falls: receive requests are not
+    /// taken back.
+    fn take_credits(&mut self, aeth: Aeth) {
+        let Syndrome::Ack(code) = aeth.kind() else {
+            return;
+        };
+        self.req.limit = match (code.count(), self.req.limit) {
+            (None, _) => None,
+            (Some(count), old) => {
+                let new = aeth.msn.wrapping_add(count) & 0xff_ffff;
+                match old {
+                    Some(old) if new.wrapping_sub(old) & 0xff_ffff >= 1 << 23 => Some(old),
+                    _ => Some(new),
+                }
+            }
+        };
+    }
+
+    /// Everything before `to` is acknowledged, as far as no response is missing. Returns whether one is.
+    #[must_use]
+    fn progress<H: Host>(&mut self, now: Time, to: u64, host: &mut H) -> bool {
+        let (to, missing) = match self.req.awaited.front() {
+            Some(a) if to > a.start.max(self.req.una) => (a.start.max(self.req.una), true),
+            _ => (to, false),
+        };
+        if to > self.req.una {
+            self.advance(now, to, host);
+        }
+        missing
+    }
+
+    /// Moves `una`, completes what lies before it and restarts counters and timer.
+    fn advance<H: Host>(&mut self, now: Time, to: u64, host: &mut H) {
+        let mtu = self.attr.path_mtu;
+        let req = &mut self.req;
+        req.una = to;
+        req.gap = None;
+        req.timers.retries = self.attr.retry_cnt;
+        req.timers.rnr_retries = self.attr.rnr_retry;
+        req.timers.rnr = None;
+        while req.awaited.front().is_some_and(|a| a.end <= to) {
+            req.awaited.pop_front();
+        }
+        // C9-60: a request completes when all of its packets are acknowledged, in order.
+        let mut cost = None;
+        while self.sq.base() < self.req.started {
+            let Some(wqe) = self.sq.front() else { break };
+            if wqe.end > to {
+                cost = Some(wqe.cost_at(to.saturating_sub(wqe.first), mtu));
+                break;
+            }
+            cost = Some(wqe.cost_at(wqe.end - wqe.first, mtu));
+            if let Some(wqe) = self.sq.pop() {
+                self.complete_send(&wqe, WcStatus::Success, host);
+            }
+        }
+        let req = &mut self.req;
+        let cost = cost.unwrap_or(req.una_cost).max(req.una_cost);
+        let bytes = cost - req.una_cost;
+        req.una_cost = cost;
+        if req.next < to {
+            // What was being sent again has arrived after all.
+            req.next = to;
+            req.next_cost = cost;
+            req.cursor = self.sq.base();
+        }
+        req.cursor = req.cursor.max(self.sq.base());
+        let rtt = match req.timed {
+            Some((psn, sent)) if psn < to => {
+                req.timed = None;
+                let rtt = now.saturating_sub(sent);
+                req.rtt = if req.rtt == 0 {
+                    rtt
+                } else {
+                    req.rtt - req.rtt / 8 + rtt / 8
+                };
+                Some(rtt)
+            }
+            _ => None,
+        };
+        req.timers.ack = if req.una < req.max && req.next > req.una {
+            req.timers.ack_deadline(now, self.attr.timeout)
+        } else {
+            None
+        };
+        if bytes > 0 || rtt.is_some() {
+            host.path_signal(PathSignal::Acked {
+                bytes: bytes.min(u64::from(u32::MAX)) as u32,
+                rtt,
+            });
+        }
+        self.check_fault(host);
+        self.check_drained(host);
+    }
+
+    /// A response is missing, as the later PSN `seen` shows (an implied NAK).
+    fn lost_response<H: Host>(&mut self, now: Time, seen: u64, host: &mut H) {
+        if self.attr.qp_state == QpState::Err {
+            return;
+        }
+        let (una, rtt) = (self.req.una, self.req.rtt);
+        if let Some(gap) = self.req.gap.as_mut().filter(|g| g.at == una) {
+            // One loss shows in every answer after it; a second one at the same place shows in answers that begin
+            // over, a round trip later.
+            if seen > gap.seen || now.saturating_sub(gap.since) < rtt {
+                gap.seen = gap.seen.max(seen);
+                return;
+            }
+        }
+        self.lost(now, seen, host);
+    }
+
+    /// Something was lost at the oldest unacknowledged PSN.
+    fn lost<H: Host>(&mut self, now: Time, seen: u64, host: &mut H) {
+        self.req.gap = Some(Gap {
+            at: self.req.una,
+            seen,
+            since: now,
+        });
+        host.path_signal(PathSignal::Loss);
+        self.retry(host);
+    }
+
+    /// Sends again from the oldest unacknowledged PSN, if the retry count allows (C9-143).
+    fn retry<H: Host>(&mut self, host: &mut H) {
+        if self.req.timers.retries == 0 {
+            self.fail_oldest(WcStatus::RetryExcErr, host);
+            return;
+        }
+        self.req.timers.retries -= 1;
+        self.req.rewind(self.sq.base());
+    }
+
+    /// The Local ACK Timeout has passed without progress (C9-142).
+    pub(crate) fn on_ack_timeout<H: Host>(&mut self, host: &mut H) {
+        self.req.timers.ack = None;
+        if self.req.una >= self.req.max {
+            return;
+        }
+        self.req.gap = None;
+        host.path_signal(PathSignal::Timeout);
+        self.retry(host);
+    }
+
+    fn on_rnr<H: Host>(&mut self, now: Time, psn: u64, timer: u8, host: &mut H) {
+        if psn < self.req.una {
+            return;
+        }
+        if self.progress(now, psn, host) {
+            return self.lost_response(now, psn, host);
+        }
+        if self.attr.qp_state == QpState::Err || self.req.next == self.req.una {
+            return; // nothing was sent since the last one: a duplicate
+        }
+        if self.req.timers.rnr_retries == 0 {
+            return self.fail_oldest(WcStatus::RnrRetryExcErr, host);
+        }
+        if self.attr.rnr_retry != 7 {
+            self.req.timers.rnr_retries -= 1;
+        }
+        self.req.rewind(self.sq.base());
+        self.req.timers.rnr = Some(now.saturating_add(rnr_timer_nanos(timer)));
+    }
+
+    fn on_nak<H: Host>(&mut self, now: Time, psn: u64, code: NakCode, host: &mut H) {
+        if psn < self.req.una {
+            return;
+        }
+        if self.progress(now, psn, host) {
+            return self.lost_response(now, psn, host);
+        }
+        if self.attr.qp_state == QpState::Err {
+            return;
+        }
+        let status = match code {
+            NakCode::PsnSequenceError => {
+                // A second one for the same gap is a duplicate, unless a round trip has passed.
+                let known = self.req.gap.is_some_and(|g| {
+                    g.at == self.req.una && now.saturating_sub(g.since) < self.req.rtt
+                });
+                if self.req.next != self.req.una && !known {
+                    self.lost(now, psn, host);
+                }
+                return;
+            }
+            NakCode::InvalidRequest => WcStatus::RemInvReqErr,
+            NakCode::RemoteAccessError => WcStatus::RemAccessErr,
+            NakCode::RemoteOperationalError => WcStatus::RemOpErr,
+            NakCode::InvalidRdRequest => return,
+        };
+        self.fail_oldest(status, host);
+    }
+
+    /// The READ or ATOMIC whose response is due, if `psn` is its next packet. Anything before it is acknowledged;
+    /// a gap is acted upon.
+    fn due<H: Host>(&mut self, now: Time, psn: u64, host: &mut H) -> Option<u64> {
+        let a = *self.req.awaited.front()?;
+        let next = a.start.max(self.req.una);
+        if psn < next {
+            return None; // a duplicate, or a ghost
+        }
+        if next > self.req.una {
+            self.advance(now, next, host);
+        }
+        if psn > next {
+            self.lost_response(now, psn, host);
+            return None;
+        }
+        (self.attr.qp_state != QpState::Err && self.req.awaited.front().is_some()).then_some(a.end)
+    }
+
+    fn on_read_response<H: Host>(
+        &mut self,
+        now: Time,
+        psn: u64,
+        packet: &Packet<'_>,
+        host: &mut H,
+    ) {
+        if packet
+            .ext
+            .aeth
+            .is_some_and(|a| !matches!(a.kind(), Syndrome::Ack(_)))
+        {
+            return;
+        }
+        let Some(end) = self.due(now, psn, host) else {
+            return;
+        };
+        let Some(wqe) = self.sq.front().filter(|w| w.is_read()) else {
+            return;
+        };
+        let mtu = u64::from(self.attr.path_mtu);
+        let last = psn + 1 == end;
+        let offset = (psn - wqe.first) * mtu;
+        let left = u64::from(wqe.len) - offset;
+        let want = if last { left.min(mtu) } else { mtu };
+        let fits = match packet.info.position {
+            Position::First | Position::Middle => !last,
+            Position::Last | Position::Only => last,
+        };
+        if !fits || packet.payload.len() as u64 != want {
+            return self.fail_oldest(WcStatus::BadRespErr, host);
+        }
+        let placed = want == 0
+            || host
+                .scatter(self.sq.sges(wqe), offset as u32, packet.payload)
+                .is_ok();
+        if !placed {
+            return self.fail_oldest(WcStatus::LocProtErr, host);
+        }
+        if let Some(aeth) = packet.ext.aeth {
+            self.take_credits(aeth);
+        }
+        self.advance(now, psn + 1, host);
+    }
+
+    fn on_atomic_response<H: Host>(
+        &mut self,
+        now: Time,
+        psn: u64,
+        packet: &Packet<'_>,
+        host: &mut H,
+    ) {
+        let (Some(aeth), Some(value)) = (packet.ext.aeth, packet.ext.atomic_ack) else {
+            return;
+        };
+        if !matches!(aeth.kind(), Syndrome::Ack(_)) || self.due(now, psn, host).is_none() {
+            return;
+        }
+        let Some(wqe) = self.sq.front().filter(|w| w.is_atomic()) else {
+            return;
+        };
+        if host
+            .scatter(self.sq.sges(wqe), 0, &value.to_ne_bytes())
+            .is_err()
+        {
+            return self.fail_oldest(WcStatus::LocProtErr, host);
+        }
+        self.take_credits(aeth);
+        self.advance(now, psn + 1, host);
+    }
+
+    /// Announces that a draining send queue has nothing outstanding any more.
+    pub(crate) fn check_drained<H: Host>(&mut self, host: &mut H) {
+        if self.attr.qp_state == QpState::Sqd
+            && self.attr.sq_draining
+            && self.req.started == self.sq.base()
+        {
+            self.attr.sq_draining = false;
+            if self.attr.en_sqd_async_notify {
+                host.event(QpEvent::SqDrained);
+            }
+        }
+    }
+}

@@ -1,0 +1,34 @@
+//! The reliable connected transport service: requester, responder and completer as one state machine.
+//!
+//! A [`Qp`] takes packets, work requests and the time, and through [`Host`] and [`Sink`] says what to place in
+//! memory, which completions to raise and what to send. It does no I/O, reads no clock, starts no thread and
+//! never touches user memory; whoever hosts it carries its instructions out.
+//!
+//! A caller's loop is: [`Qp::receive`] for every packet that came, [`Qp::handle_timeout`] when
+//! [`Qp::next_timeout`] has passed, and after either of them, and after posting, [`Qp::transmit`] until it
+//! returns `false`.
+#![forbid(unsafe_code)]
+
+mod completer;
+mod error;
+mod modify;
+mod pace;
+mod qp;
+mod recv_queue;
+mod requester;
+mod resources;
+mod respond;
+mod responder;
+mod ring;
+mod send_queue;
+pub mod state;
+mod timer;
+#[allow(missing_docs)] // the flags' names are the verbs' own
+mod types;
+
+pub use error::{ModifyError, PostError};
+pub use qp::{Qp, QpConfig, TransmitOpts};
+pub use resources::MAX_RD_ATOMIC;
+pub use send_queue::MAX_MESSAGE;
+pub use state::QpType;
+pub use types::*;

@@ -1,0 +1,292 @@
+//! The queue pair: its parts, the consumer's calls, and the way into the error state.
+//!
+//! What each part does is in `requester`, `completer`, `responder` and `respond`; `modify` moves it between states.
+
+use crate::pace::Pace;
+use crate::recv_queue::RecvQueue;
+use crate::requester::Requester;
+use crate::responder::Responder;
+use crate::send_queue::{self, SendQueue, SendWqe};
+use crate::state::QpType;
+use crate::*;
+use ferroce_wire::Packet;
+
+/// What a queue pair is created with; none of it changes later.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct QpConfig {
+    /// Queue pair number, 24 bits.
+    pub qpn: u32,
+    /// Transport service.
+    pub qp_type: QpType,
+    /// Queue capacities.
+    pub cap: QpCap,
+    /// Every send request is signaled.
+    pub sq_sig_all: bool,
+    /// Receives come from a shared receive queue.
+    pub srq: bool,
+    /// Seeds the jitter of timers, nothing else.
+    pub seed: u64,
+}
+
+/// Limits of one [`Qp::transmit`] call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TransmitOpts {
+    /// Payload bytes of requests (and of awaited READ responses) that may be unacknowledged. A packet counts as at
+    /// least 256 bytes. One packet may always be on its way.
+    pub window: u32,
+    /// Stop after about so many bytes in this call.
+    pub budget: u32,
+    /// `false` holds a plain ACK back while [`Qp::ack_deferrable`], unless a request goes out beside it.
+    pub flush_acks: bool,
+}
+
+/// What is left of a call's budget.
+pub(crate) struct Budget(i64);
+
+impl Budget {
+    /// Headers and handling, in bytes' worth.
+    const OVERHEAD: i64 = 64;
+
+    pub fn spend(&mut self, bytes: u32) {
+        self.0 -= i64::from(bytes) + Self::OVERHEAD;
+    }
+
+    pub fn is_spent(&self) -> bool {
+        self.0 <= 0
+    }
+}
+
+/// A reliable connected queue pair.
+#[derive(Debug)]
+pub struct Qp {
+    pub(crate) config: QpConfig,
+    pub(crate) attr: QpAttr,
+    pub(crate) sq: SendQueue,
+    pub(crate) rq: RecvQueue,
+    pub(crate) req: Requester,
+    pub(crate) resp: Responder,
+    pub(crate) pace: Pace,
+}
+
+impl Qp {
+    /// A queue pair in RESET. It owns no memory besides itself until requests are posted.
+    pub fn new(config: QpConfig) -> Qp {
+        let mut qp = Qp {
+            config,
+            attr: QpAttr {
+                cap: config.cap,
+                ..QpAttr::default()
+            },
+            sq: SendQueue::default(),
+            rq: RecvQueue::default(),
+            req: Requester::default(),
+            resp: Responder::default(),
+            pace: Pace::default(),
+        };
+        qp.req.timers.seed = config.seed | 1;
+        qp
+    }
+
+    /// Queue pair number.
+    pub fn qpn(&self) -> u32 {
+        self.config.qpn
+    }
+
+    /// The state.
+    pub fn state(&self) -> QpState {
+        self.attr.qp_state
+    }
+
+    /// All attributes as they are now.
+    pub fn query(&self) -> QpAttr {
+        QpAttr {
+            cur_qp_state: self.attr.qp_state,
+            ..self.attr
+        }
+    }
+
+    /// Queues a send request. In ERR it is taken and flushed by the next [`transmit`](Self::transmit).
+    ///
+    /// # Errors
+    /// Nothing was queued; see [`PostError`].
+    pub fn post_send(&mut self, req: &SendRequest<'_>) -> Result<(), PostError> {
+        match self.attr.qp_state {
+            QpState::Rts | QpState::Sqd | QpState::Sqe | QpState::Err => {}
+            state => return Err(PostError::BadState(state)),
+        }
+        if self.sq.len() >= self.config.cap.max_send_wr as usize {
+            return Err(PostError::QueueFull);
+        }
+        let cap = &self.config.cap;
+        let len = send_queue::check(req, cap.max_send_sge, cap.max_inline_data)?;
+        self.sq.push(req, len);
+        Ok(())
+    }
+
+    /// Queues a receive request; allowed from INIT on. In ERR it is taken and flushed by the next
+    /// [`transmit`](Self::transmit).
+    ///
+    /// # Errors
+    /// Nothing was queued; see [`PostError`].
+    pub fn post_recv(&mut self, wr_id: u64, sges: &[Sge]) -> Result<(), PostError> {
+        if self.config.srq {
+            return Err(PostError::HasSrq);
+        }
+        if self.attr.qp_state == QpState::Reset {
+            return Err(PostError::BadState(QpState::Reset));
+        }
+        if sges.len() > self.config.cap.max_recv_sge as usize {
+            return Err(PostError::TooManySges);
+        }
+        if self.rq.len() >= self.config.cap.max_recv_wr as usize {
+            return Err(PostError::QueueFull);
+        }
+        self.rq.push(wr_id, sges);
+        Ok(())
+    }
+
+    /// Takes a packet that was addressed to this queue pair and passed the ICRC. What the state or the protocol
+    /// does not allow is dropped. Call [`transmit`](Self::transmit) afterwards.
+    pub fn receive<H: Host>(&mut self, now: Time, packet: &Packet<'_>, host: &mut H) {
+        if packet.info.service != ferroce_wire::Service::Rc {
+            return;
+        }
+        match self.attr.qp_state {
+            QpState::Rts | QpState::Sqd | QpState::Sqe if packet.info.is_response() => {
+                self.on_response(now, packet, host);
+            }
+            QpState::Rtr | QpState::Rts | QpState::Sqd | QpState::Sqe
+                if packet.info.is_request() =>
+            {
+                self.on_request(now, packet, host);
+            }
+            _ => {}
+        }
+    }
+
+    /// Hands what may be sent now to `sink`: responses first, in the order of their requests, then requests.
+    /// Returns whether more is ready at once, the budget being spent.
+    pub fn transmit<H: Host, S: Sink>(
+        &mut self,
+        now: Time,
+        opts: TransmitOpts,
+        host: &mut H,
+        sink: &mut S,
+    ) -> bool {
+        if self.attr.qp_state == QpState::Err {
+            self.flush(host);
+        }
+        let mut budget = Budget(i64::from(opts.budget.max(1)));
+        let hold = !opts.flush_acks && self.ack_deferrable();
+        if self.send_responses(&mut budget, hold, host, sink) {
+            return true;
+        }
+        let sent = self.req.packets;
+        let more = self.send_requests(now, opts.window, &mut budget, host, sink);
+        if hold && self.req.packets != sent {
+            self.send_ack(sink);
+        }
+        more
+    }
+
+    /// An ACK is owed and nothing else would carry it.
+    pub fn has_pending_ack(&self) -> bool {
+        self.resp.ack_owed()
+    }
+
+    /// Has lately each received message been followed by a request of ours? Then an ACK may wait for the next one.
+    pub fn ack_deferrable(&self) -> bool {
+        self.pace.ping_pong()
+    }
+
+    /// When [`handle_timeout`](Self::handle_timeout) is to be called, if at all.
+    pub fn next_timeout(&self) -> Option<Time> {
+        self.req.timers.next()
+    }
+
+    /// Acts on timers that have passed. Call [`transmit`](Self::transmit) afterwards.
+    pub fn handle_timeout<H: Host>(&mut self, now: Time, host: &mut H) {
+        if self.req.timers.rnr.is_some_and(|t| t <= now) {
+            self.req.timers.rnr = None;
+        }
+        if self.req.timers.ack.is_some_and(|t| t <= now) {
+            self.on_ack_timeout(host);
+        }
+    }
+
+    /// Moves to ERR on the host's behalf (a CQ overflow, say), flushes, and raises `event` if there is one.
+    pub fn fail<H: Host>(&mut self, host: &mut H, event: Option<QpEvent>) {
+        if self.attr.qp_state == QpState::Err || self.attr.qp_state == QpState::Reset {
+            return;
+        }
+        if let Some(event) = event {
+            host.event(event);
+        }
+        self.enter_error(host);
+        self.resp.silence();
+    }
+
+    /// Enters ERR and flushes. Responses that are already owed stay until they are sent: the NAK that says why
+    /// is among them.
+    pub(crate) fn enter_error<H: Host>(&mut self, host: &mut H) {
+        self.attr.qp_state = QpState::Err;
+        self.attr.sq_draining = false;
+        self.req.timers.stop();
+        self.flush(host);
+        if self.config.srq {
+            host.event(QpEvent::LastWqeReached);
+        }
+    }
+
+    /// Completes everything queued with a flush error, sends before receives.
+    pub(crate) fn flush<H: Host>(&mut self, host: &mut H) {
+        while let Some(wqe) = self.sq.pop() {
+            self.complete_send(&wqe, WcStatus::WrFlushErr, host);
+        }
+        self.req.forget(self.sq.end());
+        if let Some(wqe) = self.resp.srq_wqe.take() {
+            self.complete_recv(wqe.wr_id, WcStatus::WrFlushErr, 0, WcData::None, true, host);
+        }
+        while let Some(wr_id) = self.rq.pop() {
+            self.complete_recv(wr_id, WcStatus::WrFlushErr, 0, WcData::None, true, host);
+        }
+    }
+
+    /// Raises the completion of a send request that left the queue. Errors are always raised.
+    pub(crate) fn complete_send<H: Host>(&self, wqe: &SendWqe, status: WcStatus, host: &mut H) {
+        let signaled = self.config.sq_sig_all || wqe.flags.contains(SendFlags::SIGNALED);
+        if status == WcStatus::Success && !signaled {
+            return;
+        }
+        host.complete_send(Completion {
+            wr_id: wqe.wr_id,
+            status,
+            opcode: wqe.opcode(),
+            byte_len: wqe.len,
+            data: WcData::None,
+            solicited: status != WcStatus::Success,
+            src_qp: self.attr.dest_qp_num,
+        });
+    }
+
+    /// Raises the completion of a receive request that left its queue.
+    pub(crate) fn complete_recv<H: Host>(
+        &self,
+        wr_id: u64,
+        status: WcStatus,
+        byte_len: u32,
+        data: WcData,
+        solicited: bool,
+        host: &mut H,
+    ) {
+        host.complete_recv(Completion {
+            wr_id,
+            status,
+            opcode: WcOpcode::Recv,
+            byte_len,
+            data,
+            solicited,
+            src_qp: self.attr.dest_qp_num,
+        });
+    }
+}

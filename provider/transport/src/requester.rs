@@ -1,0 +1,604 @@
+//! The requester's sending half: which request may start, its packets, and where retransmission resumes.
+//!
+//! PSNs are kept extended to 64 bits, so that order needs no modular arithmetic; the low 24 bits go on the wire.
+//! What answers do is in `completer`.
+
+use crate::qp::Budget;
+use crate::send_queue::SendWqe;
+use crate::timer::Timers;
+use crate::*;
+use ferroce_wire::{AtomicEth, Bth, Ext, Reth, opcode};
+use std::collections::VecDeque;
+
+/// PSNs that may be outstanding: one less than half of their space, so that old and new can be told apart.
+const MAX_OUTSTANDING: u64 = (1 << 23) - 1;
+/// Least that a message counts for in the window, in bytes: small packets cost the network too.
+const MIN_COST: u64 = 256;
+/// An acknowledgement is asked for at least every so many bytes of a long message.
+const ACK_SPACING: u64 = 64 << 10;
+
+/// READ requests (or an ATOMIC) whose responses are awaited: their PSNs from `start` to before `end`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Awaited {
+    pub start: u64,
+    pub end: u64,
+}
+
+/// A request that cannot be sent: it completes with `status` when everything before it has.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Fault {
+    pub seq: u64,
+    pub status: WcStatus,
+}
+
+/// A loss that was acted upon.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Gap {
+    /// The PSN that is missing.
+    pub at: u64,
+    /// The latest PSN that showed it.
+    pub seen: u64,
+    /// When it was acted upon.
+    pub since: Time,
+}
+
+/// The requester's state, shared with the completer.
+#[derive(Debug, Default)]
+pub(crate) struct Requester {
+    /// Oldest PSN not acknowledged.
+    pub una: u64,
+    /// PSN that goes out next.
+    pub next: u64,
+    /// PSN after the highest sent (or, for a READ, awaited).
+    pub max: u64,
+    /// Request that goes out next.
+    pub cursor: u64,
+    /// First request that never started, hence has no PSNs.
+    pub started: u64,
+    /// The window's accounting at `una` and at `next`.
+    pub una_cost: u64,
+    pub next_cost: u64,
+    /// Outstanding READs and ATOMICs, by PSN.
+    pub awaited: VecDeque<Awaited>,
+    /// PSN after the last packet of this round that asks for an acknowledgement.
+    pub asked: u64,
+    /// Bytes since then.
+    pub unasked: u64,
+    /// Messages started; the next one's number is one more (24 bits on the wire).
+    pub ssn: u32,
+    /// Number of the last message that the peer's credits allow, `None` while it keeps none.
+    pub limit: Option<u32>,
+    pub fault: Option<Fault>,
+    /// The last loss that was acted upon.
+    pub gap: Option<Gap>,
+    /// Smoothed round-trip time, 0 before the first sample.
+    pub rtt: u64,
+    /// A packet under measurement: the PSN whose acknowledgement ends it, and when it was sent.
+    pub timed: Option<(u64, Time)>,
+    pub timers: Timers,
+    /// Packets sent, for whoever wants to know whether there were any.
+    pub packets: u64,
+}
+
+/// Why sending of one request paused.
+enum Flow {
+    Done,
+    Blocked,
+    Spent,
+}
+
+/// Packets that a message of `len` bytes takes.
+pub(crate) fn packets(len: u32, mtu: u32) -> u32 {
+    len.div_ceil(mtu).max(1)
+}
+
+impl SendWqe {
+    /// Packets of the message (for a READ: of its response).
+    fn packets(&self, mtu: u32) -> u64 {
+        u64::from(packets(self.len, mtu))
+    }
+
+    /// The window's accounting before the message's packet `k`.
+    pub fn cost_at(&self, k: u64, mtu: u32) -> u64 {
+        let whole = u64::from(self.len).max(MIN_COST);
+        self.cost
+            + if k >= self.end - self.first {
+                whole
+            } else {
+                k * u64::from(mtu)
+            }
+    }
+}
+
+impl Requester {
+    /// Starts afresh for a connection whose first PSN is `psn`.
+    pub fn connect(&mut self, psn: u32, seq: u64, attr: &QpAttr) {
+        // A whole turn above zero, so that a PSN before the first is still positive.
+        let psn = u64::from(psn) + (1 << 24);
+        let awaited = std::mem::take(&mut self.awaited);
+        *self = Requester {
+            una: psn,
+            next: psn,
+            max: psn,
+            cursor: seq,
+            started: seq,
+            timers: self.timers,
+            awaited,
+            packets: self.packets,
+            ..Requester::default()
+        };
+        self.awaited.clear();
+        self.timers.stop();
+        self.timers.retries = attr.retry_cnt;
+        self.timers.rnr_retries = attr.rnr_retry;
+    }
+
+    /// Forgets what is outstanding: the queue was emptied and will go on at `seq`.
+    pub fn forget(&mut self, seq: u64) {
+        self.cursor = seq;
+        self.started = seq;
+        self.una = self.max;
+        self.next = self.max;
+        self.una_cost = self.next_cost;
+        self.awaited.clear();
+        self.fault = None;
+        self.timed = None;
+        self.gap = None;
+    }
+
+    /// Goes back to the oldest unacknowledged PSN.
+    pub fn rewind(&mut self, oldest: u64) {
+        self.next = self.una;
+        self.next_cost = self.una_cost;
+        self.cursor = oldest;
+        self.asked = 0;
+        self.unasked = 0;
+        self.timed = None; // Karn: what was sent twice cannot be timed.
+        self.timers.ack = None;
+    }
+
+    /// May a packet after which `in_flight` bytes are outstanding be sent? One always may; and one more where
+    /// nothing on its way asks for an answer that would move the window.
+    fn fits(&self, in_flight: u64, window: u64) -> bool {
+        self.next == self.una || in_flight <= window || self.asked <= self.una
+    }
+
+    /// Do the peer's credits allow the next message to consume a receive request? One more than they say may
+    /// always be tried, and any when nothing is outstanding: stale credits must not stop the queue for ever.
+    fn credited(&self) -> bool {
+        let Some(limit) = self.limit else { return true };
+        let beyond = self.ssn.wrapping_sub(limit) & 0xff_ffff; // (ssn + 1) − (limit + 1)
+        self.una == self.max || beyond == 0 || beyond >= 1 << 23
+    }
+
+    /// Books a packet that was sent.
+    fn sent(&mut self, now: Time, after: u64, end: u64, asks: bool, timeout: u8) {
+        if asks {
+            if self.next >= self.max && self.timed.is_none() {
+                self.timed = Some((self.next, now));
+            }
+            self.asked = end;
+            self.unasked = 0;
+        }
+        self.next = end;
+        self.max = self.max.max(end);
+        self.next_cost = after;
+        self.packets += 1;
+        if self.timers.ack.is_none() {
+            self.timers.ack = self.timers.ack_deadline(now, timeout);
+        }
+    }
+}
+
+impl Qp {
+    /// Sends what the window, the budget and the protocol allow. Returns whether only the budget stopped it.
+    pub(crate) fn send_requests<H: Host, S: Sink>(
+        &mut self,
+        now: Time,
+        window: u32,
+        budget: &mut Budget,
+        host: &mut H,
+        sink: &mut S,
+    ) -> bool {
+        loop {
+            if !matches!(self.attr.qp_state, QpState::Rts | QpState::Sqd)
+                || self.req.timers.rnr.is_some()
+            {
+                return false;
+            }
+            if self.req.cursor == self.req.started && !self.start_next(now, window, host) {
+                return false;
+            }
+            let seq = self.req.cursor;
+            if self.req.fault.is_some_and(|f| f.seq == seq) {
+                return false;
+            }
+            let Some(wqe) = self.sq.wqe(seq) else {
+                return false;
+            };
+            let flow = if wqe.is_read() {
+                self.send_read(now, window, budget, sink)
+            } else if wqe.is_atomic() {
+                self.send_atomic(now, budget, sink)
+            } else {
+                self.send_message(now, window, budget, sink)
+            };
+            match flow {
+                Ok(Flow::Done) => self.req.cursor += 1,
+                Ok(Flow::Blocked) => return false,
+                Ok(Flow::Spent) => return true,
+                // The sink found the gather list wanting.
+                Err(_) => self.set_fault(seq, WcStatus::LocProtErr, host),
+            }
+        }
+    }
+
+    /// Lets the next request begin, if there is one and it may, and gives it its PSNs.
+    fn start_next<H: Host>(&mut self, now: Time, window: u32, host: &mut H) -> bool {
+        loop {
+            let seq = self.req.started;
+            let Some(wqe) = self.sq.wqe(seq) else {
+                return false;
+            };
+            // A draining send queue stops between messages.
+            if self.attr.qp_state != QpState::Rts || self.req.fault.is_some() {
+                return false;
+            }
+            if let SendOp::LocalInv(key) = wqe.op {
+                // Earlier requests may still need the key for a retransmission.
+                if seq != self.sq.base() {
+                    return false;
+                }
+                if host.invalidate_local(key).is_err() {
+                    self.req.started += 1;
+                    self.set_fault(seq, WcStatus::LocQpOpErr, host);
+                    return false;
+                }
+                self.req.started += 1;
+                self.req.cursor += 1;
+                if let Some(wqe) = self.sq.pop() {
+                    self.complete_send(&wqe, WcStatus::Success, host);
+                }
+                continue;
+            }
+            // C10-78
+            if wqe.flags.contains(SendFlags::FENCE) && !self.req.awaited.is_empty() {
+                return false;
+            }
+            let mtu = self.attr.path_mtu;
+            let packets = wqe.packets(mtu);
+            let answers = wqe.is_read() || wqe.is_atomic();
+            let first_cost = u64::from(wqe.len.min(mtu)).max(MIN_COST);
+            if self.req.max - self.req.una + packets > MAX_OUTSTANDING
+                || !self.req.fits(
+                    self.req.next_cost - self.req.una_cost + first_cost,
+                    u64::from(window),
+                )
+                || wqe.consumes_receive() && !self.req.credited()
+                || answers
+                    && self.attr.max_rd_atomic > 0
+                    && self.req.awaited.len() >= usize::from(self.attr.max_rd_atomic)
+            {
+                return false;
+            }
+            let refused = if answers && self.attr.max_rd_atomic == 0 {
+                Some(WcStatus::LocQpOpErr)
+            } else if (answers && wqe.len > 0
+                && host.check_local(self.sq.sges(wqe), Access::LOCAL_WRITE).is_err())
+                // A single packet is checked as it is gathered; a longer message must not break off half way.
+                || (!answers && packets > 1
+                    && matches!(wqe.payload, send_queue::Payload::Sges(_))
+                    && host.check_local(self.sq.sges(wqe), Access::empty()).is_err())
+            {
+                Some(WcStatus::LocProtErr)
+            } else {
+                None
+            };
+            let (first, cost, is_read) = (self.req.max, self.req.next_cost, wqe.is_read());
+            if let Some(wqe) = self.sq.wqe_mut(seq) {
+                wqe.first = first;
+                wqe.end = first + packets;
+                wqe.cost = cost;
+            }
+            self.req.started += 1;
+            if let Some(status) = refused {
+                self.set_fault(seq, status, host);
+                return false;
+            }
+            if !is_read {
+                self.req.ssn = (self.req.ssn + 1) & 0xff_ffff;
+            }
+            self.pace.request(now);
+            return true;
+        }
+    }
+
+    /// Marks a request as impossible. It fails once it is the oldest.
+    pub(crate) fn set_fault<H: Host>(&mut self, seq: u64, status: WcStatus, host: &mut H) {
+        self.req.fault = Some(Fault { seq, status });
+        self.check_fault(host);
+    }
+
+    /// Fails a request that was found impossible, once everything before it is complete.
+    pub(crate) fn check_fault<H: Host>(&mut self, host: &mut H) {
+        if let Some(fault) = self.req.fault
+            && fault.seq == self.sq.base()
+        {
+            self.fail_oldest(fault.status, host);
+        }
+    }
+
+    /// Completes the oldest request with an error and takes the queue pair to ERR.
+    pub(crate) fn fail_oldest<H: Host>(&mut self, status: WcStatus, host: &mut H) {
+        if let Some(wqe) = self.sq.pop() {
+            self.complete_send(&wqe, status, host);
+        }
+        self.enter_error(host);
+    }
+
+    /// Sends packets of the SEND or RDMA WRITE at the cursor.
+    fn send_message<S: Sink>(
+        &mut self,
+        now: Time,
+        window: u32,
+        budget: &mut Budget,
+        sink: &mut S,
+    ) -> Result<Flow, MemoryError> {
+        let Qp { sq, req, attr, .. } = self;
+        let Some(wqe) = sq.wqe(req.cursor) else {
+            return Ok(Flow::Blocked);
+        };
+        let mtu = attr.path_mtu;
+        let window = u64::from(window);
+        let spacing = ACK_SPACING.min(window / 4);
+        while req.next < wqe.end {
+            if budget.is_spent() {
+                return Ok(Flow::Spent);
+            }
+            let k = req.next - wqe.first;
+            let (first, last) = (k == 0, req.next + 1 == wqe.end);
+            let after = wqe.cost_at(k + 1, mtu);
+            let in_flight = after - req.una_cost;
+            if !req.fits(in_flight, window) {
+                return Ok(Flow::Blocked);
+            }
+            let offset = (k * u64::from(mtu)) as u32;
+            let len = mtu.min(wqe.len - offset);
+            let ack_req = last
+                || req.unasked + u64::from(len) >= spacing
+                || in_flight + u64::from(mtu) > window;
+            let (opcode, ext) = message_headers(wqe, first, last);
+            let packet = TxPacket {
+                bth: Bth {
+                    opcode,
+                    solicited: last && wqe.flags.contains(SendFlags::SOLICITED),
+                    pad: Bth::pad_for(len as usize),
+                    ack_req,
+                    ..request_bth(attr, req.next)
+                },
+                ext,
+                payload: sq.gather(wqe, offset, len),
+                again: req.next < req.max,
+            };
+            sink.packet(&packet)?;
+            budget.spend(len);
+            req.unasked += u64::from(len);
+            req.sent(now, after, req.next + 1, ack_req, attr.timeout);
+        }
+        Ok(Flow::Done)
+    }
+
+    /// Sends READ requests for the READ at the cursor, a chunk each.
+    ///
+    /// A chunk that was asked for before is asked for again from the first missing response on and to its old
+    /// end, so that the responder can tell it for a duplicate.
+    fn send_read<S: Sink>(
+        &mut self,
+        now: Time,
+        window: u32,
+        budget: &mut Budget,
+        sink: &mut S,
+    ) -> Result<Flow, MemoryError> {
+        let Qp { sq, req, attr, .. } = self;
+        let Some(wqe) = sq.wqe(req.cursor) else {
+            return Ok(Flow::Blocked);
+        };
+        let SendOp::Read { va, rkey } = wqe.op else {
+            return Ok(Flow::Blocked);
+        };
+        let mtu = attr.path_mtu;
+        while req.next < wqe.end {
+            if budget.is_spent() {
+                return Ok(Flow::Spent);
+            }
+            let again = req.next < req.max;
+            let end = if again {
+                let i = req.awaited.partition_point(|a| a.end <= req.next);
+                req.awaited.get(i).map_or(wqe.end, |a| a.end)
+            } else {
+                let share = window / u32::from(attr.max_rd_atomic.clamp(1, 4));
+                wqe.end.min(req.next + u64::from(share / mtu).max(1))
+            };
+            let after = wqe.cost_at(end - wqe.first, mtu);
+            if !req.fits(after - req.una_cost, u64::from(window))
+                || !again && req.awaited.len() >= usize::from(attr.max_rd_atomic.max(1))
+            {
+                return Ok(Flow::Blocked);
+            }
+            let offset = ((req.next - wqe.first) * u64::from(mtu)) as u32;
+            let until = ((end - wqe.first) * u64::from(mtu)).min(u64::from(wqe.len)) as u32;
+            let packet = TxPacket {
+                bth: Bth {
+                    opcode: opcode::RC_READ_REQUEST,
+                    ack_req: true,
+                    ..request_bth(attr, req.next)
+                },
+                ext: Ext {
+                    reth: Some(Reth {
+                        va: va.wrapping_add(u64::from(offset)),
+                        rkey,
+                        len: until - offset,
+                    }),
+                    ..Ext::default()
+                },
+                payload: Gather::None,
+                again,
+            };
+            sink.packet(&packet)?;
+            budget.spend(0);
+            if !again {
+                req.awaited.push_back(Awaited {
+                    start: req.next,
+                    end,
+                });
+                req.ssn = (req.ssn + 1) & 0xff_ffff;
+            }
+            req.sent(now, after, end, true, attr.timeout);
+        }
+        Ok(Flow::Done)
+    }
+
+    /// Sends the ATOMIC at the cursor.
+    fn send_atomic<S: Sink>(
+        &mut self,
+        now: Time,
+        budget: &mut Budget,
+        sink: &mut S,
+    ) -> Result<Flow, MemoryError> {
+        let Qp { sq, req, attr, .. } = self;
+        let Some(wqe) = sq.wqe(req.cursor) else {
+            return Ok(Flow::Blocked);
+        };
+        let (opcode, atomic) = match wqe.op {
+            SendOp::CompareSwap {
+                va,
+                rkey,
+                compare,
+                swap,
+            } => (
+                opcode::RC_COMPARE_SWAP,
+                AtomicEth {
+                    va,
+                    rkey,
+                    swap_add: swap,
+                    compare,
+                },
+            ),
+            SendOp::FetchAdd { va, rkey, add } => (
+                opcode::RC_FETCH_ADD,
+                AtomicEth {
+                    va,
+                    rkey,
+                    swap_add: add,
+                    compare: 0,
+                },
+            ),
+            _ => return Ok(Flow::Blocked),
+        };
+        if budget.is_spent() {
+            return Ok(Flow::Spent);
+        }
+        let again = req.next < req.max;
+        let packet = TxPacket {
+            bth: Bth {
+                opcode,
+                ack_req: true,
+                ..request_bth(attr, req.next)
+            },
+            ext: Ext {
+                atomic: Some(atomic),
+                ..Ext::default()
+            },
+            payload: Gather::None,
+            again,
+        };
+        sink.packet(&packet)?;
+        budget.spend(0);
+        if !again {
+            req.awaited.push_back(Awaited {
+                start: req.next,
+                end: wqe.end,
+            });
+        }
+        req.sent(
+            now,
+            wqe.cost_at(1, attr.path_mtu),
+            wqe.end,
+            true,
+            attr.timeout,
+        );
+        Ok(Flow::Done)
+    }
+}
+
+/// A base transport header towards the peer. The P_Key is the default one: its table has one entry.
+fn request_bth(attr: &QpAttr, psn: u64) -> Bth {
+    Bth {
+        migreq: true,
+        pkey: 0xffff,
+        dest_qp: attr.dest_qp_num,
+        psn: psn as u32 & 0xff_ffff,
+        ..Bth::default()
+    }
+}
+
+/// Opcode and extended headers of a packet of a SEND or RDMA WRITE.
+fn message_headers(wqe: &SendWqe, first: bool, last: bool) -> (u8, Ext) {
+    use opcode::*;
+    let pick = |only, begin, middle, end| match (first, last) {
+        (true, true) => only,
+        (true, false) => begin,
+        (false, false) => middle,
+        (false, true) => end,
+    };
+    let mut ext = Ext::default();
+    let opcode = match wqe.op {
+        SendOp::SendWithImm(imm) => {
+            ext.imm = last.then_some(imm);
+            pick(
+                RC_SEND_ONLY_IMM,
+                RC_SEND_FIRST,
+                RC_SEND_MIDDLE,
+                RC_SEND_LAST_IMM,
+            )
+        }
+        SendOp::SendWithInv(key) => {
+            ext.ieth = last.then_some(key);
+            pick(
+                RC_SEND_ONLY_INV,
+                RC_SEND_FIRST,
+                RC_SEND_MIDDLE,
+                RC_SEND_LAST_INV,
+            )
+        }
+        SendOp::Write { va, rkey } => {
+            ext.reth = first.then_some(Reth {
+                va,
+                rkey,
+                len: wqe.len,
+            });
+            pick(
+                RC_WRITE_ONLY,
+                RC_WRITE_FIRST,
+                RC_WRITE_MIDDLE,
+                RC_WRITE_LAST,
+            )
+        }
+        SendOp::WriteWithImm { va, rkey, imm } => {
+            ext.reth = first.then_some(Reth {
+                va,
+                rkey,
+                len: wqe.len,
+            });
+            ext.imm = last.then_some(imm);
+            pick(
+                RC_WRITE_ONLY_IMM,
+                RC_WRITE_FIRST,
+                RC_WRITE_MIDDLE,
+                RC_WRITE_LAST_IMM,
+            )
+        }
+        _ => pick(RC_SEND_ONLY, RC_SEND_FIRST, RC_SEND_MIDDLE, RC_SEND_LAST),
+    };
+    (opcode, ext)
+}

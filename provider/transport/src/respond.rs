@@ -1,0 +1,171 @@
+//! The responder's sending half: READ and ATOMIC responses in request order, then the NAK or one coalesced ACK.
+
+use crate::qp::Budget;
+use crate::resources::Answer;
+use crate::*;
+use ferroce_wire::{Aeth, Bth, CreditCode, Ext, NakCode, Psn, Syndrome, opcode};
+
+impl Qp {
+    /// Sends owed responses; a plain ACK stays where `hold` says so. Returns whether the budget ran out.
+    pub(crate) fn send_responses<H: Host, S: Sink>(
+        &mut self,
+        budget: &mut Budget,
+        hold: bool,
+        host: &mut H,
+        sink: &mut S,
+    ) -> bool {
+        while self.resp.resources.owed() {
+            if budget.is_spent() {
+                return true;
+            }
+            self.send_answer(budget, host, sink);
+        }
+        if let Some((syndrome, psn)) = self.resp.nak.take() {
+            self.resp.ack_pending = false;
+            self.send_aeth(syndrome, psn, sink);
+        } else if !hold {
+            self.send_ack(sink);
+        }
+        false
+    }
+
+    /// Sends the plain ACK, if one is owed and nothing goes before it.
+    pub(crate) fn send_ack<S: Sink>(&mut self, sink: &mut S) {
+        if self.resp.ack_owed() {
+            self.resp.ack_pending = false;
+            let psn = self.resp.epsn.prev();
+            self.send_aeth(Syndrome::Ack(self.credits()), psn, sink);
+        }
+    }
+
+    /// Receive requests that the peer may still count on (none are counted with a shared receive queue).
+    fn credits(&self) -> CreditCode {
+        if self.config.srq {
+            CreditCode::UNLIMITED
+        } else {
+            CreditCode::for_count(self.rq.len() as u32)
+        }
+    }
+
+    fn response_bth(&self, opcode: u8, psn: Psn, len: u32) -> Bth {
+        Bth {
+            opcode,
+            migreq: true,
+            pad: Bth::pad_for(len as usize),
+            pkey: 0xffff,
+            dest_qp: self.attr.dest_qp_num,
+            psn: psn.value(),
+            ..Bth::default()
+        }
+    }
+
+    fn send_aeth<S: Sink>(&mut self, syndrome: Syndrome, psn: Psn, sink: &mut S) {
+        let packet = TxPacket {
+            bth: self.response_bth(opcode::RC_ACKNOWLEDGE, psn, 0),
+            ext: Ext {
+                aeth: Some(Aeth::new(syndrome, self.resp.msn)),
+                ..Ext::default()
+            },
+            payload: Gather::None,
+            again: false,
+        };
+        // Nothing is gathered, so nothing can fail.
+        let _ = sink.packet(&packet);
+    }
+
+    /// Sends packets of the oldest owed answer.
+    fn send_answer<H: Host, S: Sink>(&mut self, budget: &mut Budget, host: &mut H, sink: &mut S) {
+        let credits = self.credits();
+        let mtu = self.attr.path_mtu;
+        let base = self.response_bth(0, Psn::new(0), 0);
+        let Some(r) = self.resp.resources.first_owed() else {
+            return;
+        };
+        let aeth = Some(Aeth::new(Syndrome::Ack(credits), r.msn));
+        while r.is_owed() && !budget.is_spent() {
+            let psn = r.first.add(r.next);
+            let again = r.next < r.sent;
+            let (opcode, ext, payload, len) = match r.answer {
+                Answer::Atomic(value) => (
+                    opcode::RC_ATOMIC_ACKNOWLEDGE,
+                    Ext {
+                        aeth,
+                        atomic_ack: Some(value),
+                        ..Ext::default()
+                    },
+                    Gather::None,
+                    0,
+                ),
+                Answer::Read {
+                    va,
+                    rkey,
+                    len,
+                    start,
+                } => {
+                    let offset = u64::from(r.next - start) * u64::from(mtu);
+                    let left = u64::from(len).saturating_sub(offset);
+                    let n = left.min(u64::from(mtu)) as u32;
+                    let (first, last) = (r.next == start, r.next + 1 == r.end);
+                    let (opcode, aeth) = match (first, last) {
+                        (true, true) => (opcode::RC_READ_RESPONSE_ONLY, aeth),
+                        (true, false) => (opcode::RC_READ_RESPONSE_FIRST, aeth),
+                        (false, true) => (opcode::RC_READ_RESPONSE_LAST, aeth),
+                        (false, false) => (opcode::RC_READ_RESPONSE_MIDDLE, None),
+                    };
+                    let payload = match n {
+                        0 => Gather::None,
+                        len => Gather::Remote {
+                            rkey,
+                            va: va.wrapping_add(offset),
+                            len,
+                        },
+                    };
+                    (
+                        opcode,
+                        Ext {
+                            aeth,
+                            ..Ext::default()
+                        },
+                        payload,
+                        n,
+                    )
+                }
+            };
+            let bth = Bth {
+                opcode,
+                psn: psn.value(),
+                pad: Bth::pad_for(len as usize),
+                ..base
+            };
+            if let Err(error) = sink.packet(&TxPacket {
+                bth,
+                ext,
+                payload,
+                again,
+            }) {
+                // The region went away while it was being read.
+                r.next = r.end;
+                self.resp.resources.settled();
+                if again || self.attr.qp_state == QpState::Err {
+                    return; // nobody may be waiting for a replay; a peer that is will find out by its timer
+                }
+                self.resp.resources.clear();
+                self.refuse(Syndrome::Nak(NakCode::RemoteAccessError), psn);
+                let event = if error == MemoryError::Fault {
+                    QpEvent::Fatal
+                } else {
+                    QpEvent::AccessErr
+                };
+                host.event(event);
+                self.enter_error(host);
+                return;
+            }
+            budget.spend(len);
+            r.next += 1;
+            r.sent = r.sent.max(r.next);
+        }
+        if !r.is_owed() {
+            self.resp.resources.settled();
+        }
+    }
+}
