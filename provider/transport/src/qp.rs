@@ -194,6 +194,11 @@ impl Qp {
         self.resp.ack_owed()
     }
 
+    /// Whether requests are on their way: unacknowledged, or awaiting their response.
+    pub fn has_requests_in_flight(&self) -> bool {
+        self.req.una != self.req.max
+    }
+
     /// Has lately each received message been followed by a request of ours? Then an ACK may wait for the next one.
     pub fn ack_deferrable(&self) -> bool {
         self.pace.ping_pong()
