@@ -5,9 +5,9 @@
 //! Identification, which a receiver behind a socket cannot see: [`Flow::verify`] finds the one that explains the CRC,
 //! if there is one. It does not decide what becomes of a bad packet.
 
+use crate::ICRC_LEN;
 use crate::bth::VARIANT_BYTE;
 use crate::crc::{self, multiply, multiply_const, power_of_x};
-use crate::{ICRC_LEN, ROCE_V2_PORT};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// Bytes of ones in place of the LRH.
@@ -250,16 +250,3 @@ fn explain(difference: u32, covered: usize) -> Option<u16> {
 
 /// Bytes of pseudo header behind the Identification, and the four of the register itself.
 const ID_BEHIND: usize = V4_LEN - LRH_LEN - 6 + 4;
-
-/// A flow to the RoCEv2 port, for callers that know no other.
-impl Flow {
-    /// [`Flow::v4`] to port 4791.
-    pub fn v4_to(src: Ipv4Addr, dst: Ipv4Addr, sport: u16) -> Flow {
-        Flow::v4(src, dst, sport, ROCE_V2_PORT)
-    }
-
-    /// [`Flow::v6`] to port 4791.
-    pub fn v6_to(src: Ipv6Addr, dst: Ipv6Addr, sport: u16) -> Flow {
-        Flow::v6(src, dst, sport, ROCE_V2_PORT)
-    }
-}

@@ -1,0 +1,33 @@
+//! Any datagram parses or is refused; what parses is emitted again as it came, reserved bits aside.
+#![no_main]
+
+use ferroce_wire::{Grh, Header, ICRC_LEN, Lrh, MAX_HEADER, Packet};
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|datagram: &[u8]| {
+    if let Some((header, rest)) = Lrh::parse(datagram) {
+        let mut out = [0; ferroce_wire::lrh::LEN];
+        header.emit(&mut out);
+        assert_eq!(Lrh::parse(&out).map(|(again, _)| again), Some(header));
+        let _ = Grh::parse(rest);
+    }
+    let Ok(packet) = Packet::parse(datagram) else {
+        return;
+    };
+    assert_eq!(packet.ext.headers(), packet.info.headers);
+    let header = Header {
+        bth: packet.bth,
+        ext: packet.ext,
+    };
+    let mut out = [0; MAX_HEADER];
+    let n = header.emit(&mut out);
+    assert_eq!(n, header.len());
+    assert_eq!(
+        n + packet.payload.len() + usize::from(packet.bth.pad) + ICRC_LEN,
+        datagram.len()
+    );
+
+    let mut again = datagram.to_vec();
+    again[..n].copy_from_slice(&out[..n]);
+    assert_eq!(Packet::parse(&again), Ok(packet));
+});
