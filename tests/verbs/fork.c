@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//
+// Programs that fork: the parent's objects go on working, and a child can open the device for itself.
+
+#include "endpoint.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static struct address remote;
+
+static void post_ok(int result)
+{
+	CHECK(result == 0, "posting: %s", strerror(result));
+}
+
+static void traffic(struct endpoint *e, int rounds)
+{
+	for (int i = 0; i < rounds; i++) {
+		fill(e->buffer, 20000, i);
+		post_ok(post(e, i, IBV_WR_RDMA_WRITE, 0, 20000, &remote, 0, 0));
+		expect_wc(e->send_cq, i, IBV_WC_SUCCESS);
+		remote_check(0, 0, 20000, i, "written");
+	}
+}
+
+static void reap(pid_t child, const char *what)
+{
+	int status;
+
+	CHECK(waitpid(child, &status, 0) == child, "waitpid: %s", strerror(errno));
+	CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0, "%s ended with status %#x", what, status);
+}
+
+// A child that lives beside, and one that exits through all its exit handlers.
+static void child_beside(void)
+{
+	struct endpoint *e = open_pair(NULL, NULL, NULL, &remote);
+
+	traffic(e, 20);
+	pid_t child = fork();
+
+	CHECK(child >= 0, "fork: %s", strerror(errno));
+	if (child == 0) {
+		usleep(500000);
+		exit(0);
+	}
+	traffic(e, 50);
+	reap(child, "the child");
+	traffic(e, 50);
+}
+
+static void child_execs(void)
+{
+	struct endpoint *e = open_pair(NULL, NULL, NULL, &remote);
+
+	traffic(e, 5);
+	for (int i = 0; i < 10; i++) {
+		pid_t child = fork();
+
+		CHECK(child >= 0, "fork: %s", strerror(errno));
+		if (child == 0) {
+			execl("/bin/true", "true", NULL);
+			_exit(1);
+		}
+		traffic(e, 5);
+		reap(child, "true");
+	}
+}
+
+// The child uses the device on its own while the parent goes on.
+static void child_opens_device(void)
+{
+	struct endpoint *e = open_pair(NULL, NULL, NULL, &remote);
+
+	traffic(e, 5);
+	pid_t child = fork();
+
+	CHECK(child >= 0, "fork: %s", strerror(errno));
+	if (child == 0) {
+		struct endpoint *a = open_endpoint(&(struct options){0}), *b = open_endpoint(&(struct options){0});
+		struct address to_a = address_of(a), to_b = address_of(b);
+
+		connect_endpoint(a, &to_b, NULL);
+		connect_endpoint(b, &to_a, NULL);
+		for (int i = 0; i < 50; i++) {
+			fill(a->buffer, 20000, i);
+			post_ok(post(a, i, IBV_WR_RDMA_WRITE, 0, 20000, &to_b, 0, 0));
+			expect_wc(a->send_cq, i, IBV_WC_SUCCESS);
+			check_filled(b->buffer, 20000, i, "in the child");
+		}
+		_exit(0);
+	}
+	traffic(e, 50);
+	reap(child, "the child");
+	traffic(e, 5);
+}
+
+// ibv_fork_init() before everything, as MPI libraries call it.
+static void with_fork_init(void)
+{
+	CHECK_EQ(ibv_fork_init(), 0);
+	child_beside();
+}
+
+PROGRAM({"child_beside", child_beside, 0}, {"child_execs", child_execs, 0},
+	{"child_opens_device", child_opens_device, 0}, {"with_fork_init", with_fork_init, 0})
