@@ -1,0 +1,196 @@
+//! The context: opening and closing it, the table of operations, and the queries about device and port.
+
+use crate::convert;
+use crate::guard::{self, Errno};
+use crate::libibverbs::library;
+use crate::{cq, cq_ex, memory, post, qp, srq};
+use ferroce_cabi::pabi34::verbs_context_ops;
+use ferroce_cabi::*;
+use ferroce_engine::{Context as EngineContext, Hca, RuntimeDir};
+use libc::{c_int, c_void, size_t};
+use std::mem::{offset_of, size_of};
+use std::os::fd::RawFd;
+use std::sync::Arc;
+
+/// Our part follows libibverbs' own; the whole is libibverbs' memory (`malloc`).
+#[repr(C)]
+pub struct Context {
+    verbs: verbs_context,
+    engine: Arc<EngineContext>,
+}
+
+/// What libibverbs or its defaults do not do for us. What is missing here fails with `EOPNOTSUPP` by libibverbs' own defaults.
+static OPS: verbs_context_ops = verbs_context_ops {
+    alloc_pd: Some(memory::alloc_pd),
+    create_ah: Some(memory::create_ah),
+    create_cq: Some(cq::create_cq),
+    create_cq_ex: Some(cq_ex::create_cq_ex),
+    create_qp: Some(qp::create_qp),
+    create_qp_ex: Some(qp::create_qp_ex),
+    create_srq: Some(srq::create_srq),
+    dealloc_pd: Some(memory::dealloc_pd),
+    dereg_mr: Some(memory::dereg_mr),
+    destroy_ah: Some(memory::destroy_ah),
+    destroy_cq: Some(cq::destroy_cq),
+    destroy_qp: Some(qp::destroy_qp),
+    destroy_srq: Some(srq::destroy_srq),
+    free_context: Some(free_context),
+    get_srq_num: Some(srq::get_srq_num),
+    modify_qp: Some(qp::modify_qp),
+    modify_srq: Some(srq::modify_srq),
+    poll_cq: Some(cq::poll_cq),
+    post_recv: Some(post::post_recv),
+    post_send: Some(post::post_send),
+    post_srq_recv: Some(srq::post_srq_recv),
+    query_device_ex: Some(query_device_ex),
+    query_port: Some(query_port),
+    query_qp: Some(qp::query_qp),
+    query_qp_data_in_order: Some(qp::query_qp_data_in_order),
+    query_srq: Some(srq::query_srq),
+    reg_mr: Some(memory::reg_mr),
+    req_notify_cq: Some(cq::req_notify_cq),
+    rereg_mr: Some(memory::rereg_mr),
+    resize_cq: Some(cq::resize_cq),
+    ..verbs_context_ops::empty()
+};
+
+/// The engine's context behind a C one.
+///
+/// # Safety
+/// `context` is one of ours and open.
+pub unsafe fn engine<'a>(context: *mut ibv_context) -> &'a Arc<EngineContext> {
+    let offset = offset_of!(Context, verbs) + offset_of!(verbs_context, context);
+    // SAFETY: every context that reaches this provider was made by `alloc_context`, which put it at this offset.
+    unsafe { &(*context.byte_sub(offset).cast::<Context>()).engine }
+}
+
+/// Opens the device. Takes over `cmd_fd`, also when it fails.
+pub unsafe extern "C" fn alloc_context(
+    device: *mut ibv_device,
+    cmd_fd: c_int,
+    _private: *mut c_void,
+) -> *mut verbs_context {
+    let mut cmd_fd = OwnedCommandFd(cmd_fd);
+    guard::run(|| {
+        let open = || EngineContext::open(Hca::open(&RuntimeDir::resolve(None))?);
+        let engine = open().map_err(|error| {
+            // The one failure that a user must be told about in words: no daemon, port taken, no free slot.
+            eprintln!("ferroce: cannot open the device: {error}");
+            Errno::from(error)
+        })?;
+        let library = library().ok_or(Errno(libc::ENOSYS))?;
+        let async_fd = duplicate(engine.async_fd())?;
+        // SAFETY: a device of libibverbs; the offset is that of `verbs` in `Context`.
+        let context: *mut Context = unsafe {
+            let offset = std::ptr::without_provenance_mut(offset_of!(Context, verbs));
+            (library.init_and_alloc_context)(device, cmd_fd.take(), size_of::<Context>(), offset, 0)
+        }
+        .cast();
+        if context.is_null() {
+            // SAFETY: our own duplicate; and the calling thread's errno.
+            return Err(unsafe {
+                libc::close(async_fd);
+                Errno(*libc::__errno_location())
+            });
+        }
+        // SAFETY: fresh memory of that size, of which libibverbs has filled in `verbs`.
+        unsafe {
+            (&raw mut (*context).engine).write(engine);
+            // With this set, libibverbs does not ask the kernel for a descriptor.
+            (*context).verbs.context.async_fd = async_fd;
+            (*context).verbs.context.num_comp_vectors = 1;
+            (library.set_ops)(&raw mut (*context).verbs, &OPS);
+            Ok(&raw mut (*context).verbs)
+        }
+    })
+}
+
+/// The command descriptor until libibverbs has it.
+struct OwnedCommandFd(c_int);
+
+impl OwnedCommandFd {
+    fn take(&mut self) -> c_int {
+        std::mem::replace(&mut self.0, -1)
+    }
+}
+
+impl Drop for OwnedCommandFd {
+    fn drop(&mut self) {
+        if self.0 >= 0 {
+            // SAFETY: handed to us to close.
+            unsafe { libc::close(self.0) };
+        }
+    }
+}
+
+/// libibverbs closes a context's descriptor, and the engine keeps its own.
+fn duplicate(fd: RawFd) -> Result<c_int, Errno> {
+    // SAFETY: touches no memory.
+    match unsafe { libc::fcntl(fd, libc::F_DUPFD_CLOEXEC, 0) } {
+        // SAFETY: the calling thread's errno.
+        -1 => Err(Errno(unsafe { *libc::__errno_location() })),
+        copy => Ok(copy),
+    }
+}
+
+unsafe extern "C" fn free_context(context: *mut ibv_context) {
+    let offset = offset_of!(Context, verbs) + offset_of!(verbs_context, context);
+    // SAFETY: an open context of ours; libibverbs calls this once and forgets it.
+    let context: *mut Context = unsafe { context.byte_sub(offset) }.cast();
+    // SAFETY: as above; the engine's part is read out once, and the memory is freed last.
+    unsafe {
+        let engine = (&raw mut (*context).engine).read();
+        let _: c_int = guard::run(|| {
+            drop(engine);
+            Ok(0)
+        });
+        if let Some(library) = library() {
+            (library.uninit_context)(&raw mut (*context).verbs);
+        }
+        libc::free(context.cast());
+    }
+}
+
+unsafe extern "C" fn query_device_ex(
+    context: *mut ibv_context,
+    input: *const ibv_query_device_ex_input,
+    attr: *mut ibv_device_attr_ex,
+    size: size_t,
+) -> c_int {
+    guard::run(|| {
+        // SAFETY: null or the caller's structure.
+        if unsafe { input.as_ref() }.is_some_and(|input| input.comp_mask != 0)
+            || size < size_of::<ibv_device_attr>()
+        {
+            return Err(Errno(libc::EINVAL));
+        }
+        // SAFETY: a context of ours.
+        let device = convert::device_attr(&unsafe { engine(context) }.hca().device_attr());
+        let known = size.min(size_of::<ibv_device_attr_ex>());
+        // SAFETY: the caller's structure has `size` bytes; a newer one than ours gets zeros at its end.
+        unsafe {
+            std::ptr::copy_nonoverlapping(
+                (&raw const device).cast::<u8>(),
+                attr.cast::<u8>(),
+                known,
+            );
+            attr.cast::<u8>().add(known).write_bytes(0, size - known);
+        }
+        Ok(0)
+    })
+}
+
+unsafe extern "C" fn query_port(
+    context: *mut ibv_context,
+    port: u8,
+    attr: *mut ibv_port_attr,
+) -> c_int {
+    guard::run(|| {
+        if port != 1 {
+            return Err(Errno(libc::EINVAL));
+        }
+        // SAFETY: a context of ours, and the caller's structure.
+        unsafe { attr.write(convert::port_attr(&engine(context).hca().port_attr())) };
+        Ok(0)
+    })
+}

@@ -1,0 +1,117 @@
+//! The C boundary: errors become an errno, and panics end here.
+//!
+//! A panic is a defect of ours. It is reported once, the verb fails with `EIO`, and the object that it happened on fails
+//! every later call the same way, as its state can no longer be trusted. The process lives.
+
+use ferroce_engine::Error;
+use libc::c_int;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Once;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// A positive errno.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Errno(pub c_int);
+
+impl From<Error> for Errno {
+    fn from(error: Error) -> Self {
+        Errno(error.errno())
+    }
+}
+
+/// How a C function reports that it failed.
+pub trait Failure {
+    /// The value, with `errno` set where the function's manual says so.
+    fn failure(errno: Errno) -> Self;
+}
+
+impl Failure for c_int {
+    fn failure(errno: Errno) -> Self {
+        errno.0
+    }
+}
+
+impl<T> Failure for *mut T {
+    fn failure(errno: Errno) -> Self {
+        set_errno(errno);
+        std::ptr::null_mut()
+    }
+}
+
+/// Sets the calling thread's `errno`.
+pub fn set_errno(errno: Errno) {
+    // SAFETY: the C library returns a valid pointer to the calling thread's errno.
+    unsafe { *libc::__errno_location() = errno.0 };
+}
+
+/// Whether an object can still be trusted.
+#[derive(Default)]
+pub struct Health {
+    dead: AtomicBool,
+}
+
+impl Health {
+    /// Does the work of one verb on this object.
+    #[inline]
+    pub fn run<R: Failure>(&self, work: impl FnOnce() -> Result<R, Errno>) -> R {
+        if self.dead.load(Ordering::Relaxed) {
+            return R::failure(Errno(libc::EIO));
+        }
+        match catch_unwind(AssertUnwindSafe(work)) {
+            Ok(Ok(value)) => value,
+            Ok(Err(errno)) => R::failure(errno),
+            Err(_) => {
+                self.dead.store(true, Ordering::Relaxed);
+                R::failure(report())
+            }
+        }
+    }
+}
+
+/// Does the work of a verb that creates or ends an object.
+pub fn run<R: Failure>(work: impl FnOnce() -> Result<R, Errno>) -> R {
+    match catch_unwind(AssertUnwindSafe(work)) {
+        Ok(Ok(value)) => value,
+        Ok(Err(errno)) => R::failure(errno),
+        Err(_) => R::failure(report()),
+    }
+}
+
+#[cold]
+fn report() -> Errno {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        eprintln!("ferroce: internal error (see the panic message above); the verbs object it met is unusable now");
+    });
+    Errno(libc::EIO)
+}
+
+/// An error of a verb of the control path, with its text on stderr if `FERROCE_VERBOSE` is set: an errno says little.
+#[cold]
+pub fn explain(verb: &str, error: Error) -> Errno {
+    if std::env::var_os("FERROCE_VERBOSE").is_some() {
+        eprintln!("ferroce: {verb}: {error}");
+    }
+    error.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_kills_the_object_and_not_the_process() {
+        let health = Health::default();
+        assert_eq!(health.run(|| Ok(7)), 7);
+        assert_eq!(
+            health.run::<c_int>(|| Err(Errno(libc::EINVAL))),
+            libc::EINVAL
+        );
+        assert_eq!(health.run::<c_int>(|| panic!("on purpose")), libc::EIO);
+        assert_eq!(health.run(|| Ok(7)), libc::EIO);
+        let null: *mut u8 = run(|| Err(Errno(libc::ENOMEM)));
+        assert!(null.is_null());
+        // SAFETY: the calling thread's errno.
+        assert_eq!(unsafe { *libc::__errno_location() }, libc::ENOMEM);
+    }
+}

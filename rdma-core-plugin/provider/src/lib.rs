@@ -1,0 +1,30 @@
+//! `libferroce-rdmav34.so`: the rdma-core provider. It exports nothing; when libibverbs loads it, its constructor registers
+//! a table of device operations with the libibverbs that is there, and verbs then come in through function pointers.
+//!
+//! This crate turns C calls into calls of `ferroce-engine` and back: it checks what only C can get wrong (null pointers,
+//! numbers outside an enumeration), keeps the C objects, and turns errors into the errno of the manual pages. It decides
+//! nothing about protocol and sends nothing. No panic leaves it: see [`guard`].
+
+mod context;
+mod convert;
+mod cq;
+mod cq_ex;
+mod device;
+mod guard;
+mod libibverbs;
+mod memory;
+mod post;
+mod qp;
+mod srq;
+mod wait;
+mod wr;
+
+/// Runs inside the `dlopen` by which libibverbs loads its providers.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static CONSTRUCTOR: extern "C" fn() = constructor;
+
+extern "C" fn constructor() {
+    // A panic must not leave an `extern "C"` function; a provider that fails to register is only missing.
+    let _ = std::panic::catch_unwind(device::register);
+}

@@ -1,0 +1,192 @@
+//! Protection domains, memory regions and address handles.
+
+use crate::context::engine;
+use crate::convert;
+use crate::guard::{self, Errno, explain};
+use ferroce_cabi::pabi34::verbs_mr;
+use ferroce_cabi::*;
+use libc::{c_int, c_void, size_t};
+use std::ptr::null_mut;
+use std::sync::Arc;
+
+/// A protection domain.
+#[repr(C)]
+pub struct Pd {
+    ibv: ibv_pd,
+    pub engine: Arc<ferroce_engine::Pd>,
+}
+
+impl Pd {
+    /// The object behind a C pointer.
+    ///
+    /// # Safety
+    /// `pd` was made by [`alloc_pd`] and not freed.
+    pub unsafe fn of<'a>(pd: *mut ibv_pd) -> Result<&'a Pd, Errno> {
+        // SAFETY: as the caller promises; the C structure is the head of ours.
+        unsafe { pd.cast::<Pd>().as_ref() }.ok_or(Errno(libc::EINVAL))
+    }
+}
+
+pub unsafe extern "C" fn alloc_pd(context: *mut ibv_context) -> *mut ibv_pd {
+    guard::run(|| {
+        // SAFETY: a context of ours.
+        let engine = unsafe { engine(context) }
+            .alloc_pd()
+            .map_err(|e| explain("ibv_alloc_pd", e))?;
+        let ibv = ibv_pd {
+            context,
+            handle: engine.handle(),
+        };
+        Ok(Box::into_raw(Box::new(Pd { ibv, engine })).cast())
+    })
+}
+
+pub unsafe extern "C" fn dealloc_pd(pd: *mut ibv_pd) -> c_int {
+    guard::run(|| {
+        // SAFETY: a domain of ours.
+        unsafe { Pd::of(pd) }?
+            .engine
+            .dealloc()
+            .map_err(|e| explain("ibv_dealloc_pd", e))?;
+        // SAFETY: made by `alloc_pd`; the caller may not use it again.
+        drop(unsafe { Box::from_raw(pd.cast::<Pd>()) });
+        Ok(0)
+    })
+}
+
+/// A memory region.
+#[repr(C)]
+struct Mr {
+    verbs: verbs_mr,
+    engine: Arc<ferroce_engine::Mr>,
+    /// The first address by which peers and work requests know the region.
+    iova: u64,
+}
+
+pub unsafe extern "C" fn reg_mr(
+    pd: *mut ibv_pd,
+    addr: *mut c_void,
+    length: size_t,
+    iova: u64,
+    access: c_int,
+) -> *mut ibv_mr {
+    guard::run(|| {
+        // SAFETY: a domain of ours.
+        let engine = unsafe { Pd::of(pd) }?
+            .engine
+            .reg_mr(addr as u64, length as u64, iova, access as u32)
+            .map_err(|e| explain("ibv_reg_mr", e))?;
+        let ibv_mr = ibv_mr {
+            // SAFETY: as above.
+            context: unsafe { (*pd).context },
+            pd,
+            addr,
+            length,
+            handle: engine.handle(),
+            lkey: engine.lkey(),
+            rkey: engine.rkey(),
+        };
+        let verbs = verbs_mr {
+            ibv_mr,
+            mr_type: 0,
+            access,
+        };
+        Ok(Box::into_raw(Box::new(Mr {
+            verbs,
+            engine,
+            iova,
+        }))
+        .cast())
+    })
+}
+
+/// Registers anew and ends the old registration: the keys change, as `ibv_rereg_mr(3)` allows. On an error the old one stays.
+pub unsafe extern "C" fn rereg_mr(
+    mr: *mut verbs_mr,
+    flags: c_int,
+    pd: *mut ibv_pd,
+    addr: *mut c_void,
+    length: size_t,
+    access: c_int,
+) -> c_int {
+    guard::run(|| {
+        // SAFETY: a region of ours; libibverbs has no other reference meanwhile.
+        let mr = unsafe { mr.cast::<Mr>().as_mut() }.ok_or(Errno(libc::EINVAL))?;
+        let old = &mr.verbs.ibv_mr;
+        let pd = if flags & rereg::CHANGE_PD != 0 {
+            pd
+        } else {
+            old.pd
+        };
+        let access = if flags & rereg::CHANGE_ACCESS != 0 {
+            access
+        } else {
+            mr.verbs.access
+        };
+        let (addr, length, iova) = if flags & rereg::CHANGE_TRANSLATION != 0 {
+            (addr, length, addr as u64)
+        } else {
+            (old.addr, old.length, mr.iova)
+        };
+        // SAFETY: a domain of ours, or null.
+        let engine = unsafe { Pd::of(pd) }?
+            .engine
+            .reg_mr(addr as u64, length as u64, iova, access as u32)
+            .map_err(|e| explain("ibv_rereg_mr", e))?;
+        std::mem::replace(&mut mr.engine, engine).dereg()?;
+        mr.iova = iova;
+        mr.verbs.access = access;
+        mr.verbs.ibv_mr.handle = mr.engine.handle();
+        mr.verbs.ibv_mr.lkey = mr.engine.lkey();
+        mr.verbs.ibv_mr.rkey = mr.engine.rkey();
+        Ok(0)
+    })
+}
+
+pub unsafe extern "C" fn dereg_mr(mr: *mut verbs_mr) -> c_int {
+    guard::run(|| {
+        // SAFETY: a region of ours.
+        unsafe { mr.cast::<Mr>().as_ref() }
+            .ok_or(Errno(libc::EINVAL))?
+            .engine
+            .dereg()
+            .map_err(|e| explain("ibv_dereg_mr", e))?;
+        // SAFETY: made by `reg_mr`; the caller may not use it again.
+        drop(unsafe { Box::from_raw(mr.cast::<Mr>()) });
+        Ok(0)
+    })
+}
+
+/// An address handle.
+#[repr(C)]
+struct Ah {
+    ibv: ibv_ah,
+    engine: Arc<ferroce_engine::Ah>,
+}
+
+pub unsafe extern "C" fn create_ah(pd: *mut ibv_pd, attr: *mut ibv_ah_attr) -> *mut ibv_ah {
+    guard::run(|| {
+        // SAFETY: the caller's structure.
+        let av = convert::av_in(unsafe { attr.as_ref() }.ok_or(Errno(libc::EINVAL))?);
+        // SAFETY: a domain of ours.
+        let engine = unsafe { Pd::of(pd) }?
+            .engine
+            .create_ah(&av)
+            .map_err(|e| explain("ibv_create_ah", e))?;
+        // libibverbs fills in context and domain.
+        let ibv = ibv_ah {
+            context: null_mut(),
+            pd: null_mut(),
+            handle: engine.handle(),
+        };
+        Ok(Box::into_raw(Box::new(Ah { ibv, engine })).cast())
+    })
+}
+
+pub unsafe extern "C" fn destroy_ah(ah: *mut ibv_ah) -> c_int {
+    guard::run(|| {
+        // SAFETY: made by `create_ah`; the caller may not use it again.
+        drop(unsafe { Box::from_raw(ah.cast::<Ah>()) });
+        Ok(0)
+    })
+}

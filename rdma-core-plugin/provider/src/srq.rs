@@ -1,0 +1,144 @@
+//! Shared receive queues.
+
+use crate::guard::{self, Errno, Health, explain};
+use crate::memory::Pd;
+use crate::post;
+use crate::wait;
+use ferroce_cabi::pabi34::verbs_srq;
+use ferroce_cabi::*;
+use ferroce_engine::SrqInit;
+use libc::c_int;
+use std::sync::Arc;
+
+/// A shared receive queue.
+#[repr(C)]
+pub struct Srq {
+    verbs: verbs_srq,
+    pub engine: Arc<ferroce_engine::Srq>,
+    health: Health,
+}
+
+impl Srq {
+    /// The object behind a C pointer.
+    ///
+    /// # Safety
+    /// `srq` was made by [`create_srq`] and not freed.
+    pub unsafe fn of<'a>(srq: *mut ibv_srq) -> &'a Srq {
+        // SAFETY: as the caller promises; the C structure is the head of ours.
+        unsafe { &*srq.cast::<Srq>() }
+    }
+}
+
+pub unsafe extern "C" fn create_srq(pd: *mut ibv_pd, init: *mut ibv_srq_init_attr) -> *mut ibv_srq {
+    guard::run(|| {
+        // SAFETY: the caller's structure.
+        let attr = &mut unsafe { init.as_mut() }.ok_or(Errno(libc::EINVAL))?.attr;
+        let mut place = Box::<Srq>::new_uninit();
+        let init = SrqInit {
+            max_wr: attr.max_wr,
+            max_sge: attr.max_sge,
+            // Armed by ibv_modify_srq(3) only.
+            srq_limit: 0,
+            cookie: place.as_mut_ptr() as u64,
+        };
+        // SAFETY: a domain of ours.
+        let engine = unsafe { Pd::of(pd) }?
+            .engine
+            .create_srq(init)
+            .map_err(|e| explain("ibv_create_srq", e))?;
+        let actual = engine.query();
+        attr.max_wr = actual.max_wr;
+        attr.max_sge = actual.max_sge;
+        // SAFETY: all bits zero is a valid `verbs_srq`: integers and pointers. libibverbs fills in its head.
+        let mut verbs: verbs_srq = unsafe { std::mem::zeroed() };
+        verbs.srq.handle = engine.handle();
+        verbs.srq_type = IBV_SRQT_BASIC;
+        verbs.srq_num = engine.handle();
+        place.write(Srq {
+            verbs,
+            engine,
+            health: Health::default(),
+        });
+        Ok(Box::into_raw(place).cast())
+    })
+}
+
+pub unsafe extern "C" fn modify_srq(
+    srq: *mut ibv_srq,
+    attr: *mut ibv_srq_attr,
+    mask: c_int,
+) -> c_int {
+    // SAFETY: a queue of ours.
+    let object = unsafe { Srq::of(srq) };
+    object.health.run(|| {
+        // SAFETY: the caller's structure.
+        let attr = unsafe { attr.as_ref() }.ok_or(Errno(libc::EINVAL))?;
+        if mask & !(IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT) != 0 {
+            return Err(Errno(libc::EINVAL));
+        }
+        let max_wr = (mask & IBV_SRQ_MAX_WR != 0).then_some(attr.max_wr);
+        let limit = (mask & IBV_SRQ_LIMIT != 0).then_some(attr.srq_limit);
+        object
+            .engine
+            .modify(max_wr, limit)
+            .map_err(|e| explain("ibv_modify_srq", e))?;
+        Ok(0)
+    })
+}
+
+pub unsafe extern "C" fn query_srq(srq: *mut ibv_srq, attr: *mut ibv_srq_attr) -> c_int {
+    // SAFETY: a queue of ours.
+    let object = unsafe { Srq::of(srq) };
+    object.health.run(|| {
+        let now = object.engine.query();
+        let answer = ibv_srq_attr {
+            max_wr: now.max_wr,
+            max_sge: now.max_sge,
+            srq_limit: now.srq_limit,
+        };
+        // SAFETY: the caller's structure.
+        unsafe { attr.write(answer) };
+        Ok(0)
+    })
+}
+
+pub unsafe extern "C" fn get_srq_num(srq: *mut ibv_srq, number: *mut u32) -> c_int {
+    // SAFETY: a queue of ours, and the caller's number.
+    unsafe { number.write((*srq.cast::<Srq>()).verbs.srq_num) };
+    0
+}
+
+pub unsafe extern "C" fn post_srq_recv(
+    srq: *mut ibv_srq,
+    wr: *mut ibv_recv_wr,
+    bad_wr: *mut *mut ibv_recv_wr,
+) -> c_int {
+    // SAFETY: a queue of ours.
+    let object = unsafe { Srq::of(srq) };
+    // SAFETY: the caller's list.
+    unsafe {
+        post::receive_list(&object.health, wr, bad_wr, || {
+            |id, sges| object.engine.post_recv(id, sges)
+        })
+    }
+}
+
+pub unsafe extern "C" fn destroy_srq(srq: *mut ibv_srq) -> c_int {
+    guard::run(|| {
+        // SAFETY: a queue of ours.
+        let delivered = unsafe { Srq::of(srq) }
+            .engine
+            .destroy()
+            .map_err(|e| explain("ibv_destroy_srq", e))?;
+        // SAFETY: libibverbs prepared the lock when it got the queue and counts under it; afterwards nobody refers to it.
+        unsafe {
+            wait::acknowledged(
+                &raw mut (*srq).mutex,
+                &raw mut (*srq).cond,
+                &[(&raw const (*srq).events_completed, delivered.events)],
+            );
+            drop(Box::from_raw(srq.cast::<Srq>()));
+        }
+        Ok(0)
+    })
+}

@@ -1,0 +1,262 @@
+//! The builder of send requests (`ibv_wr_post(3)`): requests are collected between `wr_start` and `wr_complete`, and
+//! posted all at once or not at all.
+//!
+//! The vectors keep their capacity, so that steady state allocates nothing.
+
+use crate::guard::Errno;
+use crate::post::{self, INLINE_MAX};
+use crate::qp::Qp;
+use ferroce_cabi::*;
+use ferroce_engine::{SendData, SendFlags, SendOp, SendRequest, Sge};
+use libc::{c_int, c_void, size_t};
+use parking_lot::RawMutex;
+use parking_lot::lock_api::RawMutex as _;
+use std::cell::UnsafeCell;
+use std::ops::Range;
+
+/// The requests of one queue pair between `wr_start` and `wr_complete`.
+pub struct Builder {
+    /// Held from `wr_start` to `wr_complete` or `wr_abort`: a critical section of the consumer's.
+    lock: RawMutex,
+    batch: UnsafeCell<Batch>,
+}
+
+impl Default for Builder {
+    fn default() -> Self {
+        Builder {
+            lock: RawMutex::INIT,
+            batch: UnsafeCell::default(),
+        }
+    }
+}
+
+#[derive(Default)]
+struct Batch {
+    requests: Vec<Staged>,
+    sges: Vec<Sge>,
+    inline: Vec<u8>,
+    /// The first thing that went wrong.
+    error: Option<Errno>,
+}
+
+struct Staged {
+    wr_id: u64,
+    op: SendOp,
+    flags: SendFlags,
+    data: StagedData,
+}
+
+/// Where a request's payload is in the batch.
+enum StagedData {
+    Sges(Range<usize>),
+    Inline(Range<usize>),
+}
+
+/// Fills in the functions of an extended queue pair.
+pub fn install(ex: &mut ibv_qp_ex) {
+    ex.wr_atomic_cmp_swp = Some(wr_atomic_cmp_swp);
+    ex.wr_atomic_fetch_add = Some(wr_atomic_fetch_add);
+    ex.wr_local_inv = Some(wr_local_inv);
+    ex.wr_rdma_read = Some(wr_rdma_read);
+    ex.wr_rdma_write = Some(wr_rdma_write);
+    ex.wr_rdma_write_imm = Some(wr_rdma_write_imm);
+    ex.wr_send = Some(wr_send);
+    ex.wr_send_imm = Some(wr_send_imm);
+    ex.wr_send_inv = Some(wr_send_inv);
+    ex.wr_set_inline_data = Some(wr_set_inline_data);
+    ex.wr_set_inline_data_list = Some(wr_set_inline_data_list);
+    ex.wr_set_sge = Some(wr_set_sge);
+    ex.wr_set_sge_list = Some(wr_set_sge_list);
+    ex.wr_start = Some(wr_start);
+    ex.wr_complete = Some(wr_complete);
+    ex.wr_abort = Some(wr_abort);
+}
+
+/// The queue pair's batch.
+///
+/// # Safety
+/// A queue pair of ours whose builder this thread has locked.
+#[inline]
+unsafe fn batch<'a>(qp: *mut ibv_qp_ex) -> &'a mut Batch {
+    // SAFETY: as the caller promises; the lock makes the reference the only one.
+    unsafe { &mut *Qp::of(qp.cast()).builder.batch.get() }
+}
+
+unsafe extern "C" fn wr_start(qp: *mut ibv_qp_ex) {
+    // SAFETY: a queue pair of ours.
+    unsafe { Qp::of(qp.cast()) }.builder.lock.lock();
+    // SAFETY: locked just now.
+    unsafe { batch(qp) }.clear();
+}
+
+unsafe extern "C" fn wr_abort(qp: *mut ibv_qp_ex) {
+    // SAFETY: locked by the `wr_start` that this call ends.
+    unsafe { Qp::of(qp.cast()).builder.lock.unlock() };
+}
+
+unsafe extern "C" fn wr_complete(qp: *mut ibv_qp_ex) -> c_int {
+    // SAFETY: a queue pair of ours, locked by the `wr_start` that this call ends.
+    let (object, batch) = unsafe { (Qp::of(qp.cast()), &*batch(qp)) };
+    let result = object.health.run(|| batch.post(object).map(|()| 0));
+    // SAFETY: as above.
+    unsafe { object.builder.lock.unlock() };
+    result
+}
+
+impl Batch {
+    fn clear(&mut self) {
+        self.requests.clear();
+        self.sges.clear();
+        self.inline.clear();
+        self.error = None;
+    }
+
+    fn fail(&mut self, errno: c_int) {
+        self.error.get_or_insert(Errno(errno));
+    }
+
+    fn post(&self, qp: &Qp) -> Result<(), Errno> {
+        if let Some(error) = self.error {
+            return Err(error);
+        }
+        if self.requests.len() > qp.max_send_wr {
+            return Err(Errno(libc::ENOMEM));
+        }
+        let mut queue = qp.engine.send_queue();
+        for staged in &self.requests {
+            let data = match &staged.data {
+                StagedData::Sges(range) => SendData::Sges(&self.sges[range.clone()]),
+                StagedData::Inline(range) => SendData::Inline(&self.inline[range.clone()]),
+            };
+            queue.post(&SendRequest {
+                wr_id: staged.wr_id,
+                op: staged.op,
+                flags: staged.flags,
+                data,
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Gives the newest request its payload.
+    fn set(&mut self, data: StagedData) {
+        match self.requests.last_mut() {
+            Some(request) => {
+                // Which it is follows from the setter that was called, not from the flag.
+                request
+                    .flags
+                    .set(SendFlags::INLINE, matches!(data, StagedData::Inline(_)));
+                request.data = data;
+            }
+            None => self.fail(libc::EINVAL),
+        }
+    }
+
+    fn set_sges(&mut self, qp: &Qp, list: &[Sge]) {
+        if list.len() > qp.max_send_sge {
+            return self.fail(libc::EINVAL);
+        }
+        let start = self.sges.len();
+        self.sges.extend_from_slice(list);
+        self.set(StagedData::Sges(start..self.sges.len()));
+    }
+
+    /// # Safety
+    /// The buffers are readable.
+    unsafe fn set_inline(&mut self, qp: &Qp, buffers: &[ibv_data_buf]) {
+        let total = buffers
+            .iter()
+            .fold(0usize, |sum, buffer| sum.saturating_add(buffer.length));
+        if total > qp.max_inline.min(INLINE_MAX) {
+            return self.fail(libc::EINVAL);
+        }
+        let start = self.inline.len();
+        for buffer in buffers.iter().filter(|buffer| buffer.length != 0) {
+            // SAFETY: as the caller promises.
+            self.inline.extend_from_slice(unsafe {
+                std::slice::from_raw_parts(buffer.addr.cast(), buffer.length)
+            });
+        }
+        self.set(StagedData::Inline(start..self.inline.len()));
+    }
+}
+
+/// Starts a request with the consumer's `wr_id` and `wr_flags`.
+///
+/// # Safety
+/// Between `wr_start` and `wr_complete`.
+#[inline]
+unsafe fn begin(qp: *mut ibv_qp_ex, op: SendOp) {
+    // SAFETY: as the caller promises.
+    let (batch, wr_id, flags) = unsafe { (batch(qp), (*qp).wr_id, (*qp).wr_flags) };
+    let flags = SendFlags::from_bits_truncate(flags) - SendFlags::INLINE;
+    batch.requests.push(Staged {
+        wr_id,
+        op,
+        flags,
+        data: StagedData::Sges(0..0),
+    });
+}
+
+/// The functions that start a request.
+macro_rules! operations {
+    ($($name:ident($($arg:ident: $ty:ty),*) = $op:expr;)*) => {$(
+        unsafe extern "C" fn $name(qp: *mut ibv_qp_ex $(, $arg: $ty)*) {
+            // SAFETY: called between `wr_start` and `wr_complete`, as the manual asks.
+            unsafe { begin(qp, $op) }
+        }
+    )*};
+}
+
+operations! {
+    wr_atomic_cmp_swp(rkey: u32, va: u64, compare: u64, swap: u64) = SendOp::CompareSwap { va, rkey, compare, swap };
+    wr_atomic_fetch_add(rkey: u32, va: u64, add: u64) = SendOp::FetchAdd { va, rkey, add };
+    wr_local_inv(rkey: u32) = SendOp::LocalInv(rkey);
+    wr_rdma_read(rkey: u32, va: u64) = SendOp::Read { va, rkey };
+    wr_rdma_write(rkey: u32, va: u64) = SendOp::Write { va, rkey };
+    wr_rdma_write_imm(rkey: u32, va: u64, imm: u32) = SendOp::WriteWithImm { va, rkey, imm: imm.to_ne_bytes() };
+    wr_send() = SendOp::Send;
+    wr_send_imm(imm: u32) = SendOp::SendWithImm(imm.to_ne_bytes());
+    wr_send_inv(rkey: u32) = SendOp::SendWithInv(rkey);
+}
+
+unsafe extern "C" fn wr_set_sge(qp: *mut ibv_qp_ex, lkey: u32, addr: u64, length: u32) {
+    // SAFETY: called between `wr_start` and `wr_complete`, as the manual asks.
+    unsafe { batch(qp).set_sges(Qp::of(qp.cast()), &[Sge { addr, length, lkey }]) };
+}
+
+unsafe extern "C" fn wr_set_sge_list(qp: *mut ibv_qp_ex, count: size_t, list: *const ibv_sge) {
+    // SAFETY: called between `wr_start` and `wr_complete`, as the manual asks, with a list of that many elements.
+    unsafe {
+        let batch = batch(qp);
+        match post::sges(list, count) {
+            Ok(list) => batch.set_sges(Qp::of(qp.cast()), list),
+            Err(Errno(errno)) => batch.fail(errno),
+        }
+    }
+}
+
+unsafe extern "C" fn wr_set_inline_data(qp: *mut ibv_qp_ex, addr: *mut c_void, length: size_t) {
+    // SAFETY: called between `wr_start` and `wr_complete`, as the manual asks, with readable memory.
+    unsafe { batch(qp).set_inline(Qp::of(qp.cast()), &[ibv_data_buf { addr, length }]) };
+}
+
+unsafe extern "C" fn wr_set_inline_data_list(
+    qp: *mut ibv_qp_ex,
+    count: size_t,
+    list: *const ibv_data_buf,
+) {
+    // SAFETY: called between `wr_start` and `wr_complete`, as the manual asks, with a list of that many readable buffers.
+    unsafe {
+        let batch = batch(qp);
+        if count != 0 && list.is_null() {
+            return batch.fail(libc::EINVAL);
+        }
+        let list = if count == 0 {
+            &[][..]
+        } else {
+            std::slice::from_raw_parts(list, count)
+        };
+        batch.set_inline(Qp::of(qp.cast()), list);
+    }
+}
