@@ -1,0 +1,253 @@
+//! Settings, from a TOML file and from the command line, which wins. Decides nothing that needs a look
+//! at the host's interfaces.
+
+use std::env;
+use std::fmt;
+use std::fs;
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::time::Duration;
+
+use serde::{Deserialize, Deserializer};
+
+use crate::DaemonError;
+
+/// An address to serve: `192.0.2.1`, `2001:db8::1`, or with its interface `fe80::1%eth0`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AddrSpec {
+    /// The address.
+    pub ip: IpAddr,
+    /// The interface's name, which a link-local address needs.
+    pub interface: Option<String>,
+}
+
+impl FromStr for AddrSpec {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (ip, interface) = match text.split_once('%') {
+            Some((ip, interface)) => (ip, Some(interface.to_owned())),
+            None => (text, None),
+        };
+        let ip: IpAddr = ip
+            .parse()
+            .map_err(|_| format!("`{text}` is not an IP address"))?;
+        if ip.is_unspecified() || ip.is_multicast() {
+            return Err(format!("`{text}` is not the address of one interface"));
+        }
+        if let IpAddr::V6(v6) = ip {
+            if v6.to_ipv4_mapped().is_some() {
+                return Err(format!("write `{text}` as an IPv4 address"));
+            }
+            if v6.is_unicast_link_local() && interface.is_none() {
+                return Err(format!("`{text}` needs its interface, as in {text}%eth0"));
+            }
+        }
+        Ok(Self { ip, interface })
+    }
+}
+
+impl fmt::Display for AddrSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.interface {
+            Some(interface) => write!(f, "{}%{interface}", self.ip),
+            None => write!(f, "{}", self.ip),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for AddrSpec {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?
+            .parse()
+            .map_err(serde::de::Error::custom)
+    }
+}
+
+/// What can be set, each `None` or empty if it was not.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    /// `addr`: the addresses to serve, fixed for the daemon's life.
+    #[serde(default)]
+    pub addr: Vec<AddrSpec>,
+    /// `netdev`: the interface whose addresses to serve, or that carries the port.
+    pub netdev: Option<String>,
+    /// `name`: the device's name.
+    pub name: Option<String>,
+    /// `idle_exit`: seconds without clients after which the daemon leaves.
+    pub idle_exit: Option<u64>,
+    /// `receive_buffer`: bytes to ask for as each socket's receive buffer.
+    pub receive_buffer: Option<usize>,
+    /// `log`: what to log, as in `info` or `ferroced=debug`.
+    pub log: Option<String>,
+}
+
+impl Config {
+    /// Reads a file.
+    pub fn read(path: &Path) -> Result<Self, DaemonError> {
+        let text = fs::read_to_string(path).map_err(DaemonError::file(path))?;
+        toml::from_str(&text)
+            .map_err(|e| DaemonError::Setting(format!("{}: {}", path.display(), e.message())))
+    }
+
+    /// Reads the file that is meant: the one named, else the user's, else the host's, else none.
+    pub fn find(explicit: Option<&Path>) -> Result<Self, DaemonError> {
+        if let Some(path) = explicit {
+            return Self::read(path);
+        }
+        match Self::usual_places().into_iter().find(|path| path.is_file()) {
+            Some(path) => Self::read(&path),
+            None => Ok(Self::default()),
+        }
+    }
+
+    /// Where a file is looked for: `$XDG_CONFIG_HOME/ferroce/ferroce.toml` (or under `~/.config`), then
+    /// `/etc/ferroce/ferroce.toml`.
+    pub fn usual_places() -> Vec<PathBuf> {
+        let set = |name: &str| {
+            env::var_os(name)
+                .filter(|v| !v.is_empty())
+                .map(PathBuf::from)
+        };
+        let user = set("XDG_CONFIG_HOME").or_else(|| set("HOME").map(|home| home.join(".config")));
+        user.into_iter()
+            .chain([PathBuf::from("/etc")])
+            .map(|place| place.join("ferroce/ferroce.toml"))
+            .collect()
+    }
+
+    /// These settings where they are set, else those of `under`. Addresses and interface go together: a
+    /// command line that names an interface does not mean the file's addresses.
+    pub fn over(self, under: Self) -> Self {
+        let (addr, netdev) = if self.addr.is_empty() && self.netdev.is_none() {
+            (under.addr, under.netdev)
+        } else {
+            (self.addr, self.netdev)
+        };
+        Self {
+            addr,
+            netdev,
+            name: self.name.or(under.name),
+            idle_exit: self.idle_exit.or(under.idle_exit),
+            receive_buffer: self.receive_buffer.or(under.receive_buffer),
+            log: self.log.or(under.log),
+        }
+    }
+}
+
+/// Settings, checked and complete.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// Fixed addresses; empty: those of an interface.
+    pub addrs: Vec<AddrSpec>,
+    /// The interface, if one was named.
+    pub netdev: Option<String>,
+    /// The device's name.
+    pub name: String,
+    /// How long to stay without clients; `None`: for ever.
+    pub idle_exit: Option<Duration>,
+    /// Bytes to ask for as each socket's receive buffer.
+    pub receive_buffer: usize,
+}
+
+impl TryFrom<Config> for Settings {
+    type Error = DaemonError;
+
+    fn try_from(config: Config) -> Result<Self, DaemonError> {
+        let name = config.name.unwrap_or_else(|| "ferroce0".into());
+        let good = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+        // umad keeps names of devices in 20 bytes.
+        if name.is_empty() || name.len() > 19 || !name.chars().all(good) {
+            return Err(DaemonError::Setting(format!(
+                "`{name}` cannot be a device's name: use 1 to 19 letters, digits, `_` or `-`"
+            )));
+        }
+        for (i, addr) in config.addr.iter().enumerate() {
+            if config.addr[..i].contains(addr) {
+                return Err(DaemonError::Setting(format!(
+                    "address {addr} is given twice"
+                )));
+            }
+        }
+        if config.addr.len() > usize::from(ferroce_control::GID_TABLE_LEN) {
+            return Err(DaemonError::Setting(format!(
+                "{} addresses are more than a GID table holds ({})",
+                config.addr.len(),
+                ferroce_control::GID_TABLE_LEN
+            )));
+        }
+        Ok(Self {
+            addrs: config.addr,
+            netdev: config.netdev,
+            name,
+            idle_exit: config.idle_exit.map(Duration::from_secs),
+            receive_buffer: config.receive_buffer.unwrap_or(8 << 20),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_says_what_the_command_line_says() {
+        let config: Config = toml::from_str(
+            r#"
+            addr = ["127.0.0.1", "::1", "fe80::1%eth0"]
+            name = "ferroce7"
+            idle_exit = 30
+            receive_buffer = 65536
+            log = "debug"
+            "#,
+        )
+        .unwrap();
+        let settings = Settings::try_from(config).unwrap();
+        assert_eq!(settings.addrs.len(), 3);
+        assert_eq!(settings.addrs[2].to_string(), "fe80::1%eth0");
+        assert_eq!(settings.name, "ferroce7");
+        assert_eq!(settings.idle_exit, Some(Duration::from_secs(30)));
+    }
+
+    #[test]
+    fn mistakes_are_refused_with_a_word() {
+        for (text, word) in [
+            (r#"addr = ["127.0.0.300"]"#, "not an IP address"),
+            (r#"addr = ["0.0.0.0"]"#, "one interface"),
+            (r#"addr = ["fe80::1"]"#, "needs its interface"),
+            (r#"addr = ["::ffff:1.2.3.4"]"#, "as an IPv4"),
+            (r#"adr = ["127.0.0.1"]"#, "unknown field"),
+        ] {
+            let error = toml::from_str::<Config>(text).unwrap_err().to_string();
+            assert!(error.contains(word), "{text}: {error}");
+        }
+        for name in ["", "a/b", "..", "a b", "twenty-letters-are-too-many"] {
+            let config = Config {
+                name: Some(name.into()),
+                ..Config::default()
+            };
+            assert!(Settings::try_from(config).is_err(), "{name}");
+        }
+        let twice: Config = toml::from_str(r#"addr = ["127.0.0.1", "127.0.0.1"]"#).unwrap();
+        assert!(
+            Settings::try_from(twice)
+                .unwrap_err()
+                .to_string()
+                .contains("twice")
+        );
+    }
+
+    #[test]
+    fn the_command_line_wins() {
+        let file: Config = toml::from_str(r#"addr = ["127.0.0.1"]"#).unwrap();
+        let line = Config {
+            netdev: Some("eth0".into()),
+            ..Config::default()
+        };
+        let both = line.over(file.clone());
+        assert!(both.addr.is_empty() && both.netdev.as_deref() == Some("eth0"));
+        assert_eq!(Config::default().over(file.clone()), file);
+    }
+}

@@ -1,0 +1,420 @@
+//! The daemon itself: everything it holds, how it starts, its loop, and how it leaves. What clients ask
+//! is in `requests`, what the interface does in `port`.
+
+use std::collections::HashMap;
+use std::fs;
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use ferroce_control::{Counter, CounterPage, DeviceInfo, Event, RuntimeDir, seqpacket};
+use nix::sys::signalfd::SignalFd;
+use rustix::io::Errno;
+use rustix::net::SocketFlags;
+
+use crate::DaemonError;
+use crate::config::Settings;
+use crate::connection::Connection;
+use crate::device::{self, Source};
+use crate::gids::GidTable;
+use crate::group::{self, Group};
+use crate::interfaces::{Snapshot, Watch};
+use crate::lock::Lock;
+use crate::poller::{Poller, Ready, Token};
+use crate::slots::Slots;
+use crate::sysfs::{Image, View};
+use crate::totals::Totals;
+
+/// How often the counters in the image are brought up to date.
+const REFRESH: Duration = Duration::from_secs(1);
+
+/// How many packets are drained of one socket before others have their turn.
+const DRAIN_BATCH: usize = 256;
+
+/// A running `ferroced`: one device on one runtime directory.
+#[derive(Debug)]
+pub struct Daemon {
+    pub(crate) dir: RuntimeDir,
+    pub(crate) settings: Settings,
+    pub(crate) source: Source,
+    pub(crate) snapshot: Snapshot,
+    pub(crate) info: DeviceInfo,
+    pub(crate) gids: GidTable,
+    /// One for each address that ever was in the table; the order never changes.
+    pub(crate) groups: Vec<Group>,
+    /// When to try again addresses that could not be opened.
+    pub(crate) retry_at: Option<Instant>,
+    pub(crate) slots: Slots,
+    pub(crate) connections: HashMap<u64, Connection>,
+    pub(crate) poller: Poller,
+    pub(crate) started: Instant,
+    pub(crate) stopping: bool,
+    image: Image,
+    watch: Watch,
+    listener: OwnedFd,
+    accepting: bool,
+    last_id: u64,
+    own: CounterPage,
+    departed: Totals,
+    refreshed: Instant,
+    /// Whether sums may have changed since though nobody is attached.
+    dirty: bool,
+    /// Since when there has been nobody.
+    idle_since: Option<Instant>,
+    buffer: Vec<u8>,
+    _lock: Lock,
+}
+
+impl Daemon {
+    /// Starts: takes the runtime directory and the addresses, writes the image and begins to listen.
+    /// When this returns, clients can connect; they are served by [`run`](Self::run).
+    pub fn start(dir: RuntimeDir, settings: Settings) -> Result<Self, DaemonError> {
+        let lock = Lock::take(&dir)?;
+        // Watch first, look then: nothing is missed between.
+        let watch = Watch::new().map_err(DaemonError::os("watching the interfaces"))?;
+        let snapshot = Snapshot::read().map_err(DaemonError::os("reading the interfaces"))?;
+        let source = Source::choose(&settings, &snapshot)?;
+        let info = device::identify(&settings, &source, &snapshot);
+        let image = Image::create(&dir)?;
+        let poller = Poller::new().map_err(DaemonError::os("creating an epoll"))?;
+
+        let path = dir.socket();
+        match fs::remove_file(&path) {
+            Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
+                return Err(DaemonError::file(path)(e));
+            }
+            _ => {}
+        }
+        let listener = seqpacket::listen(&path, 512)
+            .and_then(|fd| rustix::io::ioctl_fionbio(&fd, true).map(|()| fd))
+            .map_err(DaemonError::os(format!("listening at {}", path.display())))?;
+        let now = Instant::now();
+        let mut daemon = Self {
+            dir,
+            settings,
+            source,
+            snapshot,
+            info,
+            gids: GidTable::default(),
+            groups: Vec::new(),
+            retry_at: None,
+            slots: Slots::default(),
+            connections: HashMap::new(),
+            poller,
+            started: now,
+            stopping: false,
+            image,
+            watch,
+            listener,
+            accepting: true,
+            last_id: 0,
+            own: CounterPage::private()?,
+            departed: Totals::default(),
+            refreshed: now,
+            dirty: false,
+            idle_since: Some(now),
+            buffer: seqpacket::buffer(),
+            _lock: lock,
+        };
+        if let Err(error) = daemon.open() {
+            daemon.clean_up();
+            return Err(error);
+        }
+        Ok(daemon)
+    }
+
+    fn open(&mut self) -> Result<(), DaemonError> {
+        self.open_first_addresses()?;
+        self.refresh_image()?;
+        let watching = || DaemonError::os::<Errno>("watching descriptors");
+        self.poller
+            .add(&self.listener, Token::Listener)
+            .map_err(watching())?;
+        self.poller
+            .add(&self.watch, Token::Interfaces)
+            .map_err(watching())?;
+        let gids: Vec<String> = self
+            .gids
+            .entries()
+            .map(|gid| gid.addr.to_string())
+            .collect();
+        tracing::info!(
+            device = self.info.name,
+            netdev = self.info.netdev,
+            mtu = self.info.active_mtu,
+            rcvbuf = self.info.rcvbuf,
+            addresses = gids.join(" "),
+            "serving at {}",
+            self.dir.path().display()
+        );
+        Ok(())
+    }
+
+    /// The device.
+    pub fn info(&self) -> &DeviceInfo {
+        &self.info
+    }
+
+    /// Serves until a client asks it to stop, one of `signals` comes, or it has been idle for as long as
+    /// the settings say; then cleans up the runtime directory.
+    pub fn run(mut self, signals: Option<&SignalFd>) -> Result<(), DaemonError> {
+        if let Some(signals) = signals {
+            self.poller
+                .add(signals, Token::Signals)
+                .map_err(DaemonError::os("watching for signals"))?;
+        }
+        let result = loop {
+            match self.turn(signals) {
+                Ok(()) if self.stopping => break Ok(()),
+                Ok(()) => {}
+                Err(error) => break Err(error),
+            }
+        };
+        self.clean_up();
+        // The last word comes after the clean-up, so that who waits for it can start anew at once.
+        for connection in self.connections.values_mut() {
+            connection.push_event(Event::Shutdown);
+            let _ = connection.flush_events();
+        }
+        result
+    }
+
+    fn turn(&mut self, signals: Option<&SignalFd>) -> Result<(), DaemonError> {
+        let timeout = self
+            .next_deadline()
+            .map(|at| at.saturating_duration_since(Instant::now()));
+        let ready = self
+            .poller
+            .wait(timeout)
+            .map_err(DaemonError::os("waiting for something to do"))?;
+        for ready in ready {
+            self.handle(ready, signals);
+        }
+        let now = Instant::now();
+        if self.retry_at.is_some_and(|at| at <= now) {
+            self.interfaces_changed();
+        }
+        if now.saturating_duration_since(self.refreshed) >= REFRESH {
+            self.refreshed = now;
+            self.dirty = false;
+            if !self.accepting {
+                self.accepting = self.poller.add(&self.listener, Token::Listener).is_ok();
+            }
+            if let Err(error) = self.refresh_image() {
+                tracing::error!(%error, "the sysfs image is out of date");
+            }
+        }
+        self.idle_since = match self.connections.is_empty() {
+            true => self.idle_since.or(Some(now)),
+            false => None,
+        };
+        if self.idle_deadline().is_some_and(|at| at <= now) {
+            tracing::info!("nobody has needed the device for a while: leaving");
+            self.stopping = true;
+        }
+        Ok(())
+    }
+
+    fn idle_deadline(&self) -> Option<Instant> {
+        Some(self.idle_since? + self.settings.idle_exit?)
+    }
+
+    fn next_deadline(&self) -> Option<Instant> {
+        let attached = || self.connections.values().any(|c| c.claimed.is_some());
+        let counting = self.dirty || !self.accepting || attached();
+        let refresh = counting.then(|| self.refreshed + REFRESH);
+        [refresh, self.idle_deadline(), self.retry_at]
+            .into_iter()
+            .flatten()
+            .min()
+    }
+
+    fn handle(&mut self, ready: Ready, signals: Option<&SignalFd>) {
+        match ready.token {
+            Token::Listener => self.accept(),
+            Token::Signals => {
+                if let Some(Ok(Some(info))) = signals.map(SignalFd::read_signal) {
+                    tracing::info!(signal = info.ssi_signo, "asked to leave");
+                }
+                self.stopping = true;
+            }
+            Token::Interfaces => {
+                self.watch.drain();
+                self.interfaces_changed();
+            }
+            Token::Connection(id) => {
+                if ready.writable {
+                    self.flush(id);
+                }
+                if ready.readable {
+                    self.serve(id);
+                }
+            }
+            Token::Process(id) => {
+                tracing::debug!(id, "a client's process has died");
+                self.disconnect(id);
+            }
+            Token::Slot { group, slot } => self.drain(group, slot, DRAIN_BATCH),
+        }
+    }
+
+    fn accept(&mut self) {
+        for _ in 0..64 {
+            match rustix::net::accept_with(&self.listener, SocketFlags::CLOEXEC) {
+                Ok(socket) => self.welcome(socket),
+                Err(Errno::AGAIN) => return,
+                Err(Errno::CONNABORTED | Errno::INTR) => {}
+                Err(errno) => {
+                    // Out of descriptors, most likely. Whoever knocks must wait for a second.
+                    tracing::error!(error = %errno, "cannot accept connections");
+                    let _ = self.poller.remove(&self.listener);
+                    self.accepting = false;
+                    self.refreshed = Instant::now();
+                    return;
+                }
+            }
+        }
+    }
+
+    fn welcome(&mut self, socket: OwnedFd) {
+        let Some(connection) = Connection::new(socket, Instant::now()) else {
+            return;
+        };
+        self.last_id += 1;
+        let id = self.last_id;
+        let mut added = self.poller.add(&connection.socket, Token::Connection(id));
+        if let Some(process) = &connection.process {
+            added = added.and(self.poller.add(process, Token::Process(id)));
+        }
+        match added {
+            Ok(()) => drop(self.connections.insert(id, connection)),
+            Err(errno) => tracing::error!(error = %errno, "cannot watch a connection"),
+        }
+    }
+
+    fn serve(&mut self, id: u64) {
+        let mut buffer = std::mem::take(&mut self.buffer);
+        self.serve_with(id, &mut buffer);
+        self.buffer = buffer;
+    }
+
+    pub(crate) fn flush(&mut self, id: u64) {
+        let Some(connection) = self.connections.get_mut(&id) else {
+            return;
+        };
+        match connection.flush_events() {
+            Ok(all) => {
+                let socket = &connection.socket;
+                let _ = self.poller.want_write(socket, Token::Connection(id), !all);
+            }
+            Err(_) => self.disconnect(id),
+        }
+    }
+
+    /// Tells every client.
+    pub(crate) fn broadcast(&mut self, event: Event) {
+        let ids: Vec<u64> = self.connections.keys().copied().collect();
+        for id in ids {
+            if let Some(connection) = self.connections.get_mut(&id) {
+                connection.push_event(event);
+            }
+            self.flush(id);
+        }
+    }
+
+    /// Forgets a connection and takes back what it had claimed.
+    pub(crate) fn disconnect(&mut self, id: u64) {
+        let Some(connection) = self.connections.remove(&id) else {
+            return;
+        };
+        // Closing is not enough: a child of the client's may hold the same descriptions open, and epoll
+        // goes by descriptions.
+        let _ = self.poller.remove(&connection.socket);
+        if let Some(process) = &connection.process {
+            let _ = self.poller.remove(process);
+        }
+        let _ = rustix::net::shutdown(&connection.socket, rustix::net::Shutdown::Both);
+        let Some(claimed) = connection.claimed else {
+            return;
+        };
+        tracing::debug!(
+            slot = claimed.slot,
+            name = connection.name,
+            pid = connection.pid,
+            "released"
+        );
+        self.departed.add(&claimed.counters);
+        self.dirty = true;
+        self.slots.release(Instant::now(), claimed.slot);
+        for group in claimed.groups {
+            if let Some(socket) = self.groups[group].existing(claimed.slot) {
+                group::take_back(socket);
+                let token = Token::Slot {
+                    group,
+                    slot: claimed.slot,
+                };
+                if let Err(errno) = self.poller.add(socket, token) {
+                    tracing::error!(error = %errno, slot = claimed.slot, "cannot drain a socket");
+                }
+            }
+        }
+    }
+
+    /// Throws away packets that came for nobody, and counts them.
+    pub(crate) fn drain(&mut self, group: usize, slot: u8, limit: usize) {
+        let Some(socket) = self
+            .groups
+            .get(group)
+            .and_then(|group| group.existing(slot))
+        else {
+            return;
+        };
+        let (packets, _) = group::drain(socket, limit);
+        if packets > 0 {
+            self.own.add(Counter::RxUnknownQp, packets);
+            self.dirty = true;
+            self.slots.disturb(Instant::now(), slot);
+        }
+    }
+
+    /// The sums as of now.
+    pub(crate) fn totals(&self) -> Totals {
+        let mut totals = self.departed.clone();
+        totals.add(&self.own);
+        for claimed in self.connections.values().filter_map(|c| c.claimed.as_ref()) {
+            totals.add(&claimed.counters);
+        }
+        totals
+    }
+
+    /// Brings the image up to date.
+    pub(crate) fn refresh_image(&mut self) -> Result<(), DaemonError> {
+        let totals = self.totals();
+        self.image.show(&View {
+            info: &self.info,
+            gids: self.gids.entries().collect(),
+            counters: totals.port_counters(),
+            hw_counters: totals.hw_counters(),
+        })
+    }
+
+    /// Leaves nothing behind but clients' connections.
+    fn clean_up(&mut self) {
+        let _ = fs::remove_file(self.dir.socket());
+        if let Err(error) = self.image.remove() {
+            tracing::warn!(%error, "cannot clean up");
+        }
+        self.groups.clear();
+        let _ = fs::remove_dir_all(self.dir.lib());
+        let _ = fs::remove_file(self.dir.log());
+        // Last of all, for with the file goes the right to the directory.
+        let _ = fs::remove_file(self.dir.lock());
+        let _ = fs::remove_dir(self.dir.path());
+    }
+}
+
+impl AsFd for Daemon {
+    /// The control socket.
+    fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
+        self.listener.as_fd()
+    }
+}

@@ -1,0 +1,92 @@
+//! Why a daemon could not start or had to stop, in words that a user can act on.
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use ferroce_control::ControlError;
+
+/// Why `ferroced` could not start or go on.
+#[derive(Debug, thiserror::Error)]
+pub enum DaemonError {
+    /// The runtime directory cannot be used.
+    #[error(transparent)]
+    Directory(#[from] ControlError),
+    /// Another daemon holds the runtime directory.
+    #[error(
+        "another ferroced{pid} is running with runtime directory {}: stop it with `ferroce down`, or \
+         choose another directory with --runtime-dir",
+        .path.display()
+    )]
+    AlreadyRunning {
+        /// The directory.
+        path: PathBuf,
+        /// ` (process N)` if known, else empty.
+        pid: String,
+    },
+    /// Somebody else receives on the port of an address.
+    #[error(
+        "UDP port {} of {} is taken{holder}: stop that program or choose another address with --addr",
+        .address.port(), .address.ip()
+    )]
+    PortTaken {
+        /// The address.
+        address: SocketAddr,
+        /// A hint at who it is, or empty.
+        holder: &'static str,
+    },
+    /// An address that was asked for is not this host's.
+    #[error("{address} is not an address of this host (`ip address` lists them)")]
+    NoSuchAddress {
+        /// The address.
+        address: String,
+    },
+    /// An interface that was asked for does not exist.
+    #[error("there is no network interface `{name}` (`ip link` lists them)")]
+    NoSuchInterface {
+        /// Its name.
+        name: String,
+    },
+    /// No address is left to serve.
+    #[error(
+        "interface {name} has no address: give it one, or choose others with --addr or --netdev"
+    )]
+    NoAddress {
+        /// The interface's name.
+        name: String,
+    },
+    /// A setting makes no sense.
+    #[error("{0}")]
+    Setting(String),
+    /// A file could not be read or written.
+    #[error("{}: {source}", .path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// A system call failed.
+    #[error("{what}: {source}")]
+    Os {
+        /// What was being done.
+        what: String,
+        /// Why it failed.
+        source: io::Error,
+    },
+}
+
+impl DaemonError {
+    pub(crate) fn os<E: Into<io::Error>>(what: impl Into<String>) -> impl FnOnce(E) -> Self {
+        let what = what.into();
+        move |source| Self::Os {
+            what,
+            source: source.into(),
+        }
+    }
+
+    pub(crate) fn file(path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
+        let path = path.into();
+        move |source| Self::File { path, source }
+    }
+}

@@ -1,0 +1,241 @@
+//! The GID table: which address has which index. An entry keeps its index as long as its address lives,
+//! and gets it back if the address returns while nobody else has it.
+
+use std::net::IpAddr;
+
+use ferroce_control::{GID_TABLE_LEN, GidEntry};
+
+use crate::interfaces::{Link, Snapshot};
+
+/// An address that the table should have.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wanted {
+    /// The address.
+    pub addr: IpAddr,
+    /// The scope of a link-local address, else 0.
+    pub scope_id: u32,
+    /// The interface's index.
+    pub ifindex: u32,
+    /// The interface's name.
+    pub ifname: String,
+}
+
+impl Wanted {
+    /// `ip` on `link`.
+    pub fn new(ip: IpAddr, link: &Link) -> Self {
+        Self {
+            addr: ip,
+            scope_id: if is_link_local(ip) { link.index } else { 0 },
+            ifindex: link.index,
+            ifname: link.name.clone(),
+        }
+    }
+
+    /// All of an interface: IPv4 first, then global IPv6, then link-local, so that index 0 is an address
+    /// that programs which take the first one can use.
+    pub fn all_of(link: &Link, snapshot: &Snapshot) -> Vec<Self> {
+        let mut wanted: Vec<Self> = snapshot
+            .addresses
+            .iter()
+            .filter(|address| address.ifindex == link.index)
+            .map(|address| Self::new(address.ip, link))
+            .collect();
+        wanted.sort_by_key(|w| (w.addr.is_ipv6(), is_link_local(w.addr)));
+        wanted.dedup();
+        wanted
+    }
+}
+
+fn is_link_local(ip: IpAddr) -> bool {
+    matches!(ip, IpAddr::V6(v6) if v6.is_unicast_link_local())
+}
+
+/// The GID of an address, in network order.
+pub fn gid_of(addr: IpAddr) -> [u8; 16] {
+    match addr {
+        IpAddr::V4(v4) => v4.to_ipv6_mapped().octets(),
+        IpAddr::V6(v6) => v6.octets(),
+    }
+}
+
+#[derive(Clone, Debug, Default)]
+struct Row {
+    entry: Option<GidEntry>,
+    /// Who had the row last.
+    last: Option<(IpAddr, u32)>,
+}
+
+/// The table of one port.
+#[derive(Clone, Debug)]
+pub struct GidTable {
+    rows: Vec<Row>,
+}
+
+impl Default for GidTable {
+    fn default() -> Self {
+        Self {
+            rows: vec![Row::default(); usize::from(GID_TABLE_LEN)],
+        }
+    }
+}
+
+impl GidTable {
+    /// Makes the table hold what is wanted and nothing else. Returns whether anything changed. What does
+    /// not fit is left out.
+    pub fn update(&mut self, wanted: &[Wanted]) -> bool {
+        let mut changed = false;
+        for row in &mut self.rows {
+            let Some(entry) = &mut row.entry else {
+                continue;
+            };
+            match wanted
+                .iter()
+                .find(|w| w.addr == entry.addr && w.scope_id == entry.scope_id)
+            {
+                None => {
+                    row.entry = None;
+                    changed = true;
+                }
+                Some(w) if w.ifindex != entry.ifindex || w.ifname != entry.ifname => {
+                    entry.ifindex = w.ifindex;
+                    entry.ifname.clone_from(&w.ifname);
+                    changed = true;
+                }
+                Some(_) => {}
+            }
+        }
+        for w in wanted {
+            let key = (w.addr, w.scope_id);
+            if self
+                .entries()
+                .any(|entry| (entry.addr, entry.scope_id) == key)
+            {
+                continue;
+            }
+            let free = |row: &Row| row.entry.is_none();
+            let index = self
+                .rows
+                .iter()
+                .position(|row| free(row) && row.last == Some(key))
+                .or_else(|| {
+                    self.rows
+                        .iter()
+                        .position(|row| free(row) && row.last.is_none())
+                })
+                .or_else(|| self.rows.iter().position(free));
+            let Some(index) = index else {
+                tracing::warn!(address = %w.addr, "the GID table is full");
+                break;
+            };
+            self.rows[index] = Row {
+                entry: Some(GidEntry {
+                    index: index as u16,
+                    gid: gid_of(w.addr),
+                    addr: w.addr,
+                    scope_id: w.scope_id,
+                    ifindex: w.ifindex,
+                    ifname: w.ifname.clone(),
+                }),
+                last: Some(key),
+            };
+            changed = true;
+        }
+        changed
+    }
+
+    /// The used entries, by index.
+    pub fn entries(&self) -> impl Iterator<Item = &GidEntry> {
+        self.rows.iter().filter_map(|row| row.entry.as_ref())
+    }
+
+    /// One entry.
+    pub fn entry(&self, index: u16) -> Option<&GidEntry> {
+        self.rows.get(usize::from(index))?.entry.as_ref()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::interfaces::Address;
+
+    fn link() -> Link {
+        Link {
+            index: 7,
+            name: "eth0".into(),
+            mtu: 1500,
+            mac: None,
+            up: true,
+            loopback: false,
+        }
+    }
+
+    fn wanted(ips: &[&str]) -> Vec<Wanted> {
+        ips.iter()
+            .map(|ip| Wanted::new(ip.parse().unwrap(), &link()))
+            .collect()
+    }
+
+    fn shown(table: &GidTable) -> Vec<(u16, String)> {
+        table
+            .entries()
+            .map(|entry| (entry.index, entry.addr.to_string()))
+            .collect()
+    }
+
+    #[test]
+    fn indexes_are_stable() {
+        let mut table = GidTable::default();
+        assert!(table.update(&wanted(&["10.0.0.1", "fd00::1", "fe80::1"])));
+        assert!(!table.update(&wanted(&["fe80::1", "10.0.0.1", "fd00::1"])));
+        assert!(table.update(&wanted(&["10.0.0.1", "fe80::1"])));
+        assert!(table.update(&wanted(&["10.0.0.1", "fe80::1", "10.0.0.2"])));
+        // The newcomer took a fresh row, so fd00::1 gets its own back.
+        assert!(table.update(&wanted(&["10.0.0.1", "fe80::1", "10.0.0.2", "fd00::1"])));
+        let expected = [
+            (0, "10.0.0.1"),
+            (1, "fd00::1"),
+            (2, "fe80::1"),
+            (3, "10.0.0.2"),
+        ];
+        assert_eq!(shown(&table), expected.map(|(i, a)| (i, a.to_owned())));
+        assert_eq!(table.entry(2).unwrap().scope_id, 7);
+        assert_eq!(table.entry(1).unwrap().scope_id, 0);
+        assert!(table.entry(4).is_none() && table.entry(u16::MAX).is_none());
+    }
+
+    #[test]
+    fn an_overfull_table_keeps_what_it_has() {
+        let many: Vec<String> = (0..100).map(|n| format!("10.0.1.{n}")).collect();
+        let many: Vec<&str> = many.iter().map(String::as_str).collect();
+        let mut table = GidTable::default();
+        assert!(table.update(&wanted(&many)));
+        assert_eq!(table.entries().count(), usize::from(GID_TABLE_LEN));
+        assert!(!table.update(&wanted(&many)));
+        assert!(table.update(&[]));
+        assert_eq!(table.entries().count(), 0);
+    }
+
+    #[test]
+    fn ipv4_appears_mapped_and_comes_first() {
+        let gid = gid_of("127.0.0.1".parse().unwrap());
+        assert_eq!(
+            gid,
+            [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 127, 0, 0, 1]
+        );
+        let addresses = ["fe80::2", "fd00::2", "192.0.2.2"].map(|ip| Address {
+            ifindex: 7,
+            ip: ip.parse().unwrap(),
+            prefix_len: 64,
+        });
+        let snapshot = Snapshot {
+            links: vec![link()],
+            addresses: addresses.to_vec(),
+        };
+        let order: Vec<String> = Wanted::all_of(&link(), &snapshot)
+            .iter()
+            .map(|w| w.addr.to_string())
+            .collect();
+        assert_eq!(order, ["192.0.2.2", "fd00::2", "fe80::2"]);
+    }
+}

@@ -1,0 +1,325 @@
+//! The sockets of one address: a `SO_REUSEPORT` group on the RoCE port with one member for each slot, in
+//! the order of slots, and the program by which the kernel picks the member. Who holds which slot is
+//! nothing to this module.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr, SocketAddrV6};
+use std::os::fd::OwnedFd;
+
+use nix::sys::socket::{setsockopt, sockopt};
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, RecvFlags, SocketAddrUnix, SocketFlags, SocketType, sockopt as options,
+};
+
+use crate::DaemonError;
+
+/// The UDP port of RoCEv2.
+const PORT: u16 = 4791;
+
+/// Where in a packet the top byte of its destination QPN lies, from the start of the BTH.
+const DEST_QP_OFFSET: u32 = 5;
+
+/// The group of one address. Members are never closed while it lives: closing one would change the
+/// kernel's numbering of the others.
+#[derive(Debug)]
+pub struct Group {
+    address: SocketAddr,
+    receive_buffer: usize,
+    members: Vec<OwnedFd>,
+    /// Keeps a second daemon off the address between this one's look at the port and its first bind.
+    _claim: OwnedFd,
+}
+
+impl Group {
+    /// Takes the port at `ip` for good. `scope_id` is that of a link-local address, else 0.
+    pub fn open(ip: IpAddr, scope_id: u32, receive_buffer: usize) -> Result<Self, DaemonError> {
+        let address = match ip {
+            IpAddr::V4(_) => SocketAddr::new(ip, PORT),
+            IpAddr::V6(v6) => SocketAddr::V6(SocketAddrV6::new(v6, PORT, 0, scope_id)),
+        };
+        let claim = claim(address)?;
+        // Without SO_REUSEPORT this fails if anybody at all is bound there, and with it it would
+        // succeed beside others of this user.
+        drop(bind(address, false)?);
+        let mut group = Self {
+            address,
+            receive_buffer,
+            members: Vec::new(),
+            _claim: claim,
+        };
+        group.socket(0)?;
+        Ok(group)
+    }
+
+    /// Whether this is the group of that address and scope.
+    pub fn serves(&self, ip: IpAddr, scope_id: u32) -> bool {
+        let scope = match self.address {
+            SocketAddr::V4(_) => 0,
+            SocketAddr::V6(v6) => v6.scope_id(),
+        };
+        self.address.ip() == ip && scope == scope_id
+    }
+
+    /// The address and port.
+    #[cfg(test)]
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// How many slots have a socket so far.
+    pub fn len(&self) -> usize {
+        self.members.len()
+    }
+
+    /// The socket of a slot if it exists.
+    pub fn existing(&self, slot: u8) -> Option<&OwnedFd> {
+        self.members.get(usize::from(slot))
+    }
+
+    /// The socket of a slot. It and all of lower slots are created if they do not exist.
+    pub fn socket(&mut self, slot: u8) -> Result<&OwnedFd, DaemonError> {
+        let wanted = usize::from(slot) + 1;
+        let before = self.members.len();
+        let mut result = Ok(());
+        while self.members.len() < wanted && result.is_ok() {
+            match bind(self.address, true) {
+                Ok(socket) => {
+                    enlarge(&socket, self.receive_buffer);
+                    self.members.push(socket);
+                }
+                Err(error) => result = Err(error),
+            }
+        }
+        if self.members.len() > before {
+            self.steer()?;
+        }
+        result?;
+        Ok(&self.members[usize::from(slot)])
+    }
+
+    /// Tells the kernel to choose the member by the slot in the packet; packets for slots without a
+    /// socket, and those too short to have one, go to slot 0.
+    fn steer(&self) -> Result<(), DaemonError> {
+        let op = |code: u32, jt: u8, jf: u8, k: u32| libc::sock_filter {
+            code: code as u16,
+            jt,
+            jf,
+            k,
+        };
+        let mut program = [
+            op(
+                libc::BPF_LD | libc::BPF_B | libc::BPF_ABS,
+                0,
+                0,
+                DEST_QP_OFFSET,
+            ),
+            op(
+                libc::BPF_JMP | libc::BPF_JGE | libc::BPF_K,
+                0,
+                1,
+                self.members.len() as u32,
+            ),
+            op(libc::BPF_RET | libc::BPF_K, 0, 0, 0),
+            op(libc::BPF_RET | libc::BPF_A, 0, 0, 0),
+        ];
+        let program = libc::sock_fprog {
+            len: program.len() as u16,
+            filter: program.as_mut_ptr(),
+        };
+        setsockopt(&self.members[0], sockopt::AttachReusePortCbpf, &program).map_err(
+            DaemonError::os(format!("steering packets at {}", self.address)),
+        )
+    }
+
+    /// The receive buffer that the kernel granted, as it counts it.
+    pub fn granted_receive_buffer(&self) -> u32 {
+        let granted = options::socket_recv_buffer_size(&self.members[0]).unwrap_or(0);
+        u32::try_from(granted).unwrap_or(u32::MAX)
+    }
+}
+
+/// Makes a socket ready for a client: receive offload on.
+pub fn hand_out(socket: &OwnedFd) {
+    offload(socket, true);
+}
+
+/// Makes a socket ready for the daemon to drain: receive offload off, so that datagrams count as one
+/// packet each.
+pub fn take_back(socket: &OwnedFd) {
+    offload(socket, false);
+}
+
+fn offload(socket: &OwnedFd, on: bool) {
+    // Old kernels lack it; clients look whether packets come merged and need not be told.
+    if let Err(error) = setsockopt(socket, sockopt::UdpGroSegment, &on) {
+        tracing::debug!(%error, "UDP_GRO is not to be had");
+    }
+}
+
+/// Throws away up to `limit` packets. Returns how many there were and their bytes; fewer than `limit`
+/// means that the socket is empty.
+pub fn drain(socket: &OwnedFd, limit: usize) -> (u64, u64) {
+    let (mut packets, mut bytes) = (0, 0);
+    let mut buffer = [0u8; 0];
+    // Errors that a peer's ICMP left on the socket come up here too, once each.
+    for _ in 0..limit {
+        let flags = RecvFlags::DONTWAIT | RecvFlags::TRUNC;
+        match rustix::net::recv(socket, &mut buffer[..], flags) {
+            Ok((_, length)) => {
+                packets += 1;
+                bytes += length as u64;
+            }
+            Err(Errno::AGAIN) => break,
+            Err(_) => {}
+        }
+    }
+    (packets, bytes)
+}
+
+fn bind(address: SocketAddr, shared: bool) -> Result<OwnedFd, DaemonError> {
+    let family = match address {
+        SocketAddr::V4(_) => AddressFamily::INET,
+        SocketAddr::V6(_) => AddressFamily::INET6,
+    };
+    let doing = || format!("opening a UDP socket at {address}");
+    let socket = rustix::net::socket_with(family, SocketType::DGRAM, SocketFlags::CLOEXEC, None)
+        .map_err(DaemonError::os(doing()))?;
+    if address.is_ipv6() {
+        options::set_ipv6_v6only(&socket, true).map_err(DaemonError::os(doing()))?;
+    }
+    if shared {
+        options::set_socket_reuseport(&socket, true).map_err(DaemonError::os(doing()))?;
+    }
+    match rustix::net::bind(&socket, &address) {
+        Ok(()) => Ok(socket),
+        Err(Errno::ADDRINUSE) => Err(DaemonError::PortTaken {
+            address,
+            holder: "",
+        }),
+        Err(Errno::ADDRNOTAVAIL) => Err(DaemonError::NoSuchAddress {
+            address: address.ip().to_string(),
+        }),
+        Err(errno) => Err(DaemonError::os(doing())(errno)),
+    }
+}
+
+/// Asks for a receive buffer of that size: beyond the system's limit if this process may, else up to it.
+fn enlarge(socket: &OwnedFd, bytes: usize) {
+    if options::set_socket_recv_buffer_size_force(socket, bytes).is_err()
+        && let Err(error) = options::set_socket_recv_buffer_size(socket, bytes)
+    {
+        tracing::warn!(%error, "receive buffers stay at the system's default size");
+    }
+}
+
+/// A name in the network namespace's abstract unix sockets that only one process can hold.
+fn claim(address: SocketAddr) -> Result<OwnedFd, DaemonError> {
+    let doing = || format!("claiming {address}");
+    let socket = rustix::net::socket_with(
+        AddressFamily::UNIX,
+        SocketType::DGRAM,
+        SocketFlags::CLOEXEC,
+        None,
+    )
+    .map_err(DaemonError::os(doing()))?;
+    let name = SocketAddrUnix::new_abstract_name(format!("ferroced/{address}").as_bytes())
+        .map_err(DaemonError::os(doing()))?;
+    match rustix::net::bind(&socket, &name) {
+        Ok(()) => Ok(socket),
+        Err(Errno::ADDRINUSE) => Err(DaemonError::PortTaken {
+            address,
+            holder: " by another ferroced",
+        }),
+        Err(errno) => Err(DaemonError::os(doing())(io::Error::from(errno))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::UdpSocket;
+
+    const BUFFER: usize = 1 << 20;
+
+    fn packet(slot: u8) -> [u8; 16] {
+        let mut packet = [0; 16];
+        packet[DEST_QP_OFFSET as usize] = slot;
+        packet
+    }
+
+    fn waiting(group: &Group, slot: u8) -> u64 {
+        drain(group.existing(slot).unwrap(), 1000).0
+    }
+
+    #[test]
+    fn packets_go_to_the_slot_of_their_destination() {
+        for ip in ["127.0.7.1", "::1"] {
+            let ip: IpAddr = ip.parse().unwrap();
+            let mut group = match Group::open(ip, 0, BUFFER) {
+                Ok(group) => group,
+                Err(error) if ip.is_ipv6() => {
+                    eprintln!("skipped for {ip}: {error}");
+                    continue;
+                }
+                Err(error) => panic!("{error}"),
+            };
+            group.socket(5).unwrap();
+            assert_eq!(group.len(), 6);
+            let sender = UdpSocket::bind((ip, 0)).unwrap();
+            for slot in 0..=5 {
+                for _ in 0..=slot {
+                    sender.send_to(&packet(slot), group.address()).unwrap();
+                }
+            }
+            // No such slot, and too short to name one.
+            sender.send_to(&packet(6), group.address()).unwrap();
+            sender.send_to(&packet(255), group.address()).unwrap();
+            sender.send_to(&[1, 2, 3, 4, 5], group.address()).unwrap();
+            sender.send_to(&[], group.address()).unwrap();
+            for slot in 1..=5 {
+                assert_eq!(
+                    waiting(&group, slot),
+                    u64::from(slot) + 1,
+                    "slot {slot} of {ip}"
+                );
+            }
+            assert_eq!(waiting(&group, 0), 5);
+
+            group.socket(255).unwrap();
+            for slot in [0, 3, 6, 200, 255] {
+                sender.send_to(&packet(slot), group.address()).unwrap();
+                assert_eq!(waiting(&group, slot), 1, "slot {slot} of {ip}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_taken_port_is_told_with_its_address() {
+        let other = UdpSocket::bind("127.0.7.2:4791").unwrap();
+        let ip = "127.0.7.2".parse().unwrap();
+        let message = Group::open(ip, 0, BUFFER).unwrap_err().to_string();
+        assert!(message.contains("4791 of 127.0.7.2 is taken"), "{message}");
+        drop(other);
+        let group = Group::open(ip, 0, BUFFER).unwrap();
+        let message = Group::open(ip, 0, BUFFER).unwrap_err().to_string();
+        assert!(message.contains("by another ferroced"), "{message}");
+        drop(group);
+        Group::open(ip, 0, BUFFER).unwrap();
+    }
+
+    #[test]
+    fn an_address_of_another_host_is_told() {
+        let error = Group::open("203.0.113.77".parse().unwrap(), 0, BUFFER).unwrap_err();
+        assert!(
+            matches!(error, DaemonError::NoSuchAddress { .. }),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn receive_buffers_are_as_large_as_allowed() {
+        let group = Group::open("127.0.7.3".parse().unwrap(), 0, BUFFER).unwrap();
+        assert!(group.granted_receive_buffer() >= 200_000);
+    }
+}

@@ -1,0 +1,340 @@
+//! What the kernel knows of network interfaces, their addresses and the default route, by rtnetlink.
+//! Reads only; and as notifications can be lost, a change means reading everything anew.
+
+use std::io;
+use std::net::IpAddr;
+use std::os::fd::{AsFd, BorrowedFd};
+
+use netlink_packet_core::{
+    NLM_F_DUMP, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage, NetlinkPayload,
+};
+use netlink_packet_route::RouteNetlinkMessage;
+use netlink_packet_route::address::{
+    AddressAttribute, AddressFlags, AddressHeaderFlags, AddressMessage,
+};
+use netlink_packet_route::link::{LinkAttribute, LinkFlags, LinkMessage};
+use netlink_packet_route::route::{RouteAttribute, RouteHeader, RouteMessage, RouteType};
+use netlink_sys::protocols::NETLINK_ROUTE;
+use netlink_sys::{Socket, SocketAddr};
+
+/// One network interface.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Link {
+    /// Its index.
+    pub index: u32,
+    /// Its name.
+    pub name: String,
+    /// Its MTU in bytes.
+    pub mtu: u32,
+    /// Its hardware address, if it has one of six bytes that is not all zeros.
+    pub mac: Option<[u8; 6]>,
+    /// Whether it is up and has a carrier.
+    pub up: bool,
+    /// Whether it is a loopback interface.
+    pub loopback: bool,
+}
+
+/// One address that can be bound now: IPv6 addresses whose duplicate detection is still running are
+/// left out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Address {
+    /// The interface's index.
+    pub ifindex: u32,
+    /// The address.
+    pub ip: IpAddr,
+    /// Length of its prefix in bits.
+    pub prefix_len: u8,
+}
+
+impl Address {
+    /// Whether `ip` is in this address's prefix.
+    fn covers(&self, ip: IpAddr) -> bool {
+        let bits = |ip: IpAddr| match ip {
+            IpAddr::V4(v4) => u128::from(u32::from(v4)) << 96,
+            IpAddr::V6(v6) => u128::from(v6),
+        };
+        let same_family = self.ip.is_ipv4() == ip.is_ipv4();
+        let mask = match self.prefix_len {
+            0 => 0,
+            len => u128::MAX << (128 - u32::from(len.min(128))),
+        };
+        same_family && bits(self.ip) & mask == bits(ip) & mask
+    }
+}
+
+/// Everything at one time.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Snapshot {
+    /// All interfaces.
+    pub links: Vec<Link>,
+    /// All usable addresses.
+    pub addresses: Vec<Address>,
+}
+
+impl Snapshot {
+    /// Asks the kernel.
+    pub fn read() -> io::Result<Self> {
+        let mut snapshot = Self::default();
+        dump(
+            RouteNetlinkMessage::GetLink(LinkMessage::default()),
+            |message| {
+                if let RouteNetlinkMessage::NewLink(link) = message {
+                    snapshot.links.push(link_of(&link));
+                }
+            },
+        )?;
+        dump(
+            RouteNetlinkMessage::GetAddress(AddressMessage::default()),
+            |message| {
+                if let RouteNetlinkMessage::NewAddress(address) = message {
+                    snapshot.addresses.extend(address_of(&address));
+                }
+            },
+        )?;
+        Ok(snapshot)
+    }
+
+    /// The interface of that name.
+    pub fn link(&self, name: &str) -> Option<&Link> {
+        self.links.iter().find(|link| link.name == name)
+    }
+
+    /// The interface to which an address belongs: the one that has it, else the loopback interface
+    /// whose prefix contains it, as every address of 127.0.0.0/8 is local.
+    pub fn link_of(&self, ip: IpAddr, ifindex: Option<u32>) -> Option<&Link> {
+        let by_index = |index: u32| self.links.iter().find(|link| link.index == index);
+        if let Some(index) = ifindex {
+            return by_index(index);
+        }
+        let exact = self
+            .addresses
+            .iter()
+            .find(|a| a.ip == ip)
+            .and_then(|a| by_index(a.ifindex));
+        exact.or_else(|| {
+            self.addresses
+                .iter()
+                .filter(|a| a.covers(ip))
+                .filter_map(|a| by_index(a.ifindex))
+                .find(|link| link.loopback)
+        })
+    }
+}
+
+/// The interface of the default route: IPv4's if there is one, else IPv6's; of several the one with the
+/// least metric.
+pub fn default_route() -> io::Result<Option<u32>> {
+    let mut best: Option<(bool, u32, u32)> = None;
+    dump(
+        RouteNetlinkMessage::GetRoute(RouteMessage::default()),
+        |message| {
+            let RouteNetlinkMessage::NewRoute(route) = message else {
+                return;
+            };
+            let header = &route.header;
+            if header.destination_prefix_length != 0
+                || header.kind != RouteType::Unicast
+                || header.table != RouteHeader::RT_TABLE_MAIN
+            {
+                return;
+            }
+            let is_v6 = u8::from(header.address_family) == libc::AF_INET6 as u8;
+            let mut metric = 0;
+            let mut index = None;
+            for attribute in &route.attributes {
+                match attribute {
+                    RouteAttribute::Priority(priority) => metric = *priority,
+                    RouteAttribute::Oif(oif) => index = Some(*oif),
+                    RouteAttribute::MultiPath(hops) => {
+                        index = index.or(hops.first().map(|hop| hop.interface_index));
+                    }
+                    _ => {}
+                }
+            }
+            if let Some(index) = index {
+                let candidate = (is_v6, metric, index);
+                best = Some(best.map_or(candidate, |b| b.min(candidate)));
+            }
+        },
+    )?;
+    Ok(best.map(|(_, _, index)| index))
+}
+
+/// Tells when links or addresses may have changed.
+#[derive(Debug)]
+pub struct Watch {
+    socket: Socket,
+}
+
+impl Watch {
+    /// Begins to watch. What changed before is not told.
+    pub fn new() -> io::Result<Self> {
+        let mut socket = Socket::new(NETLINK_ROUTE)?;
+        let groups = libc::RTMGRP_LINK | libc::RTMGRP_IPV4_IFADDR | libc::RTMGRP_IPV6_IFADDR;
+        socket.bind(&SocketAddr::new(0, groups as u32))?;
+        socket.set_non_blocking(true)?;
+        Ok(Self { socket })
+    }
+
+    /// Takes all notifications. An overrun is one too.
+    pub fn drain(&self) {
+        let mut buffer = Vec::with_capacity(16 * 1024);
+        for _ in 0..10_000 {
+            buffer.clear();
+            match self.socket.recv(&mut buffer, 0) {
+                Ok(_) => {}
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return,
+                Err(_) => {}
+            }
+        }
+    }
+}
+
+impl AsFd for Watch {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+fn link_of(message: &LinkMessage) -> Link {
+    let flags = message.header.flags;
+    let mut link = Link {
+        index: message.header.index,
+        name: String::new(),
+        mtu: 0,
+        mac: None,
+        up: flags.contains(LinkFlags::Up | LinkFlags::LowerUp),
+        loopback: flags.contains(LinkFlags::Loopback),
+    };
+    for attribute in &message.attributes {
+        match attribute {
+            LinkAttribute::IfName(name) => link.name.clone_from(name),
+            LinkAttribute::Mtu(mtu) => link.mtu = *mtu,
+            LinkAttribute::Address(bytes) => {
+                link.mac = <[u8; 6]>::try_from(bytes.as_slice())
+                    .ok()
+                    .filter(|mac| *mac != [0; 6]);
+            }
+            _ => {}
+        }
+    }
+    link
+}
+
+fn address_of(message: &AddressMessage) -> Option<Address> {
+    // The header has room for eight flags only; the attribute, where there is one, has them all.
+    let mut unusable = message
+        .header
+        .flags
+        .intersects(AddressHeaderFlags::Tentative | AddressHeaderFlags::Dadfailed);
+    let optimistic = message
+        .header
+        .flags
+        .contains(AddressHeaderFlags::Optimistic);
+    let (mut address, mut local) = (None, None);
+    for attribute in &message.attributes {
+        match attribute {
+            AddressAttribute::Address(ip) => address = Some(*ip),
+            // On point-to-point links the other attribute is the peer's.
+            AddressAttribute::Local(ip) => local = Some(*ip),
+            AddressAttribute::Flags(flags) => {
+                unusable |= flags.intersects(AddressFlags::Tentative | AddressFlags::Dadfailed);
+            }
+            _ => {}
+        }
+    }
+    let ip = local.or(address)?;
+    (!unusable || optimistic).then_some(Address {
+        ifindex: message.header.index,
+        ip,
+        prefix_len: message.header.prefix_len,
+    })
+}
+
+/// Sends one dump request and hands every message of the answer to `each`.
+fn dump(request: RouteNetlinkMessage, mut each: impl FnMut(RouteNetlinkMessage)) -> io::Result<()> {
+    let mut socket = Socket::new(NETLINK_ROUTE)?;
+    socket.bind_auto()?;
+    socket.connect(&SocketAddr::new(0, 0))?;
+    let mut packet = NetlinkMessage::new(NetlinkHeader::default(), NetlinkPayload::from(request));
+    packet.header.flags = NLM_F_DUMP | NLM_F_REQUEST;
+    packet.header.sequence_number = 1;
+    packet.finalize();
+    let mut bytes = vec![0; packet.buffer_len()];
+    packet.serialize(&mut bytes);
+    socket.send(&bytes, 0)?;
+    loop {
+        let (bytes, _) = socket.recv_from_full()?;
+        let mut rest = bytes.as_slice();
+        // Lengths are read here, not from the parsed message: one of a kind that the parser does not
+        // know must not hide the others.
+        while let Some(length) = rest.first_chunk::<4>() {
+            let length = u32::from_ne_bytes(*length) as usize;
+            if length < 16 || length > rest.len() {
+                break;
+            }
+            if let Ok(message) = NetlinkMessage::<RouteNetlinkMessage>::deserialize(&rest[..length])
+            {
+                match message.payload {
+                    NetlinkPayload::Done(_) => return Ok(()),
+                    NetlinkPayload::Error(error) => return Err(error.to_io()),
+                    NetlinkPayload::InnerMessage(message) => each(message),
+                    _ => {}
+                }
+            }
+            rest = rest.get(length.next_multiple_of(4)..).unwrap_or(&[]);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn loopback_is_there_and_owns_its_whole_prefix() {
+        let snapshot = Snapshot::read().unwrap();
+        let lo = snapshot.links.iter().find(|link| link.loopback).unwrap();
+        assert_eq!(lo.name, "lo");
+        assert!(lo.mtu >= 1500 && lo.mac.is_none());
+        if lo.up {
+            let link = snapshot
+                .link_of("127.0.7.99".parse().unwrap(), None)
+                .unwrap();
+            assert_eq!(link.index, lo.index);
+        }
+        assert!(
+            snapshot
+                .link_of("203.0.113.77".parse().unwrap(), None)
+                .is_none()
+        );
+    }
+
+    #[test]
+    fn prefixes_cover_what_they_should() {
+        let address = |ip: &str, prefix_len| Address {
+            ifindex: 1,
+            ip: ip.parse().unwrap(),
+            prefix_len,
+        };
+        assert!(address("127.0.0.1", 8).covers("127.9.9.9".parse().unwrap()));
+        assert!(!address("127.0.0.1", 8).covers("128.0.0.1".parse().unwrap()));
+        assert!(!address("127.0.0.1", 8).covers("::7f00:1".parse().unwrap()));
+        assert!(address("fd00::2", 64).covers("fd00::ffff".parse().unwrap()));
+        assert!(!address("::1", 128).covers("::2".parse().unwrap()));
+        assert!(address("0.0.0.0", 0).covers("1.2.3.4".parse().unwrap()));
+    }
+
+    #[test]
+    fn the_default_route_names_a_link() {
+        if let Some(index) = default_route().unwrap() {
+            assert!(
+                Snapshot::read()
+                    .unwrap()
+                    .links
+                    .iter()
+                    .any(|link| link.index == index)
+            );
+        }
+    }
+}

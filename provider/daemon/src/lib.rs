@@ -1,0 +1,27 @@
+//! `ferroced`: what is per host and outlives a process. It owns the device's addresses and UDP sockets,
+//! deals out slots of queue pair numbers, and keeps the images of `/sys` and `/dev` in which rdma-core
+//! finds the device.
+//!
+//! It never carries data: packets for queue pairs go to the processes that own them, straight from the
+//! kernel. Those that come here are for nobody.
+
+pub mod config;
+mod connection;
+mod daemon;
+mod device;
+mod error;
+mod gids;
+mod group;
+mod interfaces;
+mod lock;
+mod poller;
+mod port;
+mod real;
+mod requests;
+mod slots;
+mod sysfs;
+mod totals;
+
+pub use config::{Config, Settings};
+pub use daemon::Daemon;
+pub use error::DaemonError;

@@ -1,0 +1,236 @@
+//! The program `ferroced`: command line, log, background, signals. The daemon is in the library.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::PathBuf;
+use std::process::{Command, ExitCode, Stdio};
+
+use clap::Parser;
+use ferroce_control::RuntimeDir;
+use ferroced::config::AddrSpec;
+use ferroced::{Config, Daemon, DaemonError, Settings};
+use nix::sys::signal::{SigSet, Signal};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
+use rustix::process::{Resource, Rlimit};
+use tracing_subscriber::EnvFilter;
+
+/// What a daemon in the background says on its standard output when it serves.
+const READY: &str = "ready";
+
+/// The ferroce daemon: an RDMA device in software.
+///
+/// It owns the device's addresses and UDP port 4791 on them, deals out queue pair numbers to programs,
+/// and keeps the files in which rdma-core finds the device. `ferroce up` and `ferroce run` start it;
+/// run it by hand with --foreground under a service manager.
+///
+/// Settings that are not given are taken from the TOML file of --config, else from
+/// $XDG_CONFIG_HOME/ferroce/ferroce.toml, else from /etc/ferroce/ferroce.toml: addr (a list), netdev,
+/// name, idle_exit, receive_buffer, log.
+#[derive(Debug, Parser)]
+#[command(version, max_term_width = 100)]
+struct Arguments {
+    /// Where programs find the daemon [default: $FERROCE_RUNTIME_DIR, else $XDG_RUNTIME_DIR/ferroce,
+    /// else /run/ferroce for root and /tmp/ferroce-UID for others]
+    #[arg(long, value_name = "DIR")]
+    runtime_dir: Option<PathBuf>,
+
+    /// An address to serve, IPv4 or IPv6; may be repeated. Addresses that are given are fixed [default:
+    /// those of --netdev]
+    #[arg(long, value_name = "IP")]
+    addr: Vec<AddrSpec>,
+
+    /// The interface whose addresses to serve, as they come and go, and whose link is the port's
+    /// [default: that of the default route, else loopback]
+    #[arg(long, value_name = "IF")]
+    netdev: Option<String>,
+
+    /// The device's name [default: ferroce0]
+    #[arg(long)]
+    name: Option<String>,
+
+    /// A TOML file with settings, used instead of the usual ones
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+
+    /// Leave after so many seconds without clients [default: stay]
+    #[arg(long, value_name = "SECS")]
+    idle_exit: Option<u64>,
+
+    /// Receive buffer to ask for, of each socket [default: 8388608]
+    #[arg(long, value_name = "BYTES")]
+    receive_buffer: Option<usize>,
+
+    /// What to log, such as `debug` or `ferroced=trace` [default: $FERROCE_LOG, else info]
+    #[arg(long, value_name = "FILTER")]
+    log: Option<String>,
+
+    /// Stay in the foreground and log to standard error
+    #[arg(long)]
+    foreground: bool,
+
+    /// Internal: this is the background process; say on standard output when it is ready.
+    #[arg(long, hide = true)]
+    detached: bool,
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let dir = RuntimeDir::resolve(arguments.runtime_dir.as_deref());
+    let result = if arguments.foreground || arguments.detached {
+        serve(arguments, dir)
+    } else {
+        detach(&dir)
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            eprintln!("ferroced: {message}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Starts this program again in the background and waits until it serves or has failed.
+fn detach(dir: &RuntimeDir) -> Result<(), String> {
+    dir.prepare().map_err(|e| e.to_string())?;
+    let program = std::env::current_exe().map_err(|e| format!("finding this program: {e}"))?;
+    let log = open_log(dir).map_err(|e| e.to_string())?;
+    let mut child = Command::new(program)
+        .args(std::env::args_os().skip(1))
+        .arg("--detached")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(log)
+        .spawn()
+        .map_err(|e| format!("starting the background process: {e}"))?;
+    let mut words = String::new();
+    if let Some(output) = child.stdout.take() {
+        let _ = BufReader::new(output).read_line(&mut words);
+    }
+    match words.trim() {
+        READY => return Ok(()),
+        "" => {
+            let log = dir.log();
+            let how = child
+                .wait()
+                .map_or_else(|e| e.to_string(), |status| status.to_string());
+            return Err(format!("the daemon failed ({how}); see {}", log.display()));
+        }
+        _ => {}
+    }
+    let _ = child.wait();
+    Err(words.trim().to_owned())
+}
+
+fn open_log(dir: &RuntimeDir) -> Result<File, DaemonError> {
+    let path = dir.log();
+    OpenOptions::new()
+        .append(true)
+        .create(true)
+        .mode(0o600)
+        .custom_flags(libc::O_NOFOLLOW)
+        .open(&path)
+        .map_err(|source| DaemonError::File { path, source })
+}
+
+fn serve(arguments: Arguments, dir: RuntimeDir) -> Result<(), String> {
+    let detached = arguments.detached;
+    let started = start(arguments, dir);
+    let (daemon, signals) = match started {
+        Ok(started) => started,
+        Err(error) => {
+            if detached {
+                tell(&error.to_string());
+            }
+            return Err(error.to_string());
+        }
+    };
+    if detached {
+        tell(READY);
+    }
+    daemon.run(Some(&signals)).map_err(|e| {
+        tracing::error!(error = %e, "stopped");
+        e.to_string()
+    })
+}
+
+fn start(arguments: Arguments, dir: RuntimeDir) -> Result<(Daemon, SignalFd), DaemonError> {
+    let Arguments {
+        config,
+        addr,
+        netdev,
+        name,
+        idle_exit,
+        receive_buffer,
+        log,
+        ..
+    } = arguments;
+    let under = Config::find(config.as_deref())?;
+    let config = Config {
+        addr,
+        netdev,
+        name,
+        idle_exit,
+        receive_buffer,
+        log,
+    }
+    .over(under);
+    start_log(config.log.as_deref())?;
+    let settings = Settings::try_from(config)?;
+
+    // Before the daemon holds anything that a signal would leave behind.
+    let mut set = SigSet::empty();
+    for signal in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP] {
+        set.add(signal);
+    }
+    let signals = set
+        .thread_block()
+        .and_then(|()| SignalFd::with_flags(&set, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK))
+        .map_err(|e| DaemonError::Os {
+            what: "waiting for signals".into(),
+            source: e.into(),
+        })?;
+    raise_descriptor_limit();
+    rustix::process::umask(rustix::fs::Mode::from_bits_truncate(0o077));
+    if arguments.detached {
+        // Fails only for the leader of a process group, which is detached enough.
+        let _ = rustix::process::setsid();
+        let _ = rustix::process::chdir("/");
+    }
+    Ok((Daemon::start(dir, settings)?, signals))
+}
+
+fn start_log(filter: Option<&str>) -> Result<(), DaemonError> {
+    let from_environment = std::env::var("FERROCE_LOG").ok();
+    let filter = filter.or(from_environment.as_deref()).unwrap_or("info");
+    let filter = EnvFilter::try_new(filter)
+        .map_err(|e| DaemonError::Setting(format!("log filter `{filter}`: {e}")))?;
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .init();
+    Ok(())
+}
+
+/// One socket for each slot and address, and one for each client, are more than the usual 1,024.
+fn raise_descriptor_limit() {
+    let limit = rustix::process::getrlimit(Resource::Nofile);
+    let raised = Rlimit {
+        current: limit.maximum,
+        ..limit
+    };
+    if let Err(error) = rustix::process::setrlimit(Resource::Nofile, raised) {
+        tracing::warn!(%error, "the limit of open files stays as it is");
+    }
+}
+
+/// Says a word to who waits for this process in the background, and closes its standard output.
+fn tell(words: &str) {
+    let mut output = std::io::stdout();
+    let _ = writeln!(output, "{}", words.replace('\n', " "));
+    let _ = output.flush();
+    if let Ok(null) = fs::OpenOptions::new().write(true).open("/dev/null") {
+        let _ = rustix::stdio::dup2_stdout(null);
+    }
+}

@@ -1,0 +1,162 @@
+//! What the daemon waits for, over epoll: level-triggered, with a token for each descriptor.
+
+use std::os::fd::AsFd;
+use std::time::Duration;
+
+use rustix::event::Timespec;
+use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
+use rustix::fd::OwnedFd;
+use rustix::io::Errno;
+
+/// Whose descriptor it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Token {
+    /// The control socket.
+    Listener,
+    /// The signals that end the daemon.
+    Signals,
+    /// The notifications about interfaces.
+    Interfaces,
+    /// A client's connection.
+    Connection(u64),
+    /// A client's process.
+    Process(u64),
+    /// The socket of a slot that nobody holds.
+    Slot {
+        /// The group's index.
+        group: usize,
+        /// The slot.
+        slot: u8,
+    },
+}
+
+const KIND_SHIFT: u32 = 56;
+const VALUE: u64 = (1 << KIND_SHIFT) - 1;
+
+impl Token {
+    fn encode(self) -> EventData {
+        let (kind, value) = match self {
+            Self::Listener => (0, 0),
+            Self::Signals => (1, 0),
+            Self::Interfaces => (2, 0),
+            Self::Connection(id) => (3, id),
+            Self::Process(id) => (4, id),
+            Self::Slot { group, slot } => (5, (group as u64) << 8 | u64::from(slot)),
+        };
+        EventData::new_u64(kind << KIND_SHIFT | value & VALUE)
+    }
+
+    fn decode(data: EventData) -> Option<Self> {
+        let data = data.u64();
+        let value = data & VALUE;
+        Some(match data >> KIND_SHIFT {
+            0 => Self::Listener,
+            1 => Self::Signals,
+            2 => Self::Interfaces,
+            3 => Self::Connection(value),
+            4 => Self::Process(value),
+            5 => Self::Slot {
+                group: (value >> 8) as usize,
+                slot: value as u8,
+            },
+            _ => return None,
+        })
+    }
+}
+
+/// One descriptor that has something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ready {
+    /// Whose it is.
+    pub token: Token,
+    /// It can be written (and that was asked for).
+    pub writable: bool,
+    /// It can be read, or is at its end.
+    pub readable: bool,
+}
+
+/// The set of descriptors.
+#[derive(Debug)]
+pub struct Poller {
+    epoll: OwnedFd,
+}
+
+impl Poller {
+    /// An empty set.
+    pub fn new() -> Result<Self, Errno> {
+        Ok(Self {
+            epoll: epoll::create(CreateFlags::CLOEXEC)?,
+        })
+    }
+
+    /// Adds a descriptor, to be read.
+    pub fn add(&self, fd: impl AsFd, token: Token) -> Result<(), Errno> {
+        epoll::add(&self.epoll, fd, token.encode(), EventFlags::IN)
+    }
+
+    /// Says whether room to write is of interest as well.
+    pub fn want_write(&self, fd: impl AsFd, token: Token, write: bool) -> Result<(), Errno> {
+        let flags = if write {
+            EventFlags::IN | EventFlags::OUT
+        } else {
+            EventFlags::IN
+        };
+        epoll::modify(&self.epoll, fd, token.encode(), flags)
+    }
+
+    /// Removes a descriptor.
+    pub fn remove(&self, fd: impl AsFd) -> Result<(), Errno> {
+        epoll::delete(&self.epoll, fd)
+    }
+
+    /// Waits until something is there, at most `timeout`.
+    pub fn wait(&self, timeout: Option<Duration>) -> Result<Vec<Ready>, Errno> {
+        // Rounded up to epoll's milliseconds, lest the last one be spent spinning.
+        let timeout = timeout
+            .map(|t| t + Duration::from_millis(1))
+            .map(|t| Timespec {
+                tv_sec: t.as_secs().min(86_400) as i64,
+                tv_nsec: i64::from(t.subsec_nanos()),
+            });
+        let mut events = Vec::with_capacity(64);
+        match epoll::wait(
+            &self.epoll,
+            rustix::buffer::spare_capacity(&mut events),
+            timeout.as_ref(),
+        ) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(errno) => return Err(errno),
+        }
+        let ready = events.iter().filter_map(|event: &epoll::Event| {
+            let flags = event.flags;
+            Some(Ready {
+                token: Token::decode(event.data)?,
+                writable: flags.intersects(EventFlags::OUT),
+                readable: flags.intersects(EventFlags::IN | EventFlags::HUP | EventFlags::ERR),
+            })
+        });
+        Ok(ready.collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tokens_survive() {
+        for token in [
+            Token::Listener,
+            Token::Signals,
+            Token::Interfaces,
+            Token::Connection(u64::from(u32::MAX) + 5),
+            Token::Process(7),
+            Token::Slot {
+                group: 63,
+                slot: 255,
+            },
+        ] {
+            assert_eq!(Token::decode(token.encode()), Some(token));
+        }
+    }
+}

@@ -1,0 +1,40 @@
+//! The host's real RDMA devices: ours must not take their names, and they stay visible beside it.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+/// The names in a directory; none if it does not exist.
+pub fn entries(dir: impl AsRef<Path>) -> BTreeSet<String> {
+    fs::read_dir(dir)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter_map(|entry| entry.file_name().into_string().ok())
+        .collect()
+}
+
+/// The first number that no real `uverbsN` has.
+pub fn free_uverbs_number() -> u32 {
+    let mut taken = entries("/sys/class/infiniband_verbs");
+    taken.extend(entries("/dev/infiniband"));
+    first_free(&taken)
+}
+
+fn first_free(taken: &BTreeSet<String>) -> u32 {
+    (0..)
+        .find(|n| !taken.contains(&format!("uverbs{n}")))
+        .unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_gap_is_taken() {
+        let taken = ["uverbs0", "uverbs1", "uverbs3", "abi_version"].map(str::to_owned);
+        assert_eq!(first_free(&taken.into()), 2);
+        assert_eq!(first_free(&BTreeSet::new()), 0);
+    }
+}

@@ -1,0 +1,269 @@
+//! What clients ask, and the answers.
+
+use std::collections::HashSet;
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::Instant;
+
+use ferroce_control::protocol::{
+    ClientMessage, DecodeError, Reply, Request, ServerMessage, VERSION,
+};
+use ferroce_control::seqpacket::{self, ReceiveError, Wait};
+use ferroce_control::{ClientStatus, CounterPage, Errno, Status};
+
+use crate::DaemonError;
+use crate::connection::Claimed;
+use crate::daemon::Daemon;
+use crate::gids::Wanted;
+use crate::group;
+use crate::slots::Claim;
+
+/// How many requests of one client are answered before others have their turn.
+const BATCH: usize = 16;
+
+/// More packets than any receive buffer holds.
+const WHOLE_BUFFER: usize = 1 << 17;
+
+/// An answer and the descriptors that go with it.
+struct Answer {
+    reply: Reply,
+    fds: Vec<OwnedFd>,
+}
+
+impl From<Reply> for Answer {
+    fn from(reply: Reply) -> Self {
+        Self {
+            reply,
+            fds: Vec::new(),
+        }
+    }
+}
+
+fn refuse(errno: Errno, message: impl Into<String>) -> Answer {
+    Reply::Error {
+        errno: errno.raw_os_error(),
+        message: message.into(),
+    }
+    .into()
+}
+
+/// What becomes of a connection after a message.
+#[derive(PartialEq, Eq)]
+enum Verdict {
+    Keep,
+    Close,
+}
+
+impl Daemon {
+    /// Reads and answers what a client has sent.
+    pub(crate) fn serve_with(&mut self, id: u64, buffer: &mut [u8]) {
+        for _ in 0..BATCH {
+            let Some(connection) = self.connections.get(&id) else {
+                return;
+            };
+            // Descriptors that a client sends are closed at once: no request has any.
+            let verdict = match seqpacket::receive(&connection.socket, buffer, Wait::Not) {
+                Ok(datagram) => self.answer(id, &buffer[..datagram.len]),
+                Err(ReceiveError::WouldBlock) => return,
+                Err(ReceiveError::TooLong) => self.complain(
+                    id,
+                    "the message is too long or carries too many descriptors",
+                ),
+                Err(ReceiveError::Closed | ReceiveError::Os(_)) => Verdict::Close,
+            };
+            if verdict == Verdict::Close {
+                self.disconnect(id);
+                return;
+            }
+        }
+    }
+
+    fn answer(&mut self, id: u64, bytes: &[u8]) -> Verdict {
+        let message = match ClientMessage::decode(bytes) {
+            Ok(message) => message,
+            Err(DecodeError::Version {
+                theirs,
+                id: request,
+            }) => {
+                let why = format!("this ferroced speaks protocol {VERSION}, not {theirs}");
+                self.send(id, request, &refuse(Errno::PROTO, why));
+                return Verdict::Close;
+            }
+            Err(DecodeError::Malformed(why)) => return self.complain(id, &why),
+        };
+        let answer = match message.request {
+            Request::Attach { name, .. } => self.attach(id, &name),
+            Request::Gids => Reply::Gids(self.gids.entries().cloned().collect()).into(),
+            Request::ReceiveSocket { gid_index } => self.receive_socket(id, gid_index),
+            Request::Status => Reply::Status(Box::new(self.status(id))).into(),
+            Request::Shutdown => {
+                tracing::info!("a client asks to stop");
+                self.stopping = true;
+                Reply::Ok.into()
+            }
+        };
+        self.send(id, message.id, &answer)
+    }
+
+    /// Says that a message made no sense. There is no telling what its sender takes it for, so this is
+    /// the end of the connection.
+    fn complain(&mut self, id: u64, why: &str) -> Verdict {
+        tracing::warn!(id, why, "unintelligible request");
+        self.send(
+            id,
+            0,
+            &refuse(Errno::PROTO, format!("unintelligible request: {why}")),
+        );
+        Verdict::Close
+    }
+
+    fn send(&mut self, id: u64, request: u64, answer: &Answer) -> Verdict {
+        let Some(connection) = self.connections.get(&id) else {
+            return Verdict::Close;
+        };
+        let fds: Vec<_> = answer.fds.iter().map(AsFd::as_fd).collect();
+        match connection.reply(&ServerMessage::reply(request, answer.reply.clone()), &fds) {
+            Ok(()) => Verdict::Keep,
+            Err(errno) => {
+                // Who asks without taking the answers is not worth waiting for.
+                tracing::warn!(id, error = %errno, "a client does not take its answers");
+                Verdict::Close
+            }
+        }
+    }
+
+    fn attach(&mut self, id: u64, name: &str) -> Answer {
+        let Some(connection) = self.connections.get_mut(&id) else {
+            return Reply::Ok.into();
+        };
+        if let Some(claimed) = &connection.claimed {
+            let why = format!("this connection has slot {} already", claimed.slot);
+            return refuse(Errno::INVAL, why);
+        }
+        let (page, fd) = match CounterPage::create() {
+            Ok(created) => created,
+            Err(error) => return refuse(Errno::NOMEM, error.to_string()),
+        };
+        let slot = match self.slots.claim(Instant::now()) {
+            Claim::Granted(slot) => slot,
+            Claim::Wait(time) => {
+                let retry_ms = u64::try_from(time.as_millis()).unwrap_or(1_000) + 1;
+                return Reply::Busy { retry_ms }.into();
+            }
+            Claim::Full => {
+                return refuse(
+                    Errno::BUSY,
+                    "all 255 slots of the device are taken: stop programs that use it (`ferroce \
+                     status` lists them) or start another ferroced",
+                );
+            }
+        };
+        connection.rename(name);
+        connection.claimed = Some(Claimed {
+            slot,
+            counters: page,
+            groups: HashSet::new(),
+        });
+        tracing::debug!(
+            slot,
+            name = connection.name,
+            pid = connection.pid,
+            "claimed"
+        );
+        Answer {
+            reply: Reply::Attached {
+                slot,
+                device: self.info.clone(),
+            },
+            fds: vec![fd],
+        }
+    }
+
+    fn receive_socket(&mut self, id: u64, gid_index: u16) -> Answer {
+        let claimed = self.connections.get(&id).and_then(|c| c.claimed.as_ref());
+        let Some(slot) = claimed.map(|claimed| claimed.slot) else {
+            return refuse(Errno::INVAL, "attach before asking for sockets");
+        };
+        let Some(entry) = self.gids.entry(gid_index) else {
+            return refuse(Errno::NOENT, format!("GID {gid_index} is not in use"));
+        };
+        let wanted = Wanted {
+            addr: entry.addr,
+            scope_id: entry.scope_id,
+            ifindex: entry.ifindex,
+            ifname: entry.ifname.clone(),
+        };
+        match self.hand_out(id, slot, &wanted) {
+            Ok(fd) => Answer {
+                reply: Reply::ReceiveSocket,
+                fds: vec![fd],
+            },
+            Err(error) => {
+                tracing::error!(%error, slot, "cannot hand out a socket");
+                let errno = match &error {
+                    DaemonError::Os { source, .. } => source.raw_os_error(),
+                    DaemonError::PortTaken { .. } => Some(Errno::ADDRINUSE.raw_os_error()),
+                    DaemonError::NoSuchAddress { .. } => Some(Errno::ADDRNOTAVAIL.raw_os_error()),
+                    _ => None,
+                };
+                let errno = errno.unwrap_or_else(|| Errno::IO.raw_os_error());
+                Reply::Error {
+                    errno,
+                    message: error.to_string(),
+                }
+                .into()
+            }
+        }
+    }
+
+    fn hand_out(&mut self, id: u64, slot: u8, wanted: &Wanted) -> Result<OwnedFd, DaemonError> {
+        let index = self.open_group(wanted)?;
+        let first_new = self.groups[index].len();
+        let opened = self.groups[index].socket(slot).map(drop);
+        self.watch_members(index, first_new);
+        opened?;
+        let socket = self.groups[index].socket(slot)?;
+        let duplicate = socket
+            .try_clone()
+            .map_err(DaemonError::os("duplicating a socket"))?;
+        let mine = self
+            .connections
+            .get_mut(&id)
+            .and_then(|c| c.claimed.as_mut());
+        if mine.is_some_and(|claimed| claimed.groups.insert(index)) {
+            // The first time: until now the socket was drained from here. What came since the last
+            // look was for the slot's last owner.
+            let _ = self.poller.remove(socket);
+            self.drain(index, slot, WHOLE_BUFFER);
+            group::hand_out(self.groups[index].socket(slot)?);
+        }
+        Ok(duplicate)
+    }
+
+    fn status(&self, asker: u64) -> Status {
+        let now = Instant::now();
+        let mut clients: Vec<ClientStatus> = self
+            .connections
+            .iter()
+            .filter(|(id, _)| **id != asker)
+            .map(|(_, connection)| connection.status(now))
+            .collect();
+        clients.sort_by_key(|client| (client.slot.is_none(), client.slot, client.pid));
+        // One message has to hold them all. Slots bound those that matter; of the others, which are
+        // connected without a slot, some will do.
+        clients.truncate(400);
+        Status {
+            pid: std::process::id(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            uptime_seconds: now.saturating_duration_since(self.started).as_secs(),
+            device: self.info.clone(),
+            gids: self.gids.entries().cloned().collect(),
+            clients,
+            slots: self.slots.status(now),
+            counters: self
+                .totals()
+                .named()
+                .map(|(name, n)| (name.to_owned(), n))
+                .collect(),
+        }
+    }
+}

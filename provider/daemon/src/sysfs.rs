@@ -1,0 +1,288 @@
+//! The image of `/sys` and `/dev`: what rdma-core's libraries read about a device, as files in the
+//! runtime directory. It is rendered whole from what the daemon knows and then compared with what is
+//! there, so that only what changed is written, and each file at once.
+//!
+//! The layout is the kernel's (`Documentation/ABI/stable/sysfs-class-infiniband`). There are no umad
+//! devices: the class has its version only, and libibumad sees a channel adapter without MAD access.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use ferroce_control::{DeviceInfo, GidEntry, RuntimeDir, link::Rate};
+
+use crate::{DaemonError, real};
+
+/// Version of the uverbs ABI that libibverbs of rdma-core knows.
+const UVERBS_ABI: u32 = 6;
+/// Version of the provider's own part of it.
+const PROVIDER_ABI: u32 = 1;
+/// Version of the umad ABI.
+const UMAD_ABI: u32 = 5;
+/// Version of the rdma_cm ABI.
+const UCMA_ABI: u32 = 4;
+/// `/dev/null`, which stands in for the device file: it can be opened by anybody, does nothing, and
+/// libibverbs compares its numbers with these.
+const NULL_DEVICE: &str = "1:3";
+
+/// Everything that the image shows.
+#[derive(Debug)]
+pub struct View<'a> {
+    /// The device.
+    pub info: &'a DeviceInfo,
+    /// The used entries of its GID table.
+    pub gids: Vec<&'a GidEntry>,
+    /// `counters/*`.
+    pub counters: Vec<(&'static str, u64)>,
+    /// `hw_counters/*`.
+    pub hw_counters: Vec<(&'static str, u64)>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Node {
+    File(String),
+    Link(PathBuf),
+}
+
+type Tree = BTreeMap<PathBuf, Node>;
+
+/// The image in a runtime directory.
+#[derive(Debug)]
+pub struct Image {
+    root: PathBuf,
+    written: Tree,
+}
+
+impl Image {
+    /// An empty image. What an earlier daemon left is removed.
+    pub fn create(dir: &RuntimeDir) -> Result<Self, DaemonError> {
+        for part in [dir.sysfs(), dir.dev()] {
+            remove(&part)?;
+        }
+        Ok(Self {
+            root: dir.path().to_path_buf(),
+            written: Tree::new(),
+        })
+    }
+
+    /// Makes the image show `view`.
+    pub fn show(&mut self, view: &View<'_>) -> Result<(), DaemonError> {
+        let tree = render(view);
+        for path in self.written.keys().filter(|path| !tree.contains_key(*path)) {
+            let path = self.root.join(path);
+            fs::remove_file(&path).map_err(DaemonError::file(path))?;
+        }
+        for (path, node) in &tree {
+            if self.written.get(path) != Some(node) {
+                let path = self.root.join(path);
+                write(&path, node).map_err(DaemonError::file(path))?;
+            }
+        }
+        self.written = tree;
+        Ok(())
+    }
+
+    /// Removes it.
+    pub fn remove(&mut self) -> Result<(), DaemonError> {
+        self.written.clear();
+        remove(&self.root.join("sys"))?;
+        remove(&self.root.join("dev"))
+    }
+}
+
+fn remove(path: &Path) -> Result<(), DaemonError> {
+    match fs::remove_dir_all(path) {
+        Err(e) if e.kind() != io::ErrorKind::NotFound => Err(DaemonError::file(path)(e)),
+        _ => Ok(()),
+    }
+}
+
+/// Writes beside the place and renames, so that a reader sees the old text or the new.
+fn write(path: &Path, node: &Node) -> io::Result<()> {
+    let parent = path.parent().ok_or(io::ErrorKind::InvalidInput)?;
+    fs::create_dir_all(parent)?;
+    let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
+    let mut hidden = std::ffi::OsString::from(".new-");
+    hidden.push(name);
+    let beside = parent.join(hidden);
+    match node {
+        Node::File(text) => fs::write(&beside, text)?,
+        Node::Link(target) => std::os::unix::fs::symlink(target, &beside)?,
+    }
+    fs::rename(&beside, path)
+}
+
+/// Collects nodes below one directory of the image.
+struct Dir<'a> {
+    tree: &'a mut Tree,
+    path: PathBuf,
+}
+
+impl Dir<'_> {
+    fn file(&mut self, name: &str, text: impl AsRef<str>) -> &mut Self {
+        let text = text.as_ref();
+        let text = if text.is_empty() {
+            String::new()
+        } else {
+            format!("{text}\n")
+        };
+        self.tree.insert(self.path.join(name), Node::File(text));
+        self
+    }
+
+    fn link(&mut self, name: &str, target: impl Into<PathBuf>) -> &mut Self {
+        self.tree
+            .insert(self.path.join(name), Node::Link(target.into()));
+        self
+    }
+}
+
+fn render(view: &View<'_>) -> Tree {
+    let mut tree = Tree::new();
+    let mut at = |path: &str, fill: &dyn Fn(&mut Dir<'_>)| {
+        fill(&mut Dir {
+            tree: &mut tree,
+            path: PathBuf::from(path),
+        });
+    };
+    let DeviceInfo {
+        name,
+        uverbs,
+        netdev,
+        ..
+    } = view.info;
+    let device = format!("sys/devices/virtual/ferroce/{name}");
+    let up = format!("../../devices/virtual/ferroce/{name}");
+
+    // What the provider is matched by, if it is matched by modalias at all.
+    at(&device, &|dir| {
+        dir.file("modalias", format!("ferroce:{name}"))
+            .file("uevent", format!("DRIVER=ferroce\nMODALIAS=ferroce:{name}"))
+            .file("numa_node", "-1");
+    });
+    at(&format!("{device}/net"), &|dir| {
+        dir.link(netdev, format!("/sys/class/net/{netdev}"));
+    });
+    at(&format!("{device}/infiniband/{name}"), &|dir| {
+        device_files(dir, view.info)
+    });
+    at(&format!("{device}/infiniband/{name}/ports/1"), &|dir| {
+        port_files(dir, view)
+    });
+    at(&format!("{device}/infiniband_verbs/{uverbs}"), &|dir| {
+        dir.file("ibdev", name)
+            .file("abi_version", PROVIDER_ABI.to_string())
+            .file("dev", NULL_DEVICE)
+            .file(
+                "uevent",
+                format!("MAJOR=1\nMINOR=3\nDEVNAME=infiniband/{uverbs}"),
+            )
+            .link("device", "../..")
+            .link("subsystem", "../../../../../../class/infiniband_verbs");
+    });
+
+    at("sys/class/infiniband", &|dir| {
+        beside(dir, "/sys/class/infiniband");
+        dir.link(name, format!("{up}/infiniband/{name}"));
+    });
+    at("sys/class/infiniband_verbs", &|dir| {
+        beside(dir, "/sys/class/infiniband_verbs");
+        dir.link(uverbs, format!("{up}/infiniband_verbs/{uverbs}"))
+            .file("abi_version", UVERBS_ABI.to_string());
+    });
+    at("sys/class/infiniband_mad", &|dir| {
+        beside(dir, "/sys/class/infiniband_mad");
+        dir.file("abi_version", UMAD_ABI.to_string());
+    });
+    at("sys/class/misc/rdma_cm", &|dir| {
+        dir.file("abi_version", UCMA_ABI.to_string());
+    });
+    at("dev/infiniband", &|dir| {
+        beside(dir, "/dev/infiniband");
+        dir.link(uverbs, "/dev/null");
+    });
+    tree
+}
+
+/// Links to what the host really has there.
+fn beside(dir: &mut Dir<'_>, real: &str) {
+    for entry in real::entries(real) {
+        dir.link(&entry, format!("{real}/{entry}"));
+    }
+}
+
+fn device_files(dir: &mut Dir<'_>, info: &DeviceInfo) {
+    let host = rustix::system::uname();
+    let host = host.nodename().to_string_lossy();
+    dir.file("node_type", "1: CA")
+        .file("node_guid", quads(&info.node_guid))
+        .file("sys_image_guid", quads(&info.sys_image_guid))
+        // A node description has 64 bytes, the last of them zero.
+        .file(
+            "node_desc",
+            format!("{host} {}", info.name)
+                .chars()
+                .take(63)
+                .collect::<String>(),
+        )
+        .file("fw_ver", &info.fw_ver)
+        .file("hw_rev", "0x0")
+        .file("hca_type", "ferroce")
+        .file("board_id", "FERROCE")
+        .file("uevent", format!("NAME={}", info.name))
+        .link("device", "../..")
+        .link("subsystem", "../../../../../../class/infiniband");
+}
+
+fn port_files(dir: &mut Dir<'_>, view: &View<'_>) {
+    let info = view.info;
+    let (state, phys_state) = match info.port_active {
+        true => ("4: ACTIVE", "5: LinkUp"),
+        false => ("1: DOWN", "3: Disabled"),
+    };
+    dir.file("state", state)
+        .file("phys_state", phys_state)
+        .file("rate", Rate::of_mbps(info.speed_mbps).sysfs())
+        .file("link_layer", "Ethernet")
+        .file("lid", "0x0")
+        .file("lid_mask_count", "0")
+        .file("sm_lid", "0x0")
+        .file("sm_sl", "0")
+        // Communication management, and GIDs that are IP addresses.
+        .file("cap_mask", "0x04010000")
+        .file("pkeys/0", "0xffff");
+    for index in 0..info.gid_tbl_len {
+        match view.gids.iter().find(|entry| entry.index == index) {
+            Some(entry) => dir
+                .file(&format!("gids/{index}"), quads(&entry.gid))
+                .file(&format!("gid_attrs/types/{index}"), "RoCE v2")
+                .file(&format!("gid_attrs/ndevs/{index}"), &entry.ifname),
+            // The kernel's files of unused entries cannot be read at all (EINVAL), which libibverbs takes
+            // to mean this type.
+            None => dir
+                .file(&format!("gids/{index}"), quads(&[0; 16]))
+                .file(&format!("gid_attrs/types/{index}"), "IB/RoCE v1")
+                .file(&format!("gid_attrs/ndevs/{index}"), ""),
+        };
+    }
+    for (name, value) in &view.counters {
+        dir.file(&format!("counters/{name}"), value.to_string());
+    }
+    for (name, value) in &view.hw_counters {
+        dir.file(&format!("hw_counters/{name}"), value.to_string());
+    }
+}
+
+/// Bytes in groups of two, as GUIDs and GIDs are written.
+fn quads(bytes: &[u8]) -> String {
+    let quads: Vec<String> = bytes
+        .chunks(2)
+        .map(|pair| format!("{:02x}{:02x}", pair[0], pair[1]))
+        .collect();
+    quads.join(":")
+}
+
+#[cfg(test)]
+#[path = "sysfs_tests.rs"]
+mod tests;
