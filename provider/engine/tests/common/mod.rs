@@ -1,0 +1,141 @@
+//! A daemon in this process, and pairs of connected queue pairs over its sockets.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use ferroce_engine::*;
+use ferroced::{Config, Daemon};
+
+/// A daemon at one loopback address, which ends with the test.
+pub struct Host {
+    pub hca: Arc<Hca>,
+    pub context: Arc<Context>,
+    pub pd: Arc<Pd>,
+    dir: RuntimeDir,
+    _temp: tempfile::TempDir,
+}
+
+impl Host {
+    pub fn new(ip: &str) -> Host {
+        let temp = tempfile::tempdir().unwrap();
+        let dir = RuntimeDir::resolve(Some(&temp.path().join("run")));
+        let config = Config {
+            addr: vec![ip.parse().unwrap()],
+            ..Config::default()
+        };
+        let daemon = Daemon::start(dir.clone(), config.try_into().unwrap()).unwrap();
+        std::thread::spawn(move || daemon.run(None).unwrap());
+        let hca = Hca::open(&dir).unwrap();
+        let context = Context::open(hca.clone()).unwrap();
+        let pd = context.alloc_pd().unwrap();
+        Host {
+            hca,
+            context,
+            pd,
+            dir,
+            _temp: temp,
+        }
+    }
+
+    pub fn cq(&self, cqe: u32) -> Arc<Cq> {
+        self.context.create_cq(cqe, 0, None).unwrap()
+    }
+
+    pub fn qp(&self, cq: &Arc<Cq>, cap: QpCap) -> Arc<Qp> {
+        let init = QpInit {
+            qp_type: 2,
+            send_cq: cq.clone(),
+            recv_cq: cq.clone(),
+            srq: None,
+            cap,
+            sq_sig_all: true,
+            cookie: 0,
+        };
+        self.pd.create_qp(init).unwrap()
+    }
+
+    /// Registers a buffer with every right.
+    pub fn mr(&self, buffer: &mut [u8]) -> Arc<Mr> {
+        let addr = buffer.as_mut_ptr() as u64;
+        self.pd
+            .reg_mr(addr, buffer.len() as u64, addr, 0xf)
+            .unwrap()
+    }
+}
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        if let Ok(mut client) = ferroce_control::Client::connect(&self.dir) {
+            let _ = client.shutdown();
+        }
+    }
+}
+
+pub const CAP: QpCap = QpCap {
+    max_send_wr: 128,
+    max_recv_wr: 128,
+    max_send_sge: 4,
+    max_recv_sge: 4,
+    max_inline_data: 256,
+};
+
+/// Connects two queue pairs, `a` of `ha` and `b` of `hb`.
+pub fn connect((ha, a): (&Host, &Qp), (hb, b): (&Host, &Qp)) {
+    for (me, gid, peer) in [(a, hb.hca.gids()[0].gid, b), (b, ha.hca.gids()[0].gid, a)] {
+        let attr = QpAttr {
+            qp_state: QpState::Init,
+            port_num: 1,
+            qp_access_flags: Access::from_bits_retain(0xf),
+            ..QpAttr::default()
+        };
+        use QpAttrMask as M;
+        me.modify(&attr, M::STATE | M::PORT | M::PKEY_INDEX | M::ACCESS_FLAGS)
+            .unwrap();
+        let attr = QpAttr {
+            qp_state: QpState::Rtr,
+            path_mtu: 4096,
+            dest_qp_num: peer.qp_num(),
+            rq_psn: 7,
+            max_dest_rd_atomic: 16,
+            min_rnr_timer: 12,
+            av: AddressVector {
+                dgid: gid,
+                is_global: true,
+                port_num: 1,
+                ..AddressVector::default()
+            },
+            ..QpAttr::default()
+        };
+        let mask = M::STATE | M::AV | M::PATH_MTU | M::DEST_QPN | M::RQ_PSN | M::MAX_DEST_RD_ATOMIC;
+        me.modify(&attr, mask | M::MIN_RNR_TIMER).unwrap();
+        let attr = QpAttr {
+            qp_state: QpState::Rts,
+            sq_psn: 7,
+            timeout: 14,
+            retry_cnt: 7,
+            rnr_retry: 7,
+            max_rd_atomic: 16,
+            ..QpAttr::default()
+        };
+        let mask =
+            M::STATE | M::SQ_PSN | M::TIMEOUT | M::RETRY_CNT | M::RNR_RETRY | M::MAX_QP_RD_ATOMIC;
+        me.modify(&attr, mask).unwrap();
+    }
+}
+
+/// Polls until `n` completions came; panics after ten seconds.
+pub fn wait(cq: &Cq, n: usize) -> Vec<Wc> {
+    let end = Instant::now() + Duration::from_secs(10);
+    let mut got = Vec::new();
+    while got.len() < n {
+        let mut wc = [Wc::default(); 16];
+        let k = cq.poll(&mut wc).unwrap();
+        got.extend_from_slice(&wc[..k]);
+        assert!(
+            Instant::now() < end,
+            "{} of {n} completions came",
+            got.len()
+        );
+    }
+    got
+}
