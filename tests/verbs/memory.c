@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//
+// What may be registered, and what happens to memory afterwards.
+
+#include "endpoint.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+static struct ibv_pd *new_pd(void)
+{
+	struct ibv_pd *pd = ibv_alloc_pd(open_device());
+
+	CHECK(pd, "ibv_alloc_pd: %s", strerror(errno));
+	return pd;
+}
+
+static char *map(size_t length, int protection)
+{
+	char *memory = mmap(NULL, length, protection, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	CHECK(memory != MAP_FAILED, "mmap: %s", strerror(errno));
+	return memory;
+}
+
+static void refused(void *memory, size_t length, int access, int wanted, int or_wanted)
+{
+	errno = 0;
+	struct ibv_mr *mr = ibv_reg_mr(new_pd(), memory, length, access);
+
+	CHECK(!mr, "memory that must be refused was registered");
+	CHECK(errno == wanted || errno == or_wanted, "errno is %d (%s), not %d", errno, strerror(errno), wanted);
+}
+
+static void unmapped(void)
+{
+	char *memory = map(65536, PROT_READ | PROT_WRITE);
+
+	munmap(memory, 65536);
+	refused(memory, 65536, ALL_ACCESS, EFAULT, EFAULT);
+	refused(NULL, 4096, ALL_ACCESS, EFAULT, EFAULT);
+}
+
+static void hole_in_the_middle(void)
+{
+	char *memory = map(3 * 4096, PROT_READ | PROT_WRITE);
+
+	munmap(memory + 4096, 4096);
+	refused(memory, 3 * 4096, IBV_ACCESS_LOCAL_WRITE, EFAULT, EFAULT);
+	refused(memory, 3 * 4096, IBV_ACCESS_REMOTE_READ, EFAULT, EFAULT);
+	// Up to the hole is fine.
+	CHECK(ibv_reg_mr(new_pd(), memory, 4096, ALL_ACCESS), "ibv_reg_mr: %s", strerror(errno));
+	refused(memory, 4097, ALL_ACCESS, EFAULT, EFAULT);
+}
+
+static void read_only(void)
+{
+	char *memory = map(8192, PROT_READ);
+
+	refused(memory, 8192, IBV_ACCESS_LOCAL_WRITE, EFAULT, EACCES);
+	refused(memory, 8192, ALL_ACCESS, EFAULT, EACCES);
+	// To be read from, it will do.
+	CHECK(ibv_reg_mr(new_pd(), memory, 8192, IBV_ACCESS_REMOTE_READ), "ibv_reg_mr: %s", strerror(errno));
+	CHECK(ibv_reg_mr(new_pd(), memory, 8192, 0), "ibv_reg_mr: %s", strerror(errno));
+}
+
+static void not_readable(void)
+{
+	refused(map(4096, PROT_NONE), 4096, 0, EFAULT, EACCES);
+}
+
+static void constant_data(void)
+{
+	static const char constant[4096] __attribute__((aligned(4096))) = "constant";
+
+	refused((void *)constant, sizeof(constant), IBV_ACCESS_LOCAL_WRITE, EFAULT, EACCES);
+	CHECK(ibv_reg_mr(new_pd(), (void *)constant, sizeof(constant), IBV_ACCESS_REMOTE_READ), "ibv_reg_mr: %s", strerror(errno));
+}
+
+// Remote write and remote atomic need local write.
+static void contradictory_rights(void)
+{
+	char *memory = map(4096, PROT_READ | PROT_WRITE);
+
+	refused(memory, 4096, IBV_ACCESS_REMOTE_WRITE, EINVAL, EINVAL);
+	refused(memory, 4096, IBV_ACCESS_REMOTE_ATOMIC, EINVAL, EINVAL);
+	refused(memory, 4096, ALL_ACCESS | 1 << 19, EINVAL, EOPNOTSUPP);
+}
+
+static void impossible_ranges(void)
+{
+	char *memory = map(4096, PROT_READ | PROT_WRITE);
+
+	refused(memory, SIZE_MAX - 100, ALL_ACCESS, EINVAL, EFAULT);
+	refused((void *)(UINTPTR_MAX - 100), 200, ALL_ACCESS, EINVAL, EFAULT);
+	refused(memory, (size_t)1 << 50, ALL_ACCESS, EINVAL, EFAULT);
+	// A kernel address.
+	refused((void *)0xffff800000000000, 4096, ALL_ACCESS, EFAULT, EINVAL);
+}
+
+static void file_mapping(void)
+{
+	FILE *file = tmpfile();
+
+	CHECK(file && ftruncate(fileno(file), 8192) == 0, "a temporary file: %s", strerror(errno));
+	char *shared = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_SHARED, fileno(file), 0);
+
+	CHECK(shared != MAP_FAILED, "mmap: %s", strerror(errno));
+	CHECK(ibv_reg_mr(new_pd(), shared, 8192, ALL_ACCESS), "ibv_reg_mr: %s", strerror(errno));
+	// Beyond the end of the file there is no memory, mapped as it may be.
+	CHECK_EQ(ftruncate(fileno(file), 4096), 0);
+	refused(shared, 8192, ALL_ACCESS, EFAULT, EFAULT);
+}
+
+// Memory of every kind, odd addresses and lengths.
+static void anything_else(void)
+{
+	static char data[10000];
+	struct ibv_pd *pd = new_pd();
+	char stack[100], *heap = malloc(1), *large = map(1 << 30, PROT_READ | PROT_WRITE);
+	struct ibv_mr *mrs[] = {
+		ibv_reg_mr(pd, data + 1, 9998, ALL_ACCESS),
+		ibv_reg_mr(pd, stack + 3, 7, ALL_ACCESS),
+		ibv_reg_mr(pd, heap, 1, ALL_ACCESS),
+		ibv_reg_mr(pd, large, 1 << 20, ALL_ACCESS),
+		ibv_reg_mr(pd, large, 1 << 20, ALL_ACCESS),
+	};
+
+	for (int i = 0; i < 5; i++)
+		CHECK(mrs[i], "ibv_reg_mr number %d", i);
+	CHECK(mrs[3]->rkey != mrs[4]->rkey && mrs[3]->lkey != mrs[4]->lkey, "two regions have one key");
+	CHECK(mrs[0]->addr == data + 1 && mrs[0]->length == 9998, "address or length is wrong");
+	for (int i = 0; i < 5; i++)
+		CHECK_EQ(ibv_dereg_mr(mrs[i]), 0);
+	// What was written before registration is still there, and registration writes nothing.
+	for (int i = 0; i < 10000; i++)
+		CHECK_EQ(data[i], 0);
+}
+
+// Registering a large range of untouched memory works.
+static void large_and_untouched(void)
+{
+	char *memory = map((size_t)1 << 28, PROT_READ | PROT_WRITE);
+	struct ibv_mr *mr = ibv_reg_mr(new_pd(), memory, (size_t)1 << 28, ALL_ACCESS);
+
+	CHECK(mr, "ibv_reg_mr: %s", strerror(errno));
+	CHECK_EQ(ibv_dereg_mr(mr), 0);
+}
+
+// The program unmaps a region that is still registered: the peer's request fails, the process lives.
+static void unmapped_later(void)
+{
+	struct endpoint *a = open_endpoint(&(struct options){0}), *b = open_endpoint(&(struct options){0});
+	struct address to_a = address_of(a), to_b = address_of(b);
+
+	connect_endpoint(a, &to_b, NULL);
+	connect_endpoint(b, &to_a, NULL);
+	CHECK_EQ(post(a, 1, IBV_WR_RDMA_WRITE, 0, 8000, &to_b, 0, 0), 0);
+	expect_wc(a->send_cq, 1, IBV_WC_SUCCESS);
+	munmap(b->buffer, b->size);
+	CHECK_EQ(post(a, 2, IBV_WR_RDMA_WRITE, 0, 8000, &to_b, 0, 0), 0);
+	struct ibv_wc wc = wait_wc(a->send_cq);
+
+	// An adapter has the pages pinned and succeeds into memory that nobody sees.
+	CHECK(wc.status == IBV_WC_SUCCESS || wc.status == IBV_WC_REM_OP_ERR || wc.status == IBV_WC_REM_ACCESS_ERR,
+	      "status is %d (%s)", wc.status, ibv_wc_status_str(wc.status));
+}
+
+#define T(name) {#name, name, 0}
+PROGRAM(T(unmapped), T(hole_in_the_middle), T(read_only), T(not_readable), T(constant_data), T(contradictory_rights),
+	T(impossible_ranges), T(file_mapping), T(anything_else), T(large_and_untouched), T(unmapped_later))
