@@ -1,0 +1,22 @@
+//! A simulator for the transport: two hosts, a bad link, virtual time, and a model that knows what must come out.
+//!
+//! Everything follows from a seed, so that every failure can be replayed:
+//! `FERROCE_SIM_SEED=n cargo test -p ferroce-sim --release --test seeds -- --nocapture` prints a trace.
+//! Nothing here uses the network, the clock or threads.
+#![forbid(unsafe_code)]
+
+pub mod host;
+pub mod link;
+pub mod memory;
+pub mod model;
+pub mod plan;
+pub mod rng;
+pub mod scenario;
+pub mod wire;
+pub mod world;
+
+pub use host::SimHost;
+pub use link::{Link, LinkConfig};
+pub use memory::{Buffer, Memory};
+pub use rng::Rng;
+pub use world::{Options, World};

@@ -1,0 +1,404 @@
+//! A random program for two hosts: what each posts, and what must come of it.
+//!
+//! Every request has buffers of its own, so that the final contents of all memory are known in advance.
+
+use crate::memory::{BASE, Buffer, Memory};
+use crate::model::{Placed, RecvExpect, SendExpect};
+use crate::rng::Rng;
+use ferroce_transport::{Access, SendFlags, SendOp, Sge, WcData, WcOpcode, WcStatus};
+
+/// A send request to post.
+#[derive(Clone, Debug)]
+pub struct PlannedSend {
+    /// The operation.
+    pub op: SendOp,
+    /// Flags.
+    pub flags: SendFlags,
+    /// Gather or scatter list.
+    pub sges: Vec<Sge>,
+    /// Inline data instead of a list.
+    pub inline: Option<Vec<u8>>,
+    /// What must come of it.
+    pub expect: SendExpect,
+}
+
+/// An 8-byte word that atomics of one side go to, and every value that it takes.
+#[derive(Clone, Debug)]
+pub struct Cell {
+    /// The word.
+    pub buffer: Buffer,
+    /// Its values: the first, then one after each ATOMIC.
+    pub values: Vec<u64>,
+}
+
+/// Bounds of a plan.
+#[derive(Clone, Copy, Debug)]
+pub struct Shape {
+    /// Send requests of each side.
+    pub sends: [usize; 2],
+    /// Path MTU.
+    pub mtu: u32,
+    /// Longest message.
+    pub longest: u32,
+    /// Scatter/gather elements.
+    pub max_sge: u32,
+    /// Inline data.
+    pub max_inline: u32,
+    /// All requests are signaled.
+    pub all_signaled: [bool; 2],
+    /// A side and a request of it that is made to fail.
+    pub fault: Option<(usize, usize)>,
+}
+
+/// One side's part.
+#[derive(Clone, Debug, Default)]
+pub struct SidePlan {
+    /// Memory at the start.
+    pub memory: Memory,
+    /// Memory at the end, if everything succeeds.
+    pub finally: Vec<u8>,
+    /// Send requests.
+    pub sends: Vec<PlannedSend>,
+    /// Scatter lists of receive requests.
+    pub recvs: Vec<Vec<Sge>>,
+    /// What the receive requests get.
+    pub recv_expects: Vec<RecvExpect>,
+    /// Words in this side's memory that the peer's atomics go to.
+    pub cells: Vec<Cell>,
+}
+
+struct Planner<'a> {
+    rng: &'a mut Rng,
+    shape: Shape,
+    sides: [SidePlan; 2],
+    /// Effects on memory, in order of a side's requests: side, address, bytes.
+    effects: Vec<(usize, u64, Vec<u8>)>,
+}
+
+/// Makes a plan.
+pub fn plan(rng: &mut Rng, shape: Shape) -> [SidePlan; 2] {
+    let mut p = Planner { rng, shape, sides: Default::default(), effects: Vec::new() };
+    for side in [0, 0, 1, 1] {
+        p.add_cell(side);
+    }
+    for side in 0..2 {
+        // Write targets that a later READ of the same side may read back.
+        let mut written = Vec::new();
+        for index in 0..shape.sends[side] {
+            let send = if shape.fault == Some((side, index)) {
+                p.faulty(side)
+            } else {
+                p.send(side, &mut written)
+            };
+            p.sides[side].sends.push(send);
+        }
+    }
+    for side in 0..2 {
+        for _ in 0..p.rng.below(4) {
+            let len = p.rng.below(100) as u32;
+            let sges = p.buffers(side, len, Access::LOCAL_WRITE);
+            p.sides[side].recvs.push(sges);
+        }
+        p.sides[side].finally = p.sides[side].memory.bytes.clone();
+    }
+    let Planner { mut sides, effects, .. } = p;
+    for (side, va, bytes) in effects {
+        let start = (va - BASE) as usize;
+        sides[side].finally[start..start + bytes.len()].copy_from_slice(&bytes);
+    }
+    sides
+}
+
+impl Planner<'_> {
+    fn alloc(&mut self, side: usize, len: u32, access: Access) -> Buffer {
+        self.sides[side].memory.alloc(len, access, self.rng)
+    }
+
+    fn add_cell(&mut self, side: usize) {
+        let access = Access::REMOTE_ATOMIC | Access::LOCAL_WRITE;
+        let buffer = self.alloc(side, 8, access);
+        let mut word = [0; 8];
+        word.copy_from_slice(self.sides[side].memory.at(buffer.va, 8));
+        let values = vec![u64::from_ne_bytes(word)];
+        self.sides[side].cells.push(Cell { buffer, values });
+    }
+
+    fn length(&mut self) -> u32 {
+        let mtu = u64::from(self.shape.mtu);
+        let longest = u64::from(self.shape.longest);
+        let len = match self.rng.below(12) {
+            0 => 0,
+            1 | 2 => self.rng.range(1, 16),
+            3 => mtu * self.rng.range(1, 4),
+            4 => mtu * self.rng.range(1, 4) + 1,
+            5 => mtu * self.rng.range(1, 4) - 1,
+            6..=8 => self.rng.range(0, mtu),
+            9 | 10 => self.rng.range(0, mtu * 8),
+            _ => self.rng.range(0, longest),
+        };
+        len.min(longest) as u32
+    }
+
+    /// A list of buffers of `len` bytes in all, somehow cut.
+    fn buffers(&mut self, side: usize, len: u32, access: Access) -> Vec<Sge> {
+        let n = self.rng.range(1, u64::from(self.shape.max_sge)) as u32;
+        if len == 0 && self.rng.percent(50) {
+            return Vec::new();
+        }
+        let mut left = len;
+        let mut sges = Vec::new();
+        for i in 0..n {
+            let part = if i + 1 == n { left } else { self.rng.below(u64::from(left) + 1) as u32 };
+            left -= part;
+            sges.push(self.alloc(side, part, access).sge());
+        }
+        sges
+    }
+
+    /// Notes that `data` will be in the buffers of a list.
+    fn fills(&mut self, side: usize, sges: &[Sge], data: &[u8]) -> Placed {
+        let mut rest = data;
+        for sge in sges {
+            let (now, later) = rest.split_at(rest.len().min(sge.length as usize));
+            self.effects.push((side, sge.addr, now.to_vec()));
+            rest = later;
+        }
+        Placed { sges: sges.to_vec(), data: data.to_vec() }
+    }
+
+    /// A payload: its list or inline bytes, and the bytes.
+    fn payload(&mut self, side: usize) -> (Vec<Sge>, Option<Vec<u8>>, Vec<u8>) {
+        if self.shape.max_inline > 0 && self.rng.percent(25) {
+            let len = self.rng.below(u64::from(self.shape.max_inline) + 1) as usize;
+            let data = self.rng.bytes(len);
+            return (Vec::new(), Some(data.clone()), data);
+        }
+        let len = self.length();
+        let sges = self.buffers(side, len, Access::empty());
+        let data = self.sides[side].memory.gather(&sges);
+        (sges, None, data)
+    }
+
+    /// A receive request at `side` for a message with `data`; its index.
+    fn receive(&mut self, side: usize, expect: RecvExpect, placed: Option<&[u8]>) -> usize {
+        let spare = if self.rng.percent(50) { self.rng.below(200) as u32 } else { 0 };
+        let len = placed.map_or(0, |d| d.len() as u32) + spare;
+        let sges = self.buffers(side, len, Access::LOCAL_WRITE);
+        let placed = self.fills(side, &sges, placed.unwrap_or_default());
+        self.sides[side].recvs.push(sges);
+        self.sides[side].recv_expects.push(RecvExpect { placed, ..expect });
+        self.sides[side].recvs.len() - 1
+    }
+
+    fn flags(&mut self, side: usize) -> SendFlags {
+        let mut flags = SendFlags::empty();
+        flags.set(SendFlags::SIGNALED, self.rng.percent(60));
+        flags.set(SendFlags::SOLICITED, self.rng.percent(30));
+        flags.set(SendFlags::FENCE, self.rng.percent(15));
+        let _ = side;
+        flags
+    }
+
+    fn send(&mut self, side: usize, written: &mut Vec<(Buffer, Vec<u8>)>) -> PlannedSend {
+        let peer = 1 - side;
+        let flags = self.flags(side);
+        let mut expect = SendExpect {
+            opcode: WcOpcode::Send,
+            signaled: self.shape.all_signaled[side] || flags.contains(SendFlags::SIGNALED),
+            local: None,
+            remote: None,
+            consumes: None,
+            invalidates: None,
+            fault: None,
+        };
+        let recv = RecvExpect {
+            opcode: WcOpcode::Recv,
+            len: 0,
+            data: WcData::None,
+            solicited: flags.contains(SendFlags::SOLICITED),
+            placed: Placed::default(),
+            fault: None,
+        };
+        match self.rng.below(20) {
+            0..=5 => {
+                let (sges, inline, data) = self.payload(side);
+                let (op, with) = match self.rng.below(4) {
+                    0 => {
+                        let imm = (self.rng.next() as u32).to_le_bytes();
+                        (SendOp::SendWithImm(imm), WcData::Imm(imm))
+                    }
+                    1 => {
+                        let key = self.alloc(peer, 1, Access::REMOTE_READ).key;
+                        expect.invalidates = Some(key);
+                        (SendOp::SendWithInv(key), WcData::Invalidated(key))
+                    }
+                    _ => (SendOp::Send, WcData::None),
+                };
+                let recv = RecvExpect { len: data.len() as u32, data: with, ..recv };
+                expect.consumes = Some(self.receive(peer, recv, Some(&data)));
+                PlannedSend { op, flags, sges, inline, expect }
+            }
+            6..=11 => {
+                let (sges, inline, data) = self.payload(side);
+                let access = Access::REMOTE_WRITE | Access::REMOTE_READ | Access::LOCAL_WRITE;
+                let to = self.alloc(peer, data.len() as u32, access);
+                self.effects.push((peer, to.va, data.clone()));
+                expect.opcode = WcOpcode::RdmaWrite;
+                expect.remote = Some((to.va, data.clone()));
+                let rkey = if data.is_empty() { 0xdead_beef } else { to.key };
+                let op = if self.rng.percent(40) {
+                    let imm = (self.rng.next() as u32).to_le_bytes();
+                    let recv = RecvExpect {
+                        opcode: WcOpcode::RecvRdmaWithImm,
+                        len: data.len() as u32,
+                        data: WcData::Imm(imm),
+                        ..recv
+                    };
+                    expect.consumes = Some(self.receive(peer, recv, None));
+                    SendOp::WriteWithImm { va: to.va, rkey, imm }
+                } else {
+                    SendOp::Write { va: to.va, rkey }
+                };
+                written.push((to, data));
+                PlannedSend { op, flags, sges, inline, expect }
+            }
+            12..=15 => {
+                let (from, data) = if !written.is_empty() && self.rng.percent(50) {
+                    written[self.rng.below(written.len() as u64) as usize].clone()
+                } else {
+                    let len = self.length();
+                    let from = self.alloc(peer, len, Access::REMOTE_READ);
+                    let data = self.sides[peer].memory.at(from.va, len as usize).to_vec();
+                    (from, data)
+                };
+                let sges = self.buffers(side, data.len() as u32, Access::LOCAL_WRITE);
+                expect.opcode = WcOpcode::RdmaRead;
+                expect.local = Some(self.fills(side, &sges, &data));
+                let rkey = if data.is_empty() { 0xdead_beef } else { from.key };
+                PlannedSend { op: SendOp::Read { va: from.va, rkey }, flags, sges, inline: None, expect }
+            }
+            16..=18 => {
+                let i = self.rng.below(2) as usize;
+                let (buffer, before) = {
+                    let cell = &self.sides[peer].cells[i];
+                    (cell.buffer, *cell.values.last().unwrap_or(&0))
+                };
+                let (va, rkey) = (buffer.va, buffer.key);
+                let (op, after) = if self.rng.percent(50) {
+                    let add = self.rng.next();
+                    expect.opcode = WcOpcode::FetchAdd;
+                    (SendOp::FetchAdd { va, rkey, add }, before.wrapping_add(add))
+                } else {
+                    let hit = self.rng.percent(50);
+                    let compare = if hit { before } else { before ^ 1 };
+                    let swap = self.rng.next();
+                    expect.opcode = WcOpcode::CompSwap;
+                    (SendOp::CompareSwap { va, rkey, compare, swap }, if hit { swap } else { before })
+                };
+                self.sides[peer].cells[i].values.push(after);
+                self.effects.push((peer, va, after.to_ne_bytes().to_vec()));
+                let sges = self.buffers(side, 8, Access::LOCAL_WRITE);
+                expect.local = Some(self.fills(side, &sges, &before.to_ne_bytes()));
+                PlannedSend { op, flags, sges, inline: None, expect }
+            }
+            _ => {
+                let key = self.alloc(side, 1, Access::empty()).key;
+                expect.opcode = WcOpcode::LocalInv;
+                PlannedSend { op: SendOp::LocalInv(key), flags, sges: Vec::new(), inline: None, expect }
+            }
+        }
+    }
+
+    /// A request that must fail.
+    fn faulty(&mut self, side: usize) -> PlannedSend {
+        let peer = 1 - side;
+        let flags = self.flags(side);
+        let len = self.length().max(1);
+        let mut sges = self.buffers(side, len, Access::empty());
+        let data = self.sides[side].memory.gather(&sges);
+        let mut recv = RecvExpect {
+            opcode: WcOpcode::Recv,
+            len,
+            data: WcData::None,
+            solicited: false,
+            placed: Placed::default(),
+            fault: None,
+        };
+        let mut consumes = None;
+        let (op, opcode, status) = match self.rng.below(9) {
+            0 => {
+                let op = SendOp::Write { va: BASE, rkey: 3 };
+                (op, WcOpcode::RdmaWrite, WcStatus::RemAccessErr)
+            }
+            1 => {
+                let to = self.alloc(peer, len - 1, Access::REMOTE_WRITE | Access::LOCAL_WRITE);
+                let op = SendOp::Write { va: to.va, rkey: to.key };
+                (op, WcOpcode::RdmaWrite, WcStatus::RemAccessErr)
+            }
+            2 => {
+                let from = self.alloc(peer, len, Access::REMOTE_WRITE | Access::LOCAL_WRITE);
+                sges = self.buffers(side, len, Access::LOCAL_WRITE);
+                let op = SendOp::Read { va: from.va, rkey: from.key };
+                (op, WcOpcode::RdmaRead, WcStatus::RemAccessErr)
+            }
+            3 => {
+                // Whole packets that fit are placed before the message turns out too long.
+                recv.fault = Some(WcStatus::LocLenErr);
+                let fitting = (len - 1) / self.shape.mtu * self.shape.mtu;
+                let buffers = self.buffers(peer, len - 1, Access::LOCAL_WRITE);
+                self.fills(peer, &buffers, &data[..fitting as usize]);
+                self.sides[peer].recvs.push(buffers);
+                consumes = Some(self.sides[peer].recvs.len() - 1);
+                (SendOp::Send, WcOpcode::Send, WcStatus::RemInvReqErr)
+            }
+            4 => {
+                let cell = self.sides[peer].cells[0].buffer;
+                sges = self.buffers(side, 8, Access::LOCAL_WRITE);
+                let op = SendOp::FetchAdd { va: cell.va + 1, rkey: cell.key, add: 1 };
+                (op, WcOpcode::FetchAdd, WcStatus::RemInvReqErr)
+            }
+            5 => {
+                for sge in sges.iter_mut().filter(|s| s.length > 0) {
+                    sge.lkey = 1;
+                }
+                let to = self.alloc(peer, len, Access::REMOTE_WRITE | Access::LOCAL_WRITE);
+                let op = SendOp::Write { va: to.va, rkey: to.key };
+                (op, WcOpcode::RdmaWrite, WcStatus::LocProtErr)
+            }
+            6 => {
+                // The scatter list may not be written.
+                let from = self.alloc(peer, len, Access::REMOTE_READ);
+                let op = SendOp::Read { va: from.va, rkey: from.key };
+                (op, WcOpcode::RdmaRead, WcStatus::LocProtErr)
+            }
+            7 => {
+                recv.fault = Some(WcStatus::LocProtErr);
+                let buffer = self.alloc(peer, len, Access::empty());
+                self.sides[peer].recvs.push(vec![buffer.sge()]);
+                consumes = Some(self.sides[peer].recvs.len() - 1);
+                (SendOp::Send, WcOpcode::Send, WcStatus::RemOpErr)
+            }
+            _ => {
+                recv.fault = Some(WcStatus::LocAccessErr);
+                let buffers = self.buffers(peer, len, Access::LOCAL_WRITE);
+                self.fills(peer, &buffers, &data);
+                self.sides[peer].recvs.push(buffers);
+                consumes = Some(self.sides[peer].recvs.len() - 1);
+                (SendOp::SendWithInv(77), WcOpcode::Send, WcStatus::RemAccessErr)
+            }
+        };
+        if consumes.is_some() {
+            self.sides[peer].recv_expects.push(recv);
+        }
+        let expect = SendExpect {
+            opcode,
+            signaled: self.shape.all_signaled[side] || flags.contains(SendFlags::SIGNALED),
+            local: None,
+            remote: None,
+            consumes,
+            invalidates: None,
+            fault: Some(status),
+        };
+        PlannedSend { op, flags, sges, inline: None, expect }
+    }
+}

@@ -1,0 +1,462 @@
+//! Two hosts and the link between them, in virtual time.
+
+use crate::host::SimHost;
+use crate::link::{Link, LinkConfig};
+use crate::plan::{PlannedSend, SidePlan};
+use crate::rng::Rng;
+use crate::wire::{self, SimSink};
+use ferroce_transport::{
+    Access, PostError, Qp, QpAttr, QpAttrMask, QpCap, QpConfig, QpEvent, QpState, QpType, RecvWqe,
+    SendData, SendRequest, Sge, TransmitOpts,
+};
+use ferroce_wire::icrc::Flow;
+use smallvec::SmallVec;
+
+/// Queue pair numbers of the two sides.
+pub const QPN: [u32; 2] = [0x11, 0x01_0022];
+
+/// One side's settings.
+#[derive(Clone, Copy, Debug)]
+pub struct SideOptions {
+    /// Attributes for the connection.
+    pub attr: QpAttr,
+    /// Queue capacities.
+    pub cap: QpCap,
+    /// All send requests are signaled.
+    pub all_signaled: bool,
+    /// Receives come from a shared receive queue.
+    pub srq: bool,
+    /// Bytes in flight.
+    pub window: u32,
+    /// Bytes a `transmit` call.
+    pub budget: u32,
+    /// How long ACKs may wait, if they may.
+    pub defer: Option<u64>,
+    /// Longest pause between posts.
+    pub pause: u64,
+    /// Longest pause between posts of receive requests.
+    pub recv_pause: u64,
+    /// When the side reaches RTS.
+    pub ready_at: u64,
+}
+
+/// Something done to a side at some time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// `modify` to ERR.
+    Error,
+    /// `modify` to RESET.
+    Reset,
+    /// `modify` to SQD and, once drained, back.
+    Drain,
+}
+
+/// A world's settings.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// Seeds the link and the application.
+    pub seed: u64,
+    /// Print what happens.
+    pub trace: bool,
+    /// The link.
+    pub link: LinkConfig,
+    /// The sides.
+    pub sides: [SideOptions; 2],
+    /// Time, side, action.
+    pub action: Option<(u64, usize, Action)>,
+    /// Virtual time after which the run counts as hung, in nanoseconds.
+    pub limit: u64,
+}
+
+/// One host with its queue pair and application.
+pub struct Side {
+    /// The queue pair.
+    pub qp: Qp,
+    /// What it runs on.
+    pub host: SimHost,
+    /// Its sink.
+    pub sink: SimSink,
+    /// Its settings.
+    pub options: SideOptions,
+    /// Requests of the plan.
+    pub sends: Vec<PlannedSend>,
+    /// Receive requests of the plan.
+    pub recvs: Vec<Vec<Sge>>,
+    /// Requests posted.
+    pub posted: usize,
+    /// Receive requests posted.
+    pub recv_posted: usize,
+    flow: Flow,
+    ready: bool,
+    blocked: bool,
+    recv_blocked: bool,
+    post_at: Option<u64>,
+    recv_at: Option<u64>,
+    ack_at: Option<u64>,
+    checked: usize,
+    stopped: bool,
+}
+
+/// The whole.
+pub struct World {
+    /// Virtual time.
+    pub now: u64,
+    /// The hosts.
+    pub sides: [Side; 2],
+    /// The link.
+    pub link: Link,
+    /// Events handled.
+    pub steps: u64,
+    /// Packets received whole.
+    pub packets: u64,
+    options: Options,
+    action: Option<(u64, usize, Action)>,
+    rng: Rng,
+}
+
+impl Side {
+    fn new(index: usize, options: &Options, plan: SidePlan) -> Side {
+        let o = options.sides[index];
+        let mut host = SimHost::default();
+        *host.memory.borrow_mut() = plan.memory;
+        host.model.sends = plan.sends.iter().map(|s| s.expect.clone()).collect();
+        host.model.recvs = plan.recv_expects;
+        host.model.peer = QPN[1 - index];
+        let qp = Qp::new(QpConfig {
+            qpn: QPN[index],
+            qp_type: QpType::Rc,
+            cap: o.cap,
+            sq_sig_all: o.all_signaled,
+            srq: o.srq,
+            seed: options.seed ^ index as u64,
+        });
+        let sink = SimSink::new(index, host.memory.clone());
+        let mut side = Side {
+            qp,
+            host,
+            sink,
+            options: o,
+            sends: plan.sends,
+            recvs: plan.recvs,
+            posted: 0,
+            recv_posted: 0,
+            flow: wire::flow(1 - index),
+            ready: false,
+            blocked: false,
+            recv_blocked: false,
+            post_at: Some(o.ready_at),
+            recv_at: Some(0),
+            ack_at: None,
+            checked: 0,
+            stopped: false,
+        };
+        side.connect(index);
+        side
+    }
+
+    /// RESET to RTR.
+    fn connect(&mut self, index: usize) {
+        use QpAttrMask as M;
+        let attr = QpAttr {
+            qp_state: QpState::Init,
+            qp_access_flags: Access::REMOTE_READ | Access::REMOTE_WRITE | Access::REMOTE_ATOMIC,
+            port_num: 1,
+            dest_qp_num: QPN[1 - index],
+            ..self.options.attr
+        };
+        let init = M::STATE | M::PKEY_INDEX | M::PORT | M::ACCESS_FLAGS;
+        self.modify(&attr, init, 0);
+        let rtr = M::STATE
+            | M::AV
+            | M::PATH_MTU
+            | M::DEST_QPN
+            | M::RQ_PSN
+            | M::MAX_DEST_RD_ATOMIC
+            | M::MIN_RNR_TIMER;
+        self.modify(&QpAttr { qp_state: QpState::Rtr, ..attr }, rtr, 0);
+    }
+
+    /// RTR to RTS.
+    fn get_ready(&mut self, now: u64) {
+        use QpAttrMask as M;
+        let attr = QpAttr { qp_state: QpState::Rts, ..self.options.attr };
+        let mask = M::STATE | M::TIMEOUT | M::RETRY_CNT | M::RNR_RETRY | M::SQ_PSN | M::MAX_QP_RD_ATOMIC;
+        self.modify(&attr, mask, now);
+        self.ready = true;
+    }
+
+    fn modify(&mut self, attr: &QpAttr, mask: QpAttrMask, now: u64) {
+        self.qp.modify(attr, mask, now, &mut self.host).expect("modify");
+    }
+
+    /// Posts the plan's next send requests, at most `n`.
+    fn post_sends(&mut self, n: u64) {
+        self.blocked = false;
+        for _ in 0..n {
+            let Some(planned) = self.sends.get(self.posted) else { return };
+            let data = match &planned.inline {
+                Some(bytes) => SendData::Inline(bytes),
+                None => SendData::Sges(&planned.sges),
+            };
+            let (op, flags) = (planned.op, planned.flags);
+            match self.qp.post_send(&SendRequest { wr_id: self.posted as u64, op, flags, data }) {
+                Ok(()) => self.posted += 1,
+                Err(PostError::QueueFull) => {
+                    self.blocked = true;
+                    return;
+                }
+                Err(e) => panic!("post_send: {e}"),
+            }
+        }
+    }
+
+    fn post_recvs(&mut self, n: u64) {
+        self.recv_blocked = false;
+        for _ in 0..n {
+            let Some(sges) = self.recvs.get(self.recv_posted) else { return };
+            let wr_id = self.recv_posted as u64;
+            if self.options.srq {
+                self.host.srq.push_back(RecvWqe { wr_id, sges: SmallVec::from_slice(sges) });
+            } else {
+                match self.qp.post_recv(wr_id, sges) {
+                    Ok(()) => {}
+                    Err(PostError::QueueFull) => {
+                        self.recv_blocked = true;
+                        return;
+                    }
+                    Err(e) => panic!("post_recv: {e}"),
+                }
+            }
+            self.recv_posted += 1;
+        }
+    }
+}
+
+impl World {
+    /// A world that is about to carry out a plan.
+    pub fn new(options: Options, plans: [SidePlan; 2]) -> World {
+        let [a, b] = plans;
+        World {
+            now: 0,
+            sides: [Side::new(0, &options, a), Side::new(1, &options, b)],
+            link: Link::new(options.link),
+            steps: 0,
+            packets: 0,
+            action: options.action,
+            rng: Rng::new(options.seed ^ 0x5eed),
+            options,
+        }
+    }
+
+    /// Runs until nothing more can happen.
+    pub fn run(&mut self) {
+        while self.step() {
+            self.steps += 1;
+            assert!(self.steps < 5_000_000, "the two keep talking without end");
+            assert!(self.now < self.options.limit, "no end in {} ns of virtual time", self.now);
+        }
+    }
+
+    /// One thing happens. Returns whether there was one.
+    pub fn step(&mut self) -> bool {
+        let mut next = self.link.next();
+        let mut sooner = |t: Option<u64>| {
+            if let Some(t) = t {
+                next = Some(next.map_or(t, |n| n.min(t)));
+            }
+        };
+        for side in &self.sides {
+            sooner(side.qp.next_timeout());
+            sooner(side.post_at);
+            sooner(side.recv_at);
+            sooner(side.ack_at);
+        }
+        sooner(self.action.map(|a| a.0));
+        let Some(next) = next else { return false };
+        self.now = self.now.max(next);
+        if let Some(arrival) = self.link.arrival(self.now) {
+            let side = &mut self.sides[arrival.to];
+            if let Some(packet) = wire::open(&side.flow, &arrival.datagram) {
+                if self.options.trace {
+                    trace(self.now, arrival.to, "<-", &packet);
+                }
+                self.packets += 1;
+                side.qp.receive(self.now, &packet, &mut side.host);
+                self.after(arrival.to);
+            }
+            self.sides[1 - arrival.to].sink.pool.push(arrival.datagram);
+            return true;
+        }
+        if let Some((at, side, action)) = self.action
+            && at <= self.now
+        {
+            self.action = None;
+            self.act(side, action);
+            self.after(side);
+            return true;
+        }
+        for i in 0..2 {
+            self.tick(i);
+        }
+        true
+    }
+
+    /// Timers and application of one side.
+    fn tick(&mut self, i: usize) {
+        let now = self.now;
+        let due = |t: &mut Option<u64>| t.take_if(|t| *t <= now).is_some();
+        let side = &mut self.sides[i];
+        let mut busy = false;
+        if side.qp.next_timeout().is_some_and(|t| t <= now) {
+            if self.options.trace {
+                println!("{now:>12} {i} timeout");
+            }
+            side.qp.handle_timeout(now, &mut side.host);
+            busy = true;
+        }
+        if due(&mut side.recv_at) && !side.stopped {
+            side.post_recvs(1 + self.rng.below(4));
+            if side.recv_posted < side.recvs.len() && !side.recv_blocked {
+                side.recv_at = Some(now + 1 + self.rng.below(side.options.recv_pause + 1));
+            }
+            busy = true;
+        }
+        if due(&mut side.post_at) && !side.stopped {
+            if !side.ready && side.qp.state() == QpState::Rtr {
+                side.get_ready(now);
+            }
+            side.post_sends(1 + self.rng.below(4));
+            if side.posted < side.sends.len() && !side.blocked {
+                side.post_at = Some(now + 1 + self.rng.below(side.options.pause + 1));
+            }
+            busy = true;
+        }
+        let flush = due(&mut side.ack_at);
+        if busy || flush {
+            self.transmit(i, flush);
+            self.after(i);
+        }
+    }
+
+    fn act(&mut self, i: usize, action: Action) {
+        let now = self.now;
+        let side = &mut self.sides[i];
+        if self.options.trace {
+            println!("{now:>12} {i} {action:?} in {:?}", side.qp.state());
+        }
+        let to = |state| QpAttr { qp_state: state, en_sqd_async_notify: true, ..QpAttr::default() };
+        match action {
+            Action::Error => side.modify(&to(QpState::Err), QpAttrMask::STATE, now),
+            Action::Reset => {
+                side.modify(&to(QpState::Reset), QpAttrMask::STATE, now);
+                side.stopped = true;
+            }
+            Action::Drain if side.qp.state() == QpState::Rts => {
+                let mask = QpAttrMask::STATE | QpAttrMask::EN_SQD_ASYNC_NOTIFY;
+                side.modify(&to(QpState::Sqd), mask, now);
+            }
+            Action::Drain => {}
+        }
+    }
+
+    /// What follows from anything that happened to a side: it sends, posts what had no room, and is looked at.
+    fn after(&mut self, i: usize) {
+        let now = self.now;
+        let side = &mut self.sides[i];
+        if side.blocked && !side.stopped {
+            side.post_sends(4);
+            if side.posted < side.sends.len() && !side.blocked {
+                side.post_at = Some(now + 1 + self.rng.below(side.options.pause + 1));
+            }
+        }
+        if side.recv_blocked && !side.stopped {
+            side.post_recvs(1);
+            if side.recv_posted < side.recvs.len() && !side.recv_blocked {
+                side.recv_at = Some(now + 1 + self.rng.below(side.options.recv_pause + 1));
+            }
+        }
+        if side.host.events.last() == Some(&QpEvent::SqDrained) && side.qp.state() == QpState::Sqd {
+            assert!(!side.qp.query().sq_draining);
+            let attr = QpAttr { qp_state: QpState::Rts, ..QpAttr::default() };
+            side.modify(&attr, QpAttrMask::STATE, now);
+        }
+        self.transmit(i, false);
+        // What completes while it is being sent (a local invalidate) makes room at once.
+        while self.sides[i].blocked && !self.sides[i].stopped {
+            let posted = self.sides[i].posted;
+            self.sides[i].post_sends(4);
+            if self.sides[i].posted == posted {
+                break;
+            }
+            self.transmit(i, false);
+        }
+        let side = &mut self.sides[i];
+        if !side.blocked && side.posted < side.sends.len() && side.ready && !side.stopped {
+            side.post_at = side.post_at.or(Some(now + 1));
+        }
+        self.look(i);
+    }
+
+    fn transmit(&mut self, i: usize, flush: bool) {
+        let now = self.now;
+        let side = &mut self.sides[i];
+        let o = &side.options;
+        let opts = TransmitOpts {
+            window: o.window,
+            budget: o.budget,
+            flush_acks: flush || o.defer.is_none(),
+        };
+        let mut calls = 0;
+        while side.qp.transmit(now, opts, &mut side.host, &mut side.sink) {
+            calls += 1;
+            assert!(calls < 1_000_000, "transmit without end");
+        }
+        match o.defer {
+            Some(wait) if side.qp.has_pending_ack() => {
+                side.ack_at = side.ack_at.or(Some(now + wait));
+            }
+            _ => side.ack_at = None,
+        }
+        for datagram in side.sink.out.drain(..) {
+            if self.options.trace
+                && let Ok(packet) = ferroce_wire::Packet::parse(&datagram)
+            {
+                trace(now, i, "->", &packet);
+            }
+            self.link.send(now, i, datagram, &mut self.rng);
+        }
+    }
+
+    /// Checks at the peer what newly succeeded here.
+    fn look(&mut self, i: usize) {
+        let good = self.sides[i].host.model.send.good;
+        for index in self.sides[i].checked..good {
+            let expect = &self.sides[i].sends[index].expect;
+            let peer = &self.sides[1 - i];
+            if let Some((va, data)) = &expect.remote {
+                let memory = peer.host.memory.borrow();
+                assert!(memory.at(*va, data.len()) == data, "RDMA WRITE {index} is not in place");
+            }
+            if let Some(receive) = expect.consumes {
+                assert!(peer.host.model.recv.good > receive, "receive {receive} is not complete");
+            }
+            if let Some(key) = expect.invalidates {
+                let memory = peer.host.memory.borrow();
+                assert!(memory.region(key).is_some_and(|r| !r.valid), "key {key} is still valid");
+            }
+        }
+        self.sides[i].checked = good;
+    }
+}
+
+fn trace(now: u64, side: usize, arrow: &str, packet: &ferroce_wire::Packet<'_>) {
+    let b = &packet.bth;
+    let ack = if b.ack_req { " A" } else { "" };
+    println!(
+        "{now:>12} {side} {arrow} {:<36} psn {:06x} len {:>4}{ack} {:?}",
+        packet.info.name,
+        b.psn,
+        packet.payload.len(),
+        (packet.ext.aeth.map(|a| (a.kind(), a.msn)), packet.ext.reth.map(|r| r.len)),
+    );
+}
