@@ -1,0 +1,98 @@
+//! What the machine can do with plain UDP: the yardstick of `cargo xtask bench`.
+//!
+//! The bulk transfer moves packets of the size that RoCE gives them, cut by GSO and merged by GRO, received by an
+//! io_uring multishot receive into provided buffers and copied into the memory that they are meant for, with a bounded
+//! number of bytes in flight: everything that a RoCE implementation over UDP has to do, and nothing of the transport
+//! (no keys, no PSNs, no ICRC). The ping-pong polls at both ends.
+//!
+//! Each command prints one number to standard output.
+
+mod pingpong;
+mod receiver;
+mod sender;
+
+use std::net::SocketAddr;
+
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+
+/// Bytes before the payload of each packet: a BTH.
+pub const HEADER: usize = 12;
+/// Bytes after it: an ICRC.
+pub const TRAILER: usize = 4;
+/// Most bytes of one datagram.
+pub const MAX_DATAGRAM: usize = 65_507;
+/// Most packets of one GSO send.
+pub const MAX_SEGMENTS: usize = 64;
+
+/// Packets of one GSO send with this payload.
+pub fn segments(payload: usize) -> usize {
+    (MAX_DATAGRAM / (HEADER + payload + TRAILER)).min(MAX_SEGMENTS)
+}
+
+#[derive(Parser)]
+#[command(about, long_about = None)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Receive until the sender says that it is done; print the payload bytes per second
+    Receive {
+        /// Address to receive at
+        address: SocketAddr,
+        /// Payload bytes of a packet
+        #[arg(long, default_value_t = 4096)]
+        payload: usize,
+    },
+    /// Send for some seconds
+    Send {
+        /// Where to
+        address: SocketAddr,
+        /// Payload bytes of a packet
+        #[arg(long, default_value_t = 4096)]
+        payload: usize,
+        /// How long
+        #[arg(long, default_value_t = 2.0)]
+        seconds: f64,
+        /// Most bytes in flight
+        #[arg(long, default_value_t = 3 << 20)]
+        window: u64,
+    },
+    /// Answer each datagram
+    Pong {
+        /// Address to receive at
+        address: SocketAddr,
+    },
+    /// Send and await datagrams of this many bytes in turn; print the median one-way time in microseconds
+    Ping {
+        /// Where to
+        address: SocketAddr,
+        /// Bytes of a datagram
+        #[arg(long, default_value_t = 36)]
+        size: usize,
+        /// How many
+        #[arg(long, default_value_t = 50_000)]
+        count: usize,
+    },
+}
+
+fn main() -> Result<()> {
+    match Cli::parse().command {
+        Command::Receive { address, payload } => receiver::run(address, payload),
+        Command::Send {
+            address,
+            payload,
+            seconds,
+            window,
+        } => sender::run(address, payload, seconds, window),
+        Command::Pong { address } => pingpong::answer(address),
+        Command::Ping {
+            address,
+            size,
+            count,
+        } => pingpong::ask(address, size, count),
+    }
+}
