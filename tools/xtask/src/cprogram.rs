@@ -149,7 +149,15 @@ pub fn compile_plain(name: &str, flags: &[impl AsRef<OsStr>]) -> Result<PathBuf>
     let program = build::scratch("verbs")?.join(name);
     let mut command = Command::new("cc");
     command
-        .args(["-std=gnu11", "-D_GNU_SOURCE", "-O2", "-Wall", "-Wextra", "-Werror", "-o"])
+        .args([
+            "-std=gnu11",
+            "-D_GNU_SOURCE",
+            "-O2",
+            "-Wall",
+            "-Wextra",
+            "-Werror",
+            "-o",
+        ])
         .arg(&program)
         .arg(&source)
         .args(flags);

@@ -53,11 +53,6 @@ impl Packet {
         &self.ip[28..]
     }
 
-    /// Destination and source address.
-    pub fn destination(&self) -> [u8; 4] {
-        [self.ip[16], self.ip[17], self.ip[18], self.ip[19]]
-    }
-
     /// Whether the ICRC at the end is the one that belongs there.
     pub fn icrc_is_right(&self) -> bool {
         let (covered, icrc) = self.ip.split_at(self.ip.len() - 4);

@@ -108,8 +108,6 @@ impl Ends {
 pub struct Row {
     /// Message size.
     pub bytes: u64,
-    /// Messages.
-    pub iterations: u64,
     /// The other columns. Bandwidth: peak, average, Mpps. Latency: min, max, typical, average, deviation, 99 %, 99.9 %.
     pub figures: Vec<f64>,
 }
@@ -123,16 +121,12 @@ pub fn rows_of(output: &str) -> Vec<Row> {
         .filter_map(|line| {
             let mut fields = line.split_whitespace();
             let bytes = fields.next()?.parse().ok()?;
-            let iterations = fields.next()?.parse().ok()?;
+            let _iterations: u64 = fields.next()?.parse().ok()?;
             let figures = fields
                 .map(str::parse)
                 .collect::<Result<Vec<f64>, _>>()
                 .ok()?;
-            (!figures.is_empty()).then_some(Row {
-                bytes,
-                iterations,
-                figures,
-            })
+            (!figures.is_empty()).then_some(Row { bytes, figures })
         })
         .collect()
 }

@@ -65,11 +65,6 @@ impl Running {
         self.child.id()
     }
 
-    /// The command line.
-    pub fn line(&self) -> &str {
-        &self.line
-    }
-
     /// Waits for the end, at most `limit` from now; then kills.
     pub fn finish(mut self, limit: Duration) -> Finished {
         let status = if self.ended_within(limit) {

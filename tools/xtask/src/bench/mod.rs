@@ -1,5 +1,39 @@
-//! stub
+//! `cargo xtask bench`: ferroce by stock perftest against what the machine does with plain UDP and TCP.
+//!
+//! Everything is measured in one run, the ways by turns, several times; what counts are ratios of medians. A time of its
+//! own says nothing on a machine that others share.
+
+mod measure;
+mod table;
+
+use std::fs;
 use std::path::Path;
-pub fn run(_json: Option<&Path>, _quick: bool) -> anyhow::Result<()> {
+
+use anyhow::{Context, Result};
+
+use crate::build;
+use crate::host::Host;
+use crate::packages;
+
+/// Runs all measurements, prints the table and writes the same figures to `json`.
+pub fn run(json: Option<&Path>, quick: bool) -> Result<()> {
+    packages::ensure(packages::BENCH)?;
+    let programs = build::product()?;
+    build::packages(&["ferroce-baseline"])?;
+    let mut host = Host::new(&programs, "127.0.0.1", None)?;
+    host.up()?;
+    let (repetitions, seconds) = if quick { (2, 1) } else { (5, 2) };
+    println!(
+        "xtask: {repetitions} rounds of everything, {seconds} s for each transfer; please leave the machine alone"
+    );
+    let bench = measure::Bench::new(&host, build::scratch("bench")?, seconds);
+    let figures = bench.run(repetitions)?;
+    host.down()?;
+    let comparisons = table::compare(&figures);
+    println!("{}", table::render(&comparisons));
+    if let Some(path) = json {
+        let text = serde_json::to_string_pretty(&table::json(&figures, &comparisons))?;
+        fs::write(path, text + "\n").with_context(|| format!("{}", path.display()))?;
+    }
     Ok(())
 }

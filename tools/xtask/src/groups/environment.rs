@@ -16,22 +16,21 @@ use rustix::process::Signal;
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// How many processes hold a slot.
-pub(super) fn clients(status: &Value) -> usize {
-    status["clients"].as_array().map_or(0, Vec::len)
+pub(super) fn clients(status: &Value) -> u64 {
+    status["slots"]["claimed"].as_u64().unwrap_or(u64::MAX)
 }
 
-/// The sum of the counters whose names match.
-pub(super) fn counter(status: &Value, wanted: &str) -> u64 {
-    status["counters"]
-        .as_object()
-        .map(|counters| {
-            counters
-                .iter()
-                .filter(|(name, _)| name.contains(wanted))
-                .filter_map(|(_, value)| value.as_u64())
-                .sum()
-        })
-        .unwrap_or(0)
+/// The sum of the counters whose names contain a word.
+pub(super) fn counter(status: &Value, word: &str) -> u64 {
+    let pairs = status["counters"]
+        .as_array()
+        .map(Vec::as_slice)
+        .unwrap_or_default();
+    pairs
+        .iter()
+        .filter(|pair| pair[0].as_str().is_some_and(|name| name.contains(word)))
+        .filter_map(|pair| pair[1].as_u64())
+        .sum()
 }
 
 /// A capture that runs.

@@ -14,6 +14,7 @@ pub(super) fn cases() -> Vec<Case> {
             let mut command = build::cargo();
             // The simulator's long run is a group of its own.
             command.args(["test", "--release", "--workspace", "--no-fail-fast"]);
+            command.env("FERROCE_SIM_SEEDS", "200");
             Ok(process::run(command, &lab.case_dir()?, "cargo", LIMIT)?)
         };
         match run() {

@@ -16,8 +16,8 @@ const PROGRAMS: &[&str] = &["data", "ordering", "atomics", "queues", "drain", "f
 
 pub(super) fn cases() -> Vec<Case> {
     let mut cases = vec![
-        Case::new("verbs/one-daemon/ibv_devices", |lab| devices(lab)),
-        Case::new("verbs/one-daemon/ibv_devinfo -v", |lab| devinfo(lab)),
+        Case::new("verbs/one-daemon/ibv_devices", devices),
+        Case::new("verbs/one-daemon/ibv_devinfo -v", devinfo),
         Case::new("verbs/one-daemon/ibv_devinfo -l", |lab| {
             let finished = tool(lab, &["ibv_devinfo", "-l"])?;
             contains(&finished, "ferroce0")
@@ -40,7 +40,7 @@ pub(super) fn cases() -> Vec<Case> {
         if place == Place::OneDaemon {
             cases.push(Case::new(
                 "verbs/one-daemon/20 processes on one device",
-                |lab| twenty_processes(lab),
+                twenty_processes,
             ));
             cases.push(Case::many("verbs/one-daemon/many.c", |lab| {
                 cprogram::run(lab, Place::OneDaemon, "many", Duration::from_secs(180))

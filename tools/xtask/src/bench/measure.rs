@@ -1,0 +1,291 @@
+//! The measurements themselves.
+
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow, bail};
+
+use crate::case::Stop;
+use crate::cprogram;
+use crate::host::Host;
+use crate::perftest::Pair;
+use crate::process;
+
+const LIMIT: Duration = Duration::from_secs(60);
+const BASELINE_PORT: u16 = 19_901;
+const QPERF_PORT: u16 = 19_902;
+const PERFTEST_PORT: u16 = 19_903;
+
+/// One measured quantity and its repetitions.
+pub struct Figure {
+    /// Its name in the JSON file.
+    pub key: &'static str,
+    /// What it is of.
+    pub unit: &'static str,
+    /// One value a round.
+    pub values: Vec<f64>,
+}
+
+impl Figure {
+    /// The middle value.
+    pub fn median(&self) -> f64 {
+        let mut sorted = self.values.clone();
+        sorted.sort_unstable_by(f64::total_cmp);
+        sorted.get(sorted.len() / 2).copied().unwrap_or(0.0)
+    }
+}
+
+/// A measurement: key, unit and how it is taken.
+type Measurement = (&'static str, &'static str, fn(&Bench<'_>) -> Result<f64>);
+
+/// Where measurements are taken.
+pub struct Bench<'a> {
+    host: &'a Host,
+    dir: PathBuf,
+    seconds: u32,
+}
+
+impl<'a> Bench<'a> {
+    /// On this host, for so many seconds each; output goes to `dir`.
+    pub fn new(host: &'a Host, dir: PathBuf, seconds: u32) -> Bench<'a> {
+        Bench { host, dir, seconds }
+    }
+
+    /// Takes all measurements by turns, `repetitions` times.
+    pub fn run(&self, repetitions: usize) -> Result<Vec<Figure>> {
+        let list: Vec<Measurement> = vec![
+            ("udp_bandwidth", "Gb/s", |b| {
+                Ok(b.udp_bytes(4096)? * 8.0 / 1e9)
+            }),
+            ("tcp_bandwidth", "Gb/s", |b| b.tcp_bandwidth()),
+            ("write_64k", "Gb/s", |b| b.bandwidth("ib_write_bw", 65_536)),
+            ("write_1m", "Gb/s", |b| b.bandwidth("ib_write_bw", 1 << 20)),
+            ("send_64k", "Gb/s", |b| b.bandwidth("ib_send_bw", 65_536)),
+            ("send_1m", "Gb/s", |b| b.bandwidth("ib_send_bw", 1 << 20)),
+            ("read_64k", "Gb/s", |b| b.bandwidth("ib_read_bw", 65_536)),
+            ("read_1m", "Gb/s", |b| b.bandwidth("ib_read_bw", 1 << 20)),
+            ("udp_latency", "us", |b| b.udp_latency()),
+            ("tcp_latency", "us", |b| b.tcp_latency()),
+            ("write_latency", "us", |b| b.latency("ib_write_lat", 2)),
+            ("send_latency", "us", |b| b.latency("ib_send_lat", 2)),
+            ("read_latency", "us", |b| b.latency("ib_read_lat", 2)),
+            ("atomic_latency", "us", |b| b.latency("ib_atomic_lat", 8)),
+            ("udp_rate", "M/s", |b| Ok(b.udp_bytes(20)? / 20.0 / 1e6)),
+            ("write_rate", "M/s", |b| b.message_rate("ib_write_bw")),
+            ("send_rate", "M/s", |b| b.message_rate("ib_send_bw")),
+        ];
+        let mut figures: Vec<Figure> = list
+            .iter()
+            .map(|(key, unit, _)| Figure {
+                key,
+                unit,
+                values: Vec::new(),
+            })
+            .collect();
+        for round in 0..repetitions {
+            for ((key, unit, measure), figure) in list.iter().zip(&mut figures) {
+                let value = measure(self).with_context(|| format!("measuring {key}"))?;
+                println!("round {}  {key:<16} {value:>10.3} {unit}", round + 1);
+                figure.values.push(value);
+            }
+        }
+        figures.push(Figure {
+            key: "idle_qp_memory",
+            unit: "bytes",
+            values: vec![self.idle_memory()?],
+        });
+        Ok(figures)
+    }
+
+    /// Payload bytes per second of the plain UDP transfer.
+    fn udp_bytes(&self, payload: usize) -> Result<f64> {
+        let payload = payload.to_string();
+        let address = format!("127.0.0.1:{BASELINE_PORT}");
+        let seconds = self.seconds.to_string();
+        self.baseline(
+            &["receive", &address, "--payload", &payload],
+            &[
+                "send",
+                &address,
+                "--payload",
+                &payload,
+                "--seconds",
+                &seconds,
+            ],
+            End::Server,
+        )
+    }
+
+    fn udp_latency(&self) -> Result<f64> {
+        let address = format!("127.0.0.1:{BASELINE_PORT}");
+        self.baseline(&["pong", &address], &["ping", &address], End::Client)
+    }
+
+    /// Runs both ends of the yardstick; the number is printed by one of them.
+    fn baseline(&self, server: &[&str], client: &[&str], teller: End) -> Result<f64> {
+        let program = self.host.programs().join("udp-baseline");
+        let command = |arguments: &[&str]| {
+            let mut command = Command::new(&program);
+            command.args(arguments);
+            command
+        };
+        let mut server = process::spawn(command(server), &self.dir, "baseline-server")?;
+        if !server.wait_until(LIMIT, |running| running.output().contains("ready")) {
+            bail!("the yardstick's server does not start");
+        }
+        let client = process::run(command(client), &self.dir, "baseline-client", LIMIT)?;
+        let server = server.finish(if client.success() {
+            LIMIT
+        } else {
+            Duration::ZERO
+        });
+        for finished in [&client, &server] {
+            if !finished.success() {
+                bail!("{}: {}\n{}", finished.line, finished.ending(), finished.err);
+            }
+        }
+        let output = if teller == End::Server {
+            server.out
+        } else {
+            client.out
+        };
+        number(output.lines().last().unwrap_or_default())
+    }
+
+    fn tcp_bandwidth(&self) -> Result<f64> {
+        // qperf counts in bytes, powers of ten.
+        Ok(self.qperf("tcp_bw", &["-m", "64K"])? * 8.0 / 1e9)
+    }
+
+    fn tcp_latency(&self) -> Result<f64> {
+        Ok(self.qperf("tcp_lat", &["-m", "2"])? * 1e6)
+    }
+
+    /// The test's main figure, in bytes a second or seconds.
+    fn qperf(&self, test: &str, options: &[&str]) -> Result<f64> {
+        let port = QPERF_PORT.to_string();
+        let mut command = Command::new("qperf");
+        command.args(["-lp", &port]);
+        let mut server = process::spawn(command, &self.dir, "qperf-server")?;
+        if !server.listens(QPERF_PORT, LIMIT) {
+            bail!("qperf does not come to listen");
+        }
+        let mut command = Command::new("qperf");
+        command
+            .args(["127.0.0.1", "-lp", &port, "-t", &self.seconds.to_string()])
+            .args(options)
+            .arg(test);
+        let client = process::run(command, &self.dir, "qperf-client", LIMIT)?;
+        server.kill();
+        let (_, value) = client
+            .out
+            .split_once('=')
+            .ok_or_else(|| anyhow!("{}: {}\n{}", client.line, client.ending(), client.err))?;
+        let mut words = value.split_whitespace();
+        let amount = number(words.next().unwrap_or_default())?;
+        let unit = words.next().unwrap_or_default();
+        let factor = match unit {
+            "GB/sec" => 1e9,
+            "MB/sec" => 1e6,
+            "KB/sec" => 1e3,
+            "sec" => 1.0,
+            "ms" => 1e-3,
+            "us" => 1e-6,
+            "ns" => 1e-9,
+            _ => bail!("qperf answers in {unit:?}"),
+        };
+        Ok(amount * factor)
+    }
+
+    /// Average bandwidth in Gb/s.
+    fn bandwidth(&self, tool: &str, size: usize) -> Result<f64> {
+        let seconds = self.seconds.to_string();
+        self.perftest(
+            tool,
+            size,
+            &["-D", &seconds, "--report_gbits", "-m", "4096"],
+            1,
+        )
+    }
+
+    /// Median latency in microseconds: one way for WRITE and SEND, to and fro for READ and atomics.
+    fn latency(&self, tool: &str, size: usize) -> Result<f64> {
+        self.perftest(tool, size, &["-n", "20000", "-m", "4096"], 2)
+    }
+
+    /// Messages of 2 bytes in millions a second.
+    fn message_rate(&self, tool: &str) -> Result<f64> {
+        let seconds = self.seconds.to_string();
+        self.perftest(tool, 2, &["-D", &seconds, "-m", "4096"], 2)
+    }
+
+    fn perftest(&self, tool: &str, size: usize, options: &[&str], column: usize) -> Result<f64> {
+        let mut options: Vec<String> = options.iter().map(|word| (*word).to_owned()).collect();
+        options.push("-F".to_owned());
+        if !tool.contains("atomic") {
+            options.extend(["-s".to_owned(), size.to_string()]);
+        }
+        let pair = Pair {
+            tool: tool.to_owned(),
+            options,
+            port: PERFTEST_PORT,
+            limit: LIMIT,
+        };
+        let table = pair
+            .run(self.host, self.host, &self.dir)
+            .and_then(|ends| ends.clean().and_then(|()| ends.table(1)))
+            .map_err(in_words)?;
+        table[0]
+            .figures
+            .get(column)
+            .copied()
+            .ok_or_else(|| anyhow!("{tool}: a column is missing"))
+    }
+
+    fn idle_memory(&self) -> Result<f64> {
+        let mut command = self.host.run(cprogram::compile("many")?);
+        command.arg("idle_memory");
+        let finished = process::run(command, &self.dir, "many", LIMIT)?;
+        let value = finished
+            .out
+            .lines()
+            .find_map(|line| line.strip_prefix("bytes per idle RC QP: "));
+        number(
+            value.ok_or_else(|| {
+                anyhow!("{}: {}\n{}", finished.line, finished.ending(), finished.err)
+            })?,
+        )
+    }
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum End {
+    Server,
+    Client,
+}
+
+fn number(text: &str) -> Result<f64> {
+    text.trim()
+        .parse()
+        .with_context(|| format!("{text:?} is not a number"))
+}
+
+fn in_words(stop: Stop) -> anyhow::Error {
+    match stop {
+        Stop::Skip(reason) => anyhow!(reason),
+        Stop::Fail(failure) => {
+            let mut text = failure.what;
+            for command in failure.commands {
+                text += &format!(
+                    "\n{}\n{}\n{}{}",
+                    command.line,
+                    command.ending(),
+                    command.out,
+                    command.err
+                );
+            }
+            anyhow!(text)
+        }
+    }
+}
