@@ -133,7 +133,11 @@ unsafe fn concerns_slowly(path: *const c_char) -> bool {
     };
     // SAFETY: as the caller promises.
     let class = unsafe { starts_with(path, b"/sys/class/infiniband") };
-    class || whole(b"/dev/infiniband") || whole(b"/sys/class/misc/rdma_cm")
+    class
+        || whole(b"/dev/infiniband")
+        || whole(b"/sys/class/misc/rdma_cm")
+        // Where the image's links lead, for programs that follow them by hand (`realpath` in Python).
+        || whole(b"/sys/devices/virtual/ferroce")
 }
 
 /// A path of the image, on the stack.
@@ -204,6 +208,7 @@ mod tests {
             c"/dev/infiniband",
             c"/dev/infiniband/uverbs0",
             c"/dev/infiniband/rdma_cm",
+            c"/sys/devices/virtual/ferroce/ferroce0/net",
         ] {
             assert!(ours(path), "{path:?}");
         }
@@ -218,6 +223,7 @@ mod tests {
             c"/sys/class/infiniban",
             c"/sys/class/misc/rdma_cma",
             c"/dev/null",
+            c"/sys/devices/virtual/net/lo",
             c"/dev/infinibandit",
             c"sys/class/infiniband",
             c"//sys/class/infiniband",

@@ -1,0 +1,287 @@
+//! The shim as it is used: preloaded into C programs that look at paths and descriptors of RDMA, with an image made by hand.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+struct Lab {
+    directory: tempfile::TempDir,
+}
+
+/// The shared object that cargo built with this test.
+fn shim() -> PathBuf {
+    let mut directory = std::env::current_exe().unwrap();
+    directory.pop();
+    let beside = directory.join("libferroce_shim.so");
+    if beside.exists() {
+        beside
+    } else {
+        directory.with_file_name("libferroce_shim.so")
+    }
+}
+
+impl Lab {
+    /// An image of one device with two GIDs, the second of them empty.
+    fn new() -> Lab {
+        let lab = Lab {
+            directory: tempfile::tempdir().unwrap(),
+        };
+        lab.file("sys/class/infiniband_verbs/abi_version", "6\n");
+        lab.file("sys/class/infiniband_verbs/uverbs0/ibdev", "ferroce0\n");
+        let port = "sys/class/infiniband/ferroce0/ports/1";
+        lab.file(&format!("{port}/state"), "4: ACTIVE\n");
+        lab.file(
+            &format!("{port}/gids/0"),
+            "0000:0000:0000:0000:0000:ffff:7f00:0001\n",
+        );
+        lab.file(
+            &format!("{port}/gids/1"),
+            "0000:0000:0000:0000:0000:0000:0000:0000\n",
+        );
+        lab.file(&format!("{port}/gid_attrs/types/0"), "RoCE v2\n");
+        lab.file(&format!("{port}/gid_attrs/ndevs/0"), "lo\n");
+        let device = lab.path().join("dev/infiniband");
+        fs::create_dir_all(&device).unwrap();
+        symlink("/dev/null", device.join("uverbs0")).unwrap();
+        lab
+    }
+
+    fn path(&self) -> &Path {
+        self.directory.path()
+    }
+
+    fn file(&self, name: &str, text: &str) {
+        let path = self.path().join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    fn command(&self, program: &Path) -> Command {
+        let mut command = Command::new(program);
+        command
+            .env("LD_PRELOAD", shim())
+            .env("FERROCE_RUNTIME_DIR", self.path());
+        command
+    }
+
+    /// Compiles and runs a C program whose `main` is `body`; it must print "done".
+    fn c(&self, body: &str) -> Output {
+        let source = self.path().join("program.c");
+        let program = self.path().join("program");
+        fs::write(
+            &source,
+            format!("{HEAD}\nint main(void) {{\n{body}\nputs(\"done\");\nreturn 0;\n}}\n"),
+        )
+        .unwrap();
+        let out = Command::new("cc")
+            .args([
+                "-D_GNU_SOURCE",
+                "-Wall",
+                "-Werror",
+                "-O2",
+                "-D_FORTIFY_SOURCE=2",
+                "-o",
+            ])
+            .args([&program, &source])
+            .output()
+            .expect("cc");
+        assert!(
+            out.status.success(),
+            "{}",
+            String::from_utf8_lossy(&out.stderr)
+        );
+        let out = self.command(&program).output().unwrap();
+        assert!(
+            out.status.success() && out.stdout.ends_with(b"done\n") && out.stderr.is_empty(),
+            "{}: {}{}",
+            out.status,
+            String::from_utf8_lossy(&out.stdout),
+            String::from_utf8_lossy(&out.stderr)
+        );
+        out
+    }
+}
+
+const HEAD: &str = r#"
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+#define CHECK(x) do { if (!(x)) { fprintf(stderr, "line %d: %s: %s\n", __LINE__, #x, strerror(errno)); exit(1); } } while (0)
+#define IBDEV "/sys/class/infiniband_verbs/uverbs0/ibdev"
+__attribute__((unused)) static void expect(int fd, const char *want) {
+    char text[64] = "";
+    CHECK(fd >= 0);
+    CHECK(read(fd, text, sizeof text - 1) >= 0);
+    CHECK(strcmp(text, want) == 0);
+    CHECK(close(fd) == 0);
+}
+"#;
+
+#[test]
+fn every_way_to_a_path_leads_into_the_image() {
+    Lab::new().c(r#"
+        struct stat st;
+        struct statx sx;
+        char text[PATH_MAX];
+        struct dirent **list, *entry;
+        volatile int flags = O_RDONLY; /* so that fortified variants are called */
+        expect(open(IBDEV, flags), "ferroce0\n");
+        expect(open64(IBDEV, flags), "ferroce0\n");
+        expect(openat(AT_FDCWD, IBDEV, flags), "ferroce0\n");
+        int dir = open("/sys/class/infiniband_verbs", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        CHECK(dir >= 0);
+        int sub = openat(dir, "uverbs0", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        CHECK(sub >= 0);
+        expect(openat(sub, "ibdev", flags), "ferroce0\n");
+        CHECK(fstatat(sub, IBDEV, &st, 0) == 0 && S_ISREG(st.st_mode));
+        CHECK(stat(IBDEV, &st) == 0 && st.st_size == 9);
+        CHECK(lstat("/dev/infiniband/uverbs0", &st) == 0 && S_ISLNK(st.st_mode));
+        CHECK(stat("/dev/infiniband/uverbs0", &st) == 0 && st.st_rdev == makedev(1, 3));
+        CHECK(statx(AT_FDCWD, IBDEV, 0, STATX_SIZE, &sx) == 0 && sx.stx_size == 9);
+        CHECK(access(IBDEV, R_OK) == 0);
+        CHECK(faccessat(AT_FDCWD, IBDEV, R_OK, 0) == 0);
+        CHECK(access("/sys/class/infiniband/none", R_OK) == -1 && errno == ENOENT);
+        volatile size_t room = sizeof text;
+        CHECK(readlink("/dev/infiniband/uverbs0", text, room) == 9 && memcmp(text, "/dev/null", 9) == 0);
+        CHECK(realpath(IBDEV, text) && strstr(text, "/sys/class/infiniband_verbs/uverbs0/ibdev") > text);
+        FILE *file = fopen(IBDEV, "r");
+        CHECK(file && fgets(text, sizeof text, file) && strcmp(text, "ferroce0\n") == 0);
+        fclose(file);
+        CHECK(scandir("/sys/class/infiniband", &list, NULL, alphasort) == 3);
+        CHECK(strcmp(list[2]->d_name, "ferroce0") == 0);
+        DIR *stream = opendir("/dev/infiniband");
+        CHECK(stream);
+        int found = 0;
+        while ((entry = readdir(stream)))
+            found |= strcmp(entry->d_name, "uverbs0") == 0;
+        CHECK(found && closedir(stream) == 0);
+        CHECK(chdir("/sys/class/infiniband") == 0 && access("ferroce0", F_OK) == 0);
+    "#);
+}
+
+#[test]
+fn a_command_makes_a_completion_channel_on_device_descriptors_only() {
+    Lab::new().c(r#"
+        int fd = open("/dev/infiniband/uverbs0", O_RDWR | O_CLOEXEC);
+        CHECK(fd >= 0);
+        uint32_t channel = -1;
+        struct { uint32_t command; uint16_t in, out; uint64_t response; } cmd = { 17, 4, 1, (uintptr_t)&channel };
+        for (int copy = 0; copy < 4; copy++) {
+            int use = copy == 0 ? fd : copy == 1 ? dup(fd) : copy == 2 ? fcntl(fd, F_DUPFD_CLOEXEC, 100) : dup2(fd, 77);
+            CHECK(write(use, &cmd, sizeof cmd) == sizeof cmd);
+            uint64_t sent = 5, got = 0;
+            CHECK(write(channel, &sent, 8) == 8 && read(channel, &got, 8) == 8 && got == 5);
+            CHECK(close(channel) == 0);
+            if (use != fd) CHECK(close(use) == 0);
+        }
+        cmd.command = 1;
+        CHECK(write(fd, &cmd, sizeof cmd) == -1 && errno == EOPNOTSUPP);
+        CHECK(close(fd) == 0);
+        /* The same number on another file is a plain descriptor again. */
+        cmd.command = 17;
+        channel = -1;
+        CHECK(open("/dev/null", O_RDWR) == fd);
+        CHECK(write(fd, &cmd, sizeof cmd) == sizeof cmd && channel == (uint32_t)-1);
+        CHECK(write(77, &cmd, sizeof cmd) == -1 && errno == EBADF);
+    "#);
+}
+
+#[test]
+fn a_descriptor_that_changed_behind_our_back_is_left_alone() {
+    Lab::new().c(r#"
+        int fd = open("/dev/infiniband/uverbs0", O_RDWR | O_CLOEXEC);
+        uint32_t channel = -1;
+        struct { uint32_t command; uint16_t in, out; uint64_t response; } cmd = { 17, 4, 1, (uintptr_t)&channel };
+        CHECK(fd >= 0 && syscall(SYS_close, fd) == 0);
+        CHECK(syscall(SYS_memfd_create, "other", 0) == fd);
+        CHECK(write(fd, &cmd, sizeof cmd) == sizeof cmd && channel == (uint32_t)-1);
+        CHECK(lseek(fd, 0, SEEK_CUR) == sizeof cmd);
+    "#);
+}
+
+#[test]
+fn gids_are_read_from_the_image() {
+    Lab::new().c(r#"
+        struct attr { uint16_t id, len, flags, data16; uint64_t data; };
+        struct hdr { uint16_t length, object, method, count; uint64_t r1; uint32_t driver, r2; struct attr attrs[4]; };
+        struct entry { uint8_t gid[16]; uint32_t index, port, type, ifindex; } entry, table[2];
+        uint64_t n = 0;
+        int fd = open("/dev/infiniband/uverbs0", O_RDWR | O_CLOEXEC);
+        struct hdr one = { sizeof one, 0, 6, 4, 0, 0, 0, { { 0, 8, 1, 0, 1 }, { 1, 8, 1, 0, 0 }, { 2, 4, 1, 0, 0 },
+            { 3, sizeof entry, 1, 0, (uintptr_t)&entry } } };
+        CHECK(ioctl(fd, 0xc0181b01, &one) == 0);
+        CHECK(entry.index == 0 && entry.port == 1 && entry.type == 2 && entry.ifindex != 0 && entry.gid[15] == 1);
+        CHECK(one.attrs[3].flags & 2);
+        one.attrs[1].data = 1;
+        CHECK(ioctl(fd, 0xc0181b01, &one) == -1 && errno == ENODATA);
+        one.attrs[1].data = 2;
+        CHECK(ioctl(fd, 0xc0181b01, &one) == -1 && errno == EINVAL);
+        one.attrs[1].data = 0;
+        one.attrs[0].data = 2;
+        CHECK(ioctl(fd, 0xc0181b01, &one) == -1 && errno == EINVAL);
+        struct hdr all = { sizeof all, 0, 5, 4, 0, 0, 0, { { 0, 8, 1, 0, sizeof entry }, { 1, 4, 1, 0, 0 },
+            { 2, sizeof table, 1, 0, (uintptr_t)table }, { 3, 8, 1, 0, (uintptr_t)&n } } };
+        CHECK(ioctl(fd, 0xc0181b01, &all) == 0 && n == 1 && memcmp(&table[0], &entry, sizeof entry) == 0);
+        all.attrs[2].len = 0;
+        CHECK(ioctl(fd, 0xc0181b01, &all) == -1 && errno == EINVAL);
+        all.method = 3;
+        CHECK(ioctl(fd, 0xc0181b01, &all) == -1 && errno == EPROTONOSUPPORT);
+    "#);
+}
+
+#[test]
+fn netlink_of_rdma_is_refused_and_other_sockets_are_not() {
+    let lab = Lab::new();
+    lab.c(r#"
+        CHECK(socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, 20) == -1 && errno == EPROTONOSUPPORT);
+        CHECK(close(socket(AF_NETLINK, SOCK_RAW, 0)) == 0);
+        CHECK(close(socket(AF_UNIX, SOCK_STREAM, 0)) == 0);
+    "#);
+}
+
+#[test]
+fn without_a_runtime_directory_nothing_changes() {
+    let out = Command::new("sh")
+        .args([
+            "-c",
+            "ls /sys/class/infiniband_ferroce_test 2>&1; echo fine > /dev/null && echo done",
+        ])
+        .env("LD_PRELOAD", shim())
+        .env_remove("FERROCE_RUNTIME_DIR")
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&out.stdout);
+    assert!(
+        text.contains("/sys/class/infiniband_ferroce_test") && text.ends_with("done\n"),
+        "{text}"
+    );
+}
+
+#[test]
+fn programs_that_know_nothing_of_rdma_run_as_before() {
+    let lab = Lab::new();
+    let script = "cd / && ls -l /dev >/dev/null && seq 1000 | sort -rn | head -1 && \
+                  cat /sys/class/infiniband_verbs/uverbs0/ibdev && (exec 3>/dev/null; echo x >&3) && echo done";
+    let out = lab
+        .command(Path::new("/bin/sh"))
+        .args(["-c", script])
+        .output()
+        .unwrap();
+    assert_eq!(
+        String::from_utf8_lossy(&out.stdout),
+        "1000\nferroce0\ndone\n"
+    );
+    assert_eq!(String::from_utf8_lossy(&out.stderr), "");
+}
