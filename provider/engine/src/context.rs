@@ -139,32 +139,9 @@ impl Pd {
         iova: u64,
         access: u32,
     ) -> Result<Arc<Mr>> {
-        // Optional flags (bits 20–29) may be ignored by a device that does not know them.
-        let access = Access::from_bits_retain(
-            access & !(0x3ff << 20) | access & Access::RELAXED_ORDERING.bits(),
-        );
-        if !limits::known_access().contains(access) {
-            return Err(Error::Unsupported("this access flag"));
-        }
-        // remote write and remote atomic need local write
-        if access.intersects(Access::REMOTE_WRITE | Access::REMOTE_ATOMIC)
-            && !access.contains(Access::LOCAL_WRITE)
-        {
-            return Err(Error::Invalid(
-                "remote write and remote atomic access need local write access",
-            ));
-        }
-        if len == 0 || addr.checked_add(len).is_none() || iova.checked_add(len).is_none() {
-            return Err(Error::Invalid(
-                "the range is empty or wraps around the address space",
-            ));
-        }
-        memory::validate(addr, len, access.contains(Access::LOCAL_WRITE))?;
-        let iova = if access.contains(Access::ZERO_BASED) {
-            0
-        } else {
-            iova
-        };
+        let access = check_access(access)?;
+        check_range(addr, len, iova, access)?;
+        let iova = base(iova, access);
         let key = self.context.hca.keys.write().insert(Region {
             addr,
             iova,
@@ -174,7 +151,7 @@ impl Pd {
         })?;
         self.add_user();
         Ok(Arc::new(Mr {
-            pd: self.clone(),
+            pd: Mutex::new(self.clone()),
             key,
             handle: self.context.hca.new_handle(),
             gone: AtomicBool::new(false),
@@ -217,9 +194,44 @@ impl Pd {
     }
 }
 
+/// Remote write and remote atomic need local write; optional flags (bits 20 to 29) may be unknown.
+fn check_access(access: u32) -> Result<Access> {
+    const OPTIONAL: u32 = 0x3ff << 20;
+    let access =
+        Access::from_bits_retain(access & !OPTIONAL | access & Access::RELAXED_ORDERING.bits());
+    if !limits::known_access().contains(access) {
+        return Err(Error::Unsupported("this access flag"));
+    }
+    if access.intersects(Access::REMOTE_WRITE | Access::REMOTE_ATOMIC)
+        && !access.contains(Access::LOCAL_WRITE)
+    {
+        return Err(Error::Invalid(
+            "remote write and remote atomic access need local write access",
+        ));
+    }
+    Ok(access)
+}
+
+fn check_range(addr: u64, len: u64, iova: u64, access: Access) -> Result<()> {
+    if len == 0 || addr.checked_add(len).is_none() || iova.checked_add(len).is_none() {
+        return Err(Error::Invalid(
+            "the range is empty or wraps around the address space",
+        ));
+    }
+    memory::validate(addr, len, access.contains(Access::LOCAL_WRITE))
+}
+
+fn base(iova: u64, access: Access) -> u64 {
+    if access.contains(Access::ZERO_BASED) {
+        0
+    } else {
+        iova
+    }
+}
+
 /// A memory region.
 pub struct Mr {
-    pd: Arc<Pd>,
+    pd: Mutex<Arc<Pd>>,
     key: u32,
     handle: u32,
     gone: AtomicBool,
@@ -244,8 +256,51 @@ impl Mr {
     /// Ends the registration. When it returns, the engine touches the memory no more.
     pub fn dereg(&self) -> Result<()> {
         if !self.gone.swap(true, Ordering::Relaxed) {
-            self.pd.context.hca.keys.write().remove(self.key);
-            self.pd.remove_user();
+            let pd = self.pd.lock();
+            pd.context.hca.keys.write().remove(self.key);
+            pd.remove_user();
+        }
+        Ok(())
+    }
+
+    /// Changes domain, range (address, length, I/O virtual address) or rights in place; the keys stay.
+    /// On an error nothing has changed.
+    pub fn rereg(
+        &self,
+        pd: Option<&Arc<Pd>>,
+        range: Option<(u64, u64, u64)>,
+        access: Option<u32>,
+    ) -> Result<()> {
+        let mut owner = self.pd.lock();
+        let hca = owner.context.hca.clone();
+        if pd.is_some_and(|pd| !Arc::ptr_eq(&pd.context, &owner.context)) {
+            return Err(Error::Invalid(
+                "the protection domain is of another context",
+            ));
+        }
+        let before = hca
+            .keys
+            .read_recursive()
+            .region(self.key)
+            .ok_or(Error::Dead)?;
+        let mut after = before;
+        if let Some(access) = access {
+            after.access = check_access(access)?;
+        }
+        if let Some((addr, len, iova)) = range {
+            (after.addr, after.len, after.iova) = (addr, len, base(iova, after.access));
+        }
+        if let Some(pd) = pd {
+            after.pd = pd.handle;
+        }
+        check_range(after.addr, after.len, after.iova, after.access)?;
+        if let Some(region) = hca.keys.write().region_mut(self.key) {
+            *region = after;
+        }
+        if let Some(pd) = pd {
+            pd.add_user();
+            owner.remove_user();
+            *owner = pd.clone();
         }
         Ok(())
     }

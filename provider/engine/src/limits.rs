@@ -16,6 +16,8 @@ pub(crate) const MAX_AH: u32 = 65_536;
 pub(crate) const MAX_INLINE: u32 = 1_024;
 /// READ and ATOMIC requests outstanding, in either role.
 pub(crate) const MAX_RD_ATOMIC: u8 = 128;
+/// An OUI that no vendor has, as the device is nobody's hardware.
+const VENDOR_ID: u32 = 0x00ff_ffff;
 /// Largest message, 1 GiB: PSN arithmetic stays unambiguous for every path MTU from 256 on.
 pub(crate) const MAX_MSG: u32 = 1 << 30;
 
@@ -86,7 +88,7 @@ impl DeviceAttr {
             sys_image_guid: node_guid,
             max_mr_size: 1 << 46,
             page_size_cap: 0xffff_f000,
-            vendor_id: 0,
+            vendor_id: VENDOR_ID,
             vendor_part_id: 0,
             hw_ver: 0,
             max_qp: MAX_QP as i32,
@@ -154,9 +156,6 @@ pub struct PortAttr {
     pub port_cap_flags2: u16,
 }
 
-/// Entries of the GID table.
-pub(crate) const GID_TABLE_LEN: i32 = 256;
-
 impl PortAttr {
     pub(crate) fn new(active: bool, active_mtu: u32) -> PortAttr {
         /// `IBV_PORT_CM_SUP` and `IBV_PORT_IP_BASED_GIDS`.
@@ -165,7 +164,7 @@ impl PortAttr {
             state: if active { 4 } else { 1 },
             max_mtu: 4096,
             active_mtu,
-            gid_tbl_len: GID_TABLE_LEN,
+            gid_tbl_len: i32::from(ferroce_control::GID_TABLE_LEN),
             port_cap_flags: CAP,
             max_msg_sz: MAX_MSG,
             bad_pkey_cntr: 0,

@@ -77,6 +77,14 @@ impl KeyTable {
         Ok(key)
     }
 
+    pub(crate) fn region(&self, key: u32) -> Option<Region> {
+        self.regions.get(&key).copied()
+    }
+
+    pub(crate) fn region_mut(&mut self, key: u32) -> Option<&mut Region> {
+        self.regions.get_mut(&key)
+    }
+
     pub(crate) fn remove(&mut self, key: u32) {
         self.regions.remove(&key);
     }

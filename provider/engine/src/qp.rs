@@ -493,6 +493,11 @@ impl SendPoster<'_> {
     pub fn post(&mut self, request: &SendRequest<'_>) -> Result<()> {
         Ok(self.inner.transport.post_send(request)?)
     }
+
+    /// Requests that the queue still takes.
+    pub fn room(&self) -> u32 {
+        self.inner.transport.send_room()
+    }
 }
 
 impl Drop for SendPoster<'_> {
