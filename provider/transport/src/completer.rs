@@ -146,7 +146,7 @@ impl Qp {
         if let Some(gap) = self.req.gap.as_mut().filter(|g| g.at == una) {
             // One loss shows in every answer after it; a second one at the same place shows in answers that begin
             // over, a round trip later.
-            if seen > gap.seen || now.saturating_sub(gap.since) < rtt {
+            if seen > gap.seen || rtt == 0 || now.saturating_sub(gap.since) < rtt {
                 gap.seen = gap.seen.max(seen);
                 return;
             }
@@ -220,7 +220,7 @@ impl Qp {
             NakCode::PsnSequenceError => {
                 // A second one for the same gap is a duplicate, unless a round trip has passed.
                 let known = self.req.gap.is_some_and(|g| {
-                    g.at == self.req.una && now.saturating_sub(g.since) < self.req.rtt
+                    g.at == self.req.una && now.saturating_sub(g.since) < self.req.rtt.max(1)
                 });
                 if self.req.next != self.req.una && !known {
                     self.lost(now, psn, host);

@@ -12,6 +12,7 @@ pub mod model;
 pub mod plan;
 pub mod rng;
 pub mod scenario;
+pub mod tester;
 pub mod wire;
 pub mod world;
 
@@ -19,4 +20,5 @@ pub use host::SimHost;
 pub use link::{Link, LinkConfig};
 pub use memory::{Buffer, Memory};
 pub use rng::Rng;
+pub use tester::Tester;
 pub use world::{Options, World};

@@ -71,8 +71,8 @@ fn settings(rng: &mut Rng, seed: u64, trace: bool) -> (Options, Shape) {
     let resources = [rng.pick(&[1, 2, 4, 16]), rng.pick(&[1, 2, 4, 16])];
     let patient = rng.percent(90);
     let side = |rng: &mut Rng, i: usize| {
-        let timeout = if clean && !fault && rng.percent(10) { 0 } else { rng.range(9, 13) as u8 };
-        let rnr_retry = if patient || timeout == 0 { 7 } else { rng.below(7) as u8 };
+        let timeout = if clean && !fault && patient && rng.percent(10) { 0 } else { rng.range(9, 13) as u8 };
+        let rnr_retry = if patient { 7 } else { rng.below(7) as u8 };
         SideOptions {
             attr: QpAttr {
                 path_mtu: mtu,

@@ -1,0 +1,139 @@
+//! What the state machine itself costs: two queue pairs joined without memory, copies or serialization.
+//!
+//! Prints nanoseconds a packet (requester's and responder's work together) for some kinds of traffic.
+
+use ferroce_transport::*;
+use ferroce_wire::{Packet, opcode};
+use std::time::Instant;
+
+/// Agrees to everything and does nothing.
+#[derive(Default)]
+struct Nothing {
+    completions: u64,
+}
+
+impl Host for Nothing {
+    fn check_remote(&mut self, _: u32, _: u64, _: u64, _: Access) -> Result<(), MemoryError> {
+        Ok(())
+    }
+    fn write_remote(&mut self, _: u32, _: u64, _: &[u8]) -> Result<(), MemoryError> {
+        Ok(())
+    }
+    fn compare_swap(&mut self, _: u32, _: u64, _: u64, _: u64) -> Result<u64, MemoryError> {
+        Ok(0)
+    }
+    fn fetch_add(&mut self, _: u32, _: u64, _: u64) -> Result<u64, MemoryError> {
+        Ok(0)
+    }
+    fn invalidate_remote(&mut self, _: u32) -> Result<(), MemoryError> {
+        Ok(())
+    }
+    fn invalidate_local(&mut self, _: u32) -> Result<(), MemoryError> {
+        Ok(())
+    }
+    fn check_local(&mut self, _: &[Sge], _: Access) -> Result<(), MemoryError> {
+        Ok(())
+    }
+    fn scatter(&mut self, _: &[Sge], _: u32, _: &[u8]) -> Result<(), MemoryError> {
+        Ok(())
+    }
+    fn take_srq(&mut self) -> Option<RecvWqe> {
+        None
+    }
+    fn complete_send(&mut self, _: Completion) {
+        self.completions += 1;
+    }
+    fn complete_recv(&mut self, _: Completion) {}
+    fn event(&mut self, _: QpEvent) {}
+    fn path_signal(&mut self, _: PathSignal) {}
+}
+
+/// Delivers each packet to the peer at once.
+struct Direct<'a> {
+    peer: &'a mut Qp,
+    host: &'a mut Nothing,
+    packets: u64,
+}
+
+static PAYLOAD: [u8; 4096] = [0; 4096];
+
+impl Sink for Direct<'_> {
+    fn packet(&mut self, p: &TxPacket<'_>) -> Result<(), MemoryError> {
+        let len = match p.payload {
+            Gather::None => 0,
+            Gather::Bytes(b) => b.len(),
+            Gather::Sges { len, .. } | Gather::Remote { len, .. } => len as usize,
+        };
+        let Some(info) = opcode::info(p.bth.opcode) else { return Ok(()) };
+        let packet = Packet { bth: p.bth, info, ext: p.ext, payload: &PAYLOAD[..len] };
+        self.peer.receive(0, &packet, self.host);
+        self.packets += 1;
+        Ok(())
+    }
+}
+
+fn connect(qpn: u32, peer: u32) -> (Qp, Nothing) {
+    use QpAttrMask as M;
+    let cap = QpCap { max_send_wr: 128, max_recv_wr: 512, max_send_sge: 1, max_recv_sge: 1, max_inline_data: 64 };
+    let mut qp = Qp::new(QpConfig { qpn, cap, ..QpConfig::default() });
+    let mut host = Nothing::default();
+    let attr = QpAttr {
+        path_mtu: 4096,
+        dest_qp_num: peer,
+        qp_access_flags: Access::REMOTE_READ | Access::REMOTE_WRITE | Access::REMOTE_ATOMIC,
+        max_rd_atomic: 16,
+        max_dest_rd_atomic: 16,
+        timeout: 14,
+        retry_cnt: 7,
+        rnr_retry: 7,
+        port_num: 1,
+        ..QpAttr::default()
+    };
+    for (state, mask) in [
+        (QpState::Init, M::PKEY_INDEX | M::PORT | M::ACCESS_FLAGS),
+        (
+            QpState::Rtr,
+            M::AV | M::PATH_MTU | M::DEST_QPN | M::RQ_PSN | M::MAX_DEST_RD_ATOMIC | M::MIN_RNR_TIMER,
+        ),
+        (QpState::Rts, M::TIMEOUT | M::RETRY_CNT | M::RNR_RETRY | M::SQ_PSN | M::MAX_QP_RD_ATOMIC),
+    ] {
+        qp.modify(&QpAttr { qp_state: state, ..attr }, mask | M::STATE, 0, &mut host).unwrap();
+    }
+    (qp, host)
+}
+
+fn run(name: &str, len: u32, op: SendOp, inline: bool) {
+    let (mut a, mut ha) = connect(1, 2);
+    let (mut b, mut hb) = connect(2, 1);
+    let opts = TransmitOpts { window: 1 << 20, budget: 1 << 16, flush_acks: true };
+    let sges = [Sge { addr: 0, length: len, lkey: 1 }];
+    let data = if inline { SendData::Inline(&PAYLOAD[..len as usize]) } else { SendData::Sges(&sges) };
+    let req = SendRequest { wr_id: 1, op, flags: SendFlags::SIGNALED, data };
+    let mut packets = 0;
+    let start = Instant::now();
+    while packets < 4_000_000 {
+        while b.post_recv(1, &sges).is_ok() {}
+        while a.post_send(&req).is_ok() {}
+        let mut sink = Direct { peer: &mut b, host: &mut hb, packets: 0 };
+        a.transmit(0, opts, &mut ha, &mut sink);
+        packets += sink.packets;
+        let mut sink = Direct { peer: &mut a, host: &mut ha, packets: 0 };
+        while b.transmit(0, opts, &mut hb, &mut sink) {}
+        packets += sink.packets;
+    }
+    let ns = start.elapsed().as_nanos() as f64 / packets as f64;
+    println!("{name:<28} {ns:6.1} ns/packet  ({} completions, {:?})", ha.completions, a.state());
+}
+
+fn main() {
+    println!("an idle queue pair takes {} bytes", size_of::<Qp>());
+    let (va, rkey) = (0, 1);
+    run("WRITE 64 KiB", 1 << 16, SendOp::Write { va, rkey }, false);
+    run("WRITE 1 MiB", 1 << 20, SendOp::Write { va, rkey }, false);
+    run("WRITE 2 B inline", 2, SendOp::Write { va, rkey }, true);
+    run("SEND 64 KiB", 1 << 16, SendOp::Send, false);
+    run("SEND 2 B", 2, SendOp::Send, false);
+    run("READ 64 KiB", 1 << 16, SendOp::Read { va, rkey }, false);
+    run("READ 8 B", 8, SendOp::Read { va, rkey }, false);
+    run("FETCH & ADD", 8, SendOp::FetchAdd { va, rkey, add: 1 }, false);
+}

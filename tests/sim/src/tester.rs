@@ -1,0 +1,350 @@
+//! A transport tester: one queue pair under test, and a peer that the test plays by hand, packet by packet.
+
+use crate::host::SimHost;
+use crate::memory::{Buffer, Memory};
+use crate::rng::Rng;
+use ferroce_transport::{
+    Access, Completion, Gather, Host, MemoryError, ModifyError, PathSignal, Qp, QpAttr, QpAttrMask,
+    QpCap, QpConfig, QpEvent, QpState, RecvWqe, SendData, SendFlags, SendOp, SendRequest, Sge, Sink,
+    TransmitOpts, TxPacket, WcStatus,
+};
+use ferroce_wire::{Aeth, Bth, Ext, NakCode, OpcodeInfo, Packet, Reth, Syndrome, opcode};
+use std::cell::RefCell;
+use std::rc::Rc;
+
+/// Number of the queue pair under test.
+pub const DUT: u32 = 0x00_0d17;
+/// Number of the tester's.
+pub const TT: u32 = 0x00_0777;
+/// First PSN that the queue pair under test sends.
+pub const DUT_PSN: u32 = 0xff_fff0;
+/// First PSN that the tester sends.
+pub const TT_PSN: u32 = 0x00_1000;
+
+/// A packet that the queue pair under test sent.
+#[derive(Clone, Debug)]
+pub struct Sent {
+    /// Its opcode's row.
+    pub info: &'static OpcodeInfo,
+    /// Base transport header.
+    pub bth: Bth,
+    /// Extended headers.
+    pub ext: Ext,
+    /// Payload.
+    pub payload: Vec<u8>,
+    /// Marked as sent before.
+    pub again: bool,
+}
+
+impl Sent {
+    /// What its AETH says, for a response.
+    pub fn syndrome(&self) -> Option<Syndrome> {
+        self.ext.aeth.map(Aeth::kind)
+    }
+
+    /// The NAK code and PSN, if it is a NAK.
+    pub fn nak(&self) -> Option<(NakCode, u32)> {
+        match self.syndrome() {
+            Some(Syndrome::Nak(code)) => Some((code, self.bth.psn)),
+            _ => None,
+        }
+    }
+}
+
+/// Collects packets.
+struct Collector {
+    memory: Rc<RefCell<Memory>>,
+    sent: Vec<Sent>,
+}
+
+impl Sink for Collector {
+    fn packet(&mut self, p: &TxPacket<'_>) -> Result<(), MemoryError> {
+        let memory = self.memory.borrow();
+        let mut payload = Vec::new();
+        match p.payload {
+            Gather::None => {}
+            Gather::Bytes(b) => payload.extend_from_slice(b),
+            Gather::Sges { sges, offset, len } => {
+                for piece in memory.pieces(sges, offset, len, Access::empty())? {
+                    payload.extend_from_slice(&memory.bytes[piece]);
+                }
+            }
+            Gather::Remote { rkey, va, len } => {
+                let range = memory.range(rkey, va, u64::from(len), Access::REMOTE_READ)?;
+                payload.extend_from_slice(&memory.bytes[range]);
+            }
+        }
+        let info = opcode::info(p.bth.opcode).expect("an opcode of the table");
+        assert_eq!(p.ext.headers(), info.headers, "{}", info.name);
+        assert_eq!(p.bth.dest_qp, TT);
+        self.sent.push(Sent { info, bth: p.bth, ext: p.ext, payload, again: p.again });
+        Ok(())
+    }
+}
+
+/// The host of the queue pair under test, without a model.
+#[derive(Debug, Default)]
+pub struct TesterHost {
+    inner: SimHost,
+    /// Send completions.
+    pub sends: Vec<Completion>,
+    /// Receive completions.
+    pub receives: Vec<Completion>,
+}
+
+impl Host for TesterHost {
+    fn check_remote(&mut self, k: u32, v: u64, l: u64, a: Access) -> Result<(), MemoryError> {
+        self.inner.check_remote(k, v, l, a)
+    }
+    fn write_remote(&mut self, k: u32, v: u64, d: &[u8]) -> Result<(), MemoryError> {
+        self.inner.write_remote(k, v, d)
+    }
+    fn compare_swap(&mut self, k: u32, v: u64, c: u64, s: u64) -> Result<u64, MemoryError> {
+        self.inner.compare_swap(k, v, c, s)
+    }
+    fn fetch_add(&mut self, k: u32, v: u64, a: u64) -> Result<u64, MemoryError> {
+        self.inner.fetch_add(k, v, a)
+    }
+    fn invalidate_remote(&mut self, k: u32) -> Result<(), MemoryError> {
+        self.inner.invalidate_remote(k)
+    }
+    fn invalidate_local(&mut self, k: u32) -> Result<(), MemoryError> {
+        self.inner.invalidate_local(k)
+    }
+    fn check_local(&mut self, s: &[Sge], a: Access) -> Result<(), MemoryError> {
+        self.inner.check_local(s, a)
+    }
+    fn scatter(&mut self, s: &[Sge], o: u32, d: &[u8]) -> Result<(), MemoryError> {
+        self.inner.scatter(s, o, d)
+    }
+    fn take_srq(&mut self) -> Option<RecvWqe> {
+        self.inner.take_srq()
+    }
+    fn complete_send(&mut self, c: Completion) {
+        self.sends.push(c);
+    }
+    fn complete_recv(&mut self, c: Completion) {
+        self.receives.push(c);
+    }
+    fn event(&mut self, e: QpEvent) {
+        self.inner.event(e);
+    }
+    fn path_signal(&mut self, s: PathSignal) {
+        self.inner.path_signal(s);
+    }
+}
+
+/// The tester.
+pub struct Tester {
+    /// The queue pair under test.
+    pub qp: Qp,
+    /// Its host.
+    pub host: TesterHost,
+    /// The time.
+    pub now: u64,
+    /// Limits of each `transmit`.
+    pub opts: TransmitOpts,
+    rng: Rng,
+    sink: Collector,
+}
+
+/// Attributes that a tester connects with unless told otherwise.
+pub fn usual() -> QpAttr {
+    QpAttr {
+        path_mtu: 1024,
+        sq_psn: DUT_PSN,
+        rq_psn: TT_PSN,
+        dest_qp_num: TT,
+        qp_access_flags: Access::REMOTE_READ | Access::REMOTE_WRITE | Access::REMOTE_ATOMIC,
+        max_rd_atomic: 4,
+        max_dest_rd_atomic: 4,
+        min_rnr_timer: 12,
+        timeout: 14,
+        retry_cnt: 7,
+        rnr_retry: 7,
+        port_num: 1,
+        ..QpAttr::default()
+    }
+}
+
+/// Capacities that a tester has unless told otherwise.
+pub const CAP: QpCap =
+    QpCap { max_send_wr: 16, max_recv_wr: 16, max_send_sge: 3, max_recv_sge: 3, max_inline_data: 64 };
+
+/// Masks of RESET to INIT, INIT to RTR and RTR to RTS.
+pub fn ladder() -> [(QpState, QpAttrMask); 3] {
+    use QpAttrMask as M;
+    let init = M::STATE | M::PKEY_INDEX | M::PORT | M::ACCESS_FLAGS;
+    let rtr = M::STATE
+        | M::AV
+        | M::PATH_MTU
+        | M::DEST_QPN
+        | M::RQ_PSN
+        | M::MAX_DEST_RD_ATOMIC
+        | M::MIN_RNR_TIMER;
+    let rts = M::STATE | M::TIMEOUT | M::RETRY_CNT | M::RNR_RETRY | M::SQ_PSN | M::MAX_QP_RD_ATOMIC;
+    [(QpState::Init, init), (QpState::Rtr, rtr), (QpState::Rts, rts)]
+}
+
+impl Tester {
+    /// A queue pair in RTS with the usual attributes.
+    pub fn new() -> Tester {
+        Tester::with(usual())
+    }
+
+    /// A queue pair in RTS.
+    pub fn with(attr: QpAttr) -> Tester {
+        Tester::in_state(attr, QpState::Rts, false)
+    }
+
+    /// A queue pair in some state on the way to RTS, perhaps on a shared receive queue.
+    pub fn in_state(attr: QpAttr, state: QpState, srq: bool) -> Tester {
+        let config = QpConfig { qpn: DUT, cap: CAP, srq, seed: 5, ..QpConfig::default() };
+        let host = TesterHost::default();
+        let memory = host.inner.memory.clone();
+        let mut t = Tester {
+            qp: Qp::new(config),
+            host,
+            now: 1_000_000,
+            opts: TransmitOpts { window: 1 << 20, budget: 1 << 20, flush_acks: true },
+            rng: Rng::new(1),
+            sink: Collector { memory, sent: Vec::new() },
+        };
+        for (to, mask) in ladder() {
+            if t.qp.state() == state {
+                break;
+            }
+            t.modify(&QpAttr { qp_state: to, ..attr }, mask).expect("the way to RTS");
+        }
+        t
+    }
+
+    /// Modifies the queue pair.
+    pub fn modify(&mut self, attr: &QpAttr, mask: QpAttrMask) -> Result<(), ModifyError> {
+        self.qp.modify(attr, mask, self.now, &mut self.host)
+    }
+
+    /// Moves it to a state that needs no attributes.
+    pub fn go(&mut self, state: QpState) {
+        self.modify(&QpAttr { qp_state: state, ..QpAttr::default() }, QpAttrMask::STATE).expect("go");
+    }
+
+    /// A buffer of random bytes.
+    pub fn buffer(&mut self, len: u32, access: Access) -> Buffer {
+        self.host.inner.memory.borrow_mut().alloc(len, access, &mut self.rng)
+    }
+
+    /// The memory.
+    pub fn memory(&self) -> Rc<RefCell<Memory>> {
+        self.host.inner.memory.clone()
+    }
+
+    /// The contents of a buffer.
+    pub fn bytes(&self, buffer: Buffer) -> Vec<u8> {
+        self.host.inner.memory.borrow().at(buffer.va, buffer.len as usize).to_vec()
+    }
+
+    /// Events so far.
+    pub fn events(&self) -> &[QpEvent] {
+        &self.host.inner.events
+    }
+
+    /// The host's counters and shared receive queue.
+    pub fn sim(&mut self) -> &mut SimHost {
+        &mut self.host.inner
+    }
+
+    /// Posts a signaled send request on one buffer.
+    pub fn post(&mut self, wr_id: u64, op: SendOp, buffer: Buffer) {
+        self.post_flags(wr_id, op, buffer, SendFlags::SIGNALED);
+    }
+
+    /// Posts a send request on one buffer.
+    pub fn post_flags(&mut self, wr_id: u64, op: SendOp, buffer: Buffer, flags: SendFlags) {
+        let data = SendData::Sges(&[buffer.sge()]);
+        self.qp.post_send(&SendRequest { wr_id, op, flags, data }).expect("post_send");
+    }
+
+    /// Posts a receive request on one buffer.
+    pub fn post_recv(&mut self, wr_id: u64, buffer: Buffer) {
+        self.qp.post_recv(wr_id, &[buffer.sge()]).expect("post_recv");
+    }
+
+    /// What the queue pair has to send.
+    pub fn sent(&mut self) -> Vec<Sent> {
+        let mut calls = 0;
+        while self.qp.transmit(self.now, self.opts, &mut self.host, &mut self.sink) {
+            calls += 1;
+            assert!(calls < 100_000, "transmit without end");
+        }
+        std::mem::take(&mut self.sink.sent)
+    }
+
+    /// One packet, and no more, is sent.
+    #[track_caller]
+    pub fn one(&mut self) -> Sent {
+        let mut sent = self.sent();
+        assert_eq!(sent.len(), 1, "{sent:#?}");
+        sent.remove(0)
+    }
+
+    /// Nothing is sent.
+    #[track_caller]
+    pub fn none(&mut self) {
+        let sent = self.sent();
+        assert!(sent.is_empty(), "{sent:#?}");
+    }
+
+    /// The queue pair receives a packet.
+    pub fn inject(&mut self, opcode: u8, psn: u32, ack_req: bool, ext: Ext, payload: &[u8]) {
+        let info = opcode::info(opcode).expect("an opcode of the table");
+        let bth = Bth { opcode, psn: psn & 0xff_ffff, ack_req, dest_qp: DUT, ..Bth::default() };
+        let packet = Packet { bth, info, ext, payload };
+        self.qp.receive(self.now, &packet, &mut self.host);
+    }
+
+    /// An ACK (with unlimited credits), NAK or RNR NAK comes.
+    pub fn answer(&mut self, syndrome: Syndrome, psn: u32, msn: u32) {
+        let ext = Ext { aeth: Some(Aeth::new(syndrome, msn)), ..Ext::default() };
+        self.inject(opcode::RC_ACKNOWLEDGE, psn, false, ext, &[]);
+    }
+
+    /// A plain ACK comes.
+    pub fn ack(&mut self, psn: u32, msn: u32) {
+        self.answer(Syndrome::from_byte(0x1f), psn, msn);
+    }
+
+    /// Time passes until a timer is due; its time, unless there is none.
+    pub fn expire(&mut self) -> Option<u64> {
+        let at = self.qp.next_timeout()?;
+        self.now = self.now.max(at);
+        self.qp.handle_timeout(self.now, &mut self.host);
+        Some(at)
+    }
+
+    /// Statuses of the send completions so far, with their `wr_id`.
+    pub fn send_statuses(&self) -> Vec<(u64, WcStatus)> {
+        self.host.sends.iter().map(|c| (c.wr_id, c.status)).collect()
+    }
+
+    /// Statuses of the receive completions so far, with their `wr_id`.
+    pub fn recv_statuses(&self) -> Vec<(u64, WcStatus)> {
+        self.host.receives.iter().map(|c| (c.wr_id, c.status)).collect()
+    }
+}
+
+impl Default for Tester {
+    fn default() -> Self {
+        Tester::new()
+    }
+}
+
+/// Extended headers with a RETH.
+pub fn reth(va: u64, rkey: u32, len: u32) -> Ext {
+    Ext { reth: Some(Reth { va, rkey, len }), ..Ext::default() }
+}
+
+/// Extended headers with an AETH that acknowledges, with unlimited credits.
+pub fn aeth(msn: u32) -> Ext {
+    Ext { aeth: Some(Aeth::new(Syndrome::from_byte(0x1f), msn)), ..Ext::default() }
+}
