@@ -61,7 +61,7 @@ pub struct Daemon {
     /// Since when there has been nobody.
     idle_since: Option<Instant>,
     buffer: Vec<u8>,
-    _lock: Lock,
+    lock: Option<Lock>,
 }
 
 impl Daemon {
@@ -113,7 +113,7 @@ impl Daemon {
             dirty: false,
             idle_since: Some(now),
             buffer: seqpacket::buffer(),
-            _lock: lock,
+            lock: Some(lock),
         };
         if let Err(error) = daemon.open() {
             daemon.clean_up();
@@ -170,6 +170,10 @@ impl Daemon {
             }
         };
         self.clean_up();
+        if let (Err(_), Some(lock)) = (&result, &mut self.lock) {
+            lock.keep_log();
+        }
+        self.lock = None;
         // The last word comes after the clean-up, so that who waits for it can start anew at once.
         for connection in self.connections.values_mut() {
             connection.push_event(Event::Shutdown);
@@ -405,10 +409,6 @@ impl Daemon {
         }
         self.groups.clear();
         let _ = fs::remove_dir_all(self.dir.lib());
-        let _ = fs::remove_file(self.dir.log());
-        // Last of all, for with the file goes the right to the directory.
-        let _ = fs::remove_file(self.dir.lock());
-        let _ = fs::remove_dir(self.dir.path());
     }
 }
 

@@ -11,13 +11,32 @@ use rustix::io::Errno;
 
 use crate::DaemonError;
 
-/// The held lock.
+/// The held lock. When it is released, its file goes, the log, and the directory too if
+/// nothing else is in it.
 #[derive(Debug)]
 pub struct Lock {
     _file: File,
+    dir: RuntimeDir,
+    keep_log: bool,
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // While the lock is still held: afterwards the file may be another daemon's.
+        if !self.keep_log {
+            let _ = fs::remove_file(self.dir.log());
+        }
+        let _ = fs::remove_file(self.dir.lock());
+        let _ = fs::remove_dir(self.dir.path());
+    }
 }
 
 impl Lock {
+    /// Says that the log tells of something that ought to be read.
+    pub fn keep_log(&mut self) {
+        self.keep_log = true;
+    }
+
     /// Takes the lock or says who has it.
     pub fn take(dir: &RuntimeDir) -> Result<Self, DaemonError> {
         let path = dir.lock();
@@ -56,7 +75,11 @@ impl Lock {
             if same {
                 file.set_len(0).map_err(DaemonError::file(&path))?;
                 writeln!(file, "{}", std::process::id()).map_err(DaemonError::file(&path))?;
-                return Ok(Self { _file: file });
+                return Ok(Self {
+                    _file: file,
+                    dir: dir.clone(),
+                    keep_log: false,
+                });
             }
         }
         Err(DaemonError::Setting(format!(
@@ -82,6 +105,7 @@ mod tests {
         );
         assert!(message.contains("ferroce down"), "{message}");
         drop(lock);
+        assert!(!dir.path().exists());
         Lock::take(&dir).unwrap();
     }
 }

@@ -1,7 +1,7 @@
 //! The program `ferroced`: command line, log, background, signals. The daemon is in the library.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, IsTerminal, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode, Stdio};
@@ -208,6 +208,7 @@ fn start_log(filter: Option<&str>) -> Result<(), DaemonError> {
         .map_err(|e| DaemonError::Setting(format!("log filter `{filter}`: {e}")))?;
     tracing_subscriber::fmt()
         .with_env_filter(filter)
+        .with_ansi(std::io::stderr().is_terminal())
         .with_writer(std::io::stderr)
         .init();
     Ok(())

@@ -1,0 +1,148 @@
+//! A daemon as a whole: nonsense from clients, rivals, counters in the image.
+
+mod common;
+
+use std::fs;
+use std::net::UdpSocket;
+use std::os::fd::AsFd;
+
+use common::{TestDaemon, eventually, settings};
+use ferroce_control::protocol::{MAX_MESSAGE, Reply, ServerBody, ServerMessage, VERSION};
+use ferroce_control::seqpacket::{self, Wait};
+use ferroce_control::{Counter, RuntimeDir};
+use ferroced::{Daemon, DaemonError};
+
+/// What the daemon answers to some bytes: the errno of its refusal, or `None` if it said nothing.
+fn answer(daemon: &TestDaemon, bytes: &[u8], fds: usize) -> Option<i32> {
+    let socket = seqpacket::connect(&daemon.dir.socket()).unwrap();
+    let file = fs::File::open("/dev/null").unwrap();
+    let fds = vec![file.as_fd(); fds];
+    seqpacket::send(&socket, bytes, &fds, Wait::Block).unwrap();
+    let mut buffer = seqpacket::buffer();
+    let datagram = seqpacket::receive(&socket, &mut buffer, Wait::Block).ok()?;
+    match ServerMessage::decode(&buffer[..datagram.len]).unwrap().body {
+        ServerBody::Reply {
+            reply: Reply::Error { errno, .. },
+            ..
+        } => Some(errno),
+        _ => None,
+    }
+}
+
+#[test]
+fn nonsense_is_answered_and_changes_nothing() {
+    let daemon = TestDaemon::start(&["127.0.7.30"]);
+    let mut steady = daemon.connect();
+    steady.attach("steady").unwrap();
+    let deep = "[".repeat(100_000);
+    let long = vec![b' '; MAX_MESSAGE + 1];
+    let attach = format!(r#"{{"v":{VERSION},"id":1,"request":{{"attach":{{"name":7}}}}}}"#);
+    for bytes in [
+        &b"\0"[..],
+        b"{}",
+        b"null",
+        b"\xff\xff\xff\xff",
+        br#"{"v":1}"#,
+        br#"{"v":1,"id":-1,"request":"gids"}"#,
+        br#"{"v":1,"id":1,"request":{"receive_socket":{"gid_index":70000}}}"#,
+        br#"{"v":4294967295,"id":1,"request":"gids"}"#,
+        attach.as_bytes(),
+        deep.as_bytes(),
+        &long,
+    ] {
+        assert_eq!(
+            answer(&daemon, bytes, 0),
+            Some(libc::EPROTO),
+            "{:?}",
+            bytes.get(..40)
+        );
+    }
+    assert_eq!(
+        answer(&daemon, b"nonsense with descriptors", 4),
+        Some(libc::EPROTO)
+    );
+    // A sensible request with a stray descriptor is a sensible request.
+    let gids = format!(r#"{{"v":{VERSION},"id":1,"request":"gids"}}"#);
+    assert_eq!(answer(&daemon, gids.as_bytes(), 1), None);
+    assert_eq!(steady.gids().unwrap().len(), 1);
+    eventually("only one is left", || {
+        daemon.connect().status().unwrap().clients.len() == 1
+    });
+}
+
+#[test]
+fn a_client_that_takes_no_answers_is_dropped() {
+    let daemon = TestDaemon::start(&["127.0.7.31"]);
+    let socket = seqpacket::connect(&daemon.dir.socket()).unwrap();
+    let status = format!(r#"{{"v":{VERSION},"id":1,"request":"status"}}"#);
+    eventually("the daemon has had enough", || {
+        seqpacket::send(&socket, status.as_bytes(), &[], Wait::Not)
+            .is_err_and(|errno| errno == rustix::io::Errno::PIPE)
+    });
+    assert_eq!(daemon.connect().gids().unwrap().len(), 1);
+}
+
+#[test]
+fn one_directory_has_one_daemon() {
+    let daemon = TestDaemon::start(&["127.0.7.32"]);
+    let error = Daemon::start(daemon.dir.clone(), settings(&["127.0.7.33"])).unwrap_err();
+    assert!(
+        matches!(error, DaemonError::AlreadyRunning { .. }),
+        "{error}"
+    );
+    // And the rival has done no harm.
+    assert_eq!(daemon.connect().gids().unwrap().len(), 1);
+}
+
+#[test]
+fn a_taken_port_is_told_and_nothing_is_left_behind() {
+    let _other = UdpSocket::bind("127.0.7.34:4791").unwrap();
+    let temp = tempfile::tempdir().unwrap();
+    let dir = RuntimeDir::resolve(Some(&temp.path().join("run")));
+    let error = Daemon::start(dir.clone(), settings(&["127.0.7.35", "127.0.7.34"])).unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .contains("UDP port 4791 of 127.0.7.34 is taken"),
+        "{error}"
+    );
+    assert!(!dir.path().exists());
+    // The address that could be had is free again.
+    drop(Daemon::start(dir, settings(&["127.0.7.35"])).unwrap());
+}
+
+#[test]
+fn what_a_dead_daemon_left_is_no_hindrance() {
+    let temp = tempfile::tempdir().unwrap();
+    let dir = RuntimeDir::resolve(Some(&temp.path().join("run")));
+    dir.prepare().unwrap();
+    drop(seqpacket::listen(&dir.socket(), 1).unwrap());
+    fs::write(dir.lock(), "999999999\n").unwrap();
+    fs::create_dir_all(dir.sysfs().join("class/infiniband/ghost0/ports/1")).unwrap();
+    let daemon = Daemon::start(dir.clone(), settings(&["127.0.7.36"])).unwrap();
+    assert_eq!(daemon.info().name, "ferroce0");
+    assert!(!dir.sysfs().join("class/infiniband/ghost0").exists());
+}
+
+#[test]
+fn counters_appear_in_the_image_and_outlive_their_client() {
+    let daemon = TestDaemon::start(&["127.0.7.37"]);
+    let port = daemon.dir.sysfs().join("class/infiniband/ferroce0/ports/1");
+    let read = |file: &str| fs::read_to_string(port.join(file)).unwrap();
+    assert_eq!(read("hw_counters/duplicate_request"), "0\n");
+    let mut client = daemon.connect();
+    let page = client.attach("counter").unwrap().counters;
+    page.add(Counter::DuplicateRequest, 3);
+    page.add(Counter::RxBytes, 4000);
+    eventually("the image shows it", || {
+        read("hw_counters/duplicate_request") == "3\n"
+    });
+    assert_eq!(read("counters/port_rcv_data"), "1000\n");
+    // The last words count too.
+    page.add(Counter::DuplicateRequest, 4);
+    drop(client);
+    eventually("the image shows the rest", || {
+        read("hw_counters/duplicate_request") == "7\n"
+    });
+    assert_eq!(daemon.counter("duplicate_request"), 7);
+}

@@ -1,0 +1,165 @@
+//! The command line and its help.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+
+const AFTER_HELP: &str = "\
+ENVIRONMENT:
+  FERROCE_RUNTIME_DIR  The runtime directory, if --runtime-dir is not given.
+  XDG_RUNTIME_DIR      Its subdirectory `ferroce` is used if neither is given.
+  FERROCE_LOG          What the daemon logs, such as `debug`; the default is `info`.
+
+FILES:
+  DIR/ferroced.sock    Where the daemon answers; DIR is the runtime directory.
+  DIR/ferroced.log     The log of a daemon in the background.
+  DIR/sys, DIR/dev     What programs see in place of /sys/class/infiniband* and /dev/infiniband.
+  $XDG_CONFIG_HOME/ferroce/ferroce.toml, /etc/ferroce/ferroce.toml
+                       Settings: addr, netdev, name, idle_exit, receive_buffer, log.
+
+EXIT STATUS:
+  0 if all went well, 1 if not, 2 if the command line makes no sense. `ferroce run` has the exit status
+  of the program that it runs, 127 if there is no such program and 126 if it cannot be run.
+
+EXAMPLES:
+  ferroce run -- ibv_devinfo -v
+  ferroce up --addr 127.0.0.1
+  ferroce run -- ib_write_bw & ferroce run -- ib_write_bw 127.0.0.1
+  ferroce --runtime-dir /tmp/b up --addr 127.0.0.2
+                       A second host, as it were, on the same machine.";
+
+/// An RDMA device in software: run unmodified RDMA programs on any Linux machine.
+///
+/// Programs started by `ferroce run` see a device named ferroce0, which speaks RoCEv2 (InfiniBand
+/// transport over UDP port 4791). No kernel module, no network adapter of a certain kind, and no
+/// privileges are needed. What is common to all programs of a host is kept by a daemon, ferroced; `run`
+/// starts it if need be.
+#[derive(Debug, Parser)]
+#[command(name = "ferroce", version, max_term_width = 100, after_long_help = AFTER_HELP)]
+pub struct Arguments {
+    /// Where the daemon and the programs meet; one daemon and one device each [default:
+    /// $FERROCE_RUNTIME_DIR, else $XDG_RUNTIME_DIR/ferroce, else /run/ferroce for root and
+    /// /tmp/ferroce-UID for others]
+    #[arg(long, value_name = "DIR", global = true)]
+    pub runtime_dir: Option<PathBuf>,
+
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Start the daemon and wait until it is ready
+    ///
+    /// If it cannot start, its reason is printed and the exit status is 1. Settings that are not given
+    /// come from a configuration file (see `ferroce --help`).
+    Up(Up),
+    /// Stop the daemon
+    ///
+    /// Programs that use the device see it fail.
+    Down,
+    /// Run a program that sees the device
+    ///
+    /// If there is no daemon, one is started with the settings of the configuration file; it leaves by
+    /// itself when nobody has used it for a while. The program and those that it starts find the device
+    /// through LD_PRELOAD, RDMAV_DRIVERS and FERROCE_RUNTIME_DIR in their environment; what the first two
+    /// held before is kept. Real devices stay visible.
+    Run(Run),
+    /// Show the device, its addresses, the programs that use it, and counters
+    Status {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// List the RDMA devices that `ferroce run` shows to programs
+    Devices,
+}
+
+/// `ferroce up`.
+#[derive(Debug, Args)]
+pub struct Up {
+    /// An address to serve, IPv4 or IPv6 (fe80::1%eth0 with its interface); may be repeated. Addresses
+    /// that are given are fixed [default: those of --netdev]
+    #[arg(long, value_name = "IP")]
+    pub addr: Vec<String>,
+
+    /// The interface whose addresses to serve, as they come and go, and whose link is the port's
+    /// [default: that of the default route, else loopback]
+    #[arg(long, value_name = "IF")]
+    pub netdev: Option<String>,
+
+    /// The device's name [default: ferroce0]
+    #[arg(long)]
+    pub name: Option<String>,
+
+    /// A TOML file with settings, used instead of the usual ones
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+
+    /// Leave after so many seconds without programs [default: stay]
+    #[arg(long, value_name = "SECS")]
+    pub idle_exit: Option<u64>,
+
+    /// Stay in the foreground and log to standard error
+    #[arg(long)]
+    pub foreground: bool,
+}
+
+/// `ferroce run`.
+#[derive(Debug, Args)]
+pub struct Run {
+    /// Seconds without programs after which a daemon that is started now leaves
+    #[arg(long, value_name = "SECS", default_value_t = 60)]
+    pub idle_exit: u64,
+
+    /// The program and its arguments
+    #[arg(required = true, trailing_var_arg = true, value_name = "COMMAND")]
+    pub command: Vec<OsString>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn options_of_the_program_are_left_alone() {
+        for line in [
+            &[
+                "ferroce",
+                "run",
+                "--",
+                "ib_write_bw",
+                "-a",
+                "--runtime-dir",
+                "x",
+            ][..],
+            &["ferroce", "run", "ib_write_bw", "-a", "--runtime-dir", "x"],
+        ] {
+            let arguments = Arguments::try_parse_from(line).unwrap();
+            assert!(arguments.runtime_dir.is_none());
+            let Command::Run(run) = arguments.command else {
+                panic!("not run")
+            };
+            assert_eq!(run.command, ["ib_write_bw", "-a", "--runtime-dir", "x"]);
+        }
+        let line = [
+            "ferroce",
+            "up",
+            "--addr",
+            "127.0.0.1",
+            "--addr",
+            "::1",
+            "--runtime-dir",
+            "/x",
+        ];
+        let arguments = Arguments::try_parse_from(line).unwrap();
+        assert_eq!(arguments.runtime_dir.as_deref(), Some("/x".as_ref()));
+    }
+}

@@ -1,0 +1,73 @@
+//! What can go wrong with the command, and the exit status for it.
+
+use std::io;
+use std::path::PathBuf;
+
+use ferroce_control::ControlError;
+
+/// Why the command failed.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The daemon, or the way to it.
+    #[error(transparent)]
+    Control(#[from] ControlError),
+    /// The daemon's program is not where it should be.
+    #[error("cannot find the program ferroced beside {}: build or install it", .0.display())]
+    NoDaemon(PathBuf),
+    /// A shared object is not where it should be.
+    #[error(
+        "cannot find {name} in {}: build it (`cargo build --release`) or install it \
+         (`cargo xtask install`)",
+        .looked.iter().map(|p| p.display().to_string()).collect::<Vec<_>>().join(" or ")
+    )]
+    NoLibrary {
+        /// What was looked for.
+        name: &'static str,
+        /// Where.
+        looked: Vec<PathBuf>,
+    },
+    /// The dynamic linker could not take the path apart.
+    #[error("{}: a path with spaces, colons or semicolons cannot be in LD_PRELOAD", .0.display())]
+    Separator(PathBuf),
+    /// The daemon did not start; it has said why.
+    #[error("the daemon did not start")]
+    NotStarted,
+    /// The daemon took its leave but did not go.
+    #[error("ferroced (process {pid}) does not stop")]
+    DoesNotStop {
+        /// The daemon.
+        pid: u32,
+    },
+    /// The program to run does not exist.
+    #[error("{program}: {source}")]
+    Exec {
+        /// Its name.
+        program: String,
+        /// Why it was not run.
+        source: io::Error,
+    },
+    /// A system call failed.
+    #[error("{what}: {source}")]
+    Io {
+        /// What was being done.
+        what: String,
+        /// Why it failed.
+        source: io::Error,
+    },
+}
+
+impl Error {
+    pub fn io(what: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
+        let what = what.into();
+        move |source| Self::Io { what, source }
+    }
+
+    /// 127 and 126 as shells and env(1) have them for programs that cannot be run, else 1.
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            Self::Exec { source, .. } if source.kind() == io::ErrorKind::NotFound => 127,
+            Self::Exec { .. } => 126,
+            _ => 1,
+        }
+    }
+}

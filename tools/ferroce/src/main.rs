@@ -1,0 +1,34 @@
+//! The command `ferroce`: starts and stops the daemon, runs programs so that they see its device, and
+//! shows how it fares. It never touches packets.
+
+mod arguments;
+mod daemon;
+mod error;
+mod libraries;
+mod run;
+mod show;
+
+use std::process::ExitCode;
+
+use arguments::{Arguments, Command};
+use clap::Parser;
+use ferroce_control::RuntimeDir;
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let dir = RuntimeDir::resolve(arguments.runtime_dir.as_deref());
+    let result = match arguments.command {
+        Command::Up(up) => daemon::up(&dir, &up),
+        Command::Down => daemon::down(&dir),
+        Command::Run(run) => run::run(&dir, &run),
+        Command::Status { json } => show::status(&dir, json),
+        Command::Devices => show::devices(&dir),
+    };
+    match result {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("ferroce: {error}");
+            ExitCode::from(error.exit_code())
+        }
+    }
+}

@@ -1,0 +1,198 @@
+//! `ferroce status` and `ferroce devices`.
+
+use std::fs;
+use std::io::{self, Write};
+use std::path::Path;
+use std::process::ExitCode;
+
+use comfy_table::{Table, presets};
+use ferroce_control::link::Rate;
+use ferroce_control::{Client, RuntimeDir, Status};
+
+use crate::error::Error;
+
+/// Shows what the daemon says of itself.
+pub fn status(dir: &RuntimeDir, json: bool) -> Result<ExitCode, Error> {
+    let status = Client::connect(dir)?.status()?;
+    let text = if json {
+        let text = serde_json::to_string_pretty(&status)
+            .map_err(|e| Error::io("writing JSON")(e.into()))?;
+        text + "\n"
+    } else {
+        describe(&status, dir)
+    };
+    print(&text)
+}
+
+/// Lists what is in the image, so the host's real devices too.
+pub fn devices(dir: &RuntimeDir) -> Result<ExitCode, Error> {
+    let ours = Client::connect(dir)?.status()?.device.name;
+    let class = dir.sysfs().join("class/infiniband");
+    let mut names: Vec<String> = fs::read_dir(&class)
+        .map_err(Error::io(class.display().to_string()))?
+        .flatten()
+        .filter_map(|entry| entry.file_name().into_string().ok())
+        .filter(|name| !name.starts_with('.'))
+        .collect();
+    names.sort();
+    let mut table = table(&[
+        "DEVICE",
+        "PORT",
+        "STATE",
+        "LINK LAYER",
+        "RATE",
+        "NETDEV",
+        "NODE GUID",
+        "",
+    ]);
+    for name in names {
+        let device = class.join(&name);
+        let mut ports: Vec<u32> = entries(&device.join("ports"));
+        ports.sort_unstable();
+        let mut netdevs: Vec<String> = entries(&device.join("device/net"));
+        netdevs.sort();
+        for port in ports {
+            let port_dir = device.join("ports").join(port.to_string());
+            let state = read(&port_dir.join("state"));
+            table.add_row([
+                name.clone(),
+                port.to_string(),
+                state
+                    .split_once(": ")
+                    .map_or(state.clone(), |(_, word)| word.to_owned()),
+                read(&port_dir.join("link_layer")),
+                read(&port_dir.join("rate")),
+                netdevs.join(" "),
+                read(&device.join("node_guid")),
+                if name == ours {
+                    "ferroce".to_owned()
+                } else {
+                    String::new()
+                },
+            ]);
+        }
+    }
+    print(&trimmed(&table))
+}
+
+fn entries<T: std::str::FromStr>(dir: &Path) -> Vec<T> {
+    fs::read_dir(dir)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .collect()
+}
+
+fn read(path: &Path) -> String {
+    fs::read_to_string(path)
+        .unwrap_or_default()
+        .trim()
+        .to_owned()
+}
+
+fn table(header: &[&str]) -> Table {
+    let mut table = Table::new();
+    table
+        .load_preset(presets::NOTHING)
+        .set_header(header.iter().copied());
+    table
+}
+
+/// The table's text without the spaces at the ends of its lines.
+fn trimmed(table: &Table) -> String {
+    table
+        .lines()
+        .map(|line| line.trim().to_owned() + "\n")
+        .collect()
+}
+
+fn describe(status: &Status, dir: &RuntimeDir) -> String {
+    let device = &status.device;
+    let guid: Vec<String> = device
+        .node_guid
+        .chunks(2)
+        .map(|pair| format!("{:02x}{:02x}", pair[0], pair[1]))
+        .collect();
+    let state = if device.port_active { "ACTIVE" } else { "DOWN" };
+    let mut text = format!(
+        "{} ({}), node GUID {}\n\
+         port 1: {state}, {} ({}, MTU {}), path MTU {}, {}\n\
+         ferroced {}, process {}, up {}, runtime directory {}\n\
+         receive buffer {} KiB, slots: {} claimed, {} free, {} resting\n",
+        device.name,
+        device.uverbs,
+        guid.join(":"),
+        "RoCE v2",
+        device.netdev,
+        device.netdev_mtu,
+        device.active_mtu,
+        Rate::of_mbps(device.speed_mbps).sysfs(),
+        status.version,
+        status.pid,
+        duration(status.uptime_seconds),
+        dir.path().display(),
+        device.rcvbuf / 1024,
+        status.slots.claimed,
+        status.slots.free,
+        status.slots.resting,
+    );
+    text.push('\n');
+    let mut gids = table(&["GID", "ADDRESS", "NETDEV"]);
+    for gid in &status.gids {
+        gids.add_row([
+            gid.index.to_string(),
+            gid.addr.to_string(),
+            gid.ifname.clone(),
+        ]);
+    }
+    text += &trimmed(&gids);
+    text.push('\n');
+    let mut clients = table(&["SLOT", "PID", "PROGRAM", "SINCE"]);
+    for client in status.clients.iter().filter(|client| client.slot.is_some()) {
+        clients.add_row([
+            client.slot.map(|slot| slot.to_string()).unwrap_or_default(),
+            client.pid.to_string(),
+            client.name.clone(),
+            duration(client.seconds),
+        ]);
+    }
+    text += &trimmed(&clients);
+    text.push('\n');
+    let mut counters = table(&["COUNTER", "VALUE"]);
+    for (name, value) in status.counters.iter().filter(|(_, value)| *value > 0) {
+        counters.add_row([name.clone(), value.to_string()]);
+    }
+    text += &trimmed(&counters);
+    text
+}
+
+fn duration(seconds: u64) -> String {
+    match (seconds / 3600, seconds / 60 % 60, seconds % 60) {
+        (0, 0, s) => format!("{s}s"),
+        (0, m, s) => format!("{m}m{s:02}s"),
+        (h, m, _) => format!("{h}h{m:02}m"),
+    }
+}
+
+/// Prints; a reader that has had enough (`| head`) is no error.
+fn print(text: &str) -> Result<ExitCode, Error> {
+    match io::stdout().write_all(text.as_bytes()) {
+        Err(e) if e.kind() != io::ErrorKind::BrokenPipe => {
+            Err(Error::io("writing to standard output")(e))
+        }
+        _ => Ok(ExitCode::SUCCESS),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_are_short() {
+        assert_eq!(duration(9), "9s");
+        assert_eq!(duration(69), "1m09s");
+        assert_eq!(duration(7260), "2h01m");
+    }
+}
