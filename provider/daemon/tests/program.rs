@@ -153,7 +153,7 @@ fn idle_it_leaves_but_not_while_somebody_is_there() {
     assert!(!dir.path().exists());
 }
 
-/// A network namespace with a dummy interface; removed when dropped.
+/// A network namespace with an interface; removed when dropped.
 struct Namespace {
     name: String,
 }
@@ -167,11 +167,14 @@ impl Namespace {
             return None;
         }
         let namespace = Self { name };
-        if !namespace.ip(&["link", "add", "dum0", "type", "dummy"]) {
-            eprintln!("skipped: dummy interfaces are not to be had here");
+        if !namespace.ip(&[
+            "link", "add", "eth7", "type", "veth", "peer", "name", "eth8",
+        ]) {
+            eprintln!("skipped: veth interfaces are not to be had here");
             return None;
         }
-        assert!(namespace.ip(&["link", "set", "dum0", "up"]));
+        assert!(namespace.ip(&["link", "set", "eth7", "up"]));
+        assert!(namespace.ip(&["link", "set", "eth8", "up"]));
         Some(namespace)
     }
 
@@ -217,9 +220,9 @@ fn the_gid_table_follows_the_interface() {
     let Some(namespace) = Namespace::new() else {
         return;
     };
-    assert!(namespace.ip(&["addr", "add", "10.77.0.1/24", "dev", "dum0"]));
+    assert!(namespace.ip(&["addr", "add", "10.77.0.1/24", "dev", "eth7"]));
     let (_temp, dir) = fresh();
-    let command = namespace.wrap(&ferroced(&dir, &["--netdev", "dum0"]));
+    let command = namespace.wrap(&ferroced(&dir, &["--netdev", "eth7"]));
     let mut child = foreground(command, &dir);
     let mut client = Client::connect(&dir).unwrap();
     client.attach("watcher").unwrap();
@@ -239,7 +242,7 @@ fn the_gid_table_follows_the_interface() {
                 .eq(wanted.iter().copied())
         });
     };
-    assert!(namespace.ip(&["addr", "add", "10.77.0.2/24", "dev", "dum0"]));
+    assert!(namespace.ip(&["addr", "add", "10.77.0.2/24", "dev", "eth7"]));
     let told = client.wait_event(PATIENCE);
     assert_eq!(told, Some(Event::GidChange));
     wait_for(&mut client, &["10.77.0.1", "10.77.0.2"]);
@@ -248,11 +251,10 @@ fn the_gid_table_follows_the_interface() {
     let socket = client.receive_socket(second).unwrap();
     drop(socket);
 
-    // The primary address goes (and with it, in the kernel's way, its secondaries, unless promoted).
-    assert!(namespace.ip(&["addr", "add", "fd77::1/64", "dev", "dum0", "nodad"]));
+    assert!(namespace.ip(&["addr", "add", "fd77::1/64", "dev", "eth7", "nodad"]));
     wait_for(&mut client, &["10.77.0.1", "10.77.0.2", "fd77::1"]);
     let third = addresses(&mut client)[2].0;
-    assert!(namespace.ip(&["addr", "del", "10.77.0.2/24", "dev", "dum0"]));
+    assert!(namespace.ip(&["addr", "del", "10.77.0.2/24", "dev", "eth7"]));
     wait_for(&mut client, &["10.77.0.1", "fd77::1"]);
     assert_eq!(addresses(&mut client)[1].0, third, "an index has moved");
     assert_eq!(gid_of(second), "0000:0000:0000:0000:0000:0000:0000:0000\n");
@@ -262,7 +264,7 @@ fn the_gid_table_follows_the_interface() {
     );
 
     while client.try_event().is_some() {}
-    assert!(namespace.ip(&["link", "set", "dum0", "down"]));
+    assert!(namespace.ip(&["link", "set", "eth7", "down"]));
     let mut down = false;
     eventually("the port is down", || {
         while let Some(event) = client.try_event() {
@@ -271,7 +273,7 @@ fn the_gid_table_follows_the_interface() {
         down
     });
     assert_eq!(state(), "1: DOWN\n");
-    assert!(namespace.ip(&["link", "set", "dum0", "up", "mtu", "9000"]));
+    assert!(namespace.ip(&["link", "set", "eth7", "up", "mtu", "9000"]));
     eventually("the port is up", || state() == "4: ACTIVE\n");
     eventually("the MTU has grown", || {
         Client::connect(&dir)

@@ -1,0 +1,226 @@
+//! The command as its users meet it, with the daemon beside it. The shared objects are stand-ins: what
+//! they do is tested with the stock programs elsewhere.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+/// A directory laid out like cargo's, with a copy of the command in it, and a runtime directory.
+struct Place {
+    temp: tempfile::TempDir,
+}
+
+impl Place {
+    /// `None` if the daemon has not been built.
+    fn new() -> Option<Self> {
+        let command = Path::new(env!("CARGO_BIN_EXE_ferroce"));
+        let daemon = command.with_file_name("ferroced");
+        if !daemon.is_file() {
+            eprintln!("skipped: {} has not been built", daemon.display());
+            return None;
+        }
+        let temp = tempfile::tempdir().unwrap();
+        for program in [command, &daemon] {
+            let copy = temp.path().join(program.file_name().unwrap());
+            fs::copy(program, copy).unwrap();
+        }
+        let place = Self { temp };
+        // Not files that the dynamic linker would refuse aloud, but a library that it knows.
+        for name in ["libferroce_shim.so", "libferroce_rdmav34.so"] {
+            fs::copy(libc(), place.temp.path().join(name)).unwrap();
+        }
+        Some(place)
+    }
+
+    fn dir(&self) -> PathBuf {
+        self.temp.path().join("run")
+    }
+
+    fn ferroce(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(self.temp.path().join("ferroce"));
+        command
+            .args(arguments)
+            .env("FERROCE_RUNTIME_DIR", self.dir())
+            .env("XDG_CONFIG_HOME", self.temp.path().join("config"))
+            .env_remove("LD_PRELOAD")
+            .env_remove("RDMAV_DRIVERS")
+            .stdin(Stdio::null());
+        command
+    }
+
+    fn output(&self, arguments: &[&str]) -> Output {
+        self.ferroce(arguments).output().unwrap()
+    }
+
+    /// Settings for daemons that are started on first use.
+    fn configure(&self, addr: &str) {
+        let config = self.temp.path().join("config/ferroce");
+        fs::create_dir_all(&config).unwrap();
+        fs::write(
+            config.join("ferroce.toml"),
+            format!("addr = [\"{addr}\"]\n"),
+        )
+        .unwrap();
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let _ = self.ferroce(&["down"]).stderr(Stdio::null()).status();
+    }
+}
+
+/// A shared library that any program here has loaded anyway.
+fn libc() -> PathBuf {
+    let maps = fs::read_to_string("/proc/self/maps").unwrap();
+    let mut paths = maps
+        .lines()
+        .filter_map(|line| line.split_whitespace().nth(5));
+    PathBuf::from(
+        paths
+            .find(|path| path.contains("/libgcc_s"))
+            .expect("std needs libgcc_s"),
+    )
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[test]
+fn up_status_devices_down() {
+    let Some(place) = Place::new() else { return };
+    let output = place.output(&["status"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).contains("`ferroce up`"), "{output:?}");
+
+    let output = place.output(&["up", "--addr", "127.0.7.60", "--name", "soft1"]);
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(text(&output.stdout), "soft1 is up at 127.0.7.60\n");
+    assert_eq!(text(&output.stderr), "");
+    let output = place.output(&["up", "--addr", "127.0.7.61"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(
+        text(&output.stderr).contains("another ferroced"),
+        "{output:?}"
+    );
+
+    let output = place.output(&["status", "--json"]);
+    let status: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(status["device"]["name"], "soft1");
+    assert_eq!(status["gids"][0]["addr"], "127.0.7.60");
+    let output = text(&place.output(&["status"]).stdout);
+    assert!(
+        output.contains("port 1: ACTIVE") && output.contains("127.0.7.60"),
+        "{output}"
+    );
+    let output = text(&place.output(&["devices"]).stdout);
+    assert!(
+        output
+            .lines()
+            .any(|l| l.starts_with("soft1 ") && l.contains("ACTIVE")),
+        "{output}"
+    );
+
+    let output = place.output(&["down"]);
+    assert!(
+        output.status.success() && output.stderr.is_empty(),
+        "{output:?}"
+    );
+    assert!(!place.dir().exists());
+    assert_eq!(place.output(&["down"]).status.code(), Some(1));
+}
+
+#[test]
+fn first_uses_at_once_start_one_daemon() {
+    let Some(place) = Place::new() else { return };
+    place.configure("127.0.7.62");
+    let print = "echo $LD_PRELOAD $RDMAV_DRIVERS $FERROCE_RUNTIME_DIR; exit 7";
+    let children: Vec<_> = (0..8)
+        .map(|_| {
+            place
+                .ferroce(&["run", "--", "sh", "-c", print])
+                .env("RDMAV_DRIVERS", "mine")
+                .stdout(Stdio::piped())
+                .stderr(Stdio::piped())
+                .spawn()
+                .unwrap()
+        })
+        .collect();
+    let lib = place.dir().join("lib");
+    let expected = format!(
+        "{0}/libferroce-shim.so mine:{0}/libferroce {1}\n",
+        lib.display(),
+        place.dir().display()
+    );
+    for child in children {
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(text(&output.stderr), "");
+        assert_eq!(text(&output.stdout), expected);
+        assert_eq!(output.status.code(), Some(7));
+    }
+    let links = fs::read_dir(&lib).unwrap().flatten();
+    let names: Vec<_> = links
+        .map(|entry| entry.file_name().into_string().unwrap())
+        .collect();
+    assert_eq!(names.len(), 2, "{names:?}");
+    assert!(lib.join("libferroce-rdmav34.so").is_file());
+}
+
+#[test]
+fn programs_that_cannot_be_run_have_the_usual_status() {
+    let Some(place) = Place::new() else { return };
+    place.configure("127.0.7.63");
+    let output = place.output(&["run", "--", "no-such-program"]);
+    assert_eq!(output.status.code(), Some(127), "{output:?}");
+    assert!(text(&output.stderr).contains("no-such-program"));
+    let output = place.output(&["run", "--", "/etc/passwd"]);
+    assert_eq!(output.status.code(), Some(126), "{output:?}");
+    assert_eq!(place.output(&["run"]).status.code(), Some(2));
+}
+
+#[test]
+fn an_idle_daemon_stays_while_the_program_has_yet_to_open_the_device() {
+    let Some(place) = Place::new() else { return };
+    place.configure("127.0.7.64");
+    let mut child = place
+        .ferroce(&["run", "--idle-exit", "1", "--", "sleep", "3"])
+        .spawn()
+        .unwrap();
+    let start = Instant::now();
+    while !place.dir().join("ferroced.sock").exists() {
+        assert!(
+            start.elapsed() < Duration::from_secs(20),
+            "no daemon was started"
+        );
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    assert!(child.wait().unwrap().success());
+    assert!(
+        place.dir().join("ferroced.sock").exists(),
+        "it left under the program's feet"
+    );
+    while place.dir().exists() {
+        assert!(
+            start.elapsed() < Duration::from_secs(20),
+            "it does not leave"
+        );
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+#[test]
+fn a_daemon_that_cannot_start_says_why() {
+    let Some(place) = Place::new() else { return };
+    place.configure("203.0.113.9");
+    for arguments in [&["up"][..], &["run", "--", "true"]] {
+        let output = place.output(arguments);
+        assert_eq!(output.status.code(), Some(1));
+        let words = text(&output.stderr);
+        assert!(
+            words.contains("203.0.113.9 is not an address of this host"),
+            "{words}"
+        );
+    }
+}
