@@ -64,8 +64,15 @@ impl Sink for Direct<'_> {
             Gather::Bytes(b) => b.len(),
             Gather::Sges { len, .. } | Gather::Remote { len, .. } => len as usize,
         };
-        let Some(info) = opcode::info(p.bth.opcode) else { return Ok(()) };
-        let packet = Packet { bth: p.bth, info, ext: p.ext, payload: &PAYLOAD[..len] };
+        let Some(info) = opcode::info(p.bth.opcode) else {
+            return Ok(());
+        };
+        let packet = Packet {
+            bth: p.bth,
+            info,
+            ext: p.ext,
+            payload: &PAYLOAD[..len],
+        };
         self.peer.receive(0, &packet, self.host);
         self.packets += 1;
         Ok(())
@@ -74,8 +81,18 @@ impl Sink for Direct<'_> {
 
 fn connect(qpn: u32, peer: u32) -> (Qp, Nothing) {
     use QpAttrMask as M;
-    let cap = QpCap { max_send_wr: 128, max_recv_wr: 512, max_send_sge: 1, max_recv_sge: 1, max_inline_data: 64 };
-    let mut qp = Qp::new(QpConfig { qpn, cap, ..QpConfig::default() });
+    let cap = QpCap {
+        max_send_wr: 128,
+        max_recv_wr: 512,
+        max_send_sge: 1,
+        max_recv_sge: 1,
+        max_inline_data: 64,
+    };
+    let mut qp = Qp::new(QpConfig {
+        qpn,
+        cap,
+        ..QpConfig::default()
+    });
     let mut host = Nothing::default();
     let attr = QpAttr {
         path_mtu: 4096,
@@ -93,11 +110,28 @@ fn connect(qpn: u32, peer: u32) -> (Qp, Nothing) {
         (QpState::Init, M::PKEY_INDEX | M::PORT | M::ACCESS_FLAGS),
         (
             QpState::Rtr,
-            M::AV | M::PATH_MTU | M::DEST_QPN | M::RQ_PSN | M::MAX_DEST_RD_ATOMIC | M::MIN_RNR_TIMER,
+            M::AV
+                | M::PATH_MTU
+                | M::DEST_QPN
+                | M::RQ_PSN
+                | M::MAX_DEST_RD_ATOMIC
+                | M::MIN_RNR_TIMER,
         ),
-        (QpState::Rts, M::TIMEOUT | M::RETRY_CNT | M::RNR_RETRY | M::SQ_PSN | M::MAX_QP_RD_ATOMIC),
+        (
+            QpState::Rts,
+            M::TIMEOUT | M::RETRY_CNT | M::RNR_RETRY | M::SQ_PSN | M::MAX_QP_RD_ATOMIC,
+        ),
     ] {
-        qp.modify(&QpAttr { qp_state: state, ..attr }, mask | M::STATE, 0, &mut host).unwrap();
+        qp.modify(
+            &QpAttr {
+                qp_state: state,
+                ..attr
+            },
+            mask | M::STATE,
+            0,
+            &mut host,
+        )
+        .unwrap();
     }
     (qp, host)
 }
@@ -105,24 +139,53 @@ fn connect(qpn: u32, peer: u32) -> (Qp, Nothing) {
 fn run(name: &str, len: u32, op: SendOp, inline: bool) {
     let (mut a, mut ha) = connect(1, 2);
     let (mut b, mut hb) = connect(2, 1);
-    let opts = TransmitOpts { window: 1 << 20, budget: 1 << 16, flush_acks: true };
-    let sges = [Sge { addr: 0, length: len, lkey: 1 }];
-    let data = if inline { SendData::Inline(&PAYLOAD[..len as usize]) } else { SendData::Sges(&sges) };
-    let req = SendRequest { wr_id: 1, op, flags: SendFlags::SIGNALED, data };
+    let opts = TransmitOpts {
+        window: 1 << 20,
+        budget: 1 << 16,
+        flush_acks: true,
+    };
+    let sges = [Sge {
+        addr: 0,
+        length: len,
+        lkey: 1,
+    }];
+    let data = if inline {
+        SendData::Inline(&PAYLOAD[..len as usize])
+    } else {
+        SendData::Sges(&sges)
+    };
+    let req = SendRequest {
+        wr_id: 1,
+        op,
+        flags: SendFlags::SIGNALED,
+        data,
+    };
     let mut packets = 0;
     let start = Instant::now();
     while packets < 4_000_000 {
         while b.post_recv(1, &sges).is_ok() {}
         while a.post_send(&req).is_ok() {}
-        let mut sink = Direct { peer: &mut b, host: &mut hb, packets: 0 };
+        let mut sink = Direct {
+            peer: &mut b,
+            host: &mut hb,
+            packets: 0,
+        };
         a.transmit(0, opts, &mut ha, &mut sink);
         packets += sink.packets;
-        let mut sink = Direct { peer: &mut a, host: &mut ha, packets: 0 };
+        let mut sink = Direct {
+            peer: &mut a,
+            host: &mut ha,
+            packets: 0,
+        };
         while b.transmit(0, opts, &mut hb, &mut sink) {}
         packets += sink.packets;
     }
     let ns = start.elapsed().as_nanos() as f64 / packets as f64;
-    println!("{name:<28} {ns:6.1} ns/packet  ({} completions, {:?})", ha.completions, a.state());
+    println!(
+        "{name:<28} {ns:6.1} ns/packet  ({} completions, {:?})",
+        ha.completions,
+        a.state()
+    );
 }
 
 fn main() {
@@ -135,5 +198,10 @@ fn main() {
     run("SEND 2 B", 2, SendOp::Send, false);
     run("READ 64 KiB", 1 << 16, SendOp::Read { va, rkey }, false);
     run("READ 8 B", 8, SendOp::Read { va, rkey }, false);
-    run("FETCH & ADD", 8, SendOp::FetchAdd { va, rkey, add: 1 }, false);
+    run(
+        "FETCH & ADD",
+        8,
+        SendOp::FetchAdd { va, rkey, add: 1 },
+        false,
+    );
 }

@@ -3,9 +3,7 @@
 
 use crate::memory::Memory;
 use crate::model::Model;
-use ferroce_transport::{
-    Access, Completion, Host, MemoryError, PathSignal, QpEvent, RecvWqe, Sge,
-};
+use ferroce_transport::{Access, Completion, Host, MemoryError, PathSignal, QpEvent, RecvWqe, Sge};
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -65,7 +63,10 @@ impl Host for SimHost {
         len: u64,
         access: Access,
     ) -> Result<(), MemoryError> {
-        self.memory.borrow().range(rkey, va, len, access).map(|_| ())
+        self.memory
+            .borrow()
+            .range(rkey, va, len, access)
+            .map(|_| ())
     }
 
     fn write_remote(&mut self, rkey: u32, va: u64, data: &[u8]) -> Result<(), MemoryError> {
@@ -99,9 +100,11 @@ impl Host for SimHost {
 
     fn check_local(&mut self, sges: &[Sge], access: Access) -> Result<(), MemoryError> {
         let memory = self.memory.borrow();
-        sges.iter()
-            .filter(|s| s.length > 0)
-            .try_for_each(|s| memory.range(s.lkey, s.addr, u64::from(s.length), access).map(|_| ()))
+        sges.iter().filter(|s| s.length > 0).try_for_each(|s| {
+            memory
+                .range(s.lkey, s.addr, u64::from(s.length), access)
+                .map(|_| ())
+        })
     }
 
     fn scatter(&mut self, sges: &[Sge], offset: u32, data: &[u8]) -> Result<(), MemoryError> {
@@ -121,12 +124,14 @@ impl Host for SimHost {
     }
 
     fn complete_send(&mut self, completion: Completion) {
-        self.model.send_completed(&completion, &self.memory.borrow());
+        self.model
+            .send_completed(&completion, &self.memory.borrow());
         self.sends.push(completion);
     }
 
     fn complete_recv(&mut self, completion: Completion) {
-        self.model.recv_completed(&completion, &self.memory.borrow());
+        self.model
+            .recv_completed(&completion, &self.memory.borrow());
         self.receives.push(completion);
     }
 

@@ -5,6 +5,7 @@
 //! Nothing here uses the network, the clock or threads.
 #![forbid(unsafe_code)]
 
+pub mod bulk;
 pub mod host;
 pub mod link;
 pub mod memory;

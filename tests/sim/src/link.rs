@@ -117,6 +117,9 @@ impl Link {
         let Reverse((_, _, tagged)) = self.queue.pop()?;
         let slot = tagged >> 1;
         self.free.push(slot);
-        Some(Arrival { to: tagged & 1, datagram: std::mem::take(&mut self.slots[slot]) })
+        Some(Arrival {
+            to: tagged & 1,
+            datagram: std::mem::take(&mut self.slots[slot]),
+        })
     }
 }

@@ -36,7 +36,11 @@ pub struct Buffer {
 impl Buffer {
     /// As a scatter/gather element.
     pub fn sge(&self) -> Sge {
-        Sge { addr: self.va, length: self.len, lkey: self.key }
+        Sge {
+            addr: self.va,
+            length: self.len,
+            lkey: self.key,
+        }
     }
 }
 
@@ -57,7 +61,12 @@ impl Memory {
 
     /// Registers `len` bytes at `va`, which need not exist.
     pub fn register(&mut self, va: u64, len: u64, access: Access) -> u32 {
-        self.regions.push(Region { va, len, access, valid: true });
+        self.regions.push(Region {
+            va,
+            len,
+            access,
+            valid: true,
+        });
         0x105 + 8 * (self.regions.len() as u32 - 1)
     }
 
@@ -92,18 +101,27 @@ impl Memory {
         len: u64,
         access: Access,
     ) -> Result<Range<usize>, MemoryError> {
-        let region = self.region(key).filter(|r| r.valid).ok_or(MemoryError::Key)?;
+        let region = self
+            .region(key)
+            .filter(|r| r.valid)
+            .ok_or(MemoryError::Key)?;
         if !region.access.contains(access) {
             return Err(MemoryError::Rights);
         }
         let inside = va >= region.va
-            && va.checked_add(len).is_some_and(|end| end <= region.va + region.len);
+            && va
+                .checked_add(len)
+                .is_some_and(|end| end <= region.va + region.len);
         if !inside {
             return Err(MemoryError::Bounds);
         }
         let start = (va - BASE) as usize;
         let range = start..start + len as usize;
-        if range.end > self.bytes.len() { Err(MemoryError::Fault) } else { Ok(range) }
+        if range.end > self.bytes.len() {
+            Err(MemoryError::Fault)
+        } else {
+            Ok(range)
+        }
     }
 
     /// Where `len` bytes at `offset` of a list's concatenation lie.

@@ -90,13 +90,23 @@ pub struct Model {
 impl Progress {
     /// Books a completion of request `index`; `silent` says which requests before it may have succeeded silently.
     fn book(&mut self, index: usize, status: WcStatus, silent: impl Fn(usize) -> bool) {
-        assert!(index >= self.next, "request {index} completed twice or out of order ({self:?})");
+        assert!(
+            index >= self.next,
+            "request {index} completed twice or out of order ({self:?})"
+        );
         if self.broken {
             assert_eq!(index, self.next, "a flushed request is missing");
-            assert_eq!(status, WcStatus::WrFlushErr, "request {index} after an error");
+            assert_eq!(
+                status,
+                WcStatus::WrFlushErr,
+                "request {index} after an error"
+            );
         } else {
             for i in self.next..index {
-                assert!(silent(i), "the completion of request {i} is missing (at {index})");
+                assert!(
+                    silent(i),
+                    "the completion of request {i} is missing (at {index})"
+                );
             }
             self.good = index;
             match status {
@@ -116,7 +126,10 @@ impl Model {
     /// A send completion was raised.
     pub fn send_completed(&mut self, c: &Completion, memory: &Memory) {
         let index = c.wr_id as usize;
-        assert!(index < self.sends.len(), "completion of a request that was not posted: {c:?}");
+        assert!(
+            index < self.sends.len(),
+            "completion of a request that was not posted: {c:?}"
+        );
         let sends = &self.sends;
         // After a flush began without an error of its own, unsignaled requests before it may have succeeded.
         self.send.book(index, c.status, |i| !sends[i].signaled);
@@ -142,7 +155,10 @@ impl Model {
         assert_eq!(c.src_qp, self.peer);
         match c.status {
             WcStatus::Success => {
-                assert!(index < self.recvs.len(), "receive {index}: nothing was sent");
+                assert!(
+                    index < self.recvs.len(),
+                    "receive {index}: nothing was sent"
+                );
                 let want = &self.recvs[index];
                 assert_eq!(want.fault, None, "receive {index} cannot succeed");
                 assert_eq!(

@@ -77,7 +77,12 @@ struct Planner<'a> {
 
 /// Makes a plan.
 pub fn plan(rng: &mut Rng, shape: Shape) -> [SidePlan; 2] {
-    let mut p = Planner { rng, shape, sides: Default::default(), effects: Vec::new() };
+    let mut p = Planner {
+        rng,
+        shape,
+        sides: Default::default(),
+        effects: Vec::new(),
+    };
     for side in [0, 0, 1, 1] {
         p.add_cell(side);
     }
@@ -101,7 +106,9 @@ pub fn plan(rng: &mut Rng, shape: Shape) -> [SidePlan; 2] {
         }
         p.sides[side].finally = p.sides[side].memory.bytes.clone();
     }
-    let Planner { mut sides, effects, .. } = p;
+    let Planner {
+        mut sides, effects, ..
+    } = p;
     for (side, va, bytes) in effects {
         let start = (va - BASE) as usize;
         sides[side].finally[start..start + bytes.len()].copy_from_slice(&bytes);
@@ -148,7 +155,11 @@ impl Planner<'_> {
         let mut left = len;
         let mut sges = Vec::new();
         for i in 0..n {
-            let part = if i + 1 == n { left } else { self.rng.below(u64::from(left) + 1) as u32 };
+            let part = if i + 1 == n {
+                left
+            } else {
+                self.rng.below(u64::from(left) + 1) as u32
+            };
             left -= part;
             sges.push(self.alloc(side, part, access).sge());
         }
@@ -163,7 +174,10 @@ impl Planner<'_> {
             self.effects.push((side, sge.addr, now.to_vec()));
             rest = later;
         }
-        Placed { sges: sges.to_vec(), data: data.to_vec() }
+        Placed {
+            sges: sges.to_vec(),
+            data: data.to_vec(),
+        }
     }
 
     /// A payload: its list or inline bytes, and the bytes.
@@ -181,12 +195,18 @@ impl Planner<'_> {
 
     /// A receive request at `side` for a message with `data`; its index.
     fn receive(&mut self, side: usize, expect: RecvExpect, placed: Option<&[u8]>) -> usize {
-        let spare = if self.rng.percent(50) { self.rng.below(200) as u32 } else { 0 };
+        let spare = if self.rng.percent(50) {
+            self.rng.below(200) as u32
+        } else {
+            0
+        };
         let len = placed.map_or(0, |d| d.len() as u32) + spare;
         let sges = self.buffers(side, len, Access::LOCAL_WRITE);
         let placed = self.fills(side, &sges, placed.unwrap_or_default());
         self.sides[side].recvs.push(sges);
-        self.sides[side].recv_expects.push(RecvExpect { placed, ..expect });
+        self.sides[side]
+            .recv_expects
+            .push(RecvExpect { placed, ..expect });
         self.sides[side].recvs.len() - 1
     }
 
@@ -234,9 +254,19 @@ impl Planner<'_> {
                     }
                     _ => (SendOp::Send, WcData::None),
                 };
-                let recv = RecvExpect { len: data.len() as u32, data: with, ..recv };
+                let recv = RecvExpect {
+                    len: data.len() as u32,
+                    data: with,
+                    ..recv
+                };
                 expect.consumes = Some(self.receive(peer, recv, Some(&data)));
-                PlannedSend { op, flags, sges, inline, expect }
+                PlannedSend {
+                    op,
+                    flags,
+                    sges,
+                    inline,
+                    expect,
+                }
             }
             6..=11 => {
                 let (sges, inline, data) = self.payload(side);
@@ -255,12 +285,22 @@ impl Planner<'_> {
                         ..recv
                     };
                     expect.consumes = Some(self.receive(peer, recv, None));
-                    SendOp::WriteWithImm { va: to.va, rkey, imm }
+                    SendOp::WriteWithImm {
+                        va: to.va,
+                        rkey,
+                        imm,
+                    }
                 } else {
                     SendOp::Write { va: to.va, rkey }
                 };
                 written.push((to, data));
-                PlannedSend { op, flags, sges, inline, expect }
+                PlannedSend {
+                    op,
+                    flags,
+                    sges,
+                    inline,
+                    expect,
+                }
             }
             12..=15 => {
                 let (from, data) = if !written.is_empty() && self.rng.percent(50) {
@@ -274,8 +314,18 @@ impl Planner<'_> {
                 let sges = self.buffers(side, data.len() as u32, Access::LOCAL_WRITE);
                 expect.opcode = WcOpcode::RdmaRead;
                 expect.local = Some(self.fills(side, &sges, &data));
-                let rkey = if data.is_empty() { 0xdead_beef } else { from.key };
-                PlannedSend { op: SendOp::Read { va: from.va, rkey }, flags, sges, inline: None, expect }
+                let rkey = if data.is_empty() {
+                    0xdead_beef
+                } else {
+                    from.key
+                };
+                PlannedSend {
+                    op: SendOp::Read { va: from.va, rkey },
+                    flags,
+                    sges,
+                    inline: None,
+                    expect,
+                }
             }
             16..=18 => {
                 let i = self.rng.below(2) as usize;
@@ -293,18 +343,38 @@ impl Planner<'_> {
                     let compare = if hit { before } else { before ^ 1 };
                     let swap = self.rng.next();
                     expect.opcode = WcOpcode::CompSwap;
-                    (SendOp::CompareSwap { va, rkey, compare, swap }, if hit { swap } else { before })
+                    (
+                        SendOp::CompareSwap {
+                            va,
+                            rkey,
+                            compare,
+                            swap,
+                        },
+                        if hit { swap } else { before },
+                    )
                 };
                 self.sides[peer].cells[i].values.push(after);
                 self.effects.push((peer, va, after.to_ne_bytes().to_vec()));
                 let sges = self.buffers(side, 8, Access::LOCAL_WRITE);
                 expect.local = Some(self.fills(side, &sges, &before.to_ne_bytes()));
-                PlannedSend { op, flags, sges, inline: None, expect }
+                PlannedSend {
+                    op,
+                    flags,
+                    sges,
+                    inline: None,
+                    expect,
+                }
             }
             _ => {
                 let key = self.alloc(side, 1, Access::empty()).key;
                 expect.opcode = WcOpcode::LocalInv;
-                PlannedSend { op: SendOp::LocalInv(key), flags, sges: Vec::new(), inline: None, expect }
+                PlannedSend {
+                    op: SendOp::LocalInv(key),
+                    flags,
+                    sges: Vec::new(),
+                    inline: None,
+                    expect,
+                }
             }
         }
     }
@@ -332,13 +402,19 @@ impl Planner<'_> {
             }
             1 => {
                 let to = self.alloc(peer, len - 1, Access::REMOTE_WRITE | Access::LOCAL_WRITE);
-                let op = SendOp::Write { va: to.va, rkey: to.key };
+                let op = SendOp::Write {
+                    va: to.va,
+                    rkey: to.key,
+                };
                 (op, WcOpcode::RdmaWrite, WcStatus::RemAccessErr)
             }
             2 => {
                 let from = self.alloc(peer, len, Access::REMOTE_WRITE | Access::LOCAL_WRITE);
                 sges = self.buffers(side, len, Access::LOCAL_WRITE);
-                let op = SendOp::Read { va: from.va, rkey: from.key };
+                let op = SendOp::Read {
+                    va: from.va,
+                    rkey: from.key,
+                };
                 (op, WcOpcode::RdmaRead, WcStatus::RemAccessErr)
             }
             3 => {
@@ -354,7 +430,11 @@ impl Planner<'_> {
             4 => {
                 let cell = self.sides[peer].cells[0].buffer;
                 sges = self.buffers(side, 8, Access::LOCAL_WRITE);
-                let op = SendOp::FetchAdd { va: cell.va + 1, rkey: cell.key, add: 1 };
+                let op = SendOp::FetchAdd {
+                    va: cell.va + 1,
+                    rkey: cell.key,
+                    add: 1,
+                };
                 (op, WcOpcode::FetchAdd, WcStatus::RemInvReqErr)
             }
             5 => {
@@ -362,13 +442,19 @@ impl Planner<'_> {
                     sge.lkey = 1;
                 }
                 let to = self.alloc(peer, len, Access::REMOTE_WRITE | Access::LOCAL_WRITE);
-                let op = SendOp::Write { va: to.va, rkey: to.key };
+                let op = SendOp::Write {
+                    va: to.va,
+                    rkey: to.key,
+                };
                 (op, WcOpcode::RdmaWrite, WcStatus::LocProtErr)
             }
             6 => {
                 // The scatter list may not be written.
                 let from = self.alloc(peer, len, Access::REMOTE_READ);
-                let op = SendOp::Read { va: from.va, rkey: from.key };
+                let op = SendOp::Read {
+                    va: from.va,
+                    rkey: from.key,
+                };
                 (op, WcOpcode::RdmaRead, WcStatus::LocProtErr)
             }
             7 => {
@@ -384,7 +470,11 @@ impl Planner<'_> {
                 self.fills(peer, &buffers, &data);
                 self.sides[peer].recvs.push(buffers);
                 consumes = Some(self.sides[peer].recvs.len() - 1);
-                (SendOp::SendWithInv(77), WcOpcode::Send, WcStatus::RemAccessErr)
+                (
+                    SendOp::SendWithInv(77),
+                    WcOpcode::Send,
+                    WcStatus::RemAccessErr,
+                )
             }
         };
         if consumes.is_some() {
@@ -399,6 +489,12 @@ impl Planner<'_> {
             invalidates: None,
             fault: Some(status),
         };
-        PlannedSend { op, flags, sges, inline: None, expect }
+        PlannedSend {
+            op,
+            flags,
+            sges,
+            inline: None,
+            expect,
+        }
     }
 }

@@ -38,7 +38,12 @@ pub fn run(seed: u64, trace: bool) -> Outcome {
     world.run();
     if trace {
         for (i, side) in world.sides.iter().enumerate() {
-            println!("side {i}: {:?} {:?} {:?}", side.qp.state(), side.host.model.send, side.host.events);
+            println!(
+                "side {i}: {:?} {:?} {:?}",
+                side.qp.state(),
+                side.host.model.send,
+                side.host.events
+            );
         }
     }
     judge.verdict(&world)
@@ -67,11 +72,18 @@ fn settings(rng: &mut Rng, seed: u64, trace: bool) -> (Options, Shape) {
     let fault = rng.percent(15);
     let max_sge = rng.range(1, 4) as u32;
     let max_inline = rng.pick(&[0, 64, 400]);
-    let psn = [rng.next() as u32 & 0xff_ffff, 0xff_ffff - rng.below(40) as u32];
+    let psn = [
+        rng.next() as u32 & 0xff_ffff,
+        0xff_ffff - rng.below(40) as u32,
+    ];
     let resources = [rng.pick(&[1, 2, 4, 16]), rng.pick(&[1, 2, 4, 16])];
     let patient = rng.percent(90);
     let side = |rng: &mut Rng, i: usize| {
-        let timeout = if clean && !fault && patient && rng.percent(10) { 0 } else { rng.range(9, 13) as u8 };
+        let timeout = if clean && !fault && patient && rng.percent(10) {
+            0
+        } else {
+            rng.range(9, 13) as u8
+        };
         let rnr_retry = if patient { 7 } else { rng.below(7) as u8 };
         SideOptions {
             attr: QpAttr {
@@ -82,7 +94,11 @@ fn settings(rng: &mut Rng, seed: u64, trace: bool) -> (Options, Shape) {
                 max_dest_rd_atomic: resources[1 - i],
                 min_rnr_timer: rng.range(1, 16) as u8,
                 timeout,
-                retry_cnt: if rng.percent(90) { 7 } else { rng.below(7) as u8 },
+                retry_cnt: if rng.percent(90) {
+                    7
+                } else {
+                    rng.below(7) as u8
+                },
                 rnr_retry,
                 ..QpAttr::default()
             },
@@ -107,7 +123,14 @@ fn settings(rng: &mut Rng, seed: u64, trace: bool) -> (Options, Shape) {
     if rng.percent(30) {
         sides[1].ready_at = rng.below(200_000);
     }
-    let sends = [rng.below(30) as usize + 1, if rng.percent(60) { rng.below(30) as usize } else { 0 }];
+    let sends = [
+        rng.below(30) as usize + 1,
+        if rng.percent(60) {
+            rng.below(30) as usize
+        } else {
+            0
+        },
+    ];
     let shape = Shape {
         sends,
         mtu,
@@ -116,7 +139,11 @@ fn settings(rng: &mut Rng, seed: u64, trace: bool) -> (Options, Shape) {
         max_inline,
         all_signaled: [sides[0].all_signaled, sides[1].all_signaled],
         fault: fault.then(|| {
-            let side = if sends[1] > 0 { rng.below(2) as usize } else { 0 };
+            let side = if sends[1] > 0 {
+                rng.below(2) as usize
+            } else {
+                0
+            };
             (side, rng.below(sends[side] as u64) as usize)
         }),
     };
@@ -125,7 +152,17 @@ fn settings(rng: &mut Rng, seed: u64, trace: bool) -> (Options, Shape) {
         let action = rng.pick(&[Action::Error, Action::Reset, Action::Drain, Action::Drain]);
         (rng.below(1_000_000), rng.below(2) as usize, action)
     });
-    (Options { seed, trace, link, sides, action, limit: 1_000_000_000_000 }, shape)
+    (
+        Options {
+            seed,
+            trace,
+            link,
+            sides,
+            action,
+            limit: 1_000_000_000_000,
+        },
+        shape,
+    )
 }
 
 /// What is needed to judge a finished world.
@@ -160,10 +197,15 @@ impl Judge {
             self.completions(world, i, state[i]);
             self.memory(world, i, whole);
         }
-        if self.clean && self.fault.is_none() && self.action.is_none() && self.patient == [true; 2] {
+        if self.clean && self.fault.is_none() && self.action.is_none() && self.patient == [true; 2]
+        {
             assert!(whole, "an error on a clean link: {state:?}");
             for side in &world.sides {
-                assert_eq!((side.host.losses, side.host.timeouts), (0, 0), "losses on a clean link");
+                assert_eq!(
+                    (side.host.losses, side.host.timeouts),
+                    (0, 0),
+                    "losses on a clean link"
+                );
             }
         }
         let sends = world.sides.iter().map(|s| &s.host.model.send);
@@ -173,7 +215,12 @@ impl Judge {
             succeeded: sends.clone().map(|s| s.good).sum(),
             broken: !whole,
             exhausted: sends
-                .filter(|s| matches!(s.failed, Some((_, WcStatus::RetryExcErr | WcStatus::RnrRetryExcErr))))
+                .filter(|s| {
+                    matches!(
+                        s.failed,
+                        Some((_, WcStatus::RetryExcErr | WcStatus::RnrRetryExcErr))
+                    )
+                })
                 .count(),
         }
     }
@@ -187,21 +234,38 @@ impl Judge {
             let allowed = planned == Some(status)
                 || status == WcStatus::RnrRetryExcErr && !self.patient[i]
                 || status == WcStatus::RetryExcErr && (!self.clean || !peer_alive);
-            assert!(allowed, "request {index} of side {i}: {status:?}, planned {planned:?}");
+            assert!(
+                allowed,
+                "request {index} of side {i}: {status:?}, planned {planned:?}"
+            );
         }
         match state {
             QpState::Rts => {
                 assert_eq!(side.posted, side.sends.len(), "side {i} could not post all");
                 let silent = |n: usize| model.sends[n..].iter().all(|s| !s.signaled);
-                assert!(!model.send.broken && silent(model.send.next), "side {i} hangs: {:?}", model.send);
+                assert!(
+                    !model.send.broken && silent(model.send.next),
+                    "side {i} hangs: {:?}",
+                    model.send
+                );
             }
             QpState::Err => {
                 let last = side.posted;
                 let done = model.send.next == last
-                    || !model.send.broken && model.sends[model.send.next..last].iter().all(|s| !s.signaled);
-                assert!(done, "side {i}: not all flushed, {:?} of {last}", model.send);
+                    || !model.send.broken
+                        && model.sends[model.send.next..last]
+                            .iter()
+                            .all(|s| !s.signaled);
+                assert!(
+                    done,
+                    "side {i}: not all flushed, {:?} of {last}",
+                    model.send
+                );
                 if !side.options.srq {
-                    assert_eq!(model.recv.next, side.recv_posted, "side {i}: receives not flushed");
+                    assert_eq!(
+                        model.recv.next, side.recv_posted,
+                        "side {i}: receives not flushed"
+                    );
                 }
             }
             QpState::Reset => assert_eq!(self.action.map(|a| a.1), Some(i)),
@@ -214,7 +278,10 @@ impl Judge {
         let side = &world.sides[i];
         let mut memory = side.host.memory.borrow().clone();
         if whole {
-            assert!(memory.bytes == self.finally[i], "memory of side {i} is not as planned");
+            assert!(
+                memory.bytes == self.finally[i],
+                "memory of side {i} is not as planned"
+            );
             return;
         }
         let done = &world.sides[1 - i];
@@ -228,7 +295,10 @@ impl Judge {
                 matches!(s.op, FetchAdd { va, .. } | CompareSwap { va, .. } if va == cell.buffer.va)
             });
             let least = completed.count();
-            assert!(cell.values[least..].contains(&value), "an ATOMIC was lost or repeated");
+            assert!(
+                cell.values[least..].contains(&value),
+                "an ATOMIC was lost or repeated"
+            );
             let start = (cell.buffer.va - BASE) as usize;
             memory.bytes[start..start + 8].copy_from_slice(&self.start[i][start..start + 8]);
         }
@@ -237,6 +307,9 @@ impl Judge {
             .iter()
             .zip(self.start[i].iter().zip(&self.finally[i]))
             .position(|(now, (start, end))| now != start && now != end);
-        assert_eq!(strange, None, "side {i}: memory was changed where it should not be");
+        assert_eq!(
+            strange, None,
+            "side {i}: memory was changed where it should not be"
+        );
     }
 }

@@ -5,8 +5,8 @@ use crate::memory::{Buffer, Memory};
 use crate::rng::Rng;
 use ferroce_transport::{
     Access, Completion, Gather, Host, MemoryError, ModifyError, PathSignal, Qp, QpAttr, QpAttrMask,
-    QpCap, QpConfig, QpEvent, QpState, RecvWqe, SendData, SendFlags, SendOp, SendRequest, Sge, Sink,
-    TransmitOpts, TxPacket, WcStatus,
+    QpCap, QpConfig, QpEvent, QpState, RecvWqe, SendData, SendFlags, SendOp, SendRequest, Sge,
+    Sink, TransmitOpts, TxPacket, WcStatus,
 };
 use ferroce_wire::{Aeth, Bth, Ext, NakCode, OpcodeInfo, Packet, Reth, Syndrome, opcode};
 use std::cell::RefCell;
@@ -77,7 +77,13 @@ impl Sink for Collector {
         let info = opcode::info(p.bth.opcode).expect("an opcode of the table");
         assert_eq!(p.ext.headers(), info.headers, "{}", info.name);
         assert_eq!(p.bth.dest_qp, TT);
-        self.sent.push(Sent { info, bth: p.bth, ext: p.ext, payload, again: p.again });
+        self.sent.push(Sent {
+            info,
+            bth: p.bth,
+            ext: p.ext,
+            payload,
+            again: p.again,
+        });
         Ok(())
     }
 }
@@ -168,8 +174,13 @@ pub fn usual() -> QpAttr {
 }
 
 /// Capacities that a tester has unless told otherwise.
-pub const CAP: QpCap =
-    QpCap { max_send_wr: 16, max_recv_wr: 16, max_send_sge: 3, max_recv_sge: 3, max_inline_data: 64 };
+pub const CAP: QpCap = QpCap {
+    max_send_wr: 16,
+    max_recv_wr: 16,
+    max_send_sge: 3,
+    max_recv_sge: 3,
+    max_inline_data: 64,
+};
 
 /// Masks of RESET to INIT, INIT to RTR and RTR to RTS.
 pub fn ladder() -> [(QpState, QpAttrMask); 3] {
@@ -183,7 +194,11 @@ pub fn ladder() -> [(QpState, QpAttrMask); 3] {
         | M::MAX_DEST_RD_ATOMIC
         | M::MIN_RNR_TIMER;
     let rts = M::STATE | M::TIMEOUT | M::RETRY_CNT | M::RNR_RETRY | M::SQ_PSN | M::MAX_QP_RD_ATOMIC;
-    [(QpState::Init, init), (QpState::Rtr, rtr), (QpState::Rts, rts)]
+    [
+        (QpState::Init, init),
+        (QpState::Rtr, rtr),
+        (QpState::Rts, rts),
+    ]
 }
 
 impl Tester {
@@ -199,22 +214,42 @@ impl Tester {
 
     /// A queue pair in some state on the way to RTS, perhaps on a shared receive queue.
     pub fn in_state(attr: QpAttr, state: QpState, srq: bool) -> Tester {
-        let config = QpConfig { qpn: DUT, cap: CAP, srq, seed: 5, ..QpConfig::default() };
+        let config = QpConfig {
+            qpn: DUT,
+            cap: CAP,
+            srq,
+            seed: 5,
+            ..QpConfig::default()
+        };
         let host = TesterHost::default();
         let memory = host.inner.memory.clone();
         let mut t = Tester {
             qp: Qp::new(config),
             host,
             now: 1_000_000,
-            opts: TransmitOpts { window: 1 << 20, budget: 1 << 20, flush_acks: true },
+            opts: TransmitOpts {
+                window: 1 << 20,
+                budget: 1 << 20,
+                flush_acks: true,
+            },
             rng: Rng::new(1),
-            sink: Collector { memory, sent: Vec::new() },
+            sink: Collector {
+                memory,
+                sent: Vec::new(),
+            },
         };
         for (to, mask) in ladder() {
             if t.qp.state() == state {
                 break;
             }
-            t.modify(&QpAttr { qp_state: to, ..attr }, mask).expect("the way to RTS");
+            t.modify(
+                &QpAttr {
+                    qp_state: to,
+                    ..attr
+                },
+                mask,
+            )
+            .expect("the way to RTS");
         }
         t
     }
@@ -226,12 +261,23 @@ impl Tester {
 
     /// Moves it to a state that needs no attributes.
     pub fn go(&mut self, state: QpState) {
-        self.modify(&QpAttr { qp_state: state, ..QpAttr::default() }, QpAttrMask::STATE).expect("go");
+        self.modify(
+            &QpAttr {
+                qp_state: state,
+                ..QpAttr::default()
+            },
+            QpAttrMask::STATE,
+        )
+        .expect("go");
     }
 
     /// A buffer of random bytes.
     pub fn buffer(&mut self, len: u32, access: Access) -> Buffer {
-        self.host.inner.memory.borrow_mut().alloc(len, access, &mut self.rng)
+        self.host
+            .inner
+            .memory
+            .borrow_mut()
+            .alloc(len, access, &mut self.rng)
     }
 
     /// The memory.
@@ -241,7 +287,12 @@ impl Tester {
 
     /// The contents of a buffer.
     pub fn bytes(&self, buffer: Buffer) -> Vec<u8> {
-        self.host.inner.memory.borrow().at(buffer.va, buffer.len as usize).to_vec()
+        self.host
+            .inner
+            .memory
+            .borrow()
+            .at(buffer.va, buffer.len as usize)
+            .to_vec()
     }
 
     /// Events so far.
@@ -262,18 +313,30 @@ impl Tester {
     /// Posts a send request on one buffer.
     pub fn post_flags(&mut self, wr_id: u64, op: SendOp, buffer: Buffer, flags: SendFlags) {
         let data = SendData::Sges(&[buffer.sge()]);
-        self.qp.post_send(&SendRequest { wr_id, op, flags, data }).expect("post_send");
+        self.qp
+            .post_send(&SendRequest {
+                wr_id,
+                op,
+                flags,
+                data,
+            })
+            .expect("post_send");
     }
 
     /// Posts a receive request on one buffer.
     pub fn post_recv(&mut self, wr_id: u64, buffer: Buffer) {
-        self.qp.post_recv(wr_id, &[buffer.sge()]).expect("post_recv");
+        self.qp
+            .post_recv(wr_id, &[buffer.sge()])
+            .expect("post_recv");
     }
 
     /// What the queue pair has to send.
     pub fn sent(&mut self) -> Vec<Sent> {
         let mut calls = 0;
-        while self.qp.transmit(self.now, self.opts, &mut self.host, &mut self.sink) {
+        while self
+            .qp
+            .transmit(self.now, self.opts, &mut self.host, &mut self.sink)
+        {
             calls += 1;
             assert!(calls < 100_000, "transmit without end");
         }
@@ -298,14 +361,28 @@ impl Tester {
     /// The queue pair receives a packet.
     pub fn inject(&mut self, opcode: u8, psn: u32, ack_req: bool, ext: Ext, payload: &[u8]) {
         let info = opcode::info(opcode).expect("an opcode of the table");
-        let bth = Bth { opcode, psn: psn & 0xff_ffff, ack_req, dest_qp: DUT, ..Bth::default() };
-        let packet = Packet { bth, info, ext, payload };
+        let bth = Bth {
+            opcode,
+            psn: psn & 0xff_ffff,
+            ack_req,
+            dest_qp: DUT,
+            ..Bth::default()
+        };
+        let packet = Packet {
+            bth,
+            info,
+            ext,
+            payload,
+        };
         self.qp.receive(self.now, &packet, &mut self.host);
     }
 
     /// An ACK (with unlimited credits), NAK or RNR NAK comes.
     pub fn answer(&mut self, syndrome: Syndrome, psn: u32, msn: u32) {
-        let ext = Ext { aeth: Some(Aeth::new(syndrome, msn)), ..Ext::default() };
+        let ext = Ext {
+            aeth: Some(Aeth::new(syndrome, msn)),
+            ..Ext::default()
+        };
         self.inject(opcode::RC_ACKNOWLEDGE, psn, false, ext, &[]);
     }
 
@@ -324,12 +401,20 @@ impl Tester {
 
     /// Statuses of the send completions so far, with their `wr_id`.
     pub fn send_statuses(&self) -> Vec<(u64, WcStatus)> {
-        self.host.sends.iter().map(|c| (c.wr_id, c.status)).collect()
+        self.host
+            .sends
+            .iter()
+            .map(|c| (c.wr_id, c.status))
+            .collect()
     }
 
     /// Statuses of the receive completions so far, with their `wr_id`.
     pub fn recv_statuses(&self) -> Vec<(u64, WcStatus)> {
-        self.host.receives.iter().map(|c| (c.wr_id, c.status)).collect()
+        self.host
+            .receives
+            .iter()
+            .map(|c| (c.wr_id, c.status))
+            .collect()
     }
 }
 
@@ -341,10 +426,16 @@ impl Default for Tester {
 
 /// Extended headers with a RETH.
 pub fn reth(va: u64, rkey: u32, len: u32) -> Ext {
-    Ext { reth: Some(Reth { va, rkey, len }), ..Ext::default() }
+    Ext {
+        reth: Some(Reth { va, rkey, len }),
+        ..Ext::default()
+    }
 }
 
 /// Extended headers with an AETH that acknowledges, with unlimited credits.
 pub fn aeth(msn: u32) -> Ext {
-    Ext { aeth: Some(Aeth::new(Syndrome::from_byte(0x1f), msn)), ..Ext::default() }
+    Ext {
+        aeth: Some(Aeth::new(Syndrome::from_byte(0x1f), msn)),
+        ..Ext::default()
+    }
 }

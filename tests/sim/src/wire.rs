@@ -21,7 +21,12 @@ pub struct SimSink {
 impl SimSink {
     /// The sink of host `side` (0 or 1).
     pub fn new(side: usize, memory: Rc<RefCell<Memory>>) -> SimSink {
-        SimSink { memory, flow: flow(side), out: Vec::new(), pool: Vec::new() }
+        SimSink {
+            memory,
+            flow: flow(side),
+            out: Vec::new(),
+            pool: Vec::new(),
+        }
     }
 }
 
@@ -36,7 +41,11 @@ impl Sink for SimSink {
         let mut bytes = self.pool.pop().unwrap_or_default();
         bytes.clear();
         bytes.resize(MAX_HEADER, 0);
-        let header = Header { bth: packet.bth, ext: packet.ext }.emit(&mut bytes);
+        let header = Header {
+            bth: packet.bth,
+            ext: packet.ext,
+        }
+        .emit(&mut bytes);
         bytes.truncate(header);
         let memory = self.memory.borrow();
         match packet.payload {
@@ -53,7 +62,11 @@ impl Sink for SimSink {
             }
         }
         let payload = bytes.len() - header;
-        assert_eq!((payload + usize::from(packet.bth.pad)) % 4, 0, "wrong pad count");
+        assert_eq!(
+            (payload + usize::from(packet.bth.pad)) % 4,
+            0,
+            "wrong pad count"
+        );
         bytes.resize(bytes.len() + usize::from(packet.bth.pad), 0);
         let mut icrc = self.flow.start(bytes.len() + ICRC_LEN, 0);
         icrc.header(&bytes[..header]);

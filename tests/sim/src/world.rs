@@ -173,33 +173,53 @@ impl Side {
             | M::RQ_PSN
             | M::MAX_DEST_RD_ATOMIC
             | M::MIN_RNR_TIMER;
-        self.modify(&QpAttr { qp_state: QpState::Rtr, ..attr }, rtr, 0);
+        self.modify(
+            &QpAttr {
+                qp_state: QpState::Rtr,
+                ..attr
+            },
+            rtr,
+            0,
+        );
     }
 
     /// RTR to RTS.
     fn get_ready(&mut self, now: u64) {
         use QpAttrMask as M;
-        let attr = QpAttr { qp_state: QpState::Rts, ..self.options.attr };
-        let mask = M::STATE | M::TIMEOUT | M::RETRY_CNT | M::RNR_RETRY | M::SQ_PSN | M::MAX_QP_RD_ATOMIC;
+        let attr = QpAttr {
+            qp_state: QpState::Rts,
+            ..self.options.attr
+        };
+        let mask =
+            M::STATE | M::TIMEOUT | M::RETRY_CNT | M::RNR_RETRY | M::SQ_PSN | M::MAX_QP_RD_ATOMIC;
         self.modify(&attr, mask, now);
         self.ready = true;
     }
 
     fn modify(&mut self, attr: &QpAttr, mask: QpAttrMask, now: u64) {
-        self.qp.modify(attr, mask, now, &mut self.host).expect("modify");
+        self.qp
+            .modify(attr, mask, now, &mut self.host)
+            .expect("modify");
     }
 
     /// Posts the plan's next send requests, at most `n`.
     fn post_sends(&mut self, n: u64) {
         self.blocked = false;
         for _ in 0..n {
-            let Some(planned) = self.sends.get(self.posted) else { return };
+            let Some(planned) = self.sends.get(self.posted) else {
+                return;
+            };
             let data = match &planned.inline {
                 Some(bytes) => SendData::Inline(bytes),
                 None => SendData::Sges(&planned.sges),
             };
             let (op, flags) = (planned.op, planned.flags);
-            match self.qp.post_send(&SendRequest { wr_id: self.posted as u64, op, flags, data }) {
+            match self.qp.post_send(&SendRequest {
+                wr_id: self.posted as u64,
+                op,
+                flags,
+                data,
+            }) {
                 Ok(()) => self.posted += 1,
                 Err(PostError::QueueFull) => {
                     self.blocked = true;
@@ -213,10 +233,15 @@ impl Side {
     fn post_recvs(&mut self, n: u64) {
         self.recv_blocked = false;
         for _ in 0..n {
-            let Some(sges) = self.recvs.get(self.recv_posted) else { return };
+            let Some(sges) = self.recvs.get(self.recv_posted) else {
+                return;
+            };
             let wr_id = self.recv_posted as u64;
             if self.options.srq {
-                self.host.srq.push_back(RecvWqe { wr_id, sges: SmallVec::from_slice(sges) });
+                self.host.srq.push_back(RecvWqe {
+                    wr_id,
+                    sges: SmallVec::from_slice(sges),
+                });
             } else {
                 match self.qp.post_recv(wr_id, sges) {
                     Ok(()) => {}
@@ -253,7 +278,11 @@ impl World {
         while self.step() {
             self.steps += 1;
             assert!(self.steps < 5_000_000, "the two keep talking without end");
-            assert!(self.now < self.options.limit, "no end in {} ns of virtual time", self.now);
+            assert!(
+                self.now < self.options.limit,
+                "no end in {} ns of virtual time",
+                self.now
+            );
         }
     }
 
@@ -344,7 +373,11 @@ impl World {
         if self.options.trace {
             println!("{now:>12} {i} {action:?} in {:?}", side.qp.state());
         }
-        let to = |state| QpAttr { qp_state: state, en_sqd_async_notify: true, ..QpAttr::default() };
+        let to = |state| QpAttr {
+            qp_state: state,
+            en_sqd_async_notify: true,
+            ..QpAttr::default()
+        };
         match action {
             Action::Error => side.modify(&to(QpState::Err), QpAttrMask::STATE, now),
             Action::Reset => {
@@ -377,7 +410,10 @@ impl World {
         }
         if side.host.events.last() == Some(&QpEvent::SqDrained) && side.qp.state() == QpState::Sqd {
             assert!(!side.qp.query().sq_draining);
-            let attr = QpAttr { qp_state: QpState::Rts, ..QpAttr::default() };
+            let attr = QpAttr {
+                qp_state: QpState::Rts,
+                ..QpAttr::default()
+            };
             side.modify(&attr, QpAttrMask::STATE, now);
         }
         self.transmit(i, false);
@@ -435,14 +471,23 @@ impl World {
             let peer = &self.sides[1 - i];
             if let Some((va, data)) = &expect.remote {
                 let memory = peer.host.memory.borrow();
-                assert!(memory.at(*va, data.len()) == data, "RDMA WRITE {index} is not in place");
+                assert!(
+                    memory.at(*va, data.len()) == data,
+                    "RDMA WRITE {index} is not in place"
+                );
             }
             if let Some(receive) = expect.consumes {
-                assert!(peer.host.model.recv.good > receive, "receive {receive} is not complete");
+                assert!(
+                    peer.host.model.recv.good > receive,
+                    "receive {receive} is not complete"
+                );
             }
             if let Some(key) = expect.invalidates {
                 let memory = peer.host.memory.borrow();
-                assert!(memory.region(key).is_some_and(|r| !r.valid), "key {key} is still valid");
+                assert!(
+                    memory.region(key).is_some_and(|r| !r.valid),
+                    "key {key} is still valid"
+                );
             }
         }
         self.sides[i].checked = good;
@@ -457,6 +502,9 @@ fn trace(now: u64, side: usize, arrow: &str, packet: &ferroce_wire::Packet<'_>) 
         packet.info.name,
         b.psn,
         packet.payload.len(),
-        (packet.ext.aeth.map(|a| (a.kind(), a.msn)), packet.ext.reth.map(|r| r.len)),
+        (
+            packet.ext.aeth.map(|a| (a.kind(), a.msn)),
+            packet.ext.reth.map(|r| r.len)
+        ),
     );
 }

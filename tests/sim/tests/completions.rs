@@ -11,7 +11,11 @@ const VA: u64 = 0x99_9000;
 const RKEY: u32 = 0x12345;
 const WRITE: SendOp = SendOp::Write { va: VA, rkey: RKEY };
 const READ: SendOp = SendOp::Read { va: VA, rkey: RKEY };
-const ADD: SendOp = SendOp::FetchAdd { va: VA, rkey: RKEY, add: 1 };
+const ADD: SendOp = SendOp::FetchAdd {
+    va: VA,
+    rkey: RKEY,
+    add: 1,
+};
 const OK: WcStatus = WcStatus::Success;
 
 /// C9-60: a SEND or RDMA WRITE completes with the acknowledgement that covers all of its packets, not before.
@@ -22,15 +26,25 @@ fn c9_060_send_and_write() {
         SendOp::SendWithImm([1, 2, 3, 4]),
         SendOp::SendWithInv(7),
         WRITE,
-        SendOp::WriteWithImm { va: VA, rkey: RKEY, imm: [5; 4] },
+        SendOp::WriteWithImm {
+            va: VA,
+            rkey: RKEY,
+            imm: [5; 4],
+        },
     ] {
-        let mut t = Tester::with(QpAttr { timeout: 0, ..usual() });
+        let mut t = Tester::with(QpAttr {
+            timeout: 0,
+            ..usual()
+        });
         let buffer = t.buffer(3 * 1024, Access::empty());
         t.post(1, op, buffer);
         t.post(2, op, buffer);
         let sent = t.sent();
         assert_eq!(sent.len(), 6);
-        assert!(sent[2].bth.ack_req && sent[5].bth.ack_req, "the last packet asks for an ACK");
+        assert!(
+            sent[2].bth.ack_req && sent[5].bth.ack_req,
+            "the last packet asks for an ACK"
+        );
         for psn in 0..2 {
             t.ack(DUT_PSN + psn, 0);
             assert!(t.host.sends.is_empty());
@@ -60,18 +74,32 @@ fn c9_060_coalesced_acknowledge() {
 /// C9-60: an ATOMIC completes with its own response only.
 #[test]
 fn c9_060_atomic() {
-    let swap = SendOp::CompareSwap { va: VA, rkey: RKEY, compare: 1, swap: 0 };
+    let swap = SendOp::CompareSwap {
+        va: VA,
+        rkey: RKEY,
+        compare: 1,
+        swap: 0,
+    };
     for (op, code) in [(swap, WcOpcode::CompSwap), (ADD, WcOpcode::FetchAdd)] {
-        let mut t = Tester::with(QpAttr { timeout: 0, ..usual() });
+        let mut t = Tester::with(QpAttr {
+            timeout: 0,
+            ..usual()
+        });
         let buffer = t.buffer(8, Access::LOCAL_WRITE);
         t.post(1, op, buffer);
         t.post(2, op, buffer);
         assert_eq!(t.sent().len(), 2);
         let value = 0xff2d_b500_1e58_b3e7;
-        let ext = Ext { atomic_ack: Some(value), ..aeth(1) };
+        let ext = Ext {
+            atomic_ack: Some(value),
+            ..aeth(1)
+        };
         t.inject(opcode::RC_ATOMIC_ACKNOWLEDGE, DUT_PSN, false, ext, &[]);
         assert_eq!(t.send_statuses(), [(1, OK)]);
-        assert_eq!((t.host.sends[0].opcode, t.host.sends[0].byte_len), (code, 8));
+        assert_eq!(
+            (t.host.sends[0].opcode, t.host.sends[0].byte_len),
+            (code, 8)
+        );
         assert_eq!(t.bytes(buffer), value.to_ne_bytes());
         // A duplicate changes nothing.
         t.inject(opcode::RC_ATOMIC_ACKNOWLEDGE, DUT_PSN, false, ext, &[]);
@@ -87,9 +115,21 @@ fn c9_060_read() {
     t.post(1, WRITE, buffer);
     t.post(2, READ, buffer);
     assert_eq!(t.sent().len(), 3);
-    t.inject(opcode::RC_READ_RESPONSE_FIRST, DUT_PSN + 2, false, aeth(2), &[1; 1024]);
+    t.inject(
+        opcode::RC_READ_RESPONSE_FIRST,
+        DUT_PSN + 2,
+        false,
+        aeth(2),
+        &[1; 1024],
+    );
     assert_eq!(t.send_statuses(), [(1, OK)]);
-    t.inject(opcode::RC_READ_RESPONSE_LAST, DUT_PSN + 3, false, aeth(2), &[2; 1024]);
+    t.inject(
+        opcode::RC_READ_RESPONSE_LAST,
+        DUT_PSN + 3,
+        false,
+        aeth(2),
+        &[2; 1024],
+    );
     assert_eq!(t.send_statuses(), [(1, OK), (2, OK)]);
     assert_eq!(t.host.sends[1].byte_len, 2048);
 }
@@ -103,13 +143,26 @@ fn an_acknowledge_past_a_read_means_that_its_response_was_lost() {
     t.post(3, WRITE, buffer);
     assert_eq!(t.sent().len(), 3);
     t.ack(DUT_PSN + 2, 3);
-    assert_eq!(t.send_statuses(), [(1, OK)], "what lies before the READ is acknowledged");
+    assert_eq!(
+        t.send_statuses(),
+        [(1, OK)],
+        "what lies before the READ is acknowledged"
+    );
     let again = t.sent();
-    assert_eq!(again.iter().map(|p| p.bth.psn).collect::<Vec<_>>(), [DUT_PSN + 1, DUT_PSN + 2]);
+    assert_eq!(
+        again.iter().map(|p| p.bth.psn).collect::<Vec<_>>(),
+        [DUT_PSN + 1, DUT_PSN + 2]
+    );
     assert_eq!(t.sim().losses, 1);
     t.ack(DUT_PSN + 2, 3);
     t.none(); // the same loss, once
-    t.inject(opcode::RC_READ_RESPONSE_ONLY, DUT_PSN + 1, false, aeth(2), &[7; 1000]);
+    t.inject(
+        opcode::RC_READ_RESPONSE_ONLY,
+        DUT_PSN + 1,
+        false,
+        aeth(2),
+        &[7; 1000],
+    );
     t.ack(DUT_PSN + 2, 3);
     assert_eq!(t.send_statuses(), [(1, OK), (2, OK), (3, OK)]);
 }
@@ -122,7 +175,10 @@ fn a_fence_waits_for_reads_and_atomics() {
     t.post(2, WRITE, buffer);
     t.post_flags(3, SendOp::Send, buffer, SendFlags::FENCE);
     assert_eq!(t.sent().len(), 2);
-    let ext = Ext { atomic_ack: Some(1), ..aeth(1) };
+    let ext = Ext {
+        atomic_ack: Some(1),
+        ..aeth(1)
+    };
     t.inject(opcode::RC_ATOMIC_ACKNOWLEDGE, DUT_PSN, false, ext, &[]);
     assert_eq!(t.one().bth.opcode, opcode::RC_SEND_ONLY);
 }
@@ -184,14 +240,26 @@ fn ghosts_are_dropped() {
     t.post(1, WRITE, buffer);
     t.sent();
     let before = t.qp.next_timeout();
-    for psn in [DUT_PSN + 2, DUT_PSN + 1000, DUT_PSN - 1, DUT_PSN - 5, DUT_PSN ^ 0x80_0000] {
+    for psn in [
+        DUT_PSN + 2,
+        DUT_PSN + 1000,
+        DUT_PSN - 1,
+        DUT_PSN - 5,
+        DUT_PSN ^ 0x80_0000,
+    ] {
         t.now += 1;
         t.ack(psn, 1);
         t.answer(Syndrome::Nak(NakCode::RemoteAccessError), psn, 1);
         t.answer(Syndrome::RnrNak { timer: 1 }, psn, 1);
         t.answer(Syndrome::Reserved(0x9f), DUT_PSN, 1);
         t.inject(opcode::RC_READ_RESPONSE_ONLY, psn, false, aeth(1), &[0; 8]);
-        t.inject(opcode::RC_READ_RESPONSE_ONLY, DUT_PSN, false, aeth(1), &[0; 8]);
+        t.inject(
+            opcode::RC_READ_RESPONSE_ONLY,
+            DUT_PSN,
+            false,
+            aeth(1),
+            &[0; 8],
+        );
     }
     assert!(t.host.sends.is_empty());
     assert_eq!((t.qp.next_timeout(), t.qp.state()), (before, QpState::Rts));
@@ -212,9 +280,17 @@ fn a_read_response_of_the_wrong_length_is_a_bad_response() {
         let buffer = t.buffer(1500, Access::LOCAL_WRITE);
         t.post(1, READ, buffer);
         t.sent();
-        let ext = if opcode == opcode::RC_READ_RESPONSE_MIDDLE { Ext::default() } else { aeth(1) };
+        let ext = if opcode == opcode::RC_READ_RESPONSE_MIDDLE {
+            Ext::default()
+        } else {
+            aeth(1)
+        };
         t.inject(opcode, DUT_PSN, false, ext, &vec![1; len]);
-        assert_eq!(t.send_statuses(), [(1, WcStatus::BadRespErr)], "{opcode:#x} {len}");
+        assert_eq!(
+            t.send_statuses(),
+            [(1, WcStatus::BadRespErr)],
+            "{opcode:#x} {len}"
+        );
     }
 }
 
@@ -230,14 +306,26 @@ fn local_errors_wait_for_what_came_before() {
     assert!(t.host.sends.is_empty());
     t.ack(DUT_PSN, 1);
     let flush = WcStatus::WrFlushErr;
-    assert_eq!(t.send_statuses(), [(1, OK), (2, WcStatus::LocProtErr), (3, flush)]);
+    assert_eq!(
+        t.send_statuses(),
+        [(1, OK), (2, WcStatus::LocProtErr), (3, flush)]
+    );
 
     // A bad key, in one packet and in several.
     for len in [10, 5000] {
         let mut t = Tester::new();
-        let sge = Sge { addr: 0, length: len, lkey: 1 };
+        let sge = Sge {
+            addr: 0,
+            length: len,
+            lkey: 1,
+        };
         let data = SendData::Sges(&[sge]);
-        let request = SendRequest { wr_id: 1, op: SendOp::Send, flags: SendFlags::empty(), data };
+        let request = SendRequest {
+            wr_id: 1,
+            op: SendOp::Send,
+            flags: SendFlags::empty(),
+            data,
+        };
         t.qp.post_send(&request).unwrap();
         t.none();
         assert_eq!(t.send_statuses(), [(1, WcStatus::LocProtErr)]);
@@ -246,7 +334,10 @@ fn local_errors_wait_for_what_came_before() {
 
 #[test]
 fn reads_without_resources_are_a_local_operation_error() {
-    let mut t = Tester::with(QpAttr { max_rd_atomic: 0, ..usual() });
+    let mut t = Tester::with(QpAttr {
+        max_rd_atomic: 0,
+        ..usual()
+    });
     let buffer = t.buffer(8, Access::LOCAL_WRITE);
     t.post(1, READ, buffer);
     t.none();
@@ -255,13 +346,22 @@ fn reads_without_resources_are_a_local_operation_error() {
 
 #[test]
 fn outstanding_reads_and_atomics_are_limited() {
-    let mut t = Tester::with(QpAttr { max_rd_atomic: 2, ..usual() });
+    let mut t = Tester::with(QpAttr {
+        max_rd_atomic: 2,
+        ..usual()
+    });
     let buffer = t.buffer(8, Access::LOCAL_WRITE);
     for id in 0..4 {
         t.post(id, if id % 2 == 0 { READ } else { ADD }, buffer);
     }
     assert_eq!(t.sent().len(), 2);
-    t.inject(opcode::RC_READ_RESPONSE_ONLY, DUT_PSN, false, aeth(1), &[0; 8]);
+    t.inject(
+        opcode::RC_READ_RESPONSE_ONLY,
+        DUT_PSN,
+        false,
+        aeth(1),
+        &[0; 8],
+    );
     assert_eq!(t.one().bth.psn, DUT_PSN + 2);
 }
 
@@ -277,16 +377,27 @@ fn long_reads_are_asked_for_in_chunks() {
     while got < len {
         for p in t.sent() {
             let reth = p.ext.reth.expect("a READ request");
-            assert_eq!((reth.va, p.bth.psn), (VA + u64::from(asked), DUT_PSN + asked / 1024 & 0xff_ffff));
+            assert_eq!(
+                (reth.va, p.bth.psn),
+                (VA + u64::from(asked), DUT_PSN + asked / 1024 & 0xff_ffff)
+            );
             asked += reth.len;
             assert!(reth.len % 1024 == 0 || asked == len);
         }
         assert!(asked - got <= 40_000 && asked > got);
         let n = 1024.min(asked - got);
-        let op = if got + n == asked { opcode::RC_READ_RESPONSE_LAST } else { opcode::RC_READ_RESPONSE_FIRST };
+        let op = if got + n == asked {
+            opcode::RC_READ_RESPONSE_LAST
+        } else {
+            opcode::RC_READ_RESPONSE_FIRST
+        };
         // The end of each chunk is a last (or only) packet; where that is, the requester knows.
         let end = got + n == asked || (got + n) / 1024 % (40_000 / 4 / 1024) == 0;
-        let op = if end { opcode::RC_READ_RESPONSE_LAST } else { op };
+        let op = if end {
+            opcode::RC_READ_RESPONSE_LAST
+        } else {
+            op
+        };
         t.inject(op, psn, false, aeth(0), &vec![9; n as usize]);
         psn += 1;
         got += n;
@@ -306,7 +417,10 @@ fn requests_in_flight_stay_within_the_window() {
         let packets = t.sent();
         sent += packets.len();
         assert!(sent - acked <= 9, "{sent} {acked}");
-        assert!(packets.last().is_none_or(|p| p.bth.ack_req), "the one that fills the window asks");
+        assert!(
+            packets.last().is_none_or(|p| p.bth.ack_req),
+            "the one that fills the window asks"
+        );
         if packets.is_empty() {
             panic!("stuck at {sent}");
         }
@@ -318,7 +432,10 @@ fn requests_in_flight_stay_within_the_window() {
 
 fn credits(t: &mut Tester, psn: u32, msn: u32, count: u32) {
     let aeth = Aeth::new(Syndrome::Ack(CreditCode::for_count(count)), msn);
-    let ext = Ext { aeth: Some(aeth), ..Ext::default() };
+    let ext = Ext {
+        aeth: Some(aeth),
+        ..Ext::default()
+    };
     t.inject(opcode::RC_ACKNOWLEDGE, psn, false, ext, &[]);
 }
 
@@ -360,18 +477,33 @@ fn draining_stops_between_messages() {
     t.post(2, WRITE, buffer);
     assert_eq!(t.sent().len(), 2);
     use ferroce_transport::QpAttrMask as M;
-    let sqd = QpAttr { qp_state: QpState::Sqd, en_sqd_async_notify: true, ..usual() };
+    let sqd = QpAttr {
+        qp_state: QpState::Sqd,
+        en_sqd_async_notify: true,
+        ..usual()
+    };
     t.modify(&sqd, M::STATE | M::EN_SQD_ASYNC_NOTIFY).unwrap();
     assert!(t.qp.query().sq_draining);
     t.ack(DUT_PSN + 1, 0);
-    assert_eq!(t.sent().len(), 2, "the message that had begun is sent whole");
+    assert_eq!(
+        t.sent().len(),
+        2,
+        "the message that had begun is sent whole"
+    );
     assert!(t.events().is_empty());
     t.ack(DUT_PSN + 3, 1);
     assert_eq!(t.events(), [QpEvent::SqDrained]);
     assert!(!t.qp.query().sq_draining);
     t.none();
     // Attributes may change now.
-    t.modify(&QpAttr { timeout: 20, ..usual() }, M::TIMEOUT).unwrap();
+    t.modify(
+        &QpAttr {
+            timeout: 20,
+            ..usual()
+        },
+        M::TIMEOUT,
+    )
+    .unwrap();
     t.go(QpState::Rts);
     assert_eq!(t.sent().len(), 2);
     assert_eq!(t.send_statuses(), [(1, OK)]);
@@ -381,7 +513,11 @@ fn draining_stops_between_messages() {
 fn draining_an_idle_queue_is_done_at_once() {
     use ferroce_transport::QpAttrMask as M;
     let mut t = Tester::new();
-    let sqd = QpAttr { qp_state: QpState::Sqd, en_sqd_async_notify: true, ..usual() };
+    let sqd = QpAttr {
+        qp_state: QpState::Sqd,
+        en_sqd_async_notify: true,
+        ..usual()
+    };
     t.modify(&sqd, M::STATE | M::EN_SQD_ASYNC_NOTIFY).unwrap();
     assert_eq!(t.events(), [QpEvent::SqDrained]);
     let mut t = Tester::new();
@@ -394,14 +530,22 @@ fn local_invalidate_waits_for_earlier_requests() {
     let mut t = Tester::new();
     let buffer = t.buffer(8, Access::LOCAL_WRITE);
     t.post(1, WRITE, buffer);
-    t.post(2, SendOp::LocalInv(buffer.key), ferroce_sim::Buffer::default());
+    t.post(
+        2,
+        SendOp::LocalInv(buffer.key),
+        ferroce_sim::Buffer::default(),
+    );
     t.one();
     assert!(t.memory().borrow().region(buffer.key).unwrap().valid);
     t.ack(DUT_PSN, 1);
     t.none();
     assert!(!t.memory().borrow().region(buffer.key).unwrap().valid);
     assert_eq!(t.send_statuses(), [(1, OK), (2, OK)]);
-    t.post(3, SendOp::LocalInv(buffer.key), ferroce_sim::Buffer::default());
+    t.post(
+        3,
+        SendOp::LocalInv(buffer.key),
+        ferroce_sim::Buffer::default(),
+    );
     t.none();
     assert_eq!(t.send_statuses().last(), Some(&(3, WcStatus::LocQpOpErr)));
 }

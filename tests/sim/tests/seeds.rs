@@ -5,7 +5,9 @@
 use ferroce_sim::scenario;
 
 fn env(name: &str) -> Option<u64> {
-    std::env::var(name).ok().map(|v| v.parse().unwrap_or_else(|e| panic!("{name}={v}: {e}")))
+    std::env::var(name)
+        .ok()
+        .map(|v| v.parse().unwrap_or_else(|e| panic!("{name}={v}: {e}")))
 }
 
 /// Says which seed it was, should its scenario panic.
@@ -40,5 +42,7 @@ fn random_scenarios() {
         broken += usize::from(outcome.broken);
         exhausted += outcome.exhausted;
     }
-    println!("{seeds} seeds: {packets} packets, {good} requests succeeded, {broken} ended in ERR, {exhausted} out of retries");
+    println!(
+        "{seeds} seeds: {packets} packets, {good} requests succeeded, {broken} ended in ERR, {exhausted} out of retries"
+    );
 }

@@ -4,15 +4,25 @@ use ferroce_sim::tester::{DUT_PSN, Tester, aeth, usual};
 use ferroce_transport::{Access, QpAttr, QpState, SendOp, WcStatus};
 use ferroce_wire::{NakCode, Syndrome, opcode, rnr_timer_nanos};
 
-const READ: SendOp = SendOp::Read { va: 0x99_9000, rkey: 0x12345 };
-const WRITE: SendOp = SendOp::Write { va: 0x99_9000, rkey: 0x12345 };
+const READ: SendOp = SendOp::Read {
+    va: 0x99_9000,
+    rkey: 0x12345,
+};
+const WRITE: SendOp = SendOp::Write {
+    va: 0x99_9000,
+    rkey: 0x12345,
+};
 
 /// C9-142, C9-143: a READ whose response never comes is sent `retry_cnt` times more, each time after T_tr to 4·T_tr,
 /// then completes with RETRY_EXC_ERR, once, and the rest is flushed.
 #[test]
 fn c9_142_outstanding_request_timeout() {
     for exponent in [1, 8, 18, 31] {
-        let mut t = Tester::with(QpAttr { timeout: exponent, retry_cnt: 2, ..usual() });
+        let mut t = Tester::with(QpAttr {
+            timeout: exponent,
+            retry_cnt: 2,
+            ..usual()
+        });
         let t_tr = 4096u64 << exponent;
         let buffer = t.buffer(1024, Access::LOCAL_WRITE);
         t.post(1, READ, buffer);
@@ -22,7 +32,11 @@ fn c9_142_outstanding_request_timeout() {
         for _ in 0..2 {
             let sent_at = t.now;
             t.expire().expect("the timer runs");
-            assert!((t_tr..=4 * t_tr).contains(&(t.now - sent_at)), "{}", t.now - sent_at);
+            assert!(
+                (t_tr..=4 * t_tr).contains(&(t.now - sent_at)),
+                "{}",
+                t.now - sent_at
+            );
             let again = t.sent();
             assert_eq!(again.len(), 2);
             assert_eq!(again[0].bth.opcode, opcode::RC_READ_REQUEST);
@@ -32,7 +46,10 @@ fn c9_142_outstanding_request_timeout() {
         }
         t.expire().expect("the timer runs");
         t.none();
-        assert_eq!(t.send_statuses(), [(1, WcStatus::RetryExcErr), (2, WcStatus::WrFlushErr)]);
+        assert_eq!(
+            t.send_statuses(),
+            [(1, WcStatus::RetryExcErr), (2, WcStatus::WrFlushErr)]
+        );
         assert_eq!(t.qp.state(), QpState::Err);
         assert_eq!(t.qp.next_timeout(), None);
     }
@@ -40,7 +57,10 @@ fn c9_142_outstanding_request_timeout() {
 
 #[test]
 fn a_timeout_of_zero_is_infinite() {
-    let mut t = Tester::with(QpAttr { timeout: 0, ..usual() });
+    let mut t = Tester::with(QpAttr {
+        timeout: 0,
+        ..usual()
+    });
     let buffer = t.buffer(10, Access::LOCAL_WRITE);
     t.post(1, WRITE, buffer);
     t.one();
@@ -59,14 +79,20 @@ fn the_timer_runs_only_while_something_is_outstanding() {
     t.now += 1000;
     t.ack(DUT_PSN, 1);
     let second = t.qp.next_timeout().expect("still runs");
-    assert!(second >= t.now + (4096 << 14), "restarts on progress ({first})");
+    assert!(
+        second >= t.now + (4096 << 14),
+        "restarts on progress ({first})"
+    );
     t.ack(DUT_PSN + 1, 2);
     assert_eq!(t.qp.next_timeout(), None);
 }
 
 #[test]
 fn progress_restores_the_retry_count() {
-    let mut t = Tester::with(QpAttr { retry_cnt: 1, ..usual() });
+    let mut t = Tester::with(QpAttr {
+        retry_cnt: 1,
+        ..usual()
+    });
     let buffer = t.buffer(3000, Access::LOCAL_WRITE);
     t.post(1, WRITE, buffer);
     t.sent();
@@ -86,20 +112,46 @@ fn progress_restores_the_retry_count() {
 /// A READ response is progress, and what is asked for again begins with the missing packet.
 #[test]
 fn a_read_goes_on_where_it_stopped() {
-    let mut t = Tester::with(QpAttr { retry_cnt: 1, ..usual() });
+    let mut t = Tester::with(QpAttr {
+        retry_cnt: 1,
+        ..usual()
+    });
     let buffer = t.buffer(3000, Access::LOCAL_WRITE);
     t.post(1, READ, buffer);
     assert_eq!(t.one().ext.reth.map(|r| r.len), Some(3000));
-    t.inject(opcode::RC_READ_RESPONSE_FIRST, DUT_PSN, false, aeth(1), &[1; 1024]);
+    t.inject(
+        opcode::RC_READ_RESPONSE_FIRST,
+        DUT_PSN,
+        false,
+        aeth(1),
+        &[1; 1024],
+    );
     t.expire();
     let again = t.one();
     let reth = again.ext.reth.expect("RETH");
-    assert_eq!((again.bth.psn, reth.va, reth.len), (DUT_PSN + 1, 0x99_9400, 1976));
-    t.inject(opcode::RC_READ_RESPONSE_FIRST, DUT_PSN + 1, false, aeth(1), &[2; 1024]);
-    t.inject(opcode::RC_READ_RESPONSE_LAST, DUT_PSN + 2, false, aeth(1), &[3; 952]);
+    assert_eq!(
+        (again.bth.psn, reth.va, reth.len),
+        (DUT_PSN + 1, 0x99_9400, 1976)
+    );
+    t.inject(
+        opcode::RC_READ_RESPONSE_FIRST,
+        DUT_PSN + 1,
+        false,
+        aeth(1),
+        &[2; 1024],
+    );
+    t.inject(
+        opcode::RC_READ_RESPONSE_LAST,
+        DUT_PSN + 2,
+        false,
+        aeth(1),
+        &[3; 952],
+    );
     assert_eq!(t.send_statuses(), [(1, WcStatus::Success)]);
     let bytes = t.bytes(buffer);
-    assert!(bytes[..1024] == [1; 1024] && bytes[1024..2048] == [2; 1024] && bytes[2048..] == [3; 952]);
+    assert!(
+        bytes[..1024] == [1; 1024] && bytes[1024..2048] == [2; 1024] && bytes[2048..] == [3; 952]
+    );
 }
 
 /// Every RNR timer code: nothing is sent before its time has passed, and then it is sent again.
@@ -128,7 +180,11 @@ fn rnr_nak_waits_as_long_as_the_responder_says() {
 
 #[test]
 fn rnr_retries_are_counted_for_themselves() {
-    let mut t = Tester::with(QpAttr { rnr_retry: 3, retry_cnt: 0, ..usual() });
+    let mut t = Tester::with(QpAttr {
+        rnr_retry: 3,
+        retry_cnt: 0,
+        ..usual()
+    });
     let buffer = t.buffer(10, Access::LOCAL_WRITE);
     t.post(1, SendOp::Send, buffer);
     t.post(2, SendOp::Send, buffer);
@@ -142,7 +198,10 @@ fn rnr_retries_are_counted_for_themselves() {
     }
     t.sent();
     t.answer(Syndrome::RnrNak { timer: 1 }, DUT_PSN, 0);
-    assert_eq!(t.send_statuses(), [(1, WcStatus::RnrRetryExcErr), (2, WcStatus::WrFlushErr)]);
+    assert_eq!(
+        t.send_statuses(),
+        [(1, WcStatus::RnrRetryExcErr), (2, WcStatus::WrFlushErr)]
+    );
 }
 
 #[test]
@@ -162,14 +221,20 @@ fn an_rnr_retry_of_7_never_ends() {
 
 #[test]
 fn sequence_naks_count_as_retries_and_resume_at_their_psn() {
-    let mut t = Tester::with(QpAttr { retry_cnt: 2, ..usual() });
+    let mut t = Tester::with(QpAttr {
+        retry_cnt: 2,
+        ..usual()
+    });
     let buffer = t.buffer(4096, Access::LOCAL_WRITE);
     t.post(1, WRITE, buffer);
     assert_eq!(t.sent().len(), 4);
     let nak = Syndrome::Nak(NakCode::PsnSequenceError);
     t.answer(nak, DUT_PSN + 2, 0);
     let again = t.sent();
-    assert_eq!(again.iter().map(|p| p.bth.psn).collect::<Vec<_>>(), [DUT_PSN + 2, DUT_PSN + 3]);
+    assert_eq!(
+        again.iter().map(|p| p.bth.psn).collect::<Vec<_>>(),
+        [DUT_PSN + 2, DUT_PSN + 3]
+    );
     t.now += 1_000_000;
     t.answer(nak, DUT_PSN + 2, 0);
     assert_eq!(t.sent().len(), 2);

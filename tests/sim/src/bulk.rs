@@ -1,0 +1,153 @@
+//! Bulk transfer in one direction, to see what a lossy link leaves of it.
+
+use crate::link::LinkConfig;
+use crate::memory::Memory;
+use crate::model::{Placed, RecvExpect, SendExpect};
+use crate::plan::{PlannedSend, SidePlan};
+use crate::rng::Rng;
+use crate::world::{Options, SideOptions, World};
+use ferroce_transport::{Access, QpAttr, QpCap, QpState, SendFlags, SendOp, Sge, WcData, WcOpcode};
+
+/// What is transferred with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// RDMA WRITE.
+    Write,
+    /// SEND.
+    Send,
+    /// RDMA READ.
+    Read,
+}
+
+fn plans(rng: &mut Rng, kind: Kind, len: u32, count: usize) -> [SidePlan; 2] {
+    let mut near = Memory::default();
+    let mut far = Memory::default();
+    let here = near.alloc(len, Access::LOCAL_WRITE, rng);
+    let there = far.alloc(
+        len,
+        Access::LOCAL_WRITE | Access::REMOTE_WRITE | Access::REMOTE_READ,
+        rng,
+    );
+    let sges: Vec<Sge> = vec![here.sge()];
+    let data = near.at(here.va, len as usize).to_vec();
+    let (va, rkey) = (there.va, there.key);
+    let (op, opcode) = match kind {
+        Kind::Write => (SendOp::Write { va, rkey }, WcOpcode::RdmaWrite),
+        Kind::Send => (SendOp::Send, WcOpcode::Send),
+        Kind::Read => (SendOp::Read { va, rkey }, WcOpcode::RdmaRead),
+    };
+    let far_data = far.at(va, len as usize).to_vec();
+    let send = |index: usize| PlannedSend {
+        op,
+        flags: SendFlags::SIGNALED,
+        sges: sges.clone(),
+        inline: None,
+        expect: SendExpect {
+            opcode,
+            signaled: true,
+            local: (kind == Kind::Read).then(|| Placed {
+                sges: sges.clone(),
+                data: far_data.clone(),
+            }),
+            remote: (kind == Kind::Write).then(|| (va, data.clone())),
+            consumes: (kind == Kind::Send).then_some(index),
+            invalidates: None,
+            fault: None,
+        },
+    };
+    let receives = if kind == Kind::Send { count } else { 0 };
+    let expect = RecvExpect {
+        opcode: WcOpcode::Recv,
+        len,
+        data: WcData::None,
+        solicited: false,
+        placed: Placed {
+            sges: vec![there.sge()],
+            data: data.clone(),
+        },
+        fault: None,
+    };
+    let a = SidePlan {
+        sends: (0..count).map(send).collect(),
+        memory: near,
+        ..SidePlan::default()
+    };
+    let b = SidePlan {
+        memory: far,
+        recvs: vec![vec![there.sge()]; receives],
+        recv_expects: vec![expect; receives],
+        ..SidePlan::default()
+    };
+    [a, b]
+}
+
+/// Transfers `count` messages of `len` bytes with a loss of `loss` in a million in both directions. Returns the
+/// goodput in Gb/s, `None` if the retries ran out.
+pub fn run(seed: u64, kind: Kind, len: u32, count: usize, loss: u32) -> Option<f64> {
+    let mut rng = Rng::new(seed);
+    let attr = QpAttr {
+        path_mtu: 4096,
+        sq_psn: 0xff_ff00,
+        rq_psn: 7,
+        max_rd_atomic: 16,
+        max_dest_rd_atomic: 16,
+        min_rnr_timer: 1,
+        timeout: 8,
+        retry_cnt: 7,
+        rnr_retry: 7,
+        ..QpAttr::default()
+    };
+    let cap = QpCap {
+        max_send_wr: 64,
+        max_recv_wr: 256,
+        max_send_sge: 1,
+        max_recv_sge: 1,
+        max_inline_data: 0,
+    };
+    let side = SideOptions {
+        attr,
+        cap,
+        all_signaled: false,
+        srq: false,
+        window: 256 << 10,
+        budget: 64 << 10,
+        defer: None,
+        pause: 0,
+        recv_pause: 0,
+        ready_at: 0,
+    };
+    let options = Options {
+        seed,
+        trace: false,
+        // 25 Gb/s
+        link: LinkConfig {
+            delay: 10_000,
+            byte_time: 320,
+            loss,
+            ..LinkConfig::default()
+        },
+        sides: [
+            side,
+            SideOptions {
+                attr: QpAttr {
+                    sq_psn: 7,
+                    rq_psn: 0xff_ff00,
+                    ..attr
+                },
+                ..side
+            },
+        ],
+        action: None,
+        limit: 1_000_000_000_000,
+    };
+    let mut world = World::new(options, plans(&mut rng, kind, len, count));
+    while world.sides[0].host.model.send.next < count && world.step() {}
+    if world.sides[0].qp.state() != QpState::Rts {
+        return None;
+    }
+    assert_eq!(
+        world.sides[0].host.model.send.good, count,
+        "the transfer hangs"
+    );
+    Some(f64::from(len) * count as f64 * 8.0 / world.now as f64)
+}

@@ -1,0 +1,253 @@
+//! Anything may come from the network: random packets at a live queue pair never panic it, never reach memory
+//! outside what they may reach, and never make it talk without end.
+
+use ferroce_sim::tester::{DUT, DUT_PSN, TT_PSN, Tester, usual};
+use ferroce_sim::{Buffer, Rng};
+use ferroce_transport::{Access, QpAttr, QpState, SendFlags, SendOp};
+use ferroce_wire::{
+    Aeth, AtomicEth, Bth, Deth, Ext, Header, HeaderSet, MAX_HEADER, Packet, Reth, opcode,
+};
+
+struct Buffers {
+    /// The peer may do everything.
+    open: Buffer,
+    /// Receives and READs go here.
+    local: Buffer,
+    /// Nobody may write here.
+    closed: Buffer,
+}
+
+fn psn(rng: &mut Rng) -> u32 {
+    let near = rng.pick(&[TT_PSN, TT_PSN, DUT_PSN]);
+    let psn = match rng.below(10) {
+        0 => rng.next() as u32,
+        1..=3 => near.wrapping_sub(rng.below(6) as u32),
+        _ => near.wrapping_add(rng.below(40) as u32),
+    };
+    psn & 0xff_ffff
+}
+
+fn place(rng: &mut Rng, b: &Buffers) -> (u64, u32, u32) {
+    let buffer = if rng.percent(80) {
+        b.open
+    } else {
+        rng.pick(&[b.local, b.closed])
+    };
+    let len = match rng.below(8) {
+        0 => 0,
+        1 => rng.next() as u32,
+        2 => buffer.len + 1,
+        _ => rng.below(u64::from(buffer.len) + 1) as u32,
+    };
+    let va = match rng.below(6) {
+        0 => rng.next(),
+        1 => buffer.va.wrapping_sub(1),
+        2 => buffer.va + u64::from(buffer.len),
+        _ => buffer.va + (rng.below(u64::from(buffer.len)) & !7),
+    };
+    (
+        va,
+        if rng.percent(90) {
+            buffer.key
+        } else {
+            rng.next() as u32
+        },
+        len,
+    )
+}
+
+/// Headers for an opcode, random but for what makes them get far.
+fn headers(rng: &mut Rng, set: HeaderSet, b: &Buffers) -> Ext {
+    let (va, rkey, len) = place(rng, b);
+    let has = |h| set.contains(h);
+    let word = |rng: &mut Rng| rng.next() as u32;
+    Ext {
+        reth: has(HeaderSet::RETH).then_some(Reth { va, rkey, len }),
+        aeth: has(HeaderSet::AETH).then(|| Aeth {
+            syndrome: rng.pick(&[
+                0x1f, 0x1f, 0, 5, 0x60, 0x20, 0x61, 0x62, 0x63, 0x64, 0x80, 0xff,
+            ]),
+            msn: word(rng) & 0xff_ffff,
+        }),
+        atomic: has(HeaderSet::ATOMIC).then(|| AtomicEth {
+            va,
+            rkey,
+            swap_add: rng.next(),
+            compare: rng.next(),
+        }),
+        atomic_ack: has(HeaderSet::ATOMIC_ACK).then(|| rng.next()),
+        imm: has(HeaderSet::IMM).then(|| word(rng).to_le_bytes()),
+        ieth: has(HeaderSet::IETH).then(|| word(rng)),
+        deth: has(HeaderSet::DETH).then(|| Deth {
+            qkey: word(rng),
+            src_qp: word(rng) & 0xff_ffff,
+        }),
+        xrceth: has(HeaderSet::XRCETH).then(|| word(rng) & 0xff_ffff),
+    }
+}
+
+/// A datagram that often parses.
+fn datagram(rng: &mut Rng, b: &Buffers, mtu: u64) -> Vec<u8> {
+    if rng.percent(3) {
+        let len = rng.below(200) as usize;
+        return rng.bytes(len);
+    }
+    let rows: Vec<_> = opcode::all().collect();
+    let row = rng.pick(&rows);
+    let row = if rng.percent(90) {
+        opcode::info(row.opcode & 0x1f).unwrap_or(row)
+    } else {
+        row
+    };
+    let payload = match rng.below(5) {
+        0 => 0,
+        1 | 2 => mtu,
+        _ => rng.below(mtu + 9),
+    } as usize;
+    let payload = if row.payload == ferroce_wire::PayloadRule::None {
+        0
+    } else {
+        payload
+    };
+    let header = Header {
+        bth: Bth {
+            opcode: row.opcode,
+            solicited: rng.percent(50),
+            migreq: true,
+            pad: Bth::pad_for(payload),
+            pkey: 0xffff,
+            dest_qp: DUT,
+            ack_req: rng.percent(50),
+            psn: psn(rng),
+            ..Bth::default()
+        },
+        ext: headers(rng, row.headers, b),
+    };
+    let mut bytes = vec![0; MAX_HEADER];
+    let n = header.emit(&mut bytes);
+    bytes.truncate(n);
+    bytes.extend(rng.bytes(payload));
+    bytes.resize(bytes.len() + usize::from(header.bth.pad) + 4, 0);
+    if rng.percent(5) {
+        let at = rng.below(bytes.len() as u64) as usize;
+        bytes[at] = rng.next() as u8;
+    }
+    bytes
+}
+
+/// One queue pair under fire until it breaks or `packets` have come. Returns how many reached it.
+fn fire(seed: u64, packets: u32) -> u32 {
+    let mut rng = Rng::new(seed);
+    let mtu = rng.pick(&[256, 1024]);
+    let attr = QpAttr {
+        path_mtu: mtu,
+        max_dest_rd_atomic: rng.pick(&[0, 1, 4, 16]),
+        max_rd_atomic: rng.pick(&[1, 4]),
+        ..usual()
+    };
+    let state = rng.pick(&[
+        QpState::Rts,
+        QpState::Rts,
+        QpState::Rts,
+        QpState::Rtr,
+        QpState::Init,
+    ]);
+    let mut t = Tester::in_state(attr, state, rng.percent(30));
+    t.opts.budget = rng.pick(&[1, 4096, 1 << 20]);
+    t.opts.window = rng.pick(&[1, 4096, 1 << 20]);
+    let all = Access::REMOTE_READ | Access::REMOTE_WRITE | Access::REMOTE_ATOMIC;
+    let b = Buffers {
+        open: t.buffer(9_000, all | Access::LOCAL_WRITE),
+        local: t.buffer(9_000, Access::LOCAL_WRITE),
+        closed: t.buffer(9_000, Access::REMOTE_READ),
+    };
+    let guard = t.buffer(100, Access::empty());
+    let before = t.memory().borrow().bytes.clone();
+    let mut reached = 0;
+    for n in 0..packets {
+        if state == QpState::Rts && rng.percent(30) && t.qp.state() == QpState::Rts {
+            let op = match rng.below(4) {
+                0 => SendOp::Send,
+                1 => SendOp::Write { va: 1, rkey: 1 },
+                2 => SendOp::Read { va: 1, rkey: 1 },
+                _ => SendOp::FetchAdd {
+                    va: 8,
+                    rkey: 1,
+                    add: 1,
+                },
+            };
+            let data = ferroce_transport::SendData::Sges(&[b.local.sge()]);
+            let flags = SendFlags::SIGNALED;
+            let _ = t.qp.post_send(&ferroce_transport::SendRequest {
+                wr_id: 0,
+                op,
+                flags,
+                data,
+            });
+        }
+        if rng.percent(50) {
+            let _ = t.qp.post_recv(0, &[b.local.sge()]);
+        }
+        let bytes = datagram(&mut rng, &b, u64::from(mtu));
+        if let Ok(packet) = Packet::parse(&bytes) {
+            t.qp.receive(t.now, &packet, &mut t.host);
+            reached += 1;
+        }
+        t.now += rng.below(1_000_000);
+        if rng.percent(5) || t.qp.next_timeout().is_some_and(|at| at <= t.now) {
+            t.expire();
+        }
+        if rng.percent(60) {
+            let sent = t.sent();
+            assert!(
+                sent.len() < 2_000,
+                "{} packets in answer to few",
+                sent.len()
+            );
+        }
+        if t.qp.state() == QpState::Err && n % 16 == 0 {
+            break;
+        }
+    }
+    t.sent();
+    let memory = t.memory();
+    let after = &memory.borrow().bytes;
+    let start =
+        |x: Buffer| (x.va - b.open.va) as usize + (b.open.va - ferroce_sim::memory::BASE) as usize;
+    let writable = |i: usize| {
+        [b.open, b.local]
+            .iter()
+            .any(|x| (start(*x)..start(*x) + x.len as usize).contains(&i))
+    };
+    for (i, (old, new)) in before.iter().zip(after).enumerate() {
+        assert!(
+            old == new || writable(i),
+            "byte {i} was changed (guard at {})",
+            start(guard)
+        );
+    }
+    reached
+}
+
+#[test]
+fn random_packets_do_no_harm() {
+    let seeds = if cfg!(debug_assertions) {
+        2_000
+    } else {
+        20_000
+    };
+    let mut reached = 0u64;
+    for seed in 0..seeds {
+        struct Announce(u64);
+        impl Drop for Announce {
+            fn drop(&mut self) {
+                if std::thread::panicking() {
+                    eprintln!("hostile seed {}", self.0);
+                }
+            }
+        }
+        let _announce = Announce(seed);
+        reached += u64::from(fire(seed, 200));
+    }
+    assert!(reached > seeds * 10, "only {reached} packets parsed");
+}
