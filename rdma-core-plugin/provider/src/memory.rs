@@ -59,8 +59,6 @@ pub unsafe extern "C" fn dealloc_pd(pd: *mut ibv_pd) -> c_int {
 struct Mr {
     verbs: verbs_mr,
     engine: Arc<ferroce_engine::Mr>,
-    /// The first address by which peers and work requests know the region.
-    iova: u64,
 }
 
 pub unsafe extern "C" fn reg_mr(
@@ -91,16 +89,11 @@ pub unsafe extern "C" fn reg_mr(
             mr_type: 0,
             access,
         };
-        Ok(Box::into_raw(Box::new(Mr {
-            verbs,
-            engine,
-            iova,
-        }))
-        .cast())
+        Ok(Box::into_raw(Box::new(Mr { verbs, engine })).cast())
     })
 }
 
-/// Registers anew and ends the old registration: the keys change, as `ibv_rereg_mr(3)` allows. On an error the old one stays.
+/// Changes a region in place; the keys stay. On an error nothing has changed.
 pub unsafe extern "C" fn rereg_mr(
     mr: *mut verbs_mr,
     flags: c_int,
@@ -112,33 +105,22 @@ pub unsafe extern "C" fn rereg_mr(
     guard::run(|| {
         // SAFETY: a region of ours; libibverbs has no other reference meanwhile.
         let mr = unsafe { mr.cast::<Mr>().as_mut() }.ok_or(Errno(libc::EINVAL))?;
-        let old = &mr.verbs.ibv_mr;
-        let pd = if flags & rereg::CHANGE_PD != 0 {
-            pd
+        let has = |flag| flags & flag != 0;
+        let domain = if has(rereg::CHANGE_PD) {
+            // SAFETY: a domain of ours, or null.
+            Some(&unsafe { Pd::of(pd) }?.engine)
         } else {
-            old.pd
+            None
         };
-        let access = if flags & rereg::CHANGE_ACCESS != 0 {
-            access
-        } else {
-            mr.verbs.access
-        };
-        let (addr, length, iova) = if flags & rereg::CHANGE_TRANSLATION != 0 {
-            (addr, length, addr as u64)
-        } else {
-            (old.addr, old.length, mr.iova)
-        };
-        // SAFETY: a domain of ours, or null.
-        let engine = unsafe { Pd::of(pd) }?
-            .engine
-            .reg_mr(addr as u64, length as u64, iova, access as u32)
+        let range =
+            has(rereg::CHANGE_TRANSLATION).then_some((addr as u64, length as u64, addr as u64));
+        let rights = has(rereg::CHANGE_ACCESS).then_some(access as u32);
+        mr.engine
+            .rereg(domain, range, rights)
             .map_err(|e| explain("ibv_rereg_mr", e))?;
-        std::mem::replace(&mut mr.engine, engine).dereg()?;
-        mr.iova = iova;
-        mr.verbs.access = access;
-        mr.verbs.ibv_mr.handle = mr.engine.handle();
-        mr.verbs.ibv_mr.lkey = mr.engine.lkey();
-        mr.verbs.ibv_mr.rkey = mr.engine.rkey();
+        if has(rereg::CHANGE_ACCESS) {
+            mr.verbs.access = access;
+        }
         Ok(0)
     })
 }

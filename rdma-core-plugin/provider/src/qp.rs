@@ -20,7 +20,6 @@ pub struct Qp {
     pub engine: Arc<ferroce_engine::Qp>,
     pub health: Health,
     /// Capacities, checked before a request is handed to the engine.
-    pub max_send_wr: usize,
     pub max_send_sge: usize,
     pub max_inline: usize,
     /// The requests between `wr_start` and `wr_complete`.
@@ -136,7 +135,6 @@ unsafe fn create(
             verbs,
             engine,
             health: Health::default(),
-            max_send_wr: cap.max_send_wr as usize,
             max_send_sge: cap.max_send_sge as usize,
             max_inline: cap.max_inline_data as usize,
             builder: Builder::default(),

@@ -1,5 +1,6 @@
 //! The builder of send requests (`ibv_wr_post(3)`): requests are collected between `wr_start` and `wr_complete`, and
-//! posted all at once or not at all.
+//! posted all at once. What can be known beforehand (room in the queue, limits, a setter without a request) fails the whole
+//! batch and posts nothing of it.
 //!
 //! The vectors keep their capacity, so that steady state allocates nothing.
 
@@ -119,10 +120,10 @@ impl Batch {
         if let Some(error) = self.error {
             return Err(error);
         }
-        if self.requests.len() > qp.max_send_wr {
+        let mut queue = qp.engine.send_queue();
+        if self.requests.len() > queue.room() as usize {
             return Err(Errno(libc::ENOMEM));
         }
-        let mut queue = qp.engine.send_queue();
         for staged in &self.requests {
             let data = match &staged.data {
                 StagedData::Sges(range) => SendData::Sges(&self.sges[range.clone()]),
