@@ -24,7 +24,7 @@ impl Rng {
 
     /// A number below `n` (which is not 0).
     pub fn below(&mut self, n: u64) -> u64 {
-        (u128::from(self.next()) * u128::from(n) >> 64) as u64
+        ((u128::from(self.next()) * u128::from(n)) >> 64) as u64
     }
 
     /// A number from `low` to `high`, both included.

@@ -123,10 +123,11 @@ fn settings(rng: &mut Rng, seed: u64, trace: bool) -> (Options, Shape) {
     if rng.percent(30) {
         sides[1].ready_at = rng.below(200_000);
     }
+    let most = rng.pick(&[10, 30, 60, 100]);
     let sends = [
-        rng.below(30) as usize + 1,
+        rng.below(most) as usize + 1,
         if rng.percent(60) {
-            rng.below(30) as usize
+            rng.below(most) as usize
         } else {
             0
         },
@@ -134,7 +135,7 @@ fn settings(rng: &mut Rng, seed: u64, trace: bool) -> (Options, Shape) {
     let shape = Shape {
         sends,
         mtu,
-        longest: if rng.percent(10) { 200_000 } else { 20_000 },
+        longest: rng.pick(&[20_000, 20_000, 20_000, 60_000, 60_000, 200_000, 400_000]),
         max_sge,
         max_inline,
         all_signaled: [sides[0].all_signaled, sides[1].all_signaled],
@@ -193,8 +194,8 @@ impl Judge {
     fn verdict(&self, world: &World) -> Outcome {
         let state = [0, 1].map(|i| world.sides[i].qp.state());
         let whole = state == [QpState::Rts; 2];
-        for i in 0..2 {
-            self.completions(world, i, state[i]);
+        for (i, state) in state.into_iter().enumerate() {
+            self.completions(world, i, state);
             self.memory(world, i, whole);
         }
         if self.clean && self.fault.is_none() && self.action.is_none() && self.patient == [true; 2]

@@ -379,7 +379,7 @@ fn long_reads_are_asked_for_in_chunks() {
             let reth = p.ext.reth.expect("a READ request");
             assert_eq!(
                 (reth.va, p.bth.psn),
-                (VA + u64::from(asked), DUT_PSN + asked / 1024 & 0xff_ffff)
+                (VA + u64::from(asked), (DUT_PSN + asked / 1024) & 0xff_ffff)
             );
             asked += reth.len;
             assert!(reth.len % 1024 == 0 || asked == len);
