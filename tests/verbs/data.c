@@ -223,28 +223,25 @@ static void atomics(void)
 	CHECK_EQ(value, 41);
 }
 
+// Only memory windows and fast-registered regions can be invalidated from afar, and this device has neither: the key
+// of an ordinary region is refused and stays good.
 static void send_with_invalidate(void)
 {
+	struct options second = {.share_plus_one = 1};
 	struct endpoint *e = open_pair(NULL, NULL, NULL, &remote);
-	struct address extra = remote_register(0, 4096, 4096, ALL_ACCESS);
-
-	post_ok(post(e, 1, IBV_WR_RDMA_WRITE, 0, 16, &extra, 0, 0));
-	expect_wc(e->send_cq, 1, IBV_WC_SUCCESS);
-	CHECK_EQ(remote_post_recv(0, 7, 0, 64), 0);
+	struct address extra = remote_register(0, 4096, 4096, ALL_ACCESS), other;
 	struct ibv_sge sge = sge_of(e, 0, 16);
 	struct ibv_send_wr wr = {
 		.wr_id = 2, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND_WITH_INV, .invalidate_rkey = extra.rkey,
 	}, *bad;
 
+	CHECK_EQ(remote_post_recv(0, 7, 0, 64), 0);
 	post_ok(ibv_post_send(e->qp, &wr, &bad));
-	expect_wc(e->send_cq, 2, IBV_WC_SUCCESS);
-	struct ibv_wc wc = remote_expect(0, true, 7, IBV_WC_SUCCESS);
+	expect_wc(e->send_cq, 2, IBV_WC_REM_ACCESS_ERR);
+	struct endpoint *again = open_pair(&second, &second, NULL, &other);
 
-	CHECK(wc.wc_flags & IBV_WC_WITH_INV, "IBV_WC_WITH_INV is not set");
-	CHECK_EQ(wc.invalidated_rkey, extra.rkey);
-	// The key is dead now.
-	post_ok(post(e, 3, IBV_WR_RDMA_WRITE, 0, 16, &extra, 0, 0));
-	expect_wc(e->send_cq, 3, IBV_WC_REM_ACCESS_ERR);
+	post_ok(post(again, 3, IBV_WR_RDMA_WRITE, 0, 16, &extra, 0, 0));
+	expect_wc(again->send_cq, 3, IBV_WC_SUCCESS);
 }
 
 // A list of requests, most of them unsignalled: one completion says that all before it are done.

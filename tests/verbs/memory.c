@@ -12,16 +12,19 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-static struct ibv_pd *new_pd(void)
+static struct ibv_pd *the_pd(void)
 {
-	struct ibv_pd *pd = ibv_alloc_pd(open_device());
+	static struct ibv_pd *pd;
 
-	CHECK(pd, "ibv_alloc_pd: %s", strerror(errno));
+	if (!pd)
+		CHECK((pd = ibv_alloc_pd(open_device())), "ibv_alloc_pd: %s", strerror(errno));
 	return pd;
 }
 
 static char *map(size_t length, int protection)
 {
+	// Before any hole is made: what opening the device maps must not fill it.
+	the_pd();
 	char *memory = mmap(NULL, length, protection, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	CHECK(memory != MAP_FAILED, "mmap: %s", strerror(errno));
@@ -31,7 +34,7 @@ static char *map(size_t length, int protection)
 static void refused(void *memory, size_t length, int access, int wanted, int or_wanted)
 {
 	errno = 0;
-	struct ibv_mr *mr = ibv_reg_mr(new_pd(), memory, length, access);
+	struct ibv_mr *mr = ibv_reg_mr(the_pd(), memory, length, access);
 
 	CHECK(!mr, "memory that must be refused was registered");
 	CHECK(errno == wanted || errno == or_wanted, "errno is %d (%s), not %d", errno, strerror(errno), wanted);
@@ -54,7 +57,7 @@ static void hole_in_the_middle(void)
 	refused(memory, 3 * 4096, IBV_ACCESS_LOCAL_WRITE, EFAULT, EFAULT);
 	refused(memory, 3 * 4096, IBV_ACCESS_REMOTE_READ, EFAULT, EFAULT);
 	// Up to the hole is fine.
-	CHECK(ibv_reg_mr(new_pd(), memory, 4096, ALL_ACCESS), "ibv_reg_mr: %s", strerror(errno));
+	CHECK(ibv_reg_mr(the_pd(), memory, 4096, ALL_ACCESS), "ibv_reg_mr: %s", strerror(errno));
 	refused(memory, 4097, ALL_ACCESS, EFAULT, EFAULT);
 }
 
@@ -65,8 +68,8 @@ static void read_only(void)
 	refused(memory, 8192, IBV_ACCESS_LOCAL_WRITE, EFAULT, EACCES);
 	refused(memory, 8192, ALL_ACCESS, EFAULT, EACCES);
 	// To be read from, it will do.
-	CHECK(ibv_reg_mr(new_pd(), memory, 8192, IBV_ACCESS_REMOTE_READ), "ibv_reg_mr: %s", strerror(errno));
-	CHECK(ibv_reg_mr(new_pd(), memory, 8192, 0), "ibv_reg_mr: %s", strerror(errno));
+	CHECK(ibv_reg_mr(the_pd(), memory, 8192, IBV_ACCESS_REMOTE_READ), "ibv_reg_mr: %s", strerror(errno));
+	CHECK(ibv_reg_mr(the_pd(), memory, 8192, 0), "ibv_reg_mr: %s", strerror(errno));
 }
 
 static void not_readable(void)
@@ -79,7 +82,7 @@ static void constant_data(void)
 	static const char constant[4096] __attribute__((aligned(4096))) = "constant";
 
 	refused((void *)constant, sizeof(constant), IBV_ACCESS_LOCAL_WRITE, EFAULT, EACCES);
-	CHECK(ibv_reg_mr(new_pd(), (void *)constant, sizeof(constant), IBV_ACCESS_REMOTE_READ), "ibv_reg_mr: %s", strerror(errno));
+	CHECK(ibv_reg_mr(the_pd(), (void *)constant, sizeof(constant), IBV_ACCESS_REMOTE_READ), "ibv_reg_mr: %s", strerror(errno));
 }
 
 // Remote write and remote atomic need local write.
@@ -111,7 +114,7 @@ static void file_mapping(void)
 	char *shared = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_SHARED, fileno(file), 0);
 
 	CHECK(shared != MAP_FAILED, "mmap: %s", strerror(errno));
-	CHECK(ibv_reg_mr(new_pd(), shared, 8192, ALL_ACCESS), "ibv_reg_mr: %s", strerror(errno));
+	CHECK(ibv_reg_mr(the_pd(), shared, 8192, ALL_ACCESS), "ibv_reg_mr: %s", strerror(errno));
 	// Beyond the end of the file there is no memory, mapped as it may be.
 	CHECK_EQ(ftruncate(fileno(file), 4096), 0);
 	refused(shared, 8192, ALL_ACCESS, EFAULT, EFAULT);
@@ -121,7 +124,7 @@ static void file_mapping(void)
 static void anything_else(void)
 {
 	static char data[10000];
-	struct ibv_pd *pd = new_pd();
+	struct ibv_pd *pd = the_pd();
 	char stack[100], *heap = malloc(1), *large = map(1 << 30, PROT_READ | PROT_WRITE);
 	struct ibv_mr *mrs[] = {
 		ibv_reg_mr(pd, data + 1, 9998, ALL_ACCESS),
@@ -146,7 +149,7 @@ static void anything_else(void)
 static void large_and_untouched(void)
 {
 	char *memory = map((size_t)1 << 28, PROT_READ | PROT_WRITE);
-	struct ibv_mr *mr = ibv_reg_mr(new_pd(), memory, (size_t)1 << 28, ALL_ACCESS);
+	struct ibv_mr *mr = ibv_reg_mr(the_pd(), memory, (size_t)1 << 28, ALL_ACCESS);
 
 	CHECK(mr, "ibv_reg_mr: %s", strerror(errno));
 	CHECK_EQ(ibv_dereg_mr(mr), 0);

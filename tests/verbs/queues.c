@@ -187,6 +187,9 @@ static void srq_query_and_modify(void)
 	CHECK_EQ(ibv_query_srq(e->srq, &attr), 0);
 	CHECK(attr.max_wr >= 64 && attr.max_sge >= 4 && attr.srq_limit == 0, "max_wr %u max_sge %u limit %u", attr.max_wr,
 	      attr.max_sge, attr.srq_limit);
+	// Armed below its limit, a queue would raise its event at once.
+	for (int i = 0; i < 20; i++)
+		CHECK_EQ(post_recv(e, i, 0, 64), 0);
 	attr.srq_limit = 7;
 	CHECK_EQ(ibv_modify_srq(e->srq, &attr, IBV_SRQ_LIMIT), 0);
 	CHECK_EQ(ibv_query_srq(e->srq, &attr), 0);

@@ -5,8 +5,8 @@
 //   stream server PORT                 serves one client
 //   stream client PORT HOST [SECONDS]  streams to it: for SECONDS, or until the connection dies
 //
-// Both directions carry WRITEs with immediate data whose content follows from a counter; each side checks what it
-// received; message n of one side says that the other's message n was checked, so its slot may be used again.
+// Both directions carry WRITEs with immediate data whose content follows from a counter. Each side checks every byte
+// that it received and then says so with an empty WRITE with immediate, upon which the slot may be written again.
 // With SECONDS, the end is orderly. Without, an end is expected: the first failed completion must be
 // IBV_WC_RETRY_EXC_ERR and everything after it IBV_WC_WR_FLUSH_ERR; the program says so and exits with 0.
 
@@ -21,7 +21,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { SLOTS = 8, SLOT = 200000, LAST = 0x7fffffff, PROBE = 0x70000000 };
+enum { SLOTS = 8, SLOT = 200000 };
+
+// What the immediate data says.
+enum { DATA, LAST, CHECKED };
 
 static int accept_one(int port)
 {
@@ -56,93 +59,80 @@ static int connect_to(const char *host, const char *port)
 	return fd;
 }
 
-// Collects what is left after the first failure; true if all of it was flushed.
-static bool rest_is_flushed(struct endpoint *e, unsigned outstanding)
-{
-	uint64_t deadline = now_ms() + 5000;
-	struct ibv_wc wc;
+static struct endpoint *e;
+static struct address to;
+static uint32_t posted, completed;
 
-	while (outstanding && now_ms() < deadline) {
-		if (ibv_poll_cq(e->send_cq, 1, &wc) != 1)
-			continue;
-		if (wc.status != IBV_WC_WR_FLUSH_ERR)
-			return false;
-		outstanding--;
-	}
-	return outstanding == 0;
+static void write_with_imm(size_t offset, size_t length, size_t remote_offset, uint32_t imm)
+{
+	struct ibv_sge sge = sge_of(e, offset, length);
+	struct ibv_send_wr wr = {
+		.wr_id = posted++, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE_WITH_IMM,
+		.imm_data = htonl(imm), .wr.rdma = {to.va + remote_offset, to.rkey},
+	}, *bad;
+	int result = ibv_post_send(e->qp, &wr, &bad);
+
+	CHECK(result == 0, "posting: %s", strerror(result));
+}
+
+// The connection died: only with "retry exceeded", and everything after it is flushed.
+static void died(const struct ibv_wc *first)
+{
+	CHECK(first->status == IBV_WC_RETRY_EXC_ERR, "the first failure is %d (%s)", first->status,
+	      ibv_wc_status_str(first->status));
+	CHECK_EQ(first->wr_id, completed);
+	for (uint32_t id = completed + 1; id < posted; id++)
+		expect_wc(e->send_cq, id, IBV_WC_WR_FLUSH_ERR);
+	CHECK_EQ(state_of(e->qp), IBV_QPS_ERR);
+	// Posted now, it is flushed as well.
+	write_with_imm(0, 0, 0, DATA);
+	expect_wc(e->send_cq, posted - 1, IBV_WC_WR_FLUSH_ERR);
+	printf("retry exceeded, then flushed\n");
 }
 
 // The buffer: SLOTS slots that we write from, then SLOTS slots that the other writes to.
-static void stream(struct endpoint *e, const struct address *to, uint64_t milliseconds)
+static void stream(uint64_t milliseconds)
 {
-	uint32_t sent = 0, completed = 0, received = 0;
-	uint64_t end = now_ms() + milliseconds;
-	bool last_sent = false, last_seen = false, probing = false;
-	uint64_t idle_since = now_ms();
+	const size_t theirs = (size_t)SLOTS * SLOT;
+	uint32_t sent = 0, checked = 0, received = 0;
+	uint64_t end = milliseconds ? now_ms() + milliseconds : UINT64_MAX, heard = now_ms();
+	bool last_sent = false, last_seen = false;
 	struct ibv_wc wc;
 
-	for (int i = 0; i < 4 * SLOTS; i++)
-		CHECK_EQ(post_recv(e, i, 0, 0), 0);
-	// A slot may be written again when its content has come back: each side answers message n with its own
-	// message n, so at most SLOTS messages are ahead of what has been received.
-	while (!(last_sent && last_seen && completed == sent)) {
-		bool last = milliseconds && now_ms() >= end;
-
-		if (!last_sent && sent - completed < SLOTS && sent < received + SLOTS) {
+	while (!(last_sent && last_seen && checked == sent && completed == posted)) {
+		if (!last_sent && sent < checked + SLOTS) {
 			size_t slot = sent % SLOTS * (size_t)SLOT;
 
+			last_sent = last_seen || now_ms() >= end;
 			fill(e->buffer + slot, SLOT, sent);
-			struct ibv_sge sge = sge_of(e, slot, SLOT);
-			struct ibv_send_wr wr = {
-				.wr_id = sent, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE_WITH_IMM,
-				.imm_data = htonl(last ? LAST : sent),
-				.wr.rdma = {to->va + SLOTS * (size_t)SLOT + slot, to->rkey},
-			}, *bad;
-
-			CHECK_EQ(ibv_post_send(e->qp, &wr, &bad), 0);
+			write_with_imm(slot, SLOT, theirs + slot, last_sent ? LAST : DATA);
 			sent++;
-			last_sent = last;
 		}
 		if (ibv_poll_cq(e->recv_cq, 1, &wc) == 1 && wc.status == IBV_WC_SUCCESS) {
-			size_t slot = received % SLOTS * (size_t)SLOT;
-			uint32_t number = ntohl(wc.imm_data);
-
-			CHECK(number == received || number == LAST, "message %u came as number %u", received, number);
-			check_filled(e->buffer + SLOTS * (size_t)SLOT + slot, SLOT, received, "streamed");
-			last_seen |= number == LAST;
-			// The other stops only when both have said so.
-			if (last_seen && !last_sent && milliseconds == 0)
-				milliseconds = 1, end = 0;
-			received++;
-			if (received == 20) {
-				printf("streaming\n");
-				fflush(stdout);
+			heard = now_ms();
+			CHECK_EQ(post_recv(e, 0, 0, 0), 0);
+			if (ntohl(wc.imm_data) == CHECKED) {
+				checked++;
+			} else {
+				check_filled(e->buffer + theirs + received % SLOTS * (size_t)SLOT, SLOT, received, "streamed");
+				last_seen |= ntohl(wc.imm_data) == LAST;
+				write_with_imm(0, 0, 0, CHECKED);
+				if (++received == 20) {
+					printf("streaming\n");
+					fflush(stdout);
+				}
 			}
-			CHECK_EQ(post_recv(e, received, 0, 0), 0);
 		}
 		if (ibv_poll_cq(e->send_cq, 1, &wc) == 1) {
-			if (wc.wr_id == PROBE)
-				probing = false;
-			if (wc.status == IBV_WC_SUCCESS) {
-				completed += wc.wr_id != PROBE;
-				continue;
-			}
-			CHECK(wc.status == IBV_WC_RETRY_EXC_ERR, "the first failure is %d (%s)", wc.status,
-			      ibv_wc_status_str(wc.status));
-			CHECK(rest_is_flushed(e, sent - completed - (wc.wr_id != PROBE)), "not everything after it was flushed");
-			CHECK_EQ(state_of(e->qp), IBV_QPS_ERR);
-			// Posted now, it is flushed as well.
-			CHECK_EQ(post(e, 1, IBV_WR_RDMA_WRITE, 0, 8, to, 0, 0), 0);
-			expect_wc(e->send_cq, 1, IBV_WC_WR_FLUSH_ERR);
-			printf("retry exceeded, then flushed\n");
-			return;
+			if (wc.status != IBV_WC_SUCCESS)
+				return died(&wc);
+			CHECK_EQ(wc.wr_id, completed);
+			completed++;
 		}
-		// All is acknowledged and the other sends nothing: only a further request can show whether it lives.
-		if (completed != sent || probing) {
-			idle_since = now_ms();
-		} else if (now_ms() - idle_since > 1000) {
-			CHECK_EQ(post(e, PROBE, IBV_WR_RDMA_WRITE, 0, 0, to, 0, 0), 0);
-			probing = true;
+		// All is acknowledged and the other is silent: only a further request can show whether it lives.
+		if (completed == posted && now_ms() - heard > 1000) {
+			CHECK_EQ(post(e, posted++, IBV_WR_RDMA_WRITE, 0, 0, &to, 0, 0), 0);
+			heard = now_ms();
 		}
 	}
 	printf("%u messages each way, all right\n", received);
@@ -151,12 +141,11 @@ static void stream(struct endpoint *e, const struct address *to, uint64_t millis
 int main(int argc, char **argv)
 {
 	struct options options = {.size = 2ul * SLOTS * SLOT};
-	struct address mine, theirs;
-	struct endpoint *e;
+	struct address mine;
 	uint64_t milliseconds = argc > 4 ? atoi(argv[4]) * 1000ull : 0;
 	int fd;
 
-	if (argc < 3) {
+	if (argc < 3 || (strcmp(argv[1], "server") != 0 && argc < 4)) {
 		fprintf(stderr, "usage: stream server PORT | client PORT HOST [SECONDS]\n");
 		return 2;
 	}
@@ -165,11 +154,13 @@ int main(int argc, char **argv)
 	mine = address_of(e);
 	fd = strcmp(argv[1], "server") == 0 ? accept_one(atoi(argv[2])) : connect_to(argv[3], argv[2]);
 	send_all(fd, &mine, sizeof(mine));
-	CHECK(receive_all(fd, &theirs, sizeof(theirs)), "the other end hung up");
-	connect_endpoint(e, &theirs, NULL);
+	CHECK(receive_all(fd, &to, sizeof(to)), "the other end hung up");
+	connect_endpoint(e, &to, NULL);
+	for (int i = 0; i < 4 * SLOTS; i++)
+		CHECK_EQ(post_recv(e, 0, 0, 0), 0);
 	// Both are ready to receive now.
 	send_all(fd, "r", 1);
 	CHECK(receive_all(fd, &(char){0}, 1), "the other end hung up");
-	stream(e, &theirs, milliseconds);
+	stream(milliseconds);
 	return 0;
 }

@@ -41,6 +41,7 @@ pub fn compile(name: &str) -> Result<PathBuf> {
     command
         .args([
             "-std=gnu11",
+            "-D_GNU_SOURCE",
             "-O2",
             "-g",
             "-Wall",
