@@ -88,6 +88,20 @@ extern "C" fn forked() {
     FORKS.fetch_add(1, Ordering::Relaxed);
 }
 
+/// A program may exit right after it took its last message: the peer must not wait for the ACK that was held back.
+extern "C" fn exiting() {
+    // Whoever holds a lock now may never let go of it: try, do not wait.
+    let Some(open) = OPEN.try_lock() else { return };
+    for (_, hca) in open.iter().filter(|(_, hca)| hca.alive()) {
+        let Some(qps) = hca.qps.try_read_recursive() else {
+            continue;
+        };
+        for qp in qps.iter() {
+            qp.exiting();
+        }
+    }
+}
+
 impl Hca {
     /// The device of the daemon in `dir`: opened once a process and shared by all contexts. A forked child opens its own.
     pub fn open(dir: &RuntimeDir) -> Result<Arc<Hca>> {
@@ -95,6 +109,8 @@ impl Hca {
         AT_FORK.call_once(|| {
             // SAFETY: the handler only touches an atomic.
             unsafe { libc::pthread_atfork(None, None, Some(forked)) };
+            // SAFETY: the handler takes no argument and does not unwind.
+            unsafe { libc::atexit(exiting) };
         });
         let mut open = OPEN.lock();
         // A parent's device is forgotten, not dropped: its memory and descriptors look shared to this child.
@@ -162,6 +178,7 @@ impl Hca {
         PortAttr::new(
             self.port_active.load(Ordering::Relaxed),
             self.info.active_mtu,
+            self.info.speed_mbps,
         )
     }
 

@@ -1,5 +1,6 @@
 //! What the device promises. Every number here can be had; one more gives the documented error.
 
+use ferroce_control::link::Rate;
 use ferroce_transport::Access;
 
 /// Queue pairs of one process: the index part of a QPN has 16 bits and a full table would make random indexes slow to find.
@@ -144,9 +145,9 @@ pub struct PortAttr {
     pub sm_sl: u8,
     pub subnet_timeout: u8,
     pub init_type_reply: u8,
-    /// 2: four lanes.
+    /// `enum ibv_port_width`: lanes.
     pub active_width: u8,
-    /// 4: 10 Gb/s a lane. A nominal figure, as there is no lane.
+    /// Speed of a lane, the nearest to the interface's.
     pub active_speed: u8,
     /// 5 link up, 3 disabled.
     pub phys_state: u8,
@@ -157,9 +158,10 @@ pub struct PortAttr {
 }
 
 impl PortAttr {
-    pub(crate) fn new(active: bool, active_mtu: u32) -> PortAttr {
+    pub(crate) fn new(active: bool, active_mtu: u32, speed_mbps: u32) -> PortAttr {
         /// `IBV_PORT_CM_SUP` and `IBV_PORT_IP_BASED_GIDS`.
         const CAP: u32 = 1 << 16 | 1 << 26;
+        let rate = Rate::of_mbps(speed_mbps);
         PortAttr {
             state: if active { 4 } else { 1 },
             max_mtu: 4096,
@@ -177,8 +179,8 @@ impl PortAttr {
             sm_sl: 0,
             subnet_timeout: 0,
             init_type_reply: 0,
-            active_width: 2,
-            active_speed: 4,
+            active_width: rate.width,
+            active_speed: rate.speed,
             phys_state: if active { 5 } else { 3 },
             link_layer: 2,
             flags: 0,

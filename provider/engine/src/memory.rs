@@ -233,9 +233,6 @@ pub(crate) fn validate(addr: u64, len: u64, write: bool) -> Result<()> {
     match std::io::Error::last_os_error().raw_os_error() {
         // Before Linux 5.14, or a mapping that cannot be populated (device memory): ask the map itself.
         Some(libc::EINVAL) if mapped(start, stop, write) => Ok(()),
-        Some(libc::ENOMEM) if mapped(start, stop, write) => {
-            Err(Error::Full("memory to fault the region in"))
-        }
         _ => Err(bad),
     }
 }

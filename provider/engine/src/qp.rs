@@ -233,6 +233,7 @@ impl Qp {
             // With the table's lock no packet or timer is with this QP, and none will find it again.
             drop(hca.qps.write().remove(self.number as u16));
             let mut inner = self.inner.lock();
+            self.send_last_ack(&mut inner);
             self.set_active(&mut inner, false);
             inner.path = None;
             drop(inner);
@@ -354,6 +355,24 @@ impl Qp {
         self.arm(inner);
     }
 
+    /// Sends an ACK that was held back, as nothing will go out beside it any more.
+    pub(crate) fn send_last_ack(&self, inner: &mut Inner) {
+        if self.hca().alive() && inner.transport.has_pending_ack() {
+            let keys = self.hca().keys.read_recursive();
+            self.pump(inner, &keys, timers::now(), true);
+        }
+    }
+
+    /// The process ends: as [`send_last_ack`](Self::send_last_ack), if no thread is in the way.
+    pub(crate) fn exiting(&self) {
+        if let Some(mut inner) = self.inner.try_lock()
+            && inner.ack_at != Time::MAX
+            && self.hca().keys.try_read_recursive().is_some()
+        {
+            self.send_last_ack(&mut inner);
+        }
+    }
+
     /// A completion had no room: the queue pair fails (the CQ has said so by its own event).
     pub(crate) fn overrun(&self, inner: &mut Inner, keys: &KeyTable, now: Time) {
         let mut host = QpHost::new(self, keys, None, now);
@@ -454,6 +473,9 @@ fn check_modify(hca: &Hca, attr: &QpAttr, mask: QpAttrMask) -> Result<()> {
     let invalid = |what| Err(Error::Invalid(what));
     if mask.contains(QpAttrMask::PORT) && attr.port_num != 1 {
         return invalid("port_num: the device has port 1 only");
+    }
+    if mask.contains(QpAttrMask::AV) && attr.av.port_num != 1 {
+        return invalid("ah_attr.port_num: the device has port 1 only");
     }
     if mask.contains(QpAttrMask::PKEY_INDEX) && attr.pkey_index != 0 {
         return invalid("pkey_index: the table has one entry");

@@ -122,8 +122,8 @@ impl Srq {
             }
             attr.srq_limit = limit;
         }
+        // The limit counts as passed when a request is taken, not when it is set above what is posted.
         queue.attr = attr;
-        self.check_limit(&mut queue);
         Ok(())
     }
 

@@ -30,11 +30,17 @@ struct Scratch {
     iov: Vec<libc::iovec>,
 }
 
+impl Scratch {
+    fn new() -> Scratch {
+        Scratch {
+            arena: vec![0; MAX_BYTES + PACKET_SLACK].into_boxed_slice(),
+            iov: Vec::with_capacity(MAX_IOVECS),
+        }
+    }
+}
+
 thread_local! {
-    static SCRATCH: RefCell<Scratch> = RefCell::new(Scratch {
-        arena: vec![0; MAX_BYTES + PACKET_SLACK].into_boxed_slice(),
-        iov: Vec::with_capacity(MAX_IOVECS),
-    });
+    static SCRATCH: RefCell<Scratch> = RefCell::new(Scratch::new());
 }
 
 /// A sink that gathers under the keys of one protection domain and sends on one path.
@@ -62,7 +68,7 @@ pub(crate) fn with_run<R>(
     counters: &CounterPage,
     f: impl FnOnce(&mut Run<'_>) -> R,
 ) -> R {
-    SCRATCH.with_borrow_mut(|scratch| {
+    let go = |scratch: &mut Scratch| {
         scratch.iov.clear();
         let mut run = Run {
             path,
@@ -80,7 +86,15 @@ pub(crate) fn with_run<R>(
         let r = f(&mut run);
         run.send();
         r
-    })
+    };
+    // A process that exits has lost its threads' storage, and may still have a last ACK to send.
+    let mut go = Some(go);
+    let result = SCRATCH.try_with(|s| go.take().map(|go| go(&mut s.borrow_mut())));
+    match (result, go) {
+        (Ok(Some(r)), _) => r,
+        (_, Some(go)) => go(&mut Scratch::new()),
+        _ => unreachable!("the closure was called once or is still here"),
+    }
 }
 
 impl Run<'_> {
