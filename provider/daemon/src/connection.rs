@@ -18,6 +18,9 @@ pub struct Claimed {
     pub slot: u8,
     /// Its counters.
     pub counters: CounterPage,
+    /// Becomes readable when the process dies. A child that it leaves behind may keep the connection
+    /// open, but has no use of the slot.
+    pub process: Option<OwnedFd>,
     /// The groups of which it has the slot's socket, by index.
     pub groups: HashSet<usize>,
 }
@@ -27,8 +30,6 @@ pub struct Claimed {
 pub struct Connection {
     /// The socket.
     pub socket: OwnedFd,
-    /// Becomes readable when the process dies. A child that it leaves behind may keep the socket open.
-    pub process: Option<OwnedFd>,
     /// The process, 0 if it is in a namespace that this one does not see.
     pub pid: u32,
     /// The program's name; empty before it attaches.
@@ -49,19 +50,21 @@ impl Connection {
             tracing::warn!(uid = peer.uid(), "refused a connection of another user");
             return None;
         }
-        // Without pidfds (Linux before 5.3), and for processes of a namespace that is not seen from
-        // here, the closing of the socket has to do.
-        let process = Pid::from_raw(peer.pid())
-            .and_then(|pid| rustix::process::pidfd_open(pid, PidfdFlags::empty()).ok());
         Some(Self {
             socket,
-            process,
             pid: u32::try_from(peer.pid()).unwrap_or(0),
             name: String::new(),
             since: now,
             claimed: None,
             pending: Vec::new(),
         })
+    }
+
+    /// Something that becomes readable when the process dies. Without pidfds (Linux before 5.3), and for
+    /// processes of a namespace that is not seen from here, the closing of the connection has to do.
+    pub fn watch_process(&self) -> Option<OwnedFd> {
+        let pid = Pid::from_raw(i32::try_from(self.pid).ok()?)?;
+        rustix::process::pidfd_open(pid, PidfdFlags::empty()).ok()
     }
 
     /// Sends a reply. An error means that the connection is of no more use.

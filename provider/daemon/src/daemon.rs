@@ -9,7 +9,6 @@ use std::time::{Duration, Instant};
 use ferroce_control::{Counter, CounterPage, DeviceInfo, Event, RuntimeDir, seqpacket};
 use nix::sys::signalfd::SignalFd;
 use rustix::io::Errno;
-use rustix::net::SocketFlags;
 
 use crate::DaemonError;
 use crate::config::Settings;
@@ -50,17 +49,17 @@ pub struct Daemon {
     pub(crate) stopping: bool,
     image: Image,
     watch: Watch,
-    listener: OwnedFd,
-    accepting: bool,
-    last_id: u64,
+    pub(crate) listener: OwnedFd,
+    pub(crate) accepting: bool,
+    pub(crate) last_id: u64,
     own: CounterPage,
-    departed: Totals,
-    refreshed: Instant,
+    pub(crate) departed: Totals,
+    pub(crate) refreshed: Instant,
     /// Whether sums may have changed since though nobody is attached.
-    dirty: bool,
+    pub(crate) dirty: bool,
     /// Since when there has been nobody.
     idle_since: Option<Instant>,
-    buffer: Vec<u8>,
+    pub(crate) buffer: Vec<u8>,
     lock: Option<Lock>,
 }
 
@@ -72,6 +71,7 @@ impl Daemon {
         // Watch first, look then: nothing is missed between.
         let watch = Watch::new().map_err(DaemonError::os("watching the interfaces"))?;
         let snapshot = Snapshot::read().map_err(DaemonError::os("reading the interfaces"))?;
+        device::check_name(&settings.name)?;
         let source = Source::choose(&settings, &snapshot)?;
         let info = device::identify(&settings, &source, &snapshot);
         let image = Image::create(&dir)?;
@@ -258,108 +258,6 @@ impl Daemon {
                 self.disconnect(id);
             }
             Token::Slot { group, slot } => self.drain(group, slot, DRAIN_BATCH),
-        }
-    }
-
-    fn accept(&mut self) {
-        for _ in 0..64 {
-            match rustix::net::accept_with(&self.listener, SocketFlags::CLOEXEC) {
-                Ok(socket) => self.welcome(socket),
-                Err(Errno::AGAIN) => return,
-                Err(Errno::CONNABORTED | Errno::INTR) => {}
-                Err(errno) => {
-                    // Out of descriptors, most likely. Whoever knocks must wait for a second.
-                    tracing::error!(error = %errno, "cannot accept connections");
-                    let _ = self.poller.remove(&self.listener);
-                    self.accepting = false;
-                    self.refreshed = Instant::now();
-                    return;
-                }
-            }
-        }
-    }
-
-    fn welcome(&mut self, socket: OwnedFd) {
-        let Some(connection) = Connection::new(socket, Instant::now()) else {
-            return;
-        };
-        self.last_id += 1;
-        let id = self.last_id;
-        let mut added = self.poller.add(&connection.socket, Token::Connection(id));
-        if let Some(process) = &connection.process {
-            added = added.and(self.poller.add(process, Token::Process(id)));
-        }
-        match added {
-            Ok(()) => drop(self.connections.insert(id, connection)),
-            Err(errno) => tracing::error!(error = %errno, "cannot watch a connection"),
-        }
-    }
-
-    fn serve(&mut self, id: u64) {
-        let mut buffer = std::mem::take(&mut self.buffer);
-        self.serve_with(id, &mut buffer);
-        self.buffer = buffer;
-    }
-
-    pub(crate) fn flush(&mut self, id: u64) {
-        let Some(connection) = self.connections.get_mut(&id) else {
-            return;
-        };
-        match connection.flush_events() {
-            Ok(all) => {
-                let socket = &connection.socket;
-                let _ = self.poller.want_write(socket, Token::Connection(id), !all);
-            }
-            Err(_) => self.disconnect(id),
-        }
-    }
-
-    /// Tells every client.
-    pub(crate) fn broadcast(&mut self, event: Event) {
-        let ids: Vec<u64> = self.connections.keys().copied().collect();
-        for id in ids {
-            if let Some(connection) = self.connections.get_mut(&id) {
-                connection.push_event(event);
-            }
-            self.flush(id);
-        }
-    }
-
-    /// Forgets a connection and takes back what it had claimed.
-    pub(crate) fn disconnect(&mut self, id: u64) {
-        let Some(connection) = self.connections.remove(&id) else {
-            return;
-        };
-        // Closing is not enough: a child of the client's may hold the same descriptions open, and epoll
-        // goes by descriptions.
-        let _ = self.poller.remove(&connection.socket);
-        if let Some(process) = &connection.process {
-            let _ = self.poller.remove(process);
-        }
-        let _ = rustix::net::shutdown(&connection.socket, rustix::net::Shutdown::Both);
-        let Some(claimed) = connection.claimed else {
-            return;
-        };
-        tracing::debug!(
-            slot = claimed.slot,
-            name = connection.name,
-            pid = connection.pid,
-            "released"
-        );
-        self.departed.add(&claimed.counters);
-        self.dirty = true;
-        self.slots.release(Instant::now(), claimed.slot);
-        for group in claimed.groups {
-            if let Some(socket) = self.groups[group].existing(claimed.slot) {
-                group::take_back(socket);
-                let token = Token::Slot {
-                    group,
-                    slot: claimed.slot,
-                };
-                if let Err(errno) = self.poller.add(socket, token) {
-                    tracing::error!(error = %errno, slot = claimed.slot, "cannot drain a socket");
-                }
-            }
         }
     }
 

@@ -114,6 +114,16 @@ fn link_of<'a>(addr: &AddrSpec, snapshot: &'a Snapshot) -> Option<&'a Link> {
     }
 }
 
+/// Refuses a name that a real device has.
+pub fn check_name(name: &str) -> Result<(), DaemonError> {
+    if real::entries("/sys/class/infiniband").contains(name) {
+        return Err(DaemonError::Setting(format!(
+            "this host has a device named {name} already: choose another name with --name"
+        )));
+    }
+    Ok(())
+}
+
 /// The part of a [`DeviceInfo`] that never changes.
 pub fn identify(settings: &Settings, source: &Source, snapshot: &Snapshot) -> DeviceInfo {
     let mac = snapshot.link(source.netdev()).and_then(|link| link.mac);

@@ -195,7 +195,7 @@ fn bind(address: SocketAddr, shared: bool) -> Result<OwnedFd, DaemonError> {
         Ok(()) => Ok(socket),
         Err(Errno::ADDRINUSE) => Err(DaemonError::PortTaken {
             address,
-            holder: "",
+            holder: " (perhaps by a program that has outlived its ferroced)",
         }),
         Err(Errno::ADDRNOTAVAIL) => Err(DaemonError::NoSuchAddress {
             address: address.ip().to_string(),

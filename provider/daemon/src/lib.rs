@@ -5,6 +5,7 @@
 //! It never carries data: packets for queue pairs go to the processes that own them, straight from the
 //! kernel. Those that come here are for nobody.
 
+mod clients;
 pub mod config;
 mod connection;
 mod daemon;

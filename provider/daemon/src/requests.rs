@@ -15,6 +15,7 @@ use crate::connection::Claimed;
 use crate::daemon::Daemon;
 use crate::gids::Wanted;
 use crate::group;
+use crate::poller::Token;
 use crate::slots::Claim;
 
 /// How many requests of one client are answered before others have their turn.
@@ -158,9 +159,16 @@ impl Daemon {
             }
         };
         connection.rename(name);
+        let process = connection.watch_process();
+        if let Some(process) = &process
+            && let Err(errno) = self.poller.add(process, Token::Process(id))
+        {
+            tracing::warn!(error = %errno, "cannot watch a client's process");
+        }
         connection.claimed = Some(Claimed {
             slot,
             counters: page,
+            process,
             groups: HashSet::new(),
         });
         tracing::debug!(

@@ -145,3 +145,23 @@ fn changes_are_written_and_nothing_else() {
     image.remove().unwrap();
     assert!(!dir.sysfs().exists() && !dir.dev().exists());
 }
+
+#[test]
+fn real_devices_stay_visible() {
+    let temp = tempfile::tempdir().unwrap();
+    fs::create_dir(temp.path().join("mlx5_0")).unwrap();
+    let mut tree = Tree::new();
+    let real = temp.path().to_str().unwrap();
+    beside(
+        &mut Dir {
+            tree: &mut tree,
+            path: "class".into(),
+        },
+        real,
+    );
+    let link = Node::Link(temp.path().join("mlx5_0"));
+    assert_eq!(
+        tree.into_iter().collect::<Vec<_>>(),
+        [("class/mlx5_0".into(), link)]
+    );
+}

@@ -209,18 +209,23 @@ fn victim() {
     let _socket = client.receive_socket(0).unwrap();
     attachment.counters.add(Counter::TxPackets, 1000);
     let mut words = attachment.slot.to_string();
+    let mut sleeper = None;
     if std::env::var_os("FERROCED_TEST_CHILD").is_some_and(|v| !v.is_empty()) {
         // A program that does not set close-on-exec on what it has been given.
         rustix::io::fcntl_setfd(client.event_fd(), rustix::io::FdFlags::empty()).unwrap();
-        let sleeper = Command::new("sleep")
+        let child = Command::new("sleep")
             .arg("60")
             .stdout(Stdio::null())
             .spawn()
             .unwrap();
-        words += &format!(" {}", sleeper.id());
+        words += &format!(" {}", child.id());
+        sleeper = Some(child);
     }
     println!("victim: {words}");
     let _ = std::io::stdin().lines().next();
+    if let Some(mut sleeper) = sleeper {
+        let _ = sleeper.wait();
+    }
 }
 
 #[test]

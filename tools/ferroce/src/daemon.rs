@@ -105,6 +105,8 @@ fn command(dir: &RuntimeDir) -> Result<Command, Error> {
         return Err(Error::NoDaemon(exe));
     }
     let mut command = Command::new(program);
+    // Under another `ferroce run` the daemon would take that one's device for the host's.
+    command.env_remove("LD_PRELOAD").env_remove("RDMAV_DRIVERS");
     command.arg("--runtime-dir").arg(dir.path());
     Ok(command)
 }

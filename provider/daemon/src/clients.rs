@@ -1,0 +1,115 @@
+//! Clients as they come and go: accepting, telling them things, and taking back what they held.
+
+use std::os::fd::OwnedFd;
+use std::time::Instant;
+
+use ferroce_control::Event;
+use rustix::io::Errno;
+use rustix::net::SocketFlags;
+
+use crate::connection::Connection;
+use crate::daemon::Daemon;
+use crate::group;
+use crate::poller::Token;
+
+impl Daemon {
+    /// Takes in who knocks.
+    pub(crate) fn accept(&mut self) {
+        for _ in 0..64 {
+            match rustix::net::accept_with(&self.listener, SocketFlags::CLOEXEC) {
+                Ok(socket) => self.welcome(socket),
+                Err(Errno::AGAIN) => return,
+                Err(Errno::CONNABORTED | Errno::INTR) => {}
+                Err(errno) => {
+                    // Out of descriptors, most likely. Whoever knocks must wait for a second.
+                    tracing::error!(error = %errno, "cannot accept connections");
+                    let _ = self.poller.remove(&self.listener);
+                    self.accepting = false;
+                    self.refreshed = Instant::now();
+                    return;
+                }
+            }
+        }
+    }
+
+    fn welcome(&mut self, socket: OwnedFd) {
+        let Some(connection) = Connection::new(socket, Instant::now()) else {
+            return;
+        };
+        self.last_id += 1;
+        let id = self.last_id;
+        match self.poller.add(&connection.socket, Token::Connection(id)) {
+            Ok(()) => drop(self.connections.insert(id, connection)),
+            Err(errno) => tracing::error!(error = %errno, "cannot watch a connection"),
+        }
+    }
+
+    /// Reads and answers what a client has sent.
+    pub(crate) fn serve(&mut self, id: u64) {
+        let mut buffer = std::mem::take(&mut self.buffer);
+        self.serve_with(id, &mut buffer);
+        self.buffer = buffer;
+    }
+
+    /// Sends a client what it has been told, as far as there is room.
+    pub(crate) fn flush(&mut self, id: u64) {
+        let Some(connection) = self.connections.get_mut(&id) else {
+            return;
+        };
+        match connection.flush_events() {
+            Ok(all) => {
+                let socket = &connection.socket;
+                let _ = self.poller.want_write(socket, Token::Connection(id), !all);
+            }
+            Err(_) => self.disconnect(id),
+        }
+    }
+
+    /// Tells every client.
+    pub(crate) fn broadcast(&mut self, event: Event) {
+        let ids: Vec<u64> = self.connections.keys().copied().collect();
+        for id in ids {
+            if let Some(connection) = self.connections.get_mut(&id) {
+                connection.push_event(event);
+            }
+            self.flush(id);
+        }
+    }
+
+    /// Forgets a connection and takes back what it had claimed.
+    pub(crate) fn disconnect(&mut self, id: u64) {
+        let Some(connection) = self.connections.remove(&id) else {
+            return;
+        };
+        let _ = self.poller.remove(&connection.socket);
+        // Closing is not enough: a child of the client's may have the same connection.
+        let _ = rustix::net::shutdown(&connection.socket, rustix::net::Shutdown::Both);
+        let Some(claimed) = connection.claimed else {
+            return;
+        };
+        tracing::debug!(
+            slot = claimed.slot,
+            name = connection.name,
+            pid = connection.pid,
+            "released"
+        );
+        if let Some(process) = &claimed.process {
+            let _ = self.poller.remove(process);
+        }
+        self.departed.add(&claimed.counters);
+        self.dirty = true;
+        self.slots.release(Instant::now(), claimed.slot);
+        for group in claimed.groups {
+            if let Some(socket) = self.groups[group].existing(claimed.slot) {
+                group::take_back(socket);
+                let token = Token::Slot {
+                    group,
+                    slot: claimed.slot,
+                };
+                if let Err(errno) = self.poller.add(socket, token) {
+                    tracing::error!(error = %errno, slot = claimed.slot, "cannot drain a socket");
+                }
+            }
+        }
+    }
+}
