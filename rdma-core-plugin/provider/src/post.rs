@@ -146,7 +146,7 @@ pub unsafe extern "C" fn post_send(
         }
         Ok(0)
     });
-    if result != 0 {
+    if result != 0 && !bad_wr.is_null() {
         // SAFETY: the caller's pointer to the request that failed.
         unsafe { bad_wr.write(at) };
     }
@@ -172,7 +172,7 @@ pub unsafe extern "C" fn post_recv(
 /// Posts a list of receive requests to a queue that `open` locks for the whole list.
 ///
 /// # Safety
-/// `wr` is a list that ends in null; `bad_wr` is writable.
+/// `wr` is a list that ends in null; `bad_wr` is null or writable.
 pub unsafe fn receive_list<P>(
     health: &Health,
     wr: *mut ibv_recv_wr,
@@ -194,7 +194,7 @@ where
         }
         Ok(0)
     });
-    if result != 0 {
+    if result != 0 && !bad_wr.is_null() {
         // SAFETY: as the caller promises.
         unsafe { bad_wr.write(at) };
     }
