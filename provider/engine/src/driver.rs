@@ -23,6 +23,9 @@ const EARNEST: u32 = 16;
 /// How long a silent application keeps its turn.
 const PATIENCE: Duration = Duration::from_micros(200);
 
+/// Naps of [`PATIENCE`] between two looks at what the daemon says.
+const NAPS_PER_CHORE: u32 = 500;
+
 pub(crate) struct Driver {
     /// Whose turn it is; the helper waits on it as a futex.
     turn: AtomicU32,
@@ -94,14 +97,19 @@ impl Driver {
         self.turn.load(Ordering::Acquire) == APP
     }
 
-    /// For the helper: returns when it is its turn.
-    pub(crate) fn stand_by(&self) {
+    /// For the helper: returns when it is its turn. Calls `chores` about ten times a second until then.
+    pub(crate) fn stand_by(&self, chores: impl Fn()) {
+        let mut naps = 0u32;
         let patience = libc::timespec {
             tv_sec: 0,
             tv_nsec: PATIENCE.as_nanos() as i64,
         };
         while self.app_drives() {
             let epoch = self.epoch.load(Ordering::Relaxed);
+            naps += 1;
+            if naps.is_multiple_of(NAPS_PER_CHORE) {
+                chores();
+            }
             // SAFETY: the futex word and the timeout outlive the call.
             unsafe {
                 libc::syscall(

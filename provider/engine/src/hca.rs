@@ -201,9 +201,14 @@ impl Hca {
         &self.counters
     }
 
+    /// Whether the daemon has left, for good.
+    pub(crate) fn is_gone(&self) -> bool {
+        self.gone.load(Ordering::Relaxed)
+    }
+
     /// Where the daemon's events come; `None` when it is gone (a closed socket is readable for ever).
     pub(crate) fn control_fd(&self) -> Option<RawFd> {
-        (!self.gone.load(Ordering::Relaxed)).then_some(self.control_fd)
+        (!self.is_gone()).then_some(self.control_fd)
     }
 
     pub(crate) fn new_handle(&self) -> u32 {
@@ -289,6 +294,8 @@ impl Hca {
                 }
                 Event::Shutdown => {
                     self.gone.store(true, Ordering::Relaxed);
+                    // The next daemon could not bind while these are open.
+                    self.receivers.write().clear();
                     self.fail_all();
                     self.port_event(EVENT_DEVICE_FATAL);
                 }

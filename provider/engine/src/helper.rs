@@ -47,8 +47,9 @@ fn run(hca: &Hca) {
             None
         }
     };
-    loop {
-        hca.driver.stand_by();
+    // Without a daemon there is nothing to receive; the ring goes, and with it its hold on the sockets.
+    while !hca.is_gone() {
+        hca.driver.stand_by(|| hca.control_events());
         let until = hca.driver.falling_asleep(|| hca.timers.next());
         let round = match &mut ring {
             Some(ring) => ring.round(hca, until),
