@@ -108,7 +108,7 @@ impl Qp {
             req.next_cost = cost;
             req.cursor = self.sq.base();
         }
-        req.cursor = req.cursor.max(self.sq.base());
+        debug_assert!(req.cursor >= self.sq.base());
         let rtt = match req.timed {
             Some((psn, sent)) if psn < to => {
                 req.timed = None;

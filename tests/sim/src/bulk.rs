@@ -110,6 +110,7 @@ pub fn run(seed: u64, kind: Kind, len: u32, count: usize, loss: u32) -> Option<f
         all_signaled: false,
         srq: false,
         window: 256 << 10,
+        fickle: false,
         budget: 64 << 10,
         defer: None,
         pause: 0,

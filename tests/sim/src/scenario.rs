@@ -112,6 +112,7 @@ fn settings(rng: &mut Rng, seed: u64, trace: bool) -> (Options, Shape) {
             all_signaled: rng.percent(30),
             srq: rng.percent(30),
             window: rng.pick(&[1, 4_096, 20_000, 1 << 20]),
+            fickle: rng.percent(20),
             budget: rng.pick(&[1, 3_000, 16_384, 1 << 20]),
             defer: rng.percent(40).then_some(30_000),
             pause: rng.pick(&[0, 1_000, 30_000]),

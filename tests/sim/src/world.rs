@@ -28,6 +28,8 @@ pub struct SideOptions {
     pub srq: bool,
     /// Bytes in flight.
     pub window: u32,
+    /// The window changes with every call.
+    pub fickle: bool,
     /// Bytes a `transmit` call.
     pub budget: u32,
     /// How long ACKs may wait, if they may.
@@ -437,8 +439,13 @@ impl World {
         let now = self.now;
         let side = &mut self.sides[i];
         let o = &side.options;
+        let window = if o.fickle {
+            self.rng.pick(&[1, 5_000, o.window])
+        } else {
+            o.window
+        };
         let opts = TransmitOpts {
-            window: o.window,
+            window,
             budget: o.budget,
             flush_acks: flush || o.defer.is_none(),
         };

@@ -694,6 +694,21 @@ fn a_region_that_goes_away_under_a_read_is_an_access_error() {
 }
 
 #[test]
+fn a_region_that_goes_away_under_a_replay_ends_the_replay_only() {
+    let mut t = Tester::new();
+    let buffer = t.buffer(4000, RW);
+    let request = reth(buffer.va, buffer.key, 4000);
+    t.inject(opcode::RC_READ_REQUEST, TT_PSN, true, request, &[]);
+    assert_eq!(t.sent().len(), 4);
+    t.inject(opcode::RC_READ_REQUEST, TT_PSN, true, request, &[]);
+    t.memory().borrow_mut().invalidate(buffer.key).unwrap();
+    t.none();
+    assert_eq!(t.qp.state(), QpState::Rts);
+    t.inject(opcode::RC_WRITE_ONLY, TT_PSN + 4, true, reth(0, 0, 0), &[]);
+    assert_eq!(t.one().bth.psn, TT_PSN + 4);
+}
+
+#[test]
 fn communication_is_established_by_the_first_packet() {
     let mut t = Tester::in_state(usual(), QpState::Rtr, false);
     let buffer = t.buffer(10, RW);
