@@ -50,7 +50,6 @@ fn every_option() -> Vec<String> {
         for options in [
             "-a -n 100",
             "-a -b -n 50",
-            "-a -e -n 50",
             "-b -n 500",
             "-n 1000 --report_gbits",
             "-n 1000 --use_old_post_send",
@@ -59,8 +58,6 @@ fn every_option() -> Vec<String> {
             "-q 16 -b -n 100",
             "-q 64 -n 100",
             "-q 64 -s 2 -n 500",
-            "-e -n 500",
-            "-e -b -q 4 -n 200",
             "-D 1",
             "-D 1 -b",
             "-t 1 -n 200",
@@ -68,6 +65,12 @@ fn every_option() -> Vec<String> {
             "-s 1 -n 1000",
             "-s 2 -n 5000",
         ] {
+            lines.push(format!("{tool} {options}"));
+        }
+    }
+    // perftest has no events for WRITE.
+    for tool in ["ib_send_bw", "ib_read_bw"] {
+        for options in ["-a -e -n 50", "-e -n 500", "-e -b -q 4 -n 200"] {
             lines.push(format!("{tool} {options}"));
         }
     }
@@ -125,13 +128,14 @@ fn combined_options() -> Vec<String> {
         for options in [
             "-a -b -n 50 --report_gbits",
             "-q 64 -t 16 -n 100",
-            "-e -q 4 -n 200",
             "-D 1",
             "-t 1 -s 2 -n 200",
         ] {
             lines.push(format!("{tool} {options}"));
         }
     }
+    lines.push("ib_send_bw -e -q 4 -n 200".to_owned());
+    lines.push("ib_read_bw -e -q 4 -n 200".to_owned());
     lines.push("ib_write_bw -I 64 -s 64 -n 1000".to_owned());
     lines.push("ib_send_bw -I 64 -s 64 -r 64 -n 1000".to_owned());
     for tool in ["ib_write_lat", "ib_send_lat", "ib_read_lat"] {
