@@ -13,6 +13,7 @@ use parking_lot::{Mutex, RwLock};
 use crate::context::Context;
 use crate::driver::Driver;
 use crate::error::{Error, Result};
+use crate::guard;
 use crate::helper;
 use crate::limits::{DeviceAttr, PortAttr};
 use crate::memory::KeyTable;
@@ -126,6 +127,7 @@ impl Hca {
     }
 
     fn connect(dir: &RuntimeDir) -> Result<Arc<Hca>> {
+        guard::install();
         let mut control = Client::connect(dir)?;
         let name = std::fs::read_to_string("/proc/self/comm").unwrap_or_default();
         let attachment = control.attach(name.trim_end())?;

@@ -1,6 +1,7 @@
 //! The helper thread: receives, answers and keeps the timers while no thread of the application does.
 //!
-//! It blocks every signal, so that the application's handlers run where they are expected.
+//! It blocks every signal, so that the application's handlers run where they are expected; SIGSEGV and SIGBUS excepted,
+//! which the kernel raises in the thread that faults (see `guard`).
 
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
@@ -22,6 +23,8 @@ pub(crate) fn start(hca: &Arc<Hca>) -> Result<()> {
     // SAFETY: both sets are valid places; the new thread inherits the mask, and ours is restored below.
     unsafe {
         libc::sigfillset(all.as_mut_ptr());
+        libc::sigdelset(all.as_mut_ptr(), libc::SIGSEGV);
+        libc::sigdelset(all.as_mut_ptr(), libc::SIGBUS);
         libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), before.as_mut_ptr());
     }
     let spawned = std::thread::Builder::new()

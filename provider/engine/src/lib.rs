@@ -16,6 +16,7 @@ mod cq;
 mod driver;
 mod error;
 mod events;
+mod guard;
 mod hca;
 mod helper;
 mod limits;

@@ -5,11 +5,11 @@
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
-use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering, fence};
 
 use ferroce_transport::{Access, MemoryError, Sge};
 
 use crate::error::{Error, Result};
+use crate::guard::{self, Fault};
 use crate::limits;
 
 /// One registered range.
@@ -134,7 +134,7 @@ impl KeyTable {
         mut offset: u32,
         mut len: u32,
         access: Access,
-        mut f: impl FnMut(u64, usize),
+        mut f: impl FnMut(u64, usize) -> Result<(), MemoryError>,
     ) -> Result<(), MemoryError> {
         for sge in sges {
             if len == 0 {
@@ -146,7 +146,7 @@ impl KeyTable {
             }
             let take = (sge.length - offset).min(len);
             let base = self.resolve(pd, sge.lkey, sge.addr, sge.length.into(), access)?;
-            f(base + u64::from(offset), take as usize);
+            f(base + u64::from(offset), take as usize)?;
             len -= take;
             offset = 0;
         }
@@ -163,47 +163,46 @@ impl KeyTable {
 /// Programs poll the last byte (or an aligned last word) of an incoming message, so it becomes visible after everything before it.
 ///
 /// # Safety
-/// `[dst, dst + src.len())` is mapped and writable (a registered region, or the consumer unmapped it against the rules of `ibv_reg_mr`).
-pub(crate) unsafe fn place(dst: u64, src: &[u8]) {
+/// `[dst, dst + src.len())` is in a registered region.
+pub(crate) unsafe fn place(dst: u64, src: &[u8]) -> Result<(), MemoryError> {
     let n = src.len();
     let end = dst + n as u64;
     let tail = match n {
-        0 => return,
+        0 => return Ok(()),
         _ if n >= 8 && end.is_multiple_of(8) => 8,
         _ if n >= 4 && end.is_multiple_of(4) => 4,
         _ if n >= 2 && end.is_multiple_of(2) => 2,
         _ => 1,
     };
     let (body, last) = src.split_at(n - tail);
-    let p = (end - tail as u64) as *mut u8;
-    // SAFETY: the caller vouches for the destination; `src` is ours and cannot overlap it, as it is the receive buffer.
-    // The tail's address is aligned to its size by the choice above, so the atomic stores are aligned.
+    let mut value = [0; 8];
+    value[..tail].copy_from_slice(last);
+    // SAFETY: the caller vouches for the destination; `src` is the receive buffer, which is not registered. The tail's
+    // address is aligned to its size by the choice above.
     unsafe {
-        std::ptr::copy_nonoverlapping(body.as_ptr(), dst as *mut u8, body.len());
-        fence(Ordering::Release);
-        match *last {
-            [a] => (*p.cast::<AtomicU8>()).store(a, Ordering::Release),
-            [a, b] => (*p.cast::<AtomicU16>()).store(u16::from_ne_bytes([a, b]), Ordering::Release),
-            [a, b, c, d] => {
-                (*p.cast::<AtomicU32>()).store(u32::from_ne_bytes([a, b, c, d]), Ordering::Release)
-            }
-            [a, b, c, d, e, f, g, h] => (*p.cast::<AtomicU64>()).store(
-                u64::from_ne_bytes([a, b, c, d, e, f, g, h]),
-                Ordering::Release,
-            ),
-            _ => unreachable!("the tail is 1, 2, 4 or 8 bytes"),
-        }
+        guard::copy(dst as *mut u8, body.as_ptr(), body.len())?;
+        guard::publish(
+            (end - tail as u64) as *mut u8,
+            u64::from_le_bytes(value),
+            tail,
+        )?;
+    }
+    Ok(())
+}
+
+impl From<Fault> for MemoryError {
+    fn from(_: Fault) -> MemoryError {
+        MemoryError::Fault
     }
 }
 
-/// An aligned 8-byte cell of registered memory, for the atomic operations.
-pub(crate) fn atomic_cell<'a>(addr: u64) -> Result<&'a AtomicU64, MemoryError> {
-    if !addr.is_multiple_of(8) {
-        return Err(MemoryError::Fault);
+/// Whether an atomic operation can be done at a process address: one in an MR whose I/O virtual address is aligned may not be.
+pub(crate) fn atomic_cell(addr: u64) -> Result<*mut u64, MemoryError> {
+    if addr.is_multiple_of(8) {
+        Ok(addr as *mut u64)
+    } else {
+        Err(MemoryError::Fault)
     }
-    // SAFETY: the address is aligned and was resolved inside a registered region, which `ibv_reg_mr` requires to stay mapped
-    // until it is deregistered; all concurrent access by the engine is atomic.
-    Ok(unsafe { &*(addr as *const AtomicU64) })
 }
 
 /// Verifies that a range is mapped (and writable, if `write`), and faults its pages in as pinning would.
@@ -345,11 +344,14 @@ mod tests {
             },
         ];
         let mut got = Vec::new();
-        t.pieces(7, &sges, 4, 16, Access::empty(), |a, n| got.push((a, n)))
-            .unwrap();
+        t.pieces(7, &sges, 4, 16, Access::empty(), |a, n| {
+            got.push((a, n));
+            Ok(())
+        })
+        .unwrap();
         assert_eq!(got, [(0x1004, 6), (0x1030, 10)]);
         assert_eq!(
-            t.pieces(7, &sges, 20, 11, Access::empty(), |_, _| ()),
+            t.pieces(7, &sges, 20, 11, Access::empty(), |_, _| Ok(())),
             Err(MemoryError::Bounds)
         );
     }
@@ -362,7 +364,7 @@ mod tests {
                 let mut dst = [0u64; 16];
                 let base = dst.as_mut_ptr() as u64;
                 // SAFETY: 16 + 40 bytes fit the 128 of `dst`.
-                unsafe { place(base + start, &src[..len]) };
+                unsafe { place(base + start, &src[..len]) }.unwrap();
                 let bytes: Vec<u8> = dst.iter().flat_map(|w| w.to_ne_bytes()).collect();
                 assert_eq!(&bytes[start as usize..start as usize + len], &src[..len]);
                 assert!(

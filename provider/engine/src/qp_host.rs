@@ -1,7 +1,5 @@
 //! What a queue pair's state machine asks of the engine, carried out at once.
 
-use std::sync::atomic::Ordering::SeqCst;
-
 use ferroce_control::Counter;
 use ferroce_transport::{
     Access, Completion, Host, MemoryError, PathSignal, QpEvent, RecvWqe, Sge, Time, WcData,
@@ -9,6 +7,7 @@ use ferroce_transport::{
 };
 
 use crate::cq::Wc;
+use crate::guard;
 use crate::memory::{self, KeyTable};
 use crate::path::Path;
 use crate::qp::Qp;
@@ -82,8 +81,7 @@ impl Host for QpHost<'_> {
     fn write_remote(&mut self, rkey: u32, va: u64, data: &[u8]) -> Result<(), MemoryError> {
         let addr = self.resolve(rkey, va, data.len() as u64, Access::REMOTE_WRITE)?;
         // SAFETY: the range lies in a registered region, and the key table's lock that is held keeps it registered.
-        unsafe { memory::place(addr, data) };
-        Ok(())
+        unsafe { memory::place(addr, data) }
     }
 
     fn compare_swap(
@@ -94,14 +92,14 @@ impl Host for QpHost<'_> {
         swap: u64,
     ) -> Result<u64, MemoryError> {
         let cell = memory::atomic_cell(self.resolve(rkey, va, 8, Access::REMOTE_ATOMIC)?)?;
-        Ok(cell
-            .compare_exchange(compare, swap, SeqCst, SeqCst)
-            .unwrap_or_else(|before| before))
+        // SAFETY: the aligned cell lies in a registered region.
+        Ok(unsafe { guard::compare_swap(cell, compare, swap) }?)
     }
 
     fn fetch_add(&mut self, rkey: u32, va: u64, add: u64) -> Result<u64, MemoryError> {
         let cell = memory::atomic_cell(self.resolve(rkey, va, 8, Access::REMOTE_ATOMIC)?)?;
-        Ok(cell.fetch_add(add, SeqCst))
+        // SAFETY: the aligned cell lies in a registered region.
+        Ok(unsafe { guard::fetch_add(cell, add) }?)
     }
 
     /// Only memory windows and fast-registered regions may be invalidated; a key of `ibv_reg_mr` may not.
@@ -131,7 +129,7 @@ impl Host for QpHost<'_> {
                 let (now, later) = rest.split_at(len);
                 rest = later;
                 // SAFETY: the piece lies in a registered region, and the key table's lock that is held keeps it registered.
-                unsafe { memory::place(addr, now) };
+                unsafe { memory::place(addr, now) }
             },
         )
     }

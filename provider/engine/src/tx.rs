@@ -10,6 +10,7 @@ use ferroce_control::{Counter, CounterPage};
 use ferroce_transport::{Access, Gather, MemoryError, Sink, TxPacket};
 use ferroce_wire::{Header, MAX_HEADER};
 
+use crate::guard;
 use crate::memory::KeyTable;
 use crate::path::Path;
 
@@ -136,25 +137,29 @@ impl Run<'_> {
         }
     }
 
-    /// Adds `len` bytes at `addr` (registered memory), copied or by reference; returns the slice for the ICRC.
-    fn piece(&mut self, addr: u64, len: usize, copy: bool) -> &[u8] {
-        // SAFETY: the range was resolved under a key of a registered region, which stays mapped until it is deregistered, and
-        // deregistration waits for the key table's lock that our caller holds. Another thread may change the bytes while we
-        // read: then the packet's ICRC is wrong, the peer drops it, and the retransmission is taken from a copy.
-        let bytes = unsafe { std::slice::from_raw_parts(addr as *const u8, len) };
+    /// Adds `len` bytes at `addr` (registered memory), copied or by reference; returns them for the ICRC.
+    fn piece(&mut self, addr: u64, len: usize, copy: bool) -> Result<&[u8], MemoryError> {
         if copy || len <= COPY_LIMIT {
-            let to = self.used..self.used + len;
-            self.scratch.arena[to.clone()].copy_from_slice(bytes);
+            let to = &mut self.scratch.arena[self.used..self.used + len];
+            // SAFETY: the range was resolved under a key of a registered region, and deregistration waits for the key
+            // table's lock that our caller holds. The arena is ours.
+            unsafe { guard::copy(to.as_mut_ptr(), addr as *const u8, len) }?;
             self.used += len;
-            &self.scratch.arena[to]
-        } else {
-            self.seal();
-            self.scratch.iov.push(libc::iovec {
-                iov_base: addr as *mut _,
-                iov_len: len,
-            });
-            bytes
+            return Ok(to);
         }
+        // SAFETY: as above. The program may have unmapped the range since it was registered: that is an error here, and only
+        // doing so in the very microseconds of the send is a fault. Another thread may change the bytes while we read: then the
+        // packet's ICRC is wrong, the peer drops it, and the retransmission is taken from a copy.
+        let bytes = unsafe {
+            guard::probe(addr as *const u8, len)?;
+            std::slice::from_raw_parts(addr as *const u8, len)
+        };
+        self.seal();
+        self.scratch.iov.push(libc::iovec {
+            iov_base: addr as *mut _,
+            iov_len: len,
+        });
+        Ok(bytes)
     }
 
     fn append(
@@ -182,12 +187,13 @@ impl Run<'_> {
             }
             Gather::Sges { sges, offset, len } => {
                 keys.pieces(self.pd, sges, offset, len, Access::empty(), |addr, n| {
-                    icrc.payload(self.piece(addr, n, packet.again));
+                    icrc.payload(self.piece(addr, n, packet.again)?);
+                    Ok(())
                 })?;
             }
             Gather::Remote { rkey, va, len } => {
                 let addr = keys.resolve(self.pd, rkey, va, len.into(), Access::REMOTE_READ)?;
-                icrc.payload(self.piece(addr, len as usize, packet.again));
+                icrc.payload(self.piece(addr, len as usize, packet.again)?);
             }
         }
         let pad = usize::from(packet.bth.pad);

@@ -54,22 +54,6 @@ impl Host {
         self.pd.create_qp(init).unwrap()
     }
 
-    #[allow(dead_code)]
-    pub fn print_counters(&self) {
-        let status = ferroce_control::Client::connect(&self.dir)
-            .unwrap()
-            .status()
-            .unwrap();
-        println!(
-            "{:?}",
-            status
-                .counters
-                .iter()
-                .filter(|c| c.1 != 0)
-                .collect::<Vec<_>>()
-        );
-    }
-
     /// Registers a buffer with every right.
     pub fn mr(&self, buffer: &mut [u8]) -> Arc<Mr> {
         let addr = buffer.as_mut_ptr() as u64;
