@@ -142,3 +142,40 @@ pub fn odd(stderr: &str) -> Option<&str> {
         .lines()
         .find(|line| !line.trim().is_empty() && !CLOCK.iter().any(|known| line.contains(known)))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BANDWIDTH: &str = "\
+ Data ex. method : Ethernet
+---------------------------------------------------------------------------------------
+ #bytes     #iterations    BW peak[MB/sec]    BW average[MB/sec]   MsgRate[Mpps]
+ 2          100             0.55               0.52   \t\t   0.272345
+ 8388608    100             3840.35            3625.21\t\t   0.000453
+---------------------------------------------------------------------------------------
+";
+
+    #[test]
+    fn rows_of_a_bandwidth_table() {
+        let rows = rows_of(BANDWIDTH);
+        assert_eq!(rows.len(), 2);
+        assert_eq!(rows[1].bytes, 8 << 20);
+        assert_eq!(rows[1].figures, [3840.35, 3625.21, 0.000453]);
+    }
+
+    #[test]
+    fn no_rows_before_the_heading_or_without_figures() {
+        assert!(rows_of(" 2 100 0.5\n").is_empty());
+        assert!(rows_of(" #bytes #iterations t_avg[usec]\n 2 1000\n").is_empty());
+    }
+
+    #[test]
+    fn only_the_clock_may_be_complained_about() {
+        assert_eq!(
+            odd("\nConflicting CPU frequency values detected: 1 != 2.\n"),
+            None
+        );
+        assert_eq!(odd(" Failed status 12\n"), Some(" Failed status 12"));
+    }
+}

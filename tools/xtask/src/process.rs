@@ -238,3 +238,42 @@ fn listening(pid: u32, port: u16) -> bool {
             })
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_can_be_typed() {
+        let mut command = Command::new("ferroce");
+        command
+            .args(["run", "--", "echo", "two words", ""])
+            .env("A", "it's");
+        assert_eq!(
+            line_of(&command),
+            r"A='it'\''s' ferroce run -- echo 'two words' ''"
+        );
+    }
+
+    #[test]
+    fn time_runs_out() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut command = Command::new("sleep");
+        command.arg("60");
+        let finished = run(command, dir.path(), "sleep", Duration::from_millis(30)).unwrap();
+        assert!(finished.status.is_none() && finished.elapsed < Duration::from_secs(30));
+    }
+
+    #[test]
+    fn output_and_exit_code_are_kept() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut command = Command::new("sh");
+        command.args(["-c", "echo out; echo err >&2; exit 3"]);
+        let finished = run(command, dir.path(), "sh", Duration::from_secs(10)).unwrap();
+        assert_eq!(
+            (finished.out.as_str(), finished.err.as_str()),
+            ("out\n", "err\n")
+        );
+        assert_eq!(finished.ending(), "exit code 3");
+    }
+}

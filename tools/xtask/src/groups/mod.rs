@@ -155,3 +155,37 @@ fn expect(holds: bool, what: impl FnOnce() -> String) -> Ending {
         Err(crate::case::Stop::fail(what()))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn filters_name_groups_or_parts() {
+        let wanted = |filters: &[&str], name| {
+            wanted(
+                &filters
+                    .iter()
+                    .map(|filter| (*filter).to_owned())
+                    .collect::<Vec<_>>(),
+                name,
+            )
+        };
+        assert!(wanted(&[], "verbs/one-daemon/x"));
+        assert!(wanted(&["verbs"], "verbs/one-daemon/x"));
+        assert!(wanted(&["sim", "verbs/daemon/x"], "verbs/one-daemon/x"));
+        assert!(!wanted(&["sim", "verbs/y"], "verbs/one-daemon/x"));
+        assert!(!wanted(&["verb"], "verbs/one-daemon/x"));
+    }
+
+    #[test]
+    fn every_case_has_a_name_of_its_own_in_its_group() {
+        let mut names = std::collections::HashSet::new();
+        for group in GROUPS {
+            for case in (group.cases)() {
+                assert_eq!(case.name.split('/').next(), Some(group.name));
+                assert!(names.insert(case.name.clone()), "{} twice", case.name);
+            }
+        }
+    }
+}

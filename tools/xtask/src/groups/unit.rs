@@ -70,3 +70,27 @@ fn details(out: &str, name: &str) -> String {
         text.join("\n")
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn results_of_the_test_harness() {
+        let finished = Finished {
+            line: String::new(),
+            status: None,
+            out: "test a::b ... ok\ntest slow ... ignored, needs a week\ntest c ... FAILED\n\n---- c stdout ----\n\nthread panicked\n\nfailures:\n"
+                .to_owned(),
+            err: String::new(),
+            elapsed: Duration::ZERO,
+        };
+        let endings = endings(&finished);
+        assert_eq!(endings.len(), 3);
+        assert!(endings[0].0 == "a::b" && endings[0].1.is_ok());
+        assert!(matches!(&endings[1].1, Err(Stop::Skip(why)) if why.contains("a week")));
+        assert!(
+            matches!(&endings[2].1, Err(Stop::Fail(failure)) if failure.what == "thread panicked")
+        );
+    }
+}
