@@ -3,6 +3,10 @@
 //! While the application polls an empty completion queue again and again, its thread reads the sockets itself: no thread is
 //! woken, and latency is that of the system calls. The helper then stands by, looking every now and then whether the
 //! application still polls. When it does not, or says that it will sleep, the helper reads the sockets, asleep in between.
+//!
+//! Datagrams must be handled in the order in which they came, and the helper's ring may have taken one off the socket that
+//! it has not handled yet. So the helper alone gives the turn away and takes it back: it gives it when its ring holds
+//! nothing, and takes it under the receive lock, under which the application looks whether it still has the turn.
 
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -14,12 +18,20 @@ use crate::error::{Error, Result};
 use crate::hca::Hca;
 use crate::timers;
 
+/// The helper receives.
 const HELPER: u32 = 0;
-const APP: u32 = 1;
+/// The helper receives, and is to give the turn away when it has handled what it has.
+const WANTED: u32 = 1;
+/// The application receives; the helper stands by.
+const APP: u32 = 2;
+/// The application receives no more; the helper is to take the turn.
+const RETURNED: u32 = 3;
 
 /// Empty polls in a row after which the application is taken to be polling in earnest. A program that sleeps on a
 /// completion channel polls an empty queue once or twice a time.
 const EARNEST: u32 = 16;
+/// Empty polls in a row after which the processor is offered to others: some tens of microseconds.
+const FRUITLESS: u32 = 64;
 /// How long a silent application keeps its turn.
 const PATIENCE: Duration = Duration::from_micros(200);
 
@@ -92,19 +104,23 @@ impl Driver {
         self.asleep_until.store(0, Ordering::SeqCst);
     }
 
-    /// Whether the application has the turn.
-    pub(crate) fn app_drives(&self) -> bool {
-        self.turn.load(Ordering::Acquire) == APP
-    }
-
-    /// For the helper: returns when it is its turn. Calls `chores` about ten times a second until then.
-    pub(crate) fn stand_by(&self, chores: impl Fn()) {
-        let mut naps = 0u32;
+    /// For the helper, with nothing received that is not handled: gives the turn away if it is wanted, and then returns
+    /// when it is the helper's again. `taking_back` holds the receive lock while it runs what it is given; `chores` is
+    /// called about ten times a second.
+    pub(crate) fn stand_by(&self, taking_back: impl Fn(&dyn Fn()), chores: impl Fn()) {
+        if self
+            .turn
+            .compare_exchange(WANTED, APP, Ordering::AcqRel, Ordering::Relaxed)
+            .is_err()
+        {
+            return;
+        }
         let patience = libc::timespec {
             tv_sec: 0,
             tv_nsec: PATIENCE.as_nanos() as i64,
         };
-        while self.app_drives() {
+        let mut naps = 0u32;
+        loop {
             let epoch = self.epoch.load(Ordering::Relaxed);
             naps += 1;
             if naps.is_multiple_of(NAPS_PER_CHORE) {
@@ -120,11 +136,25 @@ impl Driver {
                     &raw const patience,
                 )
             };
-            if self.app_drives() && self.epoch.load(Ordering::Relaxed) == epoch {
-                self.empty_polls.store(0, Ordering::Relaxed);
-                self.turn.store(HELPER, Ordering::Release);
+            let silent = self.epoch.load(Ordering::Relaxed) == epoch;
+            if silent || self.turn.load(Ordering::Acquire) == RETURNED {
+                break;
             }
         }
+        taking_back(&|| {
+            self.empty_polls.store(0, Ordering::Relaxed);
+            self.turn.store(HELPER, Ordering::Release);
+        });
+    }
+
+    /// Whether the application waits for the turn.
+    pub(crate) fn wanted(&self) -> bool {
+        self.turn.load(Ordering::Relaxed) == WANTED
+    }
+
+    /// Whether the application has the turn; for its threads to ask under the receive lock.
+    fn app_drives(&self) -> bool {
+        self.turn.load(Ordering::Acquire) == APP
     }
 }
 
@@ -132,27 +162,42 @@ impl Hca {
     /// A thread of the application found its completion queue empty.
     pub(crate) fn poll_from_app(&self) {
         let driver = &self.driver;
+        // These counts are approximate on purpose: two threads may lose one.
+        let polls = driver.empty_polls.load(Ordering::Relaxed) + 1;
+        driver.empty_polls.store(polls, Ordering::Relaxed);
+        if polls.is_multiple_of(FRUITLESS) {
+            // With fewer processors than busy threads, what we wait for needs ours.
+            std::thread::yield_now();
+        }
         if !driver.app_drives() {
-            // Approximate on purpose: two threads may lose a count.
-            let polls = driver.empty_polls.load(Ordering::Relaxed) + 1;
-            driver.empty_polls.store(polls, Ordering::Relaxed);
-            if polls < EARNEST || !self.alive() {
-                return;
+            if polls >= EARNEST && self.alive() {
+                let _ = driver.turn.compare_exchange(
+                    HELPER,
+                    WANTED,
+                    Ordering::AcqRel,
+                    Ordering::Relaxed,
+                );
             }
-            driver.turn.store(APP, Ordering::Release);
+            return;
+        }
+        if !self.alive() {
+            return;
         }
         driver.epoch.store(
             driver.epoch.load(Ordering::Relaxed).wrapping_add(1),
             Ordering::Relaxed,
         );
-        if !self.alive() {
-            return;
-        }
-        if let Some(mut rx) = self.rx.try_lock() {
+        if let Some(mut rx) = self.rx.try_lock()
+            && driver.app_drives()
+        {
+            let mut got = 0;
             for (_, receiver) in self.receivers.read_recursive().iter() {
-                self.drain(&mut rx, receiver, 1);
+                got += self.drain(&mut rx, receiver, 1);
             }
-            self.answer(&mut rx);
+            if got != 0 {
+                driver.empty_polls.store(0, Ordering::Relaxed);
+                self.answer(&mut rx);
+            }
         }
         self.run_timers(timers::now());
     }
@@ -161,7 +206,14 @@ impl Hca {
     pub(crate) fn app_will_sleep(&self) {
         let driver = &self.driver;
         driver.empty_polls.store(0, Ordering::Relaxed);
-        if driver.turn.swap(HELPER, Ordering::AcqRel) == APP {
+        let _ = driver
+            .turn
+            .compare_exchange(WANTED, HELPER, Ordering::AcqRel, Ordering::Relaxed);
+        let returned =
+            driver
+                .turn
+                .compare_exchange(APP, RETURNED, Ordering::AcqRel, Ordering::Relaxed);
+        if returned.is_ok() {
             // SAFETY: the futex word is ours.
             unsafe {
                 libc::syscall(

@@ -16,6 +16,11 @@ use crate::uring::Uring;
 /// Datagrams taken from one socket before the others have their turn and answers go out.
 const BURST: usize = 8;
 
+/// A sleep that ended sooner than this was hardly worth it.
+const SHORT_SLEEP: Time = 100_000;
+/// How long to wait for more awake, then.
+const LINGER: Time = 50_000;
+
 pub(crate) fn start(hca: &Arc<Hca>) -> Result<()> {
     let hca = hca.clone();
     let mut all = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
@@ -52,13 +57,21 @@ fn run(hca: &Hca) {
     };
     // Without a daemon there is nothing to receive; the ring goes, and with it its hold on the sockets.
     while !hca.is_gone() {
-        hca.driver.stand_by(|| hca.control_events());
+        hca.driver.stand_by(
+            |take| {
+                let _rx = hca.rx.lock();
+                take();
+            },
+            || hca.control_events(),
+        );
+        let went = timers::now();
         let until = hca.driver.falling_asleep(|| hca.timers.next());
         let round = match &mut ring {
             Some(ring) => ring.round(hca, until),
             None => poll_round(hca, until),
         };
         hca.driver.awake();
+        let slept = timers::now().saturating_sub(went);
         if let Err(why) = round {
             if ring.take().is_none() {
                 // poll(2) itself fails: there is no way to go on, and peers will see the timeouts.
@@ -68,6 +81,35 @@ fn run(hca: &Hca) {
             fallback(&why.to_string());
         }
         hca.run_timers(timers::now());
+        if slept < SHORT_SLEEP {
+            linger(hca);
+        }
+    }
+}
+
+/// Goes on receiving for a moment instead of sleeping: waking up costs more than the packets that come meanwhile. Offers
+/// the processor to others at every turn.
+fn linger(hca: &Hca) {
+    let mut end = timers::now() + LINGER;
+    loop {
+        let now = timers::now();
+        if now >= end || hca.driver.wanted() {
+            return;
+        }
+        let mut rx = hca.rx.lock();
+        let mut got = 0;
+        for (_, receiver) in hca.receivers.read_recursive().iter() {
+            got += hca.drain(&mut rx, receiver, BURST);
+        }
+        if got != 0 {
+            hca.answer(&mut rx);
+            end = timers::now() + LINGER;
+        }
+        drop(rx);
+        hca.run_timers(now);
+        if got == 0 {
+            std::thread::yield_now();
+        }
     }
 }
 

@@ -1,7 +1,8 @@
 //! The helper's io_uring: multishot receives into a ring of provided buffers, and a sleep that ends with the next timer.
 //!
-//! Only the helper enters the ring. While it stands by, nothing runs here, and a polling thread may read the same sockets
-//! with `recvmsg`: an armed multishot receive then finds nothing and stays armed.
+//! Only the helper enters the ring, and with deferred task work only then does the kernel take datagrams off the sockets.
+//! While the helper stands by, a polling thread may read the same sockets with `recvmsg`: an armed multishot receive then
+//! finds nothing and stays armed, and no datagram waits in a buffer here while a later one is handled there.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::collections::HashMap;
@@ -110,12 +111,7 @@ impl Uring {
             .setup_defer_taskrun()
             .setup_cqsize(256)
             .build(64)
-            // before Linux 6.1
-            .or_else(|e| match e.raw_os_error() {
-                Some(libc::EINVAL) => IoUring::builder().setup_cqsize(256).build(64),
-                _ => Err(e),
-            })
-            .map_err(|e| format!("io_uring_setup: {e}"))?;
+            .map_err(|e| format!("io_uring_setup (deferred task work, Linux 6.1): {e}"))?;
         let mut buffers = Buffers::new();
         // SAFETY: the entries live as long as `Uring`, which drops the ring first.
         unsafe {

@@ -23,15 +23,16 @@ pub(crate) struct Timers {
 }
 
 impl Timers {
-    /// When a Local ACK Timeout that starts now ends: after T_tr and, spread so that queue pairs which lost
-    /// together do not retry together, at most an eighth later. C9-142 allows T_tr to 4·T_tr.
+    /// When a Local ACK Timeout that starts now ends: after 2·T_tr and, spread so that queue pairs which lost together do
+    /// not retry together, at most half a T_tr later. C9-142 allows T_tr to 4·T_tr. Programs set T_tr with an adapter's
+    /// answering time in mind; a peer that is a process may have to wait for a processor first.
     pub fn ack_deadline(&mut self, now: Time, exponent: u8) -> Option<Time> {
         let t = ack_timeout(exponent)?;
         // xorshift64
         self.seed ^= self.seed << 13;
         self.seed ^= self.seed >> 7;
         self.seed ^= self.seed << 17;
-        Some(now.saturating_add(t + (t >> 11) * (self.seed & 0xff)))
+        Some(now.saturating_add(2 * t + (t >> 9) * (self.seed & 0xff)))
     }
 
     pub fn next(&self) -> Option<Time> {
