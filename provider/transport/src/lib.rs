@@ -11,8 +11,10 @@
 
 mod completer;
 mod error;
+mod execute;
 mod modify;
 mod pace;
+mod packets;
 mod qp;
 mod recv_queue;
 mod requester;

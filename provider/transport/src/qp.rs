@@ -125,7 +125,10 @@ impl Qp {
 
     /// Send requests that the queue still takes.
     pub fn send_room(&self) -> u32 {
-        self.config.cap.max_send_wr.saturating_sub(self.sq.len() as u32)
+        self.config
+            .cap
+            .max_send_wr
+            .saturating_sub(self.sq.len() as u32)
     }
 
     /// Queues a receive request; allowed from INIT on. In ERR it is taken and flushed by the next

@@ -5,7 +5,8 @@ use crate::memory::Memory;
 use crate::model::{Placed, RecvExpect, SendExpect};
 use crate::plan::{PlannedSend, SidePlan};
 use crate::rng::Rng;
-use crate::world::{Options, SideOptions, World};
+use crate::side::SideOptions;
+use crate::world::{Options, World};
 use ferroce_transport::{Access, QpAttr, QpCap, QpState, SendFlags, SendOp, Sge, WcData, WcOpcode};
 
 /// What is transferred with.

@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod bulk;
+pub mod faults;
 pub mod host;
 pub mod link;
 pub mod memory;
@@ -13,7 +14,9 @@ pub mod model;
 pub mod plan;
 pub mod rng;
 pub mod scenario;
+pub mod side;
 pub mod tester;
+pub mod tester_host;
 pub mod wire;
 pub mod world;
 

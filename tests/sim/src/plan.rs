@@ -5,7 +5,7 @@
 use crate::memory::{BASE, Buffer, Memory};
 use crate::model::{Placed, RecvExpect, SendExpect};
 use crate::rng::Rng;
-use ferroce_transport::{Access, SendFlags, SendOp, Sge, WcData, WcOpcode, WcStatus};
+use ferroce_transport::{Access, SendFlags, SendOp, Sge, WcData, WcOpcode};
 
 /// A send request to post.
 #[derive(Clone, Debug)]
@@ -67,10 +67,10 @@ pub struct SidePlan {
     pub cells: Vec<Cell>,
 }
 
-struct Planner<'a> {
-    rng: &'a mut Rng,
-    shape: Shape,
-    sides: [SidePlan; 2],
+pub(crate) struct Planner<'a> {
+    pub(crate) rng: &'a mut Rng,
+    pub(crate) shape: Shape,
+    pub(crate) sides: [SidePlan; 2],
     /// Effects on memory, in order of a side's requests: side, address, bytes.
     effects: Vec<(usize, u64, Vec<u8>)>,
 }
@@ -117,7 +117,7 @@ pub fn plan(rng: &mut Rng, shape: Shape) -> [SidePlan; 2] {
 }
 
 impl Planner<'_> {
-    fn alloc(&mut self, side: usize, len: u32, access: Access) -> Buffer {
+    pub(crate) fn alloc(&mut self, side: usize, len: u32, access: Access) -> Buffer {
         self.sides[side].memory.alloc(len, access, self.rng)
     }
 
@@ -130,7 +130,7 @@ impl Planner<'_> {
         self.sides[side].cells.push(Cell { buffer, values });
     }
 
-    fn length(&mut self) -> u32 {
+    pub(crate) fn length(&mut self) -> u32 {
         let mtu = u64::from(self.shape.mtu);
         let longest = u64::from(self.shape.longest);
         let len = match self.rng.below(12) {
@@ -147,7 +147,7 @@ impl Planner<'_> {
     }
 
     /// A list of buffers of `len` bytes in all, somehow cut.
-    fn buffers(&mut self, side: usize, len: u32, access: Access) -> Vec<Sge> {
+    pub(crate) fn buffers(&mut self, side: usize, len: u32, access: Access) -> Vec<Sge> {
         let n = self.rng.range(1, u64::from(self.shape.max_sge)) as u32;
         if len == 0 && self.rng.percent(50) {
             return Vec::new();
@@ -167,7 +167,7 @@ impl Planner<'_> {
     }
 
     /// Notes that `data` will be in the buffers of a list.
-    fn fills(&mut self, side: usize, sges: &[Sge], data: &[u8]) -> Placed {
+    pub(crate) fn fills(&mut self, side: usize, sges: &[Sge], data: &[u8]) -> Placed {
         let mut rest = data;
         for sge in sges {
             let (now, later) = rest.split_at(rest.len().min(sge.length as usize));
@@ -210,7 +210,7 @@ impl Planner<'_> {
         self.sides[side].recvs.len() - 1
     }
 
-    fn flags(&mut self, side: usize) -> SendFlags {
+    pub(crate) fn flags(&mut self, side: usize) -> SendFlags {
         let mut flags = SendFlags::empty();
         flags.set(SendFlags::SIGNALED, self.rng.percent(60));
         flags.set(SendFlags::SOLICITED, self.rng.percent(30));
@@ -376,125 +376,6 @@ impl Planner<'_> {
                     expect,
                 }
             }
-        }
-    }
-
-    /// A request that must fail.
-    fn faulty(&mut self, side: usize) -> PlannedSend {
-        let peer = 1 - side;
-        let flags = self.flags(side);
-        let len = self.length().max(1);
-        let mut sges = self.buffers(side, len, Access::empty());
-        let data = self.sides[side].memory.gather(&sges);
-        let mut recv = RecvExpect {
-            opcode: WcOpcode::Recv,
-            len,
-            data: WcData::None,
-            solicited: false,
-            placed: Placed::default(),
-            fault: None,
-        };
-        let mut consumes = None;
-        let (op, opcode, status) = match self.rng.below(9) {
-            0 => {
-                let op = SendOp::Write { va: BASE, rkey: 3 };
-                (op, WcOpcode::RdmaWrite, WcStatus::RemAccessErr)
-            }
-            1 => {
-                let to = self.alloc(peer, len - 1, Access::REMOTE_WRITE | Access::LOCAL_WRITE);
-                let op = SendOp::Write {
-                    va: to.va,
-                    rkey: to.key,
-                };
-                (op, WcOpcode::RdmaWrite, WcStatus::RemAccessErr)
-            }
-            2 => {
-                let from = self.alloc(peer, len, Access::REMOTE_WRITE | Access::LOCAL_WRITE);
-                sges = self.buffers(side, len, Access::LOCAL_WRITE);
-                let op = SendOp::Read {
-                    va: from.va,
-                    rkey: from.key,
-                };
-                (op, WcOpcode::RdmaRead, WcStatus::RemAccessErr)
-            }
-            3 => {
-                // Whole packets that fit are placed before the message turns out too long.
-                recv.fault = Some(WcStatus::LocLenErr);
-                let fitting = (len - 1) / self.shape.mtu * self.shape.mtu;
-                let buffers = self.buffers(peer, len - 1, Access::LOCAL_WRITE);
-                self.fills(peer, &buffers, &data[..fitting as usize]);
-                self.sides[peer].recvs.push(buffers);
-                consumes = Some(self.sides[peer].recvs.len() - 1);
-                (SendOp::Send, WcOpcode::Send, WcStatus::RemInvReqErr)
-            }
-            4 => {
-                let cell = self.sides[peer].cells[0].buffer;
-                sges = self.buffers(side, 8, Access::LOCAL_WRITE);
-                let op = SendOp::FetchAdd {
-                    va: cell.va + 1,
-                    rkey: cell.key,
-                    add: 1,
-                };
-                (op, WcOpcode::FetchAdd, WcStatus::RemInvReqErr)
-            }
-            5 => {
-                for sge in sges.iter_mut().filter(|s| s.length > 0) {
-                    sge.lkey = 1;
-                }
-                let to = self.alloc(peer, len, Access::REMOTE_WRITE | Access::LOCAL_WRITE);
-                let op = SendOp::Write {
-                    va: to.va,
-                    rkey: to.key,
-                };
-                (op, WcOpcode::RdmaWrite, WcStatus::LocProtErr)
-            }
-            6 => {
-                // The scatter list may not be written.
-                let from = self.alloc(peer, len, Access::REMOTE_READ);
-                let op = SendOp::Read {
-                    va: from.va,
-                    rkey: from.key,
-                };
-                (op, WcOpcode::RdmaRead, WcStatus::LocProtErr)
-            }
-            7 => {
-                recv.fault = Some(WcStatus::LocProtErr);
-                let buffer = self.alloc(peer, len, Access::empty());
-                self.sides[peer].recvs.push(vec![buffer.sge()]);
-                consumes = Some(self.sides[peer].recvs.len() - 1);
-                (SendOp::Send, WcOpcode::Send, WcStatus::RemOpErr)
-            }
-            _ => {
-                recv.fault = Some(WcStatus::LocAccessErr);
-                let buffers = self.buffers(peer, len, Access::LOCAL_WRITE);
-                self.fills(peer, &buffers, &data);
-                self.sides[peer].recvs.push(buffers);
-                consumes = Some(self.sides[peer].recvs.len() - 1);
-                (
-                    SendOp::SendWithInv(77),
-                    WcOpcode::Send,
-                    WcStatus::RemAccessErr,
-                )
-            }
-        };
-        if consumes.is_some() {
-            self.sides[peer].recv_expects.push(recv);
-        }
-        let expect = SendExpect {
-            opcode,
-            signaled: self.shape.all_signaled[side] || flags.contains(SendFlags::SIGNALED),
-            local: None,
-            remote: None,
-            consumes,
-            invalidates: None,
-            fault: Some(status),
-        };
-        PlannedSend {
-            op,
-            flags,
-            sges,
-            inline: None,
-            expect,
         }
     }
 }

@@ -4,7 +4,8 @@ use crate::link::LinkConfig;
 use crate::memory::BASE;
 use crate::plan::{self, Cell, Shape, SidePlan};
 use crate::rng::Rng;
-use crate::world::{Action, Options, SideOptions, World};
+use crate::side::SideOptions;
+use crate::world::{Action, Options, World};
 use ferroce_transport::{QpAttr, QpCap, QpState, WcStatus};
 
 /// What a run came to.

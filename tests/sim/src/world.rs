@@ -1,46 +1,14 @@
 //! Two hosts and the link between them, in virtual time.
 
-use crate::host::SimHost;
 use crate::link::{Link, LinkConfig};
-use crate::plan::{PlannedSend, SidePlan};
+use crate::plan::SidePlan;
 use crate::rng::Rng;
-use crate::wire::{self, SimSink};
-use ferroce_transport::{
-    Access, PostError, Qp, QpAttr, QpAttrMask, QpCap, QpConfig, QpEvent, QpState, QpType, RecvWqe,
-    SendData, SendRequest, Sge, TransmitOpts,
-};
-use ferroce_wire::icrc::Flow;
-use smallvec::SmallVec;
+use crate::side::{Side, SideOptions};
+use crate::wire;
+use ferroce_transport::{QpAttr, QpAttrMask, QpEvent, QpState, TransmitOpts};
 
 /// Queue pair numbers of the two sides.
 pub const QPN: [u32; 2] = [0x11, 0x01_0022];
-
-/// One side's settings.
-#[derive(Clone, Copy, Debug)]
-pub struct SideOptions {
-    /// Attributes for the connection.
-    pub attr: QpAttr,
-    /// Queue capacities.
-    pub cap: QpCap,
-    /// All send requests are signaled.
-    pub all_signaled: bool,
-    /// Receives come from a shared receive queue.
-    pub srq: bool,
-    /// Bytes in flight.
-    pub window: u32,
-    /// The window changes with every call.
-    pub fickle: bool,
-    /// Bytes a `transmit` call.
-    pub budget: u32,
-    /// How long ACKs may wait, if they may.
-    pub defer: Option<u64>,
-    /// Longest pause between posts.
-    pub pause: u64,
-    /// Longest pause between posts of receive requests.
-    pub recv_pause: u64,
-    /// When the side reaches RTS.
-    pub ready_at: u64,
-}
 
 /// Something done to a side at some time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,35 +38,6 @@ pub struct Options {
     pub limit: u64,
 }
 
-/// One host with its queue pair and application.
-pub struct Side {
-    /// The queue pair.
-    pub qp: Qp,
-    /// What it runs on.
-    pub host: SimHost,
-    /// Its sink.
-    pub sink: SimSink,
-    /// Its settings.
-    pub options: SideOptions,
-    /// Requests of the plan.
-    pub sends: Vec<PlannedSend>,
-    /// Receive requests of the plan.
-    pub recvs: Vec<Vec<Sge>>,
-    /// Requests posted.
-    pub posted: usize,
-    /// Receive requests posted.
-    pub recv_posted: usize,
-    flow: Flow,
-    ready: bool,
-    blocked: bool,
-    recv_blocked: bool,
-    post_at: Option<u64>,
-    recv_at: Option<u64>,
-    ack_at: Option<u64>,
-    checked: usize,
-    stopped: bool,
-}
-
 /// The whole.
 pub struct World {
     /// Virtual time.
@@ -114,149 +53,6 @@ pub struct World {
     options: Options,
     action: Option<(u64, usize, Action)>,
     rng: Rng,
-}
-
-impl Side {
-    fn new(index: usize, options: &Options, plan: SidePlan) -> Side {
-        let o = options.sides[index];
-        let mut host = SimHost::default();
-        *host.memory.borrow_mut() = plan.memory;
-        host.model.sends = plan.sends.iter().map(|s| s.expect.clone()).collect();
-        host.model.recvs = plan.recv_expects;
-        host.model.peer = QPN[1 - index];
-        let qp = Qp::new(QpConfig {
-            qpn: QPN[index],
-            qp_type: QpType::Rc,
-            cap: o.cap,
-            sq_sig_all: o.all_signaled,
-            srq: o.srq,
-            seed: options.seed ^ index as u64,
-        });
-        let sink = SimSink::new(index, host.memory.clone());
-        let mut side = Side {
-            qp,
-            host,
-            sink,
-            options: o,
-            sends: plan.sends,
-            recvs: plan.recvs,
-            posted: 0,
-            recv_posted: 0,
-            flow: wire::flow(1 - index),
-            ready: false,
-            blocked: false,
-            recv_blocked: false,
-            post_at: Some(o.ready_at),
-            recv_at: Some(0),
-            ack_at: None,
-            checked: 0,
-            stopped: false,
-        };
-        side.connect(index);
-        side
-    }
-
-    /// RESET to RTR.
-    fn connect(&mut self, index: usize) {
-        use QpAttrMask as M;
-        let attr = QpAttr {
-            qp_state: QpState::Init,
-            qp_access_flags: Access::REMOTE_READ | Access::REMOTE_WRITE | Access::REMOTE_ATOMIC,
-            port_num: 1,
-            dest_qp_num: QPN[1 - index],
-            ..self.options.attr
-        };
-        let init = M::STATE | M::PKEY_INDEX | M::PORT | M::ACCESS_FLAGS;
-        self.modify(&attr, init, 0);
-        let rtr = M::STATE
-            | M::AV
-            | M::PATH_MTU
-            | M::DEST_QPN
-            | M::RQ_PSN
-            | M::MAX_DEST_RD_ATOMIC
-            | M::MIN_RNR_TIMER;
-        self.modify(
-            &QpAttr {
-                qp_state: QpState::Rtr,
-                ..attr
-            },
-            rtr,
-            0,
-        );
-    }
-
-    /// RTR to RTS.
-    fn get_ready(&mut self, now: u64) {
-        use QpAttrMask as M;
-        let attr = QpAttr {
-            qp_state: QpState::Rts,
-            ..self.options.attr
-        };
-        let mask =
-            M::STATE | M::TIMEOUT | M::RETRY_CNT | M::RNR_RETRY | M::SQ_PSN | M::MAX_QP_RD_ATOMIC;
-        self.modify(&attr, mask, now);
-        self.ready = true;
-    }
-
-    fn modify(&mut self, attr: &QpAttr, mask: QpAttrMask, now: u64) {
-        self.qp
-            .modify(attr, mask, now, &mut self.host)
-            .expect("modify");
-    }
-
-    /// Posts the plan's next send requests, at most `n`.
-    fn post_sends(&mut self, n: u64) {
-        self.blocked = false;
-        for _ in 0..n {
-            let Some(planned) = self.sends.get(self.posted) else {
-                return;
-            };
-            let data = match &planned.inline {
-                Some(bytes) => SendData::Inline(bytes),
-                None => SendData::Sges(&planned.sges),
-            };
-            let (op, flags) = (planned.op, planned.flags);
-            match self.qp.post_send(&SendRequest {
-                wr_id: self.posted as u64,
-                op,
-                flags,
-                data,
-            }) {
-                Ok(()) => self.posted += 1,
-                Err(PostError::QueueFull) => {
-                    self.blocked = true;
-                    return;
-                }
-                Err(e) => panic!("post_send: {e}"),
-            }
-        }
-    }
-
-    fn post_recvs(&mut self, n: u64) {
-        self.recv_blocked = false;
-        for _ in 0..n {
-            let Some(sges) = self.recvs.get(self.recv_posted) else {
-                return;
-            };
-            let wr_id = self.recv_posted as u64;
-            if self.options.srq {
-                self.host.srq.push_back(RecvWqe {
-                    wr_id,
-                    sges: SmallVec::from_slice(sges),
-                });
-            } else {
-                match self.qp.post_recv(wr_id, sges) {
-                    Ok(()) => {}
-                    Err(PostError::QueueFull) => {
-                        self.recv_blocked = true;
-                        return;
-                    }
-                    Err(e) => panic!("post_recv: {e}"),
-                }
-            }
-            self.recv_posted += 1;
-        }
-    }
 }
 
 impl World {
@@ -301,6 +97,7 @@ impl World {
             sooner(side.post_at);
             sooner(side.recv_at);
             sooner(side.ack_at);
+            sooner(side.resume_at);
         }
         sooner(self.action.map(|a| a.0));
         let Some(next) = next else { return false };
@@ -362,6 +159,7 @@ impl World {
             }
             busy = true;
         }
+        busy |= due(&mut side.resume_at);
         let flush = due(&mut side.ack_at);
         if busy || flush {
             self.transmit(i, flush);
@@ -451,6 +249,10 @@ impl World {
         };
         let mut calls = 0;
         while side.qp.transmit(now, opts, &mut side.host, &mut side.sink) {
+            if o.fickle && self.rng.percent(30) {
+                side.resume_at = Some(now + 500);
+                break;
+            }
             calls += 1;
             assert!(calls < 1_000_000, "transmit without end");
         }

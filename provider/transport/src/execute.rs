@@ -1,0 +1,273 @@
+//! Carrying requests out: SEND, RDMA WRITE, READ and ATOMIC with the expected PSN.
+//!
+//! Each checks everything that can be refused before it changes anything; a request without a receive request for it
+//! leaves no trace and comes again.
+
+use crate::recv_queue;
+use crate::requester;
+use crate::resources::{Answer, Resource};
+use crate::responder::Refusal::{self, NotReady};
+use crate::responder::{ACCESS, INVALID, Incoming, LOCAL_PROTECTION, TOO_LONG};
+use crate::*;
+use ferroce_wire::{Operation, Packet, Position};
+
+impl Qp {
+    pub(crate) fn may(&self, access: Access) -> bool {
+        self.attr.qp_access_flags.contains(access)
+    }
+
+    /// Does the payload's length fit the packet's place in its message?
+    fn check_length(&self, packet: &Packet<'_>) -> Result<(), Refusal> {
+        let (len, mtu) = (packet.payload.len(), self.attr.path_mtu as usize);
+        let fits = match packet.info.position {
+            Position::First | Position::Middle => len == mtu,
+            Position::Last => len > 0 && len <= mtu,
+            Position::Only => len <= mtu,
+        };
+        if fits { Ok(()) } else { Err(INVALID) }
+    }
+
+    /// Is there a receive request? From a shared queue it is taken now.
+    fn take_receive<H: Host>(&mut self, host: &mut H) -> Result<(), Refusal> {
+        if !self.config.srq {
+            return if self.rq.len() > 0 {
+                Ok(())
+            } else {
+                Err(NotReady)
+            };
+        }
+        if self.resp.srq_wqe.is_none() {
+            self.resp.srq_wqe = host.take_srq();
+        }
+        if self.resp.srq_wqe.is_some() {
+            Ok(())
+        } else {
+            Err(NotReady)
+        }
+    }
+
+    /// The scatter list of the receive request at hand.
+    fn receive_sges(&self) -> &[Sge] {
+        match &self.resp.srq_wqe {
+            Some(wqe) => &wqe.sges,
+            None => self.rq.front_sges(),
+        }
+    }
+
+    /// Completes the receive request at hand with success.
+    fn finish_receive<H: Host>(
+        &mut self,
+        opcode: WcOpcode,
+        byte_len: u32,
+        packet: &Packet<'_>,
+        host: &mut H,
+    ) {
+        let wr_id = match self.resp.srq_wqe.take() {
+            Some(wqe) => Some(wqe.wr_id),
+            None => self.rq.pop(),
+        };
+        let data = match (packet.ext.imm, packet.ext.ieth) {
+            (Some(imm), _) => WcData::Imm(imm),
+            (None, Some(key)) => WcData::Invalidated(key),
+            (None, None) => WcData::None,
+        };
+        if let Some(wr_id) = wr_id {
+            host.complete_recv(Completion {
+                wr_id,
+                status: WcStatus::Success,
+                opcode,
+                byte_len,
+                data,
+                solicited: packet.bth.solicited,
+                src_qp: self.attr.dest_qp_num,
+            });
+        }
+    }
+
+    pub(crate) fn on_send<H: Host>(
+        &mut self,
+        packet: &Packet<'_>,
+        host: &mut H,
+    ) -> Result<(), Refusal> {
+        let (mut received, mut capacity) = match (packet.info.begins(), self.resp.incoming) {
+            (true, Incoming::None) => (0, 0),
+            (false, Incoming::Send { received, capacity }) => (received, capacity),
+            _ => return Err(INVALID),
+        };
+        self.check_length(packet)?;
+        if packet.info.begins() {
+            self.take_receive(host)?;
+            capacity = recv_queue::capacity(self.receive_sges());
+            self.resp.incoming = Incoming::Send { received, capacity };
+        }
+        let len = packet.payload.len() as u64;
+        if received + len > capacity || received + len > u64::from(MAX_MESSAGE) {
+            return Err(TOO_LONG);
+        }
+        if len > 0 {
+            host.scatter(self.receive_sges(), received as u32, packet.payload)
+                .map_err(|_| LOCAL_PROTECTION)?;
+        }
+        received += len;
+        if !packet.info.ends() {
+            self.resp.incoming = Incoming::Send { received, capacity };
+            self.accept(1, packet, false);
+            return Ok(());
+        }
+        if let Some(key) = packet.ext.ieth {
+            host.invalidate_remote(key).map_err(|_| ACCESS)?;
+        }
+        self.resp.incoming = Incoming::None;
+        self.accept(1, packet, true);
+        self.finish_receive(WcOpcode::Recv, received as u32, packet, host);
+        Ok(())
+    }
+
+    pub(crate) fn on_write<H: Host>(
+        &mut self,
+        packet: &Packet<'_>,
+        host: &mut H,
+    ) -> Result<(), Refusal> {
+        let n = packet.payload.len() as u32;
+        let (va, rkey, len, received) = match (packet.ext.reth, self.resp.incoming) {
+            (Some(reth), Incoming::None) => (reth.va, reth.rkey, reth.len, 0),
+            (
+                None,
+                Incoming::Write {
+                    va,
+                    rkey,
+                    len,
+                    received,
+                },
+            ) => (va, rkey, len, received),
+            _ => return Err(INVALID),
+        };
+        self.check_length(packet)?;
+        let fits = if packet.info.ends() {
+            n == len - received
+        } else {
+            n < len - received
+        };
+        if !fits || len > MAX_MESSAGE {
+            return Err(INVALID);
+        }
+        // The whole range once, with the first packet. Nothing is checked where nothing is written.
+        if packet.info.begins() && len > 0 {
+            if !self.may(Access::REMOTE_WRITE) {
+                return Err(ACCESS);
+            }
+            host.check_remote(rkey, va, u64::from(len), Access::REMOTE_WRITE)
+                .map_err(|_| ACCESS)?;
+        }
+        if packet.info.has_imm() {
+            self.take_receive(host)?;
+        }
+        if n > 0 {
+            host.write_remote(rkey, va.wrapping_add(u64::from(received)), packet.payload)?;
+        }
+        if !packet.info.ends() {
+            self.resp.incoming = Incoming::Write {
+                va,
+                rkey,
+                len,
+                received: received + n,
+            };
+            self.accept(1, packet, false);
+            return Ok(());
+        }
+        self.resp.incoming = Incoming::None;
+        self.accept(1, packet, true);
+        if packet.info.has_imm() {
+            self.finish_receive(WcOpcode::RecvRdmaWithImm, len, packet, host);
+        }
+        Ok(())
+    }
+
+    /// Room for one more READ or ATOMIC between messages.
+    fn reserve_resource(&mut self) -> Result<(), Refusal> {
+        if !matches!(self.resp.incoming, Incoming::None) {
+            return Err(INVALID);
+        }
+        let limit = usize::from(self.attr.max_dest_rd_atomic);
+        self.resp.resources.reserve(limit).map_err(|_| INVALID)
+    }
+
+    pub(crate) fn on_read<H: Host>(
+        &mut self,
+        packet: &Packet<'_>,
+        host: &mut H,
+    ) -> Result<(), Refusal> {
+        let Some(reth) = packet.ext.reth else {
+            return Err(INVALID);
+        };
+        if reth.len > MAX_MESSAGE {
+            return Err(INVALID);
+        }
+        if reth.len > 0 && !self.may(Access::REMOTE_READ) {
+            return Err(ACCESS);
+        }
+        self.reserve_resource()?;
+        if reth.len > 0 {
+            host.check_remote(reth.rkey, reth.va, u64::from(reth.len), Access::REMOTE_READ)
+                .map_err(|_| ACCESS)?;
+        }
+        let first = self.resp.epsn;
+        let count = requester::packets(reth.len, self.attr.path_mtu);
+        self.accept(count, packet, true);
+        self.resp.resources.push(Resource {
+            first,
+            count,
+            msn: self.resp.msn,
+            answer: Answer::Read {
+                va: reth.va,
+                rkey: reth.rkey,
+                len: reth.len,
+                start: 0,
+            },
+            next: 0,
+            end: count,
+            sent: 0,
+        });
+        // The response acknowledges, so no ACK is owed for it, nor for what came before.
+        self.resp.ack_pending = false;
+        Ok(())
+    }
+
+    pub(crate) fn on_atomic<H: Host>(
+        &mut self,
+        packet: &Packet<'_>,
+        host: &mut H,
+    ) -> Result<(), Refusal> {
+        let Some(eth) = packet.ext.atomic else {
+            return Err(INVALID);
+        };
+        if eth.va % 8 != 0 {
+            return Err(INVALID);
+        }
+        if !self.may(Access::REMOTE_ATOMIC) {
+            return Err(ACCESS);
+        }
+        self.reserve_resource()?;
+        host.check_remote(eth.rkey, eth.va, 8, Access::REMOTE_ATOMIC)
+            .map_err(|_| ACCESS)?;
+        let before = match packet.info.operation {
+            Operation::CompareSwap => {
+                host.compare_swap(eth.rkey, eth.va, eth.compare, eth.swap_add)?
+            }
+            _ => host.fetch_add(eth.rkey, eth.va, eth.swap_add)?,
+        };
+        let first = self.resp.epsn;
+        self.accept(1, packet, true);
+        self.resp.resources.push(Resource {
+            first,
+            count: 1,
+            msn: self.resp.msn,
+            answer: Answer::Atomic(before),
+            next: 0,
+            end: 1,
+            sent: 0,
+        });
+        self.resp.ack_pending = false;
+        Ok(())
+    }
+}

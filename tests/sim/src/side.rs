@@ -1,0 +1,213 @@
+//! One host with its queue pair and the application that follows a plan.
+
+use crate::host::SimHost;
+use crate::plan::{PlannedSend, SidePlan};
+use crate::wire::{self, SimSink};
+use crate::world::{Options, QPN};
+use ferroce_transport::{
+    Access, PostError, Qp, QpAttr, QpAttrMask, QpCap, QpConfig, QpState, QpType, RecvWqe, SendData,
+    SendRequest, Sge,
+};
+use ferroce_wire::icrc::Flow;
+use smallvec::SmallVec;
+
+/// One side's settings.
+#[derive(Clone, Copy, Debug)]
+pub struct SideOptions {
+    /// Attributes for the connection.
+    pub attr: QpAttr,
+    /// Queue capacities.
+    pub cap: QpCap,
+    /// All send requests are signaled.
+    pub all_signaled: bool,
+    /// Receives come from a shared receive queue.
+    pub srq: bool,
+    /// Bytes in flight.
+    pub window: u32,
+    /// The window changes with every call, and calls are not always repeated at once.
+    pub fickle: bool,
+    /// Bytes a `transmit` call.
+    pub budget: u32,
+    /// How long ACKs may wait, if they may.
+    pub defer: Option<u64>,
+    /// Longest pause between posts.
+    pub pause: u64,
+    /// Longest pause between posts of receive requests.
+    pub recv_pause: u64,
+    /// When the side reaches RTS.
+    pub ready_at: u64,
+}
+
+/// One host with its queue pair and application.
+pub struct Side {
+    /// The queue pair.
+    pub qp: Qp,
+    /// What it runs on.
+    pub host: SimHost,
+    /// Its sink.
+    pub sink: SimSink,
+    /// Its settings.
+    pub options: SideOptions,
+    /// Requests of the plan.
+    pub sends: Vec<PlannedSend>,
+    /// Receive requests of the plan.
+    pub recvs: Vec<Vec<Sge>>,
+    /// Requests posted.
+    pub posted: usize,
+    /// Receive requests posted.
+    pub recv_posted: usize,
+    pub(crate) flow: Flow,
+    pub(crate) ready: bool,
+    pub(crate) blocked: bool,
+    pub(crate) recv_blocked: bool,
+    pub(crate) post_at: Option<u64>,
+    pub(crate) recv_at: Option<u64>,
+    pub(crate) ack_at: Option<u64>,
+    pub(crate) resume_at: Option<u64>,
+    pub(crate) checked: usize,
+    pub(crate) stopped: bool,
+}
+
+impl Side {
+    pub(crate) fn new(index: usize, options: &Options, plan: SidePlan) -> Side {
+        let o = options.sides[index];
+        let mut host = SimHost::default();
+        *host.memory.borrow_mut() = plan.memory;
+        host.model.sends = plan.sends.iter().map(|s| s.expect.clone()).collect();
+        host.model.recvs = plan.recv_expects;
+        host.model.peer = QPN[1 - index];
+        let qp = Qp::new(QpConfig {
+            qpn: QPN[index],
+            qp_type: QpType::Rc,
+            cap: o.cap,
+            sq_sig_all: o.all_signaled,
+            srq: o.srq,
+            seed: options.seed ^ index as u64,
+        });
+        let sink = SimSink::new(index, host.memory.clone());
+        let mut side = Side {
+            qp,
+            host,
+            sink,
+            options: o,
+            sends: plan.sends,
+            recvs: plan.recvs,
+            posted: 0,
+            recv_posted: 0,
+            flow: wire::flow(1 - index),
+            ready: false,
+            blocked: false,
+            recv_blocked: false,
+            post_at: Some(o.ready_at),
+            recv_at: Some(0),
+            ack_at: None,
+            resume_at: None,
+            checked: 0,
+            stopped: false,
+        };
+        side.connect(index);
+        side
+    }
+
+    /// RESET to RTR.
+    fn connect(&mut self, index: usize) {
+        use QpAttrMask as M;
+        let attr = QpAttr {
+            qp_state: QpState::Init,
+            qp_access_flags: Access::REMOTE_READ | Access::REMOTE_WRITE | Access::REMOTE_ATOMIC,
+            port_num: 1,
+            dest_qp_num: QPN[1 - index],
+            ..self.options.attr
+        };
+        let init = M::STATE | M::PKEY_INDEX | M::PORT | M::ACCESS_FLAGS;
+        self.modify(&attr, init, 0);
+        let rtr = M::STATE
+            | M::AV
+            | M::PATH_MTU
+            | M::DEST_QPN
+            | M::RQ_PSN
+            | M::MAX_DEST_RD_ATOMIC
+            | M::MIN_RNR_TIMER;
+        self.modify(
+            &QpAttr {
+                qp_state: QpState::Rtr,
+                ..attr
+            },
+            rtr,
+            0,
+        );
+    }
+
+    /// RTR to RTS.
+    pub(crate) fn get_ready(&mut self, now: u64) {
+        use QpAttrMask as M;
+        let attr = QpAttr {
+            qp_state: QpState::Rts,
+            ..self.options.attr
+        };
+        let mask =
+            M::STATE | M::TIMEOUT | M::RETRY_CNT | M::RNR_RETRY | M::SQ_PSN | M::MAX_QP_RD_ATOMIC;
+        self.modify(&attr, mask, now);
+        self.ready = true;
+    }
+
+    pub(crate) fn modify(&mut self, attr: &QpAttr, mask: QpAttrMask, now: u64) {
+        self.qp
+            .modify(attr, mask, now, &mut self.host)
+            .expect("modify");
+    }
+
+    /// Posts the plan's next send requests, at most `n`.
+    pub(crate) fn post_sends(&mut self, n: u64) {
+        self.blocked = false;
+        for _ in 0..n {
+            let Some(planned) = self.sends.get(self.posted) else {
+                return;
+            };
+            let data = match &planned.inline {
+                Some(bytes) => SendData::Inline(bytes),
+                None => SendData::Sges(&planned.sges),
+            };
+            let (op, flags) = (planned.op, planned.flags);
+            match self.qp.post_send(&SendRequest {
+                wr_id: self.posted as u64,
+                op,
+                flags,
+                data,
+            }) {
+                Ok(()) => self.posted += 1,
+                Err(PostError::QueueFull) => {
+                    self.blocked = true;
+                    return;
+                }
+                Err(e) => panic!("post_send: {e}"),
+            }
+        }
+    }
+
+    pub(crate) fn post_recvs(&mut self, n: u64) {
+        self.recv_blocked = false;
+        for _ in 0..n {
+            let Some(sges) = self.recvs.get(self.recv_posted) else {
+                return;
+            };
+            let wr_id = self.recv_posted as u64;
+            if self.options.srq {
+                self.host.srq.push_back(RecvWqe {
+                    wr_id,
+                    sges: SmallVec::from_slice(sges),
+                });
+            } else {
+                match self.qp.post_recv(wr_id, sges) {
+                    Ok(()) => {}
+                    Err(PostError::QueueFull) => {
+                        self.recv_blocked = true;
+                        return;
+                    }
+                    Err(e) => panic!("post_recv: {e}"),
+                }
+            }
+            self.recv_posted += 1;
+        }
+    }
+}
