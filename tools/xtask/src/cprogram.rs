@@ -88,6 +88,8 @@ fn try_run(
         let words: Vec<_> = iter::once(prefix.get_program())
             .chain(prefix.get_args())
             .filter(|word| !word.is_empty())
+            // Both hosts are in one user namespace, and whoever is in it cannot enter it again.
+            .filter(|word| *word != "-U" && *word != "--preserve-credentials")
             .collect();
         command.env("PEER_COMMAND", words.join(OsStr::new("\n")));
     }
