@@ -58,7 +58,7 @@ impl Report {
         if !self.failed.is_empty() {
             let mut table = Table::new();
             table
-                .load_preset(presets::UTF8_HORIZONTAL_ONLY)
+                .load_preset(presets::UTF8_FULL_CONDENSED)
                 .set_content_arrangement(ContentArrangement::Dynamic);
             table.set_header(["failed", "what was seen"]);
             for (name, failure) in &self.failed {

@@ -28,11 +28,16 @@ pub struct Figure {
 }
 
 impl Figure {
-    /// The middle value.
+    /// The middle value, or the mean of the two in the middle.
     pub fn median(&self) -> f64 {
         let mut sorted = self.values.clone();
         sorted.sort_unstable_by(f64::total_cmp);
-        sorted.get(sorted.len() / 2).copied().unwrap_or(0.0)
+        let middle = sorted.len() / 2;
+        match sorted.len() {
+            0 => 0.0,
+            n if n % 2 == 0 => (sorted[middle - 1] + sorted[middle]) / 2.0,
+            _ => sorted[middle],
+        }
     }
 }
 

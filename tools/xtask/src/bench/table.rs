@@ -156,7 +156,7 @@ impl Comparison {
 /// The table.
 pub fn render(comparisons: &[Comparison]) -> Table {
     let mut table = Table::new();
-    table.load_preset(presets::UTF8_HORIZONTAL_ONLY);
+    table.load_preset(presets::UTF8_FULL_CONDENSED);
     table.set_header([
         "measured", "median", "range", "against", "ratio", "target", "",
     ]);
