@@ -186,15 +186,17 @@ impl Qp {
         }
         let mut budget = Budget(i64::from(opts.budget.max(1)));
         let hold = !opts.flush_acks && self.ack_deferrable();
-        if self.send_responses(&mut budget, hold, host, sink) {
-            return true;
+        let owing = self.send_responses(&mut budget, hold, host, sink);
+        if owing {
+            // A peer that keeps reading must not keep our own requests from going out.
+            budget = Budget(i64::from(opts.budget / 4).max(1));
         }
         let sent = self.req.packets;
         let more = self.send_requests(now, opts.window, &mut budget, host, sink);
         if hold && self.req.packets != sent {
             self.send_ack(sink);
         }
-        more
+        owing || more
     }
 
     /// An ACK is owed and nothing else would carry it.
