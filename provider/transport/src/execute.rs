@@ -12,6 +12,7 @@ use crate::*;
 use ferroce_wire::{Operation, Packet, Position};
 
 impl Qp {
+    /// Does the queue pair allow this kind of request at all? One that it does not is invalid, whatever the region's rights.
     pub(crate) fn may(&self, access: Access) -> bool {
         self.attr.qp_access_flags.contains(access)
     }
@@ -151,13 +152,15 @@ impl Qp {
         if !fits || len > MAX_MESSAGE {
             return Err(INVALID);
         }
-        // The whole range once, with the first packet. Nothing is checked where nothing is written.
-        if packet.info.begins() && len > 0 {
+        if packet.info.begins() {
             if !self.may(Access::REMOTE_WRITE) {
-                return Err(ACCESS);
+                return Err(INVALID);
             }
-            host.check_remote(rkey, va, u64::from(len), Access::REMOTE_WRITE)
-                .map_err(|_| ACCESS)?;
+            // The whole range once, with the first packet. Nothing is checked where nothing is written.
+            if len > 0 {
+                host.check_remote(rkey, va, u64::from(len), Access::REMOTE_WRITE)
+                    .map_err(|_| ACCESS)?;
+            }
         }
         if packet.info.has_imm() {
             self.take_receive(host)?;
@@ -203,8 +206,8 @@ impl Qp {
         if reth.len > MAX_MESSAGE {
             return Err(INVALID);
         }
-        if reth.len > 0 && !self.may(Access::REMOTE_READ) {
-            return Err(ACCESS);
+        if !self.may(Access::REMOTE_READ) {
+            return Err(INVALID);
         }
         self.reserve_resource()?;
         if reth.len > 0 {
@@ -245,7 +248,7 @@ impl Qp {
             return Err(INVALID);
         }
         if !self.may(Access::REMOTE_ATOMIC) {
-            return Err(ACCESS);
+            return Err(INVALID);
         }
         self.reserve_resource()?;
         host.check_remote(eth.rkey, eth.va, 8, Access::REMOTE_ATOMIC)

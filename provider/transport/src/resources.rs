@@ -168,7 +168,7 @@ impl Resources {
         true
     }
 
-    /// Forgets which answers are owed.
+    /// Forgets every record.
     pub fn clear(&mut self) {
         self.ring.clear();
         self.owed = 0;

@@ -225,6 +225,14 @@ impl Tester {
         std::mem::take(&mut self.sink.sent)
     }
 
+    /// What one call of `transmit` sends.
+    pub fn call(&mut self) -> Vec<Sent> {
+        let _more = self
+            .qp
+            .transmit(self.now, self.opts, &mut self.host, &mut self.sink);
+        std::mem::take(&mut self.sink.sent)
+    }
+
     /// One packet, and no more, is sent.
     #[track_caller]
     pub fn one(&mut self) -> Sent {

@@ -178,3 +178,52 @@ fn psns_wrap() {
     t.inject(opcode::RC_READ_REQUEST, 1, true, rest, &[]);
     assert_eq!(t.one().bth.psn, 1);
 }
+
+#[test]
+fn a_duplicate_read_does_not_skip_what_is_still_to_be_sent() {
+    use opcode::*;
+    let mut t = Tester::new();
+    t.opts.budget = 1;
+    let buffer = t.buffer(4000, RW);
+    let whole = reth(buffer.va, buffer.key, 4000);
+    t.inject(RC_READ_REQUEST, TT_PSN, true, whole, &[]);
+    assert_eq!(positions(&t.call()), [(RC_READ_RESPONSE_FIRST, 0)]);
+    // Ahead of what was sent: it will come anyhow.
+    let ahead = reth(buffer.va + 2048, buffer.key, 1952);
+    t.inject(RC_READ_REQUEST, TT_PSN + 2, true, ahead, &[]);
+    assert_eq!(positions(&t.call()), [(RC_READ_RESPONSE_MIDDLE, 1)]);
+    // Behind it: begun over.
+    t.inject(RC_READ_REQUEST, TT_PSN, true, whole, &[]);
+    let want = [
+        (RC_READ_RESPONSE_FIRST, 0),
+        (RC_READ_RESPONSE_MIDDLE, 1),
+        (RC_READ_RESPONSE_MIDDLE, 2),
+        (RC_READ_RESPONSE_LAST, 3),
+    ];
+    let sent = t.sent();
+    assert_eq!(positions(&sent), want);
+    let again: Vec<_> = sent.iter().map(|p| p.again).collect();
+    assert_eq!(again, [true, true, false, false]);
+}
+
+#[test]
+fn a_new_request_ends_the_replay_of_the_oldest() {
+    let mut t = Tester::with(QpAttr {
+        max_dest_rd_atomic: 1,
+        ..usual()
+    });
+    let buffer = t.buffer(4000, RW | Access::REMOTE_ATOMIC);
+    let request = reth(buffer.va, buffer.key, 2000);
+    t.inject(opcode::RC_READ_REQUEST, TT_PSN, true, request, &[]);
+    assert_eq!(t.sent().len(), 2);
+    t.inject(opcode::RC_READ_REQUEST, TT_PSN, true, request, &[]);
+    t.inject(
+        opcode::RC_FETCH_ADD,
+        TT_PSN + 2,
+        true,
+        add(buffer.va, buffer.key, 1),
+        &[],
+    );
+    assert_eq!(t.one().bth.psn, TT_PSN + 2);
+    assert_eq!(t.qp.state(), QpState::Rts);
+}

@@ -2,7 +2,7 @@
 
 use ferroce_sim::tester::{Sent, TT_PSN, Tester, reth, usual};
 use ferroce_transport::{
-    Access, QpAttr, QpEvent, QpState, RecvWqe, SendFlags, SendOp, WcData, WcOpcode, WcStatus,
+    Access, QpEvent, QpState, RecvWqe, SendFlags, SendOp, WcData, WcOpcode, WcStatus,
 };
 use ferroce_wire::{CreditCode, Ext, NakCode, Syndrome, opcode};
 use smallvec::smallvec;
@@ -226,10 +226,7 @@ fn a_gap_that_fills_before_the_nak_is_sent_needs_none() {
 
 #[test]
 fn nothing_is_checked_where_nothing_is_moved() {
-    let mut t = Tester::with(QpAttr {
-        qp_access_flags: Access::empty(),
-        ..usual()
-    });
+    let mut t = Tester::new();
     t.inject(opcode::RC_WRITE_ONLY, TT_PSN, true, reth(0, 99, 0), &[]);
     t.inject(
         opcode::RC_READ_REQUEST,
