@@ -20,6 +20,8 @@ const BURST: usize = 8;
 const SHORT_SLEEP: Time = 100_000;
 /// How long to wait for more awake, then.
 const LINGER: Time = 50_000;
+/// After so long the daemon must be heard.
+const LONGEST_LINGER: Time = 10_000_000;
 
 pub(crate) fn start(hca: &Arc<Hca>) -> Result<()> {
     let hca = hca.clone();
@@ -90,10 +92,11 @@ fn run(hca: &Hca) {
 /// Goes on receiving for a moment instead of sleeping: waking up costs more than the packets that come meanwhile. Offers
 /// the processor to others at every turn.
 fn linger(hca: &Hca) {
-    let mut end = timers::now() + LINGER;
+    let start = timers::now();
+    let mut end = start + LINGER;
     loop {
         let now = timers::now();
-        if now >= end || hca.driver.wanted() {
+        if now >= end.min(start + LONGEST_LINGER) || hca.driver.wanted() {
             return;
         }
         let mut rx = hca.rx.lock();
