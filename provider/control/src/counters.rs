@@ -106,7 +106,7 @@ counters! {
     TxErrors => "send_err",
     /// Packets of another process's queue pair that arrived here.
     RxMisdirected => "rx_misdirected",
-    /// Acknowledgements that were coalesced into a later one.
+    /// Acknowledgements that waited for a request to go out beside.
     AckDeferred => "ack_deferred",
     /// Packets dropped by the kernel because the socket's buffer was full.
     RxSocketOverflow => "rx_socket_overflow",

@@ -242,13 +242,7 @@ impl Hca {
             return Ok(());
         }
         let socket = self.control.lock().receive_socket(gid.index)?;
-        receivers.push((
-            gid.index,
-            Arc::new(Receiver {
-                socket,
-                local: gid.addr,
-            }),
-        ));
+        receivers.push((gid.index, Arc::new(Receiver::new(socket, gid.addr))));
         drop(receivers);
         self.driver.wake();
         self.control_events();

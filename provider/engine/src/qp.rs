@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 
+use ferroce_control::Counter;
 use ferroce_transport::{
     QpAttr, QpAttrMask, QpCap, QpConfig, QpState, QpType, SendRequest, Sge, Time, TransmitOpts,
 };
@@ -348,7 +349,10 @@ impl Qp {
         let busy = inner.transport.has_requests_in_flight();
         self.set_active(inner, busy);
         inner.ack_at = match inner.transport.has_pending_ack() {
-            true if inner.ack_at == Time::MAX => now + ACK_DELAY,
+            true if inner.ack_at == Time::MAX => {
+                self.hca().counters().add(Counter::AckDeferred, 1);
+                now + ACK_DELAY
+            }
             true => inner.ack_at,
             false => Time::MAX,
         };

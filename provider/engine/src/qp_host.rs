@@ -2,7 +2,7 @@
 
 use ferroce_control::Counter;
 use ferroce_transport::{
-    Access, Completion, Host, MemoryError, PathSignal, QpEvent, RecvWqe, Sge, Time, WcData,
+    Access, Completion, Host, MemoryError, Note, PathSignal, QpEvent, RecvWqe, Sge, Time, WcData,
     WcOpcode, WcStatus,
 };
 
@@ -24,6 +24,8 @@ pub(crate) struct QpHost<'a> {
     now: Time,
     /// A completion queue had no room.
     pub(crate) overrun: bool,
+    /// The packet at hand is a NAK for a PSN sequence error.
+    pub(crate) sequence_nak: bool,
 }
 
 impl<'a> QpHost<'a> {
@@ -39,7 +41,12 @@ impl<'a> QpHost<'a> {
             path,
             now,
             overrun: false,
+            sequence_nak: false,
         }
+    }
+
+    fn count(&self, counter: Counter) {
+        self.qp.hca().counters().add(counter, 1);
     }
 
     fn resolve(&self, rkey: u32, va: u64, len: u64, access: Access) -> Result<u64, MemoryError> {
@@ -139,6 +146,21 @@ impl Host for QpHost<'_> {
     }
 
     fn complete_send(&mut self, completion: Completion) {
+        use WcStatus::*;
+        match completion.status {
+            Success => {}
+            WrFlushErr => self.count(Counter::ReqCqeFlushError),
+            other => {
+                self.count(Counter::ReqCqeError);
+                match other {
+                    RetryExcErr => self.count(Counter::RetryExceeded),
+                    RnrRetryExcErr => self.count(Counter::RnrRetryExceeded),
+                    RemAccessErr => self.count(Counter::ReqRemoteAccessErrors),
+                    RemInvReqErr => self.count(Counter::ReqRemoteInvalidRequest),
+                    _ => {}
+                }
+            }
+        }
         self.overrun |= !self
             .qp
             .send_cq
@@ -146,6 +168,16 @@ impl Host for QpHost<'_> {
     }
 
     fn complete_recv(&mut self, completion: Completion) {
+        match completion.status {
+            WcStatus::Success => {}
+            WcStatus::WrFlushErr => self.count(Counter::RespCqeFlushError),
+            other => {
+                self.count(Counter::RespCqeError);
+                if other == WcStatus::LocLenErr {
+                    self.count(Counter::RespLocalLengthError);
+                }
+            }
+        }
         self.overrun |= !self
             .qp
             .recv_cq
@@ -162,9 +194,17 @@ impl Host for QpHost<'_> {
         }
         match signal {
             PathSignal::Acked { .. } => {}
-            PathSignal::Loss => self.qp.hca().counters().add(Counter::PacketSeqErr, 1),
-            PathSignal::Timeout => self.qp.hca().counters().add(Counter::LocalAckTimeout, 1),
+            PathSignal::Loss if self.sequence_nak => self.count(Counter::PacketSeqErr),
+            PathSignal::Loss => self.count(Counter::ImpliedNakSeqErr),
+            PathSignal::Timeout => self.count(Counter::LocalAckTimeout),
         }
+    }
+
+    fn note(&mut self, note: Note) {
+        self.count(match note {
+            Note::Duplicate => Counter::DuplicateRequest,
+            Note::OutOfSequence => Counter::OutOfSequence,
+        });
     }
 }
 

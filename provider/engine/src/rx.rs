@@ -4,12 +4,12 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-use ferroce_control::Counter;
-use ferroce_wire::Packet;
+use ferroce_control::{Counter, CounterPage};
 use ferroce_wire::ROCE_V2_PORT;
 use ferroce_wire::icrc::{Flow, Verdict};
+use ferroce_wire::{NakCode, Operation, Packet, Syndrome};
 
 use crate::hca::Hca;
 use crate::qp::Qp;
@@ -24,7 +24,44 @@ const PKEY: u16 = 0xffff;
 pub(crate) struct Receiver {
     pub(crate) socket: OwnedFd,
     pub(crate) local: IpAddr,
+    /// Datagrams that the kernel has dropped for want of room in the socket's buffer, as last seen.
+    dropped: AtomicU32,
 }
+
+impl Receiver {
+    /// Takes over a slot's socket, which may have lived before.
+    pub(crate) fn new(socket: OwnedFd, local: IpAddr) -> Receiver {
+        let on: libc::c_int = 1;
+        let mut info = [0u32; MEMINFO];
+        let mut len = size_of_val(&info) as u32;
+        // SAFETY: option values and lengths are valid for the calls. Where they fail, overflows are not counted.
+        unsafe {
+            let fd = socket.as_raw_fd();
+            libc::setsockopt(
+                fd,
+                libc::SOL_SOCKET,
+                libc::SO_RXQ_OVFL,
+                (&raw const on).cast(),
+                4,
+            );
+            libc::getsockopt(
+                fd,
+                libc::SOL_SOCKET,
+                libc::SO_MEMINFO,
+                info.as_mut_ptr().cast(),
+                &mut len,
+            );
+        }
+        Receiver {
+            socket,
+            local,
+            dropped: AtomicU32::new(info[MEMINFO - 1]),
+        }
+    }
+}
+
+/// Words of `SO_MEMINFO`; the last are the drops (`SK_MEMINFO_DROPS`).
+const MEMINFO: usize = 9;
 
 /// What one receive call brought, beside the bytes.
 #[derive(Clone, Copy, Debug)]
@@ -33,6 +70,8 @@ pub(crate) struct Datagram {
     pub(crate) port: u16,
     /// Size of each packet of a merged run, the last one excepted; 0: a single packet.
     pub(crate) segment: usize,
+    /// Datagrams that the socket has dropped in its life, if it has dropped any.
+    pub(crate) dropped: Option<u32>,
 }
 
 /// The receive side's own state, under the lock that a polling thread tries.
@@ -89,6 +128,10 @@ impl Hca {
         };
         counters.add(Counter::RxPackets, data.len().div_ceil(segment) as u64);
         counters.add(Counter::RxBytes, data.len() as u64);
+        if let Some(dropped) = datagram.dropped {
+            let more = dropped.wrapping_sub(receiver.dropped.swap(dropped, Relaxed));
+            counters.add(Counter::RxSocketOverflow, more.into());
+        }
         let qps = self.qps.read_recursive();
         let keys = self.keys.read_recursive();
         let mut current: Option<(&Arc<Qp>, parking_lot::MutexGuard<'_, crate::qp::Inner>)> = None;
@@ -118,7 +161,15 @@ impl Hca {
                 }
             };
             let Some((qp, mut inner)) = found else {
-                counters.add(Counter::RxUnknownQp, 1);
+                let ours = number >> 16 == u32::from(self.slot());
+                counters.add(
+                    if ours {
+                        Counter::RxUnknownQp
+                    } else {
+                        Counter::RxMisdirected
+                    },
+                    1,
+                );
                 continue;
             };
             // same partition, and not both limited members (ours is full)
@@ -129,6 +180,7 @@ impl Hca {
             } else {
                 let path = Qp::path(&inner);
                 let mut host = QpHost::new(qp, &keys, path.as_deref(), now);
+                host.sequence_nak = count(counters, &packet);
                 inner.transport.receive(now, &packet, &mut host);
                 if host.overrun {
                     qp.overrun(&mut inner, &keys, now);
@@ -155,6 +207,27 @@ impl Hca {
             qp.pump(&mut inner, &keys, now, flush);
         }
     }
+}
+
+/// Counts what a packet asks for or refuses; returns whether it is a NAK for a PSN sequence error.
+fn count(counters: &CounterPage, packet: &Packet<'_>) -> bool {
+    let syndrome = packet.ext.aeth.map(|aeth| aeth.kind());
+    let request = match packet.info.operation {
+        Operation::Send => Counter::RxSendRequests,
+        Operation::Write => Counter::RxWriteRequests,
+        Operation::ReadRequest => Counter::RxReadRequests,
+        Operation::CompareSwap | Operation::FetchAdd => Counter::RxAtomicRequests,
+        _ => {
+            if let Some(Syndrome::RnrNak { .. }) = syndrome {
+                counters.add(Counter::RnrNakRetry, 1);
+            }
+            return syndrome == Some(Syndrome::Nak(NakCode::PsnSequenceError));
+        }
+    };
+    if packet.info.begins() {
+        counters.add(request, 1);
+    }
+    false
 }
 
 /// The pseudo header of the flow, remembered from the last datagram.
@@ -222,27 +295,71 @@ pub(crate) fn describe(name: &[u8], control: &[u8]) -> Datagram {
             .and_then(|b| <[u8; 4]>::try_from(b).ok())
             .map(|b| Ipv4Addr::from(b).into()),
     };
-    Datagram {
+    let mut datagram = Datagram {
         from: from.unwrap_or(Ipv4Addr::UNSPECIFIED.into()),
         port,
-        segment: gro_segment(control),
-    }
+        segment: 0,
+        dropped: None,
+    };
+    read_control(control, &mut datagram);
+    datagram
 }
 
-/// The `UDP_GRO` control message: walks `struct cmsghdr` (length, level, type) records, 8-byte aligned.
-fn gro_segment(mut control: &[u8]) -> usize {
+/// Reads the control messages: `struct cmsghdr` (length, level, type) and data, 8-byte aligned.
+fn read_control(mut control: &[u8], datagram: &mut Datagram) {
     const HEADER: usize = size_of::<libc::cmsghdr>();
-    while control.len() >= HEADER {
-        let word =
-            |at: usize| i32::from_ne_bytes(control[at..at + 4].try_into().expect("four bytes"));
-        let len = usize::from_ne_bytes(control[..8].try_into().expect("eight bytes"));
+    while let (Some(len), Some(level), Some(kind)) = (
+        control.first_chunk::<8>(),
+        word(control, 8),
+        word(control, 12),
+    ) {
+        let len = usize::from_ne_bytes(*len);
         if len < HEADER || len > control.len() {
             break;
         }
-        if word(8) == libc::SOL_UDP && word(12) == libc::UDP_GRO && len >= HEADER + 2 {
-            return usize::from(u16::from_ne_bytes([control[HEADER], control[HEADER + 1]]));
+        match (level, kind, word(control, HEADER)) {
+            (libc::SOL_UDP, libc::UDP_GRO, Some(size)) => {
+                datagram.segment = usize::try_from(size).unwrap_or(0)
+            }
+            (libc::SOL_SOCKET, libc::SO_RXQ_OVFL, Some(dropped)) => {
+                datagram.dropped = Some(dropped as u32)
+            }
+            _ => {}
         }
         control = &control[len.next_multiple_of(8).min(control.len())..];
     }
-    0
+}
+
+fn word(bytes: &[u8], at: usize) -> Option<i32> {
+    bytes
+        .get(at..)?
+        .first_chunk()
+        .map(|b| i32::from_ne_bytes(*b))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn message(level: i32, kind: i32, value: i32) -> Vec<u8> {
+        let mut m = 20u64.to_ne_bytes().to_vec();
+        m.extend([level, kind, value, 0].iter().flat_map(|w| w.to_ne_bytes()));
+        m
+    }
+
+    #[test]
+    fn control_messages_are_read_and_nonsense_is_passed_over() {
+        let mut control = message(libc::SOL_SOCKET, libc::SO_RXQ_OVFL, 7);
+        control.extend(message(libc::SOL_UDP, libc::UDP_GRO, 4112));
+        let d = describe(&[2, 0, 0xc0, 1, 127, 0, 0, 9], &control);
+        assert_eq!(
+            (d.from, d.port),
+            (Ipv4Addr::new(127, 0, 0, 9).into(), 0xc001)
+        );
+        assert_eq!((d.segment, d.dropped), (4112, Some(7)));
+        for cut in 0..control.len() {
+            describe(&[], &control[..cut]);
+        }
+        assert_eq!(describe(&[], &[0xff; 40]).segment, 0);
+    }
 }

@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use ferroce_control::{Counter, CounterPage};
 use ferroce_transport::{Access, Gather, MemoryError, Sink, TxPacket};
-use ferroce_wire::{Header, MAX_HEADER};
+use ferroce_wire::{Header, MAX_HEADER, NakCode, Syndrome, opcode};
 
 use crate::guard;
 use crate::memory::KeyTable;
@@ -123,6 +123,23 @@ impl Run<'_> {
             self.segment,
             self.closed,
         ) = (0, 0, 0, 0, 0, false);
+    }
+
+    /// Counts what is sent again, and what is refused.
+    fn count(&self, packet: &TxPacket<'_>) {
+        if packet.again {
+            self.counters.add(Counter::RetransmittedPackets, 1);
+        }
+        match packet.ext.aeth.map(|aeth| aeth.kind()) {
+            Some(Syndrome::RnrNak { .. }) => self.counters.add(Counter::OutOfBuffer, 1),
+            Some(Syndrome::Nak(NakCode::PsnSequenceError)) => {
+                self.counters.add(Counter::SeqErrNakSent, 1);
+            }
+            Some(Syndrome::Nak(NakCode::RemoteAccessError)) => {
+                self.counters.add(Counter::RespRemoteAccessErrors, 1);
+            }
+            _ => {}
+        }
     }
 
     /// Covers the open piece of the arena with an iovec.
@@ -243,6 +260,9 @@ impl Sink for Run<'_> {
             (self.used, self.open, iovecs) = before;
             self.scratch.iov.truncate(iovecs);
             return Err(e);
+        }
+        if packet.again || packet.bth.opcode == opcode::RC_ACKNOWLEDGE {
+            self.count(packet);
         }
         self.segments += 1;
         self.bytes += total;

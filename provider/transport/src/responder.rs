@@ -130,9 +130,11 @@ impl Qp {
         let psn = Psn::new(packet.bth.psn);
         let distance = psn.distance(self.resp.epsn);
         if distance < 0 {
+            host.note(Note::Duplicate);
             return self.on_duplicate(psn, packet, host);
         }
         if distance > 0 {
+            host.note(Note::OutOfSequence);
             // One NAK a gap.
             if !self.resp.refused {
                 self.refuse(Syndrome::Nak(NakCode::PsnSequenceError), self.resp.epsn);

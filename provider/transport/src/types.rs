@@ -443,6 +443,15 @@ pub enum PathSignal {
     Timeout,
 }
 
+/// Something that changes nothing and is worth counting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Note {
+    /// A request came again that had been carried out.
+    Duplicate,
+    /// A request came ahead of an earlier one.
+    OutOfSequence,
+}
+
 /// Where the payload of an outgoing packet is to be gathered from.
 #[derive(Clone, Copy, Debug)]
 pub enum Gather<'a> {
@@ -530,4 +539,8 @@ pub trait Host {
     fn event(&mut self, event: QpEvent);
     /// Feeds congestion control.
     fn path_signal(&mut self, signal: PathSignal);
+    /// Counts.
+    fn note(&mut self, note: Note) {
+        let _ = note;
+    }
 }
