@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 
 use ferroce_control::Counter;
 use ferroce_transport::{
-    QpAttr, QpAttrMask, QpCap, QpConfig, QpState, QpType, SendRequest, Sge, Time, TransmitOpts,
+    QpAttr, QpAttrMask, QpCap, QpConfig, QpState, QpType, SendData, SendRequest, Sge, Time,
+    TransmitOpts,
 };
 use parking_lot::{Mutex, MutexGuard};
 
@@ -26,6 +27,11 @@ use crate::tx::{self, NoPath};
 const QPT_RC: u32 = 2;
 /// Payload bytes handed to the socket in one go.
 const BUDGET: u32 = 256 << 10;
+/// Payload bytes up to which a request is small: its packet costs more than its bytes.
+const SMALL: usize = 512;
+/// Packets in flight from which on small requests are gathered, and how many at most.
+const PLENTY: u64 = 16;
+const HOLD: u32 = 16;
 /// How long an acknowledgement waits for a request of ours to go out beside.
 const ACK_DELAY: Time = 20_000;
 
@@ -68,6 +74,8 @@ pub(crate) struct Inner {
     ack_at: Time,
     /// Counted among the path's active QPs.
     active: bool,
+    /// Small requests posted since the last time that something was sent.
+    held: u32,
 }
 
 /// A queue pair.
@@ -119,6 +127,7 @@ impl Qp {
                 armed_at: Time::MAX,
                 ack_at: Time::MAX,
                 active: false,
+                held: 0,
             };
             Ok(Arc::new(Qp {
                 pd: pd.clone(),
@@ -211,7 +220,12 @@ impl Qp {
     pub fn send_queue(&self) -> SendPoster<'_> {
         let inner = self.inner.lock();
         self.poster.store(thread_mark(), Ordering::Relaxed);
-        SendPoster { qp: self, inner }
+        SendPoster {
+            qp: self,
+            inner,
+            posted: 0,
+            small: true,
+        }
     }
 
     /// Posts one receive request.
@@ -323,6 +337,7 @@ impl Qp {
 
     /// Sends what may be sent and sets the timer. `flush_acks`: also an ACK that could wait for company.
     pub(crate) fn pump(&self, inner: &mut Inner, keys: &KeyTable, now: Time, flush_acks: bool) {
+        inner.held = 0;
         let path = inner.path.clone();
         let mut host = QpHost::new(self, keys, path.as_deref(), now);
         if let Some(path) = &path {
@@ -511,13 +526,31 @@ fn thread_mark() -> usize {
 pub struct SendPoster<'a> {
     qp: &'a Qp,
     inner: MutexGuard<'a, Inner>,
+    posted: u32,
+    /// Everything posted is small.
+    small: bool,
 }
 
 impl SendPoster<'_> {
     /// Queues one request. On an error this one and none after it was queued by this call; earlier ones stay.
     #[inline]
     pub fn post(&mut self, request: &SendRequest<'_>) -> Result<()> {
-        Ok(self.inner.transport.post_send(request)?)
+        self.inner.transport.post_send(request)?;
+        self.posted += 1;
+        self.small &= match request.data {
+            SendData::Inline(bytes) => bytes.len() <= SMALL,
+            SendData::Sges(sges) => sges.iter().map(|s| s.length as usize).sum::<usize>() <= SMALL,
+        };
+        Ok(())
+    }
+
+    /// Whether what was posted can wait to be sent together with what follows: it is small, and enough is on its way
+    /// that an acknowledgement will soon be the occasion. A ping-pong, or a few requests at a time, never waits.
+    fn can_wait(&self) -> bool {
+        self.small
+            && self.inner.held + self.posted < HOLD
+            && self.inner.transport.packets_in_flight() >= PLENTY
+            && self.inner.transport.state() == QpState::Rts
     }
 
     /// Requests that the queue still takes.
@@ -531,6 +564,10 @@ impl Drop for SendPoster<'_> {
         self.qp.poster.store(0, Ordering::Relaxed);
         let hca = self.qp.hca();
         if !hca.alive() {
+            return;
+        }
+        if self.can_wait() {
+            self.inner.held += self.posted;
             return;
         }
         let keys = hca.keys.read_recursive();

@@ -204,6 +204,11 @@ impl Qp {
         self.resp.ack_owed()
     }
 
+    /// Packets sent and not acknowledged.
+    pub fn packets_in_flight(&self) -> u64 {
+        self.req.next - self.req.una
+    }
+
     /// Whether requests are on their way: unacknowledged, or awaiting their response.
     pub fn has_requests_in_flight(&self) -> bool {
         self.req.una != self.req.max
