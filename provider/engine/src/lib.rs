@@ -22,6 +22,8 @@ mod helper;
 mod limits;
 mod memory;
 mod path;
+mod posting;
+mod pump;
 mod qp;
 mod qp_host;
 mod rx;
@@ -37,7 +39,8 @@ pub use error::{Error, Result};
 pub use events::Delivered;
 pub use hca::Hca;
 pub use limits::{DeviceAttr, PortAttr};
-pub use qp::{Qp, QpInit, QpInitView, RecvPoster, SendPoster};
+pub use posting::{RecvPoster, SendPoster};
+pub use qp::{Qp, QpInit, QpInitView};
 pub use srq::{Srq, SrqAttr, SrqInit};
 
 pub use ferroce_control::{DeviceInfo, GidEntry, RuntimeDir};

@@ -3,11 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 
-use ferroce_control::Counter;
-use ferroce_transport::{
-    QpAttr, QpAttrMask, QpCap, QpConfig, QpState, QpType, SendData, SendRequest, Sge, Time,
-    TransmitOpts,
-};
+use ferroce_transport::{QpAttr, QpAttrMask, QpCap, QpConfig, QpState, QpType, Time};
 use parking_lot::{Mutex, MutexGuard};
 
 use crate::context::Pd;
@@ -16,24 +12,14 @@ use crate::error::{Error, Result};
 use crate::events::Delivered;
 use crate::hca::Hca;
 use crate::limits;
-use crate::memory::KeyTable;
 use crate::path::{Path, PathKey, gid_address};
+use crate::posting;
 use crate::qp_host::QpHost;
 use crate::srq::Srq;
 use crate::timers;
-use crate::tx::{self, NoPath};
 
 /// `IBV_QPT_RC`
 const QPT_RC: u32 = 2;
-/// Payload bytes handed to the socket in one go.
-const BUDGET: u32 = 256 << 10;
-/// Payload bytes up to which a request is small: its packet costs more than its bytes.
-const SMALL: usize = 512;
-/// Packets in flight from which on small requests are gathered, and how many at most.
-const PLENTY: u64 = 16;
-const HOLD: u32 = 16;
-/// How long an acknowledgement waits for a request of ours to go out beside.
-const ACK_DELAY: Time = 20_000;
 
 /// How to create a queue pair.
 pub struct QpInit {
@@ -67,15 +53,15 @@ pub struct QpInitView {
 /// What the QP's lock protects.
 pub(crate) struct Inner {
     pub(crate) transport: ferroce_transport::Qp,
-    path: Option<Arc<Path>>,
+    pub(crate) path: Option<Arc<Path>>,
     /// When the heap of timers will next look at this QP.
-    armed_at: Time,
+    pub(crate) armed_at: Time,
     /// When a held-back ACK must go.
-    ack_at: Time,
+    pub(crate) ack_at: Time,
     /// Counted among the path's active QPs.
-    active: bool,
+    pub(crate) active: bool,
     /// Small requests posted since the last time that something was sent.
-    held: u32,
+    pub(crate) held: u32,
 }
 
 /// A queue pair.
@@ -91,7 +77,7 @@ pub struct Qp {
     pub(crate) srq: Option<Arc<Srq>>,
     inner: Mutex<Inner>,
     /// The thread that holds a [`SendPoster`], as `thread_mark` names it; 0 for none.
-    poster: AtomicUsize,
+    pub(crate) poster: AtomicUsize,
     events: AtomicU32,
     /// On the receive path's list of QPs to pump.
     pub(crate) touched: AtomicBool,
@@ -216,31 +202,6 @@ impl Qp {
         Ok(())
     }
 
-    /// Locks the send queue to post requests; dropping the guard starts them.
-    pub fn send_queue(&self) -> SendPoster<'_> {
-        let inner = self.inner.lock();
-        self.poster.store(thread_mark(), Ordering::Relaxed);
-        SendPoster {
-            qp: self,
-            inner,
-            posted: 0,
-            small: true,
-        }
-    }
-
-    /// Posts one receive request.
-    pub fn post_recv(&self, wr_id: u64, sges: &[Sge]) -> Result<()> {
-        self.recv_queue().post(wr_id, sges)
-    }
-
-    /// Locks the receive queue to post requests.
-    pub fn recv_queue(&self) -> RecvPoster<'_> {
-        RecvPoster {
-            qp: self,
-            inner: self.inner.lock(),
-        }
-    }
-
     /// Ends the queue pair. The caller then waits until the consumer has acknowledged what was delivered.
     pub fn destroy(&self) -> Result<Delivered> {
         if !self.destroyed.swap(true, Ordering::Relaxed) {
@@ -268,11 +229,21 @@ impl Qp {
         })
     }
 
+    /// Locks if nobody holds the lock.
+    pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, Inner>> {
+        self.inner.try_lock()
+    }
+
+    /// Locks for a thread that posts.
+    pub(crate) fn lock_to_post(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock()
+    }
+
     /// Locks for the receive path or a timer. `None`: this very thread is posting (a consumer that polls between
     /// `ibv_wr_start` and `ibv_wr_complete`), and the packet counts as lost.
     pub(crate) fn lock(&self) -> Option<MutexGuard<'_, Inner>> {
         let free = self.inner.try_lock();
-        if free.is_none() && self.poster.load(Ordering::Relaxed) == thread_mark() {
+        if free.is_none() && self.poster.load(Ordering::Relaxed) == posting::thread_mark() {
             return None;
         }
         Some(free.unwrap_or_else(|| self.inner.lock()))
@@ -324,119 +295,6 @@ impl Qp {
         };
         hca.listen(&gid)?;
         hca.path(key, &gid)
-    }
-
-    fn set_active(&self, inner: &mut Inner, active: bool) {
-        if inner.active != active
-            && let Some(path) = &inner.path
-        {
-            path.congestion.qp_active(active);
-            inner.active = active;
-        }
-    }
-
-    /// Sends what may be sent and sets the timer. `flush_acks`: also an ACK that could wait for company.
-    pub(crate) fn pump(&self, inner: &mut Inner, keys: &KeyTable, now: Time, flush_acks: bool) {
-        inner.held = 0;
-        let path = inner.path.clone();
-        let mut host = QpHost::new(self, keys, path.as_deref(), now);
-        if let Some(path) = &path {
-            let counters = self.hca().counters();
-            tx::with_run(path, keys, self.pd_handle(), counters, |run| {
-                let opts = TransmitOpts {
-                    window: path.congestion.share(),
-                    budget: BUDGET,
-                    flush_acks,
-                };
-                while inner.transport.transmit(now, opts, &mut host, run) {}
-            });
-        } else {
-            let opts = TransmitOpts {
-                window: 0,
-                budget: BUDGET,
-                flush_acks,
-            };
-            while inner.transport.transmit(now, opts, &mut host, &mut NoPath) {}
-        }
-        if host.overrun {
-            self.overrun(inner, keys, now);
-        }
-        let busy = inner.transport.has_requests_in_flight();
-        self.set_active(inner, busy);
-        inner.ack_at = match inner.transport.has_pending_ack() {
-            true if inner.ack_at == Time::MAX => {
-                self.hca().counters().add(Counter::AckDeferred, 1);
-                now + ACK_DELAY
-            }
-            true => inner.ack_at,
-            false => Time::MAX,
-        };
-        self.arm(inner);
-    }
-
-    /// Sends an ACK that was held back, as nothing will go out beside it any more.
-    pub(crate) fn send_last_ack(&self, inner: &mut Inner) {
-        if self.hca().alive() && inner.transport.has_pending_ack() {
-            let keys = self.hca().keys.read_recursive();
-            self.pump(inner, &keys, timers::now(), true);
-        }
-    }
-
-    /// The process ends: as [`send_last_ack`](Self::send_last_ack), if no thread is in the way.
-    pub(crate) fn exiting(&self) {
-        if let Some(mut inner) = self.inner.try_lock()
-            && inner.ack_at != Time::MAX
-            && self.hca().keys.try_read_recursive().is_some()
-        {
-            self.send_last_ack(&mut inner);
-        }
-    }
-
-    /// A completion had no room: the queue pair fails (the CQ has said so by its own event).
-    pub(crate) fn overrun(&self, inner: &mut Inner, keys: &KeyTable, now: Time) {
-        let mut host = QpHost::new(self, keys, None, now);
-        inner
-            .transport
-            .fail(&mut host, Some(ferroce_transport::QpEvent::Fatal));
-        let opts = TransmitOpts {
-            window: 0,
-            budget: BUDGET,
-            flush_acks: true,
-        };
-        while inner.transport.transmit(now, opts, &mut host, &mut NoPath) {}
-    }
-
-    /// Makes sure that the heap of timers has an entry at or before the QP's deadline.
-    fn arm(&self, inner: &mut Inner) {
-        let at = inner
-            .transport
-            .next_timeout()
-            .unwrap_or(Time::MAX)
-            .min(inner.ack_at);
-        if at < inner.armed_at {
-            inner.armed_at = at;
-            self.hca().add_timer(at, self.number as u16);
-        }
-    }
-
-    /// The heap's entry came up.
-    pub(crate) fn timer_fired(&self, keys: &KeyTable, now: Time) {
-        let Some(mut inner) = self.lock() else {
-            self.hca().add_timer(now + ACK_DELAY, self.number as u16);
-            return;
-        };
-        inner.armed_at = Time::MAX;
-        let due = inner.transport.next_timeout().is_some_and(|t| t <= now);
-        if due {
-            let path = inner.path.clone();
-            let mut host = QpHost::new(self, keys, path.as_deref(), now);
-            inner.transport.handle_timeout(now, &mut host);
-        }
-        if due || inner.ack_at <= now {
-            self.pump(&mut inner, keys, now, true);
-        } else {
-            self.arm(&mut inner);
-        }
     }
 
     /// Whether a packet between these addresses is from the peer: the source must be the other end of the path.
@@ -514,93 +372,4 @@ fn check_modify(hca: &Hca, attr: &QpAttr, mask: QpAttrMask) -> Result<()> {
         return invalid("automatic path migration is not offered");
     }
     Ok(())
-}
-
-/// A number that no other living thread has.
-fn thread_mark() -> usize {
-    thread_local!(static MARK: u8 = const { 0 });
-    MARK.with(|mark| std::ptr::from_ref(mark) as usize)
-}
-
-/// The locked send queue.
-pub struct SendPoster<'a> {
-    qp: &'a Qp,
-    inner: MutexGuard<'a, Inner>,
-    posted: u32,
-    /// Everything posted is small.
-    small: bool,
-}
-
-impl SendPoster<'_> {
-    /// Queues one request. On an error this one and none after it was queued by this call; earlier ones stay.
-    #[inline]
-    pub fn post(&mut self, request: &SendRequest<'_>) -> Result<()> {
-        self.inner.transport.post_send(request)?;
-        self.posted += 1;
-        self.small &= match request.data {
-            SendData::Inline(bytes) => bytes.len() <= SMALL,
-            SendData::Sges(sges) => sges.iter().map(|s| s.length as usize).sum::<usize>() <= SMALL,
-        };
-        Ok(())
-    }
-
-    /// Whether what was posted can wait to be sent together with what follows: it is small, and enough is on its way
-    /// that an acknowledgement will soon be the occasion. A ping-pong, or a few requests at a time, never waits.
-    fn can_wait(&self) -> bool {
-        self.small
-            && self.inner.held + self.posted < HOLD
-            && self.inner.transport.packets_in_flight() >= PLENTY
-            && self.inner.transport.state() == QpState::Rts
-    }
-
-    /// Requests that the queue still takes.
-    pub fn room(&self) -> u32 {
-        self.inner.transport.send_room()
-    }
-}
-
-impl Drop for SendPoster<'_> {
-    fn drop(&mut self) {
-        self.qp.poster.store(0, Ordering::Relaxed);
-        let hca = self.qp.hca();
-        if !hca.alive() {
-            return;
-        }
-        if self.can_wait() {
-            self.inner.held += self.posted;
-            return;
-        }
-        let keys = hca.keys.read_recursive();
-        // An ACK that was held back goes out beside what was posted; if nothing can, it waits on.
-        self.qp.pump(&mut self.inner, &keys, timers::now(), false);
-    }
-}
-
-/// The locked receive queue.
-pub struct RecvPoster<'a> {
-    qp: &'a Qp,
-    inner: MutexGuard<'a, Inner>,
-}
-
-impl RecvPoster<'_> {
-    /// Queues one request.
-    #[inline]
-    pub fn post(&mut self, wr_id: u64, sges: &[Sge]) -> Result<()> {
-        if self.qp.srq.is_some() {
-            return Err(Error::Invalid(
-                "the queue pair receives from a shared receive queue",
-            ));
-        }
-        Ok(self.inner.transport.post_recv(wr_id, sges)?)
-    }
-}
-
-impl Drop for RecvPoster<'_> {
-    fn drop(&mut self) {
-        // Requests posted to a QP in error are flushed at once.
-        if self.inner.transport.state() == QpState::Err {
-            let keys = self.qp.hca().keys.read_recursive();
-            self.qp.pump(&mut self.inner, &keys, timers::now(), true);
-        }
-    }
 }
