@@ -114,10 +114,12 @@ impl Hca {
             unsafe { libc::atexit(exiting) };
         });
         let mut open = OPEN.lock();
-        // A parent's device is forgotten, not dropped: its memory and descriptors look shared to this child.
-        let (keep, gone): (Vec<_>, Vec<_>) = open.drain(..).partition(|(_, h)| h.alive());
-        *open = keep;
-        std::mem::forget(gone);
+        for (_, hca) in open.extract_if(.., |(_, hca)| !hca.alive()) {
+            if hca.is_inherited() {
+                // A parent's: its memory and descriptors look like ours, and are not ours to end.
+                std::mem::forget(hca);
+            }
+        }
         if let Some((_, hca)) = open.iter().find(|(path, _)| path == dir.path()) {
             return Ok(hca.clone());
         }
@@ -162,7 +164,7 @@ impl Hca {
     /// Whether this process can still use it.
     #[inline]
     pub(crate) fn alive(&self) -> bool {
-        self.generation == FORKS.load(Ordering::Relaxed) && !self.gone.load(Ordering::Relaxed)
+        !self.is_inherited() && !self.is_gone()
     }
 
     /// What the daemon says of the device.
@@ -201,6 +203,11 @@ impl Hca {
 
     pub(crate) fn counters(&self) -> &CounterPage {
         &self.counters
+    }
+
+    /// Whether this is the parent's, in a forked child.
+    fn is_inherited(&self) -> bool {
+        self.generation != FORKS.load(Ordering::Relaxed)
     }
 
     /// Whether the daemon has left, for good.
