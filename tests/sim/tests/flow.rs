@@ -1,7 +1,11 @@
 //! What holds a requester back: resources, window, credits, draining, and what it measures meanwhile.
 
-use ferroce_sim::tester::{DUT_PSN, Tester, aeth, usual};
-use ferroce_transport::{Access, QpAttr, QpEvent, QpState, SendOp, WcStatus};
+use ferroce_sim::Nothing;
+use ferroce_sim::tester::{DUT_PSN, Tester, aeth, ladder, usual};
+use ferroce_transport::{
+    Access, MemoryError, Qp, QpAttr, QpConfig, QpEvent, QpState, SendData, SendFlags, SendOp,
+    SendRequest, Sge, Sink, TransmitOpts, TxPacket, WcStatus,
+};
 use ferroce_wire::{Aeth, CreditCode, Ext, Syndrome, opcode};
 
 const VA: u64 = 0x99_9000;
@@ -237,4 +241,58 @@ fn round_trips_are_measured_once_a_packet_and_not_on_retransmissions() {
     t.ack(DUT_PSN + 1, 2);
     assert_eq!(t.sim().rtts, [7_000]);
     assert_eq!(t.sim().timeouts, 1);
+}
+
+/// Less than half of all PSNs may be outstanding, or old and new could not be told apart.
+#[test]
+fn outstanding_psns_stay_below_half_of_their_space() {
+    struct Count(Vec<(u32, u32)>);
+    impl Sink for Count {
+        fn packet(&mut self, p: &TxPacket<'_>) -> Result<(), MemoryError> {
+            self.0
+                .push((p.bth.psn, p.ext.reth.map_or(0, |reth| reth.len)));
+            Ok(())
+        }
+    }
+    let config = QpConfig {
+        cap: ferroce_sim::tester::CAP,
+        ..QpConfig::default()
+    };
+    let mut qp = Qp::new(config);
+    let mut host = Nothing::default();
+    let attr = QpAttr {
+        path_mtu: 256,
+        ..usual()
+    };
+    for (to, mask) in ladder() {
+        let attr = QpAttr {
+            qp_state: to,
+            ..attr
+        };
+        qp.modify(&attr, mask, 0, &mut host).unwrap();
+    }
+    let whole = Sge {
+        addr: 0,
+        length: 1 << 30,
+        lkey: 1,
+    };
+    for wr_id in 0..3 {
+        let request = SendRequest {
+            wr_id,
+            op: READ,
+            flags: SendFlags::SIGNALED,
+            data: SendData::Sges(&[whole]),
+        };
+        qp.post_send(&request).unwrap();
+    }
+    let opts = TransmitOpts {
+        window: u32::MAX,
+        budget: u32::MAX,
+        flush_acks: true,
+    };
+    let mut sink = Count(Vec::new());
+    while qp.transmit(0, opts, &mut host, &mut sink) {}
+    let asked: u64 = sink.0.iter().map(|(_, len)| u64::from(*len)).sum();
+    assert!(asked >= 1 << 30, "{:?}", sink.0);
+    assert!(asked / 256 < 1 << 23, "{:?}", sink.0);
 }

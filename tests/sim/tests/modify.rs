@@ -353,6 +353,8 @@ fn err_flushes_sends_then_receives() {
         if state == QpState::Sqd {
             t.go(state);
         }
+        t.sent();
+        assert_eq!(t.qp.next_timeout().is_some(), state == QpState::Rts);
         t.go(QpState::Err);
         let flush = WcStatus::WrFlushErr;
         assert_eq!(
@@ -364,6 +366,7 @@ fn err_flushes_sends_then_receives() {
             }
         );
         assert_eq!(t.recv_statuses(), [(11, flush), (12, flush)]);
+        assert_eq!(t.qp.next_timeout(), None);
         t.none();
         assert!(t.events().is_empty());
     }
