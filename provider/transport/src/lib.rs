@@ -9,9 +9,12 @@
 //! returns `false`.
 #![forbid(unsafe_code)]
 
+#[allow(missing_docs)] // the attributes' names are the verbs' own
+mod attr;
 mod completer;
 mod error;
 mod execute;
+mod host;
 mod modify;
 mod pace;
 mod packets;
@@ -25,10 +28,11 @@ mod ring;
 mod send_queue;
 pub mod state;
 mod timer;
-#[allow(missing_docs)] // the flags' names are the verbs' own
 mod types;
 
+pub use attr::*;
 pub use error::{ModifyError, PostError};
+pub use host::*;
 pub use qp::{Qp, QpConfig, TransmitOpts};
 pub use resources::MAX_RD_ATOMIC;
 pub use send_queue::MAX_MESSAGE;

@@ -1,0 +1,156 @@
+//! The traits through which a queue pair asks its host (the engine, or a simulator) to act for it.
+//!
+//! Nothing here does I/O, reads a clock or touches user memory.
+
+use ferroce_wire::{Bth, Ext};
+
+use crate::{Access, Completion, RecvWqe, Sge};
+
+/// Affiliated asynchronous events of a queue pair; `enum ibv_event_type` values.
+#[repr(u32)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum QpEvent {
+    /// `IBV_EVENT_QP_FATAL`.
+    Fatal = 1,
+    /// `IBV_EVENT_QP_REQ_ERR`: invalid request at the responder.
+    ReqErr = 2,
+    /// `IBV_EVENT_QP_ACCESS_ERR`: access violation at the responder.
+    AccessErr = 3,
+    /// `IBV_EVENT_COMM_EST`: a packet came while in RTR.
+    CommEst = 4,
+    /// `IBV_EVENT_SQ_DRAINED`.
+    SqDrained = 5,
+    /// `IBV_EVENT_QP_LAST_WQE_REACHED` (QP on an SRQ went to error).
+    LastWqeReached = 16,
+}
+
+/// Why an access to memory was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MemoryError {
+    /// No such key, or the key belongs to another protection domain.
+    Key,
+    /// The range leaves the region.
+    Bounds,
+    /// The region (or QP) does not allow this access.
+    Rights,
+    /// The memory could not be read or written (it was unmapped since).
+    Fault,
+}
+
+/// What happened on the path, for congestion control.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PathSignal {
+    /// Bytes left the network; `rtt` in nanoseconds where one was measured.
+    Acked {
+        /// Payload bytes newly acknowledged.
+        bytes: u32,
+        /// Round-trip time, if this acknowledgement gave a sample.
+        rtt: Option<u64>,
+    },
+    /// A gap was seen (PSN sequence error NAK, or missing response).
+    Loss,
+    /// The Local ACK Timeout fired.
+    Timeout,
+}
+
+/// Something that changes nothing and is worth counting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Note {
+    /// A request came again that had been carried out.
+    Duplicate,
+    /// A request came ahead of an earlier one.
+    OutOfSequence,
+}
+
+/// Where the payload of an outgoing packet is to be gathered from.
+#[derive(Clone, Copy, Debug)]
+pub enum Gather<'a> {
+    /// No payload.
+    None,
+    /// `len` bytes from `offset` in the concatenation of a local gather list.
+    Sges {
+        /// The whole list of the work request.
+        sges: &'a [Sge],
+        /// Offset in bytes into the list's concatenation.
+        offset: u32,
+        /// Bytes.
+        len: u32,
+    },
+    /// The bytes themselves (inline data).
+    Bytes(&'a [u8]),
+    /// `len` bytes at a remote key's address (READ response).
+    Remote {
+        /// Key the peer named.
+        rkey: u32,
+        /// Address in the region.
+        va: u64,
+        /// Bytes.
+        len: u32,
+    },
+}
+
+/// An outgoing packet. Pad count and ICRC are the sink's to compute.
+#[derive(Clone, Copy, Debug)]
+pub struct TxPacket<'a> {
+    /// Base transport header; `pad` is already right for the payload length.
+    pub bth: Bth,
+    /// Extended headers that the opcode calls for.
+    pub ext: Ext,
+    /// The payload.
+    pub payload: Gather<'a>,
+    /// Sent before (a retransmission, or a replayed response): gather a stable copy.
+    pub again: bool,
+}
+
+/// Takes outgoing packets.
+pub trait Sink {
+    /// Gathers and queues one packet. On an error nothing was sent and the packet's work request fails
+    /// (local protection error for [`Gather::Sges`], remote access error for [`Gather::Remote`]).
+    fn packet(&mut self, packet: &TxPacket<'_>) -> Result<(), MemoryError>;
+}
+
+/// What a queue pair needs from whoever hosts it. Every method carries out an instruction at once.
+pub trait Host {
+    /// May the peer do `access` to `len` bytes at `va` under `rkey`? Checks key, protection domain, bounds and the region's rights.
+    fn check_remote(
+        &mut self,
+        rkey: u32,
+        va: u64,
+        len: u64,
+        access: Access,
+    ) -> Result<(), MemoryError>;
+    /// Places RDMA WRITE payload, in address order, the last bytes with release semantics.
+    fn write_remote(&mut self, rkey: u32, va: u64, data: &[u8]) -> Result<(), MemoryError>;
+    /// Atomically compares and swaps 8 bytes in host byte order; returns the value before.
+    fn compare_swap(
+        &mut self,
+        rkey: u32,
+        va: u64,
+        compare: u64,
+        swap: u64,
+    ) -> Result<u64, MemoryError>;
+    /// Atomically adds to 8 bytes in host byte order; returns the value before.
+    fn fetch_add(&mut self, rkey: u32, va: u64, add: u64) -> Result<u64, MemoryError>;
+    /// Invalidates a remote key (SEND with invalidate).
+    fn invalidate_remote(&mut self, rkey: u32) -> Result<(), MemoryError>;
+    /// Invalidates a key for the local consumer.
+    fn invalidate_local(&mut self, key: u32) -> Result<(), MemoryError>;
+    /// May the local consumer do `access` (empty: read) to all of the list?
+    fn check_local(&mut self, sges: &[Sge], access: Access) -> Result<(), MemoryError>;
+    /// Scatters `data` at `offset` in the concatenation of a local list.
+    fn scatter(&mut self, sges: &[Sge], offset: u32, data: &[u8]) -> Result<(), MemoryError>;
+    /// Takes the next request of the shared receive queue (only called for QPs with an SRQ).
+    fn take_srq(&mut self) -> Option<RecvWqe>;
+    /// Raises a completion on the send CQ.
+    fn complete_send(&mut self, completion: Completion);
+    /// Raises a completion on the receive CQ.
+    fn complete_recv(&mut self, completion: Completion);
+    /// Raises an asynchronous event.
+    fn event(&mut self, event: QpEvent);
+    /// Feeds congestion control.
+    fn path_signal(&mut self, signal: PathSignal);
+    /// Counts.
+    fn note(&mut self, note: Note) {
+        let _ = note;
+    }
+}
