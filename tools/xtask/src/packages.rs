@@ -114,6 +114,7 @@ fn missing(needs: &[Need]) -> Vec<&'static str> {
         })
         .map(|need| need.package)
         .collect();
+    packages.sort_unstable();
     packages.dedup();
     packages
 }
