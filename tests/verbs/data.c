@@ -269,7 +269,7 @@ static void unsignaled_lists(void)
 	expect_no_wc(e->send_cq, 50);
 }
 
-// A fenced write waits for the read before it: it must not overtake and change what is read.
+// A fenced write waits for the read before it (C10-78): it must not send what the read is about to replace.
 static void fence(void)
 {
 	struct options options = {.size = 2 * MIB};
