@@ -60,6 +60,8 @@ struct ibv_context *open_device(void);
 uint8_t gid_index(void);
 struct endpoint *open_endpoint(const struct options *options);
 struct endpoint *endpoint_at(int index);
+// The index of the one made last.
+int last_endpoint(void);
 struct address address_of(const struct endpoint *endpoint);
 int modify_to_init(struct endpoint *endpoint);
 int modify_to_rtr(struct endpoint *endpoint, const struct address *remote, const struct connection *connection);
@@ -79,7 +81,10 @@ int post_atomic(struct endpoint *endpoint, uint64_t id, enum ibv_wr_opcode opcod
 
 // Completions: waits up to 30 s.
 struct ibv_wc wait_wc(struct ibv_cq *cq);
+void check_wc(const struct ibv_wc *wc, uint64_t id, enum ibv_wc_status status);
 struct ibv_wc expect_wc(struct ibv_cq *cq, uint64_t id, enum ibv_wc_status status);
+// After a failure: the QP is in error and the requests `from` to `to` - 1 are flushed, in order.
+void expect_flushes(struct endpoint *endpoint, uint64_t from, uint64_t to);
 void expect_no_wc(struct ibv_cq *cq, unsigned milliseconds);
 // Async events: the next one within the time, acknowledged; -1 for none. `element`, if given, gets its object.
 int next_event(struct ibv_context *context, unsigned milliseconds, void **element);

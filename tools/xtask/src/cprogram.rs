@@ -27,7 +27,8 @@ pub fn sources() -> PathBuf {
 pub fn compile(name: &str) -> Result<PathBuf> {
     let sources = sources();
     let program = build::scratch("verbs")?.join(name);
-    let inputs = ["harness.c", "endpoint.c", &format!("{name}.c")].map(|file| sources.join(file));
+    let inputs = ["harness.c", "endpoint.c", "remote.c", &format!("{name}.c")]
+        .map(|file| sources.join(file));
     let headers = [sources.join("harness.h"), sources.join("endpoint.h")];
     let newest = inputs
         .iter()

@@ -12,6 +12,10 @@ const PROGRAMS: &[(&str, &[Place])] = &[
         "status",
         &[Place::OneDaemon, Place::TwoDaemons, Place::Veth(1500)],
     ),
+    (
+        "refusals",
+        &[Place::OneDaemon, Place::TwoDaemons, Place::Veth(1500)],
+    ),
     ("events", &[Place::OneDaemon, Place::TwoDaemons]),
     ("memory", &[Place::OneDaemon]),
     ("transitions", &[Place::OneDaemon]),

@@ -7,6 +7,7 @@ mod errors;
 mod lint;
 mod robust;
 mod sim;
+mod surroundings;
 mod traffic;
 mod unit;
 mod verbs;
