@@ -16,7 +16,8 @@ pub(super) fn cases() -> Vec<Case> {
             let mut command = build::cargo();
             command.args([
                 "test",
-                "--release",
+                "--profile",
+                "unit",
                 "--package",
                 "ferroce-sim",
                 "--no-fail-fast",

@@ -1,4 +1,4 @@
-//! Group `unit`: `cargo test` of the whole workspace, release profile, each test counted.
+//! Group `unit`: `cargo test` of the whole workspace, optimised and with all checks, each test counted.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ pub(super) fn cases() -> Vec<Case> {
         let mut run = || -> Result<Finished, Stop> {
             let mut command = build::cargo();
             // The simulator's long run is a group of its own.
-            command.args(["test", "--release", "--workspace", "--no-fail-fast"]);
+            command.args(["test", "--profile", "unit", "--workspace", "--no-fail-fast"]);
             command.env("FERROCE_SIM_SEEDS", "200");
             Ok(process::run(command, &lab.case_dir()?, "cargo", LIMIT)?)
         };
