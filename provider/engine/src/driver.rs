@@ -190,10 +190,7 @@ impl Hca {
         if let Some(mut rx) = self.rx.try_lock()
             && driver.app_drives()
         {
-            let mut got = 0;
-            for (_, receiver) in self.receivers.read_recursive().iter() {
-                got += self.drain(&mut rx, receiver, 1);
-            }
+            let got = self.drain_all(&mut rx, 1);
             if got != 0 {
                 driver.empty_polls.store(0, Ordering::Relaxed);
                 self.answer(&mut rx);

@@ -73,7 +73,7 @@ pub struct Hca {
     next_handle: AtomicU32,
     contexts: Mutex<Vec<Weak<Context>>>,
     paths: Mutex<HashMap<PathKey, Weak<Path>>>,
-    pub(crate) receivers: RwLock<Vec<(u16, Arc<Receiver>)>>,
+    pub(crate) receivers: RwLock<Vec<Arc<Receiver>>>,
     pub(crate) count: Counts,
     pub(crate) qps: RwLock<QpTable>,
     pub(crate) keys: RwLock<KeyTable>,
@@ -245,11 +245,11 @@ impl Hca {
     /// Makes sure that packets for a GID's address are received.
     pub(crate) fn listen(&self, gid: &GidEntry) -> Result<()> {
         let mut receivers = self.receivers.write();
-        if receivers.iter().any(|(_, r)| r.local == gid.addr) {
+        if receivers.iter().any(|r| r.local == gid.addr) {
             return Ok(());
         }
         let socket = self.control.lock().receive_socket(gid.index)?;
-        receivers.push((gid.index, Arc::new(Receiver::new(socket, gid.addr))));
+        receivers.push(Arc::new(Receiver::new(socket, gid.addr)));
         drop(receivers);
         self.driver.wake();
         self.control_events();

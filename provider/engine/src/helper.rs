@@ -100,10 +100,7 @@ fn linger(hca: &Hca) {
             return;
         }
         let mut rx = hca.rx.lock();
-        let mut got = 0;
-        for (_, receiver) in hca.receivers.read_recursive().iter() {
-            got += hca.drain(&mut rx, receiver, BURST);
-        }
+        let got = hca.drain_all(&mut rx, BURST);
         if got != 0 {
             hca.answer(&mut rx);
             end = timers::now() + LINGER;
@@ -159,12 +156,7 @@ pub(crate) fn uring_enabled() -> bool {
 
 /// Sleeps in poll(2) until something comes or `until`, then receives.
 fn poll_round(hca: &Hca, until: Time) -> std::io::Result<()> {
-    let receivers: Vec<_> = hca
-        .receivers
-        .read_recursive()
-        .iter()
-        .map(|(_, r)| r.clone())
-        .collect();
+    let receivers: Vec<_> = hca.receivers.read_recursive().clone();
     let wanted = // poll(2) passes negative descriptors over
     [hca.driver.event_fd(), hca.control_fd().unwrap_or(-1)]
         .into_iter()

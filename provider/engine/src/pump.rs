@@ -27,9 +27,11 @@ impl Qp {
     /// Sends what may be sent and sets the timer. `flush_acks`: also an ACK that could wait for company.
     pub(crate) fn pump(&self, inner: &mut Inner, keys: &KeyTable, now: Time, flush_acks: bool) {
         inner.held = 0;
-        let path = inner.path.clone();
+        let Inner {
+            transport, path, ..
+        } = inner;
         let mut host = QpHost::new(self, keys, path.as_deref(), now);
-        if let Some(path) = &path {
+        if let Some(path) = path.as_deref() {
             let counters = self.hca().counters();
             tx::with_run(path, keys, self.pd_handle(), counters, |run| {
                 let opts = TransmitOpts {
@@ -37,15 +39,10 @@ impl Qp {
                     budget: BUDGET,
                     flush_acks,
                 };
-                while inner.transport.transmit(now, opts, &mut host, run) {}
+                while transport.transmit(now, opts, &mut host, run) {}
             });
         } else {
-            let opts = TransmitOpts {
-                window: 0,
-                budget: BUDGET,
-                flush_acks,
-            };
-            while inner.transport.transmit(now, opts, &mut host, &mut NoPath) {}
+            flush(transport, &mut host, now);
         }
         if host.overrun {
             self.overrun(inner, keys, now);
@@ -87,12 +84,7 @@ impl Qp {
         inner
             .transport
             .fail(&mut host, Some(ferroce_transport::QpEvent::Fatal));
-        let opts = TransmitOpts {
-            window: 0,
-            budget: BUDGET,
-            flush_acks: true,
-        };
-        while inner.transport.transmit(now, opts, &mut host, &mut NoPath) {}
+        flush(&mut inner.transport, &mut host, now);
     }
 
     /// Makes sure that the heap of timers has an entry at or before the QP's deadline.
@@ -117,9 +109,11 @@ impl Qp {
         inner.armed_at = Time::MAX;
         let due = inner.transport.next_timeout().is_some_and(|t| t <= now);
         if due {
-            let path = inner.path.clone();
+            let Inner {
+                transport, path, ..
+            } = &mut *inner;
             let mut host = QpHost::new(self, keys, path.as_deref(), now);
-            inner.transport.handle_timeout(now, &mut host);
+            transport.handle_timeout(now, &mut host);
         }
         if due || inner.ack_at <= now {
             self.pump(&mut inner, keys, now, true);
@@ -127,4 +121,14 @@ impl Qp {
             self.arm(&mut inner);
         }
     }
+}
+
+/// Flushes what is queued where nothing can be sent.
+fn flush(transport: &mut ferroce_transport::Qp, host: &mut QpHost<'_>, now: Time) {
+    let opts = TransmitOpts {
+        window: 0,
+        budget: BUDGET,
+        flush_acks: true,
+    };
+    while transport.transmit(now, opts, host, &mut NoPath) {}
 }

@@ -308,10 +308,6 @@ impl Qp {
             .as_ref()
             .is_some_and(|p| p.key.remote == remote && p.key.local == local)
     }
-
-    pub(crate) fn path(inner: &Inner) -> Option<Arc<Path>> {
-        inner.path.clone()
-    }
 }
 
 fn check_init(pd: &Arc<Pd>, init: &QpInit) -> Result<QpCap> {

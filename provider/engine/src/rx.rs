@@ -12,7 +12,7 @@ use ferroce_wire::icrc::{Flow, Verdict};
 use ferroce_wire::{NakCode, Operation, Packet, Syndrome};
 
 use crate::hca::Hca;
-use crate::qp::Qp;
+use crate::qp::{Inner, Qp};
 use crate::qp_host::QpHost;
 
 /// The largest datagram, or run of merged datagrams.
@@ -108,6 +108,15 @@ impl Hca {
         n
     }
 
+    /// Takes at most `limit` datagrams from every socket; returns how many there were.
+    pub(crate) fn drain_all(&self, rx: &mut RxState, limit: usize) -> usize {
+        let receivers = self.receivers.read_recursive();
+        receivers
+            .iter()
+            .map(|receiver| self.drain(rx, receiver, limit))
+            .sum()
+    }
+
     /// Handles one datagram or merged run.
     pub(crate) fn process(
         &self,
@@ -134,7 +143,7 @@ impl Hca {
         }
         let qps = self.qps.read_recursive();
         let keys = self.keys.read_recursive();
-        let mut current: Option<(&Arc<Qp>, parking_lot::MutexGuard<'_, crate::qp::Inner>)> = None;
+        let mut current: Option<(&Arc<Qp>, parking_lot::MutexGuard<'_, Inner>)> = None;
         for (i, bytes) in data.chunks(segment).enumerate() {
             // Parsing first: what is not even a packet needs no checksum.
             let packet = match Packet::parse(bytes) {
@@ -150,26 +159,20 @@ impl Hca {
                 continue;
             }
             let number = packet.bth.dest_qp;
+            if number >> 16 != u32::from(self.slot()) {
+                counters.add(Counter::RxMisdirected, 1);
+                continue;
+            }
             let found = match current.take() {
                 Some((qp, inner)) if qp.qp_num() == number => Some((qp, inner)),
                 other => {
                     drop(other);
-                    (number >> 16 == u32::from(self.slot()))
-                        .then(|| qps.find(number as u16))
-                        .flatten()
+                    qps.find(number as u16)
                         .and_then(|qp| Some((qp, qp.lock()?)))
                 }
             };
             let Some((qp, mut inner)) = found else {
-                let ours = number >> 16 == u32::from(self.slot());
-                counters.add(
-                    if ours {
-                        Counter::RxUnknownQp
-                    } else {
-                        Counter::RxMisdirected
-                    },
-                    1,
-                );
+                counters.add(Counter::RxUnknownQp, 1);
                 continue;
             };
             // same partition, and not both limited members (ours is full)
@@ -178,10 +181,12 @@ impl Hca {
             } else if !Qp::accepts_from(&inner, datagram.from, receiver.local) {
                 counters.add(Counter::RxBadPeer, 1);
             } else {
-                let path = Qp::path(&inner);
+                let Inner {
+                    transport, path, ..
+                } = &mut *inner;
                 let mut host = QpHost::new(qp, &keys, path.as_deref(), now);
                 host.sequence_nak = count(counters, &packet);
-                inner.transport.receive(now, &packet, &mut host);
+                transport.receive(now, &packet, &mut host);
                 if host.overrun {
                     qp.overrun(&mut inner, &keys, now);
                 }

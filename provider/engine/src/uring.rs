@@ -198,7 +198,7 @@ impl Uring {
             self.push(poll.build().user_data(CONTROL_EVENT))?;
             self.control_armed = true;
         }
-        for (_, receiver) in hca.receivers.read_recursive().iter() {
+        for receiver in hca.receivers.read_recursive().iter() {
             self.armed
                 .entry(receiver.socket.as_raw_fd())
                 .or_insert_with(|| (receiver.clone(), false));

@@ -22,6 +22,26 @@ pub struct Failure {
 }
 
 impl Stop {
+    /// As an error of a command that is not a test: what was seen, and what the commands printed.
+    pub fn into_error(self) -> anyhow::Error {
+        match self {
+            Stop::Skip(reason) => anyhow::anyhow!(reason),
+            Stop::Fail(failure) => {
+                let mut text = failure.what;
+                for command in failure.commands {
+                    text += &format!(
+                        "\n{}\n{}\n{}{}",
+                        command.line,
+                        command.ending(),
+                        command.out,
+                        command.err
+                    );
+                }
+                anyhow::anyhow!(text)
+            }
+        }
+    }
+
     /// A failure without commands.
     pub fn fail(what: impl Display) -> Stop {
         Stop::Fail(Failure {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use anyhow::{Result, anyhow};
+use anyhow::Result;
 
 use crate::build;
 use crate::case::Stop;
@@ -15,41 +15,24 @@ pub fn run() -> Result<()> {
     packages::ensure(packages::DEMO)?;
     let programs = build::product()?;
     let mut lab = Lab::new(programs, build::scratch("demo")?);
-    let dir = lab.case_dir().map_err(error)?;
+    let dir = lab.case_dir().map_err(Stop::into_error)?;
     let pair = Pair {
         tool: "ib_write_bw".to_owned(),
         options: ["-F", "--report_gbits"].map(str::to_owned).to_vec(),
         port: lab.port(),
         limit: Duration::from_secs(60),
     };
-    let site = lab.site(Place::OneDaemon).map_err(error)?;
+    let site = lab.site(Place::OneDaemon).map_err(Stop::into_error)?;
     println!(
         "xtask: ferroced is up at {}; one ib_write_bw serves, another one writes to it:",
         site.server().address
     );
     let ends = pair
         .run(site.server(), site.client(), &dir)
-        .map_err(error)?;
+        .map_err(Stop::into_error)?;
     println!("\n$ {}\n{}", ends.client.line, ends.client.out);
-    ends.clean().and_then(|()| ends.table(1)).map_err(error)?;
+    ends.clean()
+        .and_then(|()| ends.table(1))
+        .map_err(Stop::into_error)?;
     Ok(())
-}
-
-fn error(stop: Stop) -> anyhow::Error {
-    match stop {
-        Stop::Skip(reason) => anyhow!(reason),
-        Stop::Fail(failure) => {
-            let mut text = failure.what;
-            for command in failure.commands {
-                text += &format!(
-                    "\n{}\n{}\n{}{}",
-                    command.line,
-                    command.ending(),
-                    command.out,
-                    command.err
-                );
-            }
-            anyhow!(text)
-        }
-    }
 }

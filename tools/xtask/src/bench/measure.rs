@@ -240,7 +240,7 @@ impl<'a> Bench<'a> {
         let table = pair
             .run(self.host, self.host, &self.dir)
             .and_then(|ends| ends.clean().and_then(|()| ends.table(1)))
-            .map_err(in_words)?;
+            .map_err(Stop::into_error)?;
         table[0]
             .figures
             .get(column)
@@ -274,23 +274,4 @@ fn number(text: &str) -> Result<f64> {
     text.trim()
         .parse()
         .with_context(|| format!("{text:?} is not a number"))
-}
-
-fn in_words(stop: Stop) -> anyhow::Error {
-    match stop {
-        Stop::Skip(reason) => anyhow!(reason),
-        Stop::Fail(failure) => {
-            let mut text = failure.what;
-            for command in failure.commands {
-                text += &format!(
-                    "\n{}\n{}\n{}{}",
-                    command.line,
-                    command.ending(),
-                    command.out,
-                    command.err
-                );
-            }
-            anyhow!(text)
-        }
-    }
 }
