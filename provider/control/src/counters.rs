@@ -110,6 +110,12 @@ counters! {
     AckDeferred => "ack_deferred",
     /// Packets dropped by the kernel because the socket's buffer was full.
     RxSocketOverflow => "rx_socket_overflow",
+    /// Datagrams dropped for a Q_Key that is not the queue pair's.
+    QkeyViolation => "qkey_viol",
+    /// Messages of unreliable services dropped because no receive was posted.
+    RxNoReceive => "rx_no_receive",
+    /// Messages of unreliable connections dropped after a gap.
+    UcLoss => "uc_loss",
 }
 
 const _: () = assert!(Counter::ALL.len() * size_of::<u64>() <= PAGE);

@@ -45,6 +45,6 @@ pub use srq::{Srq, SrqAttr, SrqInit};
 
 pub use ferroce_control::{DeviceInfo, GidEntry, RuntimeDir};
 pub use ferroce_transport::{
-    Access, AddressVector, QpAttr, QpAttrMask, QpCap, QpState, SendData, SendFlags, SendOp,
-    SendRequest, Sge, Time, WcOpcode, WcStatus,
+    Access, AddressVector, Datagram, Dest, QpAttr, QpAttrMask, QpCap, QpState, SendData, SendFlags,
+    SendOp, SendRequest, Sge, Time, WcOpcode, WcStatus, WindowBind,
 };

@@ -105,6 +105,7 @@ impl Qp {
                 cap,
                 sq_sig_all,
                 srq: srq.is_some(),
+                mtu: hca.port_attr().active_mtu,
                 seed: rand::random(),
             };
             let inner = Inner {

@@ -3,7 +3,7 @@
 use ferroce_control::Counter;
 use ferroce_transport::{
     Access, Completion, Host, MemoryError, Note, PathSignal, QpEvent, RecvWqe, Sge, Time, WcData,
-    WcStatus,
+    WcStatus, WindowBind,
 };
 
 use crate::cq::Wc;
@@ -119,6 +119,16 @@ impl Host for QpHost<'_> {
         self.invalidate_remote(key)
     }
 
+    /// Windows cannot be made yet, so there is none to bind.
+    fn bind_window(&mut self, _bind: &WindowBind) -> Result<(), MemoryError> {
+        Err(MemoryError::Key)
+    }
+
+    /// XRC domains cannot be made yet, so none has a shared receive queue.
+    fn select_srq(&mut self, _srqn: u32) -> Result<(), MemoryError> {
+        Err(MemoryError::Key)
+    }
+
     fn check_local(&mut self, sges: &[Sge], access: Access) -> Result<(), MemoryError> {
         self.keys.check_list(self.qp.pd_handle(), sges, access)
     }
@@ -204,6 +214,10 @@ impl Host for QpHost<'_> {
         self.count(match note {
             Note::Duplicate => Counter::DuplicateRequest,
             Note::OutOfSequence => Counter::OutOfSequence,
+            Note::QkeyViolation => Counter::QkeyViolation,
+            Note::NoReceive => Counter::RxNoReceive,
+            Note::TooLong => Counter::RespLocalLengthError,
+            Note::UcLoss => Counter::UcLoss,
         });
     }
 }

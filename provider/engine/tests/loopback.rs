@@ -38,6 +38,7 @@ fn post(qp: &Qp, op: SendOp, sges: &[Sge]) {
         op,
         flags: SendFlags::SIGNALED,
         data: SendData::Sges(sges),
+        dest: Dest::Connected,
     };
     qp.send_queue().post(&request).unwrap();
 }
@@ -212,6 +213,7 @@ fn a_wrong_key_is_a_remote_access_error_and_flushes() {
             op,
             flags: SendFlags::empty(),
             data: SendData::Sges(&sge),
+            dest: Dest::Connected,
         };
         queue.post(&request).unwrap();
     }

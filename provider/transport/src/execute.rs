@@ -81,6 +81,8 @@ impl Qp {
                 data,
                 solicited: packet.bth.solicited,
                 src_qp: self.attr.dest_qp_num,
+                grh: false,
+                srq: 0,
             });
         }
     }

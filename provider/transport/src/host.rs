@@ -4,7 +4,7 @@
 
 use ferroce_wire::{Bth, Ext};
 
-use crate::{Access, Completion, RecvWqe, Sge};
+use crate::{Access, Completion, RecvWqe, Sge, WindowBind};
 
 /// Affiliated asynchronous events of a queue pair; `enum ibv_event_type` values.
 #[repr(u32)]
@@ -60,6 +60,14 @@ pub enum Note {
     Duplicate,
     /// A request came ahead of an earlier one.
     OutOfSequence,
+    /// A datagram was dropped for its Q_Key (UD).
+    QkeyViolation,
+    /// A message was dropped for want of a receive request (UC, UD).
+    NoReceive,
+    /// A message was dropped as longer than the receive request (UC, UD).
+    TooLong,
+    /// A message, or what was left of one, was dropped after a gap (UC).
+    UcLoss,
 }
 
 /// Where the payload of an outgoing packet is to be gathered from.
@@ -100,6 +108,11 @@ pub struct TxPacket<'a> {
     pub payload: Gather<'a>,
     /// Sent before (a retransmission, or a replayed response): gather a stable copy.
     pub again: bool,
+    /// UD: the host's token for the address handle that says where to. `None`: to the connected peer.
+    pub ah: Option<u32>,
+    /// XRC target: number of the shared receive queue whose protection domain guards [`Gather::Remote`]; 0 for
+    /// the queue pair's own.
+    pub srq: u32,
 }
 
 /// Takes outgoing packets.
@@ -107,6 +120,10 @@ pub trait Sink {
     /// Gathers and queues one packet. On an error nothing was sent and the packet's work request fails
     /// (local protection error for [`Gather::Sges`], remote access error for [`Gather::Remote`]).
     fn packet(&mut self, packet: &TxPacket<'_>) -> Result<(), MemoryError>;
+
+    /// When it returns, nothing handed over refers to the consumer's memory any more. It is called before
+    /// completions of requests that nobody acknowledges (UC, UD) are raised.
+    fn flush(&mut self) {}
 }
 
 /// What a queue pair needs from whoever hosts it. Every method carries out an instruction at once.
@@ -135,6 +152,11 @@ pub trait Host {
     fn invalidate_remote(&mut self, rkey: u32) -> Result<(), MemoryError>;
     /// Invalidates a key for the local consumer.
     fn invalidate_local(&mut self, key: u32) -> Result<(), MemoryError>;
+    /// Binds a memory window.
+    fn bind_window(&mut self, bind: &WindowBind) -> Result<(), MemoryError>;
+    /// XRC target: the request at hand is for the shared receive queue `srqn` of the queue pair's XRC domain. From then on the
+    /// remote accesses go by that queue's protection domain, and `take_srq` takes from it. An error: there is no such queue.
+    fn select_srq(&mut self, srqn: u32) -> Result<(), MemoryError>;
     /// May the local consumer do `access` (empty: read) to all of the list?
     fn check_local(&mut self, sges: &[Sge], access: Access) -> Result<(), MemoryError>;
     /// Scatters `data` at `offset` in the concatenation of a local list.

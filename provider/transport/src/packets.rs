@@ -56,6 +56,8 @@ impl Qp {
                 ext,
                 payload: sq.gather(wqe, offset, len),
                 again: req.next < req.max,
+                ah: None,
+                srq: 0,
             };
             sink.packet(&packet)?;
             budget.spend(len);
@@ -120,6 +122,8 @@ impl Qp {
                 },
                 payload: Gather::None,
                 again,
+                ah: None,
+                srq: 0,
             };
             sink.packet(&packet)?;
             budget.spend(0);
@@ -188,6 +192,8 @@ impl Qp {
             },
             payload: Gather::None,
             again,
+            ah: None,
+            srq: 0,
         };
         sink.packet(&packet)?;
         budget.spend(0);

@@ -24,6 +24,8 @@ pub struct QpConfig {
     pub sq_sig_all: bool,
     /// Receives come from a shared receive queue.
     pub srq: bool,
+    /// UD: bytes of the longest message, the port's MTU. Not looked at otherwise.
+    pub mtu: u32,
     /// Seeds the jitter of timers, nothing else.
     pub seed: u64,
 }
@@ -172,6 +174,17 @@ impl Qp {
         }
     }
 
+    /// Takes a datagram that was addressed to this queue pair (or to a multicast group that it is attached to) and passed
+    /// the ICRC, with the GRH that goes before its payload. What the state or the protocol does not allow is dropped.
+    pub fn receive_datagram<H: Host>(
+        &mut self,
+        _now: Time,
+        _packet: &Packet<'_>,
+        _grh: &[u8; 40],
+        _host: &mut H,
+    ) {
+    }
+
     /// Hands what may be sent now to `sink`: responses first, in the order of their requests, then requests.
     /// Returns whether more is ready at once, the budget being spent.
     pub fn transmit<H: Host, S: Sink>(
@@ -286,6 +299,8 @@ impl Qp {
             data: WcData::None,
             solicited: status != WcStatus::Success,
             src_qp: self.attr.dest_qp_num,
+            grh: false,
+            srq: 0,
         });
     }
 
@@ -307,6 +322,8 @@ impl Qp {
             data,
             solicited,
             src_qp: self.attr.dest_qp_num,
+            grh: false,
+            srq: 0,
         });
     }
 }

@@ -68,6 +68,8 @@ impl Qp {
             },
             payload: Gather::None,
             again: false,
+            ah: None,
+            srq: 0,
         };
         // Nothing is gathered, so nothing can fail.
         let _ = sink.packet(&packet);
@@ -142,6 +144,8 @@ impl Qp {
                 ext,
                 payload,
                 again,
+                ah: None,
+                srq: 0,
             }) {
                 // The region went away while it was being read.
                 r.next = r.end;

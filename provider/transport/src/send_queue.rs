@@ -43,6 +43,7 @@ impl SendWqe {
             SendOp::CompareSwap { .. } => WcOpcode::CompSwap,
             SendOp::FetchAdd { .. } => WcOpcode::FetchAdd,
             SendOp::LocalInv(_) => WcOpcode::LocalInv,
+            SendOp::BindMw(_) => WcOpcode::BindMw,
         }
     }
 
@@ -223,6 +224,8 @@ pub(crate) fn check(
         }
         SendOp::CompareSwap { .. } | SendOp::FetchAdd { .. } => Ok(8),
         SendOp::LocalInv(_) => Ok(0),
+        // Refused until the requester carries it out.
+        SendOp::BindMw(_) => Err(PostError::BadOpcode),
         _ => Ok(len as u32),
     }
 }

@@ -71,6 +71,48 @@ pub enum SendOp {
     },
     /// Local invalidate of a key; nothing is sent.
     LocalInv(u32),
+    /// Bind of a memory window; nothing is sent.
+    BindMw(WindowBind),
+}
+
+/// A bind of a memory window (`struct ibv_mw_bind_info`). A length of zero unbinds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WindowBind {
+    /// Handle of the window: the host's name for it.
+    pub window: u32,
+    /// The remote key from then on (type 2); 0 for type 1, where the host chose it beforehand.
+    pub rkey: u32,
+    /// Local key of the memory region.
+    pub lkey: u32,
+    /// Rights of the window.
+    pub access: Access,
+    /// Start address.
+    pub addr: u64,
+    /// Length in bytes.
+    pub len: u64,
+}
+
+/// Where a send request goes, beside the connection.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Dest {
+    /// To the connected peer (RC, UC).
+    #[default]
+    Connected,
+    /// To whom an address handle names (UD).
+    Datagram(Datagram),
+    /// To the connected peer's shared receive queue of this number, 24 bits (XRC initiator).
+    XrcSrq(u32),
+}
+
+/// The destination of a datagram.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Datagram {
+    /// The host's token for an address handle.
+    pub ah: u32,
+    /// Destination queue pair, 24 bits.
+    pub qpn: u32,
+    /// Q_Key; if bit 31 is set the queue pair's own is used instead.
+    pub qkey: u32,
 }
 
 bitflags! {
@@ -108,6 +150,8 @@ pub struct SendRequest<'a> {
     pub flags: SendFlags,
     /// The payload.
     pub data: SendData<'a>,
+    /// Where it goes.
+    pub dest: Dest,
 }
 
 /// `enum ibv_wc_status`, same values.
@@ -184,6 +228,10 @@ pub struct Completion {
     pub solicited: bool,
     /// Remote QP number.
     pub src_qp: u32,
+    /// A GRH of 40 bytes stands before the payload (`IBV_WC_GRH`).
+    pub grh: bool,
+    /// XRC target: number of the shared receive queue whose CQ takes the completion; 0 otherwise.
+    pub srq: u32,
 }
 
 /// A receive work request taken from a shared receive queue.

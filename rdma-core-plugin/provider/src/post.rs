@@ -3,7 +3,7 @@
 use crate::guard::{Errno, Health};
 use crate::qp::Qp;
 use ferroce_cabi::*;
-use ferroce_engine::{SendData, SendFlags, SendOp, SendRequest, Sge};
+use ferroce_engine::{Dest, SendData, SendFlags, SendOp, SendRequest, Sge};
 use libc::c_int;
 use std::mem::{MaybeUninit, align_of, offset_of, size_of};
 
@@ -141,6 +141,7 @@ pub unsafe extern "C" fn post_send(
                 op,
                 flags,
                 data,
+                dest: Dest::Connected,
             })?;
             at = wr.next;
         }

@@ -8,7 +8,7 @@ use crate::guard::Errno;
 use crate::post::{self, INLINE_MAX};
 use crate::qp::Qp;
 use ferroce_cabi::*;
-use ferroce_engine::{SendData, SendFlags, SendOp, SendRequest, Sge};
+use ferroce_engine::{Dest, SendData, SendFlags, SendOp, SendRequest, Sge};
 use libc::{c_int, c_void, size_t};
 use parking_lot::RawMutex;
 use parking_lot::lock_api::RawMutex as _;
@@ -134,6 +134,7 @@ impl Batch {
                 op: staged.op,
                 flags: staged.flags,
                 data,
+                dest: Dest::Connected,
             })?;
         }
         Ok(())

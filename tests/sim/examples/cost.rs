@@ -118,6 +118,7 @@ fn run(name: &str, len: u32, op: SendOp, inline: bool) {
         op,
         flags: SendFlags::SIGNALED,
         data,
+        dest: Dest::Connected,
     };
     let mut packets = 0;
     let start = Instant::now();

@@ -3,7 +3,9 @@
 
 use crate::memory::Memory;
 use crate::model::Model;
-use ferroce_transport::{Access, Completion, Host, MemoryError, PathSignal, QpEvent, RecvWqe, Sge};
+use ferroce_transport::{
+    Access, Completion, Host, MemoryError, PathSignal, QpEvent, RecvWqe, Sge, WindowBind,
+};
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -96,6 +98,14 @@ impl Host for SimHost {
 
     fn invalidate_local(&mut self, key: u32) -> Result<(), MemoryError> {
         self.memory.borrow_mut().invalidate(key)
+    }
+
+    fn bind_window(&mut self, _: &WindowBind) -> Result<(), MemoryError> {
+        Err(MemoryError::Key)
+    }
+
+    fn select_srq(&mut self, _: u32) -> Result<(), MemoryError> {
+        Err(MemoryError::Key)
     }
 
     fn check_local(&mut self, sges: &[Sge], access: Access) -> Result<(), MemoryError> {

@@ -1,6 +1,8 @@
 //! A host without memory, for what is only about time or numbers.
 
-use ferroce_transport::{Access, Completion, Host, MemoryError, PathSignal, QpEvent, RecvWqe, Sge};
+use ferroce_transport::{
+    Access, Completion, Host, MemoryError, PathSignal, QpEvent, RecvWqe, Sge, WindowBind,
+};
 
 /// Agrees to everything and does nothing.
 #[derive(Debug, Default)]
@@ -26,6 +28,12 @@ impl Host for Nothing {
         Ok(())
     }
     fn invalidate_local(&mut self, _: u32) -> Result<(), MemoryError> {
+        Ok(())
+    }
+    fn bind_window(&mut self, _: &WindowBind) -> Result<(), MemoryError> {
+        Ok(())
+    }
+    fn select_srq(&mut self, _: u32) -> Result<(), MemoryError> {
         Ok(())
     }
     fn check_local(&mut self, _: &[Sge], _: Access) -> Result<(), MemoryError> {

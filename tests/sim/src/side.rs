@@ -5,8 +5,8 @@ use crate::plan::{PlannedSend, SidePlan};
 use crate::wire::{self, SimSink};
 use crate::world::{Options, QPN};
 use ferroce_transport::{
-    Access, PostError, Qp, QpAttr, QpAttrMask, QpCap, QpConfig, QpState, QpType, RecvWqe, SendData,
-    SendRequest, Sge,
+    Access, Dest, PostError, Qp, QpAttr, QpAttrMask, QpCap, QpConfig, QpState, QpType, RecvWqe,
+    SendData, SendRequest, Sge,
 };
 use ferroce_wire::icrc::Flow;
 use smallvec::SmallVec;
@@ -82,6 +82,7 @@ impl Side {
             cap: o.cap,
             sq_sig_all: o.all_signaled,
             srq: o.srq,
+            mtu: 0,
             seed: options.seed ^ index as u64,
         });
         let sink = SimSink::new(index, host.memory.clone());
@@ -174,6 +175,7 @@ impl Side {
                 op,
                 flags,
                 data,
+                dest: Dest::Connected,
             }) {
                 Ok(()) => self.posted += 1,
                 Err(PostError::QueueFull) => {

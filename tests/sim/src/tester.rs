@@ -6,7 +6,7 @@ use crate::rng::Rng;
 use crate::tester_host::Collector;
 pub use crate::tester_host::{Sent, TesterHost};
 use ferroce_transport::{
-    Access, ModifyError, Qp, QpAttr, QpAttrMask, QpCap, QpConfig, QpEvent, QpState, SendData,
+    Access, Dest, ModifyError, Qp, QpAttr, QpAttrMask, QpCap, QpConfig, QpEvent, QpState, SendData,
     SendFlags, SendOp, SendRequest, TransmitOpts, WcStatus,
 };
 use ferroce_wire::{Aeth, Bth, Ext, Packet, Reth, Syndrome, opcode};
@@ -201,6 +201,7 @@ impl Tester {
                 op,
                 flags,
                 data,
+                dest: Dest::Connected,
             })
             .expect("post_send");
     }

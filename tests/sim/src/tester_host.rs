@@ -5,7 +5,7 @@ use crate::memory::Memory;
 use crate::tester::TT;
 use ferroce_transport::{
     Access, Completion, Gather, Host, MemoryError, PathSignal, QpEvent, RecvWqe, Sge, Sink,
-    TxPacket,
+    TxPacket, WindowBind,
 };
 use ferroce_wire::{Aeth, Bth, Ext, NakCode, OpcodeInfo, Syndrome, opcode};
 use std::cell::RefCell;
@@ -106,6 +106,12 @@ impl Host for TesterHost {
     }
     fn invalidate_local(&mut self, k: u32) -> Result<(), MemoryError> {
         self.inner.invalidate_local(k)
+    }
+    fn bind_window(&mut self, b: &WindowBind) -> Result<(), MemoryError> {
+        self.inner.bind_window(b)
+    }
+    fn select_srq(&mut self, n: u32) -> Result<(), MemoryError> {
+        self.inner.select_srq(n)
     }
     fn check_local(&mut self, s: &[Sge], a: Access) -> Result<(), MemoryError> {
         self.inner.check_local(s, a)

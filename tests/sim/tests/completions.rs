@@ -2,7 +2,8 @@
 
 use ferroce_sim::tester::{DUT_PSN, Tester, aeth, usual};
 use ferroce_transport::{
-    Access, QpAttr, QpState, SendData, SendFlags, SendOp, SendRequest, Sge, WcOpcode, WcStatus,
+    Access, Dest, QpAttr, QpState, SendData, SendFlags, SendOp, SendRequest, Sge, WcOpcode,
+    WcStatus,
 };
 use ferroce_wire::{Ext, NakCode, Syndrome, opcode};
 
@@ -195,6 +196,7 @@ fn unsignaled_requests_complete_silently_and_free_their_slot() {
             op: WRITE,
             flags: SendFlags::SIGNALED,
             data: SendData::Sges(&[]),
+            dest: Dest::Connected,
         };
         assert!(t.qp.post_send(&request).is_err(), "the queue is full");
         t.sent();
@@ -324,6 +326,7 @@ fn local_errors_wait_for_what_came_before() {
             op: SendOp::Send,
             flags: SendFlags::empty(),
             data,
+            dest: Dest::Connected,
         };
         t.qp.post_send(&request).unwrap();
         t.none();

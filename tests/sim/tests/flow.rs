@@ -3,7 +3,7 @@
 use ferroce_sim::Nothing;
 use ferroce_sim::tester::{DUT_PSN, Tester, aeth, ladder, usual};
 use ferroce_transport::{
-    Access, MemoryError, Qp, QpAttr, QpConfig, QpEvent, QpState, SendData, SendFlags, SendOp,
+    Access, Dest, MemoryError, Qp, QpAttr, QpConfig, QpEvent, QpState, SendData, SendFlags, SendOp,
     SendRequest, Sge, Sink, TransmitOpts, TxPacket, WcStatus,
 };
 use ferroce_wire::{Aeth, CreditCode, Ext, Syndrome, opcode};
@@ -282,6 +282,7 @@ fn outstanding_psns_stay_below_half_of_their_space() {
             op: READ,
             flags: SendFlags::SIGNALED,
             data: SendData::Sges(&[whole]),
+            dest: Dest::Connected,
         };
         qp.post_send(&request).unwrap();
     }

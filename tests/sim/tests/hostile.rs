@@ -183,6 +183,7 @@ fn fire(seed: u64, packets: u32) -> u32 {
                 op,
                 flags,
                 data,
+                dest: ferroce_transport::Dest::Connected,
             });
         }
         if rng.percent(50) {

@@ -3,7 +3,7 @@
 use ferroce_sim::tester::{Tester, ladder, usual};
 use ferroce_transport::state::{TRANSITIONS, check};
 use ferroce_transport::{
-    Access, ModifyError, PostError, Qp, QpAttr, QpAttrMask as M, QpConfig, QpEvent, QpState,
+    Access, Dest, ModifyError, PostError, Qp, QpAttr, QpAttrMask as M, QpConfig, QpEvent, QpState,
     QpType, SendData, SendFlags, SendOp, SendRequest, Sge, WcStatus,
 };
 use std::collections::HashSet;
@@ -390,6 +390,7 @@ fn send(op: SendOp, data: SendData<'_>) -> SendRequest<'_> {
         op,
         flags: SendFlags::empty(),
         data,
+        dest: Dest::Connected,
     }
 }
 
