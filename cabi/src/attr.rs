@@ -1,6 +1,7 @@
-//! Attribute structures of `<infiniband/verbs.h>`: what the consumer asks for and what a query returns.
+//! Attributes of queues, queue pairs and address handles of `<infiniband/verbs.h>`: what the consumer asks for and what a
+//! query returns.
 
-use crate::object::{ibv_comp_channel, ibv_cq, ibv_pd, ibv_srq};
+use crate::object::{ibv_comp_channel, ibv_cq, ibv_pd, ibv_srq, ibv_xrcd};
 use libc::{c_int, c_uint, c_void};
 
 /// `union ibv_gid`: 16 bytes in network byte order.
@@ -29,191 +30,6 @@ pub struct ibv_gid_entry {
 
 /// `IBV_GID_TYPE_ROCE_V2`.
 pub const IBV_GID_TYPE_ROCE_V2: u32 = 2;
-
-/// `struct ibv_device_attr`.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-#[allow(missing_docs)]
-pub struct ibv_device_attr {
-    pub fw_ver: [u8; 64],
-    /// Network byte order.
-    pub node_guid: [u8; 8],
-    /// Network byte order.
-    pub sys_image_guid: [u8; 8],
-    pub max_mr_size: u64,
-    pub page_size_cap: u64,
-    pub vendor_id: u32,
-    pub vendor_part_id: u32,
-    pub hw_ver: u32,
-    pub max_qp: c_int,
-    pub max_qp_wr: c_int,
-    pub device_cap_flags: c_uint,
-    pub max_sge: c_int,
-    pub max_sge_rd: c_int,
-    pub max_cq: c_int,
-    pub max_cqe: c_int,
-    pub max_mr: c_int,
-    pub max_pd: c_int,
-    pub max_qp_rd_atom: c_int,
-    pub max_ee_rd_atom: c_int,
-    pub max_res_rd_atom: c_int,
-    pub max_qp_init_rd_atom: c_int,
-    pub max_ee_init_rd_atom: c_int,
-    pub atomic_cap: c_uint,
-    pub max_ee: c_int,
-    pub max_rdd: c_int,
-    pub max_mw: c_int,
-    pub max_raw_ipv6_qp: c_int,
-    pub max_raw_ethy_qp: c_int,
-    pub max_mcast_grp: c_int,
-    pub max_mcast_qp_attach: c_int,
-    pub max_total_mcast_qp_attach: c_int,
-    pub max_ah: c_int,
-    pub max_fmr: c_int,
-    pub max_map_per_fmr: c_int,
-    pub max_srq: c_int,
-    pub max_srq_wr: c_int,
-    pub max_srq_sge: c_int,
-    pub max_pkeys: u16,
-    pub local_ca_ack_delay: u8,
-    pub phys_port_cnt: u8,
-}
-
-/// `struct ibv_query_device_ex_input`.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub struct ibv_query_device_ex_input {
-    /// Reserved, must be 0.
-    pub comp_mask: u32,
-}
-
-/// `struct ibv_odp_caps`.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-#[allow(missing_docs)]
-pub struct ibv_odp_caps {
-    pub general_caps: u64,
-    pub rc_odp_caps: u32,
-    pub uc_odp_caps: u32,
-    pub ud_odp_caps: u32,
-}
-
-/// `struct ibv_tso_caps`.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-#[allow(missing_docs)]
-pub struct ibv_tso_caps {
-    pub max_tso: u32,
-    pub supported_qpts: u32,
-}
-
-/// `struct ibv_rss_caps`.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-#[allow(missing_docs)]
-pub struct ibv_rss_caps {
-    pub supported_qpts: u32,
-    pub max_rwq_indirection_tables: u32,
-    pub max_rwq_indirection_table_size: u32,
-    pub rx_hash_fields_mask: u64,
-    pub rx_hash_function: u8,
-}
-
-/// `struct ibv_packet_pacing_caps`.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-#[allow(missing_docs)]
-pub struct ibv_packet_pacing_caps {
-    pub qp_rate_limit_min: u32,
-    pub qp_rate_limit_max: u32,
-    pub supported_qpts: u32,
-}
-
-/// `struct ibv_tm_caps`.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-#[allow(missing_docs)]
-pub struct ibv_tm_caps {
-    pub max_rndv_hdr_size: u32,
-    pub max_num_tags: u32,
-    pub flags: u32,
-    pub max_ops: u32,
-    pub max_sge: u32,
-}
-
-/// `struct ibv_cq_moderation_caps`.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-#[allow(missing_docs)]
-pub struct ibv_cq_moderation_caps {
-    pub max_cq_count: u16,
-    pub max_cq_period: u16,
-}
-
-/// `struct ibv_pci_atomic_caps`.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-#[allow(missing_docs)]
-pub struct ibv_pci_atomic_caps {
-    pub fetch_add: u16,
-    pub swap: u16,
-    pub compare_swap: u16,
-}
-
-/// `struct ibv_device_attr_ex`.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-#[allow(missing_docs)]
-pub struct ibv_device_attr_ex {
-    pub orig_attr: ibv_device_attr,
-    pub comp_mask: u32,
-    pub odp_caps: ibv_odp_caps,
-    pub completion_timestamp_mask: u64,
-    pub hca_core_clock: u64,
-    pub device_cap_flags_ex: u64,
-    pub tso_caps: ibv_tso_caps,
-    pub rss_caps: ibv_rss_caps,
-    pub max_wq_type_rq: u32,
-    pub packet_pacing_caps: ibv_packet_pacing_caps,
-    pub raw_packet_caps: u32,
-    pub tm_caps: ibv_tm_caps,
-    pub cq_mod_caps: ibv_cq_moderation_caps,
-    pub max_dm_size: u64,
-    pub pci_atomic_caps: ibv_pci_atomic_caps,
-    pub xrc_odp_caps: u32,
-    pub phys_port_cnt_ex: u32,
-}
-
-/// `struct ibv_port_attr`.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-#[allow(missing_docs)]
-pub struct ibv_port_attr {
-    pub state: c_uint,
-    /// `enum ibv_mtu`, 1 (256) to 5 (4096).
-    pub max_mtu: c_uint,
-    /// `enum ibv_mtu`, 1 (256) to 5 (4096).
-    pub active_mtu: c_uint,
-    pub gid_tbl_len: c_int,
-    pub port_cap_flags: u32,
-    pub max_msg_sz: u32,
-    pub bad_pkey_cntr: u32,
-    pub qkey_viol_cntr: u32,
-    pub pkey_tbl_len: u16,
-    pub lid: u16,
-    pub sm_lid: u16,
-    pub lmc: u8,
-    pub max_vl_num: u8,
-    pub sm_sl: u8,
-    pub subnet_timeout: u8,
-    pub init_type_reply: u8,
-    pub active_width: u8,
-    pub active_speed: u8,
-    pub phys_state: u8,
-    pub link_layer: u8,
-    pub flags: u8,
-    pub port_cap_flags2: u16,
-}
 
 /// `struct ibv_global_route`.
 #[repr(C)]
@@ -284,7 +100,7 @@ pub struct ibv_srq_init_attr_ex {
     pub comp_mask: u32,
     pub srq_type: c_uint,
     pub pd: *mut ibv_pd,
-    pub xrcd: *mut c_void,
+    pub xrcd: *mut ibv_xrcd,
     pub cq: *mut ibv_cq,
     pub tm_cap: ibv_tm_cap,
 }
@@ -293,8 +109,35 @@ pub struct ibv_srq_init_attr_ex {
 pub const IBV_SRQ_INIT_ATTR_TYPE: u32 = 1 << 0;
 /// `IBV_SRQ_INIT_ATTR_PD`.
 pub const IBV_SRQ_INIT_ATTR_PD: u32 = 1 << 1;
+/// `IBV_SRQ_INIT_ATTR_XRCD`.
+pub const IBV_SRQ_INIT_ATTR_XRCD: u32 = 1 << 2;
+/// `IBV_SRQ_INIT_ATTR_CQ`.
+pub const IBV_SRQ_INIT_ATTR_CQ: u32 = 1 << 3;
+/// `IBV_SRQ_INIT_ATTR_TM`.
+pub const IBV_SRQ_INIT_ATTR_TM: u32 = 1 << 4;
 /// `IBV_SRQT_BASIC`.
 pub const IBV_SRQT_BASIC: c_uint = 0;
+/// `IBV_SRQT_XRC`.
+pub const IBV_SRQT_XRC: c_uint = 1;
+/// `IBV_SRQT_TM`.
+pub const IBV_SRQT_TM: c_uint = 2;
+
+/// `struct ibv_xrcd_init_attr`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+#[allow(missing_docs)]
+pub struct ibv_xrcd_init_attr {
+    pub comp_mask: u32,
+    /// The file whose inode names the domain, or -1 for one that is not shared.
+    pub fd: c_int,
+    /// `O_CREAT`, `O_EXCL`.
+    pub oflags: c_int,
+}
+
+/// `IBV_XRCD_INIT_ATTR_FD`.
+pub const IBV_XRCD_INIT_ATTR_FD: u32 = 1 << 0;
+/// `IBV_XRCD_INIT_ATTR_OFLAGS`.
+pub const IBV_XRCD_INIT_ATTR_OFLAGS: u32 = 1 << 1;
 
 /// `struct ibv_qp_cap`.
 #[repr(C)]
@@ -347,7 +190,7 @@ pub struct ibv_qp_init_attr_ex {
     pub sq_sig_all: c_int,
     pub comp_mask: u32,
     pub pd: *mut ibv_pd,
-    pub xrcd: *mut c_void,
+    pub xrcd: *mut ibv_xrcd,
     pub create_flags: u32,
     pub max_tso_header: u16,
     pub rwq_ind_tbl: *mut c_void,
@@ -359,10 +202,74 @@ pub struct ibv_qp_init_attr_ex {
 
 /// `IBV_QP_INIT_ATTR_PD`.
 pub const IBV_QP_INIT_ATTR_PD: u32 = 1 << 0;
+/// `IBV_QP_INIT_ATTR_XRCD`.
+pub const IBV_QP_INIT_ATTR_XRCD: u32 = 1 << 1;
 /// `IBV_QP_INIT_ATTR_CREATE_FLAGS`.
 pub const IBV_QP_INIT_ATTR_CREATE_FLAGS: u32 = 1 << 2;
+/// `IBV_QP_INIT_ATTR_MAX_TSO_HEADER`.
+pub const IBV_QP_INIT_ATTR_MAX_TSO_HEADER: u32 = 1 << 3;
+/// `IBV_QP_INIT_ATTR_IND_TABLE`.
+pub const IBV_QP_INIT_ATTR_IND_TABLE: u32 = 1 << 4;
+/// `IBV_QP_INIT_ATTR_RX_HASH`.
+pub const IBV_QP_INIT_ATTR_RX_HASH: u32 = 1 << 5;
 /// `IBV_QP_INIT_ATTR_SEND_OPS_FLAGS`.
 pub const IBV_QP_INIT_ATTR_SEND_OPS_FLAGS: u32 = 1 << 6;
+
+/// `enum ibv_qp_create_flags`.
+#[allow(missing_docs)]
+pub mod qp_create {
+    pub const BLOCK_SELF_MCAST_LB: u32 = 1 << 1;
+    pub const SCATTER_FCS: u32 = 1 << 8;
+    pub const CVLAN_STRIPPING: u32 = 1 << 9;
+    pub const SOURCE_QPN: u32 = 1 << 10;
+    pub const PCI_WRITE_END_PADDING: u32 = 1 << 11;
+}
+
+/// `enum ibv_qp_type`.
+#[allow(missing_docs)]
+pub mod qp_type {
+    use libc::c_uint;
+    pub const RC: c_uint = 2;
+    pub const UC: c_uint = 3;
+    pub const UD: c_uint = 4;
+    pub const RAW_PACKET: c_uint = 8;
+    pub const XRC_SEND: c_uint = 9;
+    pub const XRC_RECV: c_uint = 10;
+    pub const DRIVER: c_uint = 0xff;
+}
+
+/// `struct ibv_qp_open_attr`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+#[allow(missing_docs)]
+pub struct ibv_qp_open_attr {
+    pub comp_mask: u32,
+    pub qp_num: u32,
+    pub xrcd: *mut ibv_xrcd,
+    pub qp_context: *mut c_void,
+    pub qp_type: c_uint,
+}
+
+/// `enum ibv_qp_open_attr_mask`.
+#[allow(missing_docs)]
+pub mod qp_open {
+    pub const NUM: u32 = 1 << 0;
+    pub const XRCD: u32 = 1 << 1;
+    pub const CONTEXT: u32 = 1 << 2;
+    pub const TYPE: u32 = 1 << 3;
+}
+
+/// `struct ibv_ece`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ibv_ece {
+    /// IEEE OUI of the vendor, or 0.
+    pub vendor_id: u32,
+    /// The vendor's own.
+    pub options: u32,
+    /// Reserved, must be 0.
+    pub comp_mask: u32,
+}
 
 /// `enum ibv_qp_create_send_ops_flags`.
 #[allow(missing_docs)]
@@ -432,6 +339,8 @@ pub struct ibv_cq_init_attr_ex {
 
 /// `IBV_CQ_INIT_ATTR_MASK_FLAGS`.
 pub const IBV_CQ_INIT_ATTR_MASK_FLAGS: u32 = 1 << 0;
+/// `IBV_CQ_INIT_ATTR_MASK_PD`.
+pub const IBV_CQ_INIT_ATTR_MASK_PD: u32 = 1 << 1;
 /// `IBV_CREATE_CQ_ATTR_SINGLE_THREADED`.
 pub const IBV_CREATE_CQ_ATTR_SINGLE_THREADED: u32 = 1 << 0;
 /// `IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN`.
@@ -439,11 +348,19 @@ pub const IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN: u32 = 1 << 1;
 /// `IBV_WC_STANDARD_FLAGS`.
 pub const IBV_WC_STANDARD_FLAGS: u64 = (1 << 7) - 1;
 
-/// `enum ibv_rereg_mr_flags`.
+/// `enum ibv_create_cq_wc_flags`.
 #[allow(missing_docs)]
-pub mod rereg {
-    use libc::c_int;
-    pub const CHANGE_TRANSLATION: c_int = 1 << 0;
-    pub const CHANGE_PD: c_int = 1 << 1;
-    pub const CHANGE_ACCESS: c_int = 1 << 2;
+pub mod wc_ex {
+    pub const BYTE_LEN: u64 = 1 << 0;
+    pub const IMM: u64 = 1 << 1;
+    pub const QP_NUM: u64 = 1 << 2;
+    pub const SRC_QP: u64 = 1 << 3;
+    pub const SLID: u64 = 1 << 4;
+    pub const SL: u64 = 1 << 5;
+    pub const DLID_PATH_BITS: u64 = 1 << 6;
+    pub const COMPLETION_TIMESTAMP: u64 = 1 << 7;
+    pub const CVLAN: u64 = 1 << 8;
+    pub const FLOW_TAG: u64 = 1 << 9;
+    pub const TM_INFO: u64 = 1 << 10;
+    pub const COMPLETION_TIMESTAMP_WALLCLOCK: u64 = 1 << 11;
 }

@@ -9,12 +9,16 @@
 #![allow(non_camel_case_types, non_snake_case)]
 
 pub mod attr;
+pub mod device;
+pub mod domain;
 pub mod object;
 pub mod pabi34;
 pub mod uverbs;
 pub mod wr;
 
 pub use attr::*;
+pub use device::*;
+pub use domain::*;
 pub use object::*;
 pub use wr::*;
 

@@ -2,10 +2,15 @@
 
 use crate::Op;
 use crate::attr::{
-    ibv_cq_init_attr_ex, ibv_device_attr_ex, ibv_port_attr, ibv_qp_init_attr_ex,
-    ibv_query_device_ex_input, ibv_srq_init_attr_ex,
+    ibv_cq_init_attr_ex, ibv_qp_init_attr_ex, ibv_qp_open_attr, ibv_srq_init_attr_ex,
+    ibv_xrcd_init_attr,
 };
-use crate::wr::{ibv_cq_ex, ibv_recv_wr, ibv_send_wr, ibv_wc};
+use crate::device::{ibv_device_attr_ex, ibv_port_attr, ibv_query_device_ex_input, ibv_values_ex};
+use crate::domain::{
+    ibv_alloc_dm_attr, ibv_modify_cq_attr, ibv_mw_bind, ibv_parent_domain_init_attr,
+    ibv_td_init_attr,
+};
+use crate::wr::{ibv_cq_ex, ibv_recv_wr, ibv_send_wr, ibv_sge, ibv_wc};
 use libc::{c_char, c_int, c_uint, c_void, pthread_cond_t, pthread_mutex_t, size_t};
 
 /// `IBV_SYSFS_NAME_MAX`.
@@ -37,9 +42,9 @@ pub struct ibv_context_ops {
     pub _compat_reg_mr: Op,
     pub _compat_rereg_mr: Op,
     pub _compat_dereg_mr: Op,
-    pub alloc_mw: Op,
-    pub bind_mw: Op,
-    pub dealloc_mw: Op,
+    pub alloc_mw: Option<unsafe extern "C" fn(*mut ibv_pd, c_uint) -> *mut ibv_mw>,
+    pub bind_mw: Option<unsafe extern "C" fn(*mut ibv_qp, *mut ibv_mw, *mut ibv_mw_bind) -> c_int>,
+    pub dealloc_mw: Option<unsafe extern "C" fn(*mut ibv_mw) -> c_int>,
     pub _compat_create_cq: Op,
     pub poll_cq: Option<unsafe extern "C" fn(*mut ibv_cq, c_int, *mut ibv_wc) -> c_int>,
     pub req_notify_cq: Option<unsafe extern "C" fn(*mut ibv_cq, c_int) -> c_int>,
@@ -87,30 +92,37 @@ pub struct ibv_context {
 pub struct verbs_context {
     pub query_port:
         Option<unsafe extern "C" fn(*mut ibv_context, u8, *mut ibv_port_attr, size_t) -> c_int>,
-    pub advise_mr: Op,
-    pub alloc_null_mr: Op,
+    pub advise_mr:
+        Option<unsafe extern "C" fn(*mut ibv_pd, c_uint, u32, *mut ibv_sge, u32) -> c_int>,
+    pub alloc_null_mr: Option<unsafe extern "C" fn(*mut ibv_pd) -> *mut ibv_mr>,
     pub read_counters: Op,
     pub attach_counters_point_flow: Op,
     pub create_counters: Op,
     pub destroy_counters: Op,
-    pub reg_dm_mr: Op,
-    pub alloc_dm: Op,
-    pub free_dm: Op,
+    pub reg_dm_mr:
+        Option<unsafe extern "C" fn(*mut ibv_pd, *mut ibv_dm, u64, size_t, c_uint) -> *mut ibv_mr>,
+    pub alloc_dm:
+        Option<unsafe extern "C" fn(*mut ibv_context, *mut ibv_alloc_dm_attr) -> *mut ibv_dm>,
+    pub free_dm: Option<unsafe extern "C" fn(*mut ibv_dm) -> c_int>,
     pub modify_flow_action_esp: Op,
     pub destroy_flow_action: Op,
     pub create_flow_action_esp: Op,
     pub modify_qp_rate_limit: Op,
-    pub alloc_parent_domain: Op,
-    pub dealloc_td: Op,
-    pub alloc_td: Op,
-    pub modify_cq: Op,
+    pub alloc_parent_domain: Option<
+        unsafe extern "C" fn(*mut ibv_context, *mut ibv_parent_domain_init_attr) -> *mut ibv_pd,
+    >,
+    pub dealloc_td: Option<unsafe extern "C" fn(*mut ibv_td) -> c_int>,
+    pub alloc_td:
+        Option<unsafe extern "C" fn(*mut ibv_context, *mut ibv_td_init_attr) -> *mut ibv_td>,
+    pub modify_cq: Option<unsafe extern "C" fn(*mut ibv_cq, *mut ibv_modify_cq_attr) -> c_int>,
     pub post_srq_ops: Op,
     pub destroy_rwq_ind_table: Op,
     pub create_rwq_ind_table: Op,
     pub destroy_wq: Op,
     pub modify_wq: Op,
     pub create_wq: Op,
-    pub query_rt_values: Op,
+    pub query_rt_values:
+        Option<unsafe extern "C" fn(*mut ibv_context, *mut ibv_values_ex) -> c_int>,
     pub create_cq_ex:
         Option<unsafe extern "C" fn(*mut ibv_context, *mut ibv_cq_init_attr_ex) -> *mut ibv_cq_ex>,
     pub r#priv: *mut c_void,
@@ -126,14 +138,16 @@ pub struct verbs_context {
     pub ABI_placeholder2: Op,
     pub ibv_create_flow: Op,
     pub ABI_placeholder1: Op,
-    pub open_qp: Op,
+    pub open_qp:
+        Option<unsafe extern "C" fn(*mut ibv_context, *mut ibv_qp_open_attr) -> *mut ibv_qp>,
     pub create_qp_ex:
         Option<unsafe extern "C" fn(*mut ibv_context, *mut ibv_qp_init_attr_ex) -> *mut ibv_qp>,
     pub get_srq_num: Option<unsafe extern "C" fn(*mut ibv_srq, *mut u32) -> c_int>,
     pub create_srq_ex:
         Option<unsafe extern "C" fn(*mut ibv_context, *mut ibv_srq_init_attr_ex) -> *mut ibv_srq>,
-    pub open_xrcd: Op,
-    pub close_xrcd: Op,
+    pub open_xrcd:
+        Option<unsafe extern "C" fn(*mut ibv_context, *mut ibv_xrcd_init_attr) -> *mut ibv_xrcd>,
+    pub close_xrcd: Option<unsafe extern "C" fn(*mut ibv_xrcd) -> c_int>,
     pub _ABI_placeholder3: u64,
     pub sz: size_t,
     pub context: ibv_context,
@@ -161,6 +175,56 @@ pub struct ibv_mr {
     pub lkey: u32,
     pub rkey: u32,
 }
+
+/// `struct ibv_mw`.
+#[repr(C)]
+#[derive(Debug)]
+#[allow(missing_docs)]
+pub struct ibv_mw {
+    pub context: *mut ibv_context,
+    pub pd: *mut ibv_pd,
+    pub rkey: u32,
+    pub handle: u32,
+    /// `enum ibv_mw_type`: [`IBV_MW_TYPE_1`] or [`IBV_MW_TYPE_2`].
+    pub r#type: c_uint,
+}
+
+/// `IBV_MW_TYPE_1`: bound by `ibv_bind_mw(3)`.
+pub const IBV_MW_TYPE_1: c_uint = 1;
+/// `IBV_MW_TYPE_2`: bound by a send request.
+pub const IBV_MW_TYPE_2: c_uint = 2;
+
+/// `struct ibv_xrcd`.
+#[repr(C)]
+#[derive(Debug)]
+pub struct ibv_xrcd {
+    /// The context it was opened on.
+    pub context: *mut ibv_context,
+}
+
+/// `struct ibv_td`.
+#[repr(C)]
+#[derive(Debug)]
+pub struct ibv_td {
+    /// The context it was allocated on.
+    pub context: *mut ibv_context,
+}
+
+/// `struct ibv_dm`: device memory, with its two copying functions.
+#[repr(C)]
+#[allow(missing_docs)]
+pub struct ibv_dm {
+    pub context: *mut ibv_context,
+    pub memcpy_to_dm:
+        Option<unsafe extern "C" fn(*mut ibv_dm, u64, *const c_void, size_t) -> c_int>,
+    pub memcpy_from_dm:
+        Option<unsafe extern "C" fn(*mut c_void, *mut ibv_dm, u64, size_t) -> c_int>,
+    pub comp_mask: u32,
+    pub handle: u32,
+}
+
+/// `IBV_DM_MASK_HANDLE`: `handle` of [`ibv_dm`] is filled in.
+pub const IBV_DM_MASK_HANDLE: u32 = 1 << 0;
 
 /// `struct ibv_comp_channel`.
 #[repr(C)]

@@ -6,6 +6,8 @@
 
 use crate::Op;
 use crate::attr::*;
+use crate::device::*;
+use crate::domain::*;
 use crate::object::*;
 use crate::wr::*;
 use libc::{c_char, c_int, c_uint, c_void, dev_t, size_t, timespec};
@@ -92,12 +94,22 @@ pub struct verbs_device {
 /// `IB_UVERBS_CORE_SUPPORT_OPTIONAL_MR_ACCESS`: access flags from bit 20 reach the provider.
 pub const CORE_SUPPORT_OPTIONAL_MR_ACCESS: u64 = 1 << 0;
 
+/// `enum ibv_mr_type`.
+#[allow(missing_docs)]
+pub mod mr_type {
+    use libc::c_uint;
+    pub const MR: c_uint = 0;
+    pub const NULL_MR: c_uint = 1;
+    pub const IMPORTED_MR: c_uint = 2;
+    pub const DMABUF_MR: c_uint = 3;
+}
+
 /// `struct verbs_mr`.
 #[repr(C)]
 #[allow(missing_docs)]
 pub struct verbs_mr {
     pub ibv_mr: ibv_mr,
-    /// `enum ibv_mr_type`; 0 is an ordinary region.
+    /// `enum ibv_mr_type`, see [`mr_type`].
     pub mr_type: c_uint,
     pub access: c_int,
 }
@@ -106,10 +118,13 @@ pub struct verbs_mr {
 #[repr(C)]
 #[allow(missing_docs)]
 pub struct verbs_xrcd {
-    pub context: *mut ibv_context,
+    pub xrcd: ibv_xrcd,
     pub comp_mask: u32,
     pub handle: u32,
 }
+
+/// `VERBS_XRCD_HANDLE`.
+pub const VERBS_XRCD_HANDLE: u32 = 1 << 0;
 
 /// `struct verbs_srq`.
 #[repr(C)]
@@ -132,6 +147,8 @@ pub struct verbs_qp {
     pub xrcd: *mut verbs_xrcd,
 }
 
+/// `VERBS_QP_XRCD`.
+pub const VERBS_QP_XRCD: u32 = 1 << 0;
 /// `VERBS_QP_EX`.
 pub const VERBS_QP_EX: u32 = 1 << 1;
 
@@ -146,11 +163,7 @@ pub struct verbs_cq {
 #[repr(C)]
 #[allow(missing_docs)]
 pub struct verbs_dm {
-    pub context: *mut ibv_context,
-    pub memcpy_to_dm: Op,
-    pub memcpy_from_dm: Op,
-    pub comp_mask: u32,
-    pub dm_handle: u32,
+    pub dm: ibv_dm,
     pub handle: u32,
 }
 
@@ -159,18 +172,23 @@ pub struct verbs_dm {
 #[repr(C)]
 #[allow(missing_docs)]
 pub struct verbs_context_ops {
-    pub advise_mr: Op,
-    pub alloc_dm: Op,
-    pub alloc_mw: Op,
-    pub alloc_null_mr: Op,
-    pub alloc_parent_domain: Op,
+    pub advise_mr:
+        Option<unsafe extern "C" fn(*mut ibv_pd, c_uint, u32, *mut ibv_sge, u32) -> c_int>,
+    pub alloc_dm:
+        Option<unsafe extern "C" fn(*mut ibv_context, *mut ibv_alloc_dm_attr) -> *mut ibv_dm>,
+    pub alloc_mw: Option<unsafe extern "C" fn(*mut ibv_pd, c_uint) -> *mut ibv_mw>,
+    pub alloc_null_mr: Option<unsafe extern "C" fn(*mut ibv_pd) -> *mut ibv_mr>,
+    pub alloc_parent_domain: Option<
+        unsafe extern "C" fn(*mut ibv_context, *mut ibv_parent_domain_init_attr) -> *mut ibv_pd,
+    >,
     pub alloc_pd: Option<unsafe extern "C" fn(*mut ibv_context) -> *mut ibv_pd>,
-    pub alloc_td: Op,
+    pub alloc_td:
+        Option<unsafe extern "C" fn(*mut ibv_context, *mut ibv_td_init_attr) -> *mut ibv_td>,
     pub async_event: Option<unsafe extern "C" fn(*mut ibv_context, *mut ibv_async_event)>,
     pub attach_counters_point_flow: Op,
     pub attach_mcast: Option<unsafe extern "C" fn(*mut ibv_qp, *const ibv_gid, u16) -> c_int>,
-    pub bind_mw: Op,
-    pub close_xrcd: Op,
+    pub bind_mw: Option<unsafe extern "C" fn(*mut ibv_qp, *mut ibv_mw, *mut ibv_mw_bind) -> c_int>,
+    pub close_xrcd: Option<unsafe extern "C" fn(*mut ibv_xrcd) -> c_int>,
     pub cq_event: Option<unsafe extern "C" fn(*mut ibv_cq)>,
     pub create_ah: Option<unsafe extern "C" fn(*mut ibv_pd, *mut ibv_ah_attr) -> *mut ibv_ah>,
     pub create_counters: Op,
@@ -190,9 +208,9 @@ pub struct verbs_context_ops {
     pub create_srq_ex:
         Option<unsafe extern "C" fn(*mut ibv_context, *mut ibv_srq_init_attr_ex) -> *mut ibv_srq>,
     pub create_wq: Op,
-    pub dealloc_mw: Op,
+    pub dealloc_mw: Option<unsafe extern "C" fn(*mut ibv_mw) -> c_int>,
     pub dealloc_pd: Option<unsafe extern "C" fn(*mut ibv_pd) -> c_int>,
-    pub dealloc_td: Op,
+    pub dealloc_td: Option<unsafe extern "C" fn(*mut ibv_td) -> c_int>,
     pub dereg_mr: Option<unsafe extern "C" fn(*mut verbs_mr) -> c_int>,
     pub destroy_ah: Option<unsafe extern "C" fn(*mut ibv_ah) -> c_int>,
     pub destroy_counters: Op,
@@ -205,19 +223,21 @@ pub struct verbs_context_ops {
     pub destroy_wq: Op,
     pub detach_mcast: Option<unsafe extern "C" fn(*mut ibv_qp, *const ibv_gid, u16) -> c_int>,
     pub free_context: Option<unsafe extern "C" fn(*mut ibv_context)>,
-    pub free_dm: Op,
+    pub free_dm: Option<unsafe extern "C" fn(*mut ibv_dm) -> c_int>,
     pub get_srq_num: Option<unsafe extern "C" fn(*mut ibv_srq, *mut u32) -> c_int>,
-    pub import_dm: Op,
-    pub import_mr: Op,
-    pub import_pd: Op,
-    pub modify_cq: Op,
+    pub import_dm: Option<unsafe extern "C" fn(*mut ibv_context, u32) -> *mut ibv_dm>,
+    pub import_mr: Option<unsafe extern "C" fn(*mut ibv_pd, u32) -> *mut ibv_mr>,
+    pub import_pd: Option<unsafe extern "C" fn(*mut ibv_context, u32) -> *mut ibv_pd>,
+    pub modify_cq: Option<unsafe extern "C" fn(*mut ibv_cq, *mut ibv_modify_cq_attr) -> c_int>,
     pub modify_flow_action_esp: Op,
     pub modify_qp: Option<unsafe extern "C" fn(*mut ibv_qp, *mut ibv_qp_attr, c_int) -> c_int>,
     pub modify_qp_rate_limit: Op,
     pub modify_srq: Option<unsafe extern "C" fn(*mut ibv_srq, *mut ibv_srq_attr, c_int) -> c_int>,
     pub modify_wq: Op,
-    pub open_qp: Op,
-    pub open_xrcd: Op,
+    pub open_qp:
+        Option<unsafe extern "C" fn(*mut ibv_context, *mut ibv_qp_open_attr) -> *mut ibv_qp>,
+    pub open_xrcd:
+        Option<unsafe extern "C" fn(*mut ibv_context, *mut ibv_xrcd_init_attr) -> *mut ibv_xrcd>,
     pub poll_cq: Option<unsafe extern "C" fn(*mut ibv_cq, c_int, *mut ibv_wc) -> c_int>,
     pub post_recv:
         Option<unsafe extern "C" fn(*mut ibv_qp, *mut ibv_recv_wr, *mut *mut ibv_recv_wr) -> c_int>,
@@ -235,17 +255,20 @@ pub struct verbs_context_ops {
             size_t,
         ) -> c_int,
     >,
-    pub query_ece: Op,
+    pub query_ece: Option<unsafe extern "C" fn(*mut ibv_qp, *mut ibv_ece) -> c_int>,
     pub query_port: Option<unsafe extern "C" fn(*mut ibv_context, u8, *mut ibv_port_attr) -> c_int>,
     pub query_qp: Option<
         unsafe extern "C" fn(*mut ibv_qp, *mut ibv_qp_attr, c_int, *mut ibv_qp_init_attr) -> c_int,
     >,
     pub query_qp_data_in_order: Option<unsafe extern "C" fn(*mut ibv_qp, c_uint, u32) -> c_int>,
-    pub query_rt_values: Op,
+    pub query_rt_values:
+        Option<unsafe extern "C" fn(*mut ibv_context, *mut ibv_values_ex) -> c_int>,
     pub query_srq: Option<unsafe extern "C" fn(*mut ibv_srq, *mut ibv_srq_attr) -> c_int>,
     pub read_counters: Op,
-    pub reg_dm_mr: Op,
-    pub reg_dmabuf_mr: Op,
+    pub reg_dm_mr:
+        Option<unsafe extern "C" fn(*mut ibv_pd, *mut ibv_dm, u64, size_t, c_uint) -> *mut ibv_mr>,
+    pub reg_dmabuf_mr:
+        Option<unsafe extern "C" fn(*mut ibv_pd, u64, size_t, u64, c_int, c_int) -> *mut ibv_mr>,
     pub reg_mr:
         Option<unsafe extern "C" fn(*mut ibv_pd, *mut c_void, size_t, u64, c_int) -> *mut ibv_mr>,
     pub req_notify_cq: Option<unsafe extern "C" fn(*mut ibv_cq, c_int) -> c_int>,
@@ -260,10 +283,10 @@ pub struct verbs_context_ops {
         ) -> c_int,
     >,
     pub resize_cq: Option<unsafe extern "C" fn(*mut ibv_cq, c_int) -> c_int>,
-    pub set_ece: Op,
-    pub unimport_dm: Op,
-    pub unimport_mr: Op,
-    pub unimport_pd: Op,
+    pub set_ece: Option<unsafe extern "C" fn(*mut ibv_qp, *mut ibv_ece) -> c_int>,
+    pub unimport_dm: Option<unsafe extern "C" fn(*mut ibv_dm)>,
+    pub unimport_mr: Option<unsafe extern "C" fn(*mut ibv_mr)>,
+    pub unimport_pd: Option<unsafe extern "C" fn(*mut ibv_pd)>,
 }
 
 // SAFETY: a table of function pointers.

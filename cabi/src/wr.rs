@@ -1,7 +1,7 @@
 //! Work requests, work completions and the two extended objects that build and read them (`ibv_qp_ex`, `ibv_cq_ex`).
 
-use crate::Op;
-use crate::object::{ibv_ah, ibv_comp_channel, ibv_context, ibv_qp};
+use crate::domain::ibv_mw_bind_info;
+use crate::object::{ibv_ah, ibv_comp_channel, ibv_context, ibv_mw, ibv_qp};
 use libc::{c_int, c_uint, c_void, pthread_cond_t, pthread_mutex_t, size_t};
 
 /// `struct ibv_sge`.
@@ -63,17 +63,14 @@ pub union ibv_send_wr_op {
     pub ud: ibv_send_wr_ud,
 }
 
-/// `bind_mw` of `struct ibv_send_wr`, and with it the size of the last union.
+/// `bind_mw` of `struct ibv_send_wr`; the other member of that union, `tso`, is smaller.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 #[allow(missing_docs)]
 pub struct ibv_send_wr_bind_mw {
-    pub mw: *mut c_void,
+    pub mw: *mut ibv_mw,
     pub rkey: u32,
-    pub mr: *mut c_void,
-    pub addr: u64,
-    pub length: u64,
-    pub mw_access_flags: c_uint,
+    pub bind_info: ibv_mw_bind_info,
 }
 
 /// `struct ibv_send_wr`.
@@ -144,6 +141,16 @@ pub struct ibv_wc {
     pub dlid_path_bits: u8,
 }
 
+/// `enum ibv_wc_flags`.
+#[allow(missing_docs)]
+pub mod wc_flags {
+    use libc::c_uint;
+    pub const GRH: c_uint = 1 << 0;
+    pub const WITH_IMM: c_uint = 1 << 1;
+    pub const IP_CSUM_OK: c_uint = 1 << 2;
+    pub const WITH_INV: c_uint = 1 << 3;
+}
+
 /// `struct ibv_qp_ex`: the builder of send requests (`ibv_wr_post(3)`).
 #[repr(C)]
 #[allow(missing_docs)]
@@ -154,7 +161,8 @@ pub struct ibv_qp_ex {
     pub wr_flags: c_uint,
     pub wr_atomic_cmp_swp: Option<unsafe extern "C" fn(*mut ibv_qp_ex, u32, u64, u64, u64)>,
     pub wr_atomic_fetch_add: Option<unsafe extern "C" fn(*mut ibv_qp_ex, u32, u64, u64)>,
-    pub wr_bind_mw: Op,
+    pub wr_bind_mw:
+        Option<unsafe extern "C" fn(*mut ibv_qp_ex, *mut ibv_mw, u32, *const ibv_mw_bind_info)>,
     pub wr_local_inv: Option<unsafe extern "C" fn(*mut ibv_qp_ex, u32)>,
     pub wr_rdma_read: Option<unsafe extern "C" fn(*mut ibv_qp_ex, u32, u64)>,
     pub wr_rdma_write: Option<unsafe extern "C" fn(*mut ibv_qp_ex, u32, u64)>,
@@ -162,7 +170,7 @@ pub struct ibv_qp_ex {
     pub wr_send: Option<unsafe extern "C" fn(*mut ibv_qp_ex)>,
     pub wr_send_imm: Option<unsafe extern "C" fn(*mut ibv_qp_ex, u32)>,
     pub wr_send_inv: Option<unsafe extern "C" fn(*mut ibv_qp_ex, u32)>,
-    pub wr_send_tso: Op,
+    pub wr_send_tso: Option<unsafe extern "C" fn(*mut ibv_qp_ex, *mut c_void, u16, u16)>,
     pub wr_set_ud_addr: Option<unsafe extern "C" fn(*mut ibv_qp_ex, *mut ibv_ah, u32, u32)>,
     pub wr_set_xrc_srqn: Option<unsafe extern "C" fn(*mut ibv_qp_ex, u32)>,
     pub wr_set_inline_data: Option<unsafe extern "C" fn(*mut ibv_qp_ex, *mut c_void, size_t)>,
@@ -173,7 +181,7 @@ pub struct ibv_qp_ex {
     pub wr_start: Option<unsafe extern "C" fn(*mut ibv_qp_ex)>,
     pub wr_complete: Option<unsafe extern "C" fn(*mut ibv_qp_ex) -> c_int>,
     pub wr_abort: Option<unsafe extern "C" fn(*mut ibv_qp_ex)>,
-    pub wr_atomic_write: Op,
+    pub wr_atomic_write: Option<unsafe extern "C" fn(*mut ibv_qp_ex, u32, u64, *const c_void)>,
 }
 
 /// `struct ibv_poll_cq_attr`.
@@ -182,6 +190,15 @@ pub struct ibv_qp_ex {
 pub struct ibv_poll_cq_attr {
     /// Reserved, must be 0.
     pub comp_mask: u32,
+}
+
+/// `struct ibv_wc_tm_info`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+#[allow(missing_docs)]
+pub struct ibv_wc_tm_info {
+    pub tag: u64,
+    pub r#priv: u32,
 }
 
 /// `struct ibv_cq_ex`: a CQ read field by field (`ibv_create_cq_ex(3)`). Its head is a whole `ibv_cq`.
@@ -213,9 +230,9 @@ pub struct ibv_cq_ex {
     pub read_slid: Option<unsafe extern "C" fn(*mut ibv_cq_ex) -> u32>,
     pub read_sl: Option<unsafe extern "C" fn(*mut ibv_cq_ex) -> u8>,
     pub read_dlid_path_bits: Option<unsafe extern "C" fn(*mut ibv_cq_ex) -> u8>,
-    pub read_completion_ts: Op,
-    pub read_cvlan: Op,
-    pub read_flow_tag: Op,
-    pub read_tm_info: Op,
-    pub read_completion_wallclock_ns: Op,
+    pub read_completion_ts: Option<unsafe extern "C" fn(*mut ibv_cq_ex) -> u64>,
+    pub read_cvlan: Option<unsafe extern "C" fn(*mut ibv_cq_ex) -> u16>,
+    pub read_flow_tag: Option<unsafe extern "C" fn(*mut ibv_cq_ex) -> u32>,
+    pub read_tm_info: Option<unsafe extern "C" fn(*mut ibv_cq_ex, *mut ibv_wc_tm_info)>,
+    pub read_completion_wallclock_ns: Option<unsafe extern "C" fn(*mut ibv_cq_ex) -> u64>,
 }
