@@ -12,6 +12,7 @@ mod demo;
 mod groups;
 mod host;
 mod hostile;
+mod huge;
 mod install;
 mod lab;
 mod netns;
@@ -20,6 +21,9 @@ mod pcap;
 mod perftest;
 mod process;
 mod report;
+mod skips;
+mod suite;
+mod unittest;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -44,6 +48,9 @@ enum Command {
         /// Only list the cases
         #[arg(long)]
         list: bool,
+        /// Run them this many times in a row, and say what failed in some rounds only
+        #[arg(long, value_name = "TIMES", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+        repeat: u32,
     },
     /// Measure ferroce against raw UDP and TCP, as ratios taken in one run
     Bench {
@@ -65,7 +72,10 @@ enum Command {
 fn main() -> ExitCode {
     let done = match Cli::parse().command {
         Command::Demo => demo::run().map(|()| true),
-        Command::Test { groups, list } => groups::run(&groups, list),
+        Command::Test {
+            groups, list: true, ..
+        } => groups::list(&groups).map(|()| true),
+        Command::Test { groups, repeat, .. } => groups::run(&groups, repeat),
         Command::Bench { json, quick } => bench::run(json.as_deref(), quick).map(|()| true),
         Command::Install { prefix } => install::run(&prefix).map(|()| true),
     };

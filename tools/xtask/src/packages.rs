@@ -4,6 +4,7 @@
 //! thing from elsewhere is left alone.
 
 use std::env;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -66,6 +67,18 @@ pub const VERBS: &[Need] = &[
     program("tshark", "tshark"),
 ];
 
+/// What rdma-core's own test suite runs on.
+pub const PYVERBS: &[Need] = &[
+    program("python3", "python3"),
+    file(
+        "python3-pyverbs",
+        "/usr/lib/python3/dist-packages/pyverbs/__init__.py",
+    ),
+    program("gzip", "gzip"),
+    program("iproute2", "ip"),
+    program("util-linux", "nsenter"),
+];
+
 /// Installs what is missing, after saying so.
 pub fn ensure(needs: &[Need]) -> Result<()> {
     let missing = missing(needs);
@@ -123,6 +136,42 @@ fn install(packages: &[&str]) -> Result<()> {
     let mut arguments = vec!["install", "-y", "-qq", "--no-install-recommends"];
     arguments.extend(packages);
     apt(&arguments)
+}
+
+/// Fetches a package without installing it and unpacks its files below a directory.
+pub fn fetch(package: &str, to: &Path) -> Result<()> {
+    println!("xtask: fetching the Debian package {package} for files that are not installed");
+    let download = || -> Result<()> {
+        let status = Command::new("apt-get")
+            .args(["download", "-qq", package])
+            .current_dir(to)
+            .stdout(Stdio::null())
+            .status()
+            .context("apt-get download")?;
+        if !status.success() {
+            bail!("apt-get download {package} failed: {status}");
+        }
+        Ok(())
+    };
+    if download().is_err() {
+        apt(&["update", "-qq"])?;
+        download()?;
+    }
+    let archive = fs::read_dir(to)?
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .find(|path| path.extension().is_some_and(|extension| extension == "deb"))
+        .with_context(|| format!("apt-get download {package} left no package"))?;
+    let status = Command::new("dpkg-deb")
+        .arg("-x")
+        .arg(&archive)
+        .arg(to)
+        .status()
+        .context("dpkg-deb")?;
+    if status.success() {
+        Ok(())
+    } else {
+        bail!("dpkg-deb -x {}: {status}", archive.display())
+    }
 }
 
 fn apt(arguments: &[&str]) -> Result<()> {

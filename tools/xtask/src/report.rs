@@ -1,5 +1,6 @@
 //! The account of a test run: a line per case as it ends, the failures with their evidence, the sums.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use comfy_table::{ContentArrangement, Table, presets};
@@ -15,19 +16,50 @@ pub struct Report {
     passed: usize,
     skipped: Vec<(String, String)>,
     failed: Vec<(String, Failure)>,
+    rounds: Option<Rounds>,
+}
+
+/// Where everything is run several times: which round it is, and how often each case failed in those before.
+struct Rounds {
+    current: u32,
+    all: u32,
+    failures: BTreeMap<String, u32>,
 }
 
 impl Report {
+    /// Begins one of several rounds. From the second on only failures are said.
+    pub fn round(&mut self, current: u32, all: u32) {
+        println!("round {current} of {all}");
+        self.rounds
+            .get_or_insert_with(|| Rounds {
+                current,
+                all,
+                failures: BTreeMap::new(),
+            })
+            .current = current;
+    }
+
     /// Takes the ending of one case and says it.
     pub fn record(&mut self, name: &str, ending: Ending, elapsed: Duration) {
         let seconds = elapsed.as_secs_f64();
+        let first = self
+            .rounds
+            .as_ref()
+            .is_none_or(|rounds| rounds.current == 1);
+        if let (Some(rounds), Err(Stop::Fail(_))) = (&mut self.rounds, &ending) {
+            *rounds.failures.entry(name.to_owned()).or_default() += 1;
+        }
         match ending {
             Ok(()) => {
-                println!("ok       {name}  ({seconds:.1} s)");
+                if first {
+                    println!("ok       {name}  ({seconds:.1} s)");
+                }
                 self.passed += 1;
             }
             Err(Stop::Skip(reason)) => {
-                println!("skipped  {name}: {reason}");
+                if first {
+                    println!("skipped  {name}: {reason}");
+                }
                 self.skipped.push((name.to_owned(), reason));
             }
             Err(Stop::Fail(failure)) => {
@@ -66,9 +98,20 @@ impl Report {
             }
             println!("\n{table}");
         }
+        if let Some(rounds) = &self.rounds {
+            println!("\nfailures in {} rounds:", rounds.all);
+            for (name, times) in &rounds.failures {
+                let flake = if *times < rounds.all { ", a flake" } else { "" };
+                println!("  {name}: {times}{flake}");
+            }
+            if rounds.failures.is_empty() {
+                println!("  none");
+            }
+        }
         if !self.skipped.is_empty() {
             println!("\nskipped:");
-            for (name, reason) in &self.skipped {
+            // Once, however many rounds there were.
+            for (name, reason) in self.skipped.iter().collect::<BTreeSet<_>>() {
                 println!("  {name}: {reason}");
             }
         }

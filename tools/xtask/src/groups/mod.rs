@@ -5,6 +5,7 @@
 mod environment;
 mod errors;
 mod lint;
+mod pyverbs;
 mod robust;
 mod sim;
 mod surroundings;
@@ -63,6 +64,13 @@ const GROUPS: &[Group] = &[
         cases: verbs::cases,
     },
     Group {
+        name: "pyverbs",
+        about: "rdma-core's own test suite",
+        needs: packages::PYVERBS,
+        product: true,
+        cases: pyverbs::cases,
+    },
+    Group {
         name: "errors",
         about: "every error status, bad input",
         needs: packages::VERBS,
@@ -78,34 +86,17 @@ const GROUPS: &[Group] = &[
     },
 ];
 
-/// Runs (or lists) the chosen cases; true if none failed.
-pub fn run(filters: &[String], list: bool) -> Result<bool> {
-    for filter in filters {
-        let group = filter.split('/').next().unwrap_or_default();
-        if !GROUPS.iter().any(|known| known.name == group) {
-            let names: Vec<_> = GROUPS
-                .iter()
-                .map(|known| format!("{} ({})", known.name, known.about))
-                .collect();
-            bail!("no group {group:?}; there are: {}", names.join(", "));
-        }
+/// Lists the chosen cases.
+pub fn list(filters: &[String]) -> Result<()> {
+    for case in choose(filters)?.iter().flat_map(|(_, cases)| cases) {
+        println!("{}", case.name);
     }
-    let mut chosen: Vec<(&Group, Vec<Case>)> = Vec::new();
-    for group in GROUPS {
-        let cases: Vec<Case> = (group.cases)()
-            .into_iter()
-            .filter(|case| wanted(filters, &case.name))
-            .collect();
-        if !cases.is_empty() {
-            chosen.push((group, cases));
-        }
-    }
-    if list {
-        for case in chosen.iter().flat_map(|(_, cases)| cases) {
-            println!("{}", case.name);
-        }
-        return Ok(true);
-    }
+    Ok(())
+}
+
+/// Runs the chosen cases as many times as told; true if none failed in any round.
+pub fn run(filters: &[String], rounds: u32) -> Result<bool> {
+    let chosen = choose(filters)?;
     let mut needs: Vec<Need> = Vec::new();
     chosen
         .iter()
@@ -120,22 +111,57 @@ pub fn run(filters: &[String], list: bool) -> Result<bool> {
     let started = Instant::now();
     let mut lab = Lab::new(programs, build::scratch("logs")?);
     let mut report = Report::default();
-    for case in chosen.into_iter().flat_map(|(_, cases)| cases) {
-        let name = case.name.clone();
-        let from = Instant::now();
-        match case.run(&mut lab) {
-            Endings::One(ending) => report.record(&name, ending, from.elapsed()),
-            Endings::Many(endings) => {
-                let each = from.elapsed() / endings.len().max(1) as u32;
-                for (part, ending) in endings {
-                    report.record(&format!("{name}/{part}"), ending, each);
-                }
+    for round in 1..=rounds {
+        if rounds > 1 {
+            report.round(round, rounds);
+        }
+        for case in choose(filters)?.into_iter().flat_map(|(_, cases)| cases) {
+            run_case(case, &mut lab, &mut report);
+        }
+        // Each round starts from nothing, as a run does.
+        lab.vacate();
+    }
+    println!("\n{:.0} s", started.elapsed().as_secs_f64());
+    Ok(report.conclude())
+}
+
+fn run_case(case: Case, lab: &mut Lab, report: &mut Report) {
+    let name = case.name.clone();
+    let from = Instant::now();
+    match case.run(lab) {
+        Endings::One(ending) => report.record(&name, ending, from.elapsed()),
+        Endings::Many(endings) => {
+            let each = from.elapsed() / endings.len().max(1) as u32;
+            for (part, ending) in endings {
+                report.record(&format!("{name}/{part}"), ending, each);
             }
         }
     }
-    lab.vacate();
-    println!("\n{:.0} s", started.elapsed().as_secs_f64());
-    Ok(report.conclude())
+}
+
+/// The cases that the filters want, group by group.
+fn choose(filters: &[String]) -> Result<Vec<(&'static Group, Vec<Case>)>> {
+    for filter in filters {
+        let group = filter.split('/').next().unwrap_or_default();
+        if !GROUPS.iter().any(|known| known.name == group) {
+            let names: Vec<_> = GROUPS
+                .iter()
+                .map(|known| format!("{} ({})", known.name, known.about))
+                .collect();
+            bail!("no group {group:?}; there are: {}", names.join(", "));
+        }
+    }
+    let mut chosen: Vec<(&'static Group, Vec<Case>)> = Vec::new();
+    for group in GROUPS {
+        let cases: Vec<Case> = (group.cases)()
+            .into_iter()
+            .filter(|case| wanted(filters, &case.name))
+            .collect();
+        if !cases.is_empty() {
+            chosen.push((group, cases));
+        }
+    }
+    Ok(chosen)
 }
 
 /// No filter takes everything; `group` takes the group, `group/part` the cases of the group whose name has the part.

@@ -1,0 +1,127 @@
+//! rdma-core's own test suite: where it comes from and how it is laid out to run.
+//!
+//! Debian ships it with python3-pyverbs as documentation, the larger files gzipped. It is unpacked as it is, file by
+//! file; nothing in it is changed. Tests of other vendors' devices stay behind.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, bail};
+use tempfile::TempDir;
+
+use crate::packages;
+
+/// The package, and where it has the suite.
+const PACKAGE: &str = "python3-pyverbs";
+const SHIPPED: &str = "usr/share/doc/rdma-core/tests";
+
+/// What begins like this stays behind.
+const LEFT_OUT: &[&str] = &[
+    // Other vendors' devices.
+    "test_mlx5",
+    "test_efa",
+    "test_cuda",
+    // Until the connection manager is there.
+    "test_rdmacm",
+];
+
+/// The suite, unpacked into a directory that goes with this.
+pub struct Suite {
+    dir: TempDir,
+}
+
+impl Suite {
+    /// Unpacks the suite that is installed; where the package's documentation was left out, as in many containers, a
+    /// fresh copy of the package is fetched for it.
+    pub fn unpack() -> Result<Suite> {
+        let dir = tempfile::Builder::new()
+            .prefix("ferroce-pyverbs-")
+            .tempdir()?;
+        let suite = Suite { dir };
+        let installed = Path::new("/").join(SHIPPED);
+        if is_whole(&installed) {
+            suite.copy(&installed)?;
+        } else {
+            let package = tempfile::tempdir()?;
+            packages::fetch(PACKAGE, package.path())?;
+            suite.copy(&package.path().join(SHIPPED))?;
+        }
+        if !suite.tests().join("run_tests.py").exists() {
+            bail!("{PACKAGE} has no run_tests.py below /{SHIPPED}");
+        }
+        Ok(suite)
+    }
+
+    /// The directory to run it in. Its name is part of the tests' names.
+    pub fn tests(&self) -> PathBuf {
+        self.dir.path().join("tests")
+    }
+
+    fn copy(&self, from: &Path) -> Result<()> {
+        fs::create_dir(self.tests())?;
+        for entry in fs::read_dir(from).with_context(|| format!("{}", from.display()))? {
+            let path = entry?.path();
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            if LEFT_OUT.iter().any(|prefix| name.starts_with(prefix)) {
+                continue;
+            }
+            match name.strip_suffix(".gz") {
+                Some(plain) => gunzip(&path, &self.tests().join(plain))?,
+                None => {
+                    fs::copy(&path, self.tests().join(&*name))?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A package installed without its documentation may leave an empty directory.
+fn is_whole(dir: &Path) -> bool {
+    ["run_tests.py", "run_tests.py.gz"]
+        .iter()
+        .any(|name| dir.join(name).exists())
+}
+
+fn gunzip(from: &Path, to: &Path) -> Result<()> {
+    let status = Command::new("gzip")
+        .arg("-dc")
+        .arg(from)
+        .stdin(Stdio::null())
+        .stdout(File::create(to)?)
+        .status()
+        .context("gzip")?;
+    if !status.success() {
+        bail!("gzip -dc {}: {status}", from.display());
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_are_unpacked_under_their_names_and_vendors_tests_left_out() {
+        let shipped = tempfile::tempdir().unwrap();
+        for name in ["run_tests.py", "test_mlx5_cq.py", "base.py"] {
+            fs::write(shipped.path().join(name), name).unwrap();
+        }
+        let gzip = Command::new("gzip")
+            .arg(shipped.path().join("base.py"))
+            .status();
+        assert!(gzip.unwrap().success());
+        assert!(is_whole(shipped.path()));
+        let suite = Suite {
+            dir: tempfile::tempdir().unwrap(),
+        };
+        suite.copy(shipped.path()).unwrap();
+        assert_eq!(
+            fs::read_to_string(suite.tests().join("base.py")).unwrap(),
+            "base.py"
+        );
+        assert!(suite.tests().join("run_tests.py").exists());
+        assert!(!suite.tests().join("test_mlx5_cq.py").exists());
+    }
+}
