@@ -1,0 +1,58 @@
+//! How the shim carries commands of the rdma_cm ABI to ferroced: datagrams of a `SOCK_SEQPACKET` socket of its own,
+//! one reply for each request. This is ferroce's own, not an ABI of the kernel; both ends are of one build.
+//!
+//! A process has one such connection. What a program holds as the descriptor of `/dev/infiniband/rdma_cm` (a channel) is one
+//! end of a socket pair that ferroced made: it is readable while there are events, because ferroced puts one byte into it
+//! for each (up to a limit), and its inode number names the channel in requests.
+
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+/// The socket's name in the runtime directory.
+pub const SOCKET: &str = "rdma_cm.sock";
+/// Version of the frames.
+pub const VERSION: u32 = 1;
+/// Opens a channel; the reply carries its descriptor.
+pub const OPEN: u32 = 1;
+/// Carries out a command.
+pub const COMMAND: u32 = 2;
+/// The longest command, in bytes, with its head.
+pub const MAX_COMMAND: usize = 512;
+/// The longest value of an option, in bytes.
+pub const MAX_OPTION: usize = 1024;
+/// The longest answer, in bytes.
+pub const MAX_ANSWER: usize = 1024;
+
+/// The head of a request. The command as the program wrote it follows, then the value of an option.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
+pub struct Request {
+    /// [`VERSION`].
+    pub version: u32,
+    /// [`OPEN`] or [`COMMAND`].
+    pub kind: u32,
+    /// Inode number of the channel's descriptor.
+    pub channel: u64,
+    /// For `MIGRATE_ID`: inode number of the descriptor named in the command; 0: there is no such descriptor.
+    pub from: u64,
+    /// Bytes of the command.
+    pub command_len: u32,
+    /// Bytes of the option.
+    pub option_len: u32,
+}
+
+/// The head of a reply. What belongs at the program's response address follows.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
+pub struct Reply {
+    /// 0, or a negative errno; [`NO_CHANNEL`]: the descriptor is no channel.
+    pub result: i32,
+    /// Bytes to be taken back out of the channel's descriptor, for events that are gone.
+    pub take: u32,
+    /// The same, of the descriptor of [`Request::from`].
+    pub take_from: u32,
+    /// Bytes of the answer.
+    pub answer_len: u32,
+}
+
+/// A [`Reply::result`] that is no errno.
+pub const NO_CHANNEL: i32 = i32::MIN;
