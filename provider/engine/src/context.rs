@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use ferroce_transport::{Access, AddressVector};
 use parking_lot::Mutex;
 
-use crate::cq::Cq;
+use crate::cq::{Cq, CqInit};
 use crate::error::{Error, Result};
 use crate::events::{self, EventPipe};
 use crate::hca::Hca;
@@ -62,6 +62,7 @@ impl Context {
             handle: self.hca.new_handle(),
             users: AtomicU32::new(0),
             gone: AtomicBool::new(false),
+            base: None,
         }))
     }
 
@@ -72,7 +73,17 @@ impl Context {
         cookie: u64,
         channel: Option<RawFd>,
     ) -> Result<Arc<Cq>> {
-        Cq::new(self, cqe, cookie, channel)
+        self.create_cq_with(CqInit {
+            cqe,
+            cookie,
+            channel,
+            ..CqInit::default()
+        })
+    }
+
+    /// Creates a completion queue with everything that can be said of one.
+    pub fn create_cq_with(self: &Arc<Self>, init: CqInit) -> Result<Arc<Cq>> {
+        Cq::new(self, init)
     }
 
     /// Queues an asynchronous event; `false` if the consumer left thousands unread and it was lost.
@@ -98,9 +109,24 @@ pub struct Pd {
     handle: u32,
     users: AtomicU32,
     gone: AtomicBool,
+    /// The domain whose protection this one shares.
+    base: Option<Arc<Pd>>,
 }
 
 impl Pd {
+    /// A domain with the same protection, which counts what is made in it for itself (`ibv_alloc_parent_domain(3)`). The one
+    /// that it is made from stays in use as long.
+    pub fn share(self: &Arc<Self>) -> Arc<Pd> {
+        self.add_user();
+        Arc::new(Pd {
+            context: self.context.clone(),
+            handle: self.handle,
+            users: AtomicU32::new(0),
+            gone: AtomicBool::new(false),
+            base: Some(self.clone()),
+        })
+    }
+
     /// A number that identifies the domain in this process.
     pub fn handle(&self) -> u32 {
         self.handle
@@ -124,7 +150,10 @@ impl Pd {
             return Err(Error::Busy("protection domain"));
         }
         if !self.gone.swap(true, Ordering::Relaxed) {
-            self.context.hca.count.pd.give_back();
+            match &self.base {
+                Some(base) => base.remove_user(),
+                None => self.context.hca.count.pd.give_back(),
+            }
         }
         Ok(())
     }

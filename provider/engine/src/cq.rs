@@ -1,16 +1,18 @@
 //! Completion queues: a bounded queue, its notification state, and the polling entry that drives the engine.
 
-use std::collections::VecDeque;
 use std::os::fd::RawFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 
+use ferroce_transport::Time;
 use parking_lot::Mutex;
 
-use crate::context::Context;
+use crate::context::{Context, Pd};
+use crate::entries::{Entries, Entry, Lent};
 use crate::error::{Error, Result};
 use crate::events::{Delivered, EventPipe};
 use crate::limits;
+use crate::timers::{self, Alarm};
 
 /// A work completion with the layout of `struct ibv_wc`.
 #[repr(C)]
@@ -46,10 +48,43 @@ enum Armed {
     Any,
 }
 
+/// How events are held back (`ibv_modify_cq(3)`). Both zero, or either: not at all.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Moderation {
+    /// Completions after which an event goes out at once.
+    pub count: u16,
+    /// Microseconds after the first of them at which it goes out in any case.
+    pub period: u16,
+}
+
+/// How to create a completion queue.
+#[derive(Default)]
+pub struct CqInit {
+    /// Completions that it holds, at least 1.
+    pub cqe: u32,
+    /// What events name the queue by.
+    pub cookie: u64,
+    /// Its completion channel.
+    pub channel: Option<RawFd>,
+    /// Completions carry the times at which they were raised.
+    pub stamped: bool,
+    /// A completion that finds the queue full replaces the oldest, instead of ending the queue.
+    pub ignore_overrun: bool,
+    /// The domain whose resources it uses; it stays while the queue does.
+    pub pd: Option<Arc<Pd>>,
+    /// Memory for `cqe` completions.
+    pub memory: Option<Lent>,
+}
+
 struct Queue {
-    entries: VecDeque<Wc>,
+    entries: Entries,
     capacity: u32,
     armed: Armed,
+    moderation: Moderation,
+    /// Completions that the event being held back stands for.
+    pending: u16,
+    /// When it goes out.
+    due: Time,
     /// Completion events written to the channel.
     notified: u32,
     events: u32,
@@ -62,6 +97,9 @@ pub struct Cq {
     handle: u32,
     cookie: u64,
     channel: Option<EventPipe<8>>,
+    stamped: bool,
+    ignore_overrun: bool,
+    pd: Option<Arc<Pd>>,
     queue: Mutex<Queue>,
     /// Entries, readable without the lock.
     len: AtomicUsize,
@@ -70,32 +108,32 @@ pub struct Cq {
 }
 
 impl Cq {
-    pub(crate) fn new(
-        context: &Arc<Context>,
-        cqe: u32,
-        cookie: u64,
-        channel: Option<RawFd>,
-    ) -> Result<Arc<Cq>> {
-        if cqe == 0 || cqe > limits::MAX_CQE {
-            return Err(Error::Invalid(
-                "cqe must be between 1 and the device's max_cqe",
-            ));
-        }
-        let channel = channel.map(EventPipe::attach).transpose()?;
+    pub(crate) fn new(context: &Arc<Context>, init: CqInit) -> Result<Arc<Cq>> {
+        check_size(init.cqe, init.memory.as_ref())?;
+        let channel = init.channel.map(EventPipe::attach).transpose()?;
         context
             .hca()
             .count
             .cq
             .take(limits::MAX_CQ, "completion queues")?;
+        if let Some(pd) = &init.pd {
+            pd.add_user();
+        }
         Ok(Arc::new(Cq {
             context: context.clone(),
             handle: context.hca().new_handle(),
-            cookie,
+            cookie: init.cookie,
             channel,
+            stamped: init.stamped,
+            ignore_overrun: init.ignore_overrun,
+            pd: init.pd,
             queue: Mutex::new(Queue {
-                entries: VecDeque::new(),
-                capacity: cqe,
+                entries: Entries::new(init.memory),
+                capacity: init.cqe,
                 armed: Armed::No,
+                moderation: Moderation::default(),
+                pending: 0,
+                due: Time::MAX,
                 notified: 0,
                 events: 0,
                 overrun: false,
@@ -119,19 +157,40 @@ impl Cq {
     /// Takes up to `wc.len()` completions, oldest first. On an empty queue the caller's thread runs the engine for a moment.
     #[inline]
     pub fn poll(&self, wc: &mut [Wc]) -> Result<usize> {
-        if self.len.load(Ordering::Acquire) == 0 {
-            self.context.hca().poll_from_app();
-            if self.len.load(Ordering::Acquire) == 0 {
-                return Ok(0);
-            }
+        if self.is_empty_still() {
+            return Ok(0);
         }
         let mut queue = self.queue.lock();
         let n = wc.len().min(queue.entries.len());
-        for (slot, entry) in wc.iter_mut().zip(queue.entries.drain(..n)) {
-            *slot = entry;
+        for (slot, entry) in wc[..n]
+            .iter_mut()
+            .zip(std::iter::from_fn(|| queue.entries.pop()))
+        {
+            *slot = entry.wc;
         }
         self.len.store(queue.entries.len(), Ordering::Release);
         Ok(n)
+    }
+
+    /// Like [`poll`](Self::poll), for one completion with its times.
+    #[inline]
+    pub fn poll_entry(&self) -> Option<Entry> {
+        if self.is_empty_still() {
+            return None;
+        }
+        let mut queue = self.queue.lock();
+        let entry = queue.entries.pop();
+        self.len.store(queue.entries.len(), Ordering::Release);
+        entry
+    }
+
+    /// Whether the queue is empty also after the engine had its chance.
+    #[inline]
+    fn is_empty_still(&self) -> bool {
+        self.len.load(Ordering::Acquire) == 0 && {
+            self.context.hca().poll_from_app();
+            self.len.load(Ordering::Acquire) == 0
+        }
     }
 
     /// Asks for one completion event: for the next completion, or (`solicited_only`) the next solicited or failed one.
@@ -151,13 +210,23 @@ impl Cq {
         Ok(())
     }
 
-    /// Changes the capacity; completions already there must fit (`EINVAL`).
-    pub fn resize(&self, cqe: u32) -> Result<u32> {
-        if cqe == 0 || cqe > limits::MAX_CQE {
-            return Err(Error::Invalid(
-                "cqe must be between 1 and the device's max_cqe",
-            ));
+    /// Holds completion events back. One that is held back already goes out when the new rule says so.
+    pub fn moderate(self: &Arc<Self>, moderation: Moderation) {
+        let mut queue = self.queue.lock();
+        queue.moderation = moderation;
+        if queue.pending == 0 {
+            return;
         }
+        if queue.pending >= moderation.threshold() {
+            self.notify(&mut queue);
+        } else {
+            self.hold_back(&mut queue);
+        }
+    }
+
+    /// Changes the capacity; completions already there must fit (`EINVAL`). A queue in lent memory moves to what is lent now.
+    pub fn resize(&self, cqe: u32, memory: Option<Lent>) -> Result<u32> {
+        check_size(cqe, memory.as_ref())?;
         let mut queue = self.queue.lock();
         if queue.entries.len() > cqe as usize {
             return Err(Error::Invalid(
@@ -165,33 +234,81 @@ impl Cq {
             ));
         }
         queue.capacity = cqe;
+        let lent = matches!(queue.entries, Entries::Lent { .. });
+        let old = (lent || memory.is_some()).then(|| queue.entries.move_to(memory));
+        // What the program does when it gets its memory back is its own affair.
+        drop(queue);
+        drop(old);
         Ok(cqe)
     }
 
     /// Adds a completion. `false`: the queue overran, and the queue pair must fail.
-    pub(crate) fn push(&self, wc: Wc, solicited: bool) -> bool {
+    pub(crate) fn push(self: &Arc<Self>, wc: Wc, solicited: bool) -> bool {
         let mut queue = self.queue.lock();
         if queue.overrun || queue.entries.len() >= queue.capacity as usize {
-            if !std::mem::replace(&mut queue.overrun, true)
-                && self.context.async_event(self.cookie, EVENT_CQ_ERR)
-            {
-                queue.events += 1;
+            if self.ignore_overrun {
+                queue.entries.pop();
+            } else {
+                if !std::mem::replace(&mut queue.overrun, true)
+                    && self.context.async_event(self.cookie, EVENT_CQ_ERR)
+                {
+                    queue.events += 1;
+                }
+                return false;
             }
-            return false;
         }
-        queue.entries.push_back(wc);
+        // Under the lock, so that the times are in the order of the completions.
+        let (clock, wall_clock) = if self.stamped {
+            (timers::now(), timers::wall_clock())
+        } else {
+            (0, 0)
+        };
+        queue.entries.push(Entry {
+            wc,
+            clock,
+            wall_clock,
+        });
         self.len.store(queue.entries.len(), Ordering::Release);
         if queue.armed == Armed::Any
             || (queue.armed == Armed::Solicited && (solicited || wc.status != 0))
         {
-            queue.armed = Armed::No;
-            if let Some(channel) = &self.channel
-                && channel.push(&self.cookie.to_ne_bytes())
-            {
-                queue.notified += 1;
+            queue.pending += 1;
+            if queue.pending >= queue.moderation.threshold() {
+                self.notify(&mut queue);
+            } else if queue.pending == 1 {
+                self.hold_back(&mut queue);
             }
         }
         true
+    }
+
+    /// Sends the event for which the queue is armed.
+    fn notify(&self, queue: &mut Queue) {
+        queue.armed = Armed::No;
+        queue.pending = 0;
+        queue.due = Time::MAX;
+        if let Some(channel) = &self.channel
+            && channel.push(&self.cookie.to_ne_bytes())
+        {
+            queue.notified += 1;
+        }
+    }
+
+    fn hold_back(self: &Arc<Self>, queue: &mut Queue) {
+        queue.due = timers::now() + u64::from(queue.moderation.period) * 1_000;
+        let alarm = Alarm {
+            handle: self.handle,
+            cq: Arc::downgrade(self),
+        };
+        self.context.hca().add_alarm(queue.due, alarm);
+    }
+
+    /// An alarm set by this queue has come up.
+    pub(crate) fn alarm(&self, now: Time) {
+        let mut queue = self.queue.lock();
+        if queue.due <= now {
+            self.notify(&mut queue);
+        }
     }
 
     /// Drops the completions of a queue pair that was destroyed or reset, as its number may come back.
@@ -221,18 +338,52 @@ impl Cq {
         let mut queue = self.queue.lock();
         queue.entries.clear();
         queue.armed = Armed::No;
+        queue.due = Time::MAX;
         self.len.store(0, Ordering::Release);
         let unread = self
             .channel
             .as_ref()
             .map_or(0, |c| c.take_back(|r| *r == self.cookie.to_ne_bytes()));
         let unread_events = self.context.take_back_events(self.cookie, queue.events);
-        if !self.destroyed.swap(true, Ordering::Relaxed) {
-            self.context.hca().count.cq.give_back();
-        }
-        Ok(Delivered {
+        let delivered = Delivered {
             comp: queue.notified - unread,
             events: queue.events - unread_events,
-        })
+        };
+        let old = queue.entries.move_to(None);
+        drop(queue);
+        // Lent memory goes back now, whoever still holds a reference.
+        drop(old);
+        if !self.destroyed.swap(true, Ordering::Relaxed) {
+            self.context.hca().count.cq.give_back();
+            if let Some(pd) = &self.pd {
+                pd.remove_user();
+            }
+        }
+        Ok(delivered)
     }
+}
+
+impl Moderation {
+    /// Completions that send an event at once.
+    fn threshold(self) -> u16 {
+        if self.period == 0 {
+            1
+        } else {
+            self.count.max(1)
+        }
+    }
+}
+
+fn check_size(cqe: u32, memory: Option<&Lent>) -> Result<()> {
+    if cqe == 0 || cqe > limits::MAX_CQE {
+        return Err(Error::Invalid(
+            "cqe must be between 1 and the device's max_cqe",
+        ));
+    }
+    if memory.is_some_and(|memory| memory.room() < cqe as usize) {
+        return Err(Error::Invalid(
+            "the memory is too small for cqe completions",
+        ));
+    }
+    Ok(())
 }

@@ -20,7 +20,7 @@ use crate::memory::KeyTable;
 use crate::path::{Path, PathKey};
 use crate::rx::{Receiver, RxState};
 use crate::table::QpTable;
-use crate::timers::Timers;
+use crate::timers::{self, Alarm, Timers};
 
 /// `enum ibv_event_type`
 const EVENT_DEVICE_FATAL: u32 = 8;
@@ -78,7 +78,8 @@ pub struct Hca {
     pub(crate) qps: RwLock<QpTable>,
     pub(crate) keys: RwLock<KeyTable>,
     pub(crate) rx: Mutex<RxState>,
-    pub(crate) timers: Timers,
+    pub(crate) timers: Timers<u16>,
+    alarms: Timers<Alarm>,
     pub(crate) driver: Driver,
 }
 
@@ -155,6 +156,7 @@ impl Hca {
             keys: RwLock::new(KeyTable::default()),
             rx: Mutex::new(RxState::new()),
             timers: Timers::new(),
+            alarms: Timers::new(),
             driver: Driver::new()?,
         });
         helper::start(&hca)?;
@@ -262,8 +264,31 @@ impl Hca {
         }
     }
 
-    /// Runs the QPs whose time has come.
+    pub(crate) fn add_alarm(&self, at: Time, alarm: Alarm) {
+        if self.alarms.add(at, alarm) {
+            self.driver.wake_for(at);
+        }
+    }
+
+    /// When something is to be done next; `Time::MAX` for never.
+    pub(crate) fn next_timer(&self) -> Time {
+        self.timers.next().min(self.alarms.next())
+    }
+
+    /// The device's clock, which stamps completions: nanoseconds of `CLOCK_MONOTONIC`.
+    pub fn clock(&self) -> u64 {
+        timers::now()
+    }
+
+    /// Runs the QPs and the completion queues whose time has come.
     pub(crate) fn run_timers(&self, now: Time) {
+        if self.alarms.next() <= now {
+            while let Some(alarm) = self.alarms.pop(now) {
+                if let Some(cq) = alarm.cq.upgrade() {
+                    cq.alarm(now);
+                }
+            }
+        }
         if self.timers.next() > now {
             return;
         }
@@ -310,7 +335,7 @@ impl Hca {
     fn fail_all(&self) {
         let qps = self.qps.read_recursive();
         let keys = self.keys.read_recursive();
-        let now = crate::timers::now();
+        let now = timers::now();
         for qp in qps.iter() {
             if let Some(mut inner) = qp.lock() {
                 qp.overrun(&mut inner, &keys, now);

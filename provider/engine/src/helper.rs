@@ -67,7 +67,7 @@ fn run(hca: &Hca) {
             || hca.control_events(),
         );
         let went = timers::now();
-        let until = hca.driver.falling_asleep(|| hca.timers.next());
+        let until = hca.driver.falling_asleep(|| hca.next_timer());
         let round = match &mut ring {
             Some(ring) => ring.round(hca, until),
             None => poll_round(hca, until),

@@ -82,6 +82,29 @@ pub struct DeviceAttr {
     pub local_ca_ack_delay: u8,
     pub phys_port_cnt: u8,
     pub max_inline_data: u32,
+    /// Valid bits of a completion's time: all.
+    pub completion_timestamp_mask: u64,
+    /// Ticks of the device's clock in a millisecond (kHz): it counts nanoseconds.
+    pub hca_core_clock: u64,
+    /// Largest [`Moderation::count`](crate::Moderation::count).
+    pub max_cq_count: u16,
+    /// Largest [`Moderation::period`](crate::Moderation::period), in microseconds.
+    pub max_cq_period: u16,
+    /// Bytes of the largest device memory.
+    pub max_dm_size: u64,
+    pub odp: OdpCaps,
+}
+
+/// `struct ibv_odp_caps` with the service that came later: bits of `enum ibv_odp_general_caps` and, for each service, of
+/// `enum ibv_odp_transport_cap_bits`.
+#[derive(Clone, Copy, Debug, Default)]
+#[allow(missing_docs)]
+pub struct OdpCaps {
+    pub general: u64,
+    pub rc: u32,
+    pub uc: u32,
+    pub ud: u32,
+    pub xrc: u32,
 }
 
 impl DeviceAttr {
@@ -123,6 +146,12 @@ impl DeviceAttr {
             local_ca_ack_delay: 15,
             phys_port_cnt: 1,
             max_inline_data: MAX_INLINE,
+            completion_timestamp_mask: u64::MAX,
+            hca_core_clock: 1_000_000,
+            max_cq_count: u16::MAX,
+            max_cq_period: u16::MAX,
+            max_dm_size: 0,
+            odp: OdpCaps::default(),
         }
     }
 }

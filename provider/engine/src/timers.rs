@@ -1,33 +1,73 @@
 //! When which queue pair wants to be called again.
 //!
 //! A QP moves its deadline with every acknowledgement. To keep that cheap the heap is lazy: a QP has an entry at or before
-//! its real deadline, and when the entry comes up the QP says whether it is due.
+//! its real deadline, and when the entry comes up the QP says whether it is due. Completion queues whose events are
+//! moderated have a heap of their own, with the same rule.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::sync::Weak;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use ferroce_transport::Time;
 use parking_lot::Mutex;
 
+use crate::cq::Cq;
+
 /// Monotonic time in nanoseconds.
 pub(crate) fn now() -> Time {
+    read(libc::CLOCK_MONOTONIC)
+}
+
+/// Nanoseconds since 1970.
+pub(crate) fn wall_clock() -> u64 {
+    read(libc::CLOCK_REALTIME)
+}
+
+fn read(clock: libc::clockid_t) -> u64 {
     let mut ts = libc::timespec {
         tv_sec: 0,
         tv_nsec: 0,
     };
-    // SAFETY: `ts` is a valid place for the result, and CLOCK_MONOTONIC always exists.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut ts) };
+    // SAFETY: `ts` is a valid place for the result, and the clocks asked for always exist.
+    unsafe { libc::clock_gettime(clock, &mut ts) };
     ts.tv_sec as u64 * 1_000_000_000 + ts.tv_nsec as u64
 }
 
-pub(crate) struct Timers {
-    heap: Mutex<BinaryHeap<Reverse<(Time, u16)>>>,
+/// A completion queue that has an event to send later.
+pub(crate) struct Alarm {
+    pub(crate) handle: u32,
+    pub(crate) cq: Weak<Cq>,
+}
+
+impl PartialEq for Alarm {
+    fn eq(&self, other: &Alarm) -> bool {
+        self.handle == other.handle
+    }
+}
+
+impl Eq for Alarm {}
+
+impl PartialOrd for Alarm {
+    fn partial_cmp(&self, other: &Alarm) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Alarm {
+    fn cmp(&self, other: &Alarm) -> std::cmp::Ordering {
+        self.handle.cmp(&other.handle)
+    }
+}
+
+/// A heap of what wants to be called, earliest first.
+pub(crate) struct Timers<T> {
+    heap: Mutex<BinaryHeap<Reverse<(Time, T)>>>,
     next: AtomicU64,
 }
 
-impl Timers {
-    pub(crate) fn new() -> Timers {
+impl<T: Ord> Timers<T> {
+    pub(crate) fn new() -> Timers<T> {
         Timers {
             heap: Mutex::new(BinaryHeap::new()),
             next: AtomicU64::new(Time::MAX),
@@ -40,9 +80,9 @@ impl Timers {
     }
 
     /// Adds an entry; returns whether it is now the earliest.
-    pub(crate) fn add(&self, at: Time, index: u16) -> bool {
+    pub(crate) fn add(&self, at: Time, what: T) -> bool {
         let mut heap = self.heap.lock();
-        heap.push(Reverse((at, index)));
+        heap.push(Reverse((at, what)));
         let first = at < self.next.load(Relaxed);
         if first {
             self.next.store(at, Relaxed);
@@ -51,10 +91,10 @@ impl Timers {
     }
 
     /// Takes one entry that is due.
-    pub(crate) fn pop(&self, now: Time) -> Option<u16> {
+    pub(crate) fn pop(&self, now: Time) -> Option<T> {
         let mut heap = self.heap.lock();
         let due = match heap.peek() {
-            Some(Reverse((at, _))) if *at <= now => heap.pop().map(|Reverse((_, index))| index),
+            Some(Reverse((at, _))) if *at <= now => heap.pop().map(|Reverse((_, what))| what),
             _ => None,
         };
         self.next.store(

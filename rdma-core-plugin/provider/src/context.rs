@@ -3,7 +3,7 @@
 use crate::convert;
 use crate::guard::{self, Errno};
 use crate::libibverbs::library;
-use crate::{cq, cq_ex, memory, post, qp, srq};
+use crate::{cq, cq_ex, memory, parent_domain, post, qp, srq};
 use ferroce_cabi::pabi34::verbs_context_ops;
 use ferroce_cabi::*;
 use ferroce_engine::{Context as EngineContext, Hca, RuntimeDir};
@@ -21,7 +21,9 @@ pub struct Context {
 
 /// What libibverbs or its defaults do not do for us. What is missing here fails with `EOPNOTSUPP` by libibverbs' own defaults.
 static OPS: verbs_context_ops = verbs_context_ops {
+    alloc_parent_domain: Some(parent_domain::alloc_parent_domain),
     alloc_pd: Some(memory::alloc_pd),
+    alloc_td: Some(parent_domain::alloc_td),
     create_ah: Some(memory::create_ah),
     create_cq: Some(cq::create_cq),
     create_cq_ex: Some(cq_ex::create_cq_ex),
@@ -29,6 +31,7 @@ static OPS: verbs_context_ops = verbs_context_ops {
     create_qp_ex: Some(qp::create_qp_ex),
     create_srq: Some(srq::create_srq),
     dealloc_pd: Some(memory::dealloc_pd),
+    dealloc_td: Some(parent_domain::dealloc_td),
     dereg_mr: Some(memory::dereg_mr),
     destroy_ah: Some(memory::destroy_ah),
     destroy_cq: Some(cq::destroy_cq),
@@ -36,6 +39,7 @@ static OPS: verbs_context_ops = verbs_context_ops {
     destroy_srq: Some(srq::destroy_srq),
     free_context: Some(free_context),
     get_srq_num: Some(srq::get_srq_num),
+    modify_cq: Some(cq::modify_cq),
     modify_qp: Some(qp::modify_qp),
     modify_srq: Some(srq::modify_srq),
     poll_cq: Some(cq::poll_cq),
@@ -46,6 +50,7 @@ static OPS: verbs_context_ops = verbs_context_ops {
     query_port: Some(query_port),
     query_qp: Some(qp::query_qp),
     query_qp_data_in_order: Some(qp::query_qp_data_in_order),
+    query_rt_values: Some(query_rt_values),
     query_srq: Some(srq::query_srq),
     reg_mr: Some(memory::reg_mr),
     req_notify_cq: Some(cq::req_notify_cq),
@@ -191,6 +196,26 @@ unsafe extern "C" fn query_port(
         }
         // SAFETY: a context of ours, and the caller's structure.
         unsafe { attr.write(convert::port_attr(&engine(context).hca().port_attr())) };
+        Ok(0)
+    })
+}
+
+/// The device's clock, as it stamps completions: its ticks stand in `tv_nsec`, all of them, whatever their number.
+unsafe extern "C" fn query_rt_values(
+    context: *mut ibv_context,
+    values: *mut ibv_values_ex,
+) -> c_int {
+    guard::run(|| {
+        // SAFETY: the caller's structure.
+        let values = unsafe { values.as_mut() }.ok_or(Errno(libc::EINVAL))?;
+        if values.comp_mask & !IBV_VALUES_MASK_RAW_CLOCK != 0 {
+            return Err(Errno(libc::EINVAL));
+        }
+        if values.comp_mask & IBV_VALUES_MASK_RAW_CLOCK != 0 {
+            values.raw_clock.tv_sec = 0;
+            // SAFETY: a context of ours.
+            values.raw_clock.tv_nsec = unsafe { engine(context) }.hca().clock() as i64;
+        }
         Ok(0)
     })
 }

@@ -69,6 +69,22 @@ pub fn device_attr(d: &DeviceAttr) -> ibv_device_attr_ex {
     orig.max_pkeys = d.max_pkeys;
     orig.local_ca_ack_delay = d.local_ca_ack_delay;
     orig.phys_port_cnt = d.phys_port_cnt;
+    // What is left zero is not offered: TSO, RSS, work queues, packet pacing, raw packets, tag matching. Atomics of other
+    // devices on the PCI bus are not ours to promise.
+    attr.odp_caps = ibv_odp_caps {
+        general_caps: d.odp.general,
+        rc_odp_caps: d.odp.rc,
+        uc_odp_caps: d.odp.uc,
+        ud_odp_caps: d.odp.ud,
+    };
+    attr.xrc_odp_caps = d.odp.xrc;
+    attr.completion_timestamp_mask = d.completion_timestamp_mask;
+    attr.hca_core_clock = d.hca_core_clock;
+    attr.cq_mod_caps = ibv_cq_moderation_caps {
+        max_cq_count: d.max_cq_count,
+        max_cq_period: d.max_cq_period,
+    };
+    attr.max_dm_size = d.max_dm_size;
     attr.device_cap_flags_ex = d.device_cap_flags.into();
     attr.phys_port_cnt_ex = d.phys_port_cnt.into();
     attr

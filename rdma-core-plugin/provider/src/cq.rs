@@ -2,10 +2,13 @@
 
 use crate::context::engine;
 use crate::guard::{self, Errno, Failure, Health, explain};
+use crate::memory::Pd;
+use crate::parent_domain::{Allocators, Resource};
+use crate::place::{self, Place};
 use crate::wait;
 use ferroce_cabi::pabi34::verbs_cq;
 use ferroce_cabi::*;
-use ferroce_engine::Wc;
+use ferroce_engine::{CqInit, Entry, Lent, Moderation, Wc};
 use libc::c_int;
 use parking_lot::RawMutex;
 use parking_lot::lock_api::RawMutex as _;
@@ -35,8 +38,10 @@ pub struct Cq {
     /// Held between `start_poll` and `end_poll`, unless one thread alone polls.
     pub polling: RawMutex,
     pub single_threaded: bool,
+    /// Where its completions lie, if the program has allocators.
+    allocators: Option<Arc<Allocators>>,
     /// What the `read_*` functions read.
-    pub current: Wc,
+    pub current: Entry,
 }
 
 impl Cq {
@@ -50,40 +55,81 @@ impl Cq {
     }
 }
 
+/// How to create a queue, as libibverbs passes it.
+pub struct Init<'a> {
+    pub cqe: u32,
+    pub channel: *mut ibv_comp_channel,
+    pub vector: u32,
+    pub stamped: bool,
+    pub single_threaded: bool,
+    pub ignore_overrun: bool,
+    /// The parent domain whose resources it uses.
+    pub domain: Option<&'a Pd>,
+}
+
 /// Creates a queue; libibverbs fills in all of the C structure but `handle` and `cqe`.
 ///
 /// # Safety
 /// A context of ours; a channel of libibverbs or null.
-pub unsafe fn create(
-    context: *mut ibv_context,
-    cqe: u32,
-    channel: *mut ibv_comp_channel,
-    vector: u32,
-) -> Result<*mut Cq, Errno> {
-    if vector != 0 {
+pub unsafe fn create(context: *mut ibv_context, init: Init<'_>) -> Result<*mut Cq, Errno> {
+    if init.vector != 0 {
         return Err(Errno(libc::EINVAL));
     }
-    let mut place = Box::<Cq>::new_uninit();
+    let allocators = init.domain.and_then(Pd::allocators);
+    let place = Place::<Cq>::new(allocators, Resource::Cq)?;
     // SAFETY: the caller's channel.
-    let channel = unsafe { channel.as_ref() }.map(|channel| channel.fd);
+    let channel = unsafe { init.channel.as_ref() }.map(|channel| channel.fd);
     // SAFETY: a context of ours.
-    let engine = unsafe { engine(context) }
-        .create_cq(cqe, place.as_mut_ptr() as u64, channel)
+    let context_engine = unsafe { engine(context) };
+    let engine = context_engine
+        .create_cq_with(CqInit {
+            cqe: init.cqe,
+            cookie: place.address(),
+            channel,
+            stamped: init.stamped,
+            ignore_overrun: init.ignore_overrun,
+            pd: init.domain.map(|domain| domain.engine.clone()),
+            memory: lend(context, allocators, init.cqe)?,
+        })
         .map_err(|e| explain("ibv_create_cq", e))?;
     // SAFETY: all bits zero is a valid `verbs_cq`: integers, pointers and optional functions.
     let mut verbs: verbs_cq = unsafe { std::mem::zeroed() };
     verbs.cq_ex.context = context;
     verbs.cq_ex.handle = engine.handle();
     verbs.cq_ex.cqe = engine.cqe() as c_int;
-    place.write(Cq {
+    Ok(place.write(Cq {
         verbs,
         engine,
         health: Health::default(),
         polling: RawMutex::INIT,
-        single_threaded: false,
-        current: Wc::default(),
-    });
-    Ok(Box::into_raw(place).cast())
+        single_threaded: init.single_threaded,
+        allocators: allocators.cloned(),
+        current: Entry::default(),
+    }))
+}
+
+/// Memory of the program's for `cqe` completions, if it has allocators and wants to.
+fn lend(
+    context: *mut ibv_context,
+    allocators: Option<&Arc<Allocators>>,
+    cqe: u32,
+) -> Result<Option<Lent>, Errno> {
+    let Some(allocators) = allocators else {
+        return Ok(None);
+    };
+    // SAFETY: a context of ours.
+    let limit = unsafe { engine(context) }.hca().device_attr().max_cqe;
+    if !(1..=limit).contains(&(cqe as c_int)) {
+        return Err(Errno(libc::EINVAL));
+    }
+    let layout = Lent::layout(cqe);
+    let Some(start) = allocators.allocate(layout, Resource::CqEntries)? else {
+        return Ok(None);
+    };
+    let owner = allocators.clone();
+    let release = move |start| owner.release(start, Resource::CqEntries);
+    // SAFETY: the program gave that much memory, with that alignment, for the queue to use until it is released.
+    Ok(Some(unsafe { Lent::new(start, layout.size(), release) }))
 }
 
 pub unsafe extern "C" fn create_cq(
@@ -96,8 +142,17 @@ pub unsafe extern "C" fn create_cq(
         let (Ok(cqe), Ok(vector)) = (u32::try_from(cqe), u32::try_from(vector)) else {
             return Err(Errno(libc::EINVAL));
         };
+        let init = Init {
+            cqe,
+            channel,
+            vector,
+            stamped: false,
+            single_threaded: false,
+            ignore_overrun: false,
+            domain: None,
+        };
         // SAFETY: as libibverbs passes them.
-        Ok(unsafe { create(context, cqe, channel, vector) }?.cast())
+        Ok(unsafe { create(context, init) }?.cast())
     })
 }
 
@@ -140,12 +195,34 @@ pub unsafe extern "C" fn resize_cq(cq: *mut ibv_cq, cqe: c_int) -> c_int {
     let object = unsafe { Cq::of(cq) };
     object.health.run(|| {
         let cqe = u32::try_from(cqe).map_err(|_| Errno(libc::EINVAL))?;
+        // SAFETY: a queue of ours.
+        let memory = lend(unsafe { (*cq).context }, object.allocators.as_ref(), cqe)?;
         let actual = object
             .engine
-            .resize(cqe)
+            .resize(cqe, memory)
             .map_err(|e| explain("ibv_resize_cq", e))?;
         // SAFETY: the caller's queue; nobody else writes its size.
         unsafe { (*cq).cqe = actual as c_int };
+        Ok(0)
+    })
+}
+
+/// Holds completion events back, as `ibv_modify_cq(3)` asks.
+pub unsafe extern "C" fn modify_cq(cq: *mut ibv_cq, attr: *mut ibv_modify_cq_attr) -> c_int {
+    // SAFETY: a queue of ours.
+    let object = unsafe { Cq::of(cq) };
+    object.health.run(|| {
+        // SAFETY: the caller's structure.
+        let attr = unsafe { attr.as_ref() }.ok_or(Errno(libc::EINVAL))?;
+        if attr.attr_mask & !IBV_CQ_ATTR_MODERATE != 0 {
+            return Err(Errno(libc::EOPNOTSUPP));
+        }
+        if attr.attr_mask & IBV_CQ_ATTR_MODERATE != 0 {
+            object.engine.moderate(Moderation {
+                count: attr.moderate.cq_count,
+                period: attr.moderate.cq_period,
+            });
+        }
         Ok(0)
     })
 }
@@ -167,7 +244,7 @@ pub unsafe extern "C" fn destroy_cq(cq: *mut ibv_cq) -> c_int {
                     (&raw const (*cq).async_events_completed, delivered.events),
                 ],
             );
-            drop(Box::from_raw(cq.cast::<Cq>()));
+            place::destroy(cq.cast::<Cq>());
         }
         Ok(0)
     })

@@ -1,7 +1,8 @@
 //! Extended completion queues (`ibv_create_cq_ex(3)`): one completion at a time, read field by field.
 
-use crate::cq::{self, Cq};
+use crate::cq::{self, Cq, Init};
 use crate::guard::{self, Errno};
+use crate::memory::Pd;
 use ferroce_cabi::*;
 use libc::{c_int, c_uint};
 use parking_lot::lock_api::RawMutex as _;
@@ -13,25 +14,45 @@ pub unsafe extern "C" fn create_cq_ex(
     guard::run(|| {
         // SAFETY: the caller's structure.
         let attr = unsafe { attr.as_ref() }.ok_or(Errno(libc::EINVAL))?;
-        if attr.wc_flags & !IBV_WC_STANDARD_FLAGS != 0
-            || attr.comp_mask & !IBV_CQ_INIT_ATTR_MASK_FLAGS != 0
+        // The other fields are of raw Ethernet (VLAN tag, flow tag) and of tag matching.
+        let stamps = wc_ex::COMPLETION_TIMESTAMP | wc_ex::COMPLETION_TIMESTAMP_WALLCLOCK;
+        if attr.wc_flags & !(IBV_WC_STANDARD_FLAGS | stamps) != 0
+            || attr.comp_mask & !(IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD) != 0
         {
             return Err(Errno(libc::EOPNOTSUPP));
         }
-        let flags = if attr.comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS != 0 {
+        let has = |bit| attr.comp_mask & bit != 0;
+        let flags = if has(IBV_CQ_INIT_ATTR_MASK_FLAGS) {
             attr.flags
         } else {
             0
         };
-        // A queue that overruns fails here: ignoring that is not offered.
-        if flags & !IBV_CREATE_CQ_ATTR_SINGLE_THREADED != 0 {
+        let known = IBV_CREATE_CQ_ATTR_SINGLE_THREADED | IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN;
+        if flags & !known != 0 {
             return Err(Errno(libc::EOPNOTSUPP));
         }
+        let domain = if has(IBV_CQ_INIT_ATTR_MASK_PD) {
+            // SAFETY: a domain of ours, or null.
+            Some(unsafe { Pd::of(attr.parent_domain) }?)
+        } else {
+            None
+        };
+        if domain.is_some_and(|pd| pd.parent.is_none() || pd.ibv.context != context) {
+            return Err(Errno(libc::EINVAL));
+        }
+        let init = Init {
+            cqe: attr.cqe,
+            channel: attr.channel,
+            vector: attr.comp_vector,
+            stamped: attr.wc_flags & stamps != 0,
+            single_threaded: flags & IBV_CREATE_CQ_ATTR_SINGLE_THREADED != 0,
+            ignore_overrun: flags & IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN != 0,
+            domain,
+        };
         // SAFETY: as libibverbs passes them.
-        let cq = unsafe { cq::create(context, attr.cqe, attr.channel, attr.comp_vector) }?;
+        let cq = unsafe { cq::create(context, init) }?;
         // SAFETY: made just now; nobody else knows it.
         let object = unsafe { &mut *cq };
-        object.single_threaded = flags & IBV_CREATE_CQ_ATTR_SINGLE_THREADED != 0;
         let ex = &mut object.verbs.cq_ex;
         ex.start_poll = Some(start_poll);
         ex.next_poll = Some(next_poll);
@@ -46,6 +67,8 @@ pub unsafe extern "C" fn create_cq_ex(
         ex.read_slid = Some(read_slid);
         ex.read_sl = Some(read_sl);
         ex.read_dlid_path_bits = Some(read_dlid_path_bits);
+        ex.read_completion_ts = Some(read_completion_ts);
+        ex.read_completion_wallclock_ns = Some(read_completion_wallclock_ns);
         Ok(cq.cast())
     })
 }
@@ -59,15 +82,12 @@ unsafe fn advance(cq: *mut ibv_cq_ex) -> c_int {
     // SAFETY: as the caller promises.
     let (engine, health) = unsafe { (&(*object).engine, &(*object).health) };
     health.run(|| {
-        // SAFETY: as the caller promises; the other fields of the object are not borrowed mutably.
-        let current = unsafe { &mut (*object).current };
-        if engine.poll(std::slice::from_mut(current))? == 0 {
-            return Err(Errno(libc::ENOENT));
-        }
-        // SAFETY: as the caller promises.
+        let next = engine.poll_entry().ok_or(Errno(libc::ENOENT))?;
+        // SAFETY: as the caller promises; nobody else writes these fields.
         unsafe {
-            (*cq).wr_id = current.wr_id;
-            (*cq).status = current.status;
+            (*object).current = next;
+            (*cq).wr_id = next.wc.wr_id;
+            (*cq).status = next.wc.status;
         }
         Ok(0)
     })
@@ -109,24 +129,26 @@ unsafe extern "C" fn end_poll(cq: *mut ibv_cq_ex) {
 
 /// The functions that read one field of the current completion.
 macro_rules! readers {
-    ($($name:ident -> $ty:ty = |$wc:ident| $value:expr;)*) => {$(
+    ($($name:ident -> $ty:ty = |$current:ident| $value:expr;)*) => {$(
         unsafe extern "C" fn $name(cq: *mut ibv_cq_ex) -> $ty {
             // SAFETY: a queue of ours, between `start_poll` and `end_poll`.
-            let $wc = unsafe { &(*cq.cast::<Cq>()).current };
+            let $current = unsafe { &(*cq.cast::<Cq>()).current };
             $value
         }
     )*};
 }
 
 readers! {
-    read_opcode -> c_uint = |wc| wc.opcode;
-    read_vendor_err -> u32 = |wc| wc.vendor_err;
-    read_byte_len -> u32 = |wc| wc.byte_len;
-    read_imm_data -> u32 = |wc| u32::from_ne_bytes(wc.imm_data);
-    read_qp_num -> u32 = |wc| wc.qp_num;
-    read_src_qp -> u32 = |wc| wc.src_qp;
-    read_wc_flags -> c_uint = |wc| wc.wc_flags;
-    read_slid -> u32 = |wc| wc.slid.into();
-    read_sl -> u8 = |wc| wc.sl;
-    read_dlid_path_bits -> u8 = |wc| wc.dlid_path_bits;
+    read_opcode -> c_uint = |c| c.wc.opcode;
+    read_vendor_err -> u32 = |c| c.wc.vendor_err;
+    read_byte_len -> u32 = |c| c.wc.byte_len;
+    read_imm_data -> u32 = |c| u32::from_ne_bytes(c.wc.imm_data);
+    read_qp_num -> u32 = |c| c.wc.qp_num;
+    read_src_qp -> u32 = |c| c.wc.src_qp;
+    read_wc_flags -> c_uint = |c| c.wc.wc_flags;
+    read_slid -> u32 = |c| c.wc.slid.into();
+    read_sl -> u8 = |c| c.wc.sl;
+    read_dlid_path_bits -> u8 = |c| c.wc.dlid_path_bits;
+    read_completion_ts -> u64 = |c| c.clock;
+    read_completion_wallclock_ns -> u64 = |c| c.wall_clock;
 }

@@ -13,6 +13,8 @@ mod device;
 mod guard;
 mod libibverbs;
 mod memory;
+mod parent_domain;
+mod place;
 mod post;
 mod qp;
 mod srq;

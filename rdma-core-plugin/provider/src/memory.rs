@@ -3,6 +3,7 @@
 use crate::context::engine;
 use crate::convert;
 use crate::guard::{self, Errno, explain};
+use crate::parent_domain::{Allocators, Parent};
 use ferroce_cabi::pabi34::verbs_mr;
 use ferroce_cabi::*;
 use libc::{c_int, c_void, size_t};
@@ -12,8 +13,10 @@ use std::sync::Arc;
 /// A protection domain.
 #[repr(C)]
 pub struct Pd {
-    ibv: ibv_pd,
+    pub ibv: ibv_pd,
     pub engine: Arc<ferroce_engine::Pd>,
+    /// What a parent domain has beside that.
+    pub parent: Option<Parent>,
 }
 
 impl Pd {
@@ -24,6 +27,11 @@ impl Pd {
     pub unsafe fn of<'a>(pd: *mut ibv_pd) -> Result<&'a Pd, Errno> {
         // SAFETY: as the caller promises; the C structure is the head of ours.
         unsafe { pd.cast::<Pd>().as_ref() }.ok_or(Errno(libc::EINVAL))
+    }
+
+    /// Where the program wants what is made in this domain.
+    pub fn allocators(&self) -> Option<&Arc<Allocators>> {
+        self.parent.as_ref()?.allocators()
     }
 }
 
@@ -37,18 +45,27 @@ pub unsafe extern "C" fn alloc_pd(context: *mut ibv_context) -> *mut ibv_pd {
             context,
             handle: engine.handle(),
         };
-        Ok(Box::into_raw(Box::new(Pd { ibv, engine })).cast())
+        Ok(Box::into_raw(Box::new(Pd {
+            ibv,
+            engine,
+            parent: None,
+        }))
+        .cast())
     })
 }
 
 pub unsafe extern "C" fn dealloc_pd(pd: *mut ibv_pd) -> c_int {
     guard::run(|| {
         // SAFETY: a domain of ours.
-        unsafe { Pd::of(pd) }?
+        let domain = unsafe { Pd::of(pd) }?;
+        domain
             .engine
             .dealloc()
             .map_err(|e| explain("ibv_dealloc_pd", e))?;
-        // SAFETY: made by `alloc_pd`; the caller may not use it again.
+        if let Some(parent) = &domain.parent {
+            parent.leave_thread_domain();
+        }
+        // SAFETY: made by `alloc_pd` or `alloc_parent_domain`; the caller may not use it again.
         drop(unsafe { Box::from_raw(pd.cast::<Pd>()) });
         Ok(0)
     })

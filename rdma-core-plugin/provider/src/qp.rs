@@ -4,6 +4,8 @@ use crate::convert;
 use crate::cq::Cq;
 use crate::guard::{self, Errno, Health, explain};
 use crate::memory::Pd;
+use crate::parent_domain::Resource;
+use crate::place::{self, Place};
 use crate::srq::Srq;
 use crate::wait;
 use crate::wr::{self, Builder};
@@ -93,7 +95,7 @@ unsafe fn create(
     if attr.send_cq.is_null() || attr.recv_cq.is_null() {
         return Err(Errno(libc::EINVAL));
     }
-    let mut place = Box::<Qp>::new_uninit();
+    let place = Place::<Qp>::new(domain.allocators(), Resource::Qp)?;
     // SAFETY: as the caller promises.
     let init = unsafe {
         QpInit {
@@ -103,7 +105,7 @@ unsafe fn create(
             srq: (!attr.srq.is_null()).then(|| Srq::of(attr.srq).engine.clone()),
             cap: convert::cap_in(&attr.cap),
             sq_sig_all: attr.sq_sig_all != 0,
-            cookie: place.as_mut_ptr() as u64,
+            cookie: place.address(),
         }
     };
     let engine = domain
@@ -129,17 +131,14 @@ unsafe fn create(
         verbs.comp_mask |= VERBS_QP_EX;
         wr::install(&mut verbs.qp_ex);
     }
-    let qp = Box::into_raw(Box::write(
-        place,
-        Qp {
-            verbs,
-            engine,
-            health: Health::default(),
-            max_send_sge: cap.max_send_sge as usize,
-            max_inline: cap.max_inline_data as usize,
-            builder: Builder::default(),
-        },
-    ));
+    let qp = place.write(Qp {
+        verbs,
+        engine,
+        health: Health::default(),
+        max_send_sge: cap.max_send_sge as usize,
+        max_inline: cap.max_inline_data as usize,
+        builder: Builder::default(),
+    });
     let ibv: *mut ibv_qp = qp.cast();
     // SAFETY: in their final place and not in use yet.
     unsafe { wait::prepare(&raw mut (*ibv).mutex, &raw mut (*ibv).cond) };
@@ -215,7 +214,7 @@ pub unsafe extern "C" fn destroy_qp(qp: *mut ibv_qp) -> c_int {
                 &raw mut (*qp).cond,
                 &[(&raw const (*qp).events_completed, delivered.events)],
             );
-            drop(Box::from_raw(qp.cast::<Qp>()));
+            place::destroy(qp.cast::<Qp>());
         }
         Ok(0)
     })

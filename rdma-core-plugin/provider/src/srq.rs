@@ -2,6 +2,8 @@
 
 use crate::guard::{self, Errno, Health, explain};
 use crate::memory::Pd;
+use crate::parent_domain::Resource;
+use crate::place::{self, Place};
 use crate::post;
 use crate::wait;
 use ferroce_cabi::pabi34::verbs_srq;
@@ -33,16 +35,17 @@ pub unsafe extern "C" fn create_srq(pd: *mut ibv_pd, init: *mut ibv_srq_init_att
     guard::run(|| {
         // SAFETY: the caller's structure.
         let attr = &mut unsafe { init.as_mut() }.ok_or(Errno(libc::EINVAL))?.attr;
-        let mut place = Box::<Srq>::new_uninit();
+        // SAFETY: a domain of ours.
+        let domain = unsafe { Pd::of(pd) }?;
+        let place = Place::<Srq>::new(domain.allocators(), Resource::Srq)?;
         let init = SrqInit {
             max_wr: attr.max_wr,
             max_sge: attr.max_sge,
             // Armed by ibv_modify_srq(3) only.
             srq_limit: 0,
-            cookie: place.as_mut_ptr() as u64,
+            cookie: place.address(),
         };
-        // SAFETY: a domain of ours.
-        let engine = unsafe { Pd::of(pd) }?
+        let engine = domain
             .engine
             .create_srq(init)
             .map_err(|e| explain("ibv_create_srq", e))?;
@@ -54,12 +57,12 @@ pub unsafe extern "C" fn create_srq(pd: *mut ibv_pd, init: *mut ibv_srq_init_att
         verbs.srq.handle = engine.handle();
         verbs.srq_type = IBV_SRQT_BASIC;
         verbs.srq_num = engine.handle();
-        place.write(Srq {
+        let srq = place.write(Srq {
             verbs,
             engine,
             health: Health::default(),
         });
-        Ok(Box::into_raw(place).cast())
+        Ok(srq.cast())
     })
 }
 
@@ -137,7 +140,7 @@ pub unsafe extern "C" fn destroy_srq(srq: *mut ibv_srq) -> c_int {
                 &raw mut (*srq).cond,
                 &[(&raw const (*srq).events_completed, delivered.events)],
             );
-            drop(Box::from_raw(srq.cast::<Srq>()));
+            place::destroy(srq.cast::<Srq>());
         }
         Ok(0)
     })
