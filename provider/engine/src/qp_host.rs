@@ -218,6 +218,7 @@ impl Host for QpHost<'_> {
             Note::NoReceive => Counter::RxNoReceive,
             Note::TooLong => Counter::RespLocalLengthError,
             Note::UcLoss => Counter::UcLoss,
+            Note::Refused => Counter::RespRemoteAccessErrors,
         });
     }
 }

@@ -93,7 +93,11 @@ impl Qp {
                 cost = Some(wqe.cost_at(to.saturating_sub(wqe.first), mtu));
                 break;
             }
-            cost = Some(wqe.cost_at(wqe.end - wqe.first, mtu));
+            cost = Some(if wqe.first == wqe.end {
+                wqe.cost // nothing was sent for it
+            } else {
+                wqe.cost_at(wqe.end - wqe.first, mtu)
+            });
             if let Some(wqe) = self.sq.pop() {
                 self.complete_send(&wqe, WcStatus::Success, host);
             }

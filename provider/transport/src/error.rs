@@ -23,7 +23,13 @@ pub enum PostError {
     /// The message is longer than 2^30 bytes, or an ATOMIC's list is shorter than 8 (`EINVAL`).
     #[error("bad message length")]
     BadLength,
-    /// The queue pair receives from a shared receive queue (`EINVAL`).
+    /// The destination is not of the kind that the service takes (`EINVAL`).
+    #[error("the destination does not fit the transport service")]
+    BadDestination,
+    /// The queue pair is the target of an extended connection and sends nothing of its own (`EINVAL`).
+    #[error("the queue pair has no send queue")]
+    NoSendQueue,
+    /// The queue pair receives from shared receive queues, or not at all (`EINVAL`).
     #[error("the queue pair has no receive queue of its own")]
     HasSrq,
 }

@@ -29,7 +29,7 @@ impl Qp {
     }
 
     /// Is there a receive request? From a shared queue it is taken now.
-    fn take_receive<H: Host>(&mut self, host: &mut H) -> Result<(), Refusal> {
+    pub(crate) fn take_receive<H: Host>(&mut self, host: &mut H) -> Result<(), Refusal> {
         if !self.config.srq {
             return if self.rq.len() > 0 {
                 Ok(())
@@ -48,7 +48,7 @@ impl Qp {
     }
 
     /// The scatter list of the receive request at hand.
-    fn receive_sges(&self) -> &[Sge] {
+    pub(crate) fn receive_sges(&self) -> &[Sge] {
         match &self.resp.srq_wqe {
             Some(wqe) => &wqe.sges,
             None => self.rq.front_sges(),
@@ -56,7 +56,7 @@ impl Qp {
     }
 
     /// Completes the receive request at hand with success.
-    fn finish_receive<H: Host>(
+    pub(crate) fn finish_receive<H: Host>(
         &mut self,
         opcode: WcOpcode,
         byte_len: u32,
@@ -80,9 +80,12 @@ impl Qp {
                 byte_len,
                 data,
                 solicited: packet.bth.solicited,
-                src_qp: self.attr.dest_qp_num,
-                grh: false,
-                srq: 0,
+                src_qp: packet
+                    .ext
+                    .deth
+                    .map_or(self.attr.dest_qp_num, |deth| deth.src_qp),
+                grh: packet.ext.deth.is_some(),
+                srq: self.resp.srq,
             });
         }
     }
@@ -229,6 +232,7 @@ impl Qp {
                 len: reth.len,
                 start: 0,
             },
+            srq: self.resp.srq,
             next: 0,
             end: count,
             sent: 0,
@@ -268,6 +272,7 @@ impl Qp {
             count: 1,
             msn: self.resp.msn,
             answer: Answer::Atomic(before),
+            srq: self.resp.srq,
             next: 0,
             end: 1,
             sent: 0,

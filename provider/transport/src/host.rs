@@ -35,6 +35,8 @@ pub enum MemoryError {
     Rights,
     /// The memory could not be read or written (it was unmapped since).
     Fault,
+    /// The address handle is gone, or of another protection domain (UD).
+    Address,
 }
 
 /// What happened on the path, for congestion control.
@@ -68,6 +70,8 @@ pub enum Note {
     TooLong,
     /// A message, or what was left of one, was dropped after a gap (UC).
     UcLoss,
+    /// A message was dropped as malformed or for want of a right (UC, UD): reliable services send a NAK instead.
+    Refused,
 }
 
 /// Where the payload of an outgoing packet is to be gathered from.

@@ -1,10 +1,10 @@
-//! The reliable connected transport service: requester, responder and completer as one state machine.
+//! The transport services RC, XRC, UC and UD: requester, responder and completer as one state machine.
 //!
 //! A [`Qp`] takes packets, work requests and the time, and through [`Host`] and [`Sink`] says what to place in
 //! memory, which completions to raise and what to send. It does no I/O, reads no clock, starts no thread and
 //! never touches user memory; whoever hosts it carries its instructions out.
 //!
-//! A caller's loop is: [`Qp::receive`] for every packet that came, [`Qp::handle_timeout`] when
+//! A caller's loop is: [`Qp::receive`] (for UD [`Qp::receive_datagram`]) for every packet that came, [`Qp::handle_timeout`] when
 //! [`Qp::next_timeout`] has passed, and after either of them, and after posting, [`Qp::transmit`] until it
 //! returns `false`.
 #![forbid(unsafe_code)]
@@ -15,6 +15,7 @@ mod completer;
 mod error;
 mod execute;
 mod host;
+mod local;
 mod modify;
 mod pace;
 mod packets;
@@ -29,6 +30,10 @@ mod send_queue;
 pub mod state;
 mod timer;
 mod types;
+mod uc;
+mod ud;
+mod unreliable;
+mod xrc;
 
 pub use attr::*;
 pub use error::{ModifyError, PostError};

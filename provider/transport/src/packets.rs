@@ -21,6 +21,7 @@ impl Qp {
         budget: &mut Budget,
         sink: &mut S,
     ) -> Result<Flow, MemoryError> {
+        let base = self.opcode_base();
         let Qp { sq, req, attr, .. } = self;
         let Some(wqe) = sq.wqe(req.cursor) else {
             return Ok(Flow::Blocked);
@@ -44,7 +45,7 @@ impl Qp {
             let ack_req = last
                 || req.unasked + u64::from(len) >= spacing
                 || in_flight + u64::from(mtu) > window;
-            let (opcode, ext) = message_headers(wqe, first, last);
+            let (opcode, ext) = message_headers(wqe, first, last, base);
             let packet = TxPacket {
                 bth: Bth {
                     opcode,
@@ -78,6 +79,7 @@ impl Qp {
         budget: &mut Budget,
         sink: &mut S,
     ) -> Result<Flow, MemoryError> {
+        let base = self.opcode_base();
         let Qp { sq, req, attr, .. } = self;
         let Some(wqe) = sq.wqe(req.cursor) else {
             return Ok(Flow::Blocked);
@@ -108,7 +110,7 @@ impl Qp {
             let until = ((end - wqe.first) * u64::from(mtu)).min(u64::from(wqe.len)) as u32;
             let packet = TxPacket {
                 bth: Bth {
-                    opcode: opcode::RC_READ_REQUEST,
+                    opcode: opcode::RC_READ_REQUEST | base,
                     ack_req: true,
                     ..request_bth(attr, req.next)
                 },
@@ -118,7 +120,7 @@ impl Qp {
                         rkey,
                         len: until - offset,
                     }),
-                    ..Ext::default()
+                    ..destination(wqe)
                 },
                 payload: Gather::None,
                 again,
@@ -146,6 +148,7 @@ impl Qp {
         budget: &mut Budget,
         sink: &mut S,
     ) -> Result<Flow, MemoryError> {
+        let base = self.opcode_base();
         let Qp { sq, req, attr, .. } = self;
         let Some(wqe) = sq.wqe(req.cursor) else {
             return Ok(Flow::Blocked);
@@ -182,13 +185,13 @@ impl Qp {
         let again = req.next < req.max;
         let packet = TxPacket {
             bth: Bth {
-                opcode,
+                opcode: opcode | base,
                 ack_req: true,
                 ..request_bth(attr, req.next)
             },
             ext: Ext {
                 atomic: Some(atomic),
-                ..Ext::default()
+                ..destination(wqe)
             },
             payload: Gather::None,
             again,
@@ -214,8 +217,19 @@ impl Qp {
     }
 }
 
+/// The extended header that names the peer's shared receive queue, where there is one.
+fn destination(wqe: &SendWqe) -> Ext {
+    Ext {
+        xrceth: match wqe.dest {
+            Dest::XrcSrq(srq) => Some(srq & 0xff_ffff),
+            _ => None,
+        },
+        ..Ext::default()
+    }
+}
+
 /// A base transport header towards the peer. The P_Key is the default one: its table has one entry.
-fn request_bth(attr: &QpAttr, psn: u64) -> Bth {
+pub(crate) fn request_bth(attr: &QpAttr, psn: u64) -> Bth {
     Bth {
         migreq: true,
         pkey: 0xffff,
@@ -225,8 +239,8 @@ fn request_bth(attr: &QpAttr, psn: u64) -> Bth {
     }
 }
 
-/// Opcode and extended headers of a packet of a SEND or RDMA WRITE.
-fn message_headers(wqe: &SendWqe, first: bool, last: bool) -> (u8, Ext) {
+/// Opcode and extended headers of a packet of a SEND or RDMA WRITE, for the service whose opcodes begin at `base`.
+pub(crate) fn message_headers(wqe: &SendWqe, first: bool, last: bool, base: u8) -> (u8, Ext) {
     use opcode::*;
     let pick = |only, begin, middle, end| match (first, last) {
         (true, true) => only,
@@ -234,7 +248,7 @@ fn message_headers(wqe: &SendWqe, first: bool, last: bool) -> (u8, Ext) {
         (false, false) => middle,
         (false, true) => end,
     };
-    let mut ext = Ext::default();
+    let mut ext = destination(wqe);
     let opcode = match wqe.op {
         SendOp::SendWithImm(imm) => {
             ext.imm = last.then_some(imm);
@@ -283,5 +297,5 @@ fn message_headers(wqe: &SendWqe, first: bool, last: bool) -> (u8, Ext) {
         }
         _ => pick(RC_SEND_ONLY, RC_SEND_FIRST, RC_SEND_MIDDLE, RC_SEND_LAST),
     };
-    (opcode, ext)
+    (opcode | base, ext)
 }

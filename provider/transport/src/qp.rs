@@ -9,7 +9,7 @@ use crate::responder::Responder;
 use crate::send_queue::{self, SendQueue, SendWqe};
 use crate::state::QpType;
 use crate::*;
-use ferroce_wire::Packet;
+use ferroce_wire::{Packet, Service};
 
 /// What a queue pair is created with; none of it changes later.
 #[derive(Clone, Copy, Debug, Default)]
@@ -34,7 +34,8 @@ pub struct QpConfig {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TransmitOpts {
     /// Payload bytes of requests (and of awaited READ responses) that may be unacknowledged. A packet counts as at
-    /// least 256 bytes. One packet may always be on its way.
+    /// least 256 bytes. One packet may always be on its way. Nothing holds UC and UD but the budget: to pace them, call
+    /// less often.
     pub window: u32,
     /// Stop after about so many bytes in this call.
     pub budget: u32,
@@ -58,7 +59,7 @@ impl Budget {
     }
 }
 
-/// A reliable connected queue pair.
+/// A queue pair.
 #[derive(Debug)]
 pub struct Qp {
     pub(crate) config: QpConfig,
@@ -73,12 +74,19 @@ pub struct Qp {
 impl Qp {
     /// A queue pair in RESET. It owns no memory besides itself until requests are posted.
     pub fn new(config: QpConfig) -> Qp {
+        let mut attr = QpAttr {
+            cap: config.cap,
+            ..QpAttr::default()
+        };
+        if config.qp_type == QpType::Ud && config.mtu > 0 {
+            attr.path_mtu = config.mtu;
+        }
         let mut qp = Qp {
-            config,
-            attr: QpAttr {
-                cap: config.cap,
-                ..QpAttr::default()
+            config: QpConfig {
+                srq: config.srq || config.qp_type == QpType::XrcRecv,
+                ..config
             },
+            attr,
             sq: SendQueue::default(),
             rq: RecvQueue::default(),
             req: Requester::default(),
@@ -119,8 +127,7 @@ impl Qp {
         if self.sq.len() >= self.config.cap.max_send_wr as usize {
             return Err(PostError::QueueFull);
         }
-        let cap = &self.config.cap;
-        let len = send_queue::check(req, cap.max_send_sge, cap.max_inline_data)?;
+        let len = send_queue::check(req, &self.config)?;
         self.sq.push(req, len);
         Ok(())
     }
@@ -139,7 +146,7 @@ impl Qp {
     /// # Errors
     /// Nothing was queued; see [`PostError`].
     pub fn post_recv(&mut self, wr_id: u64, sges: &[Sge]) -> Result<(), PostError> {
-        if self.config.srq {
+        if self.config.srq || self.config.qp_type == QpType::XrcSend {
             return Err(PostError::HasSrq);
         }
         if self.attr.qp_state == QpState::Reset {
@@ -155,34 +162,35 @@ impl Qp {
         Ok(())
     }
 
-    /// Takes a packet that was addressed to this queue pair and passed the ICRC. What the state or the protocol
-    /// does not allow is dropped. Call [`transmit`](Self::transmit) afterwards.
+    /// Takes a packet of a connected service that was addressed to this queue pair and passed the ICRC. What the state or
+    /// the protocol does not allow is dropped. Call [`transmit`](Self::transmit) afterwards.
     pub fn receive<H: Host>(&mut self, now: Time, packet: &Packet<'_>, host: &mut H) {
-        if packet.info.service != ferroce_wire::Service::Rc {
+        let response = packet.info.is_response();
+        match (self.config.qp_type, packet.info.service) {
+            (QpType::Rc, Service::Rc) => {}
+            (QpType::Uc, Service::Uc) if self.receiving() => {
+                return self.on_uc_packet(packet, host);
+            }
+            (QpType::XrcSend, Service::Xrc) if response => {}
+            (QpType::XrcRecv, Service::Xrc) if !response => {}
+            _ => return,
+        }
+        if !self.receiving() {
             return;
         }
-        match self.attr.qp_state {
-            QpState::Rts | QpState::Sqd | QpState::Sqe if packet.info.is_response() => {
-                self.on_response(now, packet, host);
-            }
-            QpState::Rtr | QpState::Rts | QpState::Sqd | QpState::Sqe
-                if packet.info.is_request() =>
-            {
-                self.on_request(now, packet, host);
-            }
-            _ => {}
+        if !response {
+            self.on_request(now, packet, host);
+        } else if self.attr.qp_state != QpState::Rtr {
+            self.on_response(now, packet, host);
         }
     }
 
-    /// Takes a datagram that was addressed to this queue pair (or to a multicast group that it is attached to) and passed
-    /// the ICRC, with the GRH that goes before its payload. What the state or the protocol does not allow is dropped.
-    pub fn receive_datagram<H: Host>(
-        &mut self,
-        _now: Time,
-        _packet: &Packet<'_>,
-        _grh: &[u8; 40],
-        _host: &mut H,
-    ) {
+    /// Does the state take packets?
+    pub(crate) fn receiving(&self) -> bool {
+        matches!(
+            self.attr.qp_state,
+            QpState::Rtr | QpState::Rts | QpState::Sqd | QpState::Sqe
+        )
     }
 
     /// Hands what may be sent now to `sink`: responses first, in the order of their requests, then requests.
@@ -198,6 +206,9 @@ impl Qp {
             self.flush(host);
         }
         let mut budget = Budget(i64::from(opts.budget.max(1)));
+        if self.is_unreliable() {
+            return self.send_unreliable(&mut budget, host, sink);
+        }
         let hold = !opts.flush_acks && self.ack_deferrable();
         let owing = self.send_responses(&mut budget, hold, host, sink);
         if owing {
@@ -266,23 +277,29 @@ impl Qp {
         self.attr.sq_draining = false;
         self.req.timers.stop();
         self.flush(host);
-        if self.config.srq {
+        // The queues of an XRC target's domain are not its own: there is no last request to reach.
+        if self.config.srq && self.config.qp_type != QpType::XrcRecv {
             host.event(QpEvent::LastWqeReached);
         }
     }
 
     /// Completes everything queued with a flush error, sends before receives.
     pub(crate) fn flush<H: Host>(&mut self, host: &mut H) {
-        while let Some(wqe) = self.sq.pop() {
-            self.complete_send(&wqe, WcStatus::WrFlushErr, host);
-        }
-        self.req.forget(self.sq.end());
+        self.flush_sends(host);
         if let Some(wqe) = self.resp.srq_wqe.take() {
             self.complete_recv(wqe.wr_id, WcStatus::WrFlushErr, 0, WcData::None, true, host);
         }
         while let Some(wr_id) = self.rq.pop() {
             self.complete_recv(wr_id, WcStatus::WrFlushErr, 0, WcData::None, true, host);
         }
+    }
+
+    /// Completes every send request with a flush error.
+    pub(crate) fn flush_sends<H: Host>(&mut self, host: &mut H) {
+        while let Some(wqe) = self.sq.pop() {
+            self.complete_send(&wqe, WcStatus::WrFlushErr, host);
+        }
+        self.req.forget(self.sq.end());
     }
 
     /// Raises the completion of a send request that left the queue. Errors are always raised.
@@ -323,7 +340,7 @@ impl Qp {
             solicited,
             src_qp: self.attr.dest_qp_num,
             grh: false,
-            srq: 0,
+            srq: self.resp.srq,
         });
     }
 }

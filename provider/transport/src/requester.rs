@@ -241,25 +241,14 @@ impl Qp {
             if self.attr.qp_state != QpState::Rts || self.req.fault.is_some() {
                 return false;
             }
-            if let SendOp::LocalInv(key) = wqe.op {
-                // Earlier requests may still need the key for a retransmission.
-                if seq != self.sq.base() {
-                    return false;
-                }
-                if host.invalidate_local(key).is_err() {
-                    self.req.started += 1;
-                    self.set_fault(seq, WcStatus::LocQpOpErr, host);
-                    return false;
-                }
-                self.req.started += 1;
-                self.req.cursor += 1;
-                if let Some(wqe) = self.sq.pop() {
-                    self.complete_send(&wqe, WcStatus::Success, host);
-                }
-                continue;
-            }
             // C10-78
             if wqe.flags.contains(SendFlags::FENCE) && !self.req.awaited.is_empty() {
+                return false;
+            }
+            if wqe.is_local() {
+                if self.start_local(seq, host) {
+                    continue;
+                }
                 return false;
             }
             let mtu = self.attr.path_mtu;

@@ -34,6 +34,8 @@ pub(crate) struct Resource {
     /// MSN that its answer carries.
     pub msn: u32,
     pub answer: Answer,
+    /// Shared receive queue that the request named (XRC), 0 otherwise.
+    pub srq: u32,
     /// Packet that goes out next.
     pub next: u32,
     /// Packet after the last of the stream.

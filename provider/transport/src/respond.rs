@@ -49,7 +49,7 @@ impl Qp {
 
     fn response_bth(&self, opcode: u8, psn: Psn, len: u32) -> Bth {
         Bth {
-            opcode,
+            opcode: opcode | self.opcode_base(),
             migreq: true,
             pad: Bth::pad_for(len as usize),
             pkey: 0xffff,
@@ -79,7 +79,7 @@ impl Qp {
     fn send_answer<H: Host, S: Sink>(&mut self, budget: &mut Budget, host: &mut H, sink: &mut S) {
         let credits = self.credits();
         let mtu = self.attr.path_mtu;
-        let base = self.response_bth(0, Psn::new(0), 0);
+        let base = self.response_bth(0, Psn::new(0), 0); // its opcode is the service's first
         let Some(r) = self.resp.resources.first_owed() else {
             return;
         };
@@ -134,7 +134,7 @@ impl Qp {
                 }
             };
             let bth = Bth {
-                opcode,
+                opcode: opcode | base.opcode,
                 psn: psn.value(),
                 pad: Bth::pad_for(len as usize),
                 ..base
@@ -145,7 +145,7 @@ impl Qp {
                 payload,
                 again,
                 ah: None,
-                srq: 0,
+                srq: r.srq,
             }) {
                 // The region went away while it was being read.
                 r.next = r.end;

@@ -33,6 +33,8 @@ pub(crate) struct Responder {
     pub incoming: Incoming,
     /// The request at hand, if it came from a shared receive queue (else it is the front of the own one).
     pub srq_wqe: Option<RecvWqe>,
+    /// XRC target: number of the shared receive queue that the last request named; 0 otherwise.
+    pub srq: u32,
     /// A NAK or RNR NAK was sent for the expected PSN: later packets are dropped until it comes.
     pub refused: bool,
     pub ack_pending: bool,
@@ -121,12 +123,7 @@ impl From<MemoryError> for Refusal {
 impl Qp {
     /// Takes a request packet.
     pub(crate) fn on_request<H: Host>(&mut self, now: Time, packet: &Packet<'_>, host: &mut H) {
-        if !self.resp.established {
-            self.resp.established = true;
-            if self.attr.qp_state == QpState::Rtr {
-                host.event(QpEvent::CommEst);
-            }
-        }
+        self.establish(host);
         let psn = Psn::new(packet.bth.psn);
         let distance = psn.distance(self.resp.epsn);
         if distance < 0 {
@@ -141,13 +138,15 @@ impl Qp {
             }
             return;
         }
-        let outcome = match packet.info.operation {
-            Operation::Send => self.on_send(packet, host),
-            Operation::Write => self.on_write(packet, host),
-            Operation::ReadRequest => self.on_read(packet, host),
-            Operation::CompareSwap | Operation::FetchAdd => self.on_atomic(packet, host),
-            _ => return,
-        };
+        let outcome = self
+            .select_srq(packet, host)
+            .and_then(|()| match packet.info.operation {
+                Operation::Send => self.on_send(packet, host),
+                Operation::Write => self.on_write(packet, host),
+                Operation::ReadRequest => self.on_read(packet, host),
+                Operation::CompareSwap | Operation::FetchAdd => self.on_atomic(packet, host),
+                _ => Err(INVALID), // no other is a request
+            });
         match outcome {
             Ok(()) => {
                 if packet.info.ends() {
@@ -166,6 +165,16 @@ impl Qp {
         }
     }
 
+    /// The peer has been heard of.
+    pub(crate) fn establish<H: Host>(&mut self, host: &mut H) {
+        if !self.resp.established {
+            self.resp.established = true;
+            if self.attr.qp_state == QpState::Rtr {
+                host.event(QpEvent::CommEst);
+            }
+        }
+    }
+
     /// Owes the peer a NAK for `psn`.
     pub(crate) fn refuse(&mut self, syndrome: Syndrome, psn: Psn) {
         self.resp.refused = true;
@@ -173,7 +182,7 @@ impl Qp {
     }
 
     /// Completes the receive request at hand with an error or, where there is none, raises an event.
-    fn fail_receive<H: Host>(&mut self, status: WcStatus, event: QpEvent, host: &mut H) {
+    pub(crate) fn fail_receive<H: Host>(&mut self, status: WcStatus, event: QpEvent, host: &mut H) {
         let at_hand = match (self.resp.srq_wqe.take(), self.resp.incoming) {
             (Some(wqe), _) => Some(wqe.wr_id),
             (None, Incoming::Send { .. }) => self.rq.pop(),
@@ -203,6 +212,9 @@ impl Qp {
             Operation::Send | Operation::Write => self.resp.ack_pending = true,
             Operation::ReadRequest => {
                 let Some(reth) = packet.ext.reth else { return };
+                if self.select_srq(packet, host).is_err() {
+                    return;
+                }
                 // The key is checked again, for the region may be gone. A ghost must not break the connection over
                 // it, so the request is dropped without a NAK.
                 let allowed = reth.len == 0

@@ -4,7 +4,10 @@
 //! Which of them have been sent, and under which PSNs, the requester writes into the entries.
 
 use crate::ring::{Run, RunRing};
-use crate::{Gather, PostError, SendData, SendFlags, SendOp, SendRequest, Sge, WcOpcode};
+use crate::{
+    Dest, Gather, PostError, QpConfig, QpType, SendData, SendFlags, SendOp, SendRequest, Sge,
+    WcOpcode,
+};
 use std::collections::VecDeque;
 
 /// Longest message, the port's `max_msg_sz`.
@@ -24,6 +27,7 @@ pub(crate) struct SendWqe {
     pub op: SendOp,
     pub flags: SendFlags,
     pub payload: Payload,
+    pub dest: Dest,
     /// Message length in bytes.
     pub len: u32,
     /// First PSN (extended to 64 bits); valid once started.
@@ -52,6 +56,11 @@ impl SendWqe {
             self.op,
             SendOp::CompareSwap { .. } | SendOp::FetchAdd { .. }
         )
+    }
+
+    /// Carried out here, without a packet?
+    pub fn is_local(&self) -> bool {
+        is_local(&self.op)
     }
 
     pub fn is_read(&self) -> bool {
@@ -118,6 +127,7 @@ impl SendQueue {
             op: req.op,
             flags: req.flags,
             payload,
+            dest: req.dest,
             len,
             first: 0,
             end: 0,
@@ -188,12 +198,47 @@ impl SendQueue {
     }
 }
 
-/// Checks a request against the limits of its queue pair and returns the message length.
-pub(crate) fn check(
-    req: &SendRequest<'_>,
-    max_sge: u32,
-    max_inline: u32,
-) -> Result<u32, PostError> {
+fn is_local(op: &SendOp) -> bool {
+    matches!(op, SendOp::LocalInv(_) | SendOp::BindMw(_))
+}
+
+/// Does the service know this operation, and where it should go?
+fn check_service(req: &SendRequest<'_>, service: QpType) -> Result<(), PostError> {
+    let local = is_local(&req.op);
+    let known = match service {
+        QpType::Rc | QpType::XrcSend => true,
+        QpType::Uc => {
+            local
+                || matches!(
+                    req.op,
+                    SendOp::Send
+                        | SendOp::SendWithImm(_)
+                        | SendOp::Write { .. }
+                        | SendOp::WriteWithImm { .. }
+                )
+        }
+        QpType::Ud => matches!(req.op, SendOp::Send | SendOp::SendWithImm(_)),
+        QpType::XrcRecv => return Err(PostError::NoSendQueue),
+    };
+    if !known {
+        return Err(PostError::BadOpcode);
+    }
+    let fits = match req.dest {
+        Dest::Connected => local || matches!(service, QpType::Rc | QpType::Uc),
+        Dest::Datagram(_) => service == QpType::Ud,
+        Dest::XrcSrq(_) => service == QpType::XrcSend,
+    };
+    if fits {
+        Ok(())
+    } else {
+        Err(PostError::BadDestination)
+    }
+}
+
+/// Checks a request against its queue pair's service and limits and returns the message length.
+pub(crate) fn check(req: &SendRequest<'_>, config: &QpConfig) -> Result<u32, PostError> {
+    check_service(req, config.qp_type)?;
+    let (max_sge, max_inline) = (config.cap.max_send_sge, config.cap.max_inline_data);
     let len = match req.data {
         SendData::Sges(list) => {
             if req.flags.contains(SendFlags::INLINE) && !list.is_empty() {
@@ -223,9 +268,7 @@ pub(crate) fn check(
             Err(PostError::BadLength)
         }
         SendOp::CompareSwap { .. } | SendOp::FetchAdd { .. } => Ok(8),
-        SendOp::LocalInv(_) => Ok(0),
-        // Refused until the requester carries it out.
-        SendOp::BindMw(_) => Err(PostError::BadOpcode),
+        SendOp::LocalInv(_) | SendOp::BindMw(_) => Ok(0),
         _ => Ok(len as u32),
     }
 }

@@ -5,6 +5,7 @@
 
 use crate::{ModifyError, QpAttrMask as A, QpState};
 use QpState::{Init, Reset, Rtr, Rts, Sqd, Sqe};
+use QpType::{Rc, Uc, Ud, XrcRecv, XrcSend};
 
 /// The transport service of a queue pair.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -37,11 +38,19 @@ pub struct Transition {
     pub optional: A,
 }
 
-const RC: &[QpType] = &[QpType::Rc];
+const CONNECTED: &[QpType] = &[Rc, Uc, XrcSend, XrcRecv];
+const ALL: &[QpType] = &[Rc, Uc, Ud, XrcSend, XrcRecv];
+const UD: &[QpType] = &[Ud];
 
-const fn row(from: QpState, to: QpState, required: &[A], optional: &[A]) -> Transition {
+const fn row(
+    services: &'static [QpType],
+    from: QpState,
+    to: QpState,
+    required: &[A],
+    optional: &[A],
+) -> Transition {
     Transition {
-        services: RC,
+        services,
         from,
         to,
         required: union(required),
@@ -59,86 +68,73 @@ const fn union(set: &[A]) -> A {
     all
 }
 
+/// What an RTR responder must know of its connection, and what its own side of the path may still be given.
+const PEER: A = union(&[A::AV, A::PATH_MTU, A::DEST_QPN, A::RQ_PSN]);
+const PATH: A = union(&[A::ALT_PATH, A::ACCESS_FLAGS, A::PATH_MIG_STATE]);
+/// What a requester that is answered needs.
+const RETRIES: A = union(&[A::TIMEOUT, A::RETRY_CNT, A::RNR_RETRY, A::MAX_QP_RD_ATOMIC]);
+
 /// All transitions that carry attributes. Any state goes to RESET and to ERR without any; those two
 /// are not in the table.
+#[rustfmt::skip]
 pub static TRANSITIONS: &[Transition] = &[
-    row(Reset, Init, &[A::PKEY_INDEX, A::PORT, A::ACCESS_FLAGS], &[]),
-    row(Init, Init, &[], &[A::PKEY_INDEX, A::PORT, A::ACCESS_FLAGS]),
+    row(CONNECTED, Reset, Init, &[A::PKEY_INDEX, A::PORT, A::ACCESS_FLAGS], &[]),
+    row(UD, Reset, Init, &[A::PKEY_INDEX, A::PORT, A::QKEY], &[]),
+
+    row(CONNECTED, Init, Init, &[], &[A::PKEY_INDEX, A::PORT, A::ACCESS_FLAGS]),
+    row(UD, Init, Init, &[], &[A::PKEY_INDEX, A::PORT, A::QKEY]),
+
     row(
-        Init,
-        Rtr,
-        &[
-            A::AV,
-            A::PATH_MTU,
-            A::DEST_QPN,
-            A::RQ_PSN,
-            A::MAX_DEST_RD_ATOMIC,
-            A::MIN_RNR_TIMER,
-        ],
+        &[Rc, XrcRecv], Init, Rtr,
+        &[PEER, A::MAX_DEST_RD_ATOMIC, A::MIN_RNR_TIMER],
         &[A::ALT_PATH, A::ACCESS_FLAGS, A::PKEY_INDEX],
     ),
+    row(&[Uc, XrcSend], Init, Rtr, &[PEER], &[A::ALT_PATH, A::ACCESS_FLAGS, A::PKEY_INDEX]),
+    row(UD, Init, Rtr, &[], &[A::PKEY_INDEX, A::QKEY]),
+
+    row(&[Rc], Rtr, Rts, &[RETRIES, A::SQ_PSN], &[PATH, A::MIN_RNR_TIMER]),
+    row(&[XrcSend], Rtr, Rts, &[RETRIES, A::SQ_PSN], &[PATH]),
+    // The target of an extended connection sends nothing of its own, but must name these all the same.
+    row(&[XrcRecv], Rtr, Rts, &[A::TIMEOUT, A::SQ_PSN], &[PATH, A::MIN_RNR_TIMER]),
+    row(&[Uc], Rtr, Rts, &[A::SQ_PSN], &[PATH]),
+    row(UD, Rtr, Rts, &[A::SQ_PSN], &[A::QKEY]),
+
+    row(&[Rc, XrcRecv], Rts, Rts, &[], &[PATH, A::MIN_RNR_TIMER]),
+    row(&[Uc, XrcSend], Rts, Rts, &[], &[PATH]),
+    row(UD, Rts, Rts, &[], &[A::QKEY]),
+
+    row(ALL, Rts, Sqd, &[], &[A::EN_SQD_ASYNC_NOTIFY]),
+
+    row(&[Rc, XrcRecv], Sqd, Rts, &[], &[PATH, A::MIN_RNR_TIMER]),
+    row(&[Uc, XrcSend], Sqd, Rts, &[], &[PATH]),
+    row(UD, Sqd, Rts, &[], &[A::QKEY]),
+
     row(
-        Rtr,
-        Rts,
+        &[Rc], Sqd, Sqd, &[],
         &[
-            A::TIMEOUT,
-            A::RETRY_CNT,
-            A::RNR_RETRY,
-            A::SQ_PSN,
-            A::MAX_QP_RD_ATOMIC,
-        ],
-        &[
-            A::ALT_PATH,
-            A::ACCESS_FLAGS,
-            A::MIN_RNR_TIMER,
-            A::PATH_MIG_STATE,
+            A::EN_SQD_ASYNC_NOTIFY, A::PORT, A::AV, RETRIES, A::MAX_DEST_RD_ATOMIC, A::PKEY_INDEX,
+            A::MIN_RNR_TIMER, PATH,
         ],
     ),
     row(
-        Rts,
-        Rts,
-        &[],
-        &[
-            A::ACCESS_FLAGS,
-            A::ALT_PATH,
-            A::PATH_MIG_STATE,
-            A::MIN_RNR_TIMER,
-        ],
-    ),
-    row(Rts, Sqd, &[], &[A::EN_SQD_ASYNC_NOTIFY]),
-    row(
-        Sqd,
-        Rts,
-        &[],
-        &[
-            A::ALT_PATH,
-            A::ACCESS_FLAGS,
-            A::MIN_RNR_TIMER,
-            A::PATH_MIG_STATE,
-        ],
+        &[XrcSend], Sqd, Sqd, &[],
+        &[A::EN_SQD_ASYNC_NOTIFY, A::PORT, A::AV, RETRIES, A::PKEY_INDEX, PATH],
     ),
     row(
-        Sqd,
-        Sqd,
-        &[],
+        &[XrcRecv], Sqd, Sqd, &[],
         &[
-            A::EN_SQD_ASYNC_NOTIFY,
-            A::PORT,
-            A::AV,
-            A::TIMEOUT,
-            A::RETRY_CNT,
-            A::RNR_RETRY,
-            A::MAX_QP_RD_ATOMIC,
-            A::MAX_DEST_RD_ATOMIC,
-            A::ALT_PATH,
-            A::PKEY_INDEX,
-            A::ACCESS_FLAGS,
-            A::MIN_RNR_TIMER,
-            A::PATH_MIG_STATE,
+            A::EN_SQD_ASYNC_NOTIFY, A::PORT, A::AV, A::TIMEOUT, A::MAX_DEST_RD_ATOMIC, A::PKEY_INDEX,
+            A::MIN_RNR_TIMER, PATH,
         ],
     ),
-    // An RC queue pair never enters SQE by itself; the row is there for a consumer that names it.
-    row(Sqe, Rts, &[], &[A::ACCESS_FLAGS, A::MIN_RNR_TIMER]),
+    row(&[Uc], Sqd, Sqd, &[], &[A::EN_SQD_ASYNC_NOTIFY, A::AV, A::PKEY_INDEX, PATH]),
+    row(UD, Sqd, Sqd, &[], &[A::EN_SQD_ASYNC_NOTIFY, A::PKEY_INDEX, A::QKEY]),
+
+    // Only the send queue of an unreliable service fails alone. A reliable one never enters SQE by itself; its row is
+    // there for a consumer that names it.
+    row(&[Rc], Sqe, Rts, &[], &[A::ACCESS_FLAGS, A::MIN_RNR_TIMER]),
+    row(&[Uc], Sqe, Rts, &[], &[A::ACCESS_FLAGS]),
+    row(UD, Sqe, Rts, &[], &[A::QKEY]),
 ];
 
 /// States that a consumer may name in `cur_qp_state`.

@@ -1,104 +1,10 @@
-//! The table of transitions, attribute by attribute, and what transitions do to queues.
+//! `modify`: what it refuses, and what transitions do to queues.
 
 use ferroce_sim::tester::{Tester, ladder, usual};
-use ferroce_transport::state::{TRANSITIONS, check};
 use ferroce_transport::{
     Access, Dest, ModifyError, PostError, Qp, QpAttr, QpAttrMask as M, QpConfig, QpEvent, QpState,
-    QpType, SendData, SendFlags, SendOp, SendRequest, Sge, WcStatus,
+    SendData, SendFlags, SendOp, SendRequest, Sge, WcStatus,
 };
-use std::collections::HashSet;
-
-const STATES: [QpState; 7] = [
-    QpState::Reset,
-    QpState::Init,
-    QpState::Rtr,
-    QpState::Rts,
-    QpState::Sqd,
-    QpState::Sqe,
-    QpState::Err,
-];
-
-/// What ibv_modify_qp(3) says an RC queue pair needs.
-#[test]
-fn required_attributes_are_those_of_the_manual() {
-    let required = |from, to| {
-        TRANSITIONS
-            .iter()
-            .find(|t| t.from == from && t.to == to)
-            .map(|t| t.required)
-    };
-    assert_eq!(
-        required(QpState::Reset, QpState::Init),
-        Some(M::PKEY_INDEX | M::PORT | M::ACCESS_FLAGS)
-    );
-    assert_eq!(
-        required(QpState::Init, QpState::Rtr),
-        Some(
-            M::AV
-                | M::PATH_MTU
-                | M::DEST_QPN
-                | M::RQ_PSN
-                | M::MAX_DEST_RD_ATOMIC
-                | M::MIN_RNR_TIMER
-        )
-    );
-    assert_eq!(
-        required(QpState::Rtr, QpState::Rts),
-        Some(M::SQ_PSN | M::MAX_QP_RD_ATOMIC | M::RETRY_CNT | M::RNR_RETRY | M::TIMEOUT)
-    );
-}
-
-#[test]
-fn each_missing_and_each_extra_attribute_is_named() {
-    for row in TRANSITIONS {
-        let allowed = row.required | row.optional;
-        let verdict = |mask| check(QpType::Rc, row.from, row.to, mask | M::STATE);
-        assert_eq!(verdict(row.required), Ok(()), "{row:?}");
-        assert_eq!(verdict(allowed), Ok(()), "{row:?}");
-        for bit in M::all().iter() {
-            if row.required.contains(bit) {
-                assert_eq!(
-                    verdict(allowed - bit),
-                    Err(ModifyError::Missing(bit)),
-                    "{row:?}"
-                );
-            } else if !row.optional.contains(bit) && !(M::STATE | M::CUR_STATE).contains(bit) {
-                assert_eq!(
-                    verdict(allowed | bit),
-                    Err(ModifyError::NotAllowed(bit)),
-                    "{row:?}"
-                );
-            }
-        }
-    }
-}
-
-#[test]
-fn there_are_no_other_transitions() {
-    let rows: HashSet<_> = TRANSITIONS.iter().map(|t| (t.from, t.to)).collect();
-    for from in STATES {
-        for to in STATES {
-            let verdict = check(QpType::Rc, from, to, M::STATE);
-            match to {
-                QpState::Reset | QpState::Err => assert_eq!(verdict, Ok(())),
-                _ if rows.contains(&(from, to)) => {}
-                _ => assert_eq!(verdict, Err(ModifyError::Transition { from, to })),
-            }
-            for bit in M::all()
-                .iter()
-                .filter(|b| !(M::STATE | M::CUR_STATE).contains(*b))
-            {
-                if matches!(to, QpState::Reset | QpState::Err) {
-                    let verdict = check(QpType::Rc, from, to, M::STATE | bit);
-                    assert_eq!(verdict, Err(ModifyError::NotAllowed(bit)));
-                }
-            }
-        }
-    }
-    // Services without rows have no transitions.
-    let init = M::STATE | M::PKEY_INDEX | M::PORT | M::ACCESS_FLAGS;
-    assert!(check(QpType::Ud, QpState::Reset, QpState::Init, init).is_err());
-}
 
 /// The same through `modify`: on an error nothing has changed.
 #[test]
