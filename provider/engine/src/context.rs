@@ -1,18 +1,18 @@
-//! Contexts, protection domains, memory regions and address handles.
+//! Contexts, protection domains and address handles.
 
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-use ferroce_transport::{Access, AddressVector};
+use ferroce_transport::AddressVector;
 use parking_lot::Mutex;
 
 use crate::cq::{Cq, CqInit};
 use crate::error::{Error, Result};
 use crate::events::{self, EventPipe};
 use crate::hca::Hca;
+use crate::import::Shared;
 use crate::limits;
-use crate::memory::{self, Region};
 use crate::path::gid_address;
 use crate::qp::{Qp, QpInit};
 use crate::srq::{Srq, SrqInit};
@@ -24,11 +24,17 @@ pub struct Context {
     async_fd: OwnedFd,
     /// Orders taking back against writing of one object's events.
     order: Mutex<()>,
+    /// What it shares with its imports.
+    shared: Arc<Shared>,
 }
 
 impl Context {
     /// Opens a context.
     pub fn open(hca: Arc<Hca>) -> Result<Arc<Context>> {
+        Context::with(hca, Arc::default())
+    }
+
+    pub(crate) fn with(hca: Arc<Hca>, shared: Arc<Shared>) -> Result<Arc<Context>> {
         let async_fd = events::pipe_rdwr()?;
         let events = EventPipe::attach(async_fd.as_raw_fd())?;
         let context = Arc::new(Context {
@@ -36,6 +42,7 @@ impl Context {
             events,
             async_fd,
             order: Mutex::new(()),
+            shared,
         });
         context.hca.add_context(&context);
         Ok(context)
@@ -51,19 +58,24 @@ impl Context {
         &self.hca
     }
 
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+
     /// Creates a protection domain.
     pub fn alloc_pd(self: &Arc<Self>) -> Result<Arc<Pd>> {
         self.hca
             .count
             .pd
             .take(limits::MAX_PD, "protection domains")?;
-        Ok(Arc::new(Pd {
-            context: self.clone(),
+        let domain = Arc::new(Domain {
             handle: self.hca.new_handle(),
             users: AtomicU32::new(0),
             gone: AtomicBool::new(false),
             base: None,
-        }))
+        });
+        self.shared.add_pd(domain.handle, &domain);
+        Ok(Pd::view(self, domain))
     }
 
     /// Creates a completion queue of at least `cqe` entries. `cookie` is what events name it by; `channel` a completion channel.
@@ -103,9 +115,14 @@ impl Context {
     }
 }
 
-/// A protection domain.
+/// A protection domain, as one context sees it: imports of a domain are views of the same one.
 pub struct Pd {
     context: Arc<Context>,
+    domain: Arc<Domain>,
+}
+
+/// What all views of a protection domain share.
+pub(crate) struct Domain {
     handle: u32,
     users: AtomicU32,
     gone: AtomicBool,
@@ -118,18 +135,26 @@ impl Pd {
     /// that it is made from stays in use as long.
     pub fn share(self: &Arc<Self>) -> Arc<Pd> {
         self.add_user();
-        Arc::new(Pd {
-            context: self.context.clone(),
-            handle: self.handle,
+        let domain = Arc::new(Domain {
+            handle: self.handle(),
             users: AtomicU32::new(0),
             gone: AtomicBool::new(false),
             base: Some(self.clone()),
+        });
+        Pd::view(&self.context, domain)
+    }
+
+    /// The view of a domain that a context has.
+    pub(crate) fn view(context: &Arc<Context>, domain: Arc<Domain>) -> Arc<Pd> {
+        Arc::new(Pd {
+            context: context.clone(),
+            domain,
         })
     }
 
     /// A number that identifies the domain in this process.
     pub fn handle(&self) -> u32 {
-        self.handle
+        self.domain.handle
     }
 
     pub(crate) fn context(&self) -> &Arc<Context> {
@@ -137,54 +162,27 @@ impl Pd {
     }
 
     pub(crate) fn add_user(&self) {
-        self.users.fetch_add(1, Ordering::Relaxed);
+        self.domain.users.fetch_add(1, Ordering::Relaxed);
     }
 
     pub(crate) fn remove_user(&self) {
-        self.users.fetch_sub(1, Ordering::Relaxed);
+        self.domain.users.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Ends the domain (`EBUSY` while regions, queue pairs, shared receive queues or address handles are in it).
+    /// Ends the domain (`EBUSY` while regions, windows, queue pairs, shared receive queues or address handles are in it).
     pub fn dealloc(&self) -> Result<()> {
-        if self.users.load(Ordering::Relaxed) != 0 {
+        if self.domain.users.load(Ordering::Relaxed) != 0 {
             return Err(Error::Busy("protection domain"));
         }
-        if !self.gone.swap(true, Ordering::Relaxed) {
-            match &self.base {
-                Some(base) => base.remove_user(),
-                None => self.context.hca.count.pd.give_back(),
+        if !self.domain.gone.swap(true, Ordering::Relaxed) {
+            if let Some(base) = &self.domain.base {
+                base.remove_user();
+            } else {
+                self.context.shared.forget_pd(self.handle());
+                self.context.hca.count.pd.give_back();
             }
         }
         Ok(())
-    }
-
-    /// Registers `len` bytes at `addr`; peers and work requests address them from `iova`. `access` is `enum ibv_access_flags`.
-    ///
-    /// Unmapped memory, or memory that is not writable though it must be, is `EFAULT`; contradicting rights are `EINVAL`.
-    pub fn reg_mr(
-        self: &Arc<Self>,
-        addr: u64,
-        len: u64,
-        iova: u64,
-        access: u32,
-    ) -> Result<Arc<Mr>> {
-        let access = check_access(access)?;
-        check_range(addr, len, iova, access)?;
-        let iova = base(iova, access);
-        let key = self.context.hca.keys.write().insert(Region {
-            addr,
-            iova,
-            len,
-            access,
-            pd: self.handle,
-        })?;
-        self.add_user();
-        Ok(Arc::new(Mr {
-            pd: Mutex::new(self.clone()),
-            key,
-            handle: self.context.hca.new_handle(),
-            gone: AtomicBool::new(false),
-        }))
     }
 
     /// Creates a shared receive queue.
@@ -220,118 +218,6 @@ impl Pd {
             av: *av,
             handle: hca.new_handle(),
         }))
-    }
-}
-
-/// Remote write and remote atomic need local write; optional flags (bits 20 to 29) may be unknown.
-fn check_access(access: u32) -> Result<Access> {
-    const OPTIONAL: u32 = 0x3ff << 20;
-    let access =
-        Access::from_bits_retain(access & !OPTIONAL | access & Access::RELAXED_ORDERING.bits());
-    if !limits::known_access().contains(access) {
-        return Err(Error::Unsupported("this access flag"));
-    }
-    if access.intersects(Access::REMOTE_WRITE | Access::REMOTE_ATOMIC)
-        && !access.contains(Access::LOCAL_WRITE)
-    {
-        return Err(Error::Invalid(
-            "remote write and remote atomic access need local write access",
-        ));
-    }
-    Ok(access)
-}
-
-fn check_range(addr: u64, len: u64, iova: u64, access: Access) -> Result<()> {
-    if len == 0 || addr.checked_add(len).is_none() || iova.checked_add(len).is_none() {
-        return Err(Error::Invalid(
-            "the range is empty or wraps around the address space",
-        ));
-    }
-    memory::validate(addr, len, access.contains(Access::LOCAL_WRITE))
-}
-
-fn base(iova: u64, access: Access) -> u64 {
-    if access.contains(Access::ZERO_BASED) {
-        0
-    } else {
-        iova
-    }
-}
-
-/// A memory region.
-pub struct Mr {
-    pd: Mutex<Arc<Pd>>,
-    key: u32,
-    handle: u32,
-    gone: AtomicBool,
-}
-
-impl Mr {
-    /// Local key.
-    pub fn lkey(&self) -> u32 {
-        self.key
-    }
-
-    /// Remote key.
-    pub fn rkey(&self) -> u32 {
-        self.key
-    }
-
-    /// A number that identifies the region in this process.
-    pub fn handle(&self) -> u32 {
-        self.handle
-    }
-
-    /// Ends the registration. When it returns, the engine touches the memory no more.
-    pub fn dereg(&self) -> Result<()> {
-        if !self.gone.swap(true, Ordering::Relaxed) {
-            let pd = self.pd.lock();
-            pd.context.hca.keys.write().remove(self.key);
-            pd.remove_user();
-        }
-        Ok(())
-    }
-
-    /// Changes domain, range (address, length, I/O virtual address) or rights in place; the keys stay.
-    /// On an error nothing has changed.
-    pub fn rereg(
-        &self,
-        pd: Option<&Arc<Pd>>,
-        range: Option<(u64, u64, u64)>,
-        access: Option<u32>,
-    ) -> Result<()> {
-        let mut owner = self.pd.lock();
-        let hca = owner.context.hca.clone();
-        if pd.is_some_and(|pd| !Arc::ptr_eq(&pd.context, &owner.context)) {
-            return Err(Error::Invalid(
-                "the protection domain is of another context",
-            ));
-        }
-        let before = hca
-            .keys
-            .read_recursive()
-            .region(self.key)
-            .ok_or(Error::Dead)?;
-        let mut after = before;
-        if let Some(access) = access {
-            after.access = check_access(access)?;
-        }
-        if let Some((addr, len, iova)) = range {
-            (after.addr, after.len, after.iova) = (addr, len, base(iova, after.access));
-        }
-        if let Some(pd) = pd {
-            after.pd = pd.handle;
-        }
-        check_range(after.addr, after.len, after.iova, after.access)?;
-        if let Some(region) = hca.keys.write().region_mut(self.key) {
-            *region = after;
-        }
-        if let Some(pd) = pd {
-            pd.add_user();
-            owner.remove_user();
-            *owner = pd.clone();
-        }
-        Ok(())
     }
 }
 

@@ -43,6 +43,12 @@ pub enum Error {
         /// Its length in bytes.
         len: u64,
     },
+    /// The object is another's.
+    #[error("not permitted: {0}")]
+    Forbidden(&'static str),
+    /// There is no such object.
+    #[error("not found: {0}")]
+    Missing(&'static str),
     /// Not offered by this device.
     #[error("not supported: {0}")]
     Unsupported(&'static str),
@@ -74,6 +80,8 @@ impl Error {
             Error::Busy(_) => libc::EBUSY,
             Error::Full(_) => libc::ENOMEM,
             Error::BadMemory { .. } => libc::EFAULT,
+            Error::Forbidden(_) => libc::EPERM,
+            Error::Missing(_) => libc::ENOENT,
             Error::Unsupported(_) => libc::EOPNOTSUPP,
             Error::Dead => libc::EIO,
         }

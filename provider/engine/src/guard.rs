@@ -12,6 +12,9 @@ use std::sync::Once;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Fault;
 
+/// Whether a fault in an access becomes an error rather than the end of the process.
+pub(crate) const EFFECTIVE: bool = cfg!(target_arch = "x86_64");
+
 /// Makes the guard effective in this process.
 pub(crate) fn install() {
     static ONCE: Once = Once::new();

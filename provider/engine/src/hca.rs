@@ -11,12 +11,13 @@ use ferroce_transport::Time;
 use parking_lot::{Mutex, RwLock};
 
 use crate::context::Context;
+use crate::dm::DmUse;
 use crate::driver::Driver;
 use crate::error::{Error, Result};
 use crate::guard;
 use crate::helper;
+use crate::keys::KeyTable;
 use crate::limits::{DeviceAttr, PortAttr};
-use crate::memory::KeyTable;
 use crate::path::{Path, PathKey};
 use crate::rx::{Receiver, RxState};
 use crate::table::QpTable;
@@ -77,6 +78,7 @@ pub struct Hca {
     pub(crate) count: Counts,
     pub(crate) qps: RwLock<QpTable>,
     pub(crate) keys: RwLock<KeyTable>,
+    pub(crate) device_memory: DmUse,
     pub(crate) rx: Mutex<RxState>,
     pub(crate) timers: Timers<u16>,
     alarms: Timers<Alarm>,
@@ -154,6 +156,7 @@ impl Hca {
             count: Counts::default(),
             qps: RwLock::new(QpTable::new()),
             keys: RwLock::new(KeyTable::default()),
+            device_memory: DmUse::default(),
             rx: Mutex::new(RxState::new()),
             timers: Timers::new(),
             alarms: Timers::new(),

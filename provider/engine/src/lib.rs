@@ -13,6 +13,8 @@
 mod congestion;
 mod context;
 mod cq;
+mod dm;
+mod dmabuf;
 mod driver;
 mod entries;
 mod error;
@@ -20,8 +22,12 @@ mod events;
 mod guard;
 mod hca;
 mod helper;
+mod import;
+mod keys;
 mod limits;
 mod memory;
+mod mr;
+mod paging;
 mod path;
 mod posting;
 mod pump;
@@ -33,17 +39,22 @@ mod table;
 mod timers;
 mod tx;
 mod uring;
+mod window;
 
-pub use context::{Ah, Context, Mr, Pd};
+pub use context::{Ah, Context, Pd};
 pub use cq::{Cq, CqInit, Moderation, Wc};
+pub use dm::Dm;
 pub use entries::{Entry, Lent};
 pub use error::{Error, Result};
 pub use events::Delivered;
 pub use hca::Hca;
-pub use limits::{DeviceAttr, OdpCaps, PortAttr};
+pub use limits::{DeviceAttr, PortAttr};
+pub use mr::Mr;
+pub use paging::{Advice, OdpCaps};
 pub use posting::{RecvPoster, SendPoster};
 pub use qp::{Qp, QpInit, QpInitView};
 pub use srq::{Srq, SrqAttr, SrqInit};
+pub use window::{Mw, MwType};
 
 pub use ferroce_control::{DeviceInfo, GidEntry, RuntimeDir};
 pub use ferroce_transport::{

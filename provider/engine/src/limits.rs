@@ -3,6 +3,9 @@
 use ferroce_control::link::Rate;
 use ferroce_transport::Access;
 
+use crate::guard;
+use crate::paging::OdpCaps;
+
 /// Queue pairs of one process: the index part of a QPN has 16 bits and a full table would make random indexes slow to find.
 pub(crate) const MAX_QP: u32 = 32_768;
 pub(crate) const MAX_QP_WR: u32 = 32_768;
@@ -10,6 +13,12 @@ pub(crate) const MAX_SGE: u32 = 32;
 pub(crate) const MAX_CQ: u32 = 65_536;
 pub(crate) const MAX_CQE: u32 = (1 << 22) - 1;
 pub(crate) const MAX_MR: u32 = 1 << 20;
+/// Largest region, in bytes; an implicit one has no length.
+pub(crate) const MAX_MR_SIZE: u64 = 1 << 46;
+/// Memory windows: with the regions they share the 2^24 indexes that keys have, and random free ones must stay easy to find.
+pub(crate) const MAX_MW: u32 = 1 << 20;
+/// Device memory of one process, in bytes.
+pub(crate) const MAX_DM_SIZE: u64 = 1 << 20;
 pub(crate) const MAX_PD: u32 = 65_536;
 pub(crate) const MAX_SRQ: u32 = 32_768;
 pub(crate) const MAX_SRQ_WR: u32 = 32_768;
@@ -27,13 +36,16 @@ pub(crate) const MAX_MSG: u32 = 1 << 30;
 
 /// Rights a region may be registered with.
 pub(crate) fn known_access() -> Access {
-    Access::LOCAL_WRITE
+    let mut known = Access::LOCAL_WRITE
         | Access::REMOTE_WRITE
         | Access::REMOTE_READ
         | Access::REMOTE_ATOMIC
+        | Access::MW_BIND
         | Access::ZERO_BASED
         | Access::HUGETLB
-        | Access::RELAXED_ORDERING
+        | Access::RELAXED_ORDERING;
+    known.set(Access::ON_DEMAND, guard::EFFECTIVE);
+    known
 }
 
 /// `enum ibv_device_cap_flags`: what this device really does.
@@ -43,6 +55,10 @@ mod cap {
     pub const SYS_IMAGE_GUID: u32 = 1 << 11;
     pub const RC_RNR_NAK_GEN: u32 = 1 << 12;
     pub const SRQ_RESIZE: u32 = 1 << 13;
+    pub const MEM_WINDOW: u32 = 1 << 17;
+    /// Local invalidate, SEND with invalidate, type 2 windows; fast registration is not a verb of user space.
+    pub const MEM_MGT_EXTENSIONS: u32 = 1 << 21;
+    pub const MEM_WINDOW_TYPE_2B: u32 = 1 << 24;
 }
 
 /// `struct ibv_device_attr`, field by field; GUIDs in network byte order.
@@ -95,25 +111,13 @@ pub struct DeviceAttr {
     pub odp: OdpCaps,
 }
 
-/// `struct ibv_odp_caps` with the service that came later: bits of `enum ibv_odp_general_caps` and, for each service, of
-/// `enum ibv_odp_transport_cap_bits`.
-#[derive(Clone, Copy, Debug, Default)]
-#[allow(missing_docs)]
-pub struct OdpCaps {
-    pub general: u64,
-    pub rc: u32,
-    pub uc: u32,
-    pub ud: u32,
-    pub xrc: u32,
-}
-
 impl DeviceAttr {
     pub(crate) fn new(node_guid: [u8; 8]) -> DeviceAttr {
         DeviceAttr {
             fw_ver: env!("CARGO_PKG_VERSION").to_owned(),
             node_guid,
             sys_image_guid: node_guid,
-            max_mr_size: 1 << 46,
+            max_mr_size: MAX_MR_SIZE,
             page_size_cap: 0xffff_f000,
             vendor_id: VENDOR_ID,
             vendor_part_id: VENDOR_PART_ID,
@@ -124,7 +128,10 @@ impl DeviceAttr {
                 | cap::PORT_ACTIVE_EVENT
                 | cap::SYS_IMAGE_GUID
                 | cap::RC_RNR_NAK_GEN
-                | cap::SRQ_RESIZE,
+                | cap::SRQ_RESIZE
+                | cap::MEM_WINDOW
+                | cap::MEM_MGT_EXTENSIONS
+                | cap::MEM_WINDOW_TYPE_2B,
             max_sge: MAX_SGE as i32,
             max_sge_rd: MAX_SGE as i32,
             max_cq: MAX_CQ as i32,
@@ -137,7 +144,7 @@ impl DeviceAttr {
             max_qp_init_rd_atom: i32::from(MAX_RD_ATOMIC),
             max_ee_init_rd_atom: 0,
             atomic_cap: 2,
-            max_mw: 0,
+            max_mw: MAX_MW as i32,
             max_ah: MAX_AH as i32,
             max_srq: MAX_SRQ as i32,
             max_srq_wr: MAX_SRQ_WR as i32,
@@ -150,8 +157,8 @@ impl DeviceAttr {
             hca_core_clock: 1_000_000,
             max_cq_count: u16::MAX,
             max_cq_period: u16::MAX,
-            max_dm_size: 0,
-            odp: OdpCaps::default(),
+            max_dm_size: MAX_DM_SIZE,
+            odp: OdpCaps::of_this_machine(),
         }
     }
 }

@@ -3,7 +3,7 @@
 use ferroce_control::Counter;
 use ferroce_transport::{Time, TransmitOpts};
 
-use crate::memory::KeyTable;
+use crate::keys::KeyTable;
 use crate::qp::{Inner, Qp};
 use crate::qp_host::QpHost;
 use crate::timers;
@@ -33,7 +33,7 @@ impl Qp {
         let mut host = QpHost::new(self, keys, path.as_deref(), now);
         if let Some(path) = path.as_deref() {
             let counters = self.hca().counters();
-            tx::with_run(path, keys, self.pd_handle(), counters, |run| {
+            tx::with_run(path, keys, self.peer(), counters, |run| {
                 let opts = TransmitOpts {
                     window: path.congestion.share(),
                     budget: BUDGET,

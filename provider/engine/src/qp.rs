@@ -11,6 +11,7 @@ use crate::cq::Cq;
 use crate::error::{Error, Result};
 use crate::events::Delivered;
 use crate::hca::Hca;
+use crate::keys::Peer;
 use crate::limits;
 use crate::path::{Path, PathKey, gid_address};
 use crate::posting;
@@ -215,6 +216,11 @@ impl Qp {
             inner.path = None;
             drop(inner);
             self.purge();
+            let keys = hca.keys.read_recursive();
+            if keys.has_windows() {
+                keys.forget_qp(self.number);
+            }
+            drop(keys);
             self.send_cq.remove_user();
             self.recv_cq.remove_user();
             if let Some(srq) = &self.srq {
@@ -252,6 +258,14 @@ impl Qp {
 
     pub(crate) fn pd_handle(&self) -> u32 {
         self.pd.handle()
+    }
+
+    /// Who the requests that come to it act for.
+    pub(crate) fn peer(&self) -> Peer {
+        Peer {
+            pd: self.pd_handle(),
+            qpn: self.number,
+        }
     }
 
     pub(crate) fn hca(&self) -> &Arc<Hca> {

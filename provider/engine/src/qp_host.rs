@@ -8,7 +8,8 @@ use ferroce_transport::{
 
 use crate::cq::Wc;
 use crate::guard;
-use crate::memory::{self, KeyTable};
+use crate::keys::{KeyTable, Piece};
+use crate::memory;
 use crate::path::Path;
 use crate::qp::Qp;
 
@@ -49,9 +50,16 @@ impl<'a> QpHost<'a> {
         self.qp.hca().counters().add(counter, 1);
     }
 
-    fn resolve(&self, rkey: u32, va: u64, len: u64, access: Access) -> Result<u64, MemoryError> {
-        self.keys
-            .resolve(self.qp.pd_handle(), rkey, va, len, access)
+    fn atomic(
+        &self,
+        rkey: u32,
+        va: u64,
+        f: impl FnOnce(*mut u64) -> Result<u64, MemoryError>,
+    ) -> Result<u64, MemoryError> {
+        let access = Access::REMOTE_ATOMIC;
+        self.keys.remote(self.qp.peer(), rkey, va, 8, access, |at| {
+            f(memory::atomic_cell(at.addr)?)
+        })
     }
 
     fn wc(&self, c: &Completion) -> Wc {
@@ -82,13 +90,18 @@ impl Host for QpHost<'_> {
         len: u64,
         access: Access,
     ) -> Result<(), MemoryError> {
-        self.resolve(rkey, va, len, access).map(drop)
+        self.keys
+            .remote(self.qp.peer(), rkey, va, len, access, |_| Ok(()))
     }
 
     fn write_remote(&mut self, rkey: u32, va: u64, data: &[u8]) -> Result<(), MemoryError> {
-        let addr = self.resolve(rkey, va, data.len() as u64, Access::REMOTE_WRITE)?;
-        // SAFETY: the range lies in a registered region, and the key table's lock that is held keeps it registered.
-        unsafe { memory::place(addr, data) }
+        let (len, access) = (data.len() as u64, Access::REMOTE_WRITE);
+        let place = |to: Piece| {
+            // SAFETY: the range lies in a registered region, and the key table's lock that is held keeps it registered.
+            unsafe { memory::place(to.addr, data) }
+        };
+        self.keys
+            .remote(self.qp.peer(), rkey, va, len, access, place)
     }
 
     fn compare_swap(
@@ -98,30 +111,29 @@ impl Host for QpHost<'_> {
         compare: u64,
         swap: u64,
     ) -> Result<u64, MemoryError> {
-        let cell = memory::atomic_cell(self.resolve(rkey, va, 8, Access::REMOTE_ATOMIC)?)?;
-        // SAFETY: the aligned cell lies in a registered region.
-        Ok(unsafe { guard::compare_swap(cell, compare, swap) }?)
+        self.atomic(rkey, va, |cell| {
+            // SAFETY: the aligned cell lies in a registered region.
+            Ok(unsafe { guard::compare_swap(cell, compare, swap) }?)
+        })
     }
 
     fn fetch_add(&mut self, rkey: u32, va: u64, add: u64) -> Result<u64, MemoryError> {
-        let cell = memory::atomic_cell(self.resolve(rkey, va, 8, Access::REMOTE_ATOMIC)?)?;
-        // SAFETY: the aligned cell lies in a registered region.
-        Ok(unsafe { guard::fetch_add(cell, add) }?)
+        self.atomic(rkey, va, |cell| {
+            // SAFETY: the aligned cell lies in a registered region.
+            Ok(unsafe { guard::fetch_add(cell, add) }?)
+        })
     }
 
-    /// Only memory windows and fast-registered regions may be invalidated; a key of `ibv_reg_mr` may not.
     fn invalidate_remote(&mut self, rkey: u32) -> Result<(), MemoryError> {
-        self.resolve(rkey, 0, 0, Access::empty())
-            .and(Err(MemoryError::Rights))
+        self.keys.invalidate(self.qp.peer(), rkey)
     }
 
     fn invalidate_local(&mut self, key: u32) -> Result<(), MemoryError> {
-        self.invalidate_remote(key)
+        self.keys.invalidate(self.qp.peer(), key)
     }
 
-    /// Windows cannot be made yet, so there is none to bind.
-    fn bind_window(&mut self, _bind: &WindowBind) -> Result<(), MemoryError> {
-        Err(MemoryError::Key)
+    fn bind_window(&mut self, bind: &WindowBind) -> Result<(), MemoryError> {
+        self.keys.bind(self.qp.peer(), bind)
     }
 
     /// XRC domains cannot be made yet, so none has a shared receive queue.
@@ -142,11 +154,11 @@ impl Host for QpHost<'_> {
             offset,
             data.len() as u32,
             Access::LOCAL_WRITE,
-            |addr, len| {
-                let (now, later) = rest.split_at(len);
+            |to| {
+                let (now, later) = rest.split_at(to.len);
                 rest = later;
                 // SAFETY: the piece lies in a registered region, and the key table's lock that is held keeps it registered.
-                unsafe { memory::place(addr, now) }
+                unsafe { memory::place(to.addr, now) }
             },
         )
     }

@@ -11,7 +11,7 @@ use ferroce_transport::{Access, Gather, MemoryError, Sink, TxPacket};
 use ferroce_wire::{Header, MAX_HEADER, NakCode, Syndrome, opcode};
 
 use crate::guard;
-use crate::memory::KeyTable;
+use crate::keys::{KeyTable, Peer, Piece};
 use crate::path::Path;
 
 /// Most segments of one GSO send (`UDP_MAX_SEGMENTS` of every kernel that has it).
@@ -48,7 +48,7 @@ thread_local! {
 pub(crate) struct Run<'a> {
     path: &'a Path,
     keys: &'a KeyTable,
-    pd: u32,
+    peer: Peer,
     counters: &'a CounterPage,
     scratch: &'a mut Scratch,
     /// Bytes of the arena in use, and where the piece begins that no iovec covers yet.
@@ -65,7 +65,7 @@ pub(crate) struct Run<'a> {
 pub(crate) fn with_run<R>(
     path: &Path,
     keys: &KeyTable,
-    pd: u32,
+    peer: Peer,
     counters: &CounterPage,
     f: impl FnOnce(&mut Run<'_>) -> R,
 ) -> R {
@@ -74,7 +74,7 @@ pub(crate) fn with_run<R>(
         let mut run = Run {
             path,
             keys,
-            pd,
+            peer,
             counters,
             scratch,
             used: 0,
@@ -154,9 +154,14 @@ impl Run<'_> {
         }
     }
 
-    /// Adds `len` bytes at `addr` (registered memory), copied or by reference; returns them for the ICRC.
-    fn piece(&mut self, addr: u64, len: usize, copy: bool) -> Result<&[u8], MemoryError> {
-        if copy || len <= COPY_LIMIT {
+    /// Adds a piece of registered memory, copied or by reference; returns its bytes for the ICRC.
+    fn piece(&mut self, piece: Piece, copy: bool) -> Result<&[u8], MemoryError> {
+        let Piece {
+            addr,
+            len,
+            fleeting,
+        } = piece;
+        if copy || fleeting || len <= COPY_LIMIT {
             let to = &mut self.scratch.arena[self.used..self.used + len];
             // SAFETY: the range was resolved under a key of a registered region, and deregistration waits for the key
             // table's lock that our caller holds. The arena is ours.
@@ -203,14 +208,17 @@ impl Run<'_> {
                 icrc.payload(bytes);
             }
             Gather::Sges { sges, offset, len } => {
-                keys.pieces(self.pd, sges, offset, len, Access::empty(), |addr, n| {
-                    icrc.payload(self.piece(addr, n, packet.again)?);
+                keys.pieces(self.peer.pd, sges, offset, len, Access::empty(), |piece| {
+                    icrc.payload(self.piece(piece, packet.again)?);
                     Ok(())
                 })?;
             }
             Gather::Remote { rkey, va, len } => {
-                let addr = keys.resolve(self.pd, rkey, va, len.into(), Access::REMOTE_READ)?;
-                icrc.payload(self.piece(addr, len as usize, packet.again)?);
+                let (peer, access) = (self.peer, Access::REMOTE_READ);
+                keys.remote(peer, rkey, va, len.into(), access, |piece| {
+                    icrc.payload(self.piece(piece, packet.again)?);
+                    Ok(())
+                })?;
             }
         }
         let pad = usize::from(packet.bth.pad);

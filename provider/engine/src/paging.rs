@@ -1,0 +1,272 @@
+//! The state of the consumer's pages: whether a range is mapped when it is registered, and advice about on-demand regions.
+//!
+//! An on-demand region is not looked at when it is registered. Its pages may come and go; an access that finds one missing
+//! faults it in, or ends in an error of the request where there is nothing to fault in ([`crate::guard`]). The guard is what makes
+//! that promise, so on-demand paging is offered only on processors that it has code for.
+
+use std::ops::Range;
+
+use ferroce_transport::{Access, MemoryError, Sge};
+
+use crate::context::Pd;
+use crate::error::{Error, Result};
+use crate::guard;
+
+/// `enum ibv_odp_general_caps` and `enum ibv_odp_transport_cap_bits`, as `ibv_query_device_ex` returns them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OdpCaps {
+    /// 1: on-demand paging; 2: of the whole address space at once (implicit).
+    pub general: u64,
+    /// Operations on reliable connections: 1 send, 2 receive, 4 write, 8 read, 16 atomic, 32 receive from an SRQ.
+    pub rc: u32,
+    /// The same for unreliable connections.
+    pub uc: u32,
+    /// The same for datagrams.
+    pub ud: u32,
+    /// The same for XRC.
+    pub xrc: u32,
+}
+
+impl OdpCaps {
+    /// What this build can do: every operation that a service has, or nothing without a guard.
+    pub(crate) fn of_this_machine() -> OdpCaps {
+        const SEND: u32 = 1;
+        const RECV: u32 = 2;
+        const WRITE: u32 = 4;
+        const READ: u32 = 8;
+        const ATOMIC: u32 = 16;
+        const SRQ_RECV: u32 = 32;
+        if !guard::EFFECTIVE {
+            return OdpCaps::default();
+        }
+        OdpCaps {
+            general: 1 | 2,
+            rc: SEND | RECV | WRITE | READ | ATOMIC | SRQ_RECV,
+            uc: SEND | RECV | WRITE,
+            ud: SEND | RECV | SRQ_RECV,
+            xrc: SEND | WRITE | READ | ATOMIC | SRQ_RECV,
+        }
+    }
+}
+
+/// What `ibv_advise_mr` asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Advice {
+    /// Make pages present to be read.
+    Prefetch,
+    /// Make pages present to be written.
+    PrefetchWrite,
+    /// Make use of pages that are present, and fault none in.
+    PrefetchNoFault,
+}
+
+impl Pd {
+    /// Advises about ranges of on-demand regions. With `flush` the pages are there when it returns; without, the kernel is
+    /// only told that they will be needed.
+    ///
+    /// `EFAULT`: no such key, outside its region, or (with `flush`) memory that is not mapped. `EPERM`: a key of another
+    /// domain, or a region that may not be written. `EINVAL`: a key of a window or of a region that is not on-demand, or an empty list.
+    pub fn advise(&self, advice: Advice, flush: bool, sges: &[Sge]) -> Result<()> {
+        if sges.is_empty() {
+            return Err(Error::Invalid("the list is empty"));
+        }
+        let ranges = {
+            let keys = self.context().hca().keys.read_recursive();
+            let mut ranges = Vec::with_capacity(sges.len());
+            for sge in sges {
+                let bad = Error::BadMemory {
+                    addr: sge.addr,
+                    len: sge.length.into(),
+                };
+                if keys.window(crate::keys::index(sge.lkey)).is_some() {
+                    return Err(Error::Invalid("the key is a window's"));
+                }
+                let Some(region) = keys.region(sge.lkey) else {
+                    return Err(bad);
+                };
+                if region.pd != self.handle() {
+                    return Err(Error::Forbidden("a key of another protection domain"));
+                }
+                if !region.access.contains(Access::ON_DEMAND) {
+                    return Err(Error::Invalid("the region is not on-demand"));
+                }
+                if advice == Advice::PrefetchWrite && !region.access.contains(Access::LOCAL_WRITE) {
+                    return Err(Error::Forbidden(
+                        "the region may not be written by its owner",
+                    ));
+                }
+                match region.resolve(sge.addr, sge.length.into()) {
+                    Ok(addr) => ranges.push((addr, u64::from(sge.length))),
+                    Err(MemoryError::Bounds) => return Err(bad),
+                    Err(_) => return Err(Error::Invalid("the key")),
+                }
+            }
+            ranges
+        };
+        // Populating may wait for a disk: not under the lock that every access needs.
+        for (addr, len) in ranges {
+            match (advice, flush) {
+                // A page that is present to the program is present to the engine.
+                (Advice::PrefetchNoFault, _) => {}
+                (_, true) => validate(addr, len, advice == Advice::PrefetchWrite)?,
+                (_, false) => will_need(addr, len),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The whole pages around a range.
+fn pages(addr: u64, len: u64) -> Option<Range<u64>> {
+    // SAFETY: sysconf has no preconditions.
+    let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as u64;
+    let stop = addr.checked_add(len)?.checked_next_multiple_of(page)?;
+    Some(addr & !(page - 1)..stop)
+}
+
+fn advise_kernel(pages: &Range<u64>, advice: libc::c_int) -> std::io::Result<()> {
+    let len = (pages.end - pages.start) as usize;
+    // SAFETY: populating and announcing change no content; the kernel checks the range.
+    match unsafe { libc::madvise(pages.start as *mut _, len, advice) } {
+        0 => Ok(()),
+        _ => Err(std::io::Error::last_os_error()),
+    }
+}
+
+fn will_need(addr: u64, len: u64) {
+    if let Some(pages) = pages(addr, len) {
+        // Advice: where it cannot be taken, the access faults the page in.
+        let _ = advise_kernel(&pages, libc::MADV_WILLNEED);
+    }
+}
+
+/// Verifies that a range is mapped (and writable, if `write`), and faults its pages in as pinning would.
+pub(crate) fn validate(addr: u64, len: u64, write: bool) -> Result<()> {
+    let bad = Error::BadMemory { addr, len };
+    if len == 0 {
+        return Ok(());
+    }
+    let Some(pages) = pages(addr, len) else {
+        return Err(bad);
+    };
+    let advice = if write {
+        libc::MADV_POPULATE_WRITE
+    } else {
+        libc::MADV_POPULATE_READ
+    };
+    match advise_kernel(&pages, advice) {
+        Ok(()) => Ok(()),
+        // Before Linux 5.14, or a mapping that cannot be populated (device memory): ask the map itself.
+        Err(e) if e.raw_os_error() == Some(libc::EINVAL) && mapped(&pages, write) => Ok(()),
+        Err(_) => Err(bad),
+    }
+}
+
+/// Whether `/proc/self/maps` shows the whole range readable (and writable, if `write`).
+fn mapped(range: &Range<u64>, write: bool) -> bool {
+    covered("/proc/self/maps", range, |permissions, _| {
+        permissions.starts_with('r') && (!write || permissions.as_bytes().get(1) == Some(&b'w'))
+    })
+}
+
+/// Verifies that a range consists of huge pages (`MAP_HUGETLB`, hugetlbfs) only, as `IBV_ACCESS_HUGETLB` promises.
+pub(crate) fn validate_huge(addr: u64, len: u64) -> Result<()> {
+    let huge = pages(addr, len).is_some_and(|range| {
+        covered("/proc/self/smaps", &range, |_, flags| {
+            flags.split_ascii_whitespace().any(|flag| flag == "ht")
+        })
+    });
+    if huge {
+        Ok(())
+    } else {
+        Err(Error::Invalid("the memory is not of huge pages"))
+    }
+}
+
+/// Whether mappings of which `good` holds cover a range without a gap. `good` is told the permissions and, in `smaps`, the
+/// flags of a mapping.
+fn covered(file: &str, range: &Range<u64>, good: impl Fn(&str, &str) -> bool) -> bool {
+    let Ok(maps) = std::fs::read_to_string(file) else {
+        return false;
+    };
+    let mut need = range.start;
+    let mut lines = maps.lines().peekable();
+    while let Some(line) = lines.next() {
+        let Some((at, permissions)) = mapping(line) else {
+            continue;
+        };
+        // What `smaps` adds about the mapping comes before the next one.
+        let mut flags = "";
+        while let Some(more) = lines.next_if(|line| mapping(line).is_none()) {
+            flags = more.strip_prefix("VmFlags:").unwrap_or(flags);
+        }
+        if at.end <= need {
+            continue;
+        }
+        if at.start > need || !good(permissions, flags) {
+            return false;
+        }
+        need = at.end;
+        if need >= range.end {
+            return true;
+        }
+    }
+    false
+}
+
+/// The addresses and permissions of a mapping's first line.
+fn mapping(line: &str) -> Option<(Range<u64>, &str)> {
+    let mut words = line.split_ascii_whitespace();
+    let (start, end) = words.next()?.split_once('-')?;
+    let start = u64::from_str_radix(start, 16).ok()?;
+    let end = u64::from_str_radix(end, 16).ok()?;
+    Some((start..end, words.next()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn validate_tells_unmapped_and_read_only_memory() {
+        // SAFETY: a fresh anonymous mapping of two pages, of which the second is unmapped again.
+        let p = unsafe {
+            let p = libc::mmap(
+                std::ptr::null_mut(),
+                8192,
+                libc::PROT_READ,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+                -1,
+                0,
+            );
+            assert_ne!(p, libc::MAP_FAILED);
+            libc::munmap(p.add(4096), 4096);
+            p as u64
+        };
+        assert!(validate(p, 4096, false).is_ok());
+        assert_eq!(validate(p, 4096, true).unwrap_err().errno(), libc::EFAULT);
+        assert_eq!(validate(p, 4097, false).unwrap_err().errno(), libc::EFAULT);
+        assert_eq!(
+            validate(u64::MAX - 5, 100, false).unwrap_err().errno(),
+            libc::EFAULT
+        );
+        assert!(
+            mapped(&(p..p + 4096), false)
+                && !mapped(&(p..p + 4096), true)
+                && !mapped(&(p..p + 8192), false)
+        );
+    }
+
+    #[test]
+    fn ordinary_memory_is_not_of_huge_pages() {
+        let page = vec![1u8; 4096];
+        let addr = page.as_ptr() as u64;
+        assert_eq!(validate_huge(addr, 4096).unwrap_err().errno(), libc::EINVAL);
+        // Every mapping has flags, and readable ones say so: the parser does find them.
+        assert!(covered(
+            "/proc/self/smaps",
+            &pages(addr, 4096).unwrap(),
+            |_, flags| flags.split_ascii_whitespace().any(|f| f == "rd")
+        ));
+    }
+}
