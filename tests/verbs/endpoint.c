@@ -51,6 +51,7 @@ struct endpoint *open_endpoint(const struct options *options)
 	CHECK(e && endpoint_count < MAX_ENDPOINTS, "too many endpoints");
 	e->access = options->qp_access < 0 ? 0 : options->qp_access ? options->qp_access : ALL_ACCESS;
 	e->psn = (random() ^ getpid()) & 0xffffff;
+	e->qkey = or_default(options->qkey, TEST_QKEY);
 	if (other) {
 		e->context = other->context;
 		e->pd = other->pd;
@@ -101,7 +102,7 @@ struct endpoint *open_endpoint(const struct options *options)
 			.max_recv_sge = e->srq ? 0 : or_default(options->recv_sge, 4),
 			.max_inline_data = options->inline_data,
 		},
-		.qp_type = IBV_QPT_RC,
+		.qp_type = or_default(options->qp_type, IBV_QPT_RC),
 		.sq_sig_all = !options->unsignaled,
 	};
 	CHECK((e->qp = ibv_create_qp(e->pd, &init)), "ibv_create_qp: %s", strerror(errno));
@@ -125,6 +126,8 @@ void close_endpoint(struct endpoint *e)
 	// Of an endpoint that shares nothing.
 	if (e->qp)
 		CHECK_EQ(ibv_destroy_qp(e->qp), 0);
+	if (e->ah)
+		CHECK_EQ(ibv_destroy_ah(e->ah), 0);
 	if (e->srq)
 		CHECK_EQ(ibv_destroy_srq(e->srq), 0);
 	CHECK_EQ(ibv_destroy_cq(e->send_cq), 0);
@@ -143,6 +146,7 @@ struct address address_of(const struct endpoint *e)
 		.psn = e->psn,
 		.rkey = e->mr->rkey,
 		.lkey = e->mr->lkey,
+		.qkey = e->qkey,
 		.gid = e->gid,
 		.va = (uintptr_t)e->buffer,
 		.size = e->size,
@@ -156,17 +160,31 @@ static int or_value(int value, int fallback)
 	return value < 0 ? 0 : value ? value : fallback;
 }
 
+struct ibv_ah_attr ah_attr_to(const struct address *remote)
+{
+	return (struct ibv_ah_attr){
+		.is_global = 1,
+		.port_num = PORT,
+		.grh = {.dgid = remote->gid, .sgid_index = gid_index(), .hop_limit = 64},
+	};
+}
+
 int modify_to_init(struct endpoint *e)
 {
-	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT, .port_num = PORT, .qp_access_flags = e->access};
+	struct ibv_qp_attr attr = {
+		.qp_state = IBV_QPS_INIT, .port_num = PORT, .qp_access_flags = e->access, .qkey = e->qkey,
+	};
+	int last = e->qp->qp_type == IBV_QPT_UD ? IBV_QP_QKEY : IBV_QP_ACCESS_FLAGS;
 
-	return ibv_modify_qp(e->qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
+	return ibv_modify_qp(e->qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | last);
 }
 
 int modify_to_rtr(struct endpoint *e, const struct address *remote, const struct connection *c)
 {
+	enum { CONNECTED = IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN };
 	struct connection none = {0};
 	struct ibv_qp_attr attr;
+	int mask = IBV_QP_STATE;
 
 	c = c ? c : &none;
 	attr = (struct ibv_qp_attr){
@@ -176,20 +194,21 @@ int modify_to_rtr(struct endpoint *e, const struct address *remote, const struct
 		.rq_psn = remote->psn,
 		.max_dest_rd_atomic = or_value(c->dest_rd_atomic, 16),
 		.min_rnr_timer = or_value(c->min_rnr_timer, 12),
-		.ah_attr = {
-			.is_global = 1,
-			.port_num = PORT,
-			.grh = {.dgid = remote->gid, .sgid_index = gid_index(), .hop_limit = 64},
-		},
+		.ah_attr = ah_attr_to(remote),
 	};
-	return ibv_modify_qp(e->qp, &attr, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
-			     IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
+	if (e->qp->qp_type != IBV_QPT_UD)
+		mask |= CONNECTED;
+	if (e->qp->qp_type == IBV_QPT_RC)
+		mask |= IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
+	return ibv_modify_qp(e->qp, &attr, mask);
 }
 
 int modify_to_rts(struct endpoint *e, const struct connection *c)
 {
+	enum { RELIABLE = IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC };
 	struct connection none = {0};
 	struct ibv_qp_attr attr;
+	int mask = IBV_QP_STATE | IBV_QP_SQ_PSN;
 
 	c = c ? c : &none;
 	attr = (struct ibv_qp_attr){
@@ -200,8 +219,9 @@ int modify_to_rts(struct endpoint *e, const struct connection *c)
 		.sq_psn = e->psn,
 		.max_rd_atomic = or_value(c->rd_atomic, 16),
 	};
-	return ibv_modify_qp(e->qp, &attr, IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-			     IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);
+	if (e->qp->qp_type == IBV_QPT_RC)
+		mask |= RELIABLE;
+	return ibv_modify_qp(e->qp, &attr, mask);
 }
 
 void connect_endpoint(struct endpoint *e, const struct address *remote, const struct connection *c)
@@ -209,6 +229,12 @@ void connect_endpoint(struct endpoint *e, const struct address *remote, const st
 	CHECK_EQ(modify_to_init(e), 0);
 	CHECK_EQ(modify_to_rtr(e, remote, c), 0);
 	CHECK_EQ(modify_to_rts(e, c), 0);
+	e->peer = *remote;
+	if (e->qp->qp_type == IBV_QPT_UD) {
+		struct ibv_ah_attr attr = ah_attr_to(remote);
+
+		CHECK((e->ah = ibv_create_ah(e->pd, &attr)), "ibv_create_ah: %s", strerror(errno));
+	}
 }
 
 int set_state(struct ibv_qp *qp, enum ibv_qp_state state)
@@ -255,7 +281,12 @@ int post(struct endpoint *e, uint64_t id, enum ibv_wr_opcode opcode, size_t offs
 		.imm_data = 0x04030201,
 	}, *bad;
 
-	if (remote) {
+	if (e->qp->qp_type == IBV_QPT_UD) {
+		remote = remote && remote->qpn ? remote : &e->peer;
+		wr.wr.ud.ah = e->ah;
+		wr.wr.ud.remote_qpn = remote->qpn;
+		wr.wr.ud.remote_qkey = remote->qkey;
+	} else if (remote) {
 		wr.wr.rdma.remote_addr = remote->va + remote_offset;
 		wr.wr.rdma.rkey = remote->rkey;
 	}

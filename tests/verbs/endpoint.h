@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //
-// Endpoints: a context, a PD, CQs, a buffer with its MR and one RC QP, and the same in the other process by
+// Endpoints: a context, a PD, CQs, a buffer with its MR and one QP (RC, UC or UD), and the same in the other process by
 // remote control. The other process does nothing with verbs unless it is told to: between commands it sleeps in
 // recv() on its control socket, so that everything one-sided has to progress without its help.
 
@@ -12,6 +12,7 @@
 #include <infiniband/verbs.h>
 
 enum { MAX_ENDPOINTS = 1100, NO_SHARE = -1 };
+enum { TEST_QKEY = 0x11112222, GRH_SIZE = 40 };
 enum { ALL_ACCESS = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC };
 
 // What an endpoint is made of. All zero is a good default.
@@ -27,6 +28,15 @@ struct options {
 	int mr_access;       // 0: all
 	int qp_access;       // 0: all; -1: none
 	bool no_context;     // only for remote control: nothing
+	int qp_type;         // 0: RC; or UC, UD
+	uint32_t qkey;       // UD; 0: TEST_QKEY
+};
+
+// What the other side must know.
+struct address {
+	uint32_t qpn, psn, rkey, lkey, qkey;
+	union ibv_gid gid;
+	uint64_t va, size;
 };
 
 struct endpoint {
@@ -40,15 +50,11 @@ struct endpoint {
 	char *buffer;
 	size_t size;
 	int access;
-	uint32_t psn;
+	uint32_t psn, qkey;
 	union ibv_gid gid;
-};
-
-// What the other side must know.
-struct address {
-	uint32_t qpn, psn, rkey, lkey;
-	union ibv_gid gid;
-	uint64_t va, size;
+	// Of the side that it was connected to: of UD, the one that it sends to unless told.
+	struct address peer;
+	struct ibv_ah *ah;
 };
 
 // How a connection is made. A zero takes the default; minus one means zero.
@@ -63,6 +69,7 @@ struct endpoint *endpoint_at(int index);
 // The index of the one made last.
 int last_endpoint(void);
 struct address address_of(const struct endpoint *endpoint);
+struct ibv_ah_attr ah_attr_to(const struct address *remote);
 int modify_to_init(struct endpoint *endpoint);
 int modify_to_rtr(struct endpoint *endpoint, const struct address *remote, const struct connection *connection);
 int modify_to_rts(struct endpoint *endpoint, const struct connection *connection);
