@@ -175,6 +175,29 @@ static void unmapped_later(void)
 	      "status is %d (%s)", wc.status, ibv_wc_status_str(wc.status));
 }
 
+// Changed in place: the keys stay, and what fails changes nothing.
+static void reregister(void)
+{
+	struct options options = {.mr_access = IBV_ACCESS_LOCAL_WRITE};
+	struct endpoint *e = open_endpoint(&options);
+	uint32_t lkey = e->mr->lkey, rkey = e->mr->rkey;
+	struct ibv_pd *other = ibv_alloc_pd(e->context);
+
+	CHECK(other, "ibv_alloc_pd: %s", strerror(errno));
+	CHECK_EQ(ibv_rereg_mr(e->mr, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, e->buffer + 4096, 4096, 0), 0);
+	CHECK(e->mr->addr == e->buffer + 4096 && e->mr->length == 4096, "range of the region");
+	CHECK_EQ(ibv_rereg_mr(e->mr, IBV_REREG_MR_CHANGE_PD, other, NULL, 0, 0), 0);
+	CHECK(e->mr->pd == other, "domain of the region");
+	CHECK_EQ(ibv_dealloc_pd(other), EBUSY);
+	CHECK_EQ(ibv_rereg_mr(e->mr, IBV_REREG_MR_CHANGE_PD, e->pd, NULL, 0, 0), 0);
+	CHECK_EQ(ibv_dealloc_pd(other), 0);
+	CHECK_EQ(ibv_rereg_mr(e->mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, IBV_ACCESS_REMOTE_WRITE), IBV_REREG_MR_ERR_CMD);
+	CHECK_EQ(ibv_rereg_mr(e->mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, ALL_ACCESS), 0);
+	CHECK_EQ(e->mr->lkey, lkey);
+	CHECK_EQ(e->mr->rkey, rkey);
+}
+
 #define T(name) {#name, name, 0}
 PROGRAM(T(unmapped), T(hole_in_the_middle), T(read_only), T(not_readable), T(constant_data), T(contradictory_rights),
-	T(impossible_ranges), T(file_mapping), T(anything_else), T(large_and_untouched), T(unmapped_later))
+	T(impossible_ranges), T(file_mapping), T(anything_else), T(large_and_untouched), T(unmapped_later),
+	T(reregister))

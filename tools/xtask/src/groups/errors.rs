@@ -21,6 +21,8 @@ const PROGRAMS: &[(&str, &[Place])] = &[
     ("transitions", &[Place::OneDaemon]),
     ("limits", &[Place::OneDaemon]),
     ("handles", &[Place::OneDaemon]),
+    ("domains", &[Place::OneDaemon]),
+    ("offers", &[Place::OneDaemon]),
 ];
 
 pub(super) fn cases() -> Vec<Case> {
