@@ -3,7 +3,7 @@
 use crate::convert;
 use crate::guard::{self, Errno};
 use crate::libibverbs::library;
-use crate::{cq, cq_ex, memory, parent_domain, post, qp, srq};
+use crate::{cq, cq_ex, dm, memory, mr, mw, parent_domain, post, qp, srq};
 use ferroce_cabi::pabi34::verbs_context_ops;
 use ferroce_cabi::*;
 use ferroce_engine::{Context as EngineContext, Hca, RuntimeDir};
@@ -21,24 +21,34 @@ pub struct Context {
 
 /// What libibverbs or its defaults do not do for us. What is missing here fails with `EOPNOTSUPP` by libibverbs' own defaults.
 static OPS: verbs_context_ops = verbs_context_ops {
+    advise_mr: Some(mr::advise_mr),
+    alloc_dm: Some(dm::alloc_dm),
+    alloc_mw: Some(mw::alloc_mw),
+    alloc_null_mr: Some(mr::alloc_null_mr),
     alloc_parent_domain: Some(parent_domain::alloc_parent_domain),
     alloc_pd: Some(memory::alloc_pd),
     alloc_td: Some(parent_domain::alloc_td),
+    bind_mw: Some(mw::bind_mw),
     create_ah: Some(memory::create_ah),
     create_cq: Some(cq::create_cq),
     create_cq_ex: Some(cq_ex::create_cq_ex),
     create_qp: Some(qp::create_qp),
     create_qp_ex: Some(qp::create_qp_ex),
     create_srq: Some(srq::create_srq),
+    dealloc_mw: Some(mw::dealloc_mw),
     dealloc_pd: Some(memory::dealloc_pd),
     dealloc_td: Some(parent_domain::dealloc_td),
-    dereg_mr: Some(memory::dereg_mr),
+    dereg_mr: Some(mr::dereg_mr),
     destroy_ah: Some(memory::destroy_ah),
     destroy_cq: Some(cq::destroy_cq),
     destroy_qp: Some(qp::destroy_qp),
     destroy_srq: Some(srq::destroy_srq),
     free_context: Some(free_context),
+    free_dm: Some(dm::free_dm),
     get_srq_num: Some(srq::get_srq_num),
+    import_dm: Some(dm::import_dm),
+    import_mr: Some(mr::import_mr),
+    import_pd: Some(memory::import_pd),
     modify_cq: Some(cq::modify_cq),
     modify_qp: Some(qp::modify_qp),
     modify_srq: Some(srq::modify_srq),
@@ -52,10 +62,15 @@ static OPS: verbs_context_ops = verbs_context_ops {
     query_qp_data_in_order: Some(qp::query_qp_data_in_order),
     query_rt_values: Some(query_rt_values),
     query_srq: Some(srq::query_srq),
-    reg_mr: Some(memory::reg_mr),
+    reg_dm_mr: Some(mr::reg_dm_mr),
+    reg_dmabuf_mr: Some(mr::reg_dmabuf_mr),
+    reg_mr: Some(mr::reg_mr),
     req_notify_cq: Some(cq::req_notify_cq),
-    rereg_mr: Some(memory::rereg_mr),
+    rereg_mr: Some(mr::rereg_mr),
     resize_cq: Some(cq::resize_cq),
+    unimport_dm: Some(dm::unimport_dm),
+    unimport_mr: Some(mr::unimport_mr),
+    unimport_pd: Some(memory::unimport_pd),
     ..verbs_context_ops::empty()
 };
 

@@ -1,12 +1,11 @@
-//! Protection domains, memory regions and address handles.
+//! Protection domains and address handles.
 
 use crate::context::engine;
 use crate::convert;
 use crate::guard::{self, Errno, explain};
 use crate::parent_domain::{Allocators, Parent};
-use ferroce_cabi::pabi34::verbs_mr;
 use ferroce_cabi::*;
-use libc::{c_int, c_void, size_t};
+use libc::c_int;
 use std::ptr::null_mut;
 use std::sync::Arc;
 
@@ -71,89 +70,29 @@ pub unsafe extern "C" fn dealloc_pd(pd: *mut ibv_pd) -> c_int {
     })
 }
 
-/// A memory region.
-#[repr(C)]
-struct Mr {
-    verbs: verbs_mr,
-    engine: Arc<ferroce_engine::Mr>,
-}
-
-pub unsafe extern "C" fn reg_mr(
-    pd: *mut ibv_pd,
-    addr: *mut c_void,
-    length: size_t,
-    iova: u64,
-    access: c_int,
-) -> *mut ibv_mr {
+pub unsafe extern "C" fn import_pd(context: *mut ibv_context, handle: u32) -> *mut ibv_pd {
     guard::run(|| {
-        // SAFETY: a domain of ours.
-        let engine = unsafe { Pd::of(pd) }?
-            .engine
-            .reg_mr(addr as u64, length as u64, iova, access as u32)
-            .map_err(|e| explain("ibv_reg_mr", e))?;
-        let ibv_mr = ibv_mr {
-            // SAFETY: as above.
-            context: unsafe { (*pd).context },
-            pd,
-            addr,
-            length,
-            handle: engine.handle(),
-            lkey: engine.lkey(),
-            rkey: engine.rkey(),
-        };
-        let verbs = verbs_mr {
-            ibv_mr,
-            mr_type: 0,
-            access,
-        };
-        Ok(Box::into_raw(Box::new(Mr { verbs, engine })).cast())
+        // SAFETY: a context of ours.
+        let engine = unsafe { engine(context) }
+            .import_pd(handle)
+            .map_err(|e| explain("ibv_import_pd", e))?;
+        let ibv = ibv_pd { context, handle };
+        Ok(Box::into_raw(Box::new(Pd {
+            ibv,
+            engine,
+            parent: None,
+        }))
+        .cast())
     })
 }
 
-/// Changes a region in place; the keys stay. On an error nothing has changed.
-pub unsafe extern "C" fn rereg_mr(
-    mr: *mut verbs_mr,
-    flags: c_int,
-    pd: *mut ibv_pd,
-    addr: *mut c_void,
-    length: size_t,
-    access: c_int,
-) -> c_int {
-    guard::run(|| {
-        // SAFETY: a region of ours; libibverbs has no other reference meanwhile.
-        let mr = unsafe { mr.cast::<Mr>().as_mut() }.ok_or(Errno(libc::EINVAL))?;
-        let has = |flag| flags & flag != 0;
-        let domain = if has(rereg::CHANGE_PD) {
-            // SAFETY: a domain of ours, or null.
-            Some(&unsafe { Pd::of(pd) }?.engine)
-        } else {
-            None
-        };
-        let range =
-            has(rereg::CHANGE_TRANSLATION).then_some((addr as u64, length as u64, addr as u64));
-        let rights = has(rereg::CHANGE_ACCESS).then_some(access as u32);
-        mr.engine
-            .rereg(domain, range, rights)
-            .map_err(|e| explain("ibv_rereg_mr", e))?;
-        if has(rereg::CHANGE_ACCESS) {
-            mr.verbs.access = access;
-        }
+/// Forgets an import; the domain lives on.
+pub unsafe extern "C" fn unimport_pd(pd: *mut ibv_pd) {
+    let _: c_int = guard::run(|| {
+        // SAFETY: made by `import_pd`; the caller may not use it again.
+        drop(unsafe { Box::from_raw(pd.cast::<Pd>()) });
         Ok(0)
-    })
-}
-
-pub unsafe extern "C" fn dereg_mr(mr: *mut verbs_mr) -> c_int {
-    guard::run(|| {
-        // SAFETY: a region of ours.
-        unsafe { mr.cast::<Mr>().as_ref() }
-            .ok_or(Errno(libc::EINVAL))?
-            .engine
-            .dereg()
-            .map_err(|e| explain("ibv_dereg_mr", e))?;
-        // SAFETY: made by `reg_mr`; the caller may not use it again.
-        drop(unsafe { Box::from_raw(mr.cast::<Mr>()) });
-        Ok(0)
-    })
+    });
 }
 
 /// An address handle.

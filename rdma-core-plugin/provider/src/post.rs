@@ -1,6 +1,7 @@
 //! `ibv_post_send(3)` and `ibv_post_recv(3)`: linked lists of C requests, without allocation.
 
 use crate::guard::{Errno, Health};
+use crate::mw;
 use crate::qp::Qp;
 use ferroce_cabi::*;
 use ferroce_engine::{Dest, SendData, SendFlags, SendOp, SendRequest, Sge};
@@ -72,7 +73,10 @@ pub unsafe fn gather<'a>(
 }
 
 /// The operation of a C request.
-fn operation(wr: &ibv_send_wr) -> Result<SendOp, Errno> {
+///
+/// # Safety
+/// A bind names a window and a region of ours, or null.
+unsafe fn operation(wr: &ibv_send_wr) -> Result<SendOp, Errno> {
     // SAFETY: every bit pattern is a valid value of these plain integers; the opcode says which was meant.
     let (rdma, atomic) = unsafe { (&wr.wr.rdma, &wr.wr.atomic) };
     let imm = wr.imm_or_rkey.to_ne_bytes();
@@ -105,6 +109,11 @@ fn operation(wr: &ibv_send_wr) -> Result<SendOp, Errno> {
             add: atomic.compare_add,
         },
         wr_opcode::LOCAL_INV => SendOp::LocalInv(wr.imm_or_rkey),
+        wr_opcode::BIND_MW => {
+            let bind = &wr.bind_mw;
+            // SAFETY: as the caller promises.
+            unsafe { mw::bind_type_2(bind.mw, bind.rkey, &bind.bind_info) }?
+        }
         _ => return Err(Errno(libc::EINVAL)),
     })
 }
@@ -127,7 +136,8 @@ pub unsafe extern "C" fn post_send(
             }
             // SAFETY: the caller's list of that many elements.
             let list = unsafe { sges(wr.sg_list, count) }?;
-            let op = operation(wr)?;
+            // SAFETY: the caller's request.
+            let op = unsafe { operation(wr) }?;
             let flags = SendFlags::from_bits_truncate(wr.send_flags);
             let mut buffer = [const { MaybeUninit::uninit() }; INLINE_MAX];
             let data = if flags.contains(SendFlags::INLINE) {

@@ -48,6 +48,7 @@ const SEND_OPS: u64 = send_ops::RDMA_WRITE
     | send_ops::ATOMIC_CMP_AND_SWP
     | send_ops::ATOMIC_FETCH_AND_ADD
     | send_ops::LOCAL_INV
+    | send_ops::BIND_MW
     | send_ops::SEND_WITH_INV;
 
 pub unsafe extern "C" fn create_qp(pd: *mut ibv_pd, attr: *mut ibv_qp_init_attr) -> *mut ibv_qp {

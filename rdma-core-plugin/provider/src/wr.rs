@@ -5,6 +5,7 @@
 //! The vectors keep their capacity, so that steady state allocates nothing.
 
 use crate::guard::Errno;
+use crate::mw;
 use crate::post::{self, INLINE_MAX};
 use crate::qp::Qp;
 use ferroce_cabi::*;
@@ -57,6 +58,7 @@ enum StagedData {
 pub fn install(ex: &mut ibv_qp_ex) {
     ex.wr_atomic_cmp_swp = Some(wr_atomic_cmp_swp);
     ex.wr_atomic_fetch_add = Some(wr_atomic_fetch_add);
+    ex.wr_bind_mw = Some(wr_bind_mw);
     ex.wr_local_inv = Some(wr_local_inv);
     ex.wr_rdma_read = Some(wr_rdma_read);
     ex.wr_rdma_write = Some(wr_rdma_write);
@@ -220,6 +222,25 @@ operations! {
     wr_send() = SendOp::Send;
     wr_send_imm(imm: u32) = SendOp::SendWithImm(imm.to_ne_bytes());
     wr_send_inv(rkey: u32) = SendOp::SendWithInv(rkey);
+}
+
+unsafe extern "C" fn wr_bind_mw(
+    qp: *mut ibv_qp_ex,
+    mw: *mut ibv_mw,
+    rkey: u32,
+    info: *const ibv_mw_bind_info,
+) {
+    // SAFETY: called between `wr_start` and `wr_complete`, as the manual asks, with a window and a structure of the caller's.
+    unsafe {
+        let op = match info.as_ref() {
+            Some(info) => mw::bind_type_2(mw, rkey, info),
+            None => Err(Errno(libc::EINVAL)),
+        };
+        match op {
+            Ok(op) => begin(qp, op),
+            Err(Errno(errno)) => batch(qp).fail(errno),
+        }
+    }
 }
 
 unsafe extern "C" fn wr_set_sge(qp: *mut ibv_qp_ex, lkey: u32, addr: u64, length: u32) {

@@ -1,0 +1,227 @@
+//! Memory regions of every kind: ordinary, null, device memory, dma-buf; and advice about them.
+
+use crate::dm::Dm;
+use crate::guard::{self, Errno, explain};
+use crate::memory::Pd;
+use crate::post;
+use ferroce_cabi::pabi34::{mr_type, verbs_mr};
+use ferroce_cabi::*;
+use ferroce_engine::{Access, Advice};
+use libc::{c_int, c_uint, c_void, size_t};
+use std::ptr::null_mut;
+use std::sync::Arc;
+
+/// A memory region.
+#[repr(C)]
+pub struct Mr {
+    verbs: verbs_mr,
+    engine: Arc<ferroce_engine::Mr>,
+}
+
+impl Mr {
+    /// Makes the C object of a region.
+    ///
+    /// # Safety
+    /// `pd` is a domain of ours.
+    pub unsafe fn object(
+        pd: *mut ibv_pd,
+        engine: Arc<ferroce_engine::Mr>,
+        mr_type: c_uint,
+        access: c_int,
+        addr: *mut c_void,
+        length: size_t,
+    ) -> *mut ibv_mr {
+        let ibv_mr = ibv_mr {
+            // SAFETY: as the caller promises.
+            context: unsafe { (*pd).context },
+            pd,
+            addr,
+            length,
+            handle: engine.handle(),
+            lkey: engine.lkey(),
+            rkey: engine.rkey(),
+        };
+        let verbs = verbs_mr {
+            ibv_mr,
+            mr_type,
+            access,
+        };
+        Box::into_raw(Box::new(Mr { verbs, engine })).cast()
+    }
+}
+
+pub unsafe extern "C" fn reg_mr(
+    pd: *mut ibv_pd,
+    addr: *mut c_void,
+    length: size_t,
+    iova: u64,
+    access: c_int,
+) -> *mut ibv_mr {
+    guard::run(|| {
+        // SAFETY: a domain of ours.
+        unsafe {
+            let engine = Pd::of(pd)?
+                .engine
+                .reg_mr(addr as u64, length as u64, iova, access as u32)
+                .map_err(|e| explain("ibv_reg_mr", e))?;
+            Ok(Mr::object(pd, engine, mr_type::MR, access, addr, length))
+        }
+    })
+}
+
+pub unsafe extern "C" fn alloc_null_mr(pd: *mut ibv_pd) -> *mut ibv_mr {
+    guard::run(|| {
+        // SAFETY: a domain of ours.
+        unsafe {
+            let engine = Pd::of(pd)?
+                .engine
+                .alloc_null_mr()
+                .map_err(|e| explain("ibv_alloc_null_mr", e))?;
+            let access = Access::LOCAL_WRITE.bits() as c_int;
+            let (kind, all) = (mr_type::NULL_MR, size_t::MAX);
+            Ok(Mr::object(pd, engine, kind, access, null_mut(), all))
+        }
+    })
+}
+
+pub unsafe extern "C" fn reg_dm_mr(
+    pd: *mut ibv_pd,
+    dm: *mut ibv_dm,
+    offset: u64,
+    length: size_t,
+    access: c_uint,
+) -> *mut ibv_mr {
+    guard::run(|| {
+        // SAFETY: a domain and device memory of ours.
+        unsafe {
+            let engine = Pd::of(pd)?
+                .engine
+                .reg_dm_mr(Dm::of(dm)?, offset, length as u64, access)
+                .map_err(|e| explain("ibv_reg_dm_mr", e))?;
+            // Addresses count from zero, so there is none to tell.
+            let kind = mr_type::MR;
+            let access = access as c_int;
+            Ok(Mr::object(pd, engine, kind, access, null_mut(), length))
+        }
+    })
+}
+
+pub unsafe extern "C" fn reg_dmabuf_mr(
+    pd: *mut ibv_pd,
+    offset: u64,
+    length: size_t,
+    iova: u64,
+    fd: c_int,
+    access: c_int,
+) -> *mut ibv_mr {
+    guard::run(|| {
+        // SAFETY: a domain of ours.
+        unsafe {
+            let engine = Pd::of(pd)?
+                .engine
+                .reg_dmabuf_mr(fd, offset, length as u64, iova, access as u32)
+                .map_err(|e| explain("ibv_reg_dmabuf_mr", e))?;
+            let (kind, start) = (mr_type::DMABUF_MR, offset as *mut c_void);
+            Ok(Mr::object(pd, engine, kind, access, start, length))
+        }
+    })
+}
+
+pub unsafe extern "C" fn import_mr(pd: *mut ibv_pd, handle: u32) -> *mut ibv_mr {
+    guard::run(|| {
+        // SAFETY: a domain of ours.
+        unsafe {
+            let engine = Pd::of(pd)?
+                .engine
+                .import_mr(handle)
+                .map_err(|e| explain("ibv_import_mr", e))?;
+            let length = size_t::try_from(engine.len()).unwrap_or(size_t::MAX);
+            let kind = mr_type::IMPORTED_MR;
+            Ok(Mr::object(pd, engine, kind, 0, null_mut(), length))
+        }
+    })
+}
+
+/// Forgets an import; the region lives on.
+pub unsafe extern "C" fn unimport_mr(mr: *mut ibv_mr) {
+    let _: c_int = guard::run(|| {
+        // SAFETY: made by `import_mr`; the caller may not use it again.
+        drop(unsafe { Box::from_raw(mr.cast::<Mr>()) });
+        Ok(0)
+    });
+}
+
+pub unsafe extern "C" fn advise_mr(
+    pd: *mut ibv_pd,
+    advice: c_uint,
+    flags: u32,
+    list: *mut ibv_sge,
+    count: u32,
+) -> c_int {
+    guard::run(|| {
+        let advice = match advice {
+            advise::PREFETCH => Advice::Prefetch,
+            advise::PREFETCH_WRITE => Advice::PrefetchWrite,
+            advise::PREFETCH_NO_FAULT => Advice::PrefetchNoFault,
+            _ => return Err(Errno(libc::ENOTSUP)),
+        };
+        if flags & !advise::FLAG_FLUSH != 0 {
+            return Err(Errno(libc::EINVAL));
+        }
+        // SAFETY: a domain of ours, and the caller's list of that many elements.
+        unsafe {
+            let list = post::sges(list, count as usize)?;
+            Pd::of(pd)?
+                .engine
+                .advise(advice, flags & advise::FLAG_FLUSH != 0, list)
+                .map_err(|e| explain("ibv_advise_mr", e))?;
+        }
+        Ok(0)
+    })
+}
+
+/// Changes a region in place; the keys stay. On an error nothing has changed.
+pub unsafe extern "C" fn rereg_mr(
+    mr: *mut verbs_mr,
+    flags: c_int,
+    pd: *mut ibv_pd,
+    addr: *mut c_void,
+    length: size_t,
+    access: c_int,
+) -> c_int {
+    guard::run(|| {
+        // SAFETY: a region of ours; libibverbs has no other reference meanwhile.
+        let mr = unsafe { mr.cast::<Mr>().as_mut() }.ok_or(Errno(libc::EINVAL))?;
+        let has = |flag| flags & flag != 0;
+        let domain = if has(rereg::CHANGE_PD) {
+            // SAFETY: a domain of ours, or null.
+            Some(&unsafe { Pd::of(pd) }?.engine)
+        } else {
+            None
+        };
+        let range =
+            has(rereg::CHANGE_TRANSLATION).then_some((addr as u64, length as u64, addr as u64));
+        let rights = has(rereg::CHANGE_ACCESS).then_some(access as u32);
+        mr.engine
+            .rereg(domain, range, rights)
+            .map_err(|e| explain("ibv_rereg_mr", e))?;
+        if has(rereg::CHANGE_ACCESS) {
+            mr.verbs.access = access;
+        }
+        Ok(0)
+    })
+}
+
+pub unsafe extern "C" fn dereg_mr(mr: *mut verbs_mr) -> c_int {
+    guard::run(|| {
+        // SAFETY: a region of ours.
+        unsafe { mr.cast::<Mr>().as_ref() }
+            .ok_or(Errno(libc::EINVAL))?
+            .engine
+            .dereg()
+            .map_err(|e| explain("ibv_dereg_mr", e))?;
+        // SAFETY: made by `reg_mr`; the caller may not use it again.
+        drop(unsafe { Box::from_raw(mr.cast::<Mr>()) });
+        Ok(0)
+    })
+}

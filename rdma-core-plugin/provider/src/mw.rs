@@ -1,0 +1,127 @@
+//! Memory windows, and the requests that bind them.
+
+use crate::guard::{self, Errno, explain};
+use crate::memory::Pd;
+use crate::qp::Qp;
+use ferroce_cabi::*;
+use ferroce_engine::{Access, Dest, MwType, SendData, SendFlags, SendOp, SendRequest, WindowBind};
+use libc::{c_int, c_uint};
+use std::sync::Arc;
+
+/// A memory window.
+#[repr(C)]
+struct Mw {
+    ibv: ibv_mw,
+    engine: Arc<ferroce_engine::Mw>,
+}
+
+pub unsafe extern "C" fn alloc_mw(pd: *mut ibv_pd, kind: c_uint) -> *mut ibv_mw {
+    guard::run(|| {
+        let engine_kind = match kind {
+            IBV_MW_TYPE_1 => MwType::One,
+            IBV_MW_TYPE_2 => MwType::Two,
+            _ => return Err(Errno(libc::EINVAL)),
+        };
+        // SAFETY: a domain of ours.
+        let engine = unsafe { Pd::of(pd) }?
+            .engine
+            .alloc_mw(engine_kind)
+            .map_err(|e| explain("ibv_alloc_mw", e))?;
+        let ibv = ibv_mw {
+            // SAFETY: as above.
+            context: unsafe { (*pd).context },
+            pd,
+            rkey: engine.first_rkey(),
+            handle: engine.handle(),
+            r#type: kind,
+        };
+        Ok(Box::into_raw(Box::new(Mw { ibv, engine })).cast())
+    })
+}
+
+pub unsafe extern "C" fn dealloc_mw(mw: *mut ibv_mw) -> c_int {
+    guard::run(|| {
+        // SAFETY: a window of ours.
+        unsafe { mw.cast::<Mw>().as_ref() }
+            .ok_or(Errno(libc::EINVAL))?
+            .engine
+            .dealloc();
+        // SAFETY: made by `alloc_mw`; the caller may not use it again.
+        drop(unsafe { Box::from_raw(mw.cast::<Mw>()) });
+        Ok(0)
+    })
+}
+
+/// What a request asks to be bound.
+///
+/// # Safety
+/// `mw` is null or a window of ours, `info.mr` null or a region of ours.
+unsafe fn bind(
+    mw: *const ibv_mw,
+    kind: c_uint,
+    rkey: u32,
+    info: &ibv_mw_bind_info,
+) -> Result<WindowBind, Errno> {
+    // SAFETY: as the caller promises.
+    let (mw, mr) = unsafe { (mw.as_ref(), info.mr.as_ref()) };
+    let mw = mw.filter(|mw| mw.r#type == kind);
+    let window = mw.ok_or(Errno(libc::EINVAL))?.handle;
+    if mr.is_none() && (info.addr != 0 || info.length != 0) {
+        return Err(Errno(libc::EINVAL));
+    }
+    Ok(WindowBind {
+        window,
+        rkey,
+        lkey: mr.map_or(0, |mr| mr.lkey),
+        access: Access::from_bits_retain(info.mw_access_flags),
+        addr: info.addr,
+        len: info.length,
+    })
+}
+
+/// The operation of `IBV_WR_BIND_MW`, which binds windows of type 2 only.
+///
+/// # Safety
+/// `mw` is null or a window of ours, `info.mr` null or a region of ours.
+pub unsafe fn bind_type_2(
+    mw: *const ibv_mw,
+    rkey: u32,
+    info: &ibv_mw_bind_info,
+) -> Result<SendOp, Errno> {
+    // SAFETY: as the caller promises.
+    unsafe { bind(mw, IBV_MW_TYPE_2, rkey, info) }.map(SendOp::BindMw)
+}
+
+/// Posts a bind of a type 1 window. The window has its new key when this returns, though the bind may fail later.
+pub unsafe extern "C" fn bind_mw(
+    qp: *mut ibv_qp,
+    mw: *mut ibv_mw,
+    request: *mut ibv_mw_bind,
+) -> c_int {
+    // SAFETY: a queue pair of ours.
+    let object = unsafe { Qp::of(qp) };
+    object.health.run(|| {
+        // SAFETY: the caller's request, a window of ours, and the queue pair's own type, which never changes.
+        let (request, bound, qp_type) = unsafe {
+            let request = request.as_ref().ok_or(Errno(libc::EINVAL))?;
+            let rkey = mw.as_ref().ok_or(Errno(libc::EINVAL))?.rkey;
+            let rkey = rkey & !0xff | rkey.wrapping_add(1) & 0xff;
+            let bound = bind(mw, IBV_MW_TYPE_1, rkey, &request.bind_info)?;
+            (request, bound, (*qp).qp_type)
+        };
+        if ![qp_type::RC, qp_type::UC, qp_type::XRC_SEND].contains(&qp_type) {
+            return Err(Errno(libc::EINVAL));
+        }
+        let flags = SendFlags::from_bits_truncate(request.send_flags);
+        object.engine.send_queue().post(&SendRequest {
+            wr_id: request.wr_id,
+            op: SendOp::BindMw(bound),
+            flags: flags & (SendFlags::FENCE | SendFlags::SIGNALED),
+            data: SendData::Sges(&[]),
+            dest: Dest::Connected,
+        })?;
+        // SAFETY: the caller's window.
+        unsafe { (*mw).rkey = bound.rkey };
+        Ok(0)
+    })
+}
