@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 
 use crate::cq::{Cq, CqInit};
 use crate::error::{Error, Result};
-use crate::events::{self, EventPipe};
+use crate::events::{self, Channels, EventPipe};
 use crate::hca::Hca;
 use crate::import::Shared;
 use crate::limits;
@@ -24,6 +24,7 @@ pub struct Context {
     async_fd: OwnedFd,
     /// Orders taking back against writing of one object's events.
     order: Mutex<()>,
+    pub(crate) channels: Channels,
     /// What it shares with its imports.
     shared: Arc<Shared>,
 }
@@ -42,6 +43,7 @@ impl Context {
             events,
             async_fd,
             order: Mutex::new(()),
+            channels: Channels::default(),
             shared,
         });
         context.hca.add_context(&context);

@@ -96,7 +96,7 @@ pub struct Cq {
     context: Arc<Context>,
     handle: u32,
     cookie: u64,
-    channel: Option<EventPipe<8>>,
+    channel: Option<Arc<EventPipe<8>>>,
     stamped: bool,
     ignore_overrun: bool,
     pd: Option<Arc<Pd>>,
@@ -110,7 +110,8 @@ pub struct Cq {
 impl Cq {
     pub(crate) fn new(context: &Arc<Context>, init: CqInit) -> Result<Arc<Cq>> {
         check_size(init.cqe, init.memory.as_ref())?;
-        let channel = init.channel.map(EventPipe::attach).transpose()?;
+        let channel = init.channel.map(|fd| context.channels.attach(fd));
+        let channel = channel.transpose()?;
         context
             .hca()
             .count

@@ -42,11 +42,16 @@ impl Host {
     }
 
     pub fn qp(&self, cq: &Arc<Cq>, cap: QpCap) -> Arc<Qp> {
+        self.qp_with(cq, cap, None)
+    }
+
+    /// An RC queue pair that receives from `srq`, if there is one.
+    pub fn qp_with(&self, cq: &Arc<Cq>, cap: QpCap, srq: Option<Arc<Srq>>) -> Arc<Qp> {
         let init = QpInit {
             qp_type: 2,
             send_cq: cq.clone(),
             recv_cq: cq.clone(),
-            srq: None,
+            srq,
             cap,
             sq_sig_all: true,
             cookie: 0,
