@@ -4,10 +4,10 @@
 use crate::memory::Memory;
 use crate::model::Model;
 use ferroce_transport::{
-    Access, Completion, Host, MemoryError, PathSignal, QpEvent, RecvWqe, Sge, WindowBind,
+    Access, Completion, Host, MemoryError, Note, PathSignal, QpEvent, RecvWqe, Sge, WindowBind,
 };
 use std::cell::RefCell;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 
 /// The host of one queue pair.
@@ -17,6 +17,10 @@ pub struct SimHost {
     pub memory: Rc<RefCell<Memory>>,
     /// Requests on the shared receive queue.
     pub srq: VecDeque<RecvWqe>,
+    /// Requests on the shared receive queues of the XRC domain.
+    pub xrc: BTreeMap<u32, VecDeque<RecvWqe>>,
+    /// Which of those the request at hand is for.
+    pub selected: Option<u32>,
     /// What must come out.
     pub model: Model,
     /// Send completions, in order.
@@ -35,9 +39,16 @@ pub struct SimHost {
     pub rtts: Vec<u64>,
     /// Atomics carried out.
     pub atomics: u32,
+    /// What was counted, in order.
+    pub notes: Vec<Note>,
 }
 
 impl SimHost {
+    /// The protection domain that guards the responder's accesses.
+    fn pd(&self, memory: &Memory) -> u32 {
+        self.selected.map_or(0, |srq| memory.srqs[&srq])
+    }
+
     fn atomic(
         &mut self,
         rkey: u32,
@@ -46,7 +57,8 @@ impl SimHost {
     ) -> Result<u64, MemoryError> {
         assert_eq!(va % 8, 0, "unaligned atomic");
         let mut memory = self.memory.borrow_mut();
-        let range = memory.range(rkey, va, 8, Access::REMOTE_ATOMIC)?;
+        let pd = self.pd(&memory);
+        let range = memory.range_in(pd, rkey, va, 8, Access::REMOTE_ATOMIC)?;
         let cell = &mut memory.bytes[range];
         let mut word = [0; 8];
         word.copy_from_slice(cell);
@@ -65,15 +77,16 @@ impl Host for SimHost {
         len: u64,
         access: Access,
     ) -> Result<(), MemoryError> {
-        self.memory
-            .borrow()
-            .range(rkey, va, len, access)
+        let memory = self.memory.borrow();
+        memory
+            .range_in(self.pd(&memory), rkey, va, len, access)
             .map(|_| ())
     }
 
     fn write_remote(&mut self, rkey: u32, va: u64, data: &[u8]) -> Result<(), MemoryError> {
         let mut memory = self.memory.borrow_mut();
-        let range = memory.range(rkey, va, data.len() as u64, Access::REMOTE_WRITE)?;
+        let pd = self.pd(&memory);
+        let range = memory.range_in(pd, rkey, va, data.len() as u64, Access::REMOTE_WRITE)?;
         memory.bytes[range].copy_from_slice(data);
         Ok(())
     }
@@ -100,12 +113,16 @@ impl Host for SimHost {
         self.memory.borrow_mut().invalidate(key)
     }
 
-    fn bind_window(&mut self, _: &WindowBind) -> Result<(), MemoryError> {
-        Err(MemoryError::Key)
+    fn bind_window(&mut self, bind: &WindowBind) -> Result<(), MemoryError> {
+        self.memory.borrow_mut().bind(bind)
     }
 
-    fn select_srq(&mut self, _: u32) -> Result<(), MemoryError> {
-        Err(MemoryError::Key)
+    fn select_srq(&mut self, srqn: u32) -> Result<(), MemoryError> {
+        if !self.memory.borrow().srqs.contains_key(&srqn) {
+            return Err(MemoryError::Key);
+        }
+        self.selected = Some(srqn);
+        Ok(())
     }
 
     fn check_local(&mut self, sges: &[Sge], access: Access) -> Result<(), MemoryError> {
@@ -119,6 +136,14 @@ impl Host for SimHost {
 
     fn scatter(&mut self, sges: &[Sge], offset: u32, data: &[u8]) -> Result<(), MemoryError> {
         let mut memory = self.memory.borrow_mut();
+        if let Some(srq) = self.selected {
+            let pd = memory.srqs[&srq];
+            let of_queue = |s: &Sge| memory.region(s.lkey).is_some_and(|r| r.pd == pd);
+            assert!(
+                sges.iter().filter(|s| s.length > 0).all(of_queue),
+                "a receive request of another queue"
+            );
+        }
         let mut data = data;
         let pieces = memory.pieces(sges, offset, data.len() as u32, Access::LOCAL_WRITE)?;
         for piece in pieces {
@@ -130,7 +155,10 @@ impl Host for SimHost {
     }
 
     fn take_srq(&mut self) -> Option<RecvWqe> {
-        self.srq.pop_front()
+        match self.selected {
+            Some(srq) => self.xrc.get_mut(&srq)?.pop_front(),
+            None => self.srq.pop_front(),
+        }
     }
 
     fn complete_send(&mut self, completion: Completion) {
@@ -158,5 +186,9 @@ impl Host for SimHost {
             PathSignal::Loss => self.losses += 1,
             PathSignal::Timeout => self.timeouts += 1,
         }
+    }
+
+    fn note(&mut self, note: Note) {
+        self.notes.push(note);
     }
 }

@@ -1,7 +1,8 @@
 //! A host's memory: bytes, and the regions that say who may touch which of them.
 
 use crate::rng::Rng;
-use ferroce_transport::{Access, MemoryError, Sge};
+use ferroce_transport::{Access, MemoryError, Sge, WindowBind};
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 /// Address of the first byte.
@@ -20,6 +21,8 @@ pub struct Region {
     pub access: Access,
     /// Cleared when the key is invalidated.
     pub valid: bool,
+    /// Protection domain.
+    pub pd: u32,
 }
 
 /// A buffer with a region of its own. `key` is its local and remote key.
@@ -51,6 +54,12 @@ pub struct Memory {
     pub bytes: Vec<u8>,
     /// The regions; a key is made from the index.
     pub regions: Vec<Region>,
+    /// Bound memory windows of type 2, by remote key.
+    pub windows: BTreeMap<u32, Region>,
+    /// Shared receive queues of an XRC domain, and the protection domain of each.
+    pub srqs: BTreeMap<u32, u32>,
+    /// Protection domain of what is registered from now on.
+    pub pd: u32,
 }
 
 impl Memory {
@@ -66,6 +75,7 @@ impl Memory {
             len,
             access,
             valid: true,
+            pd: self.pd,
         });
         0x105 + 8 * (self.regions.len() as u32 - 1)
     }
@@ -82,15 +92,77 @@ impl Memory {
 
     /// The region of a key.
     pub fn region(&self, key: u32) -> Option<&Region> {
-        self.regions.get(Memory::index(key)?)
+        match Memory::index(key).and_then(|i| self.regions.get(i)) {
+            Some(region) => Some(region),
+            None => self.windows.get(&key),
+        }
+    }
+
+    /// Binds a window of type 2, under a key that is not in use.
+    pub fn bind(&mut self, bind: &WindowBind) -> Result<(), MemoryError> {
+        let region = *self
+            .region(bind.lkey)
+            .filter(|r| r.valid)
+            .ok_or(MemoryError::Key)?;
+        if !region.access.contains(Access::MW_BIND) {
+            return Err(MemoryError::Rights);
+        }
+        if self.region(bind.rkey).is_some_and(|r| r.valid) {
+            return Err(MemoryError::Key);
+        }
+        let end = bind.addr.checked_add(bind.len);
+        if bind.addr < region.va || end.is_none_or(|end| end > region.va + region.len) {
+            return Err(MemoryError::Bounds);
+        }
+        let window = Region {
+            va: bind.addr,
+            len: bind.len,
+            access: bind.access,
+            ..region
+        };
+        self.windows.insert(bind.rkey, window);
+        Ok(())
     }
 
     /// Makes a key invalid.
     pub fn invalidate(&mut self, key: u32) -> Result<(), MemoryError> {
-        let region = Memory::index(key).and_then(|i| self.regions.get_mut(i));
+        let region = match Memory::index(key).and_then(|i| self.regions.get_mut(i)) {
+            Some(region) => Some(region),
+            None => self.windows.get_mut(&key),
+        };
         let region = region.filter(|r| r.valid).ok_or(MemoryError::Key)?;
         region.valid = false;
         Ok(())
+    }
+
+    /// As [`range`](Self::range), if the key is of the protection domain `pd`.
+    pub fn range_in(
+        &self,
+        pd: u32,
+        key: u32,
+        va: u64,
+        len: u64,
+        access: Access,
+    ) -> Result<Range<usize>, MemoryError> {
+        if self.region(key).is_some_and(|r| r.pd != pd) {
+            return Err(MemoryError::Key);
+        }
+        self.range(key, va, len, access)
+    }
+
+    /// The bytes of a READ response for the shared receive queue `srq` (0: none).
+    pub fn response(
+        &self,
+        srq: u32,
+        key: u32,
+        va: u64,
+        len: u32,
+    ) -> Result<Range<usize>, MemoryError> {
+        let pd = match srq {
+            0 => 0,
+            srq => *self.srqs.get(&srq).ok_or(MemoryError::Key)?,
+        };
+        self.range_in(pd, key, va, u64::from(len), Access::REMOTE_READ)
     }
 
     /// The bytes that `access` to `len` bytes at `va` under `key` touches.

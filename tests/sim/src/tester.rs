@@ -3,11 +3,12 @@
 use crate::host::SimHost;
 use crate::memory::{Buffer, Memory};
 use crate::rng::Rng;
-use crate::tester_host::Collector;
-pub use crate::tester_host::{Sent, TesterHost};
+use crate::tester_host::{Collector, Referring};
+pub use crate::tester_host::{NO_AH, Sent, TesterHost};
+use ferroce_transport::state::transition;
 use ferroce_transport::{
-    Access, Dest, ModifyError, Qp, QpAttr, QpAttrMask, QpCap, QpConfig, QpEvent, QpState, SendData,
-    SendFlags, SendOp, SendRequest, TransmitOpts, WcStatus,
+    Access, Dest, ModifyError, Note, Qp, QpAttr, QpAttrMask, QpCap, QpConfig, QpEvent, QpState,
+    QpType, SendData, SendFlags, SendOp, SendRequest, TransmitOpts, WcStatus,
 };
 use ferroce_wire::{Aeth, Bth, Ext, Packet, Reth, Syndrome, opcode};
 use std::cell::RefCell;
@@ -19,6 +20,10 @@ pub const DUT: u32 = 0x00_0d17;
 pub const TT: u32 = 0x00_0777;
 /// First PSN that the queue pair under test sends.
 pub const DUT_PSN: u32 = 0xff_fff0;
+/// Q_Key of a datagram queue pair under test.
+pub const QKEY: u32 = 0x1111_2222;
+/// What the GRH of an injected datagram is made of.
+pub const GRH_BYTE: u8 = 0x47;
 /// First PSN that the tester sends.
 pub const TT_PSN: u32 = 0x00_1000;
 
@@ -32,6 +37,7 @@ pub struct Tester {
     pub now: u64,
     /// Limits of each `transmit`.
     pub opts: TransmitOpts,
+    service: QpType,
     rng: Rng,
     sink: Collector,
 }
@@ -51,6 +57,7 @@ pub fn usual() -> QpAttr {
         retry_cnt: 7,
         rnr_retry: 7,
         port_num: 1,
+        qkey: QKEY,
         ..QpAttr::default()
     }
 }
@@ -64,22 +71,21 @@ pub const CAP: QpCap = QpCap {
     max_inline_data: 64,
 };
 
-/// Masks of RESET to INIT, INIT to RTR and RTR to RTS.
+/// Masks of RESET to INIT, INIT to RTR and RTR to RTS for a reliable connection.
 pub fn ladder() -> [(QpState, QpAttrMask); 3] {
-    use QpAttrMask as M;
-    let init = M::STATE | M::PKEY_INDEX | M::PORT | M::ACCESS_FLAGS;
-    let rtr = M::STATE
-        | M::AV
-        | M::PATH_MTU
-        | M::DEST_QPN
-        | M::RQ_PSN
-        | M::MAX_DEST_RD_ATOMIC
-        | M::MIN_RNR_TIMER;
-    let rts = M::STATE | M::TIMEOUT | M::RETRY_CNT | M::RNR_RETRY | M::SQ_PSN | M::MAX_QP_RD_ATOMIC;
+    ladder_of(QpType::Rc)
+}
+
+/// The same for any service.
+pub fn ladder_of(service: QpType) -> [(QpState, QpAttrMask); 3] {
+    let step = |from, to| {
+        let row = transition(service, from, to).expect("every service has the way to RTS");
+        (to, row.required | QpAttrMask::STATE)
+    };
     [
-        (QpState::Init, init),
-        (QpState::Rtr, rtr),
-        (QpState::Rts, rts),
+        step(QpState::Reset, QpState::Init),
+        step(QpState::Init, QpState::Rtr),
+        step(QpState::Rtr, QpState::Rts),
     ]
 }
 
@@ -96,14 +102,31 @@ impl Tester {
 
     /// A queue pair in some state on the way to RTS, perhaps on a shared receive queue.
     pub fn in_state(attr: QpAttr, state: QpState, srq: bool) -> Tester {
+        Tester::of(QpType::Rc, attr, state, srq)
+    }
+
+    /// A queue pair of any service in RTS with the usual attributes.
+    pub fn service(service: QpType) -> Tester {
+        Tester::of(service, usual(), QpState::Rts, false)
+    }
+
+    /// A queue pair of any service in some state on the way to RTS, perhaps on a shared receive queue.
+    pub fn of(service: QpType, attr: QpAttr, state: QpState, srq: bool) -> Tester {
         let config = QpConfig {
             qpn: DUT,
+            qp_type: service,
             cap: CAP,
             srq,
+            mtu: attr.path_mtu,
             seed: 5,
             ..QpConfig::default()
         };
-        let host = TesterHost::default();
+        let referring = Referring::default();
+        let unreliable = matches!(service, QpType::Uc | QpType::Ud);
+        let host = TesterHost {
+            referring: unreliable.then(|| referring.clone()),
+            ..TesterHost::default()
+        };
         let memory = host.inner.memory.clone();
         let mut t = Tester {
             qp: Qp::new(config),
@@ -114,13 +137,15 @@ impl Tester {
                 budget: 1 << 20,
                 flush_acks: true,
             },
+            service,
             rng: Rng::new(1),
             sink: Collector {
                 memory,
                 sent: Vec::new(),
+                referring,
             },
         };
-        for (to, mask) in ladder() {
+        for (to, mask) in ladder_of(service) {
             if t.qp.state() == state {
                 break;
             }
@@ -182,6 +207,11 @@ impl Tester {
         &self.host.inner.events
     }
 
+    /// What was counted so far.
+    pub fn notes(&self) -> &[Note] {
+        &self.host.inner.notes
+    }
+
     /// The host's counters and shared receive queue.
     pub fn sim(&mut self) -> &mut SimHost {
         &mut self.host.inner
@@ -194,6 +224,18 @@ impl Tester {
 
     /// Posts a send request on one buffer.
     pub fn post_flags(&mut self, wr_id: u64, op: SendOp, buffer: Buffer, flags: SendFlags) {
+        self.post_to(wr_id, op, buffer, flags, Dest::Connected);
+    }
+
+    /// Posts a send request on one buffer that says where it goes.
+    pub fn post_to(
+        &mut self,
+        wr_id: u64,
+        op: SendOp,
+        buffer: Buffer,
+        flags: SendFlags,
+        dest: Dest,
+    ) {
         let data = SendData::Sges(&[buffer.sge()]);
         self.qp
             .post_send(&SendRequest {
@@ -201,7 +243,7 @@ impl Tester {
                 op,
                 flags,
                 data,
-                dest: Dest::Connected,
+                dest,
             })
             .expect("post_send");
     }
@@ -249,7 +291,7 @@ impl Tester {
         assert!(sent.is_empty(), "{sent:#?}");
     }
 
-    /// The queue pair receives a packet.
+    /// The queue pair receives a packet: a datagram if it is of that service, with a GRH that is 40 times `GRH_BYTE`.
     pub fn inject(&mut self, opcode: u8, psn: u32, ack_req: bool, ext: Ext, payload: &[u8]) {
         let info = opcode::info(opcode).expect("an opcode of the table");
         let bth = Bth {
@@ -265,7 +307,14 @@ impl Tester {
             ext,
             payload,
         };
-        self.qp.receive(self.now, &packet, &mut self.host);
+        self.host.inner.selected = None;
+        if ext.deth.is_some() {
+            let grh = [GRH_BYTE; 40];
+            self.qp
+                .receive_datagram(self.now, &packet, &grh, &mut self.host);
+        } else {
+            self.qp.receive(self.now, &packet, &mut self.host);
+        }
     }
 
     /// An ACK (with unlimited credits), NAK or RNR NAK comes.
@@ -274,7 +323,11 @@ impl Tester {
             aeth: Some(Aeth::new(syndrome, msn)),
             ..Ext::default()
         };
-        self.inject(opcode::RC_ACKNOWLEDGE, psn, false, ext, &[]);
+        let opcode = match self.service {
+            QpType::XrcSend => opcode::XRC_ACKNOWLEDGE,
+            _ => opcode::RC_ACKNOWLEDGE,
+        };
+        self.inject(opcode, psn, false, ext, &[]);
     }
 
     /// A plain ACK comes.

@@ -4,11 +4,11 @@ use crate::host::SimHost;
 use crate::memory::Memory;
 use crate::tester::TT;
 use ferroce_transport::{
-    Access, Completion, Gather, Host, MemoryError, PathSignal, QpEvent, RecvWqe, Sge, Sink,
+    Access, Completion, Gather, Host, MemoryError, Note, PathSignal, QpEvent, RecvWqe, Sge, Sink,
     TxPacket, WindowBind,
 };
 use ferroce_wire::{Aeth, Bth, Ext, NakCode, OpcodeInfo, Syndrome, opcode};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 /// A packet that the queue pair under test sent.
@@ -24,6 +24,8 @@ pub struct Sent {
     pub payload: Vec<u8>,
     /// Marked as sent before.
     pub again: bool,
+    /// Address handle.
+    pub ah: Option<u32>,
 }
 
 impl Sent {
@@ -41,14 +43,24 @@ impl Sent {
     }
 }
 
+/// Packets that were handed to a sink and still refer to the consumer's memory.
+pub type Referring = Rc<Cell<u32>>;
+
+/// An address handle that the collector does not know.
+pub const NO_AH: u32 = 0xdead;
+
 /// Collects packets.
 pub(crate) struct Collector {
     pub(crate) memory: Rc<RefCell<Memory>>,
     pub(crate) sent: Vec<Sent>,
+    pub(crate) referring: Referring,
 }
 
 impl Sink for Collector {
     fn packet(&mut self, p: &TxPacket<'_>) -> Result<(), MemoryError> {
+        if p.ah == Some(NO_AH) {
+            return Err(MemoryError::Address);
+        }
         let memory = self.memory.borrow();
         let mut payload = Vec::new();
         match p.payload {
@@ -58,23 +70,29 @@ impl Sink for Collector {
                 for piece in memory.pieces(sges, offset, len, Access::empty())? {
                     payload.extend_from_slice(&memory.bytes[piece]);
                 }
+                self.referring.set(self.referring.get() + 1);
             }
             Gather::Remote { rkey, va, len } => {
-                let range = memory.range(rkey, va, u64::from(len), Access::REMOTE_READ)?;
+                let range = memory.response(p.srq, rkey, va, len)?;
                 payload.extend_from_slice(&memory.bytes[range]);
             }
         }
         let info = opcode::info(p.bth.opcode).expect("an opcode of the table");
         assert_eq!(p.ext.headers(), info.headers, "{}", info.name);
-        assert_eq!(p.bth.dest_qp, TT);
+        assert!(p.bth.dest_qp == TT || p.ah.is_some());
         self.sent.push(Sent {
             info,
             bth: p.bth,
             ext: p.ext,
             payload,
             again: p.again,
+            ah: p.ah,
         });
         Ok(())
+    }
+
+    fn flush(&mut self) {
+        self.referring.set(0);
     }
 }
 
@@ -82,6 +100,8 @@ impl Sink for Collector {
 #[derive(Debug, Default)]
 pub struct TesterHost {
     pub(crate) inner: SimHost,
+    /// Nothing may refer to the consumer's memory when a send completes with success: the service is unreliable.
+    pub(crate) referring: Option<Referring>,
     /// Send completions.
     pub sends: Vec<Completion>,
     /// Receive completions.
@@ -123,6 +143,9 @@ impl Host for TesterHost {
         self.inner.take_srq()
     }
     fn complete_send(&mut self, c: Completion) {
+        if let Some(referring) = &self.referring {
+            assert_eq!(referring.get(), 0, "{c:?} before the sink was flushed");
+        }
         self.sends.push(c);
     }
     fn complete_recv(&mut self, c: Completion) {
@@ -133,5 +156,8 @@ impl Host for TesterHost {
     }
     fn path_signal(&mut self, s: PathSignal) {
         self.inner.path_signal(s);
+    }
+    fn note(&mut self, n: Note) {
+        self.inner.note(n);
     }
 }

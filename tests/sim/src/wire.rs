@@ -57,7 +57,7 @@ impl Sink for SimSink {
                 }
             }
             Gather::Remote { rkey, va, len } => {
-                let range = memory.range(rkey, va, u64::from(len), Access::REMOTE_READ)?;
+                let range = memory.response(packet.srq, rkey, va, len)?;
                 bytes.extend_from_slice(&memory.bytes[range]);
             }
         }
