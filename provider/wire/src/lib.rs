@@ -1,5 +1,6 @@
 //! What crosses the wire: InfiniBand transport headers, the opcode table, PSN arithmetic and the
-//! invariant CRC, for RoCEv2 and for the InfiniBand link layer.
+//! invariant CRC, for RoCEv2 and for the InfiniBand link layer; management datagrams and the messages of the
+//! communication manager.
 //!
 //! This crate parses and emits and does nothing else. It never keeps connection state, never decides what an
 //! out-of-order packet means, and never allocates. Whatever the bytes, parsing returns a value or an error.
@@ -22,11 +23,13 @@
 
 pub mod aeth;
 pub mod bth;
+pub mod cm;
 mod crc;
 pub mod ext;
 pub mod grh;
 pub mod icrc;
 pub mod lrh;
+pub mod mad;
 pub mod opcode;
 pub mod packet;
 pub mod psn;
@@ -37,6 +40,7 @@ pub use bth::Bth;
 pub use ext::{AtomicEth, Deth, Ext, Reth};
 pub use grh::Grh;
 pub use lrh::Lrh;
+pub use mad::MadHeader;
 pub use opcode::{HeaderSet, OpcodeInfo, Operation, PayloadRule, Position, Service};
 pub use packet::{Header, Packet, ParseError};
 pub use psn::Psn;

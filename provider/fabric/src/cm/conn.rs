@@ -1,0 +1,121 @@
+//! What is known about one ID.
+
+use super::interval::{self, nanos};
+use super::types::{Av, QpRtr, QpRts, State, Time};
+use ferroce_wire::cm::Transport;
+use ferroce_wire::mad::{Gid, Mad};
+
+/// A peer's name for a connection: its GID, its channel adapter's GUID and its communication ID. The GID is part of it so that
+/// nobody can speak in the name of another address.
+pub(super) type RemoteKey = (Gid, u64, u32);
+
+/// A peer's QP: its GID, its channel adapter's GUID and the QPN.
+pub(super) type QpKey = (Gid, u64, u32);
+
+/// What the QP will need.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Link {
+    pub(super) av: Av,
+    pub(super) transport: Transport,
+    pub(super) mtu: u8,
+    pub(super) local_qpn: u32,
+    pub(super) remote_qpn: u32,
+    pub(super) sq_psn: u32,
+    pub(super) rq_psn: u32,
+    pub(super) responder_resources: u8,
+    pub(super) initiator_depth: u8,
+    pub(super) retry_count: u8,
+    pub(super) rnr_retry_count: u8,
+    /// Exponent.
+    pub(super) ack_timeout: u8,
+}
+
+impl Link {
+    pub(super) fn rtr(&self) -> QpRtr {
+        QpRtr {
+            av: self.av,
+            path_mtu: self.mtu,
+            dest_qpn: self.remote_qpn,
+            rq_psn: self.rq_psn,
+            max_dest_rd_atomic: self.responder_resources,
+        }
+    }
+
+    pub(super) fn rts(&self) -> QpRts {
+        QpRts {
+            sq_psn: self.sq_psn,
+            timeout: self.ack_timeout,
+            retry_count: self.retry_count,
+            rnr_retry: self.rnr_retry_count,
+            max_rd_atomic: self.initiator_depth,
+        }
+    }
+}
+
+/// A connection or a resolution; a listener is not kept here.
+#[derive(Debug)]
+pub(super) struct Conn {
+    pub(super) state: State,
+    /// The host still has the ID. What the host has let go of lingers without it, until nothing can come any more.
+    pub(super) owned: bool,
+    /// The peer began it.
+    pub(super) incoming: bool,
+    pub(super) local_comm_id: u32,
+    /// 0 until it is known.
+    pub(super) remote_comm_id: u32,
+    pub(super) tid: u64,
+    /// Where messages go.
+    pub(super) to: Av,
+    pub(super) service_id: u64,
+    pub(super) link: Link,
+    /// How long to wait for an answer.
+    pub(super) response_timeout: Time,
+    /// The same for the message that is pending now: an MRA makes it longer.
+    pub(super) period: Time,
+    pub(super) max_retries: u8,
+    pub(super) retries: u8,
+    /// The message that waits for an answer, to be sent again.
+    pub(super) pending: Option<Box<Mad>>,
+    /// What a repetition of the peer's last message is answered with.
+    pub(super) answer: Option<Box<Mad>>,
+    /// When something is due.
+    pub(super) deadline: Option<Time>,
+    pub(super) remote_key: Option<RemoteKey>,
+    pub(super) qp_key: Option<QpKey>,
+    pub(super) sidr_key: Option<(Gid, u32)>,
+}
+
+impl Conn {
+    /// How long packets of the connection may still be under way: both directions and the peer's delay (the specification's
+    /// TimeWait period, which is what the Local ACK timeout covers, too).
+    pub(super) fn timewait(&self) -> Time {
+        nanos(self.link.ack_timeout)
+    }
+
+    /// How long to remember an answer that nobody acknowledges: the peer repeats itself after about a response timeout.
+    pub(super) fn linger(&self) -> Time {
+        (2 * self.response_timeout).min(MAX_LINGER)
+    }
+
+    /// Does it wait for the consumer to answer what a peer began?
+    pub(super) fn is_half_open(&self) -> bool {
+        self.incoming
+            && matches!(
+                self.state,
+                State::RequestReceived
+                    | State::RequestDeferred
+                    | State::ReplySent
+                    | State::ReplyAcknowledged
+                    | State::ResolveReceived
+            )
+    }
+
+    /// Sets the ACK timeout to what the path and the peer's delay ask for.
+    pub(super) fn learn_ack_delay(&mut self, target_ack_delay: u8) {
+        let life = interval::packet_life_time(self.link.ack_timeout);
+        self.link.ack_timeout = interval::ack_timeout(life, target_ack_delay);
+    }
+}
+
+/// Upper bound of [`Conn::linger`]: twice 4.3 s, the response timeout of `rdma_cm`.
+const MAX_LINGER: Time = 8_600_000_000;

@@ -1,0 +1,52 @@
+//! Times as the messages have them: five bits that stand for 4.096 µs · 2^n.
+
+use super::types::Time;
+
+/// The time in nanoseconds. Only five bits count.
+pub(super) fn nanos(exponent: u8) -> Time {
+    4096 << (exponent & 31)
+}
+
+/// Local ACK timeout, as an exponent: twice the packet life time and the ACK delay of the far end. The sum of two powers of
+/// two is taken as the larger one, or as its double if the other is at least half of it, as the kernel does, whose
+/// connections then have the same timeouts.
+pub(super) fn ack_timeout(packet_life_time: u8, ack_delay: u8) -> u8 {
+    let there_and_back = packet_life_time.saturating_add(1);
+    let (small, large) = (there_and_back.min(ack_delay), there_and_back.max(ack_delay));
+    let exponent = if small + 1 >= large { large + 1 } else { large };
+    exponent.min(31)
+}
+
+/// Packet life time, as an exponent, that a Local ACK timeout allows for.
+pub(super) fn packet_life_time(ack_timeout: u8) -> u8 {
+    ack_timeout.saturating_sub(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn exponents() {
+        assert_eq!(nanos(0), 4_096);
+        assert_eq!(nanos(20), 4_294_967_296);
+        assert_eq!(nanos(31), 4096 << 31);
+    }
+
+    #[test]
+    fn ack_timeouts_cover_both() {
+        assert_eq!(ack_timeout(16, 0), 17);
+        assert_eq!(ack_timeout(16, 15), 17);
+        assert_eq!(ack_timeout(16, 16), 18);
+        assert_eq!(ack_timeout(16, 18), 19);
+        assert_eq!(ack_timeout(16, 20), 20);
+        assert_eq!(ack_timeout(31, 31), 31);
+        for life in 0..29 {
+            for delay in 0..29 {
+                let sum = 2 * nanos(life) + nanos(delay);
+                let t = nanos(ack_timeout(life, delay));
+                assert!(t * 5 / 4 >= sum && t <= 2 * sum, "{life} {delay}");
+            }
+        }
+    }
+}

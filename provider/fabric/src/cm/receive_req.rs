@@ -1,0 +1,191 @@
+//! A REQ arrives: is it a repetition, is the connection that it belongs to stale, does anybody want it?
+
+use super::conn::{Conn, Link};
+use super::interval::{nanos, packet_life_time};
+use super::receive::Envelope;
+use super::types::{Av, CmEvent, CmId, Sink, State};
+use super::{Cm, outbox};
+use ferroce_wire::cm::{Drep, Message, PrivateData, Rej, Req, Transport, about, attribute, reject};
+
+impl Cm {
+    pub(super) fn receive_req(&mut self, envelope: &Envelope<'_>, req: Req, out: &mut dyn Sink) {
+        let from = envelope.from;
+        let remote_key = (from.remote_gid, req.ca_guid, req.local_comm_id);
+        if let Some(id) = self.table.by_remote(&remote_key) {
+            return self.repeated_req(envelope, id, &req, out);
+        }
+        if let Err(reason) = self.check_req(envelope, &req, out) {
+            let ids = (req.local_comm_id, 0);
+            return self.refuse(from, envelope.tid, ids, about::REQ, reason, out);
+        }
+        let Some(listener) = self.listeners.find(req.service_id) else {
+            let ids = (req.local_comm_id, 0);
+            let reason = reject::INVALID_SERVICE_ID;
+            return self.refuse(from, envelope.tid, ids, about::REQ, reason, out);
+        };
+        let conn = self.incoming(envelope, &req);
+        let id = self.table.insert(conn);
+        let event = CmEvent::Request {
+            listener,
+            from: *from,
+            request: Box::new(req),
+        };
+        self.raise(id, event, out);
+    }
+
+    /// The peer repeats itself: so do we, if there is an answer already.
+    fn repeated_req(&mut self, envelope: &Envelope<'_>, id: CmId, req: &Req, out: &mut dyn Sink) {
+        self.count_duplicate(attribute::REQ);
+        let Some(conn) = self.table.get(id) else {
+            return;
+        };
+        if let (State::ReplySent, Some(rep)) = (conn.state, &conn.pending) {
+            outbox::send(&mut self.counters, &conn.to, rep, out);
+            return;
+        }
+        match conn.state {
+            State::RequestDeferred | State::Idle => {
+                self.repeat_answer(id, out);
+            }
+            State::Timewait => {
+                let ids = (req.local_comm_id, 0);
+                let reason = reject::STALE_CONNECTION;
+                self.refuse(envelope.from, envelope.tid, ids, about::REQ, reason, out);
+            }
+            _ => {}
+        }
+    }
+
+    /// What speaks against a request, before anybody is asked.
+    fn check_req(
+        &mut self,
+        envelope: &Envelope<'_>,
+        req: &Req,
+        out: &mut dyn Sink,
+    ) -> Result<(), u16> {
+        if req.transport == Transport::Rd {
+            return Err(reject::INVALID_TRANSPORT);
+        }
+        if !(1..=5).contains(&req.mtu) {
+            return Err(reject::INVALID_MTU);
+        }
+        let qp_key = (envelope.from.remote_gid, req.ca_guid, req.local_qpn);
+        if let Some(old) = self.table.by_qp(&qp_key) {
+            self.retire_stale(envelope, old, out);
+            return Err(reject::STALE_CONNECTION);
+        }
+        if self.table.half_open() >= self.config.limits.half_open
+            || !self.table.make_room(self.config.limits.connections)
+        {
+            self.counters.refused += 1;
+            return Err(reject::NO_RESOURCES);
+        }
+        Ok(())
+    }
+
+    /// The peer uses the QP of this connection for another: it has forgotten this one.
+    pub(super) fn retire_stale(&mut self, envelope: &Envelope<'_>, id: CmId, out: &mut dyn Sink) {
+        let now = envelope.now;
+        match self.found_state(id) {
+            State::Established => self.start_disconnect(now, id, PrivateData::default(), out),
+            State::RequestReceived
+            | State::RequestDeferred
+            | State::ReplySent
+            | State::ReplyAcknowledged => {
+                let rej = self.change(id, |conn, _| {
+                    conn.answer = None;
+                    conn.enter_idle(now);
+                    Rej {
+                        local_comm_id: conn.remote_comm_id,
+                        remote_comm_id: conn.local_comm_id,
+                        message: about::OTHER,
+                        reason: reject::STALE_CONNECTION,
+                        ..Rej::default()
+                    }
+                });
+                if let Some(rej) = rej {
+                    self.raise(id, CmEvent::Rejected(Box::new(rej)), out);
+                }
+                self.forget_if_done(id);
+            }
+            // These are on their way out, or know by themselves soon.
+            _ => {}
+        }
+    }
+
+    /// A connection that a peer began.
+    fn incoming(&mut self, envelope: &Envelope<'_>, req: &Req) -> Conn {
+        let from = envelope.from;
+        let response_timeout = nanos(req.local_response_timeout);
+        let path = &req.primary;
+        Conn {
+            state: State::RequestReceived,
+            owned: true,
+            incoming: true,
+            local_comm_id: self.table.fresh_comm_id(&mut self.rng),
+            remote_comm_id: req.local_comm_id,
+            tid: envelope.tid,
+            to: *from,
+            service_id: req.service_id,
+            link: Link {
+                av: Av {
+                    local_gid: path.remote_gid,
+                    remote_gid: path.local_gid,
+                    pkey: req.pkey,
+                    sl: path.sl,
+                    traffic_class: path.traffic_class,
+                    flow_label: path.flow_label,
+                    hop_limit: path.hop_limit,
+                    local_lid: path.remote_lid,
+                    remote_lid: path.local_lid,
+                },
+                transport: req.transport,
+                mtu: req.mtu,
+                local_qpn: 0,
+                remote_qpn: req.local_qpn,
+                sq_psn: req.starting_psn,
+                rq_psn: 0,
+                responder_resources: req.initiator_depth,
+                initiator_depth: req.responder_resources,
+                retry_count: req.retry_count,
+                rnr_retry_count: req.rnr_retry_count,
+                // The peer's view of the path, without the peer's delay, which it does not tell.
+                ack_timeout: packet_life_time(path.local_ack_timeout) + 1,
+            },
+            response_timeout,
+            period: response_timeout,
+            max_retries: req.max_cm_retries,
+            retries: req.max_cm_retries,
+            pending: None,
+            answer: None,
+            deadline: None,
+            remote_key: Some((from.remote_gid, req.ca_guid, req.local_comm_id)),
+            qp_key: Some((from.remote_gid, req.ca_guid, req.local_qpn)),
+            sidr_key: None,
+        }
+    }
+
+    /// The connection that a peer began and calls `remote`.
+    pub(super) fn find_by_guid(&self, from: &Av, guid: u64, remote: u32) -> Option<CmId> {
+        self.table.by_remote(&(from.remote_gid, guid, remote))
+    }
+
+    /// Answers a DREQ for what is over.
+    pub(super) fn answer_late_dreq(
+        &mut self,
+        envelope: &Envelope<'_>,
+        id: CmId,
+        out: &mut dyn Sink,
+    ) {
+        let Some(conn) = self.table.get(id) else {
+            return;
+        };
+        let drep = Drep {
+            local_comm_id: conn.local_comm_id,
+            remote_comm_id: conn.remote_comm_id,
+            ..Drep::default()
+        };
+        let to = conn.to;
+        self.send_alone(&to, &Message::Drep(drep), envelope.tid, out);
+    }
+}

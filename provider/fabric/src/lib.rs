@@ -1,0 +1,21 @@
+//! Management of connections as state machines: the InfiniBand communication manager and the RDMA IP CM service on top of it.
+//!
+//! As in the transport, time is passed in, and messages and events come out. Nothing here reads a clock or a socket,
+//! starts a thread, or trusts what arrives.
+//!
+//! - [`cm`]: connections by REQ, REP, RTU and their relatives, and service ID resolution, for one device;
+//! - [`ipcm`]: how IP addresses and ports travel in service IDs and private data, as `rdma_cm` uses them.
+//!
+//! A host's loop is: [`Cm::receive`] for every MAD that came to QP1, [`Cm::handle_timeout`] when [`Cm::next_timeout`] has
+//! passed, the consumer's calls whenever they come; and after each, what was put into the [`Sink`].
+#![forbid(unsafe_code)]
+
+pub mod cm;
+pub mod ipcm;
+
+pub use cm::{
+    Accept, Av, Cm, CmConfig, CmError, CmEvent, CmId, Connect, Counters, Limits, Path, QpRtr,
+    QpRts, Resolve, ResolveReply, Sink, State, Time,
+};
+pub use ferroce_wire::cm::{Ece, PrivateData, Transport, about, reject, sidr_status};
+pub use ferroce_wire::mad::{self, Gid, Mad};

@@ -1,0 +1,132 @@
+//! Connections that come and go on a wire that loses nothing.
+
+mod pair;
+
+use ferroce_fabric::cm::*;
+use ferroce_fabric::{Transport, reject};
+use ferroce_wire::cm::Message;
+use pair::*;
+
+#[test]
+fn a_connection_comes_and_goes() {
+    let mut p = Pair::new();
+    let listener = p.cm[1].listen(SERVICE, !0).unwrap();
+    assert_eq!(p.cm[1].state(listener), Some(State::Listening));
+    let [a, b] = p.connected([0x10, 0x20]);
+    assert_eq!(p.cm[0].state(a), Some(State::Established));
+    assert_eq!(p.cm[1].state(b), Some(State::Established));
+    assert_eq!(p.cm[0].next_timeout(), None);
+
+    let rtr = p.cm[0].qp_rtr(a).unwrap();
+    assert_eq!((rtr.dest_qpn, rtr.rq_psn), (0x20, 0x11_1111));
+    assert_eq!((rtr.path_mtu, rtr.max_dest_rd_atomic), (3, 3));
+    assert_eq!(rtr.av, av(1, 2));
+    let rts = p.cm[0].qp_rts(a).unwrap();
+    assert_eq!((rts.sq_psn, rts.max_rd_atomic), (0x22_2222, 5));
+    assert_eq!((rts.retry_count, rts.rnr_retry, rts.timeout), (7, 4, 17));
+    let rtr = p.cm[1].qp_rtr(b).unwrap();
+    assert_eq!((rtr.dest_qpn, rtr.rq_psn), (0x10, 0x22_2222));
+    assert_eq!(rtr.av.remote_gid, gid(1));
+    let rts = p.cm[1].qp_rts(b).unwrap();
+    assert_eq!((rts.sq_psn, rts.max_rd_atomic), (0x11_1111, 3));
+    assert_eq!((rts.retry_count, rts.rnr_retry, rts.timeout), (7, 6, 17));
+
+    p.cm[0].disconnect(p.now, a, b"bye", &mut p.out[0]).unwrap();
+    p.deliver();
+    match p.out[1].next() {
+        (id, CmEvent::DisconnectRequest(dreq)) => {
+            assert_eq!(id, b);
+            assert_eq!(&dreq.private_data[..3], b"bye");
+        }
+        other => panic!("{other:?}"),
+    }
+    p.cm[1]
+        .disconnect_reply(p.now, b, b"", &mut p.out[1])
+        .unwrap();
+    p.deliver();
+    assert!(matches!(p.out[0].next(), (id, CmEvent::Disconnected(Some(_))) if id == a));
+    while p.pass() {}
+    assert!(matches!(p.out[0].next(), (id, CmEvent::TimewaitExit) if id == a));
+    assert!(matches!(p.out[1].next(), (id, CmEvent::TimewaitExit) if id == b));
+    p.cm[0].destroy(p.now, a, &mut p.out[0]).unwrap();
+    p.cm[1].destroy(p.now, b, &mut p.out[1]).unwrap();
+    assert!(p.cm[0].is_empty() && p.cm[1].is_empty());
+    assert_eq!(
+        p.cm[0].destroy(p.now, a, &mut p.out[0]),
+        Err(CmError::NoSuchId)
+    );
+    assert!(p.out[0].sent.is_empty() && p.out[1].sent.is_empty());
+}
+
+#[test]
+fn nobody_listens() {
+    let mut p = Pair::new();
+    let a = p.cm[0]
+        .connect(0, &connect(SERVICE, path(1, 2), 1), &mut p.out[0])
+        .unwrap();
+    p.deliver();
+    match p.out[0].next() {
+        (id, CmEvent::Rejected(rej)) => {
+            assert_eq!(id, a);
+            assert_eq!(rej.reason, reject::INVALID_SERVICE_ID);
+        }
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(p.cm[0].state(a), Some(State::Idle));
+    assert!(p.cm[1].is_empty());
+    p.cm[0].destroy(0, a, &mut p.out[0]).unwrap();
+    assert!(p.cm[0].is_empty());
+}
+
+#[test]
+fn nobody_answers() {
+    let mut p = Pair::new();
+    let a = p.cm[0]
+        .connect(0, &connect(SERVICE, path(1, 2), 1), &mut p.out[0])
+        .unwrap();
+    let mut rounds = 0;
+    while p.out[0].events.is_empty() {
+        p.pass();
+        rounds += 1;
+    }
+    assert_eq!(p.out[0].next(), (a, CmEvent::RequestTimedOut));
+    assert_eq!(rounds, 16, "15 repetitions and the end");
+    let sent = p.out[0].drain();
+    assert_eq!(
+        sent.iter().filter(|m| matches!(m, Message::Req(_))).count(),
+        16
+    );
+    assert!(matches!(sent.last(), Some(Message::Rej(rej)) if rej.reason == reject::TIMEOUT));
+    // (2 · 2^16 + 2^20) · 4.096 µs, sixteen times.
+    assert_eq!(p.now, 16 * (2 * (4096 << 16) + (4096 << 20)));
+    assert_eq!(p.cm[0].counters().retried[0], 15);
+}
+
+#[test]
+fn xrc_tells_its_qp_where_others_have_a_context() {
+    let mut p = Pair::new();
+    p.cm[1].listen(SERVICE, !0).unwrap();
+    let request = Connect {
+        transport: Transport::Xrc,
+        ..connect(SERVICE, path(1, 2), 7)
+    };
+    let a = p.cm[0].connect(0, &request, &mut p.out[0]).unwrap();
+    p.deliver();
+    let (b, event) = p.out[1].next();
+    match event {
+        CmEvent::Request { request, .. } => {
+            assert_eq!(request.transport, Transport::Xrc);
+            assert_eq!((request.responder_resources, request.retry_count), (0, 0));
+        }
+        other => panic!("{other:?}"),
+    }
+    p.cm[1].accept(0, b, &accept(0x99), &mut p.out[1]).unwrap();
+    p.deliver();
+    match p.out[0].next() {
+        (_, CmEvent::Reply(rep)) => {
+            assert_eq!((rep.local_qpn, rep.local_eecn, rep.srq), (0, 0x99, true))
+        }
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(p.cm[0].qp_rtr(a).unwrap().dest_qpn, 0x99);
+}

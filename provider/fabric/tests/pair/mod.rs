@@ -1,0 +1,194 @@
+//! Two managers and a wire between them that a test delivers by hand.
+#![allow(dead_code)] // not every test uses everything
+
+use ferroce_fabric::cm::*;
+use ferroce_fabric::{Ece, Gid, Mad, Transport};
+use ferroce_wire::cm::Message;
+use std::collections::VecDeque;
+
+/// What a manager said.
+#[derive(Default)]
+pub struct Out {
+    pub sent: VecDeque<(Av, Mad)>,
+    pub events: VecDeque<(CmId, CmEvent)>,
+}
+
+impl Sink for Out {
+    fn send(&mut self, to: &Av, mad: &Mad) {
+        self.sent.push_back((*to, *mad));
+    }
+
+    fn event(&mut self, id: CmId, event: CmEvent) {
+        self.events.push_back((id, event));
+    }
+}
+
+impl Out {
+    pub fn event_at(&mut self, index: usize) -> (CmId, CmEvent) {
+        self.events.remove(index).expect("an event")
+    }
+
+    pub fn next(&mut self) -> (CmId, CmEvent) {
+        self.event_at(0)
+    }
+
+    /// The messages that were sent, by their attributes; forgets them.
+    pub fn drain(&mut self) -> Vec<Message> {
+        self.sent
+            .drain(..)
+            .map(|(_, mad)| Message::parse(&mad).expect("one of ours").1)
+            .collect()
+    }
+}
+
+pub fn gid(last: u8) -> Gid {
+    [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 0, 0, last]
+}
+
+pub fn av(local: u8, remote: u8) -> Av {
+    Av {
+        local_gid: gid(local),
+        remote_gid: gid(remote),
+        pkey: 0xffff,
+        sl: 0,
+        traffic_class: 0,
+        flow_label: 0,
+        hop_limit: 64,
+        local_lid: 0,
+        remote_lid: 0,
+    }
+}
+
+pub fn path(local: u8, remote: u8) -> Path {
+    Path {
+        av: av(local, remote),
+        mtu: 3,
+        packet_rate: 2,
+        packet_life_time: 16,
+    }
+}
+
+pub fn connect(service_id: u64, path: Path, qpn: u32) -> Connect<'static> {
+    Connect {
+        service_id,
+        path,
+        qpn,
+        transport: Transport::Rc,
+        starting_psn: 0x11_1111,
+        responder_resources: 3,
+        initiator_depth: 5,
+        remote_response_timeout: 20,
+        local_response_timeout: 20,
+        retry_count: 7,
+        rnr_retry_count: 6,
+        max_cm_retries: 15,
+        flow_control: true,
+        srq: false,
+        ece: Ece::default(),
+        private_data: b"request",
+    }
+}
+
+pub fn accept(qpn: u32) -> Accept<'static> {
+    Accept {
+        qpn,
+        starting_psn: 0x22_2222,
+        responder_resources: 5,
+        initiator_depth: 3,
+        rnr_retry_count: 4,
+        flow_control: true,
+        private_data: b"reply",
+        ..Accept::default()
+    }
+}
+
+/// Two managers, at 10.0.0.1 and 10.0.0.2.
+pub struct Pair {
+    pub now: Time,
+    pub cm: [Cm; 2],
+    pub out: [Out; 2],
+}
+
+pub const SERVICE: u64 = 0x0106_1c06;
+
+impl Pair {
+    pub fn new() -> Pair {
+        Pair::with_limits(Limits::default())
+    }
+
+    pub fn with_limits(limits: Limits) -> Pair {
+        let cm = |n: u8| {
+            Cm::new(CmConfig {
+                ca_guid: u64::from(n),
+                ack_delay: 15,
+                seed: [n; 32],
+                limits,
+            })
+        };
+        Pair {
+            now: 0,
+            cm: [cm(1), cm(2)],
+            out: Default::default(),
+        }
+    }
+
+    /// Delivers everything that was sent, and what is sent upon it.
+    pub fn deliver(&mut self) {
+        while self.step(0) | self.step(1) {}
+    }
+
+    /// Delivers what `from` has sent; `false` if that was nothing.
+    pub fn step(&mut self, from: usize) -> bool {
+        let sent = std::mem::take(&mut self.out[from].sent);
+        for (to, mad) in &sent {
+            self.arrive(1 - from, to, mad);
+        }
+        !sent.is_empty()
+    }
+
+    /// One MAD arrives at `at`, that was sent to `to`.
+    pub fn arrive(&mut self, at: usize, to: &Av, mad: &[u8]) {
+        let from = Av {
+            local_gid: to.remote_gid,
+            remote_gid: to.local_gid,
+            ..*to
+        };
+        self.cm[at].receive(self.now, &from, mad, &mut self.out[at]);
+    }
+
+    /// Lets time pass until the next deadline of either.
+    pub fn pass(&mut self) -> bool {
+        let next = self.cm.iter().filter_map(Cm::next_timeout).min();
+        let Some(next) = next else { return false };
+        self.now = self.now.max(next);
+        for side in 0..2 {
+            self.cm[side].handle_timeout(self.now, &mut self.out[side]);
+        }
+        true
+    }
+
+    /// Connects 0 to 1; the IDs of both.
+    pub fn connected(&mut self, qpns: [u32; 2]) -> [CmId; 2] {
+        let active = self.cm[0]
+            .connect(
+                self.now,
+                &connect(SERVICE, path(1, 2), qpns[0]),
+                &mut self.out[0],
+            )
+            .unwrap();
+        self.deliver();
+        let (passive, event) = self.out[1].next();
+        assert!(matches!(event, CmEvent::Request { .. }), "{event:?}");
+        self.cm[1]
+            .accept(self.now, passive, &accept(qpns[1]), &mut self.out[1])
+            .unwrap();
+        self.deliver();
+        assert!(matches!(self.out[0].next(), (id, CmEvent::Reply(_)) if id == active));
+        self.cm[0]
+            .establish(self.now, active, b"", &mut self.out[0])
+            .unwrap();
+        self.deliver();
+        assert!(matches!(self.out[1].next(), (id, CmEvent::Established(Some(_))) if id == passive));
+        [active, passive]
+    }
+}
