@@ -105,6 +105,13 @@ pub const UVERBS_METHOD_QUERY_GID_TABLE: u16 = 5;
 /// `UVERBS_METHOD_QUERY_GID_ENTRY`.
 pub const UVERBS_METHOD_QUERY_GID_ENTRY: u16 = 6;
 
+/// `UVERBS_OBJECT_ASYNC_EVENT`.
+pub const UVERBS_OBJECT_ASYNC_EVENT: u16 = 16;
+/// `UVERBS_METHOD_ASYNC_EVENT_ALLOC`.
+pub const UVERBS_METHOD_ASYNC_EVENT_ALLOC: u16 = 0;
+/// `UVERBS_ATTR_ASYNC_EVENT_ALLOC_FD_HANDLE` (out, a descriptor).
+pub const UVERBS_ATTR_ASYNC_EVENT_ALLOC_FD_HANDLE: u16 = 0;
+
 /// `UVERBS_ATTR_QUERY_GID_TABLE_ENTRY_SIZE` (in, `u64`).
 pub const UVERBS_ATTR_QUERY_GID_TABLE_ENTRY_SIZE: u16 = 0;
 /// `UVERBS_ATTR_QUERY_GID_TABLE_FLAGS` (in, `u32`).
@@ -122,3 +129,10 @@ pub const UVERBS_ATTR_QUERY_GID_ENTRY_GID_INDEX: u16 = 1;
 pub const UVERBS_ATTR_QUERY_GID_ENTRY_FLAGS: u16 = 2;
 /// `UVERBS_ATTR_QUERY_GID_ENTRY_RESP_ENTRY` (out).
 pub const UVERBS_ATTR_QUERY_GID_ENTRY_RESP_ENTRY: u16 = 3;
+
+/// A function that the shim exports to the provider: `(cmd_fd, uverbs, async_fd)`. The command descriptor, which came to the
+/// process by a way that the shim does not see, is that of `uverbsN`; and the next `UVERBS_METHOD_ASYNC_EVENT_ALLOC` of the
+/// calling thread on it returns `async_fd`, which is the shim's until then.
+pub type shim_adopt = unsafe extern "C" fn(libc::c_int, u16, libc::c_int);
+/// The symbol of [`shim_adopt`].
+pub const SHIM_ADOPT: &std::ffi::CStr = c"ferroce_shim_adopt";

@@ -94,12 +94,12 @@ impl Dm {
         &self.context
     }
 
-    /// The process address of a range of words.
+    /// The process address of a range that begins at a word.
     pub(crate) fn range(&self, offset: u64, len: u64) -> Result<u64> {
         let inside = offset.checked_add(len).is_some_and(|end| end <= self.len);
-        if len == 0 || !inside || !offset.is_multiple_of(WORD) {
+        if !inside || !offset.is_multiple_of(WORD) {
             return Err(Error::Invalid(
-                "a range that is empty, unaligned or outside the device memory",
+                "a range that is unaligned or outside the device memory",
             ));
         }
         Ok(self.memory.0.as_ptr() as u64 + offset)

@@ -59,7 +59,12 @@ impl Context {
     }
 
     /// Another context with its own asynchronous events, in which the objects of this one can be imported.
+    ///
+    /// `EOPNOTSUPP` in a child of the process that made it: the objects are the parent's.
     pub fn import(&self) -> Result<Arc<Context>> {
+        if !self.hca().alive() {
+            return Err(Error::Unsupported("objects of another process"));
+        }
         Context::with(self.hca().clone(), self.shared().clone())
     }
 

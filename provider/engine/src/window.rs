@@ -125,7 +125,8 @@ impl Window {
 
     fn check(&self, table: &KeyTable, qp: Peer, bind: &WindowBind) -> Result<Bound, MemoryError> {
         let remote_change = Access::REMOTE_WRITE | Access::REMOTE_ATOMIC;
-        let known = remote_change | Access::REMOTE_READ | Access::ZERO_BASED;
+        // Programs pass the rights of the region, local write among them: it says nothing about a window.
+        let known = remote_change | Access::REMOTE_READ | Access::ZERO_BASED | Access::LOCAL_WRITE;
         // C10-73, C10-74
         let mut need = Access::MW_BIND;
         if bind.access.intersects(remote_change) {
@@ -138,7 +139,7 @@ impl Window {
         Ok(Bound {
             region: bind.lkey,
             qpn: if self.kind == MwType::Two { qp.qpn } else { 0 },
-            access: bind.access,
+            access: bind.access - Access::LOCAL_WRITE,
             // C10-75
             addr: region.resolve(bind.addr, bind.len)?,
             iova: if bind.access.contains(Access::ZERO_BASED) {

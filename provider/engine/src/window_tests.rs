@@ -133,8 +133,8 @@ fn refused_binds_change_nothing() {
         refused(&f, QP, &|b| b.addr -= 0x11, MemoryError::Bounds);
         refused(&f, QP, &|b| b.len = 85, MemoryError::Bounds);
         refused(&f, QP, &|b| b.len = u64::MAX, MemoryError::Bounds);
-        let local = |b: &mut WindowBind| b.access |= Access::LOCAL_WRITE;
-        refused(&f, QP, &local, MemoryError::Rights);
+        let bindable = |b: &mut WindowBind| b.access |= Access::MW_BIND;
+        refused(&f, QP, &bindable, MemoryError::Rights);
         let no_bind = Fixture::new(kind, Access::LOCAL_WRITE);
         refused(&no_bind, QP, &|_| {}, MemoryError::Rights);
         let no_write = Fixture::new(kind, Access::MW_BIND);

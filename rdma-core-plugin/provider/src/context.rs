@@ -3,7 +3,7 @@
 use crate::convert;
 use crate::guard::{self, Errno};
 use crate::libibverbs::library;
-use crate::{cq, cq_ex, dm, memory, mr, mw, parent_domain, post, qp, srq};
+use crate::{cq, cq_ex, dm, import, memory, mr, mw, parent_domain, post, qp, srq};
 use ferroce_cabi::pabi34::verbs_context_ops;
 use ferroce_cabi::*;
 use ferroce_engine::{Context as EngineContext, Hca, RuntimeDir};
@@ -98,31 +98,54 @@ pub unsafe extern "C" fn alloc_context(
             eprintln!("ferroce: cannot open the device: {error}");
             Errno::from(error)
         })?;
-        let library = library().ok_or(Errno(libc::ENOSYS))?;
         let async_fd = duplicate(engine.async_fd())?;
-        // SAFETY: a device of libibverbs; the offset is that of `verbs` in `Context`.
-        let context: *mut Context = unsafe {
-            let offset = std::ptr::without_provenance_mut(offset_of!(Context, verbs));
-            (library.init_and_alloc_context)(device, cmd_fd.take(), size_of::<Context>(), offset, 0)
-        }
-        .cast();
-        if context.is_null() {
-            // SAFETY: our own duplicate; and the calling thread's errno.
-            return Err(unsafe {
-                libc::close(async_fd);
-                Errno(*libc::__errno_location())
-            });
-        }
-        // SAFETY: fresh memory of that size, of which libibverbs has filled in `verbs`.
-        unsafe {
-            (&raw mut (*context).engine).write(engine);
-            // With this set, libibverbs does not ask the kernel for a descriptor.
-            (*context).verbs.context.async_fd = async_fd;
-            (*context).verbs.context.num_comp_vectors = 1;
-            (library.set_ops)(&raw mut (*context).verbs, &OPS);
-            Ok(&raw mut (*context).verbs)
+        // SAFETY: a device of libibverbs.
+        match unsafe { make(device, cmd_fd.take(), engine) } {
+            Ok(context) => {
+                // SAFETY: fresh, and not known to anyone else. With this set, libibverbs does not ask the kernel for a descriptor.
+                unsafe { (*context).context.async_fd = async_fd };
+                Ok(context)
+            }
+            Err(errno) => {
+                // SAFETY: our own duplicate.
+                unsafe { libc::close(async_fd) };
+                Err(errno)
+            }
         }
     })
+}
+
+/// Makes the C object of a context; it has no descriptor of asynchronous events yet. Takes over `cmd_fd`, also when it fails.
+///
+/// # Safety
+/// `device` is libibverbs'.
+pub unsafe fn make(
+    device: *mut ibv_device,
+    cmd_fd: c_int,
+    engine: Arc<EngineContext>,
+) -> Result<*mut verbs_context, Errno> {
+    let mut cmd_fd = OwnedCommandFd(cmd_fd);
+    let library = library().ok_or(Errno(libc::ENOSYS))?;
+    let command = cmd_fd.0;
+    // SAFETY: a device of libibverbs; the offset is that of `verbs` in `Context`.
+    let context: *mut Context = unsafe {
+        let offset = std::ptr::without_provenance_mut(offset_of!(Context, verbs));
+        (library.init_and_alloc_context)(device, cmd_fd.take(), size_of::<Context>(), offset, 0)
+    }
+    .cast();
+    if context.is_null() {
+        // SAFETY: the calling thread's errno.
+        return Err(Errno(unsafe { *libc::__errno_location() }));
+    }
+    import::opened(command, &engine);
+    // SAFETY: fresh memory of that size, of which libibverbs has filled in `verbs`.
+    unsafe {
+        (&raw mut (*context).engine).write(engine);
+        (*context).verbs.context.async_fd = -1;
+        (*context).verbs.context.num_comp_vectors = 1;
+        (library.set_ops)(&raw mut (*context).verbs, &OPS);
+        Ok(&raw mut (*context).verbs)
+    }
 }
 
 /// The command descriptor until libibverbs has it.
@@ -144,7 +167,7 @@ impl Drop for OwnedCommandFd {
 }
 
 /// libibverbs closes a context's descriptor, and the engine keeps its own.
-fn duplicate(fd: RawFd) -> Result<c_int, Errno> {
+pub fn duplicate(fd: RawFd) -> Result<c_int, Errno> {
     // SAFETY: touches no memory.
     match unsafe { libc::fcntl(fd, libc::F_DUPFD_CLOEXEC, 0) } {
         // SAFETY: the calling thread's errno.
@@ -160,6 +183,7 @@ unsafe extern "C" fn free_context(context: *mut ibv_context) {
     // SAFETY: as above; the engine's part is read out once, and the memory is freed last.
     unsafe {
         let engine = (&raw mut (*context).engine).read();
+        import::closed((*context).verbs.context.cmd_fd);
         let _: c_int = guard::run(|| {
             drop(engine);
             Ok(0)

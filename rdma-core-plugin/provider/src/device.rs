@@ -1,7 +1,7 @@
 //! Registration with libibverbs, and the device object.
 
-use crate::context;
 use crate::libibverbs::library;
+use crate::{context, import};
 use ferroce_cabi::pabi34::{
     CORE_SUPPORT_OPTIONAL_MR_ACCESS, verbs_device, verbs_device_ops, verbs_sysfs_dev,
 };
@@ -16,7 +16,7 @@ static OPS: verbs_device_ops = verbs_device_ops {
     static_providers: null(),
     match_device: Some(match_device),
     alloc_context: Some(context::alloc_context),
-    import_context: None,
+    import_context: Some(import::import_context),
     alloc_device: Some(alloc_device),
     uninit_device: Some(uninit_device),
 };

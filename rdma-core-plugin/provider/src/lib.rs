@@ -12,6 +12,7 @@ mod cq_ex;
 mod device;
 mod dm;
 mod guard;
+mod import;
 mod libibverbs;
 mod memory;
 mod mr;

@@ -1,5 +1,5 @@
 //! The uverbs commands that libibverbs sends to the kernel itself, past the provider: making a completion channel
-//! (`write`) and reading the GID table (`ioctl`). Everything else is refused in the way that makes libibverbs fall back or
+//! (`write`), reading the GID table and, for an imported context, the asynchronous event queue (`ioctl`). Everything else is refused in the way that makes libibverbs fall back or
 //! report that it is not supported; nothing is passed to a kernel that never heard of the device.
 
 use crate::gid::Device;
@@ -8,6 +8,7 @@ use ferroce_cabi::ibv_gid;
 use ferroce_cabi::ibv_gid_entry;
 use ferroce_cabi::uverbs::*;
 use libc::{c_int, c_void};
+use std::cell::Cell;
 use std::mem::size_of;
 
 /// Carries out a command written to a uverbs descriptor. The error is an errno.
@@ -64,7 +65,7 @@ pub unsafe fn write(command: *const c_void, len: usize) -> Result<usize, c_int> 
 ///
 /// # Safety
 /// `request` is an `ib_uverbs_ioctl_hdr` with its attributes, whose addresses are as the uverbs ABI asks.
-pub unsafe fn ioctl(uverbs: u16, request: *mut c_void) -> Result<(), c_int> {
+pub unsafe fn ioctl(fd: c_int, uverbs: u16, request: *mut c_void) -> Result<(), c_int> {
     if request.is_null() {
         return Err(libc::EFAULT);
     }
@@ -84,6 +85,38 @@ pub unsafe fn ioctl(uverbs: u16, request: *mut c_void) -> Result<(), c_int> {
     match (header.object_id, header.method_id) {
         (UVERBS_OBJECT_DEVICE, UVERBS_METHOD_QUERY_GID_ENTRY) => gid_entry(uverbs, &mut attributes),
         (UVERBS_OBJECT_DEVICE, UVERBS_METHOD_QUERY_GID_TABLE) => gid_table(uverbs, &mut attributes),
+        (UVERBS_OBJECT_ASYNC_EVENT, UVERBS_METHOD_ASYNC_EVENT_ALLOC) => {
+            async_event(fd, &mut attributes)
+        }
+        _ => Err(libc::EPROTONOSUPPORT),
+    }
+}
+
+thread_local! {
+    /// A command descriptor, and the asynchronous event queue that the provider has made for it.
+    static OFFERED: Cell<(c_int, c_int)> = const { Cell::new((-1, -1)) };
+}
+
+/// Takes the descriptor that [`async_event`] will return to this thread for `fd`.
+pub fn offer_async_event(fd: c_int, async_fd: c_int) {
+    let (_, unclaimed) = OFFERED.replace((fd, async_fd));
+    if unclaimed >= 0 {
+        sys::close(unclaimed);
+    }
+}
+
+/// The asynchronous event queue of an imported context. Only the provider can make one, so it does beforehand.
+fn async_event(fd: c_int, attributes: &mut Attributes) -> Result<(), c_int> {
+    let id = UVERBS_ATTR_ASYNC_EVENT_ALLOC_FD_HANDLE;
+    if attributes.find(id).is_none() {
+        return Err(libc::EINVAL);
+    }
+    match OFFERED.get() {
+        (to, async_fd) if to == fd && async_fd >= 0 => {
+            OFFERED.set((-1, -1));
+            attributes.put(id, async_fd.unsigned_abs().into());
+            Ok(())
+        }
         _ => Err(libc::EPROTONOSUPPORT),
     }
 }
@@ -118,6 +151,16 @@ impl Attributes {
             return Err(libc::EFAULT);
         }
         Ok((a.data as *mut u8, a.len.into()))
+    }
+
+    /// Fills in an output that travels inside the attribute.
+    fn put(&mut self, id: u16, value: u64) {
+        if let Some((i, mut a)) = self.find(id) {
+            a.data = value;
+            // SAFETY: an attribute that was just read.
+            unsafe { self.first.add(i).write_unaligned(a) };
+            self.written(id);
+        }
     }
 
     /// Marks an output as written.
@@ -257,7 +300,7 @@ mod tests {
         };
         let call = |header: &mut ib_uverbs_ioctl_hdr| {
             // SAFETY: a header without attributes.
-            unsafe { ioctl(0, (&raw mut *header).cast()) }
+            unsafe { ioctl(3, 0, (&raw mut *header).cast()) }
         };
         assert_eq!(call(&mut header), Err(libc::EPROTONOSUPPORT));
         header.method_id = UVERBS_METHOD_QUERY_GID_ENTRY;
@@ -265,6 +308,35 @@ mod tests {
         header.length = 25;
         assert_eq!(call(&mut header), Err(libc::EINVAL));
         // SAFETY: null is allowed.
-        assert_eq!(unsafe { ioctl(0, std::ptr::null_mut()) }, Err(libc::EFAULT));
+        let nothing = unsafe { ioctl(3, 0, std::ptr::null_mut()) };
+        assert_eq!(nothing, Err(libc::EFAULT));
+    }
+
+    #[test]
+    fn an_event_queue_is_handed_out_once_and_to_its_descriptor() {
+        #[repr(C)]
+        struct Request {
+            header: ib_uverbs_ioctl_hdr,
+            fd: ib_uverbs_attr,
+        }
+        let ask = |fd| {
+            let mut request = Request {
+                header: ib_uverbs_ioctl_hdr {
+                    length: size_of::<Request>() as u16,
+                    object_id: UVERBS_OBJECT_ASYNC_EVENT,
+                    method_id: UVERBS_METHOD_ASYNC_EVENT_ALLOC,
+                    num_attrs: 1,
+                    ..Default::default()
+                },
+                fd: ib_uverbs_attr::default(),
+            };
+            // SAFETY: a header with its one attribute.
+            unsafe { ioctl(fd, 0, (&raw mut request).cast()) }.map(|()| request.fd.data)
+        };
+        assert_eq!(ask(60_000), Err(libc::EPROTONOSUPPORT));
+        offer_async_event(60_000, 60_001);
+        assert_eq!(ask(60_002), Err(libc::EPROTONOSUPPORT));
+        assert_eq!(ask(60_000), Ok(60_001));
+        assert_eq!(ask(60_000), Err(libc::EPROTONOSUPPORT));
     }
 }

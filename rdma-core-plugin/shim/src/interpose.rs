@@ -180,12 +180,20 @@ pub unsafe extern "C" fn ioctl(fd: c_int, request: c_ulong, arg: *mut c_void) ->
         && let Some(number) = uverbs(fd)
     {
         // SAFETY: the caller's request of this kind.
-        return match unsafe { command::ioctl(number, arg) } {
+        return match unsafe { command::ioctl(fd, number, arg) } {
             Ok(()) => 0,
             Err(errno) => sys::fail(errno),
         };
     }
     call_next!(ioctl(fd => c_int, request => c_ulong, arg => *mut c_void) -> c_int, -1)
+}
+
+/// For the provider: see [`ferroce_cabi::uverbs::shim_adopt`].
+#[cfg_attr(not(test), unsafe(no_mangle))]
+#[cfg_attr(test, allow(dead_code))]
+pub extern "C" fn ferroce_shim_adopt(fd: c_int, uverbs: u16, async_fd: c_int) {
+    descriptors::set(fd, Some(uverbs));
+    command::offer_async_event(fd, async_fd);
 }
 
 /// # Safety
