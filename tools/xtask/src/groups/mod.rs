@@ -12,6 +12,7 @@ mod surroundings;
 mod traffic;
 mod unit;
 mod verbs;
+mod watch;
 
 use std::time::Instant;
 

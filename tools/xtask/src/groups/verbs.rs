@@ -3,7 +3,7 @@
 use std::thread;
 use std::time::Duration;
 
-use super::{expect, traffic};
+use super::{expect, traffic, watch};
 use crate::case::{Case, Ending, Stop};
 use crate::cprogram;
 use crate::lab::{Lab, Place};
@@ -24,6 +24,7 @@ pub(super) fn cases() -> Vec<Case> {
             let finished = tool(lab, &["ibv_devinfo", "-l"])?;
             contains(&finished, "ferroce0")
         }),
+        Case::new("verbs/ibv_asyncwatch", watch::asyncwatch),
     ];
     for place in [
         Place::OneDaemon,
