@@ -14,6 +14,7 @@ pub mod device;
 pub mod domain;
 pub mod object;
 pub mod pabi34;
+pub mod tag_matching;
 pub mod ucma;
 pub mod ucma_frame;
 pub mod uverbs;
@@ -23,6 +24,7 @@ pub use attr::*;
 pub use device::*;
 pub use domain::*;
 pub use object::*;
+pub use tag_matching::*;
 pub use wr::*;
 
 /// A function slot that ferroce neither fills nor calls; only its place in the table matters.

@@ -10,6 +10,7 @@ use crate::domain::{
     ibv_alloc_dm_attr, ibv_modify_cq_attr, ibv_mw_bind, ibv_parent_domain_init_attr,
     ibv_td_init_attr,
 };
+use crate::tag_matching::ibv_ops_wr;
 use crate::wr::{ibv_cq_ex, ibv_recv_wr, ibv_send_wr, ibv_sge, ibv_wc};
 use libc::{c_char, c_int, c_uint, c_void, pthread_cond_t, pthread_mutex_t, size_t};
 
@@ -115,7 +116,8 @@ pub struct verbs_context {
     pub alloc_td:
         Option<unsafe extern "C" fn(*mut ibv_context, *mut ibv_td_init_attr) -> *mut ibv_td>,
     pub modify_cq: Option<unsafe extern "C" fn(*mut ibv_cq, *mut ibv_modify_cq_attr) -> c_int>,
-    pub post_srq_ops: Op,
+    pub post_srq_ops:
+        Option<unsafe extern "C" fn(*mut ibv_srq, *mut ibv_ops_wr, *mut *mut ibv_ops_wr) -> c_int>,
     pub destroy_rwq_ind_table: Op,
     pub create_rwq_ind_table: Op,
     pub destroy_wq: Op,

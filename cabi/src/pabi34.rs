@@ -9,6 +9,7 @@ use crate::attr::*;
 use crate::device::*;
 use crate::domain::*;
 use crate::object::*;
+use crate::tag_matching::ibv_ops_wr;
 use crate::wr::*;
 use libc::{c_char, c_int, c_uint, c_void, dev_t, size_t, timespec};
 
@@ -243,7 +244,8 @@ pub struct verbs_context_ops {
         Option<unsafe extern "C" fn(*mut ibv_qp, *mut ibv_recv_wr, *mut *mut ibv_recv_wr) -> c_int>,
     pub post_send:
         Option<unsafe extern "C" fn(*mut ibv_qp, *mut ibv_send_wr, *mut *mut ibv_send_wr) -> c_int>,
-    pub post_srq_ops: Op,
+    pub post_srq_ops:
+        Option<unsafe extern "C" fn(*mut ibv_srq, *mut ibv_ops_wr, *mut *mut ibv_ops_wr) -> c_int>,
     pub post_srq_recv: Option<
         unsafe extern "C" fn(*mut ibv_srq, *mut ibv_recv_wr, *mut *mut ibv_recv_wr) -> c_int,
     >,

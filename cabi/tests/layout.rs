@@ -843,6 +843,22 @@ fn extended(out: &mut String) {
             comp_mask
         }
     );
+    check!(out, "struct ibv_ops_wr", ibv_ops_wr {
+        wr_id, next, opcode, flags, unexpected_cnt => "tm.unexpected_cnt", handle => "tm.handle", add => "tm.add",
+    });
+    value!(
+        out,
+        "offsetof(struct ibv_ops_wr, tm.add.mask) - offsetof(struct ibv_ops_wr, tm.add)" =
+            offset_of!(ibv_ops_wr_add, mask),
+        "offsetof(struct ibv_ops_wr, tm.add.num_sge) - offsetof(struct ibv_ops_wr, tm.add)" =
+            offset_of!(ibv_ops_wr_add, num_sge),
+        "IBV_WR_TAG_ADD" = ops::TAG_ADD,
+        "IBV_WR_TAG_DEL" = ops::TAG_DEL,
+        "IBV_WR_TAG_SYNC" = ops::TAG_SYNC,
+        "IBV_OPS_SIGNALED" = IBV_OPS_SIGNALED,
+        "IBV_OPS_TM_SYNC" = IBV_OPS_TM_SYNC,
+        "IBV_TM_CAP_RC" = IBV_TM_CAP_RC,
+    );
     check!(out, "struct ibv_wc_tm_info", ibv_wc_tm_info { tag, r#priv });
     value!(
         out,

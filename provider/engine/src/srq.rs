@@ -139,6 +139,7 @@ impl Srq {
             return Err(Error::Full("the shared receive queue"));
         }
         queue.requests.push_back(RecvWqe {
+            skip: 0,
             wr_id,
             sges: sges.into(),
         });

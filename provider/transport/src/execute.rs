@@ -30,6 +30,14 @@ impl Qp {
 
     /// Is there a receive request? From a shared queue it is taken now.
     pub(crate) fn take_receive<H: Host>(&mut self, host: &mut H) -> Result<(), Refusal> {
+        self.take_receive_by(host, H::take_srq)
+    }
+
+    fn take_receive_by<H: Host>(
+        &mut self,
+        host: &mut H,
+        take: impl FnOnce(&mut H) -> Option<RecvWqe>,
+    ) -> Result<(), Refusal> {
         if !self.config.srq {
             return if self.rq.len() > 0 {
                 Ok(())
@@ -38,7 +46,7 @@ impl Qp {
             };
         }
         if self.resp.srq_wqe.is_none() {
-            self.resp.srq_wqe = host.take_srq();
+            self.resp.srq_wqe = take(host);
         }
         if self.resp.srq_wqe.is_some() {
             Ok(())
@@ -53,6 +61,11 @@ impl Qp {
             Some(wqe) => &wqe.sges,
             None => self.rq.front_sges(),
         }
+    }
+
+    /// Bytes at the start of the message that are not placed.
+    fn skipped(&self) -> u32 {
+        self.resp.srq_wqe.as_ref().map_or(0, |wqe| wqe.skip)
     }
 
     /// Completes the receive request at hand with success.
@@ -102,16 +115,21 @@ impl Qp {
         };
         self.check_length(packet)?;
         if packet.info.begins() {
-            self.take_receive(host)?;
-            capacity = recv_queue::capacity(self.receive_sges());
+            let only = packet.info.ends();
+            self.take_receive_by(host, |host| host.take_srq_for(packet.payload, only))?;
+            capacity = recv_queue::capacity(self.receive_sges()) + u64::from(self.skipped());
             self.resp.incoming = Incoming::Send { received, capacity };
         }
         let len = packet.payload.len() as u64;
         if received + len > capacity || received + len > u64::from(MAX_MESSAGE) {
             return Err(TOO_LONG);
         }
-        if len > 0 {
-            host.scatter(self.receive_sges(), received as u32, packet.payload)
+        // What is placed of this packet, and where, if the host has taken out what the message begins with.
+        let hidden = u64::from(self.skipped()).saturating_sub(received).min(len);
+        if len > hidden {
+            let offset = received + hidden - u64::from(self.skipped());
+            let placed = &packet.payload[hidden as usize..];
+            host.scatter(self.receive_sges(), offset as u32, placed)
                 .map_err(|_| LOCAL_PROTECTION)?;
         }
         received += len;
@@ -125,7 +143,8 @@ impl Qp {
         }
         self.resp.incoming = Incoming::None;
         self.accept(1, packet, true);
-        self.finish_receive(WcOpcode::Recv, received as u32, packet, host);
+        let placed = received.saturating_sub(u64::from(self.skipped()));
+        self.finish_receive(WcOpcode::Recv, placed as u32, packet, host);
         Ok(())
     }
 

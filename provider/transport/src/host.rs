@@ -167,6 +167,12 @@ pub trait Host {
     fn scatter(&mut self, sges: &[Sge], offset: u32, data: &[u8]) -> Result<(), MemoryError>;
     /// Takes the next request of the shared receive queue (only called for QPs with an SRQ).
     fn take_srq(&mut self) -> Option<RecvWqe>;
+    /// The same for a SEND (RC), whose first packet has this payload and, if `only`, is the whole message: a shared receive
+    /// queue that matches tags chooses by it.
+    fn take_srq_for(&mut self, payload: &[u8], only: bool) -> Option<RecvWqe> {
+        let _ = (payload, only);
+        self.take_srq()
+    }
     /// Raises a completion on the send CQ.
     fn complete_send(&mut self, completion: Completion);
     /// Raises a completion on the receive CQ.

@@ -241,6 +241,9 @@ pub struct RecvWqe {
     pub wr_id: u64,
     /// Scatter list.
     pub sges: smallvec::SmallVec<[Sge; 1]>,
+    /// Bytes at the start of the message that the host has taken out itself: they are not placed and do not count in the
+    /// completion's length.
+    pub skip: u32,
 }
 
 bitflags! {

@@ -196,6 +196,7 @@ impl Side {
             let wr_id = self.recv_posted as u64;
             if self.options.srq {
                 self.host.srq.push_back(RecvWqe {
+                    skip: 0,
                     wr_id,
                     sges: SmallVec::from_slice(sges),
                 });

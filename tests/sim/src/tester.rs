@@ -7,8 +7,8 @@ use crate::tester_host::{Collector, Referring};
 pub use crate::tester_host::{NO_AH, Sent, TesterHost};
 use ferroce_transport::state::transition;
 use ferroce_transport::{
-    Access, Dest, ModifyError, Note, Qp, QpAttr, QpAttrMask, QpCap, QpConfig, QpEvent, QpState,
-    QpType, SendData, SendFlags, SendOp, SendRequest, TransmitOpts, WcStatus,
+    Access, Completion, Dest, ModifyError, Note, Qp, QpAttr, QpAttrMask, QpCap, QpConfig, QpEvent,
+    QpState, QpType, SendData, SendFlags, SendOp, SendRequest, TransmitOpts, WcStatus,
 };
 use ferroce_wire::{Aeth, Bth, Ext, Packet, Reth, Syndrome, opcode};
 use std::cell::RefCell;
@@ -350,6 +350,11 @@ impl Tester {
             .iter()
             .map(|c| (c.wr_id, c.status))
             .collect()
+    }
+
+    /// The receive completions so far.
+    pub fn receives(&self) -> &[Completion] {
+        &self.host.receives
     }
 
     /// Statuses of the receive completions so far, with their `wr_id`.

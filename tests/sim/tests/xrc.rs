@@ -35,7 +35,11 @@ fn receive(t: &mut Tester, srq: u32, wr_id: u64, len: u32) -> Buffer {
     let b = buffer(t, srq, len);
     let sges = [b.sge()].into_iter().collect();
     let queue = t.sim().xrc.get_mut(&srq).unwrap();
-    queue.push_back(RecvWqe { wr_id, sges });
+    queue.push_back(RecvWqe {
+        wr_id,
+        sges,
+        skip: 0,
+    });
     b
 }
 
