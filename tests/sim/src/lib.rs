@@ -18,6 +18,7 @@ pub mod scenario;
 pub mod side;
 pub mod tester;
 pub mod tester_host;
+pub mod unreliable;
 pub mod wire;
 pub mod world;
 

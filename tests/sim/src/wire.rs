@@ -1,6 +1,7 @@
 //! The sink: gathers payloads and makes whole datagrams, ICRC and all, as they would cross the network.
 
 use crate::memory::Memory;
+use crate::tester_host::Referring;
 use ferroce_transport::{Access, Gather, MemoryError, Sink, TxPacket};
 use ferroce_wire::icrc::{Flow, Verdict};
 use ferroce_wire::{Header, ICRC_LEN, MAX_HEADER, Packet, ROCE_V2_PORT};
@@ -16,6 +17,8 @@ pub struct SimSink {
     pub out: Vec<Vec<u8>>,
     /// Used datagrams, for reuse.
     pub pool: Vec<Vec<u8>>,
+    /// Those that refer to the consumer's memory until the sink is flushed.
+    pub referring: Referring,
 }
 
 impl SimSink {
@@ -26,6 +29,7 @@ impl SimSink {
             flow: flow(side),
             out: Vec::new(),
             pool: Vec::new(),
+            referring: Referring::default(),
         }
     }
 }
@@ -55,6 +59,7 @@ impl Sink for SimSink {
                 for piece in memory.pieces(sges, offset, len, Access::empty())? {
                     bytes.extend_from_slice(&memory.bytes[piece]);
                 }
+                self.referring.set(self.referring.get() + 1);
             }
             Gather::Remote { rkey, va, len } => {
                 let range = memory.response(packet.srq, rkey, va, len)?;
@@ -74,6 +79,10 @@ impl Sink for SimSink {
         bytes.extend_from_slice(&icrc.finish());
         self.out.push(bytes);
         Ok(())
+    }
+
+    fn flush(&mut self) {
+        self.referring.set(0);
     }
 }
 
