@@ -146,7 +146,11 @@ impl Side {
         let wr_id = self.posted[1] as u64;
         if self.plan.srq {
             let sges = sges.iter().copied().collect();
-            self.host.inner.srq.push_back(RecvWqe { wr_id, sges });
+            self.host.inner.srq.push_back(RecvWqe {
+                wr_id,
+                sges,
+                skip: 0,
+            });
         } else {
             self.qp.post_recv(wr_id, sges).expect("post_recv");
         }
