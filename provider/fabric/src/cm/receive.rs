@@ -96,6 +96,7 @@ impl Cm {
 
     fn receive_dreq(&mut self, envelope: &Envelope<'_>, dreq: Dreq, out: &mut dyn Sink) {
         let from = envelope.from;
+        self.peer_ends_early(envelope, &dreq, out);
         let Some(id) = self.find(from, dreq.remote_comm_id, dreq.local_comm_id) else {
             // Whoever asks for the end of what is not there has it.
             let drep = Drep {

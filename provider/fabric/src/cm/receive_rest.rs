@@ -94,8 +94,12 @@ impl Cm {
     }
 
     pub(super) fn receive_rtu(&mut self, envelope: &Envelope<'_>, rtu: Rtu, out: &mut dyn Sink) {
-        let Some(id) = self.find(envelope.from, rtu.remote_comm_id, rtu.local_comm_id) else {
-            return;
+        let from = envelope.from;
+        let Some(id) = self.find(from, rtu.remote_comm_id, rtu.local_comm_id) else {
+            // Its sender believes that it is connected, and must not go on believing so.
+            let ids = (rtu.local_comm_id, rtu.remote_comm_id);
+            let reason = reject::INVALID_COMM_ID;
+            return self.refuse(from, envelope.tid, ids, about::OTHER, reason, out);
         };
         match self.found_state(id) {
             State::ReplySent | State::ReplyAcknowledged => {
@@ -198,6 +202,48 @@ impl Cm {
             conn.deadline = Some(envelope.now + conn.period);
         });
         self.raise(id, CmEvent::Acknowledged(Box::new(mra)), out);
+    }
+
+    /// The peer has accepted a request of ours and ended it before we were ready. Its REP, should it still come, must not
+    /// connect us to nobody.
+    pub(super) fn peer_ends_early(
+        &mut self,
+        envelope: &Envelope<'_>,
+        dreq: &Dreq,
+        out: &mut dyn Sink,
+    ) {
+        let Some(id) = self.table.by_local(dreq.remote_comm_id) else {
+            return;
+        };
+        let Some(conn) = self.table.get(id) else {
+            return;
+        };
+        let ours = match conn.state {
+            State::RequestSent | State::RequestAcknowledged => true,
+            State::ReplyReceived | State::ReplyDeferred => {
+                conn.remote_comm_id == dreq.local_comm_id
+            }
+            _ => false,
+        };
+        if !ours
+            || conn.to.remote_gid != envelope.from.remote_gid
+            || conn.link.local_qpn != dreq.remote_qpn
+        {
+            return;
+        }
+        self.change(id, |conn, _| {
+            conn.answer = None;
+            conn.enter_idle(envelope.now);
+        });
+        let rej = Rej {
+            local_comm_id: dreq.local_comm_id,
+            remote_comm_id: dreq.remote_comm_id,
+            message: about::OTHER,
+            reason: reject::CONSUMER_DEFINED,
+            ..Rej::default()
+        };
+        self.raise(id, CmEvent::Rejected(Box::new(rej)), out);
+        self.forget_if_done(id);
     }
 
     /// The peer ends a connection; one that nobody owns agrees by itself.
