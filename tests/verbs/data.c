@@ -223,8 +223,8 @@ static void atomics(void)
 	CHECK_EQ(value, 41);
 }
 
-// Only memory windows and fast-registered regions can be invalidated from afar, and this device has neither: the key
-// of an ordinary region is refused and stays good.
+// Only memory windows of type 2 can be invalidated from afar (windows.c): the key of an ordinary region is refused and
+// stays good.
 static void send_with_invalidate(void)
 {
 	struct options second = {.share_plus_one = 1};
