@@ -8,7 +8,10 @@ use std::sync::atomic::{AtomicU16, Ordering};
 
 const SIZE: usize = 1 << 16;
 
-/// For each descriptor 0, or the number of its uverbs device plus one.
+/// The entry of a channel of `rdma_cm`.
+const RDMA_CM: u16 = u16::MAX;
+
+/// For each descriptor 0, the number of its uverbs device plus one, or [`RDMA_CM`].
 static KINDS: [AtomicU16; SIZE] = [const { AtomicU16::new(0) }; SIZE];
 
 fn entry(fd: c_int) -> Option<&'static AtomicU16> {
@@ -18,12 +21,41 @@ fn entry(fd: c_int) -> Option<&'static AtomicU16> {
 /// The uverbs device of a descriptor, by the table.
 #[inline]
 pub fn uverbs(fd: c_int) -> Option<u16> {
-    entry(fd)?.load(Ordering::Relaxed).checked_sub(1)
+    kind(fd).filter(|kind| *kind != RDMA_CM)?.checked_sub(1)
+}
+
+/// Is this descriptor a channel of `rdma_cm`, by the table?
+#[inline]
+pub fn rdma_cm(fd: c_int) -> bool {
+    kind(fd) == Some(RDMA_CM)
+}
+
+#[inline]
+fn kind(fd: c_int) -> Option<u16> {
+    Some(entry(fd)?.load(Ordering::Relaxed))
+}
+
+/// Enters a new descriptor as a channel of `rdma_cm`. `false`: the table has no room for it.
+pub fn set_rdma_cm(fd: c_int) -> bool {
+    entry(fd)
+        .map(|entry| entry.store(RDMA_CM, Ordering::Relaxed))
+        .is_some()
+}
+
+/// Enters a copy of a descriptor as what that one is. A copy beyond the table keeps what it was opened on, but is not
+/// served.
+pub fn copy(from: c_int, to: c_int) {
+    let kind = kind(from).unwrap_or(0);
+    if let Some(entry) = entry(to)
+        && entry.load(Ordering::Relaxed) != kind
+    {
+        entry.store(kind, Ordering::Relaxed);
+    }
 }
 
 /// Enters what a new descriptor is. `false`: the table has no room for it.
 pub fn set(fd: c_int, uverbs: Option<u16>) -> bool {
-    let kind = uverbs.map_or(0, |n| n.saturating_add(1));
+    let kind = uverbs.map_or(0, |n| n.saturating_add(1).min(RDMA_CM - 1));
     match entry(fd) {
         Some(entry) => {
             if entry.load(Ordering::Relaxed) != kind {
@@ -58,5 +90,11 @@ mod tests {
         assert_eq!(uverbs(65_000), None);
         assert_eq!((uverbs(-1), uverbs(1 << 20)), (None, None));
         assert!(set(1 << 20, None) && !set(1 << 20, Some(0)));
+
+        assert!(set_rdma_cm(65_002) && rdma_cm(65_002) && uverbs(65_002).is_none());
+        assert!(set(65_003, Some(3)));
+        copy(65_003, 65_002);
+        assert_eq!((rdma_cm(65_002), uverbs(65_002)), (false, Some(3)));
+        assert!(!set_rdma_cm(1 << 20) && !rdma_cm(1 << 20));
     }
 }

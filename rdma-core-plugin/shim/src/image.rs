@@ -186,6 +186,11 @@ pub fn uverbs_number(path: &CStr) -> Option<u16> {
     })
 }
 
+/// Is this the connection manager's device file?
+pub fn is_rdma_cm(path: &CStr) -> bool {
+    path == c"/dev/infiniband/rdma_cm"
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

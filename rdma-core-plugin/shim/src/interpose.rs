@@ -3,7 +3,7 @@
 
 use crate::image::{self, IMAGE, Rewritten};
 use crate::next::call_next;
-use crate::{command, descriptors, sys};
+use crate::{command, descriptors, rdma_cm, sys};
 use libc::{
     DIR, FILE, c_char, c_int, c_long, c_uint, c_ulong, c_void, dirent, dirent64, mode_t, size_t,
     ssize_t,
@@ -82,7 +82,7 @@ path_functions! {
 
 /// Stands in front of functions that open a path and return its descriptor.
 macro_rules! open_functions {
-    ($(fn $name:ident($($before:ident: $bt:ty,)* @$path:ident, $($arg:ident: $ty:ty),*);)*) => {$(
+    ($(fn $name:ident($($before:ident: $bt:ty,)* @$path:ident, $($arg:ident: $ty:ty),*) with $flags:expr;)*) => {$(
         /// # Safety
         /// As the C library's function of this name. Variadic there; see [`call_next`].
         #[cfg_attr(not(test), unsafe(no_mangle))]
@@ -99,22 +99,22 @@ macro_rules! open_functions {
                 return fd;
             }
             // SAFETY: not null, as it concerns us.
-            unsafe { open_image($path, pass) }
+            unsafe { open_image($path, $flags, pass) }
         }
     )*};
 }
 
 open_functions! {
-    fn open(@path, flags: c_int, mode: mode_t);
-    fn open64(@path, flags: c_int, mode: mode_t);
-    fn openat(dir: c_int, @path, flags: c_int, mode: mode_t);
-    fn openat64(dir: c_int, @path, flags: c_int, mode: mode_t);
-    fn __open_2(@path, flags: c_int);
-    fn __open64_2(@path, flags: c_int);
-    fn __openat_2(dir: c_int, @path, flags: c_int);
-    fn __openat64_2(dir: c_int, @path, flags: c_int);
-    fn creat(@path, mode: mode_t);
-    fn creat64(@path, mode: mode_t);
+    fn open(@path, flags: c_int, mode: mode_t) with flags;
+    fn open64(@path, flags: c_int, mode: mode_t) with flags;
+    fn openat(dir: c_int, @path, flags: c_int, mode: mode_t) with flags;
+    fn openat64(dir: c_int, @path, flags: c_int, mode: mode_t) with flags;
+    fn __open_2(@path, flags: c_int) with flags;
+    fn __open64_2(@path, flags: c_int) with flags;
+    fn __openat_2(dir: c_int, @path, flags: c_int) with flags;
+    fn __openat64_2(dir: c_int, @path, flags: c_int) with flags;
+    fn creat(@path, mode: mode_t) with 0;
+    fn creat64(@path, mode: mode_t) with 0;
 }
 
 /// Opens a path of the image and enters the descriptor.
@@ -122,7 +122,15 @@ open_functions! {
 /// # Safety
 /// `path` is NUL-terminated.
 #[cold]
-unsafe fn open_image(path: *const c_char, pass: impl Fn(*const c_char) -> c_int) -> c_int {
+unsafe fn open_image(
+    path: *const c_char,
+    flags: c_int,
+    pass: impl Fn(*const c_char) -> c_int,
+) -> c_int {
+    // SAFETY: as the caller promises.
+    if IMAGE.directory().is_some() && image::is_rdma_cm(unsafe { CStr::from_ptr(path) }) {
+        return rdma_cm::open(flags);
+    }
     let mut rewritten = Rewritten::new();
     // SAFETY: as the caller promises.
     let target = unsafe { rewritten.path(path) };
@@ -161,6 +169,14 @@ fn still_ours(fd: c_int) -> bool {
 #[cfg_attr(not(test), unsafe(no_mangle))]
 #[cfg_attr(test, allow(dead_code))]
 pub unsafe extern "C" fn write(fd: c_int, buf: *const c_void, count: size_t) -> ssize_t {
+    if descriptors::rdma_cm(fd) {
+        // SAFETY: the caller's buffer, holding an rdma_cm command.
+        match unsafe { rdma_cm::write(fd, buf, count) } {
+            Some(Ok(n)) => return n as ssize_t,
+            Some(Err(errno)) => return sys::fail(errno) as ssize_t,
+            None => drop(descriptors::set(fd, None)),
+        }
+    }
     if uverbs(fd).is_none() {
         return call_next!(write(fd => c_int, buf => *const c_void, count => size_t) -> ssize_t, -1);
     }
@@ -169,6 +185,36 @@ pub unsafe extern "C" fn write(fd: c_int, buf: *const c_void, count: size_t) -> 
         Ok(n) => n as ssize_t,
         Err(errno) => sys::fail(errno) as ssize_t,
     }
+}
+
+/// Stands in front of functions that describe a descriptor: a channel of `rdma_cm` is a socket, and shall look like the
+/// character device that it stands for.
+macro_rules! status_functions {
+    ($(fn $name:ident($($before:ident: $bt:ty,)* @$fd:ident, $buf:ident: $ty:ty);)*) => {$(
+        /// # Safety
+        /// As the C library's function of this name.
+        #[cfg_attr(not(test), unsafe(no_mangle))]
+        #[cfg_attr(test, allow(dead_code))]
+        pub unsafe extern "C" fn $name($($before: $bt,)* $fd: c_int, $buf: *mut $ty) -> c_int {
+            let r = call_next!($name($($before => $bt,)* $fd => c_int, $buf => *mut $ty) -> c_int, -1);
+            if r == 0 && descriptors::rdma_cm($fd) {
+                // SAFETY: filled in by the successful call.
+                let status = unsafe { &mut *$buf };
+                if status.st_mode & libc::S_IFMT == libc::S_IFSOCK {
+                    status.st_mode = libc::S_IFCHR | 0o666;
+                    status.st_rdev = rdma_cm::DEVICE;
+                }
+            }
+            r
+        }
+    )*};
+}
+
+status_functions! {
+    fn fstat(@fd, buf: libc::stat);
+    fn fstat64(@fd, buf: libc::stat64);
+    fn __fxstat(version: c_int, @fd, buf: libc::stat);
+    fn __fxstat64(version: c_int, @fd, buf: libc::stat64);
 }
 
 /// # Safety
@@ -221,8 +267,7 @@ pub unsafe extern "C" fn close_range(first: c_uint, last: c_uint, flags: c_int) 
 /// Enters a copy of a descriptor.
 fn copied(from: c_int, to: c_int) -> c_int {
     if to >= 0 {
-        // A copy beyond the table keeps what it was opened on, but is not served.
-        descriptors::set(to, descriptors::uverbs(from));
+        descriptors::copy(from, to);
     }
     to
 }

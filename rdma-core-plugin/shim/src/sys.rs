@@ -1,8 +1,9 @@
 //! Small system calls for the shim's own use, made directly so that they meet no interposed function.
 
-use libc::{c_char, c_int, c_long, stat};
+use libc::{c_char, c_int, c_long, msghdr, pid_t, stat};
 use std::ffi::CStr;
-use std::mem::MaybeUninit;
+use std::mem::{MaybeUninit, size_of};
+use std::sync::atomic::AtomicU32;
 
 /// Sets the calling thread's `errno`.
 pub fn set_errno(value: c_int) {
@@ -52,6 +53,19 @@ pub fn read_file<'a>(path: &CStr, buffer: &'a mut [u8]) -> Option<&'a [u8]> {
 
 /// Is this descriptor `/dev/null`, to which the image's device files lead?
 pub fn is_null_device(fd: c_int) -> bool {
+    status(fd).is_some_and(|st| {
+        st.st_mode & libc::S_IFMT == libc::S_IFCHR && st.st_rdev == libc::makedev(1, 3)
+    })
+}
+
+/// The inode number of a socket; `None` if the descriptor is none.
+pub fn socket_inode(fd: c_int) -> Option<u64> {
+    status(fd)
+        .filter(|st| st.st_mode & libc::S_IFMT == libc::S_IFSOCK)
+        .map(|st| st.st_ino)
+}
+
+fn status(fd: c_int) -> Option<stat> {
     let mut st = MaybeUninit::<stat>::uninit();
     // SAFETY: the empty path with AT_EMPTY_PATH asks for the descriptor itself; the buffer has the kernel's layout.
     let r = unsafe {
@@ -63,12 +77,178 @@ pub fn is_null_device(fd: c_int) -> bool {
             libc::AT_EMPTY_PATH,
         )
     };
-    if r != 0 {
-        return false;
-    }
     // SAFETY: filled in by the successful call.
-    let st = unsafe { st.assume_init() };
-    st.st_mode & libc::S_IFMT == libc::S_IFCHR && st.st_rdev == libc::makedev(1, 3)
+    (r == 0).then(|| unsafe { st.assume_init() })
+}
+
+/// The calling process.
+pub fn getpid() -> pid_t {
+    // SAFETY: no arguments.
+    unsafe { libc::syscall(libc::SYS_getpid) as pid_t }
+}
+
+/// The calling thread's `errno`.
+fn errno() -> c_int {
+    // SAFETY: the C library returns a valid pointer to the calling thread's errno.
+    unsafe { *libc::__errno_location() }
+}
+
+/// Sleeps while `word` is `value`, or for no reason at all.
+pub fn futex_wait(word: &AtomicU32, value: u32) {
+    let operation = libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG;
+    // SAFETY: the word outlives the call; there is no timeout.
+    unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), operation, value, 0usize) };
+}
+
+/// Wakes one of those who sleep on `word`.
+pub fn futex_wake(word: &AtomicU32) {
+    let operation = libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG;
+    // SAFETY: the word's address only is used.
+    unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), operation, 1) };
+}
+
+/// Sends a message, whatever signals come. The error is an errno.
+pub fn sendmsg(fd: c_int, message: &msghdr) -> Result<usize, c_int> {
+    loop {
+        let message = &raw const *message;
+        // SAFETY: the kernel checks what the message points at.
+        let n = unsafe { libc::syscall(libc::SYS_sendmsg, fd, message, libc::MSG_NOSIGNAL) };
+        match usize::try_from(n) {
+            Ok(n) => return Ok(n),
+            Err(_) if errno() == libc::EINTR => {}
+            Err(_) => return Err(errno()),
+        }
+    }
+}
+
+/// Receives a message, whatever signals come. The error is an errno.
+pub fn recvmsg(fd: c_int, message: &mut msghdr, flags: c_int) -> Result<usize, c_int> {
+    loop {
+        let message = &raw mut *message;
+        // SAFETY: the kernel checks what the message points at.
+        let n = unsafe { libc::syscall(libc::SYS_recvmsg, fd, message, flags) };
+        match usize::try_from(n) {
+            Ok(n) => return Ok(n),
+            Err(_) if errno() == libc::EINTR => {}
+            Err(_) => return Err(errno()),
+        }
+    }
+}
+
+/// Takes up to `n` bytes out of a socket, without waiting. The error is an errno.
+pub fn take_bytes(fd: c_int, n: u32) -> Result<usize, c_int> {
+    let mut bytes = [0u8; 256];
+    let mut taken = 0;
+    while taken < n as usize {
+        let want = bytes.len().min(n as usize - taken);
+        match receive(
+            fd,
+            bytes.get_mut(..want).unwrap_or(&mut []),
+            libc::MSG_DONTWAIT,
+        )? {
+            0 => break,
+            some => taken += some,
+        }
+    }
+    Ok(taken)
+}
+
+/// Waits until a socket has a byte, which stays there; `false`: none will come. A non-blocking socket does not wait, and
+/// a signal ends the wait if its handler does not ask for more (`EINTR`). The error is an errno.
+pub fn wait_for_bytes(fd: c_int) -> Result<bool, c_int> {
+    receive(fd, &mut [0], libc::MSG_PEEK).map(|n| n > 0)
+}
+
+fn receive(fd: c_int, bytes: &mut [u8], flags: c_int) -> Result<usize, c_int> {
+    // SAFETY: the bytes are writable, and nobody asks who sent them.
+    let n = unsafe {
+        let (base, len) = (bytes.as_mut_ptr(), bytes.len());
+        libc::syscall(libc::SYS_recvfrom, fd, base, len, flags, 0usize, 0usize)
+    };
+    usize::try_from(n).map_err(|_| errno())
+}
+
+/// Sets `O_NONBLOCK`.
+pub fn set_nonblocking(fd: c_int) {
+    // SAFETY: changing a descriptor's flags touches no memory.
+    unsafe {
+        let flags = libc::syscall(libc::SYS_fcntl, fd, libc::F_GETFL, 0);
+        libc::syscall(
+            libc::SYS_fcntl,
+            fd,
+            libc::F_SETFL,
+            flags | c_long::from(libc::O_NONBLOCK),
+        );
+    }
+}
+
+/// Connects to a `SOCK_SEQPACKET` socket in a directory. Its number is a high one, out of the way of programs that count
+/// on low ones. The error is an errno.
+pub fn connect(directory: &[u8], name: &[u8]) -> Result<c_int, c_int> {
+    let mut path = PathBuffer::new();
+    path.push(directory);
+    // The directory is opened first, as a socket's path may have 107 bytes only.
+    let opened = open(
+        path.as_cstr().ok_or(libc::ENAMETOOLONG)?,
+        libc::O_PATH | libc::O_DIRECTORY,
+    );
+    if opened < 0 {
+        return Err(errno());
+    }
+    let kind = libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC;
+    // SAFETY: no memory is passed.
+    let low = unsafe { libc::syscall(libc::SYS_socket, libc::AF_UNIX, kind, 0) } as c_int;
+    if low < 0 {
+        close(opened);
+        return Err(errno());
+    }
+    let fd = raise(low);
+    let mut path = PathBuffer::new();
+    path.push(b"/proc/self/fd/");
+    path.push_number(opened.unsigned_abs());
+    path.push(b"/");
+    path.push(name);
+    // SAFETY: all zeros is an address.
+    let mut address: libc::sockaddr_un = unsafe { MaybeUninit::zeroed().assume_init() };
+    address.sun_family = libc::AF_UNIX as u16;
+    for (to, from) in address
+        .sun_path
+        .iter_mut()
+        .zip(path.as_cstr().map_or(&[][..], CStr::to_bytes))
+    {
+        *to = *from as c_char;
+    }
+    let at = &raw const address;
+    // SAFETY: the address is whole and ends with a zero.
+    let r = unsafe { libc::syscall(libc::SYS_connect, fd, at, size_of::<libc::sockaddr_un>()) };
+    let failed = errno();
+    close(opened);
+    if r != 0 {
+        close(fd);
+        return Err(failed);
+    }
+    Ok(fd)
+}
+
+/// Moves a descriptor near the end of what the process may have, if there is room.
+fn raise(fd: c_int) -> c_int {
+    let mut limit = MaybeUninit::<libc::rlimit>::uninit();
+    // SAFETY: the kernel fills the structure in.
+    let limit = unsafe {
+        match libc::syscall(libc::SYS_getrlimit, libc::RLIMIT_NOFILE, limit.as_mut_ptr()) {
+            0 => limit.assume_init().rlim_cur,
+            _ => return fd,
+        }
+    };
+    let least = (limit.min(1 << 16) as c_long - 24).max(3);
+    // SAFETY: copying a descriptor touches no memory.
+    let raised =
+        unsafe { libc::syscall(libc::SYS_fcntl, fd, libc::F_DUPFD_CLOEXEC, least) } as c_int;
+    if raised < 0 {
+        return fd;
+    }
+    close(fd);
+    raised
 }
 
 /// A pipe with one descriptor open for both directions, close-on-exec; -1 and `errno` on failure.

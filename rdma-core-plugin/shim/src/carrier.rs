@@ -1,0 +1,196 @@
+//! The process's own connection to ferroced, over which commands of the rdma_cm ABI travel: one request at a time, and
+//! one reply to each. It is made when it is first needed, and anew in a forked child or when the program closed it.
+//!
+//! What the commands mean is nothing to this module.
+
+use crate::image::IMAGE;
+use crate::sys;
+use ferroce_cabi::ucma_frame::{self, Reply, Request};
+use libc::{c_int, iovec, msghdr, pid_t};
+use std::cell::UnsafeCell;
+use std::mem::{MaybeUninit, size_of};
+use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
+
+/// Free, held, held with others waiting.
+const FREE: u32 = 0;
+const HELD: u32 = 1;
+const CONTENDED: u32 = 2;
+
+/// The process that the state belongs to; while a child puts it in order, this.
+const CHANGING: pid_t = -1;
+
+struct Carrier {
+    owner: AtomicI32,
+    lock: AtomicU32,
+    socket: UnsafeCell<Socket>,
+}
+
+/// The connection's descriptor and the inode number by which it is known to be still the same.
+#[derive(Clone, Copy)]
+struct Socket {
+    fd: c_int,
+    inode: u64,
+}
+
+// SAFETY: the socket is reached through `Guard` only, of which there is one at a time.
+unsafe impl Sync for Carrier {}
+
+static CARRIER: Carrier = Carrier {
+    owner: AtomicI32::new(0),
+    lock: AtomicU32::new(FREE),
+    socket: UnsafeCell::new(Socket { fd: -1, inode: 0 }),
+};
+
+/// The right to use the connection.
+pub struct Guard(());
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        if CARRIER.lock.swap(FREE, Ordering::Release) == CONTENDED {
+            sys::futex_wake(&CARRIER.lock);
+        }
+    }
+}
+
+/// Waits for the connection to be free.
+pub fn lock() -> Guard {
+    let me = sys::getpid();
+    loop {
+        let owner = CARRIER.owner.load(Ordering::Acquire);
+        if owner == me {
+            break;
+        }
+        // A forked child: threads that held the lock do not exist here, and the connection is the parent's.
+        if owner != CHANGING
+            && CARRIER
+                .owner
+                .compare_exchange(owner, CHANGING, Ordering::AcqRel, Ordering::Relaxed)
+                .is_ok()
+        {
+            // SAFETY: this thread alone has moved the owner to CHANGING, and others wait for it to become `me`.
+            let socket = unsafe { &mut *CARRIER.socket.get() };
+            close(socket);
+            CARRIER.lock.store(FREE, Ordering::Relaxed);
+            CARRIER.owner.store(me, Ordering::Release);
+        }
+    }
+    if CARRIER
+        .lock
+        .compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Relaxed)
+        .is_err()
+    {
+        while CARRIER.lock.swap(CONTENDED, Ordering::Acquire) != FREE {
+            sys::futex_wait(&CARRIER.lock, CONTENDED);
+        }
+    }
+    Guard(())
+}
+
+/// Closes the connection, unless the program has and the number is another's now.
+fn close(socket: &mut Socket) {
+    if socket.fd >= 0 && sys::socket_inode(socket.fd) == Some(socket.inode) {
+        sys::close(socket.fd);
+    }
+    socket.fd = -1;
+}
+
+impl Guard {
+    /// The connection, made if there is none. The error is an errno.
+    fn socket(&mut self) -> Result<c_int, c_int> {
+        // SAFETY: the guard is the right to use it.
+        let socket = unsafe { &mut *CARRIER.socket.get() };
+        if socket.fd < 0 || sys::socket_inode(socket.fd) != Some(socket.inode) {
+            let directory = IMAGE.directory().ok_or(libc::ENODEV)?;
+            let fd = sys::connect(directory, ucma_frame::SOCKET.as_bytes())?;
+            let Some(inode) = sys::socket_inode(fd) else {
+                sys::close(fd);
+                return Err(libc::ENODEV);
+            };
+            *socket = Socket { fd, inode };
+        }
+        Ok(socket.fd)
+    }
+
+    /// Sends a request with its parts and waits for the reply, whose answer goes to `answer`. A descriptor that comes with
+    /// it is opened with `MSG_CMSG_CLOEXEC` or without, as `flags` say. The error is an errno.
+    ///
+    /// # Safety
+    /// Parts and answer are the program's memory: the kernel checks them, but what lies there is overwritten.
+    pub unsafe fn exchange(
+        &mut self,
+        request: &Request,
+        parts: [iovec; 2],
+        answer: iovec,
+        flags: c_int,
+    ) -> Result<(Reply, Option<c_int>), c_int> {
+        let fd = self.socket()?;
+        let mut vector = [vector_of(request), parts[0], parts[1]];
+        // SAFETY: all zeros is a message without name, parts and control data.
+        let mut message: msghdr = unsafe { MaybeUninit::zeroed().assume_init() };
+        message.msg_iov = vector.as_mut_ptr();
+        message.msg_iovlen = vector.len();
+        sys::sendmsg(fd, &message).map_err(gone)?;
+
+        let mut reply = MaybeUninit::<Reply>::uninit();
+        let mut vector = [
+            iovec {
+                iov_base: reply.as_mut_ptr().cast(),
+                iov_len: size_of::<Reply>(),
+            },
+            answer,
+        ];
+        let mut control = Control([0; CONTROL]);
+        message.msg_iov = vector.as_mut_ptr();
+        message.msg_iovlen = vector.len();
+        message.msg_control = control.0.as_mut_ptr().cast();
+        message.msg_controllen = CONTROL;
+        let n = sys::recvmsg(fd, &mut message, flags).map_err(gone)?;
+        let received = received_descriptor(&message);
+        if n < size_of::<Reply>() {
+            if let Some(fd) = received {
+                sys::close(fd);
+            }
+            // SAFETY: the guard is the right to use it.
+            close(unsafe { &mut *CARRIER.socket.get() });
+            return Err(libc::EIO);
+        }
+        // SAFETY: as many bytes have been received.
+        Ok((unsafe { reply.assume_init() }, received))
+    }
+}
+
+/// What a program is told when ferroced has gone: what it would see of a device that was removed.
+fn gone(errno: c_int) -> c_int {
+    match errno {
+        libc::EFAULT | libc::ENOMEM => errno,
+        _ => libc::EIO,
+    }
+}
+
+/// Room for one descriptor.
+const CONTROL: usize = 24;
+
+#[repr(align(8))]
+struct Control([u8; CONTROL]);
+
+fn received_descriptor(message: &msghdr) -> Option<c_int> {
+    // SAFETY: the kernel has put whole headers into the control buffer and set its length.
+    unsafe {
+        let header = libc::CMSG_FIRSTHDR(message);
+        if header.is_null()
+            || (*header).cmsg_level != libc::SOL_SOCKET
+            || (*header).cmsg_type != libc::SCM_RIGHTS
+        {
+            return None;
+        }
+        Some(libc::CMSG_DATA(header).cast::<c_int>().read_unaligned())
+    }
+}
+
+/// The bytes of a value.
+fn vector_of<T>(value: &T) -> iovec {
+    iovec {
+        iov_base: (&raw const *value).cast_mut().cast(),
+        iov_len: size_of::<T>(),
+    }
+}

@@ -1,0 +1,240 @@
+//! `/dev/infiniband/rdma_cm`: opening it, and the commands that librdmacm writes to it.
+//!
+//! The descriptor is one end of a socket pair that ferroced made. It holds a byte for each event that waits, so that it polls
+//! as the kernel's does, whoever polls. A write to it is carried to ferroced; only waiting for an event happens here, in
+//! the descriptor itself, so that signals and `O_NONBLOCK` mean what they always mean. As with the kernel, a forked
+//! child can close the descriptor but not use it (`EACCES`, which ferroced says).
+
+use crate::carrier;
+use crate::{descriptors, sys};
+use ferroce_cabi::ucma::*;
+use ferroce_cabi::ucma_frame::{COMMAND, NO_CHANNEL, OPEN, Reply, Request, VERSION};
+use libc::{c_int, c_void, iovec};
+use std::mem::size_of;
+use std::ptr::null_mut;
+
+/// The numbers that a channel shows as its device's: those of the image's device files.
+pub const DEVICE: libc::dev_t = libc::makedev(1, 3);
+
+const NOTHING: iovec = iovec {
+    iov_base: null_mut(),
+    iov_len: 0,
+};
+
+fn bytes(base: *const c_void, len: usize) -> iovec {
+    iovec {
+        iov_base: base.cast_mut(),
+        iov_len: len,
+    }
+}
+
+/// Opens a channel, with `O_CLOEXEC` and `O_NONBLOCK` as they are in `flags`; -1 and `errno` on failure.
+pub fn open(flags: c_int) -> c_int {
+    let request = Request {
+        version: VERSION,
+        kind: OPEN,
+        channel: 0,
+        from: 0,
+        command_len: 0,
+        option_len: 0,
+    };
+    let cloexec = if flags & libc::O_CLOEXEC != 0 {
+        libc::MSG_CMSG_CLOEXEC
+    } else {
+        0
+    };
+    // SAFETY: nothing of the program's is read or written.
+    let exchanged = unsafe { carrier::lock().exchange(&request, [NOTHING; 2], NOTHING, cloexec) };
+    let fd = match exchanged {
+        Ok((Reply { result: 0, .. }, Some(fd))) => fd,
+        Ok((reply, received)) => {
+            received.into_iter().for_each(sys::close);
+            return sys::fail(
+                reply
+                    .result
+                    .checked_neg()
+                    .filter(|e| *e > 0)
+                    .unwrap_or(libc::EIO),
+            );
+        }
+        // Without a ferroced there is no such device.
+        Err(libc::EIO) => return sys::fail(libc::ENODEV),
+        Err(errno) => return sys::fail(errno),
+    };
+    if flags & libc::O_NONBLOCK != 0 {
+        sys::set_nonblocking(fd);
+    }
+    if !descriptors::set_rdma_cm(fd) {
+        sys::close(fd);
+        return sys::fail(libc::EMFILE);
+    }
+    fd
+}
+
+/// Carries out a write to a channel. `None`: the descriptor is no channel any more, and the write is not ours. The
+/// error is an errno.
+///
+/// # Safety
+/// `command` is readable for `len` bytes, and the addresses in it are as the rdma_cm ABI asks.
+pub unsafe fn write(fd: c_int, command: *const c_void, len: usize) -> Option<Result<usize, c_int>> {
+    let channel = sys::socket_inode(fd)?;
+    if len < size_of::<rdma_ucm_cmd_hdr>() {
+        return Some(Err(libc::EINVAL));
+    }
+    if command.is_null() {
+        return Some(Err(libc::EFAULT));
+    }
+    // SAFETY: long enough; the caller's buffer may be unaligned.
+    let header = unsafe { command.cast::<rdma_ucm_cmd_hdr>().read_unaligned() };
+    let whole = size_of::<rdma_ucm_cmd_hdr>() + usize::from(header.r#in);
+    if header.cmd > RDMA_USER_CM_CMD_JOIN_MCAST || whole > len {
+        return Some(Err(libc::EINVAL));
+    }
+    let mut call = Call {
+        fd,
+        from: -1,
+        request: Request {
+            version: VERSION,
+            kind: COMMAND,
+            channel,
+            from: 0,
+            command_len: whole as u32,
+            option_len: 0,
+        },
+        parts: [bytes(command, whole), NOTHING],
+        answer: NOTHING,
+    };
+    // SAFETY: the command follows the header, as its length says.
+    let done = unsafe {
+        match call.prepare(&header, command.byte_add(size_of::<rdma_ucm_cmd_hdr>())) {
+            Err(errno) => Some(Err(errno)),
+            Ok(()) if header.cmd == RDMA_USER_CM_CMD_GET_EVENT => call.next_event(),
+            Ok(()) => call.run(&mut carrier::lock()),
+        }
+    };
+    Some(done?.map(|()| len))
+}
+
+/// One command under way.
+struct Call {
+    fd: c_int,
+    /// `MIGRATE_ID`: the descriptor in the command.
+    from: c_int,
+    request: Request,
+    parts: [iovec; 2],
+    answer: iovec,
+}
+
+impl Call {
+    /// Looks at the addresses and descriptors in a command. The error is an errno.
+    ///
+    /// # Safety
+    /// `body` is readable for `header.in` bytes.
+    unsafe fn prepare(
+        &mut self,
+        header: &rdma_ucm_cmd_hdr,
+        body: *const c_void,
+    ) -> Result<(), c_int> {
+        let answer_at = match header.cmd {
+            RDMA_USER_CM_CMD_CREATE_ID => std::mem::offset_of!(rdma_ucm_create_id, response),
+            RDMA_USER_CM_CMD_SET_OPTION => {
+                // SAFETY: as the caller promises.
+                return unsafe { self.prepare_option(header, body) };
+            }
+            _ => 0,
+        };
+        if usize::from(header.r#in) < answer_at + size_of::<u64>() || header.out == 0 {
+            return Ok(());
+        }
+        // SAFETY: inside the command.
+        let address = unsafe { body.byte_add(answer_at).cast::<u64>().read_unaligned() };
+        self.answer = bytes(address as *const c_void, header.out.into());
+        if header.cmd == RDMA_USER_CM_CMD_MIGRATE_ID
+            && usize::from(header.r#in) >= size_of::<rdma_ucm_migrate_id>()
+        {
+            // SAFETY: inside the command.
+            let command = unsafe { body.cast::<rdma_ucm_migrate_id>().read_unaligned() };
+            self.from = command.fd.cast_signed();
+            self.request.from = sys::socket_inode(self.from).unwrap_or(0);
+        }
+        Ok(())
+    }
+
+    /// # Safety
+    /// As [`prepare`](Self::prepare).
+    unsafe fn prepare_option(
+        &mut self,
+        header: &rdma_ucm_cmd_hdr,
+        body: *const c_void,
+    ) -> Result<(), c_int> {
+        if usize::from(header.r#in) < size_of::<rdma_ucm_set_option>() {
+            return Ok(());
+        }
+        // SAFETY: inside the command.
+        let command = unsafe { body.cast::<rdma_ucm_set_option>().read_unaligned() };
+        if command.optlen as usize > ferroce_cabi::ucma_frame::MAX_OPTION {
+            return Err(libc::EINVAL);
+        }
+        self.parts[1] = bytes(command.optval as *const c_void, command.optlen as usize);
+        self.request.option_len = command.optlen;
+        Ok(())
+    }
+
+    /// Has the command carried out; `None`: ferroced knows of no such channel.
+    ///
+    /// # Safety
+    /// As [`write`].
+    unsafe fn run(&self, carrier: &mut carrier::Guard) -> Option<Result<(), c_int>> {
+        // SAFETY: as the caller promises.
+        let exchanged = unsafe {
+            carrier.exchange(
+                &self.request,
+                self.parts,
+                self.answer,
+                libc::MSG_CMSG_CLOEXEC,
+            )
+        };
+        let reply = match exchanged {
+            Ok((reply, received)) => {
+                received.into_iter().for_each(sys::close);
+                reply
+            }
+            Err(errno) => return Some(Err(errno)),
+        };
+        if reply.result == NO_CHANNEL {
+            return None;
+        }
+        // Under the lock, so that no other thread takes these bytes for an event's.
+        let _ = sys::take_bytes(self.fd, reply.take);
+        let _ = sys::take_bytes(self.from, reply.take_from);
+        Some(match reply.result {
+            0 => Ok(()),
+            errno => Err(errno.wrapping_neg()),
+        })
+    }
+
+    /// Waits for an event, if the descriptor is a blocking one, and fetches it.
+    ///
+    /// # Safety
+    /// As [`write`].
+    unsafe fn next_event(&self) -> Option<Result<(), c_int>> {
+        loop {
+            {
+                let mut carrier = carrier::lock();
+                if sys::take_bytes(self.fd, 1) == Ok(1) {
+                    // SAFETY: as the caller promises.
+                    match unsafe { self.run(&mut carrier) } {
+                        Some(Err(libc::EAGAIN)) => continue,
+                        done => return done,
+                    }
+                }
+            }
+            match sys::wait_for_bytes(self.fd) {
+                Ok(true) => {}
+                // Nothing more will come: ferroced has gone.
+                Ok(false) => return Some(Err(libc::EIO)),
+                Err(errno) => return Some(Err(errno)),
+            }
+        }
+    }
+}
