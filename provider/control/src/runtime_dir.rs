@@ -61,6 +61,11 @@ impl RuntimeDir {
         self.path.join("ferroced.sock")
     }
 
+    /// The connection manager's `SOCK_SEQPACKET` socket, to which the shim carries rdma_cm commands.
+    pub fn rdma_cm(&self) -> PathBuf {
+        self.path.join("rdma_cm.sock")
+    }
+
     /// The file that a running daemon holds locked.
     pub fn lock(&self) -> PathBuf {
         self.path.join("ferroced.lock")

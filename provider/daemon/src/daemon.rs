@@ -22,9 +22,22 @@ use crate::poller::{Poller, Ready, Token};
 use crate::slots::Slots;
 use crate::sysfs::{Image, View};
 use crate::totals::Totals;
+use crate::ucma::Server;
 
 /// How often the counters in the image are brought up to date.
 const REFRESH: Duration = Duration::from_secs(1);
+
+/// How long programs have for the connection manager's ids when the device goes.
+const FAREWELL: Duration = Duration::from_millis(500);
+
+/// What the connection manager sees of the daemon.
+pub(crate) struct Surroundings<'a> {
+    pub(crate) gids: &'a GidTable,
+    pub(crate) info: &'a DeviceInfo,
+    pub(crate) snapshot: &'a Snapshot,
+    pub(crate) poller: &'a Poller,
+    pub(crate) counters: &'a CounterPage,
+}
 
 /// How many packets are drained of one socket before others have their turn.
 const DRAIN_BATCH: usize = 256;
@@ -47,11 +60,15 @@ pub struct Daemon {
     pub(crate) poller: Poller,
     pub(crate) started: Instant,
     pub(crate) stopping: bool,
+    /// When to leave at the latest, once it is asked to stop.
+    leave_at: Option<Instant>,
     image: Image,
     watch: Watch,
     pub(crate) listener: OwnedFd,
     pub(crate) accepting: bool,
     pub(crate) last_id: u64,
+    /// The connection manager.
+    rdma_cm: Server,
     own: CounterPage,
     pub(crate) departed: Totals,
     pub(crate) refreshed: Instant,
@@ -87,6 +104,7 @@ impl Daemon {
         let listener = seqpacket::listen(&path, 512)
             .and_then(|fd| rustix::io::ioctl_fionbio(&fd, true).map(|()| fd))
             .map_err(DaemonError::os(format!("listening at {}", path.display())))?;
+        let rdma_cm = Server::start(&dir, info.node_guid, &poller)?;
         let now = Instant::now();
         let mut daemon = Self {
             dir,
@@ -102,11 +120,13 @@ impl Daemon {
             poller,
             started: now,
             stopping: false,
+            leave_at: None,
             image,
             watch,
             listener,
             accepting: true,
             last_id: 0,
+            rdma_cm,
             own: CounterPage::private()?,
             departed: Totals::default(),
             refreshed: now,
@@ -164,7 +184,7 @@ impl Daemon {
         }
         let result = loop {
             match self.turn(signals) {
-                Ok(()) if self.stopping => break Ok(()),
+                Ok(()) if self.may_leave() => break Ok(()),
                 Ok(()) => {}
                 Err(error) => break Err(error),
             }
@@ -180,6 +200,21 @@ impl Daemon {
             let _ = connection.flush_events();
         }
         result
+    }
+
+    /// Whether it is asked to stop, and programs have had their chance to let go of the connection manager.
+    fn may_leave(&mut self) -> bool {
+        if !self.stopping {
+            return false;
+        }
+        let until = match self.leave_at {
+            Some(until) => until,
+            None => {
+                self.with_rdma_cm(|server, around| server.remove_device(around));
+                *self.leave_at.insert(Instant::now() + FAREWELL)
+            }
+        };
+        self.rdma_cm.is_gone() || until <= Instant::now()
     }
 
     fn turn(&mut self, signals: Option<&SignalFd>) -> Result<(), DaemonError> {
@@ -207,7 +242,10 @@ impl Daemon {
                 tracing::error!(%error, "the sysfs image is out of date");
             }
         }
-        self.idle_since = match self.connections.is_empty() {
+        if self.rdma_cm.next_timeout().is_some_and(|at| at <= now) {
+            self.with_rdma_cm(|server, around| server.handle_timeout(around));
+        }
+        self.idle_since = match self.connections.is_empty() && self.rdma_cm.is_idle() {
             true => self.idle_since.or(Some(now)),
             false => None,
         };
@@ -226,10 +264,17 @@ impl Daemon {
         let attached = || self.connections.values().any(|c| c.claimed.is_some());
         let counting = self.dirty || !self.accepting || attached();
         let refresh = counting.then(|| self.refreshed + REFRESH);
-        [refresh, self.idle_deadline(), self.retry_at]
-            .into_iter()
-            .flatten()
-            .min()
+        let cm = self.rdma_cm.next_timeout();
+        [
+            refresh,
+            self.idle_deadline(),
+            self.retry_at,
+            cm,
+            self.leave_at,
+        ]
+        .into_iter()
+        .flatten()
+        .min()
     }
 
     fn handle(&mut self, ready: Ready, signals: Option<&SignalFd>) {
@@ -257,7 +302,41 @@ impl Daemon {
                 tracing::debug!(id, "a client's process has died");
                 self.disconnect(id);
             }
+            Token::Slot { group, slot: 0 } => self.receive_mads(group),
             Token::Slot { group, slot } => self.drain(group, slot, DRAIN_BATCH),
+            Token::CmListener => self.with_rdma_cm(|server, around| server.accept(around.poller)),
+            Token::CmSession(id) => self.with_rdma_cm(|server, around| server.serve(id, around)),
+            Token::CmChannel(id) => self.with_rdma_cm(|server, around| server.hung_up(id, around)),
+            Token::CmProcess(id) => self.with_rdma_cm(|server, around| server.died(id, around)),
+        }
+    }
+
+    /// Lends the connection manager what it needs of the rest.
+    pub(crate) fn with_rdma_cm(&mut self, act: impl FnOnce(&mut Server, &Surroundings<'_>)) {
+        let around = Surroundings {
+            gids: &self.gids,
+            info: &self.info,
+            snapshot: &self.snapshot,
+            poller: &self.poller,
+            counters: &self.own,
+        };
+        act(&mut self.rdma_cm, &around);
+    }
+
+    /// Handles what came for slot 0: QP1's datagrams, and what is for nobody.
+    fn receive_mads(&mut self, group: usize) {
+        let around = Surroundings {
+            gids: &self.gids,
+            info: &self.info,
+            snapshot: &self.snapshot,
+            poller: &self.poller,
+            counters: &self.own,
+        };
+        if let Some(group) = self.groups.get(group)
+            && let Some(socket) = group.existing(0)
+        {
+            self.rdma_cm.receive(socket, group.ip(), &around);
+            self.dirty = true;
         }
     }
 
@@ -302,6 +381,7 @@ impl Daemon {
     /// Leaves nothing behind but clients' connections.
     fn clean_up(&mut self) {
         let _ = fs::remove_file(self.dir.socket());
+        let _ = fs::remove_file(self.dir.rdma_cm());
         if let Err(error) = self.image.remove() {
             tracing::warn!(%error, "cannot clean up");
         }

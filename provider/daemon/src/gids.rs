@@ -58,6 +58,12 @@ pub fn gid_of(addr: IpAddr) -> [u8; 16] {
     }
 }
 
+/// The address that a GID stands for.
+pub fn ip_of(gid: &[u8; 16]) -> IpAddr {
+    let ip = std::net::Ipv6Addr::from(*gid);
+    ip.to_ipv4_mapped().map_or(IpAddr::V6(ip), IpAddr::V4)
+}
+
 #[derive(Clone, Debug, Default)]
 struct Row {
     entry: Option<GidEntry>,

@@ -61,6 +61,11 @@ impl Group {
         self.address.ip() == ip && scope == scope_id
     }
 
+    /// The address.
+    pub fn ip(&self) -> IpAddr {
+        self.address.ip()
+    }
+
     /// The address and port.
     #[cfg(test)]
     pub fn address(&self) -> SocketAddr {

@@ -1,9 +1,9 @@
 //! `ferroced`: what is per host and outlives a process. It owns the device's addresses and UDP sockets,
 //! deals out slots of queue pair numbers, and keeps the images of `/sys` and `/dev` in which rdma-core
-//! finds the device.
+//! finds the device; and it is the connection manager, which speaks to others of its kind from QP1.
 //!
 //! It never carries data: packets for queue pairs go to the processes that own them, straight from the
-//! kernel. Those that come here are for nobody.
+//! kernel. Those that come here are for QP1 or for nobody.
 
 mod clients;
 pub mod config;
@@ -17,11 +17,13 @@ mod interfaces;
 mod lock;
 mod poller;
 mod port;
+mod qp1;
 mod real;
 mod requests;
 mod slots;
 mod sysfs;
 mod totals;
+mod ucma;
 
 pub use config::{Config, Settings};
 pub use daemon::Daemon;

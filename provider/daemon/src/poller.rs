@@ -21,6 +21,14 @@ pub enum Token {
     Connection(u64),
     /// A client's process.
     Process(u64),
+    /// The connection manager's socket.
+    CmListener,
+    /// A connection of a program's to it.
+    CmSession(u64),
+    /// A channel, by its inode number.
+    CmChannel(u64),
+    /// The process of a session.
+    CmProcess(u64),
     /// The socket of a slot that nobody holds.
     Slot {
         /// The group's index.
@@ -41,6 +49,10 @@ impl Token {
             Self::Interfaces => (2, 0),
             Self::Connection(id) => (3, id),
             Self::Process(id) => (4, id),
+            Self::CmListener => (6, 0),
+            Self::CmSession(id) => (7, id),
+            Self::CmChannel(inode) => (8, inode),
+            Self::CmProcess(id) => (9, id),
             Self::Slot { group, slot } => (5, (group as u64) << 8 | u64::from(slot)),
         };
         EventData::new_u64(kind << KIND_SHIFT | value & VALUE)
@@ -59,6 +71,10 @@ impl Token {
                 group: (value >> 8) as usize,
                 slot: value as u8,
             },
+            6 => Self::CmListener,
+            7 => Self::CmSession(value),
+            8 => Self::CmChannel(value),
+            9 => Self::CmProcess(value),
             _ => return None,
         })
     }
@@ -92,6 +108,11 @@ impl Poller {
     /// Adds a descriptor, to be read.
     pub fn add(&self, fd: impl AsFd, token: Token) -> Result<(), Errno> {
         epoll::add(&self.epoll, fd, token.encode(), EventFlags::IN)
+    }
+
+    /// Adds a descriptor of which only the end is of interest.
+    pub fn add_hangup(&self, fd: impl AsFd, token: Token) -> Result<(), Errno> {
+        epoll::add(&self.epoll, fd, token.encode(), EventFlags::empty())
     }
 
     /// Says whether room to write is of interest as well.
@@ -151,6 +172,10 @@ mod tests {
             Token::Interfaces,
             Token::Connection(u64::from(u32::MAX) + 5),
             Token::Process(7),
+            Token::CmListener,
+            Token::CmSession(8),
+            Token::CmChannel(u64::from(u32::MAX)),
+            Token::CmProcess(9),
             Token::Slot {
                 group: 63,
                 slot: 255,

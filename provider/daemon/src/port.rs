@@ -70,6 +70,7 @@ impl Daemon {
                 .map(|gid| gid.addr.to_string())
                 .collect();
             tracing::info!(addresses = gids.join(" "), "the GID table has changed");
+            self.with_rdma_cm(|server, around| server.addresses_changed(around));
             self.broadcast(Event::GidChange);
         }
         if turned {

@@ -1,0 +1,215 @@
+//! QP1: MADs to and from the peers' general service interface, in datagrams as every packet is. It is slot 0's socket that
+//! receives; what a MAD says is nothing to this module.
+
+use std::collections::HashMap;
+use std::net::{IpAddr, SocketAddr, SocketAddrV4, SocketAddrV6};
+use std::os::fd::OwnedFd;
+
+use ferroce_control::{Counter, CounterPage, GidEntry};
+use ferroce_fabric::Av;
+use ferroce_wire::icrc::Flow;
+use ferroce_wire::mad::{self, Mad};
+use ferroce_wire::{Bth, Deth, Ext, Header, ICRC_LEN, Packet, ROCE_V2_PORT, opcode};
+use rustix::io::Errno;
+use rustix::net::sockopt as options;
+use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
+
+use crate::gids::{gid_of, ip_of};
+
+/// The general service interface.
+const QP1: u32 = 1;
+/// Source ports carry path entropy in the dynamic range.
+const FIRST_PORT: u16 = 0xc000;
+/// BTH, DETH, MAD, ICRC.
+const PACKET: usize = 12 + 8 + mad::LEN + ICRC_LEN;
+/// Hop limit of an answer: what a host sends with.
+const HOP_LIMIT: u8 = 64;
+/// LIDs have no meaning over Ethernet.
+const NO_LID: u16 = 0xffff;
+
+/// A socket to send from: one for each address and traffic class.
+#[derive(Debug)]
+struct Sender {
+    socket: OwnedFd,
+    port: u16,
+}
+
+/// The sending side.
+#[derive(Debug, Default)]
+pub(crate) struct Qp1 {
+    senders: HashMap<(IpAddr, u32, u8), Sender>,
+    psn: u32,
+}
+
+/// One datagram of slot 0.
+pub(crate) enum Received<'a> {
+    /// A MAD, and the way back.
+    Mad(Av, &'a [u8]),
+    /// Nothing for QP1; counted.
+    Other,
+    /// There is no more.
+    Nothing,
+}
+
+impl Qp1 {
+    /// Sends a MAD from one of the device's addresses. What cannot be sent is lost, as on a wire.
+    pub fn send(&mut self, own: &GidEntry, to: &Av, mad: &Mad, counters: &CounterPage) {
+        match self.try_send(own, to, mad) {
+            Ok(()) => {
+                counters.add(Counter::TxPackets, 1);
+                counters.add(Counter::TxBytes, PACKET as u64);
+            }
+            Err(errno) => {
+                tracing::debug!(error = %errno, from = %own.addr, "a MAD was not sent");
+                counters.add(Counter::TxErrors, 1);
+            }
+        }
+    }
+
+    fn try_send(&mut self, own: &GidEntry, to: &Av, mad: &Mad) -> Result<(), Errno> {
+        let remote = ip_of(&to.remote_gid);
+        let psn = self.psn;
+        self.psn = (psn + 1) & 0x00ff_ffff;
+        let key = (own.addr, own.scope_id, to.traffic_class);
+        let sender = match self.senders.entry(key) {
+            std::collections::hash_map::Entry::Occupied(sender) => sender.into_mut(),
+            std::collections::hash_map::Entry::Vacant(place) => place.insert(open(own, to)?),
+        };
+        let flow = match (own.addr, remote) {
+            (IpAddr::V4(src), IpAddr::V4(dst)) => Flow::v4(src, dst, sender.port, ROCE_V2_PORT),
+            (IpAddr::V6(src), IpAddr::V6(dst)) => Flow::v6(src, dst, sender.port, ROCE_V2_PORT),
+            _ => return Err(Errno::AFNOSUPPORT),
+        };
+        let mut packet = [0; PACKET];
+        let header = Header {
+            bth: Bth {
+                opcode: opcode::UD_SEND_ONLY,
+                pkey: mad::DEFAULT_PKEY,
+                dest_qp: QP1,
+                psn,
+                ..Bth::default()
+            },
+            ext: Ext {
+                deth: Some(Deth {
+                    qkey: mad::QP1_QKEY,
+                    src_qp: QP1,
+                }),
+                ..Ext::default()
+            },
+        };
+        let n = header.emit(&mut packet);
+        packet[n..n + mad::LEN].copy_from_slice(mad);
+        let mut icrc = flow.start(PACKET, 0);
+        icrc.header(&packet[..n]);
+        icrc.payload(mad);
+        packet[PACKET - ICRC_LEN..].copy_from_slice(&icrc.finish());
+        let to = match remote {
+            IpAddr::V4(ip) => SocketAddr::V4(SocketAddrV4::new(ip, ROCE_V2_PORT)),
+            IpAddr::V6(ip) => {
+                let scope = if ip.is_unicast_link_local() {
+                    own.scope_id
+                } else {
+                    0
+                };
+                SocketAddr::V6(SocketAddrV6::new(ip, ROCE_V2_PORT, 0, scope))
+            }
+        };
+        let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+        rustix::net::sendto(&sender.socket, &packet, flags, &to).map(drop)
+    }
+}
+
+/// Takes one datagram off slot 0's socket at an address.
+pub(crate) fn receive<'a>(
+    socket: &OwnedFd,
+    local: IpAddr,
+    buffer: &'a mut [u8],
+    counters: &CounterPage,
+) -> Received<'a> {
+    let (len, from) = match rustix::net::recvfrom(socket, &mut *buffer, RecvFlags::DONTWAIT) {
+        Ok((len, _, Some(from))) => (len, SocketAddr::try_from(from)),
+        Ok((len, _, None)) => (len, Err(Errno::INVAL)),
+        Err(Errno::AGAIN) => return Received::Nothing,
+        // What a peer's ICMP left on the socket.
+        Err(_) => return Received::Other,
+    };
+    let Some((from, bytes)) = from.ok().zip(buffer.get(..len)) else {
+        counters.add(Counter::RxParseErrors, 1);
+        return Received::Other;
+    };
+    let flow = match (from.ip(), local) {
+        (IpAddr::V4(src), IpAddr::V4(dst)) => Flow::v4(src, dst, from.port(), ROCE_V2_PORT),
+        (IpAddr::V6(src), IpAddr::V6(dst)) => Flow::v6(src, dst, from.port(), ROCE_V2_PORT),
+        _ => return Received::Other,
+    };
+    let Ok(packet) = Packet::parse(bytes) else {
+        counters.add(Counter::RxParseErrors, 1);
+        return Received::Other;
+    };
+    if packet.bth.dest_qp != QP1 {
+        counters.add(Counter::RxUnknownQp, 1);
+        return Received::Other;
+    }
+    if !flow.verify(bytes, 0).is_good() {
+        counters.add(Counter::RxIcrcErrors, 1);
+        return Received::Other;
+    }
+    // C9-42: QP1 takes any P_Key of the table; there is one.
+    if packet.bth.pkey & 0x7fff != mad::DEFAULT_PKEY & 0x7fff {
+        counters.add(Counter::RxWrongPkey, 1);
+        return Received::Other;
+    }
+    let good = packet.bth.opcode == opcode::UD_SEND_ONLY
+        && packet.payload.len() == mad::LEN
+        && packet
+            .ext
+            .deth
+            .is_some_and(|deth| deth.qkey == mad::QP1_QKEY);
+    if !good {
+        counters.add(Counter::RxParseErrors, 1);
+        return Received::Other;
+    }
+    counters.add(Counter::RxPackets, 1);
+    counters.add(Counter::RxBytes, len as u64);
+    let back = Av {
+        local_gid: gid_of(local),
+        remote_gid: gid_of(from.ip()),
+        pkey: mad::DEFAULT_PKEY,
+        sl: 0,
+        traffic_class: 0,
+        flow_label: 0,
+        hop_limit: HOP_LIMIT,
+        local_lid: NO_LID,
+        remote_lid: NO_LID,
+    };
+    Received::Mad(back, packet.payload)
+}
+
+fn open(own: &GidEntry, to: &Av) -> Result<Sender, Errno> {
+    let family = match own.addr {
+        IpAddr::V4(_) => AddressFamily::INET,
+        IpAddr::V6(_) => AddressFamily::INET6,
+    };
+    let socket = rustix::net::socket_with(family, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
+    // With DF set and without a connected peer, Linux sends Identification 0, which the ICRC covers.
+    if own.addr.is_ipv4() {
+        options::set_ip_mtu_discover(&socket, options::Ipv4PathMtuDiscovery::DO)?;
+        options::set_ip_tos(&socket, to.traffic_class)?;
+    } else {
+        options::set_ipv6_tclass(&socket, to.traffic_class.into())?;
+    }
+    let first = rand::random::<u16>() >> 2;
+    for step in 0..0x4000u16 {
+        let port = FIRST_PORT + (first + step) % 0x4000;
+        let address = match own.addr {
+            IpAddr::V4(ip) => SocketAddr::V4(SocketAddrV4::new(ip, port)),
+            IpAddr::V6(ip) => SocketAddr::V6(SocketAddrV6::new(ip, port, 0, own.scope_id)),
+        };
+        match rustix::net::bind(&socket, &address) {
+            Ok(()) => return Ok(Sender { socket, port }),
+            Err(Errno::ADDRINUSE) => {}
+            Err(errno) => return Err(errno),
+        }
+    }
+    Err(Errno::ADDRINUSE)
+}

@@ -1,0 +1,369 @@
+//! Connections: what a program asks of one, and what the CM says of it.
+
+use ferroce_cabi::ucma::rdma_ucm_ece;
+use ferroce_fabric::cm::{Accept, CmError, CmEvent, CmId, Connect, Resolve};
+use ferroce_fabric::ipcm::IpHeader;
+use ferroce_fabric::{reject, sidr_status};
+use ferroce_wire::cm::{Ece, Rej, Rep, Transport};
+use rustix::io::Errno;
+
+use super::addr::{Addr, ip_of};
+use super::events::{Detail, Kind};
+use super::id::{Id, Params, State, qp_type};
+use super::{Host, Ucma};
+
+/// 4.096 µs · 2^20 = 4.3 s, in which an answer is expected.
+const RESPONSE_TIMEOUT: u8 = 20;
+/// How often a message is repeated.
+const MAX_RETRIES: u8 = 15;
+/// 4.096 µs · 2^24 = 69 s, which a program may take for its answer.
+const SERVICE_TIMEOUT: u8 = 24;
+/// `IBV_EVENT_COMM_EST`.
+const COMM_EST: u32 = 4;
+/// `IBV_EVENT_PATH_MIG`.
+const PATH_MIG: u32 = 7;
+/// The most private data that a request holds, of a connection and of a datagram service.
+const REQ_DATA: usize = 92;
+const SIDR_REQ_DATA: usize = 216;
+
+impl Ucma {
+    /// `CONNECT`.
+    pub(super) fn connect(
+        &mut self,
+        handle: u32,
+        params: &Params,
+        host: &Host<'_>,
+    ) -> Result<(), Errno> {
+        let id = self.ids.get_mut(handle).ok_or(Errno::NOENT)?;
+        let path = id.path.filter(|_| id.state == State::RouteResolved);
+        let path = path.ok_or(Errno::INVAL)?;
+        let private_data = with_header(
+            id,
+            params.private_data(),
+            path.av.local_gid,
+            path.av.remote_gid,
+        )?;
+        let service_id = id.service_id(&id.dst);
+        let conn = &params.conn;
+        let cm = if id.is_datagram() {
+            self.cm.resolve(
+                host.now,
+                &Resolve {
+                    service_id,
+                    path,
+                    response_timeout: RESPONSE_TIMEOUT,
+                    max_cm_retries: MAX_RETRIES,
+                    private_data: &private_data,
+                },
+                &mut self.out,
+            )
+        } else {
+            self.cm.connect(
+                host.now,
+                &Connect {
+                    service_id,
+                    path,
+                    qpn: conn.qp_num & 0x00ff_ffff,
+                    transport: transport(id.qp_type),
+                    starting_psn: id.psn,
+                    responder_resources: conn.responder_resources,
+                    initiator_depth: conn.initiator_depth,
+                    remote_response_timeout: RESPONSE_TIMEOUT,
+                    local_response_timeout: RESPONSE_TIMEOUT,
+                    retry_count: conn.retry_count.min(7),
+                    rnr_retry_count: conn.rnr_retry_count.min(7),
+                    max_cm_retries: MAX_RETRIES,
+                    flow_control: conn.flow_control != 0,
+                    srq: conn.srq != 0,
+                    ece: to_wire(params.ece),
+                    private_data: &private_data,
+                },
+                &mut self.out,
+            )
+        };
+        let cm = cm.map_err(errno)?;
+        id.qp_num = conn.qp_num & 0x00ff_ffff;
+        id.cm = Some(cm);
+        id.state = State::Connect;
+        self.by_cm.insert(cm, handle);
+        Ok(())
+    }
+
+    /// `ACCEPT` by the passive side; from now on the id's events bear `uid`.
+    pub(super) fn accept(
+        &mut self,
+        handle: u32,
+        uid: u64,
+        params: &Params,
+        host: &Host<'_>,
+    ) -> Result<(), Errno> {
+        let (id, cm) = self.connecting(handle)?;
+        let conn = &params.conn;
+        id.qp_num = conn.qp_num & 0x00ff_ffff;
+        let (datagram, qpn, starting_psn) = (id.is_datagram(), id.qp_num, id.psn);
+        let accepted = if datagram {
+            let qkey = if id.src.is_ib() { conn.qkey } else { 0 };
+            self.answer_datagram(handle, cm, sidr_status::VALID, qkey, params, host)
+        } else {
+            let accept = Accept {
+                qpn,
+                starting_psn,
+                responder_resources: conn.responder_resources,
+                initiator_depth: conn.initiator_depth,
+                rnr_retry_count: conn.rnr_retry_count.min(7),
+                flow_control: conn.flow_control != 0,
+                srq: conn.srq != 0,
+                failover_accepted: 0,
+                ece: to_wire(params.ece),
+                private_data: params.private_data(),
+            };
+            self.cm
+                .accept(host.now, cm, &accept, &mut self.out)
+                .map_err(errno)
+        };
+        if accepted.is_err() {
+            let _ = self.cm.reject(
+                host.now,
+                cm,
+                reject::CONSUMER_DEFINED,
+                &[],
+                &[],
+                &mut self.out,
+            );
+        }
+        accepted?;
+        self.existing(handle)?.uid = uid;
+        Ok(())
+    }
+
+    /// `ACCEPT` by the active side: its QP is ready.
+    pub(super) fn establish(&mut self, handle: u32, host: &Host<'_>) -> Result<(), Errno> {
+        let (_, cm) = self.connecting(handle)?;
+        let established = self.cm.establish(host.now, cm, &[], &mut self.out);
+        if established.is_err() {
+            let _ = self.cm.reject(
+                host.now,
+                cm,
+                reject::CONSUMER_DEFINED,
+                &[],
+                &[],
+                &mut self.out,
+            );
+        }
+        established.map_err(errno)
+    }
+
+    /// `REJECT`.
+    pub(super) fn reject(
+        &mut self,
+        handle: u32,
+        reason: u8,
+        private: &[u8],
+        host: &Host<'_>,
+    ) -> Result<(), Errno> {
+        let reason = match u16::from(reason) {
+            0 => reject::CONSUMER_DEFINED,
+            reason @ (reject::CONSUMER_DEFINED | reject::VENDOR_OPTION_NOT_SUPPORTED) => reason,
+            _ => return Err(Errno::INVAL),
+        };
+        let id = self.existing(handle)?;
+        let (cm, datagram) = (id.cm.ok_or(Errno::INVAL)?, id.is_datagram());
+        if datagram {
+            let mut params = Params::default();
+            params.set_private_data(private);
+            return self.answer_datagram(handle, cm, sidr_status::REJECTED, 0, &params, host);
+        }
+        self.cm
+            .reject(host.now, cm, reason, &[], private, &mut self.out)
+            .map_err(errno)
+    }
+
+    /// `DISCONNECT`, by whichever side: it begins the end of the connection or agrees to it.
+    pub(super) fn disconnect(&mut self, handle: u32, host: &Host<'_>) -> Result<(), Errno> {
+        let cm = self.existing(handle)?.cm.ok_or(Errno::INVAL)?;
+        if self
+            .cm
+            .disconnect(host.now, cm, &[], &mut self.out)
+            .is_err()
+        {
+            let _ = self.cm.disconnect_reply(host.now, cm, &[], &mut self.out);
+        }
+        Ok(())
+    }
+
+    /// `NOTIFY`: an asynchronous event of the QP.
+    pub(super) fn notify(&mut self, handle: u32, event: u32, host: &Host<'_>) -> Result<(), Errno> {
+        let cm = self.existing(handle)?.cm.ok_or(Errno::INVAL)?;
+        match event {
+            COMM_EST => self
+                .cm
+                .communication_established(host.now, cm, &mut self.out)
+                .map_err(errno),
+            // Without an alternate path there is nothing to migrate to.
+            PATH_MIG => Ok(()),
+            _ => Err(Errno::INVAL),
+        }
+    }
+
+    /// The id and what the CM calls it, if it is being connected.
+    fn connecting(&mut self, handle: u32) -> Result<(&mut Id, CmId), Errno> {
+        let id = self.existing(handle)?;
+        match id.cm.filter(|_| id.state == State::Connect) {
+            Some(cm) => Ok((id, cm)),
+            None => Err(Errno::INVAL),
+        }
+    }
+
+    /// Handles what the CM has to say, until it has nothing more.
+    pub(super) fn settle(&mut self, host: &Host<'_>) {
+        while let Some((cm, event)) = self.out.events.pop_front() {
+            match event {
+                CmEvent::Request {
+                    listener,
+                    from,
+                    request,
+                } => self.requested(listener, cm, &from, &request, host),
+                CmEvent::ResolveRequest {
+                    listener,
+                    from,
+                    request,
+                } => {
+                    self.resolve_requested(listener, cm, &from, &request, host);
+                }
+                event => self.progress(cm, event, host),
+            }
+        }
+    }
+
+    fn progress(&mut self, cm: CmId, event: CmEvent, host: &Host<'_>) {
+        let Some(&handle) = self.by_cm.get(&cm) else {
+            return;
+        };
+        let Some(id) = self.ids.get_mut(handle) else {
+            return;
+        };
+        let wanted = match event {
+            CmEvent::TimewaitExit => State::Disconnect,
+            _ => State::Connect,
+        };
+        if id.state != wanted {
+            return;
+        }
+        let timed_out = -Errno::TIMEDOUT.raw_os_error();
+        let (kind, status, detail) = match event {
+            CmEvent::RequestTimedOut | CmEvent::ReplyTimedOut | CmEvent::ResolveTimedOut => {
+                (Kind::Unreachable, timed_out, Detail::None)
+            }
+            CmEvent::Reply(rep) => {
+                // The program may take its time: a peer that asks again is told so.
+                let _ = self
+                    .cm
+                    .mra(host.now, cm, SERVICE_TIMEOUT, true, &[], &mut self.out);
+                (Kind::ConnectResponse, 0, Detail::Connection(replied(&rep)))
+            }
+            CmEvent::Established(_) => (Kind::Established, 0, Detail::None),
+            CmEvent::Rejected(rej) => (
+                Kind::Rejected,
+                rej.reason.into(),
+                Detail::Connection(rejected(&rej)),
+            ),
+            CmEvent::DisconnectRequest(_) | CmEvent::Disconnected(Some(_)) => {
+                id.state = State::Disconnect;
+                (Kind::Disconnected, 0, Detail::None)
+            }
+            CmEvent::Disconnected(None) => {
+                id.state = State::Disconnect;
+                (Kind::Disconnected, timed_out, Detail::None)
+            }
+            CmEvent::TimewaitExit => (Kind::TimewaitExit, 0, Detail::None),
+            CmEvent::ResolveReply(rep) => return self.resolved(handle, &rep),
+            CmEvent::Acknowledged(_) | CmEvent::Request { .. } | CmEvent::ResolveRequest { .. } => {
+                return;
+            }
+        };
+        self.raise(handle, kind, status, detail);
+    }
+}
+
+/// Private data with what the RDMA IP CM service puts in front of it.
+fn with_header(id: &Id, data: &[u8], local: [u8; 16], remote: [u8; 16]) -> Result<Vec<u8>, Errno> {
+    let mut whole = Vec::new();
+    if let (Addr::Ip { ip: src, port, .. }, Addr::Ip { ip: dst, .. }) = (id.src, id.dst) {
+        // Where the program has named itself, the addresses on the wire are the device's.
+        let (src, dst) = match dst.is_unspecified() || dst.is_loopback() {
+            true => (ip_of(&local), ip_of(&remote)),
+            false => (src, dst),
+        };
+        let header = IpHeader {
+            src_port: port,
+            src,
+            dst,
+        };
+        whole.extend_from_slice(&header.emit());
+    }
+    whole.extend_from_slice(data);
+    let most = if id.is_datagram() {
+        SIDR_REQ_DATA
+    } else {
+        REQ_DATA
+    };
+    match whole.len() <= most {
+        true => Ok(whole),
+        false => Err(Errno::INVAL),
+    }
+}
+
+fn replied(rep: &Rep) -> Box<Params> {
+    let mut params = Box::new(Params {
+        ece: from_wire(rep.ece),
+        ..Params::default()
+    });
+    let conn = &mut params.conn;
+    conn.responder_resources = rep.responder_resources;
+    conn.initiator_depth = rep.initiator_depth;
+    conn.flow_control = rep.flow_control.into();
+    conn.rnr_retry_count = rep.rnr_retry_count;
+    conn.srq = rep.srq.into();
+    conn.qp_num = rep.local_qpn;
+    params.set_private_data(&rep.private_data);
+    params
+}
+
+fn rejected(rej: &Rej) -> Box<Params> {
+    let mut params = Box::<Params>::default();
+    params.set_private_data(&rej.private_data);
+    params
+}
+
+fn transport(qp_type: u8) -> Transport {
+    match qp_type {
+        qp_type::UC => Transport::Uc,
+        qp_type::XRC_SEND | qp_type::XRC_RECV => Transport::Xrc,
+        _ => Transport::Rc,
+    }
+}
+
+fn to_wire(ece: rdma_ucm_ece) -> Ece {
+    Ece {
+        vendor_id: ece.vendor_id,
+        attributes: ece.attr_mod,
+    }
+}
+
+pub(super) fn from_wire(ece: Ece) -> rdma_ucm_ece {
+    rdma_ucm_ece {
+        vendor_id: ece.vendor_id,
+        attr_mod: ece.attributes,
+    }
+}
+
+/// The errno of a refusal.
+pub(super) fn errno(error: CmError) -> Errno {
+    match error {
+        CmError::InUse => Errno::ADDRINUSE,
+        CmError::Limit => Errno::NOMEM,
+        CmError::NoSuchId | CmError::WrongState | CmError::TooLong | CmError::BadParameter => {
+            Errno::INVAL
+        }
+    }
+}

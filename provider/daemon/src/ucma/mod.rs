@@ -1,0 +1,244 @@
+//! The server behind `/dev/infiniband/rdma_cm`: what the kernel's `rdma_ucm` and `rdma_cm` modules are to librdmacm.
+//!
+//! A program's descriptor is a *channel* with a queue of events; its ids live here until the channel closes or the process
+//! dies. Commands come in as the bytes that librdmacm wrote (`commands`), and nothing in them is trusted. What an id
+//! wants of the wire is asked of the CM (`ferroce_fabric`), which answers with events. Nothing here waits: each
+//! command is answered at once, and what takes time ends in an event. Sockets are `serve`'s and `qp1`'s business.
+
+mod addr;
+mod commands;
+mod connect;
+mod datagram;
+mod device;
+mod events;
+mod id;
+mod multicast;
+mod options;
+mod outbox;
+mod ports;
+mod qp_attr;
+mod query;
+mod requests;
+mod resolve;
+mod serve;
+
+use std::collections::HashMap;
+use std::os::fd::OwnedFd;
+
+use ferroce_control::DeviceInfo;
+use ferroce_fabric::cm::{Cm, CmConfig, CmId, Limits, Time};
+use rustix::io::Errno;
+
+use self::events::Channel;
+use self::id::{Id, State};
+use self::multicast::Group;
+use self::outbox::Outbox;
+use self::ports::Ports;
+pub(crate) use self::serve::Server;
+use crate::gids::GidTable;
+use crate::interfaces::Snapshot;
+
+/// The most ids that there may be; the CM keeps no more connections either.
+const MAX_IDS: usize = 1 << 16;
+/// The most services that may be listened to.
+const MAX_LISTENERS: usize = 1 << 14;
+
+/// What the server looks at beyond its own.
+pub(crate) struct Host<'a> {
+    /// The device's addresses.
+    pub gids: &'a GidTable,
+    /// The device.
+    pub info: &'a DeviceInfo,
+    /// The host's interfaces.
+    pub snapshot: &'a Snapshot,
+    /// Now.
+    pub now: Time,
+}
+
+/// A service to which ids listen; the CM knows of one listener for all of them.
+#[derive(Debug)]
+struct Service {
+    cm: CmId,
+    ids: Vec<u32>,
+}
+
+/// Everything the programs have.
+pub(crate) struct Ucma {
+    channels: HashMap<u64, Channel>,
+    ids: Table<Id>,
+    groups: Table<Group>,
+    ports: Ports,
+    services: HashMap<u64, Service>,
+    by_cm: HashMap<CmId, u32>,
+    cm: Cm,
+    out: Outbox,
+}
+
+impl std::fmt::Debug for Ucma {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Ucma")
+            .field("channels", &self.channels.len())
+            .field("ids", &self.ids.len())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Ucma {
+    /// A server without clients, for the device with that node GUID.
+    pub fn new(node_guid: [u8; 8]) -> Self {
+        let config = CmConfig {
+            ca_guid: u64::from_be_bytes(node_guid),
+            // What the engine says of itself: local_ca_ack_delay.
+            ack_delay: 15,
+            seed: rand::random(),
+            limits: Limits {
+                connections: MAX_IDS,
+                half_open: 1 << 14,
+                listeners: MAX_LISTENERS,
+            },
+        };
+        Self {
+            channels: HashMap::new(),
+            ids: Table::default(),
+            groups: Table::default(),
+            ports: Ports::default(),
+            services: HashMap::new(),
+            by_cm: HashMap::new(),
+            cm: Cm::new(config),
+            out: Outbox::default(),
+        }
+    }
+
+    /// Adds a channel, whose other end is `inode` to its program, process `pid` of session `session`.
+    pub fn open(&mut self, inode: u64, socket: OwnedFd, session: u64, pid: u32) {
+        self.channels
+            .insert(inode, Channel::new(socket, session, pid));
+    }
+
+    /// Removes a channel with everything on it.
+    pub fn close(&mut self, inode: u64, host: &Host<'_>) {
+        let mine: Vec<u32> = self
+            .ids
+            .iter()
+            .filter(|(_, id)| id.channel == inode)
+            .map(|(handle, _)| handle)
+            .collect();
+        for handle in mine {
+            self.remove_id(handle, host);
+        }
+        self.channels.remove(&inode);
+    }
+
+    /// An id as a command on a channel names it.
+    fn id(&mut self, channel: u64, handle: u32) -> Result<&mut Id, Errno> {
+        let id = self.ids.get_mut(handle).filter(|id| id.known);
+        let id = id.ok_or(Errno::NOENT)?;
+        if id.channel != channel {
+            return Err(Errno::INVAL);
+        }
+        if id.state == State::Removed {
+            return Err(Errno::IO);
+        }
+        Ok(id)
+    }
+
+    /// An id that exists for certain.
+    fn existing(&mut self, handle: u32) -> Result<&mut Id, Errno> {
+        self.ids.get_mut(handle).ok_or(Errno::NOENT)
+    }
+
+    /// Takes an id out of everything, whatever it is in the middle of. Returns how many of its events were fetched.
+    fn remove_id(&mut self, handle: u32, host: &Host<'_>) -> u32 {
+        let Some(id) = self.ids.remove(handle) else {
+            return 0;
+        };
+        if let Some(service) = id.service {
+            self.stop_listening(service, handle, host);
+        }
+        if let Some(cm) = id.cm {
+            self.by_cm.remove(&cm);
+            let _ = self.cm.destroy(host.now, cm, &mut self.out);
+        }
+        if let Some(port) = id.port {
+            self.ports.release(port, handle);
+        }
+        for group in id.groups {
+            self.groups.remove(group);
+        }
+        // Requests that nobody will accept any more go with the listener.
+        let requests = self
+            .channels
+            .get_mut(&id.channel)
+            .map(|channel| channel.forget(handle))
+            .unwrap_or_default();
+        for request in requests {
+            self.remove_id(request, host);
+        }
+        id.reported
+    }
+
+    fn stop_listening(&mut self, service: u64, handle: u32, host: &Host<'_>) {
+        let Some(entry) = self.services.get_mut(&service) else {
+            return;
+        };
+        entry.ids.retain(|id| *id != handle);
+        if entry.ids.is_empty() {
+            let cm = entry.cm;
+            self.services.remove(&service);
+            let _ = self.cm.destroy(host.now, cm, &mut self.out);
+        }
+    }
+}
+
+/// Values by small numbers that are used again.
+#[derive(Debug)]
+struct Table<T> {
+    entries: Vec<Option<Box<T>>>,
+    free: Vec<u32>,
+}
+
+impl<T> Default for Table<T> {
+    fn default() -> Self {
+        Self {
+            entries: Vec::new(),
+            free: Vec::new(),
+        }
+    }
+}
+
+impl<T> Table<T> {
+    fn insert(&mut self, value: T) -> Result<u32, Errno> {
+        if let Some(handle) = self.free.pop() {
+            self.entries[handle as usize] = Some(Box::new(value));
+            return Ok(handle);
+        }
+        if self.entries.len() >= MAX_IDS {
+            return Err(Errno::NOMEM);
+        }
+        self.entries.push(Some(Box::new(value)));
+        Ok(self.entries.len() as u32 - 1)
+    }
+
+    fn get(&self, handle: u32) -> Option<&T> {
+        self.entries.get(handle as usize)?.as_deref()
+    }
+
+    fn get_mut(&mut self, handle: u32) -> Option<&mut T> {
+        self.entries.get_mut(handle as usize)?.as_deref_mut()
+    }
+
+    fn remove(&mut self, handle: u32) -> Option<T> {
+        let value = self.entries.get_mut(handle as usize)?.take()?;
+        self.free.push(handle);
+        Some(*value)
+    }
+
+    fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
+        let entries = self.entries.iter().enumerate();
+        entries.filter_map(|(i, value)| Some((i as u32, value.as_deref()?)))
+    }
+
+    fn len(&self) -> usize {
+        self.entries.len() - self.free.len()
+    }
+}

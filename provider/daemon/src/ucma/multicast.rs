@@ -1,0 +1,100 @@
+//! Joining multicast groups. The group's IP membership is the QP's that is attached to it; here is only what a program must
+//! know to attach and to send.
+
+use ferroce_cabi::ucma::RDMA_PS_UDP;
+use ferroce_fabric::cm::Av;
+use rustix::io::Errno;
+
+use super::addr::Addr;
+use super::datagram::{address, request, set_qkey};
+use super::events::{Detail, Kind};
+use super::id::State;
+use super::resolve::PKEY;
+use super::{Host, Ucma};
+
+/// The QP number that means all members of a group.
+const MULTICAST_QPN: u32 = 0x00ff_ffff;
+/// Hop limit of what is sent to a group.
+const HOP_LIMIT: u8 = 64;
+/// The most groups of one id.
+const MAX_GROUPS: usize = 64;
+
+/// A group of which an id is a member.
+#[derive(Debug)]
+pub struct Group {
+    /// The member.
+    pub id: u32,
+    /// What the program wants to find in the group's events.
+    pub uid: u64,
+    /// How many of them it has fetched.
+    pub reported: u32,
+}
+
+impl Ucma {
+    /// `JOIN_MCAST`. Returns the membership's handle; the event tells the rest.
+    pub(super) fn join(
+        &mut self,
+        handle: u32,
+        uid: u64,
+        addr: Addr,
+        _send_only: bool,
+        host: &Host<'_>,
+    ) -> Result<u32, Errno> {
+        let id = self.existing(handle)?;
+        let entry = id.gid_index.and_then(|index| host.gids.entry(index));
+        let entry = entry.ok_or(Errno::INVAL)?;
+        if !id.is_datagram() || !matches!(id.state, State::Bound | State::AddrResolved) {
+            return Err(Errno::INVAL);
+        }
+        let same_family = match addr {
+            Addr::Ip { ip, .. } => ip.is_ipv4() == entry.addr.is_ipv4(),
+            _ => true,
+        };
+        if !addr.is_multicast() || !same_family {
+            return Err(Errno::INVAL);
+        }
+        if id.groups.len() >= MAX_GROUPS {
+            return Err(Errno::NOMEM);
+        }
+        if u32::from(id.space) == RDMA_PS_UDP || id.qkey == 0 {
+            set_qkey(id, 0)?;
+        }
+        let av = Av {
+            local_gid: entry.gid,
+            remote_gid: addr.gid(),
+            pkey: PKEY,
+            sl: 0,
+            traffic_class: id.tos.unwrap_or(0),
+            flow_label: 0,
+            hop_limit: HOP_LIMIT,
+            local_lid: 0,
+            remote_lid: 0,
+        };
+        let mut param = request(&[]);
+        param.ah_attr = address(&av, entry.index);
+        (param.qp_num, param.qkey) = (MULTICAST_QPN, id.qkey);
+        let group = Group {
+            id: handle,
+            uid,
+            reported: 0,
+        };
+        let group = self.groups.insert(group)?;
+        self.existing(handle)?.groups.push(group);
+        self.raise_group(group, Kind::MulticastJoin, 0, Detail::Datagram(param));
+        Ok(group)
+    }
+
+    /// `LEAVE_MCAST`. Returns how many of the group's events were fetched.
+    pub(super) fn leave(&mut self, channel: u64, handle: u32) -> Result<u32, Errno> {
+        let member = self.groups.get(handle).ok_or(Errno::NOENT)?.id;
+        let id = self.existing(member)?;
+        if id.channel != channel {
+            return Err(Errno::INVAL);
+        }
+        id.groups.retain(|group| *group != handle);
+        if let Some(channel) = self.channels.get_mut(&channel) {
+            channel.forget_group(handle);
+        }
+        Ok(self.groups.remove(handle).map_or(0, |group| group.reported))
+    }
+}

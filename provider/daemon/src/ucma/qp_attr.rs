@@ -1,0 +1,116 @@
+//! `INIT_QP_ATTR`: the attributes with which a program takes its QP from state to state.
+
+use ferroce_cabi::ucma::ib_uverbs_qp_attr;
+use rustix::io::Errno;
+
+use super::Ucma;
+use super::datagram::{address, set_qkey};
+use super::id::qp_type;
+
+/// `enum ibv_qp_state`.
+mod qp_state {
+    pub const INIT: u32 = 1;
+    pub const RTR: u32 = 2;
+    pub const RTS: u32 = 3;
+    pub const ERR: u32 = 6;
+}
+
+/// `enum ibv_qp_attr_mask`.
+mod mask {
+    pub const STATE: u32 = 1 << 0;
+    pub const ACCESS_FLAGS: u32 = 1 << 3;
+    pub const PKEY_INDEX: u32 = 1 << 4;
+    pub const PORT: u32 = 1 << 5;
+    pub const QKEY: u32 = 1 << 6;
+    pub const AV: u32 = 1 << 7;
+    pub const PATH_MTU: u32 = 1 << 8;
+    pub const TIMEOUT: u32 = 1 << 9;
+    pub const RETRY_CNT: u32 = 1 << 10;
+    pub const RNR_RETRY: u32 = 1 << 11;
+    pub const RQ_PSN: u32 = 1 << 12;
+    pub const MAX_QP_RD_ATOMIC: u32 = 1 << 13;
+    pub const MIN_RNR_TIMER: u32 = 1 << 15;
+    pub const SQ_PSN: u32 = 1 << 16;
+    pub const MAX_DEST_RD_ATOMIC: u32 = 1 << 17;
+    pub const DEST_QPN: u32 = 1 << 20;
+}
+
+/// `enum ibv_access_flags`.
+mod access {
+    pub const REMOTE_WRITE: u32 = 1 << 1;
+    pub const REMOTE_READ: u32 = 1 << 2;
+    pub const REMOTE_ATOMIC: u32 = 1 << 3;
+}
+
+impl Ucma {
+    /// The attributes for a transition into `state` (`enum ibv_qp_state`). `EINVAL`: the id is not bound to the device, or
+    /// the connection is not so far.
+    pub(super) fn qp_attr(&mut self, handle: u32, state: u32) -> Result<ib_uverbs_qp_attr, Errno> {
+        let id = self.ids.get_mut(handle).ok_or(Errno::NOENT)?;
+        let gid_index = id.gid_index.ok_or(Errno::INVAL)?;
+        if state > qp_state::ERR {
+            return Err(Errno::INVAL);
+        }
+        let mut attr = ib_uverbs_qp_attr {
+            qp_state: state,
+            port_num: 1,
+            rq_psn: if state == qp_state::RTR { id.psn } else { 0 },
+            ..Default::default()
+        };
+        let cm = match id.cm {
+            Some(cm) if !id.is_datagram() => cm,
+            _ => {
+                attr.qp_attr_mask = mask::STATE | mask::PKEY_INDEX | mask::PORT;
+                if id.is_datagram() {
+                    set_qkey(id, 0)?;
+                    attr.qkey = id.qkey;
+                    attr.qp_attr_mask |= mask::QKEY;
+                } else {
+                    attr.qp_attr_mask |= mask::ACCESS_FLAGS;
+                }
+                return Ok(attr);
+            }
+        };
+        // The initiator's QP of an XRC pair only sends, the target's only receives.
+        let sends = id.qp_type != qp_type::XRC_RECV;
+        let receives = id.qp_type != qp_type::XRC_SEND;
+        let refused = super::connect::errno;
+        match state {
+            qp_state::INIT => {
+                attr.qp_attr_mask =
+                    mask::STATE | mask::ACCESS_FLAGS | mask::PKEY_INDEX | mask::PORT;
+                attr.qp_access_flags = access::REMOTE_WRITE;
+                let rtr = self.cm.qp_rtr(cm);
+                if rtr.is_ok_and(|rtr| rtr.max_dest_rd_atomic > 0) {
+                    attr.qp_access_flags |= access::REMOTE_READ | access::REMOTE_ATOMIC;
+                }
+            }
+            qp_state::RTR => {
+                let rtr = self.cm.qp_rtr(cm).map_err(refused)?;
+                attr.qp_attr_mask =
+                    mask::STATE | mask::AV | mask::PATH_MTU | mask::DEST_QPN | mask::RQ_PSN;
+                attr.ah_attr = address(&rtr.av, gid_index);
+                attr.path_mtu = rtr.path_mtu.into();
+                attr.dest_qp_num = rtr.dest_qpn;
+                if receives {
+                    attr.qp_attr_mask |= mask::MAX_DEST_RD_ATOMIC | mask::MIN_RNR_TIMER;
+                    attr.max_dest_rd_atomic = rtr.max_dest_rd_atomic;
+                }
+            }
+            qp_state::RTS => {
+                let rts = self.cm.qp_rts(cm).map_err(refused)?;
+                attr.qp_attr_mask = mask::STATE | mask::SQ_PSN | mask::TIMEOUT;
+                attr.sq_psn = rts.sq_psn;
+                attr.timeout = rts.timeout;
+                if sends {
+                    attr.qp_attr_mask |= mask::RETRY_CNT | mask::RNR_RETRY | mask::MAX_QP_RD_ATOMIC;
+                    attr.retry_cnt = rts.retry_count;
+                    attr.rnr_retry = rts.rnr_retry;
+                    attr.max_rd_atomic = rts.max_rd_atomic;
+                }
+            }
+            _ => return Err(Errno::INVAL),
+        }
+        Ok(attr)
+    }
+}

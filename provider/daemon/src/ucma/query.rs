@@ -1,0 +1,190 @@
+//! `QUERY` and `QUERY_ROUTE`: what an id is bound to and where it goes.
+
+use ferroce_cabi::ucma::{
+    AF_IB, ib_path_rec_data, ib_user_path_rec, rdma_ucm_query_addr_resp, rdma_ucm_query_path_resp,
+    rdma_ucm_query_route_resp, sockaddr_ib,
+};
+use ferroce_fabric::cm::Path;
+use zerocopy::IntoBytes;
+
+use super::Host;
+use super::addr::{Addr, Gid};
+use super::id::Id;
+use super::resolve::PKEY;
+
+/// A device of the image has no number in the kernel.
+const NO_INDEX: u32 = !0;
+/// "Exactly", of MTU, rate and life time in a path record.
+const EXACTLY: u8 = 2;
+/// `IB_PATH_GMP | IB_PATH_PRIMARY | IB_PATH_BIDIRECTIONAL`.
+pub(super) const PATH_FLAGS: u32 = 1 | 1 << 1 | 1 << 3 | 1 << 5;
+
+fn node_guid(id: &Id, host: &Host<'_>) -> u64 {
+    match id.gid_index {
+        Some(_) => u64::from_ne_bytes(host.info.node_guid),
+        None => 0,
+    }
+}
+
+/// Both GIDs, which of an IP address are what it maps to.
+fn gids(id: &Id) -> (Gid, Gid) {
+    match (id.gid_index, id.path) {
+        (None, _) => ([0; 16], [0; 16]),
+        (_, Some(path)) => (path.av.local_gid, path.av.remote_gid),
+        _ => (id.src.gid(), id.dst.gid()),
+    }
+}
+
+/// The answer to `RDMA_USER_CM_QUERY_ADDR`.
+pub(super) fn addr(id: &Id, host: &Host<'_>) -> rdma_ucm_query_addr_resp {
+    rdma_ucm_query_addr_resp {
+        src_size: id.src.size(),
+        dst_size: id.dst.size(),
+        src_addr: id.src.emit(),
+        dst_addr: id.dst.emit(),
+        ..device(id, host)
+    }
+}
+
+/// The answer to `RDMA_USER_CM_QUERY_GID`.
+pub(super) fn gid(id: &Id, host: &Host<'_>) -> rdma_ucm_query_addr_resp {
+    let (src, dst) = gids(id);
+    let native = |addr: &Addr, gid: Gid| {
+        let mut bytes = addr.emit();
+        if !addr.is_ib() {
+            let raw = sockaddr_ib {
+                sib_family: AF_IB,
+                sib_pkey_be: PKEY.to_be(),
+                sib_addr: gid,
+                sib_sid_be: id.service_id(addr).to_be(),
+                ..Default::default()
+            };
+            bytes = [0; 128];
+            bytes[..48].copy_from_slice(raw.as_bytes());
+        }
+        bytes
+    };
+    rdma_ucm_query_addr_resp {
+        src_size: 48,
+        dst_size: 48,
+        src_addr: native(&id.src, src),
+        dst_addr: native(&id.dst, dst),
+        ..device(id, host)
+    }
+}
+
+fn device(id: &Id, host: &Host<'_>) -> rdma_ucm_query_addr_resp {
+    rdma_ucm_query_addr_resp {
+        node_guid: node_guid(id, host),
+        port_num: id.gid_index.is_some().into(),
+        pkey_be: if id.gid_index.is_some() {
+            PKEY.to_be()
+        } else {
+            0
+        },
+        ibdev_index: NO_INDEX,
+        ..Default::default()
+    }
+}
+
+/// The answer to `RDMA_USER_CM_QUERY_PATH`, in so many bytes.
+pub(super) fn path(id: &Id, room: usize) -> Vec<u8> {
+    let head = rdma_ucm_query_path_resp {
+        num_paths: id.path.is_some().into(),
+        reserved: 0,
+    };
+    let mut answer = head.as_bytes().to_vec();
+    if let Some(path) = &id.path
+        && room >= answer.len() + size_of::<ib_path_rec_data>()
+    {
+        let record = ib_path_rec_data {
+            flags: PATH_FLAGS,
+            reserved: 0,
+            path_rec: packed(path, id.service_id(&id.dst)),
+        };
+        answer.extend_from_slice(record.as_bytes());
+    }
+    answer
+}
+
+/// A PathRecord of subnet administration (IBTA 15.2.5.16).
+fn packed(path: &Path, service_id: u64) -> [u8; 64] {
+    let av = &path.av;
+    let exactly = |value: u8| EXACTLY << 6 | value & 0x3f;
+    let mut record = [0; 64];
+    record[..8].copy_from_slice(&service_id.to_be_bytes());
+    record[8..24].copy_from_slice(&av.remote_gid);
+    record[24..40].copy_from_slice(&av.local_gid);
+    // No LIDs: bytes 40 to 43.
+    let flow_hop = (av.flow_label & 0x000f_ffff) << 8 | u32::from(av.hop_limit);
+    record[44..48].copy_from_slice(&flow_hop.to_be_bytes());
+    record[48] = av.traffic_class;
+    // Reversible; one path.
+    record[49] = 0x80 | 1;
+    record[50..52].copy_from_slice(&av.pkey.to_be_bytes());
+    record[52..54].copy_from_slice(&u16::from(av.sl & 0xf).to_be_bytes());
+    record[54] = exactly(path.mtu);
+    record[55] = exactly(path.packet_rate);
+    record[56] = exactly(path.packet_life_time);
+    record
+}
+
+/// Reads the path that a program supplies.
+pub(super) fn unpacked(record: &[u8; 64], near: &Path) -> Path {
+    let byte = |at: usize| record[at];
+    let flow_hop = u32::from_be_bytes([byte(44), byte(45), byte(46), byte(47)]);
+    let mut path = *near;
+    path.av.flow_label = flow_hop >> 8 & 0x000f_ffff;
+    if flow_hop as u8 != 0 {
+        path.av.hop_limit = flow_hop as u8;
+    }
+    path.av.traffic_class = byte(48);
+    path.av.sl = byte(53) & 0xf;
+    if (1..=near.mtu).contains(&(byte(54) & 0x3f)) {
+        path.mtu = byte(54) & 0x3f;
+    }
+    path.packet_rate = byte(55) & 0x3f;
+    path.packet_life_time = byte(56) & 0x1f;
+    path
+}
+
+/// The answer to `QUERY_ROUTE`.
+pub(super) fn route(id: &Id, host: &Host<'_>) -> rdma_ucm_query_route_resp {
+    let mut answer = rdma_ucm_query_route_resp {
+        node_guid: node_guid(id, host),
+        port_num: id.gid_index.is_some().into(),
+        ibdev_index: NO_INDEX,
+        ..Default::default()
+    };
+    let short = |addr: &Addr| {
+        let mut bytes = [0; 28];
+        bytes.copy_from_slice(&addr.emit()[..28]);
+        bytes
+    };
+    (answer.src_addr, answer.dst_addr) = (short(&id.src), short(&id.dst));
+    if id.gid_index.is_none() {
+        return answer;
+    }
+    let (sgid, dgid) = gids(id);
+    let first = &mut answer.ib_route[0];
+    (first.sgid, first.dgid, first.pkey_be) = (sgid, dgid, PKEY.to_be());
+    if let Some(path) = &id.path {
+        *first = ib_user_path_rec {
+            flow_label_be: path.av.flow_label.to_be(),
+            reversible: 1,
+            mtu: path.mtu.into(),
+            hop_limit: path.av.hop_limit,
+            traffic_class: path.av.traffic_class,
+            numb_path: 1,
+            sl: path.av.sl,
+            mtu_selector: EXACTLY,
+            rate_selector: EXACTLY,
+            rate: path.packet_rate,
+            packet_life_time_selector: EXACTLY,
+            packet_life_time: path.packet_life_time,
+            ..*first
+        };
+        answer.num_paths = 1;
+    }
+    answer
+}

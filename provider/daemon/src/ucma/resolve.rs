@@ -1,0 +1,407 @@
+//! Binding, resolving and listening: from an address to the device's GID, a port, a path. Everything is known at once,
+//! so what the kernel answers later in an event is queued as one before the command returns.
+
+use std::net::{IpAddr, SocketAddr, SocketAddrV6, UdpSocket};
+
+use ferroce_cabi::ucma::{RDMA_PS_IB, RDMA_PS_IPOIB, RDMA_PS_TCP, RDMA_PS_UDP};
+use ferroce_control::GidEntry;
+use ferroce_control::link::Rate;
+use ferroce_fabric::cm::{Av, Path};
+use rustix::io::Errno;
+
+use super::addr::{Addr, Gid, gid_of, ip_of};
+use super::commands::Caller;
+use super::events::{Detail, Kind};
+use super::id::{Id, State};
+use super::ports::{Owner, Port};
+use super::{Host, Service, Ucma};
+
+/// Ports below this are for the privileged.
+const PRIVILEGED_PORTS: u16 = 1024;
+/// The longest backlog, and what an impossible one becomes; the kernel has a setting for it (`net.rdma_ucm.max_backlog`).
+const MAX_BACKLOG: u32 = 1 << 14;
+/// 4.096 µs · 2^n that a packet may be under way: what Linux takes for RoCE.
+const PACKET_LIFE_TIME: u8 = 16;
+/// Hop limit of what an IP host sends.
+const HOP_LIMIT: u8 = 64;
+/// The default partition.
+pub(super) const PKEY: u16 = 0xffff;
+/// LIDs have no meaning over Ethernet.
+const NO_LID: u16 = 0xffff;
+
+/// The bits of a service ID that name a port space (`RDMA_IB_IP_PS_MASK`).
+const PS_MASK: u64 = 0xffff_ffff_ffff_0000;
+
+impl Ucma {
+    /// `BIND`: gives an id an address of the device's, or all of them, and a port.
+    pub(super) fn bind(
+        &mut self,
+        handle: u32,
+        addr: Addr,
+        caller: Caller,
+        host: &Host<'_>,
+    ) -> Result<(), Errno> {
+        self.bind_towards(handle, addr, Addr::None, caller, host)
+    }
+
+    fn bind_towards(
+        &mut self,
+        handle: u32,
+        mut addr: Addr,
+        dst: Addr,
+        caller: Caller,
+        host: &Host<'_>,
+    ) -> Result<(), Errno> {
+        let id = self.existing(handle)?;
+        if id.state != State::Idle {
+            return Err(Errno::INVAL);
+        }
+        if addr == Addr::None {
+            return Err(Errno::AFNOSUPPORT);
+        }
+        if addr.is_link_local() && addr.scope() == 0 {
+            return Err(Errno::INVAL);
+        }
+        let gid_index = own_gid(&addr, host)?;
+        let any = gid_index.is_none();
+        if !any && u32::from(id.space) == RDMA_PS_IPOIB {
+            return Err(Errno::INVAL);
+        }
+        let space = port_space(id.space, &mut addr)?;
+        let v4 = addr.family() == libc::AF_INET as u16;
+        let owner = Owner {
+            id: handle,
+            src: addr,
+            any,
+            dst,
+            dst_any: dst.is_zero() || dst.is_loopback(),
+            reuse: id.reuse,
+            afonly: id.afonly.unwrap_or(v4),
+            listening: false,
+        };
+        let afonly = owner.afonly;
+        let number = match addr.port() {
+            0 => self.ports.claim_any(space, owner, rand::random())?,
+            number if number < PRIVILEGED_PORTS && !caller.privileged => return Err(Errno::ACCESS),
+            number => {
+                self.ports.claim(Port { space, number }, owner)?;
+                number
+            }
+        };
+        addr.set_port(number);
+        let id = self.existing(handle)?;
+        id.src = addr;
+        id.any = any;
+        id.gid_index = gid_index;
+        id.afonly = Some(afonly);
+        id.port = Some(Port { space, number });
+        id.state = State::Bound;
+        Ok(())
+    }
+
+    /// `RESOLVE_ADDR`: finds the device's address from which the destination is reached.
+    pub(super) fn resolve_addr(
+        &mut self,
+        handle: u32,
+        src: Addr,
+        dst: Addr,
+        caller: Caller,
+        host: &Host<'_>,
+    ) -> Result<(), Errno> {
+        if dst == Addr::None {
+            return Err(Errno::INVAL);
+        }
+        if self.existing(handle)?.state == State::Idle {
+            let src = match src {
+                Addr::None => wildcard_for(&dst),
+                src => src,
+            };
+            self.bind_towards(handle, src, dst, caller, host)?;
+        }
+        let id = self.existing(handle)?;
+        if id.state != State::Bound || id.src.family() != dst.family() {
+            return Err(Errno::INVAL);
+        }
+        let status = match source(id, &dst, host) {
+            Ok(entry) => {
+                if id.any {
+                    let port = id.src.port();
+                    id.src = match id.src {
+                        Addr::Ib(ib) => Addr::Ib(super::addr::IbAddr {
+                            gid: entry.gid,
+                            ..ib
+                        }),
+                        _ => Addr::ip(entry.addr, port, entry.scope_id),
+                    };
+                    id.any = false;
+                }
+                id.gid_index = Some(entry.index);
+                match u32::from(id.space) {
+                    RDMA_PS_IPOIB => Errno::INVAL.raw_os_error(),
+                    _ => 0,
+                }
+            }
+            // No device leads there, which the kernel finds out later than that no route does.
+            Err(Errno::NODEV) => Errno::NODEV.raw_os_error(),
+            Err(errno) => return Err(errno),
+        };
+        id.dst = dst;
+        let (port, src) = (id.port, id.src);
+        if status == 0 {
+            id.state = State::AddrResolved;
+        }
+        if let Some(port) = port {
+            self.ports.update(port, handle, |owner| {
+                (owner.src, owner.any) = (src, false);
+                (owner.dst, owner.dst_any) = (dst, false);
+            });
+        }
+        let kind = if status == 0 {
+            Kind::AddrResolved
+        } else {
+            Kind::AddrError
+        };
+        self.raise(handle, kind, -status, Detail::None);
+        Ok(())
+    }
+
+    /// `RESOLVE_ROUTE`: a path over Ethernet follows from the addresses.
+    pub(super) fn resolve_route(&mut self, handle: u32, host: &Host<'_>) -> Result<(), Errno> {
+        let path = self.path_of(handle, host)?;
+        let id = self.existing(handle)?;
+        id.path = Some(path);
+        id.state = State::RouteResolved;
+        self.raise(handle, Kind::RouteResolved, 0, Detail::None);
+        Ok(())
+    }
+
+    /// The path of an id that knows its addresses and no more.
+    pub(super) fn path_of(&mut self, handle: u32, host: &Host<'_>) -> Result<Path, Errno> {
+        let id = self.existing(handle)?;
+        if id.state != State::AddrResolved {
+            return Err(Errno::INVAL);
+        }
+        let entry = id.gid_index.and_then(|index| host.gids.entry(index));
+        let entry = entry.ok_or(Errno::NODEV)?;
+        Ok(Path {
+            av: Av {
+                local_gid: entry.gid,
+                remote_gid: remote_gid(&id.dst, entry, host),
+                pkey: PKEY,
+                sl: 0,
+                traffic_class: id.tos.unwrap_or(0),
+                flow_label: 0,
+                hop_limit: HOP_LIMIT,
+                local_lid: NO_LID,
+                remote_lid: NO_LID,
+            },
+            mtu: mtu_code(host.info.active_mtu),
+            packet_rate: rate_code(host.info.speed_mbps),
+            packet_life_time: match id.ack_timeout {
+                Some(timeout) if timeout > 0 => timeout - 1,
+                _ => PACKET_LIFE_TIME,
+            },
+        })
+    }
+
+    /// `LISTEN`.
+    pub(super) fn listen(
+        &mut self,
+        handle: u32,
+        backlog: u32,
+        caller: Caller,
+        host: &Host<'_>,
+    ) -> Result<(), Errno> {
+        if self.existing(handle)?.state == State::Idle {
+            self.bind(handle, Addr::any(libc::AF_INET as u16), caller, host)?;
+        }
+        let id = self.existing(handle)?;
+        if id.state != State::Bound {
+            return Err(Errno::INVAL);
+        }
+        let (port, service_id) = (id.port, id.service_id(&id.src));
+        let reuse = id.reuse;
+        if let Some(port) = port.filter(|_| reuse) {
+            self.ports.may_listen(port, handle)?;
+        }
+        match self.services.get_mut(&service_id) {
+            Some(service) => service.ids.push(handle),
+            None => {
+                let cm = self
+                    .cm
+                    .listen(service_id, !0)
+                    .map_err(super::connect::errno)?;
+                self.services.insert(
+                    service_id,
+                    Service {
+                        cm,
+                        ids: vec![handle],
+                    },
+                );
+            }
+        }
+        if let Some(port) = port {
+            self.ports
+                .update(port, handle, |owner| owner.listening = true);
+        }
+        let id = self.existing(handle)?;
+        id.service = Some(service_id);
+        id.backlog = match backlog {
+            1..MAX_BACKLOG => backlog,
+            _ => MAX_BACKLOG,
+        };
+        id.state = State::Listen;
+        Ok(())
+    }
+}
+
+/// What an unbound id is bound to on its way to a destination.
+fn wildcard_for(dst: &Addr) -> Addr {
+    match *dst {
+        Addr::Ib(ib) => Addr::Ib(super::addr::IbAddr {
+            gid: [0; 16],
+            sid: ib.sid & PS_MASK,
+            mask: PS_MASK,
+            ..ib
+        }),
+        Addr::Ip { ip, .. } => Addr::Ip {
+            ip: match ip {
+                IpAddr::V4(_) => std::net::Ipv4Addr::UNSPECIFIED.into(),
+                IpAddr::V6(_) => std::net::Ipv6Addr::UNSPECIFIED.into(),
+            },
+            port: 0,
+            flowinfo: 0,
+            scope: dst.scope(),
+        },
+        Addr::None => Addr::None,
+    }
+}
+
+/// The device's GID that an address names; `None`: the address stands for all of them, as a loopback address does that
+/// is not the device's.
+pub(super) fn own_gid(addr: &Addr, host: &Host<'_>) -> Result<Option<u16>, Errno> {
+    if let Some(entry) = host.gids.entries().find(|entry| addr.names(entry)) {
+        return Ok(Some(entry.index));
+    }
+    if addr.is_zero() || addr.is_loopback() {
+        return Ok(None);
+    }
+    let scope = Some(addr.scope()).filter(|scope| *scope != 0);
+    let of_host = host.snapshot.addresses.iter().any(|address| {
+        address.ip == ip_of(&addr.gid()) && scope.is_none_or(|scope| scope == address.ifindex)
+    });
+    match of_host {
+        true => Err(Errno::NODEV),
+        false => Err(Errno::ADDRNOTAVAIL),
+    }
+}
+
+/// The device's address from which an id reaches a destination.
+fn source<'a>(id: &Id, dst: &Addr, host: &Host<'a>) -> Result<&'a GidEntry, Errno> {
+    if let Some(index) = id.gid_index {
+        return host.gids.entry(index).ok_or(Errno::NODEV);
+    }
+    let v4 = ip_of(&dst.gid()).is_ipv4();
+    let suits = |entry: &&GidEntry| {
+        entry.addr.is_ipv4() == v4
+            && (!dst.is_link_local() || dst.scope() == 0 || dst.scope() == entry.scope_id)
+    };
+    let mut suitable = host.gids.entries().filter(suits);
+    // To itself, a host speaks from the address it speaks to.
+    if let Some(entry) = host.gids.entries().find(|entry| dst.names(entry)) {
+        return Ok(entry);
+    }
+    if dst.is_zero() || dst.is_loopback() || dst.is_multicast() {
+        return suitable.next().ok_or(Errno::NODEV);
+    }
+    let routed = route(dst)?;
+    let exact = host
+        .gids
+        .entries()
+        .find(|entry| entry.addr == routed && suits(entry));
+    exact.or_else(|| suitable.next()).ok_or(Errno::NODEV)
+}
+
+/// The address from which the host's routes lead to a destination.
+fn route(dst: &Addr) -> Result<IpAddr, Errno> {
+    let to = match ip_of(&dst.gid()) {
+        IpAddr::V6(ip) => SocketAddr::V6(SocketAddrV6::new(
+            ip,
+            ferroce_wire::ROCE_V2_PORT,
+            0,
+            dst.scope(),
+        )),
+        ip => SocketAddr::new(ip, ferroce_wire::ROCE_V2_PORT),
+    };
+    let from: SocketAddr = match to {
+        SocketAddr::V4(_) => (std::net::Ipv4Addr::UNSPECIFIED, 0).into(),
+        SocketAddr::V6(_) => (std::net::Ipv6Addr::UNSPECIFIED, 0).into(),
+    };
+    let asked = UdpSocket::bind(from).and_then(|socket| {
+        socket.connect(to)?;
+        socket.local_addr()
+    });
+    asked
+        .map(|addr| addr.ip())
+        .map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::NETUNREACH))
+}
+
+/// The peer's GID. A wildcard or a loopback address that nobody here serves means the device itself.
+fn remote_gid(dst: &Addr, own: &GidEntry, host: &Host<'_>) -> Gid {
+    let served = host.gids.entries().any(|entry| dst.names(entry));
+    let local = own.addr.is_loopback();
+    match dst.is_zero() || dst.is_loopback() && !served && !local {
+        true => gid_of(own.addr),
+        false => dst.gid(),
+    }
+}
+
+/// `enum ibv_mtu` of so many bytes.
+pub(super) fn mtu_code(bytes: u32) -> u8 {
+    match bytes {
+        4096.. => 5,
+        2048.. => 4,
+        1024.. => 3,
+        512.. => 2,
+        _ => 1,
+    }
+}
+
+/// `enum ibv_rate` of an interface.
+fn rate_code(mbps: u32) -> u8 {
+    match Rate::of_mbps(mbps).tenths_gbps {
+        25 => 2,
+        100 => 3,
+        200 => 6,
+        250 => 15,
+        400 => 7,
+        500 => 20,
+        1_000 => 16,
+        2_000 => 18,
+        _ => 2,
+    }
+}
+
+/// The port space of an address, in which it gets its port. An `AF_IB` address names it in its service ID, and has it
+/// completed there.
+fn port_space(space: u16, addr: &mut Addr) -> Result<u16, Errno> {
+    let Addr::Ib(ib) = addr else {
+        return Ok(space);
+    };
+    let mask = ib.mask & PS_MASK;
+    let sid = ib.sid & mask;
+    let candidates: &[u32] = match u32::from(space) {
+        RDMA_PS_IB => &[RDMA_PS_IB, RDMA_PS_TCP, RDMA_PS_UDP],
+        RDMA_PS_TCP => &[RDMA_PS_TCP],
+        RDMA_PS_UDP => &[RDMA_PS_UDP],
+        _ => &[],
+    };
+    let found = candidates
+        .iter()
+        .find(|ps| sid == (u64::from(**ps) << 16 & mask));
+    let found = *found.ok_or(Errno::PROTONOSUPPORT)?;
+    let port = (ib.sid & ib.mask) as u16;
+    ib.sid = u64::from(found) << 16 | u64::from(port);
+    ib.mask |= PS_MASK;
+    Ok(found as u16)
+}

@@ -1,0 +1,364 @@
+//! The server's sockets: programs' sessions, their channels, and QP1. It reads, has things done, and writes; nothing a
+//! program does makes it wait.
+
+use std::collections::HashMap;
+use std::fs;
+use std::io::IoSlice;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use ferroce_cabi::ucma_frame::{self, Reply, Request};
+use ferroce_control::{RuntimeDir, seqpacket};
+use nix::sys::socket::sockopt;
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags,
+    SocketType,
+};
+use rustix::process::{Pid, PidfdFlags};
+use zerocopy::{FromBytes, IntoBytes};
+
+use super::commands::{Caller, Outcome};
+use super::{Host, Ucma};
+use crate::DaemonError;
+use crate::daemon::Surroundings as View;
+use crate::poller::{Poller, Token};
+use crate::qp1::{self, Qp1, Received};
+
+/// How many commands of one session are answered before others have their turn.
+const BATCH: usize = 32;
+/// How many datagrams of one address are handled before others have their turn.
+const DATAGRAMS: usize = 128;
+/// Longest request: head, command, option.
+const MAX_REQUEST: usize = size_of::<Request>() + ucma_frame::MAX_COMMAND + ucma_frame::MAX_OPTION;
+/// The most channels of one session.
+const MAX_CHANNELS: usize = 1 << 16;
+
+/// A program's connection.
+#[derive(Debug)]
+struct Session {
+    socket: OwnedFd,
+    caller: Caller,
+    channels: usize,
+    /// Becomes readable when the process dies. A child that it leaves behind may keep channels open.
+    process: Option<OwnedFd>,
+}
+
+/// The server with its sockets.
+#[derive(Debug)]
+pub(crate) struct Server {
+    listener: OwnedFd,
+    sessions: HashMap<u64, Session>,
+    last_session: u64,
+    ucma: Ucma,
+    qp1: Qp1,
+    started: Instant,
+    buffer: Box<[u8]>,
+}
+
+impl Server {
+    /// Listens in the runtime directory, for the device with that node GUID.
+    pub fn start(
+        dir: &RuntimeDir,
+        node_guid: [u8; 8],
+        poller: &Poller,
+    ) -> Result<Self, DaemonError> {
+        let path = dir.rdma_cm();
+        match fs::remove_file(&path) {
+            Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
+                return Err(DaemonError::file(path)(e));
+            }
+            _ => {}
+        }
+        let doing = || format!("listening at {}", path.display());
+        let listener = seqpacket::listen(&path, 512)
+            .and_then(|fd| rustix::io::ioctl_fionbio(&fd, true).map(|()| fd))
+            .map_err(DaemonError::os(doing()))?;
+        poller
+            .add(&listener, Token::CmListener)
+            .map_err(DaemonError::os(doing()))?;
+        Ok(Self {
+            listener,
+            sessions: HashMap::new(),
+            last_session: 0,
+            ucma: Ucma::new(node_guid),
+            qp1: Qp1::default(),
+            started: Instant::now(),
+            buffer: vec![0; 4096].into_boxed_slice(),
+        })
+    }
+
+    /// Whether anybody uses it.
+    pub fn is_idle(&self) -> bool {
+        self.sessions.is_empty()
+    }
+
+    /// The device goes. Programs are told, and have until [`is_gone`](Self::is_gone) to clean up.
+    pub fn remove_device(&mut self, view: &View<'_>) {
+        let host = self.host(view);
+        self.ucma.remove_device(&host);
+        self.finish(&host, view);
+    }
+
+    /// Whether nobody holds anything of a device that has gone.
+    pub fn is_gone(&self) -> bool {
+        !self.ucma.has_removed()
+    }
+
+    /// The device's addresses have changed.
+    pub fn addresses_changed(&mut self, view: &View<'_>) {
+        let host = self.host(view);
+        self.ucma.addresses_changed(&host);
+    }
+
+    /// When [`handle_timeout`](Self::handle_timeout) has something to do.
+    pub fn next_timeout(&self) -> Option<Instant> {
+        let at = self.ucma.cm.next_timeout()?;
+        Some(self.started + Duration::from_nanos(at))
+    }
+
+    /// Does what is due.
+    pub fn handle_timeout(&mut self, view: &View<'_>) {
+        let host = self.host(view);
+        self.ucma.cm.handle_timeout(host.now, &mut self.ucma.out);
+        self.finish(&host, view);
+    }
+
+    /// Takes in who knocks.
+    pub fn accept(&mut self, poller: &Poller) {
+        for _ in 0..64 {
+            let socket = match rustix::net::accept_with(&self.listener, SocketFlags::CLOEXEC) {
+                Ok(socket) => socket,
+                Err(Errno::CONNABORTED | Errno::INTR) => continue,
+                Err(Errno::AGAIN) => return,
+                Err(errno) => {
+                    tracing::error!(error = %errno, "cannot accept programs of the connection manager");
+                    return;
+                }
+            };
+            if let Err(errno) = self.welcome(socket, poller) {
+                tracing::warn!(error = %errno, "refused a program of the connection manager");
+            }
+        }
+    }
+
+    fn welcome(&mut self, socket: OwnedFd, poller: &Poller) -> Result<(), Errno> {
+        let peer = nix::sys::socket::getsockopt(&socket, sockopt::PeerCredentials)
+            .map_err(|e| Errno::from_raw_os_error(e as i32))?;
+        if peer.uid() != rustix::process::geteuid().as_raw() && peer.uid() != 0 {
+            return Err(Errno::ACCESS);
+        }
+        self.last_session += 1;
+        let id = self.last_session;
+        let pid = u32::try_from(peer.pid()).unwrap_or(0);
+        let process = Pid::from_raw(peer.pid())
+            .and_then(|pid| rustix::process::pidfd_open(pid, PidfdFlags::empty()).ok());
+        poller.add(&socket, Token::CmSession(id))?;
+        if let Some(process) = &process {
+            poller.add(process, Token::CmProcess(id))?;
+        }
+        let caller = Caller {
+            session: id,
+            pid,
+            privileged: peer.uid() == 0,
+        };
+        let session = Session {
+            socket,
+            caller,
+            channels: 0,
+            process,
+        };
+        self.sessions.insert(id, session);
+        Ok(())
+    }
+
+    /// Reads and answers what a program has sent.
+    pub fn serve(&mut self, session: u64, view: &View<'_>) {
+        let mut buffer = [0; MAX_REQUEST + 1];
+        for _ in 0..BATCH {
+            let Some(entry) = self.sessions.get(&session) else {
+                return;
+            };
+            match rustix::net::recv(&entry.socket, &mut buffer[..], RecvFlags::DONTWAIT) {
+                Ok((0, _)) => return self.leave(session, view),
+                Ok((len, _)) => {
+                    let good = buffer
+                        .get(..len)
+                        .is_some_and(|request| self.answer(session, request, view).is_ok());
+                    if !good {
+                        // Its program is of another build, or mad.
+                        tracing::warn!(session, "unintelligible request to the connection manager");
+                        return self.leave(session, view);
+                    }
+                }
+                Err(Errno::AGAIN) => return,
+                Err(Errno::INTR) => {}
+                Err(_) => return self.leave(session, view),
+            }
+        }
+    }
+
+    /// An error means that the session is of no more use.
+    fn answer(&mut self, session: u64, request: &[u8], view: &View<'_>) -> Result<(), Errno> {
+        let (head, rest) = Request::read_from_prefix(request).map_err(|_| Errno::INVAL)?;
+        let parts = rest.split_at_checked(head.command_len as usize);
+        let (command, option) = parts.ok_or(Errno::INVAL)?;
+        if head.version != ucma_frame::VERSION || option.len() != head.option_len as usize {
+            return Err(Errno::PROTO);
+        }
+        let entry = self.sessions.get_mut(&session).ok_or(Errno::INVAL)?;
+        match head.kind {
+            ucma_frame::OPEN => {
+                let (outcome, theirs) = match self.open(session, view.poller) {
+                    Ok(theirs) => (Outcome::default(), Some(theirs)),
+                    Err(errno) => {
+                        let result = -errno.raw_os_error();
+                        (
+                            Outcome {
+                                result,
+                                ..Outcome::default()
+                            },
+                            None,
+                        )
+                    }
+                };
+                self.reply(session, &outcome, theirs.as_ref())
+            }
+            ucma_frame::COMMAND => {
+                let caller = entry.caller;
+                let host = self.host(view);
+                let outcome =
+                    self.ucma
+                        .command(caller, head.channel, head.from, (command, option), &host);
+                self.finish(&host, view);
+                self.reply(session, &outcome, None)
+            }
+            _ => Err(Errno::INVAL),
+        }
+    }
+
+    /// Makes a channel and returns the program's end.
+    fn open(&mut self, session: u64, poller: &Poller) -> Result<OwnedFd, Errno> {
+        let entry = self.sessions.get_mut(&session).ok_or(Errno::INVAL)?;
+        if entry.channels >= MAX_CHANNELS {
+            return Err(Errno::MFILE);
+        }
+        let flags = SocketFlags::CLOEXEC;
+        let (ours, theirs) =
+            rustix::net::socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+        // What a program writes past librdmacm goes nowhere.
+        rustix::net::shutdown(&ours, rustix::net::Shutdown::Read)?;
+        let inode = rustix::fs::fstat(&theirs)?.st_ino;
+        poller.add_hangup(&ours, Token::CmChannel(inode))?;
+        entry.channels += 1;
+        self.ucma.open(inode, ours, session, entry.caller.pid);
+        Ok(theirs)
+    }
+
+    fn reply(&self, session: u64, outcome: &Outcome, fd: Option<&OwnedFd>) -> Result<(), Errno> {
+        let entry = self.sessions.get(&session).ok_or(Errno::INVAL)?;
+        let head = Reply {
+            result: outcome.result,
+            take: outcome.take,
+            take_from: outcome.take_from,
+            answer_len: outcome.answer.len() as u32,
+        };
+        let fds: Vec<_> = fd.map(AsFd::as_fd).into_iter().collect();
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut ancillary = SendAncillaryBuffer::new(&mut space);
+        if !fds.is_empty() && !ancillary.push(SendAncillaryMessage::ScmRights(&fds)) {
+            return Err(Errno::TOOBIG);
+        }
+        let parts = [IoSlice::new(head.as_bytes()), IoSlice::new(&outcome.answer)];
+        let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+        rustix::net::sendmsg(&entry.socket, &parts, &mut ancillary, flags).map(drop)
+    }
+
+    /// The program's last descriptor of a channel was closed.
+    pub fn hung_up(&mut self, channel: u64, view: &View<'_>) {
+        let host = self.host(view);
+        if let Some(entry) = self.ucma.channels.get(&channel) {
+            let _ = view.poller.remove(&entry.socket);
+            if let Some(session) = self.sessions.get_mut(&entry.session) {
+                session.channels -= 1;
+            }
+        }
+        self.ucma.close(channel, &host);
+        self.finish(&host, view);
+    }
+
+    /// A program's process has died: a child that has inherited its channels has no use of them.
+    pub fn died(&mut self, session: u64, view: &View<'_>) {
+        let theirs = |channel: &super::Channel| channel.session == session;
+        let channels = self.ucma.channels.iter();
+        let mine: Vec<u64> = channels
+            .filter(|(_, c)| theirs(c))
+            .map(|(inode, _)| *inode)
+            .collect();
+        for channel in mine {
+            self.hung_up(channel, view);
+        }
+        self.leave(session, view);
+    }
+
+    /// Forgets a session. Its channels live on their own.
+    fn leave(&mut self, session: u64, view: &View<'_>) {
+        let Some(entry) = self.sessions.get(&session) else {
+            return;
+        };
+        let _ = view.poller.remove(&entry.socket);
+        let alive = self
+            .ucma
+            .channels
+            .values()
+            .any(|channel| channel.session == session);
+        if alive && entry.process.is_some() {
+            // The process may have closed the connection only; its death is still of interest.
+            return;
+        }
+        if let Some(process) = &entry.process {
+            let _ = view.poller.remove(process);
+        }
+        self.sessions.remove(&session);
+    }
+
+    /// Handles what came to slot 0 at one of the device's addresses.
+    pub fn receive(&mut self, socket: &OwnedFd, local: std::net::IpAddr, view: &View<'_>) {
+        let mut buffer = std::mem::take(&mut self.buffer);
+        let host = self.host(view);
+        for _ in 0..DATAGRAMS {
+            match qp1::receive(socket, local, &mut buffer, view.counters) {
+                Received::Mad(from, mad) => {
+                    self.ucma
+                        .cm
+                        .receive(host.now, &from, mad, &mut self.ucma.out)
+                }
+                Received::Other => {}
+                Received::Nothing => break,
+            }
+        }
+        self.buffer = buffer;
+        self.finish(&host, view);
+    }
+
+    /// Handles what the CM has to say, and sends what it wants sent.
+    fn finish(&mut self, host: &Host<'_>, view: &View<'_>) {
+        self.ucma.settle(host);
+        for (to, mad) in std::mem::take(&mut self.ucma.out.mads) {
+            // An address may have gone since.
+            if let Some(own) = view.gids.entries().find(|entry| entry.gid == to.local_gid) {
+                self.qp1.send(own, &to, &mad, view.counters);
+            }
+        }
+    }
+
+    fn host<'a>(&self, view: &View<'a>) -> Host<'a> {
+        Host {
+            gids: view.gids,
+            info: view.info,
+            snapshot: view.snapshot,
+            now: self.started.elapsed().as_nanos() as u64,
+        }
+    }
+}
