@@ -7,7 +7,9 @@ use crate::plan::{PlannedSend, SidePlan};
 use crate::rng::Rng;
 use crate::side::SideOptions;
 use crate::world::{Options, World};
-use ferroce_transport::{Access, QpAttr, QpCap, QpState, SendFlags, SendOp, Sge, WcData, WcOpcode};
+use ferroce_transport::{
+    Access, Dest, QpAttr, QpCap, QpState, QpType, SendFlags, SendOp, Sge, WcData, WcOpcode,
+};
 
 /// What is transferred with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,6 +45,7 @@ fn plans(rng: &mut Rng, kind: Kind, len: u32, count: usize) -> [SidePlan; 2] {
         flags: SendFlags::SIGNALED,
         sges: sges.clone(),
         inline: None,
+        dest: Dest::Connected,
         expect: SendExpect {
             opcode,
             signaled: true,
@@ -66,6 +69,7 @@ fn plans(rng: &mut Rng, kind: Kind, len: u32, count: usize) -> [SidePlan; 2] {
             sges: vec![there.sge()],
             data: data.clone(),
         },
+        srq: 0,
         fault: None,
     };
     let a = SidePlan {
@@ -110,6 +114,7 @@ pub fn run(seed: u64, kind: Kind, len: u32, count: usize, loss: u32) -> Option<f
         cap,
         all_signaled: false,
         srq: false,
+        service: QpType::Rc,
         window: 256 << 10,
         fickle: false,
         budget: 64 << 10,

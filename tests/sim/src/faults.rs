@@ -19,10 +19,11 @@ impl Planner<'_> {
             data: WcData::None,
             solicited: false,
             placed: Placed::default(),
+            srq: self.srq,
             fault: None,
         };
         let mut consumes = None;
-        let (op, opcode, status) = match self.rng.below(9) {
+        let (op, opcode, status) = match self.rng.below(if self.shape.xrc > 0 { 11 } else { 9 }) {
             0 => {
                 let op = SendOp::Write { va: BASE, rkey: 3 };
                 (op, WcOpcode::RdmaWrite, WcStatus::RemAccessErr)
@@ -50,8 +51,7 @@ impl Planner<'_> {
                 let fitting = (len - 1) / self.shape.mtu * self.shape.mtu;
                 let buffers = self.buffers(peer, len - 1, Access::LOCAL_WRITE);
                 self.fills(peer, &buffers, &data[..fitting as usize]);
-                self.sides[peer].recvs.push(buffers);
-                consumes = Some(self.sides[peer].recvs.len() - 1);
+                consumes = Some(self.post(peer, buffers));
                 (SendOp::Send, WcOpcode::Send, WcStatus::RemInvReqErr)
             }
             4 => {
@@ -87,16 +87,34 @@ impl Planner<'_> {
             7 => {
                 recv.fault = Some(WcStatus::LocProtErr);
                 let buffer = self.alloc(peer, len, Access::empty());
-                self.sides[peer].recvs.push(vec![buffer.sge()]);
-                consumes = Some(self.sides[peer].recvs.len() - 1);
+                consumes = Some(self.post(peer, vec![buffer.sge()]));
                 (SendOp::Send, WcOpcode::Send, WcStatus::RemOpErr)
+            }
+            9 => {
+                // No such shared receive queue.
+                self.srq = 0x77;
+                (SendOp::Send, WcOpcode::Send, WcStatus::RemAccessErr)
+            }
+            10 => {
+                // Memory of another protection domain than the queue's.
+                let to = self.alloc(peer, len, Access::REMOTE_WRITE | Access::LOCAL_WRITE);
+                self.sides[peer]
+                    .memory
+                    .regions
+                    .last_mut()
+                    .expect("just made")
+                    .pd = 0x77;
+                let op = SendOp::Write {
+                    va: to.va,
+                    rkey: to.key,
+                };
+                (op, WcOpcode::RdmaWrite, WcStatus::RemAccessErr)
             }
             _ => {
                 recv.fault = Some(WcStatus::LocAccessErr);
                 let buffers = self.buffers(peer, len, Access::LOCAL_WRITE);
                 self.fills(peer, &buffers, &data);
-                self.sides[peer].recvs.push(buffers);
-                consumes = Some(self.sides[peer].recvs.len() - 1);
+                consumes = Some(self.post(peer, buffers));
                 (
                     SendOp::SendWithInv(77),
                     WcOpcode::Send,
@@ -121,6 +139,7 @@ impl Planner<'_> {
             flags,
             sges,
             inline: None,
+            dest: self.dest(),
             expect,
         }
     }

@@ -55,6 +55,8 @@ pub struct RecvExpect {
     pub solicited: bool,
     /// What it places.
     pub placed: Placed,
+    /// Number of the XRC shared receive queue that it was posted to, 0 otherwise.
+    pub srq: u32,
     /// The error it was made to run into.
     pub fault: Option<WcStatus>,
 }
@@ -153,6 +155,9 @@ impl Model {
         let index = c.wr_id as usize;
         self.recv.book(index, c.status, |_| false);
         assert_eq!(c.src_qp, self.peer);
+        if let Some(want) = self.recvs.get(index) {
+            assert_eq!(c.srq, want.srq, "receive {index}");
+        }
         match c.status {
             WcStatus::Success => {
                 assert!(

@@ -5,7 +5,7 @@
 use crate::memory::{BASE, Buffer, Memory};
 use crate::model::{Placed, RecvExpect, SendExpect};
 use crate::rng::Rng;
-use ferroce_transport::{Access, SendFlags, SendOp, Sge, WcData, WcOpcode};
+use ferroce_transport::{Access, Dest, SendFlags, SendOp, Sge, WcData, WcOpcode, WindowBind};
 
 /// A send request to post.
 #[derive(Clone, Debug)]
@@ -18,6 +18,8 @@ pub struct PlannedSend {
     pub sges: Vec<Sge>,
     /// Inline data instead of a list.
     pub inline: Option<Vec<u8>>,
+    /// Where it goes.
+    pub dest: Dest,
     /// What must come of it.
     pub expect: SendExpect,
 }
@@ -27,6 +29,8 @@ pub struct PlannedSend {
 pub struct Cell {
     /// The word.
     pub buffer: Buffer,
+    /// The shared receive queue that guards it, 0 without.
+    pub srq: u32,
     /// Its values: the first, then one after each ATOMIC.
     pub values: Vec<u64>,
 }
@@ -48,7 +52,12 @@ pub struct Shape {
     pub all_signaled: [bool; 2],
     /// A side and a request of it that is made to fail.
     pub fault: Option<(usize, usize)>,
+    /// Side 0 initiates an extended connection, and side 1 has so many of [`SRQS`].
+    pub xrc: usize,
 }
+
+/// Numbers of the shared receive queues of an XRC domain. Each has a protection domain of its own, numbered alike.
+pub const SRQS: [u32; 3] = [0x00_0001, 0x12_3456, 0xff_ffff];
 
 /// One side's part.
 #[derive(Clone, Debug, Default)]
@@ -61,6 +70,8 @@ pub struct SidePlan {
     pub sends: Vec<PlannedSend>,
     /// Scatter lists of receive requests.
     pub recvs: Vec<Vec<Sge>>,
+    /// Shared receive queue of the XRC domain that each of them is for, 0 without.
+    pub recv_srqs: Vec<u32>,
     /// What the receive requests get.
     pub recv_expects: Vec<RecvExpect>,
     /// Words in this side's memory that the peer's atomics go to.
@@ -71,6 +82,8 @@ pub(crate) struct Planner<'a> {
     pub(crate) rng: &'a mut Rng,
     pub(crate) shape: Shape,
     pub(crate) sides: [SidePlan; 2],
+    /// The shared receive queue that the request at hand names, 0 without.
+    pub(crate) srq: u32,
     /// Effects on memory, in order of a side's requests: side, address, bytes.
     effects: Vec<(usize, u64, Vec<u8>)>,
 }
@@ -81,15 +94,21 @@ pub fn plan(rng: &mut Rng, shape: Shape) -> [SidePlan; 2] {
         rng,
         shape,
         sides: Default::default(),
+        srq: 0,
         effects: Vec::new(),
     };
+    for srq in &SRQS[..shape.xrc] {
+        p.sides[1].memory.srqs.insert(*srq, *srq);
+    }
     for side in [0, 0, 1, 1] {
+        p.srq = p.any_srq();
         p.add_cell(side);
     }
     for side in 0..2 {
         // Write targets that a later READ of the same side may read back.
         let mut written = Vec::new();
         for index in 0..shape.sends[side] {
+            p.srq = p.any_srq();
             let send = if shape.fault == Some((side, index)) {
                 p.faulty(side)
             } else {
@@ -101,8 +120,9 @@ pub fn plan(rng: &mut Rng, shape: Shape) -> [SidePlan; 2] {
     for side in 0..2 {
         for _ in 0..p.rng.below(4) {
             let len = p.rng.below(100) as u32;
+            p.srq = p.any_srq();
             let sges = p.buffers(side, len, Access::LOCAL_WRITE);
-            p.sides[side].recvs.push(sges);
+            p.post(side, sges);
         }
         p.sides[side].finally = p.sides[side].memory.bytes.clone();
     }
@@ -117,7 +137,31 @@ pub fn plan(rng: &mut Rng, shape: Shape) -> [SidePlan; 2] {
 }
 
 impl Planner<'_> {
+    /// A shared receive queue to name.
+    fn any_srq(&mut self) -> u32 {
+        match self.shape.xrc {
+            0 => 0,
+            n => self.rng.pick(&SRQS[..n]),
+        }
+    }
+
+    /// The destination of the request at hand.
+    pub(crate) fn dest(&self) -> Dest {
+        match self.srq {
+            0 => Dest::Connected,
+            srq => Dest::XrcSrq(srq),
+        }
+    }
+
+    /// Plans a receive request; its index.
+    pub(crate) fn post(&mut self, side: usize, sges: Vec<Sge>) -> usize {
+        self.sides[side].recvs.push(sges);
+        self.sides[side].recv_srqs.push(self.srq);
+        self.sides[side].recvs.len() - 1
+    }
+
     pub(crate) fn alloc(&mut self, side: usize, len: u32, access: Access) -> Buffer {
+        self.sides[side].memory.pd = if side == 1 { self.srq } else { 0 };
         self.sides[side].memory.alloc(len, access, self.rng)
     }
 
@@ -127,7 +171,12 @@ impl Planner<'_> {
         let mut word = [0; 8];
         word.copy_from_slice(self.sides[side].memory.at(buffer.va, 8));
         let values = vec![u64::from_ne_bytes(word)];
-        self.sides[side].cells.push(Cell { buffer, values });
+        let srq = self.srq;
+        self.sides[side].cells.push(Cell {
+            buffer,
+            srq,
+            values,
+        });
     }
 
     pub(crate) fn length(&mut self) -> u32 {
@@ -203,11 +252,13 @@ impl Planner<'_> {
         let len = placed.map_or(0, |d| d.len() as u32) + spare;
         let sges = self.buffers(side, len, Access::LOCAL_WRITE);
         let placed = self.fills(side, &sges, placed.unwrap_or_default());
-        self.sides[side].recvs.push(sges);
-        self.sides[side]
-            .recv_expects
-            .push(RecvExpect { placed, ..expect });
-        self.sides[side].recvs.len() - 1
+        let srq = self.srq;
+        self.sides[side].recv_expects.push(RecvExpect {
+            placed,
+            srq,
+            ..expect
+        });
+        self.post(side, sges)
     }
 
     pub(crate) fn flags(&mut self, side: usize) -> SendFlags {
@@ -219,7 +270,7 @@ impl Planner<'_> {
         flags
     }
 
-    fn send(&mut self, side: usize, written: &mut Vec<(Buffer, Vec<u8>)>) -> PlannedSend {
+    fn send(&mut self, side: usize, written: &mut Vec<(u32, Buffer, Vec<u8>)>) -> PlannedSend {
         let peer = 1 - side;
         let flags = self.flags(side);
         let mut expect = SendExpect {
@@ -237,6 +288,7 @@ impl Planner<'_> {
             data: WcData::None,
             solicited: flags.contains(SendFlags::SOLICITED),
             placed: Placed::default(),
+            srq: 0,
             fault: None,
         };
         match self.rng.below(20) {
@@ -265,6 +317,7 @@ impl Planner<'_> {
                     flags,
                     sges,
                     inline,
+                    dest: self.dest(),
                     expect,
                 }
             }
@@ -293,18 +346,22 @@ impl Planner<'_> {
                 } else {
                     SendOp::Write { va: to.va, rkey }
                 };
-                written.push((to, data));
+                written.push((self.srq, to, data));
                 PlannedSend {
                     op,
                     flags,
                     sges,
                     inline,
+                    dest: self.dest(),
                     expect,
                 }
             }
             12..=15 => {
                 let (from, data) = if !written.is_empty() && self.rng.percent(50) {
-                    written[self.rng.below(written.len() as u64) as usize].clone()
+                    let (srq, from, data) =
+                        written[self.rng.below(written.len() as u64) as usize].clone();
+                    self.srq = srq;
+                    (from, data)
                 } else {
                     let len = self.length();
                     let from = self.alloc(peer, len, Access::REMOTE_READ);
@@ -324,6 +381,7 @@ impl Planner<'_> {
                     flags,
                     sges,
                     inline: None,
+                    dest: self.dest(),
                     expect,
                 }
             }
@@ -331,6 +389,7 @@ impl Planner<'_> {
                 let i = self.rng.below(2) as usize;
                 let (buffer, before) = {
                     let cell = &self.sides[peer].cells[i];
+                    self.srq = cell.srq;
                     (cell.buffer, *cell.values.last().unwrap_or(&0))
                 };
                 let (va, rkey) = (buffer.va, buffer.key);
@@ -362,17 +421,32 @@ impl Planner<'_> {
                     flags,
                     sges,
                     inline: None,
+                    dest: self.dest(),
                     expect,
                 }
             }
             _ => {
-                let key = self.alloc(side, 1, Access::empty()).key;
-                expect.opcode = WcOpcode::LocalInv;
+                let region = self.alloc(side, 32, Access::MW_BIND | Access::LOCAL_WRITE);
+                let op = if self.rng.percent(50) {
+                    expect.opcode = WcOpcode::LocalInv;
+                    SendOp::LocalInv(region.key)
+                } else {
+                    expect.opcode = WcOpcode::BindMw;
+                    SendOp::BindMw(WindowBind {
+                        window: 1,
+                        rkey: 0x8000_0000 | self.rng.next() as u32,
+                        lkey: region.key,
+                        access: Access::REMOTE_READ,
+                        addr: region.va + 8,
+                        len: 8,
+                    })
+                };
                 PlannedSend {
-                    op: SendOp::LocalInv(key),
+                    op,
                     flags,
                     sges: Vec::new(),
                     inline: None,
+                    dest: self.dest(),
                     expect,
                 }
             }

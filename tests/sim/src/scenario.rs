@@ -2,11 +2,11 @@
 
 use crate::link::LinkConfig;
 use crate::memory::BASE;
-use crate::plan::{self, Cell, Shape, SidePlan};
+use crate::plan::{self, Cell, SRQS, Shape, SidePlan};
 use crate::rng::Rng;
 use crate::side::SideOptions;
 use crate::world::{Action, Options, World};
-use ferroce_transport::{QpAttr, QpCap, QpState, WcStatus};
+use ferroce_transport::{QpAttr, QpCap, QpState, QpType, WcStatus};
 
 /// What a run came to.
 #[derive(Clone, Copy, Debug, Default)]
@@ -79,6 +79,11 @@ fn settings(rng: &mut Rng, seed: u64, trace: bool) -> (Options, Shape) {
     ];
     let resources = [rng.pick(&[1, 2, 4, 16]), rng.pick(&[1, 2, 4, 16])];
     let patient = rng.percent(90);
+    let xrc = if rng.percent(25) {
+        rng.range(1, SRQS.len() as u64) as usize
+    } else {
+        0
+    };
     let side = |rng: &mut Rng, i: usize| {
         let timeout = if clean && !fault && patient && rng.percent(10) {
             0
@@ -111,7 +116,12 @@ fn settings(rng: &mut Rng, seed: u64, trace: bool) -> (Options, Shape) {
                 max_inline_data: max_inline,
             },
             all_signaled: rng.percent(30),
-            srq: rng.percent(30),
+            srq: rng.percent(30) || xrc > 0,
+            service: match (xrc, i) {
+                (0, _) => QpType::Rc,
+                (_, 0) => QpType::XrcSend,
+                _ => QpType::XrcRecv,
+            },
             window: rng.pick(&[1, 4_096, 20_000, 1 << 20]),
             fickle: rng.percent(20),
             budget: rng.pick(&[1, 3_000, 16_384, 1 << 20]),
@@ -128,7 +138,7 @@ fn settings(rng: &mut Rng, seed: u64, trace: bool) -> (Options, Shape) {
     let most = rng.pick(&[10, 30, 60, 100]);
     let sends = [
         rng.below(most) as usize + 1,
-        if rng.percent(60) {
+        if rng.percent(60) && xrc == 0 {
             rng.below(most) as usize
         } else {
             0
@@ -141,6 +151,7 @@ fn settings(rng: &mut Rng, seed: u64, trace: bool) -> (Options, Shape) {
         max_sge,
         max_inline,
         all_signaled: [sides[0].all_signaled, sides[1].all_signaled],
+        xrc,
         fault: fault.then(|| {
             let side = if sends[1] > 0 {
                 rng.below(2) as usize

@@ -4,9 +4,10 @@ use crate::host::SimHost;
 use crate::plan::{PlannedSend, SidePlan};
 use crate::wire::{self, SimSink};
 use crate::world::{Options, QPN};
+use ferroce_transport::state::transition;
 use ferroce_transport::{
-    Access, Dest, PostError, Qp, QpAttr, QpAttrMask, QpCap, QpConfig, QpState, QpType, RecvWqe,
-    SendData, SendRequest, Sge,
+    Access, PostError, Qp, QpAttr, QpAttrMask, QpCap, QpConfig, QpState, QpType, RecvWqe, SendData,
+    SendRequest, Sge,
 };
 use ferroce_wire::icrc::Flow;
 use smallvec::SmallVec;
@@ -22,6 +23,8 @@ pub struct SideOptions {
     pub all_signaled: bool,
     /// Receives come from a shared receive queue.
     pub srq: bool,
+    /// RC, or a side of an extended connection.
+    pub service: QpType,
     /// Bytes in flight.
     pub window: u32,
     /// The window changes with every call, and calls are not always repeated at once.
@@ -52,6 +55,8 @@ pub struct Side {
     pub sends: Vec<PlannedSend>,
     /// Receive requests of the plan.
     pub recvs: Vec<Vec<Sge>>,
+    /// Shared receive queue of the XRC domain that each of them is for, 0 without.
+    pub recv_srqs: Vec<u32>,
     /// Requests posted.
     pub posted: usize,
     /// Receive requests posted.
@@ -78,7 +83,7 @@ impl Side {
         host.model.peer = QPN[1 - index];
         let qp = Qp::new(QpConfig {
             qpn: QPN[index],
-            qp_type: QpType::Rc,
+            qp_type: o.service,
             cap: o.cap,
             sq_sig_all: o.all_signaled,
             srq: o.srq,
@@ -93,6 +98,7 @@ impl Side {
             options: o,
             sends: plan.sends,
             recvs: plan.recvs,
+            recv_srqs: plan.recv_srqs,
             posted: 0,
             recv_posted: 0,
             flow: wire::flow(1 - index),
@@ -112,7 +118,6 @@ impl Side {
 
     /// RESET to RTR.
     fn connect(&mut self, index: usize) {
-        use QpAttrMask as M;
         let attr = QpAttr {
             qp_state: QpState::Init,
             qp_access_flags: Access::REMOTE_READ | Access::REMOTE_WRITE | Access::REMOTE_ATOMIC,
@@ -120,35 +125,27 @@ impl Side {
             dest_qp_num: QPN[1 - index],
             ..self.options.attr
         };
-        let init = M::STATE | M::PKEY_INDEX | M::PORT | M::ACCESS_FLAGS;
-        self.modify(&attr, init, 0);
-        let rtr = M::STATE
-            | M::AV
-            | M::PATH_MTU
-            | M::DEST_QPN
-            | M::RQ_PSN
-            | M::MAX_DEST_RD_ATOMIC
-            | M::MIN_RNR_TIMER;
-        self.modify(
-            &QpAttr {
-                qp_state: QpState::Rtr,
-                ..attr
-            },
-            rtr,
-            0,
-        );
+        self.modify(&attr, self.step(QpState::Reset, QpState::Init), 0);
+        let attr = QpAttr {
+            qp_state: QpState::Rtr,
+            ..attr
+        };
+        self.modify(&attr, self.step(QpState::Init, QpState::Rtr), 0);
+    }
+
+    /// The attributes that a step on the way to RTS takes.
+    fn step(&self, from: QpState, to: QpState) -> QpAttrMask {
+        let row = transition(self.options.service, from, to).expect("a way to RTS");
+        row.required | QpAttrMask::STATE
     }
 
     /// RTR to RTS.
     pub(crate) fn get_ready(&mut self, now: u64) {
-        use QpAttrMask as M;
         let attr = QpAttr {
             qp_state: QpState::Rts,
             ..self.options.attr
         };
-        let mask =
-            M::STATE | M::TIMEOUT | M::RETRY_CNT | M::RNR_RETRY | M::SQ_PSN | M::MAX_QP_RD_ATOMIC;
-        self.modify(&attr, mask, now);
+        self.modify(&attr, self.step(QpState::Rtr, QpState::Rts), now);
         self.ready = true;
     }
 
@@ -169,13 +166,13 @@ impl Side {
                 Some(bytes) => SendData::Inline(bytes),
                 None => SendData::Sges(&planned.sges),
             };
-            let (op, flags) = (planned.op, planned.flags);
+            let (op, flags, dest) = (planned.op, planned.flags, planned.dest);
             match self.qp.post_send(&SendRequest {
                 wr_id: self.posted as u64,
                 op,
                 flags,
                 data,
-                dest: Dest::Connected,
+                dest,
             }) {
                 Ok(()) => self.posted += 1,
                 Err(PostError::QueueFull) => {
@@ -195,7 +192,11 @@ impl Side {
             };
             let wr_id = self.recv_posted as u64;
             if self.options.srq {
-                self.host.srq.push_back(RecvWqe {
+                let queue = match self.recv_srqs.get(self.recv_posted) {
+                    None | Some(0) => &mut self.host.srq,
+                    Some(srq) => self.host.xrc.entry(*srq).or_default(),
+                };
+                queue.push_back(RecvWqe {
                     skip: 0,
                     wr_id,
                     sges: SmallVec::from_slice(sges),

@@ -109,6 +109,7 @@ impl World {
                     trace(self.now, arrival.to, "<-", &packet);
                 }
                 self.packets += 1;
+                side.host.selected = None;
                 side.qp.receive(self.now, &packet, &mut side.host);
                 self.after(arrival.to);
             }
