@@ -1,9 +1,11 @@
 //! Anything may come from the network: random packets at a live queue pair never panic it, never reach memory
 //! outside what they may reach, and never make it talk without end.
 
-use ferroce_sim::tester::{DUT, DUT_PSN, TT_PSN, Tester, usual};
+use ferroce_sim::tester::{DUT, DUT_PSN, QKEY, TT_PSN, Tester, usual};
 use ferroce_sim::{Buffer, Rng};
-use ferroce_transport::{Access, QpAttr, QpState, SendFlags, SendOp};
+use ferroce_transport::{
+    Access, Datagram, Dest, QpAttr, QpState, QpType, RecvWqe, SendFlags, SendOp,
+};
 use ferroce_wire::{
     Aeth, AtomicEth, Bth, Deth, Ext, Header, HeaderSet, MAX_HEADER, Packet, Reth, opcode,
 };
@@ -79,15 +81,25 @@ fn headers(rng: &mut Rng, set: HeaderSet, b: &Buffers) -> Ext {
         imm: has(HeaderSet::IMM).then(|| word(rng).to_le_bytes()),
         ieth: has(HeaderSet::IETH).then(|| word(rng)),
         deth: has(HeaderSet::DETH).then(|| Deth {
-            qkey: word(rng),
+            qkey: if rng.percent(80) { QKEY } else { word(rng) },
             src_qp: word(rng) & 0xff_ffff,
         }),
-        xrceth: has(HeaderSet::XRCETH).then(|| word(rng) & 0xff_ffff),
+        xrceth: has(HeaderSet::XRCETH).then(|| rng.pick(&[5, 5, 5, 5, 5, 5, 5, 5, 5, 6, 7])),
     }
 }
 
-/// A datagram that often parses.
-fn datagram(rng: &mut Rng, b: &Buffers, mtu: u64) -> Vec<u8> {
+/// Where a service's opcodes begin.
+fn base(service: QpType) -> u8 {
+    match service {
+        QpType::Rc => 0,
+        QpType::Uc => 0x20,
+        QpType::Ud => 0x60,
+        QpType::XrcSend | QpType::XrcRecv => 0xa0,
+    }
+}
+
+/// A datagram that often parses, mostly one of the service's.
+fn datagram(rng: &mut Rng, b: &Buffers, mtu: u64, service: QpType) -> Vec<u8> {
     if rng.percent(3) {
         let len = rng.below(200) as usize;
         return rng.bytes(len);
@@ -95,7 +107,7 @@ fn datagram(rng: &mut Rng, b: &Buffers, mtu: u64) -> Vec<u8> {
     let rows: Vec<_> = opcode::all().collect();
     let row = rng.pick(&rows);
     let row = if rng.percent(90) {
-        opcode::info(row.opcode & 0x1f).unwrap_or(row)
+        opcode::info(row.opcode & 0x1f | base(service)).unwrap_or(row)
     } else {
         row
     };
@@ -136,7 +148,7 @@ fn datagram(rng: &mut Rng, b: &Buffers, mtu: u64) -> Vec<u8> {
 }
 
 /// One queue pair under fire until it breaks or `packets` have come. Returns how many reached it.
-fn fire(seed: u64, packets: u32) -> u32 {
+fn fire(service: QpType, seed: u64, packets: u32) -> u32 {
     let mut rng = Rng::new(seed);
     let mtu = rng.pick(&[256, 1024]);
     let attr = QpAttr {
@@ -152,7 +164,7 @@ fn fire(seed: u64, packets: u32) -> u32 {
         QpState::Rtr,
         QpState::Init,
     ]);
-    let mut t = Tester::in_state(attr, state, rng.percent(30));
+    let mut t = Tester::of(service, attr, state, rng.percent(30));
     t.opts.budget = rng.pick(&[1, 4096, 1 << 20]);
     t.opts.window = rng.pick(&[1, 4096, 1 << 20]);
     let all = Access::REMOTE_READ | Access::REMOTE_WRITE | Access::REMOTE_ATOMIC;
@@ -161,6 +173,11 @@ fn fire(seed: u64, packets: u32) -> u32 {
         local: t.buffer(9_000, Access::LOCAL_WRITE),
         closed: t.buffer(9_000, Access::REMOTE_READ),
     };
+    // A target's queue is of the protection domain that the buffers are of; another queue is not.
+    for (srq, pd) in [(5, 0), (6, 60)] {
+        t.memory().borrow_mut().srqs.insert(srq, pd);
+        t.sim().xrc.insert(srq, Default::default());
+    }
     let guard = t.buffer(100, Access::empty());
     let before = t.memory().borrow().bytes.clone();
     let mut reached = 0;
@@ -183,15 +200,33 @@ fn fire(seed: u64, packets: u32) -> u32 {
                 op,
                 flags,
                 data,
-                dest: ferroce_transport::Dest::Connected,
+                dest: match service {
+                    QpType::Ud => Dest::Datagram(Datagram::default()),
+                    QpType::XrcSend => Dest::XrcSrq(9),
+                    _ => Dest::Connected,
+                },
             });
         }
         if rng.percent(50) {
             let _ = t.qp.post_recv(0, &[b.local.sge()]);
+            let wqe = RecvWqe {
+                wr_id: 0,
+                sges: [b.local.sge()].into_iter().collect(),
+                skip: 0,
+            };
+            t.sim().srq.push_back(wqe.clone());
+            t.sim().xrc.entry(5).or_default().push_back(wqe);
         }
-        let bytes = datagram(&mut rng, &b, u64::from(mtu));
+        let bytes = datagram(&mut rng, &b, u64::from(mtu), service);
         if let Ok(packet) = Packet::parse(&bytes) {
-            t.qp.receive(t.now, &packet, &mut t.host);
+            let grh = [0; 40];
+            t.sim().selected = None;
+            // Either way in, whatever the packet is.
+            if rng.percent(if service == QpType::Ud { 90 } else { 10 }) {
+                t.qp.receive_datagram(t.now, &packet, &grh, &mut t.host);
+            } else {
+                t.qp.receive(t.now, &packet, &mut t.host);
+            }
             reached += 1;
         }
         t.now += rng.below(1_000_000);
@@ -230,25 +265,41 @@ fn fire(seed: u64, packets: u32) -> u32 {
     reached
 }
 
-#[test]
-fn random_packets_do_no_harm() {
+fn fire_at(service: QpType) {
     let seeds = if cfg!(debug_assertions) {
         2_000
     } else {
-        20_000
+        10_000
     };
     let mut reached = 0u64;
     for seed in 0..seeds {
-        struct Announce(u64);
+        struct Announce(QpType, u64);
         impl Drop for Announce {
             fn drop(&mut self) {
                 if std::thread::panicking() {
-                    eprintln!("hostile seed {}", self.0);
+                    eprintln!("hostile to {:?}, seed {}", self.0, self.1);
                 }
             }
         }
-        let _announce = Announce(seed);
-        reached += u64::from(fire(seed, 200));
+        let _announce = Announce(service, seed);
+        reached += u64::from(fire(service, seed, 200));
     }
     assert!(reached > seeds * 10, "only {reached} packets parsed");
+}
+
+#[test]
+fn random_packets_do_no_harm() {
+    fire_at(QpType::Rc);
+}
+
+#[test]
+fn random_packets_do_unreliable_services_no_harm() {
+    fire_at(QpType::Uc);
+    fire_at(QpType::Ud);
+}
+
+#[test]
+fn random_packets_do_extended_connections_no_harm() {
+    fire_at(QpType::XrcSend);
+    fire_at(QpType::XrcRecv);
 }
