@@ -7,6 +7,7 @@
 mod client;
 mod counters;
 mod error;
+mod flow;
 pub mod link;
 pub mod protocol;
 mod runtime_dir;
@@ -15,6 +16,7 @@ pub mod seqpacket;
 pub use client::Client;
 pub use counters::{Counter, CounterPage};
 pub use error::ControlError;
+pub use flow::{FlowFile, FlowPage};
 pub use protocol::{
     Attachment, ClientStatus, DeviceInfo, Event, GID_TABLE_LEN, GidEntry, SlotStatus, Status,
 };

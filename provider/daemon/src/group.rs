@@ -6,6 +6,7 @@ use std::io;
 use std::net::{IpAddr, SocketAddr, SocketAddrV6};
 use std::os::fd::OwnedFd;
 
+use ferroce_control::FlowFile;
 use nix::sys::socket::{setsockopt, sockopt};
 use rustix::io::Errno;
 use rustix::net::{
@@ -27,6 +28,8 @@ pub struct Group {
     address: SocketAddr,
     receive_buffer: usize,
     members: Vec<OwnedFd>,
+    /// Where those who send here and those who receive count; without it, senders go by the clock.
+    _flow: Option<FlowFile>,
     /// Keeps a second daemon off the address between this one's look at the port and its first bind.
     _claim: OwnedFd,
 }
@@ -46,6 +49,7 @@ impl Group {
             address,
             receive_buffer,
             members: Vec::new(),
+            _flow: flow_file(ip, scope_id),
             _claim: claim,
         };
         group.socket(0)?;
@@ -180,6 +184,16 @@ pub fn drain(socket: &OwnedFd, limit: usize) -> (u64, u64) {
         }
     }
     (packets, bytes)
+}
+
+fn flow_file(ip: IpAddr, scope_id: u32) -> Option<FlowFile> {
+    match FlowFile::create(ip, scope_id) {
+        Ok(file) => Some(file),
+        Err(error) => {
+            tracing::warn!(%error, %ip, "UC and UD traffic to this address is paced by the clock");
+            None
+        }
+    }
 }
 
 fn bind(address: SocketAddr, shared: bool) -> Result<OwnedFd, DaemonError> {

@@ -1,4 +1,4 @@
-//! Contexts, protection domains and address handles.
+//! Contexts and protection domains.
 
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
@@ -7,15 +7,17 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use ferroce_transport::AddressVector;
 use parking_lot::Mutex;
 
+use crate::ah::Ah;
 use crate::cq::{Cq, CqInit};
 use crate::error::{Error, Result};
 use crate::events::{self, Channels, EventPipe};
 use crate::hca::Hca;
 use crate::import::Shared;
 use crate::limits;
-use crate::path::gid_address;
-use crate::qp::{Qp, QpInit};
+use crate::qp::Qp;
+use crate::qp_init::QpInit;
 use crate::srq::{Srq, SrqInit};
+use crate::xrc::Xrcd;
 
 /// An opened device: its own asynchronous event queue on the process's shared [`Hca`].
 pub struct Context {
@@ -98,6 +100,30 @@ impl Context {
     /// Creates a completion queue with everything that can be said of one.
     pub fn create_cq_with(self: &Arc<Self>, init: CqInit) -> Result<Arc<Cq>> {
         Cq::new(self, init)
+    }
+
+    /// Creates an XRC target queue pair in RESET: it has neither protection domain nor completion queues.
+    pub fn create_xrc_target(self: &Arc<Self>, init: QpInit) -> Result<Arc<Qp>> {
+        Qp::create(self, None, init)
+    }
+
+    /// Opens an XRC target of the domain by its number (`EINVAL` if there is none). Each opener closes it.
+    pub fn open_qp(
+        self: &Arc<Self>,
+        xrcd: &Arc<Xrcd>,
+        number: u32,
+        cookie: u64,
+    ) -> Result<Arc<Qp>> {
+        if !Arc::ptr_eq(xrcd.context(), self) {
+            return Err(Error::Invalid("the XRC domain is of another context"));
+        }
+        Qp::open(xrcd, number, cookie)
+    }
+
+    /// Opens the XRC domain of the file behind `fd`, or one that cannot be shared. `oflags`: `O_CREAT` makes it if no context
+    /// of this process has it open (else `EAGAIN`), `O_EXCL` refuses one that exists (`EINVAL`).
+    pub fn open_xrcd(self: &Arc<Self>, fd: Option<RawFd>, oflags: i32) -> Result<Arc<Xrcd>> {
+        Xrcd::open(self, fd, oflags)
     }
 
     /// Queues an asynchronous event; `false` if the consumer left thousands unread and it was lost.
@@ -194,57 +220,11 @@ impl Pd {
 
     /// Creates a queue pair in RESET.
     pub fn create_qp(self: &Arc<Self>, init: QpInit) -> Result<Arc<Qp>> {
-        Qp::create(self, init)
+        Qp::create(&self.context, Some(self), init)
     }
 
     /// Creates an address handle; the source GID must exist and be of the destination's family.
     pub fn create_ah(self: &Arc<Self>, av: &AddressVector) -> Result<Arc<Ah>> {
-        let hca = &self.context.hca;
-        if av.port_num != 1 {
-            return Err(Error::Invalid("the device has port 1 only"));
-        }
-        if !av.is_global {
-            return Err(Error::Invalid(
-                "RoCE needs a GRH: set is_global and the destination GID",
-            ));
-        }
-        if hca.gid(av.sgid_index)?.addr.is_ipv4() != gid_address(av.dgid).is_ipv4() {
-            return Err(Error::Invalid(
-                "source and destination GID are of different families",
-            ));
-        }
-        hca.count.ah.take(limits::MAX_AH, "address handles")?;
-        self.add_user();
-        Ok(Arc::new(Ah {
-            pd: self.clone(),
-            av: *av,
-            handle: hca.new_handle(),
-        }))
-    }
-}
-
-/// An address handle.
-pub struct Ah {
-    pd: Arc<Pd>,
-    av: AddressVector,
-    handle: u32,
-}
-
-impl Ah {
-    /// Where it leads.
-    pub fn address_vector(&self) -> &AddressVector {
-        &self.av
-    }
-
-    /// A number that identifies the handle in this process.
-    pub fn handle(&self) -> u32 {
-        self.handle
-    }
-}
-
-impl Drop for Ah {
-    fn drop(&mut self) {
-        self.pd.remove_user();
-        self.pd.context.hca.count.ah.give_back();
+        Ah::create(self, av)
     }
 }

@@ -49,6 +49,9 @@ pub enum Error {
     /// There is no such object.
     #[error("not found: {0}")]
     Missing(&'static str),
+    /// What was to be opened does not exist.
+    #[error("{0}")]
+    Absent(&'static str),
     /// Not offered by this device.
     #[error("not supported: {0}")]
     Unsupported(&'static str),
@@ -79,6 +82,7 @@ impl Error {
             Error::Post(_) => libc::EINVAL,
             Error::Busy(_) => libc::EBUSY,
             Error::Full(_) => libc::ENOMEM,
+            Error::Absent(_) => libc::EAGAIN,
             Error::BadMemory { .. } => libc::EFAULT,
             Error::Forbidden(_) => libc::EPERM,
             Error::Missing(_) => libc::ENOENT,

@@ -1,6 +1,7 @@
 //! The device as one process has it: the slot, the tables, the sockets.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::net::IpAddr;
 use std::os::fd::{AsRawFd, RawFd};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -10,6 +11,7 @@ use ferroce_control::{Client, CounterPage, DeviceInfo, Event, GidEntry, RuntimeD
 use ferroce_transport::Time;
 use parking_lot::{Mutex, RwLock};
 
+use crate::ah::AhTable;
 use crate::context::Context;
 use crate::dm::DmUse;
 use crate::driver::Driver;
@@ -18,10 +20,12 @@ use crate::guard;
 use crate::helper;
 use crate::keys::KeyTable;
 use crate::limits::{DeviceAttr, PortAttr};
-use crate::path::{Path, PathKey};
+use crate::mcast::Multicast;
+use crate::path::{Path, PathKey, scope};
 use crate::rx::{Receiver, RxState};
 use crate::table::QpTable;
 use crate::timers::{self, Alarm, Timers};
+use crate::xrc::Domains;
 
 /// `enum ibv_event_type`
 const EVENT_DEVICE_FATAL: u32 = 8;
@@ -54,7 +58,6 @@ pub(crate) struct Counts {
     pub(crate) pd: Count,
     pub(crate) cq: Count,
     pub(crate) srq: Count,
-    pub(crate) ah: Count,
 }
 
 /// The device in this process.
@@ -77,6 +80,15 @@ pub struct Hca {
     pub(crate) receivers: RwLock<Vec<Arc<Receiver>>>,
     pub(crate) count: Counts,
     pub(crate) qps: RwLock<QpTable>,
+    pub(crate) ahs: RwLock<AhTable>,
+    pub(crate) domains: Domains,
+    pub(crate) multicast: Multicast,
+    /// Index parts of the numbers of shared receive queues.
+    srq_numbers: Mutex<HashSet<u16>>,
+    /// UD queue pairs listen at every address of the port.
+    everywhere: AtomicBool,
+    /// There are, or were, queue pairs whose traffic nobody acknowledges.
+    unacknowledged: AtomicBool,
     pub(crate) keys: RwLock<KeyTable>,
     pub(crate) device_memory: DmUse,
     pub(crate) rx: Mutex<RxState>,
@@ -155,6 +167,12 @@ impl Hca {
             receivers: RwLock::new(Vec::new()),
             count: Counts::default(),
             qps: RwLock::new(QpTable::new()),
+            ahs: RwLock::default(),
+            domains: Domains::default(),
+            multicast: Multicast::default(),
+            srq_numbers: Mutex::default(),
+            everywhere: AtomicBool::new(false),
+            unacknowledged: AtomicBool::new(false),
             keys: RwLock::new(KeyTable::default()),
             device_memory: DmUse::default(),
             rx: Mutex::new(RxState::new()),
@@ -200,6 +218,11 @@ impl Hca {
         let gids = self.gids.read();
         let entry = gids.iter().find(|g| g.index == u16::from(index)).cloned();
         entry.ok_or(Error::Invalid("sgid_index: no such entry in the GID table"))
+    }
+
+    /// Whether an address is one of the port's.
+    pub(crate) fn has_address(&self, ip: IpAddr) -> bool {
+        self.gids.read().iter().any(|g| g.addr == ip)
     }
 
     pub(crate) fn slot(&self) -> u8 {
@@ -254,11 +277,53 @@ impl Hca {
             return Ok(());
         }
         let socket = self.control.lock().receive_socket(gid.index)?;
-        receivers.push(Arc::new(Receiver::new(socket, gid.addr)));
+        receivers.push(Arc::new(Receiver::new(
+            socket,
+            gid.addr,
+            scope(gid.addr, gid.scope_id),
+            self.slot,
+        )));
         drop(receivers);
         self.driver.wake();
         self.control_events();
         Ok(())
+    }
+
+    /// Makes sure that packets for every address of the port are received, now and when addresses are added.
+    pub(crate) fn listen_everywhere(&self) -> Result<()> {
+        self.everywhere.store(true, Ordering::Relaxed);
+        for gid in self.gids() {
+            self.listen(&gid)?;
+        }
+        for receiver in self.receivers.read_recursive().iter() {
+            receiver.ask_for_headers();
+        }
+        Ok(())
+    }
+
+    /// From now on what is received without acknowledgement is counted, for those who send it (see `pacing`).
+    pub(crate) fn unacknowledged_traffic(&self) {
+        self.unacknowledged.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn counts_received(&self) -> bool {
+        self.unacknowledged.load(Ordering::Relaxed)
+    }
+
+    /// A number for a shared receive queue, that no other of this host has.
+    pub(crate) fn new_srq_number(&self) -> u32 {
+        let mut numbers = self.srq_numbers.lock();
+        // At most half of them are taken (MAX_SRQ).
+        loop {
+            let index = rand::random::<u16>();
+            if index != 0 && numbers.insert(index) {
+                return u32::from(self.slot) << 16 | u32::from(index);
+            }
+        }
+    }
+
+    pub(crate) fn forget_srq_number(&self, number: u32) {
+        self.srq_numbers.lock().remove(&(number as u16));
     }
 
     pub(crate) fn add_timer(&self, at: Time, index: u16) {
@@ -311,6 +376,11 @@ impl Hca {
                 Event::GidChange => {
                     if let Ok(gids) = self.control.lock().gids() {
                         *self.gids.write() = gids;
+                    }
+                    if self.everywhere.load(Ordering::Relaxed)
+                        && let Err(error) = self.listen_everywhere()
+                    {
+                        tracing::warn!(%error, "datagrams to a new address are not received");
                     }
                     self.port_event(EVENT_GID_CHANGE);
                 }

@@ -66,6 +66,9 @@ fn run(hca: &Hca) {
             },
             || hca.control_events(),
         );
+        if hca.counts_received() {
+            hca.settle_receivers();
+        }
         let went = timers::now();
         let until = hca.driver.falling_asleep(|| hca.next_timer());
         let round = match &mut ring {

@@ -10,9 +10,11 @@
 //!
 //! This crate never speaks a C ABI (that is `ferroce-cabi` and the plugin), and it never decides protocol (that is the transport).
 
+mod ah;
 mod congestion;
 mod context;
 mod cq;
+mod datagram;
 mod dm;
 mod dmabuf;
 mod driver;
@@ -25,14 +27,19 @@ mod helper;
 mod import;
 mod keys;
 mod limits;
+mod mcast;
 mod memory;
+mod mgid;
 mod mr;
+mod pacing;
 mod paging;
 mod path;
 mod posting;
 mod pump;
 mod qp;
+mod qp_close;
 mod qp_host;
+mod qp_init;
 mod rx;
 mod srq;
 mod table;
@@ -40,8 +47,10 @@ mod timers;
 mod tx;
 mod uring;
 mod window;
+mod xrc;
 
-pub use context::{Ah, Context, Pd};
+pub use ah::Ah;
+pub use context::{Context, Pd};
 pub use cq::{Cq, CqInit, Moderation, Wc};
 pub use dm::Dm;
 pub use entries::{Entry, Lent};
@@ -52,9 +61,11 @@ pub use limits::{DeviceAttr, PortAttr};
 pub use mr::Mr;
 pub use paging::{Advice, OdpCaps};
 pub use posting::{RecvPoster, SendPoster};
-pub use qp::{Qp, QpInit, QpInitView};
+pub use qp::Qp;
+pub use qp_init::{QpInit, QpInitView};
 pub use srq::{Srq, SrqAttr, SrqInit};
 pub use window::{Mw, MwType};
+pub use xrc::Xrcd;
 
 pub use ferroce_control::{DeviceInfo, GidEntry, RuntimeDir};
 pub use ferroce_transport::{

@@ -23,6 +23,12 @@ pub(crate) const MAX_PD: u32 = 65_536;
 pub(crate) const MAX_SRQ: u32 = 32_768;
 pub(crate) const MAX_SRQ_WR: u32 = 32_768;
 pub(crate) const MAX_AH: u32 = 65_536;
+/// Multicast groups of a process: each takes a socket or two.
+pub(crate) const MAX_MCAST_GROUPS: u32 = 128;
+pub(crate) const MAX_MCAST_QP_ATTACH: u32 = 256;
+pub(crate) const MAX_TOTAL_MCAST_QP: u32 = MAX_MCAST_GROUPS * MAX_MCAST_QP_ATTACH;
+/// XRC domains that a process has open at a time.
+pub(crate) const MAX_XRCD: u32 = 32_768;
 pub(crate) const MAX_INLINE: u32 = 1_024;
 /// READ and ATOMIC requests outstanding, in either role.
 pub(crate) const MAX_RD_ATOMIC: u8 = 128;

@@ -15,6 +15,7 @@ use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 
 use crate::congestion::Congestion;
 use crate::error::{Error, Result};
+use crate::pacing::Pacer;
 
 /// What makes two QPs share a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -33,6 +34,8 @@ pub(crate) struct Path {
     pub(crate) dest: SockAddr,
     pub(crate) flow: Flow,
     pub(crate) congestion: Congestion,
+    /// The pace of what nobody acknowledges.
+    pub(crate) pacer: Pacer,
     /// Runs may be sent as one GSO datagram.
     pub(crate) gso: AtomicBool,
 }
@@ -70,14 +73,18 @@ impl Path {
             )
             .map_err(io("setting the traffic class"))?;
         }
+        let multicast = key.remote.is_multicast();
         if key.hop_limit > 1 {
-            option(
-                &socket,
-                key.remote,
-                OptionKind::HopLimit,
-                key.hop_limit.into(),
-            )
-            .map_err(io("setting the hop limit"))?;
+            let kind = if multicast {
+                OptionKind::MulticastHops
+            } else {
+                OptionKind::HopLimit
+            };
+            option(&socket, key.remote, kind, key.hop_limit.into())
+                .map_err(io("setting the hop limit"))?;
+        }
+        if multicast {
+            through_interface(&socket, key, gid)?;
         }
         let port = bind(&socket, key, gid.scope_id, own_slot)?;
         let address = |ip, port| match ip {
@@ -105,6 +112,12 @@ impl Path {
             dest: address(key.remote, ROCE_V2_PORT),
             flow,
             congestion: Congestion::new(receive_buffer),
+            pacer: Pacer::new(
+                key.remote,
+                scope(key.remote, gid.scope_id),
+                key.slot,
+                receive_buffer,
+            ),
             gso: AtomicBool::new(gso),
         })
     }
@@ -197,6 +210,23 @@ fn bind(socket: &Socket, key: PathKey, scope_id: u32, own_slot: u8) -> Result<u1
     Err(Error::Full("UDP source ports 49152-65535"))
 }
 
+/// Multicast leaves through the GID's interface; it comes back to this host's own members by default.
+fn through_interface(socket: &Socket, key: PathKey, gid: &GidEntry) -> Result<()> {
+    let io = |e| Error::io("choosing the interface of multicast", e);
+    match (key.local, key.remote) {
+        (IpAddr::V4(local), _) => socket.set_multicast_if_v4(&local).map_err(io),
+        (_, IpAddr::V6(group)) => {
+            socket.set_multicast_if_v6(gid.ifindex).map_err(io)?;
+            // Linux has no route for IPv6 multicast through a loopback. Better known now than with every packet.
+            let probe = Socket::new(Domain::IPV6, Type::DGRAM, Some(Protocol::UDP)).map_err(io)?;
+            probe.set_multicast_if_v6(gid.ifindex).map_err(io)?;
+            let to = SocketAddrV6::new(group, ROCE_V2_PORT, 0, gid.ifindex);
+            probe.connect(&to.into()).map_err(io)
+        }
+        _ => Ok(()),
+    }
+}
+
 /// FNV-1a over what distinguishes the flow.
 fn start_port(key: PathKey, own_slot: u8) -> u16 {
     let remote = match key.remote {
@@ -213,8 +243,8 @@ fn start_port(key: PathKey, own_slot: u8) -> u16 {
     (hash ^ hash >> 16) as u16 % PORTS
 }
 
-/// Only link-local addresses need an interface.
-fn scope(ip: IpAddr, scope_id: u32) -> u32 {
+/// Only link-local addresses need an interface (a multicast group's is an option of the socket).
+pub(crate) fn scope(ip: IpAddr, scope_id: u32) -> u32 {
     match ip {
         IpAddr::V6(ip) if ip.is_unicast_link_local() => scope_id,
         _ => 0,
@@ -225,6 +255,7 @@ enum OptionKind {
     DontFragment,
     TrafficClass,
     HopLimit,
+    MulticastHops,
     Segment,
 }
 
@@ -245,6 +276,8 @@ fn option(socket: &Socket, family: IpAddr, kind: OptionKind, value: libc::c_int)
         OptionKind::TrafficClass => (libc::IPPROTO_IPV6, libc::IPV6_TCLASS, value),
         OptionKind::HopLimit if v4 => (libc::IPPROTO_IP, libc::IP_TTL, value),
         OptionKind::HopLimit => (libc::IPPROTO_IPV6, libc::IPV6_UNICAST_HOPS, value),
+        OptionKind::MulticastHops if v4 => (libc::IPPROTO_IP, libc::IP_MULTICAST_TTL, value),
+        OptionKind::MulticastHops => (libc::IPPROTO_IPV6, libc::IPV6_MULTICAST_HOPS, value),
         OptionKind::Segment => (libc::SOL_UDP, libc::UDP_SEGMENT, value),
     };
     // SAFETY: `value` is an int that outlives the call.

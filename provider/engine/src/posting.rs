@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use ferroce_transport::{QpState, SendData, SendRequest, Sge};
+use ferroce_transport::{Dest, QpState, SendData, SendRequest, Sge};
 use parking_lot::MutexGuard;
 
 use crate::error::{Error, Result};
@@ -61,6 +61,9 @@ impl SendPoster<'_> {
     /// Queues one request. On an error this one and none after it was queued by this call; earlier ones stay.
     #[inline]
     pub fn post(&mut self, request: &SendRequest<'_>) -> Result<()> {
+        if let Dest::Datagram(to) = &request.dest {
+            self.check_handle(to.ah)?;
+        }
         self.inner.transport.post_send(request)?;
         self.posted += 1;
         self.small &= match request.data {
@@ -68,6 +71,17 @@ impl SendPoster<'_> {
             SendData::Sges(sges) => sges.iter().map(|s| s.length as usize).sum::<usize>() <= SMALL,
         };
         Ok(())
+    }
+
+    /// The address handle of a datagram must be in the QP's protection domain.
+    fn check_handle(&self, handle: u32) -> Result<()> {
+        let handles = self.qp.hca().ahs.read_recursive();
+        match handles.get(handle) {
+            Some(target) if target.pd == self.qp.pd_handle() => Ok(()),
+            _ => Err(Error::Invalid(
+                "the address handle is of another protection domain, or destroyed",
+            )),
+        }
     }
 
     /// Whether what was posted can wait to be sent together with what follows: it is small, and enough is on its way

@@ -1,16 +1,18 @@
 //! Making a queue pair move: sending what may be sent, and its timer.
 
 use ferroce_control::Counter;
-use ferroce_transport::{Time, TransmitOpts};
+use ferroce_transport::{QpState, Sink, Time, TransmitOpts};
 
 use crate::keys::KeyTable;
 use crate::qp::{Inner, Qp};
 use crate::qp_host::QpHost;
 use crate::timers;
-use crate::tx::{self, NoPath};
+use crate::tx::{self, NoPath, Source, Way};
 
 /// Payload bytes handed to the socket in one go.
 const BUDGET: u32 = 256 << 10;
+/// The same where nobody acknowledges: about what fits one send, so that its pace is looked at between sends.
+const PACED_BUDGET: u32 = 64 << 10;
 /// How long an acknowledgement waits for a request of ours to go out beside.
 const ACK_DELAY: Time = 20_000;
 
@@ -31,9 +33,19 @@ impl Qp {
             transport, path, ..
         } = inner;
         let mut host = QpHost::new(self, keys, path.as_deref(), now);
+        let source = Source {
+            keys,
+            peer: self.peer(),
+            domain: self.domain().map(|domain| &**domain),
+            counters: self.hca().counters(),
+            paced: self.is_unreliable(),
+        };
+        if source.paced {
+            self.pump_paced(inner, source, now);
+            return;
+        }
         if let Some(path) = path.as_deref() {
-            let counters = self.hca().counters();
-            tx::with_run(path, keys, self.peer(), counters, |run| {
+            tx::with_run(Way::Path(path), source, |run| {
                 let opts = TransmitOpts {
                     window: path.congestion.share(),
                     budget: BUDGET,
@@ -57,6 +69,70 @@ impl Qp {
             true => inner.ack_at,
             false => Time::MAX,
         };
+        self.arm(inner);
+    }
+
+    /// Sends what nobody acknowledges, as fast as its receiver takes it.
+    fn pump_paced(&self, inner: &mut Inner, source: Source<'_>, now: Time) {
+        inner.resume_at = Time::MAX;
+        let Inner {
+            transport,
+            path,
+            last_path,
+            ..
+        } = inner;
+        let mut host = QpHost::new(self, source.keys, None, now);
+        let handles;
+        let way = match path.as_deref() {
+            _ if !matches!(transport.state(), QpState::Rts | QpState::Sqd) => None,
+            Some(path) => Some(Way::Path(path)),
+            None if self.is_datagram() => {
+                handles = self.hca().ahs.read_recursive();
+                let last = last_path.take().map(|path| (0, 0, path));
+                let hca = self.hca();
+                Some(Way::Datagrams {
+                    hca,
+                    handles: &handles,
+                    last,
+                })
+            }
+            None => None,
+        };
+        let resume_at = match way {
+            None => {
+                flush(transport, &mut host, now);
+                Time::MAX
+            }
+            Some(way) => tx::with_run(way, source, |run| {
+                let resume_at = loop {
+                    let allowance = match run.allowance(timers::now()) {
+                        Ok(bytes) => bytes,
+                        Err(later) => break later,
+                    };
+                    let opts = TransmitOpts {
+                        window: u32::MAX,
+                        budget: u32::try_from(allowance)
+                            .unwrap_or(u32::MAX)
+                            .min(PACED_BUDGET),
+                        flush_acks: true,
+                    };
+                    let more = transport.transmit(now, opts, &mut host, run);
+                    // What was sent counts for the next look at the pace.
+                    run.flush();
+                    if !more {
+                        break Time::MAX;
+                    }
+                };
+                *last_path = run.last_path();
+                resume_at
+            }),
+        };
+        if host.overrun {
+            self.overrun(inner, source.keys, now);
+        }
+        if inner.transport.send_room() < self.cap.max_send_wr {
+            inner.resume_at = resume_at;
+        }
         self.arm(inner);
     }
 
@@ -93,7 +169,8 @@ impl Qp {
             .transport
             .next_timeout()
             .unwrap_or(Time::MAX)
-            .min(inner.ack_at);
+            .min(inner.ack_at)
+            .min(inner.resume_at);
         if at < inner.armed_at {
             inner.armed_at = at;
             self.hca().add_timer(at, self.qp_num() as u16);
@@ -115,7 +192,7 @@ impl Qp {
             let mut host = QpHost::new(self, keys, path.as_deref(), now);
             transport.handle_timeout(now, &mut host);
         }
-        if due || inner.ack_at <= now {
+        if due || inner.ack_at <= now || inner.resume_at <= now {
             self.pump(&mut inner, keys, now, true);
         } else {
             self.arm(&mut inner);

@@ -1,64 +1,40 @@
-//! Queue pairs: the transport's state machine with its lock, its path and its timer.
+//! Queue pairs: the transport's state machine with its lock, its path and its timer. They are made in `qp_init` and ended in
+//! `qp_close`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 
-use ferroce_transport::{QpAttr, QpAttrMask, QpCap, QpConfig, QpState, QpType, Time};
+use ferroce_transport::{QpAttr, QpAttrMask, QpCap, QpState, QpType, Time};
 use parking_lot::{Mutex, MutexGuard};
 
-use crate::context::Pd;
+use crate::context::{Context, Pd};
 use crate::cq::Cq;
 use crate::error::{Error, Result};
-use crate::events::Delivered;
 use crate::hca::Hca;
 use crate::keys::Peer;
 use crate::limits;
 use crate::path::{Path, PathKey, gid_address};
 use crate::posting;
+use crate::qp_close::Openers;
 use crate::qp_host::QpHost;
+use crate::qp_init::QpInitView;
 use crate::srq::Srq;
 use crate::timers;
-
-/// `IBV_QPT_RC`
-const QPT_RC: u32 = 2;
-
-/// How to create a queue pair.
-pub struct QpInit {
-    /// `enum ibv_qp_type`: 2 (RC).
-    pub qp_type: u32,
-    /// Where send completions go.
-    pub send_cq: Arc<Cq>,
-    /// Where receive completions go.
-    pub recv_cq: Arc<Cq>,
-    /// Takes receive requests from here rather than from a queue of its own.
-    pub srq: Option<Arc<Srq>>,
-    /// Capacities asked for.
-    pub cap: QpCap,
-    /// Every send request raises a completion.
-    pub sq_sig_all: bool,
-    /// What async events name the queue pair by.
-    pub cookie: u64,
-}
-
-/// What a queue pair was created with, as `ibv_query_qp` returns it.
-#[derive(Clone, Copy, Debug)]
-pub struct QpInitView {
-    /// Capacities.
-    pub cap: QpCap,
-    /// `enum ibv_qp_type`
-    pub qp_type: u32,
-    /// Every send request raises a completion.
-    pub sq_sig_all: bool,
-}
+use crate::xrc::{Domain, Xrcd};
 
 /// What the QP's lock protects.
 pub(crate) struct Inner {
     pub(crate) transport: ferroce_transport::Qp,
+    /// The connected peer's.
     pub(crate) path: Option<Arc<Path>>,
+    /// UD: that of the last datagram sent.
+    pub(crate) last_path: Option<Arc<Path>>,
     /// When the heap of timers will next look at this QP.
     pub(crate) armed_at: Time,
     /// When a held-back ACK must go.
     pub(crate) ack_at: Time,
+    /// UC and UD: when sending goes on, where its pace has stopped it.
+    pub(crate) resume_at: Time,
     /// Counted among the path's active QPs.
     pub(crate) active: bool,
     /// Small requests posted since the last time that something was sent.
@@ -67,82 +43,32 @@ pub(crate) struct Inner {
 
 /// A queue pair.
 pub struct Qp {
-    pd: Arc<Pd>,
-    number: u32,
-    cookie: u64,
-    qp_type: u32,
-    cap: QpCap,
-    sq_sig_all: bool,
-    pub(crate) send_cq: Arc<Cq>,
-    pub(crate) recv_cq: Arc<Cq>,
+    pub(crate) context: Arc<Context>,
+    /// All but XRC targets have one.
+    pub(crate) pd: Option<Arc<Pd>>,
+    /// XRC targets have one.
+    pub(crate) xrcd: Option<Arc<Xrcd>>,
+    pub(crate) number: u32,
+    pub(crate) qp_type: u32,
+    pub(crate) service: QpType,
+    pub(crate) cap: QpCap,
+    pub(crate) sq_sig_all: bool,
+    /// UD: no copies of its own multicast datagrams.
+    pub(crate) block_loopback: bool,
+    pub(crate) send_cq: Option<Arc<Cq>>,
+    pub(crate) recv_cq: Option<Arc<Cq>>,
     pub(crate) srq: Option<Arc<Srq>>,
-    inner: Mutex<Inner>,
-    /// The thread that holds a [`SendPoster`], as `thread_mark` names it; 0 for none.
+    pub(crate) inner: Mutex<Inner>,
+    /// The thread that holds a [`SendPoster`](crate::SendPoster), as `thread_mark` names it; 0 for none.
     pub(crate) poster: AtomicUsize,
-    events: AtomicU32,
+    pub(crate) openers: Openers,
+    /// Multicast groups that it is attached to.
+    pub(crate) groups: AtomicU32,
     /// On the receive path's list of QPs to pump.
     pub(crate) touched: AtomicBool,
-    destroyed: AtomicBool,
 }
 
 impl Qp {
-    pub(crate) fn create(pd: &Arc<Pd>, init: QpInit) -> Result<Arc<Qp>> {
-        let cap = check_init(pd, &init)?;
-        let hca = pd.context().hca();
-        let QpInit {
-            qp_type,
-            send_cq,
-            recv_cq,
-            srq,
-            sq_sig_all,
-            cookie,
-            ..
-        } = init;
-        let qp = hca.qps.write().insert(|index| {
-            let number = u32::from(hca.slot()) << 16 | u32::from(index);
-            let config = QpConfig {
-                qpn: number,
-                qp_type: QpType::Rc,
-                cap,
-                sq_sig_all,
-                srq: srq.is_some(),
-                mtu: hca.port_attr().active_mtu,
-                seed: rand::random(),
-            };
-            let inner = Inner {
-                transport: ferroce_transport::Qp::new(config),
-                path: None,
-                armed_at: Time::MAX,
-                ack_at: Time::MAX,
-                active: false,
-                held: 0,
-            };
-            Ok(Arc::new(Qp {
-                pd: pd.clone(),
-                number,
-                cookie,
-                qp_type,
-                cap,
-                sq_sig_all,
-                send_cq,
-                recv_cq,
-                srq,
-                inner: Mutex::new(inner),
-                poster: AtomicUsize::new(0),
-                events: AtomicU32::new(0),
-                touched: AtomicBool::new(false),
-                destroyed: AtomicBool::new(false),
-            }))
-        })?;
-        pd.add_user();
-        qp.send_cq.add_user();
-        qp.recv_cq.add_user();
-        if let Some(srq) = &qp.srq {
-            srq.add_user();
-        }
-        Ok(qp)
-    }
-
     /// The number that peers address, 24 bits.
     pub fn qp_num(&self) -> u32 {
         self.number
@@ -186,6 +112,14 @@ impl Qp {
         } else {
             None
         };
+        if self.is_unreliable() && mask.contains(QpAttrMask::STATE) && attr.qp_state == QpState::Rtr
+        {
+            hca.unacknowledged_traffic();
+            if self.is_datagram() {
+                // Datagrams may come to any of the port's addresses.
+                hca.listen_everywhere()?;
+            }
+        }
         let keys = hca.keys.read_recursive();
         let mut inner = self.inner.lock();
         let now = timers::now();
@@ -198,42 +132,44 @@ impl Qp {
         if inner.transport.state() == QpState::Reset {
             self.set_active(&mut inner, false);
             inner.path = None;
+            inner.last_path = None;
             self.purge();
         }
         self.pump(&mut inner, &keys, now, true);
         Ok(())
     }
 
-    /// Ends the queue pair. The caller then waits until the consumer has acknowledged what was delivered.
-    pub fn destroy(&self) -> Result<Delivered> {
-        if !self.destroyed.swap(true, Ordering::Relaxed) {
-            let hca = self.hca();
-            // With the table's lock no packet or timer is with this QP, and none will find it again.
-            drop(hca.qps.write().remove(self.number as u16));
-            let mut inner = self.inner.lock();
-            self.send_last_ack(&mut inner);
-            self.set_active(&mut inner, false);
-            inner.path = None;
-            drop(inner);
-            self.purge();
-            let keys = hca.keys.read_recursive();
-            if keys.has_windows() {
-                keys.forget_qp(self.number);
-            }
-            drop(keys);
-            self.send_cq.remove_user();
-            self.recv_cq.remove_user();
-            if let Some(srq) = &self.srq {
-                srq.remove_user();
-            }
-            self.pd.remove_user();
+    /// Takes it out of the tables, and its last ACK to the peer.
+    pub(crate) fn end(&self) {
+        let hca = self.hca();
+        // With the table's lock no packet or timer is with this QP, and none will find it again.
+        if hca.qps.write().remove(self.number as u16).is_none() {
+            return;
         }
-        let written = self.events.load(Ordering::Relaxed);
-        let unread = self.pd.context().take_back_events(self.cookie, written);
-        Ok(Delivered {
-            comp: 0,
-            events: written - unread,
-        })
+        if let Some(domain) = self.domain() {
+            domain.remove_target(self.number);
+        }
+        let mut inner = self.inner.lock();
+        self.send_last_ack(&mut inner);
+        self.set_active(&mut inner, false);
+        inner.path = None;
+        inner.last_path = None;
+        drop(inner);
+        self.purge();
+        let keys = hca.keys.read_recursive();
+        if keys.has_windows() {
+            keys.forget_qp(self.number);
+        }
+        drop(keys);
+        for cq in [&self.send_cq, &self.recv_cq].into_iter().flatten() {
+            cq.remove_user();
+        }
+        if let Some(srq) = &self.srq {
+            srq.remove_user();
+        }
+        if let Some(pd) = &self.pd {
+            pd.remove_user();
+        }
     }
 
     /// Locks if nobody holds the lock.
@@ -256,8 +192,9 @@ impl Qp {
         Some(free.unwrap_or_else(|| self.inner.lock()))
     }
 
+    /// Number of the protection domain, 0 (which none has) for an XRC target.
     pub(crate) fn pd_handle(&self) -> u32 {
-        self.pd.handle()
+        self.pd.as_ref().map_or(0, |pd| pd.handle())
     }
 
     /// Who the requests that come to it act for.
@@ -269,20 +206,30 @@ impl Qp {
     }
 
     pub(crate) fn hca(&self) -> &Arc<Hca> {
-        self.pd.context().hca()
+        self.context.hca()
     }
 
-    /// Raises an affiliated asynchronous event.
-    pub(crate) fn raise(&self, event: u32) {
-        if self.pd.context().async_event(self.cookie, event) {
-            self.events.fetch_add(1, Ordering::Relaxed);
-        }
+    /// XRC target: its domain.
+    pub(crate) fn domain(&self) -> Option<&Arc<Domain>> {
+        self.xrcd.as_ref().map(|xrcd| xrcd.domain())
+    }
+
+    pub(crate) fn is_datagram(&self) -> bool {
+        self.service == QpType::Ud
+    }
+
+    /// Whether nobody acknowledges what it sends.
+    pub(crate) fn is_unreliable(&self) -> bool {
+        matches!(self.service, QpType::Uc | QpType::Ud)
+    }
+
+    pub(crate) fn is_attached(&self) -> bool {
+        self.groups.load(Ordering::Relaxed) != 0
     }
 
     fn purge(&self) {
-        self.send_cq.purge(self.number);
-        if !Arc::ptr_eq(&self.send_cq, &self.recv_cq) {
-            self.recv_cq.purge(self.number);
+        for cq in [&self.send_cq, &self.recv_cq].into_iter().flatten() {
+            cq.purge(self.number);
         }
     }
 
@@ -325,37 +272,6 @@ impl Qp {
     }
 }
 
-fn check_init(pd: &Arc<Pd>, init: &QpInit) -> Result<QpCap> {
-    if init.qp_type != QPT_RC {
-        return Err(Error::Unsupported("queue pair types other than RC"));
-    }
-    let cap = init.cap;
-    if cap.max_send_wr > limits::MAX_QP_WR || cap.max_recv_wr > limits::MAX_QP_WR {
-        return Err(Error::Invalid(
-            "more work requests than the device's max_qp_wr",
-        ));
-    }
-    if cap.max_send_sge > limits::MAX_SGE || cap.max_recv_sge > limits::MAX_SGE {
-        return Err(Error::Invalid(
-            "more scatter/gather elements than the device's max_sge",
-        ));
-    }
-    if cap.max_inline_data > limits::MAX_INLINE {
-        return Err(Error::Invalid("max_inline_data exceeds 1024"));
-    }
-    let context = pd.context();
-    let same = |c: &Arc<crate::context::Context>| Arc::ptr_eq(c, context);
-    if !same(init.send_cq.context())
-        || !same(init.recv_cq.context())
-        || init.srq.as_ref().is_some_and(|s| !same(s.pd().context()))
-    {
-        return Err(Error::Invalid(
-            "the protection domain and the queues are of different contexts",
-        ));
-    }
-    Ok(cap)
-}
-
 /// What only the device knows: limits, the GID table, the port.
 fn check_modify(hca: &Hca, attr: &QpAttr, mask: QpAttrMask) -> Result<()> {
     let invalid = |what| Err(Error::Invalid(what));
@@ -368,7 +284,7 @@ fn check_modify(hca: &Hca, attr: &QpAttr, mask: QpAttrMask) -> Result<()> {
     if mask.contains(QpAttrMask::PKEY_INDEX) && attr.pkey_index != 0 {
         return invalid("pkey_index: the table has one entry");
     }
-    if mask.contains(QpAttrMask::PATH_MTU) && attr.path_mtu > hca.port_attr().active_mtu {
+    if mask.contains(QpAttrMask::PATH_MTU) && attr.path_mtu > hca.info().active_mtu {
         return invalid("path_mtu exceeds the port's active MTU");
     }
     if mask.contains(QpAttrMask::MAX_QP_RD_ATOMIC) && attr.max_rd_atomic > limits::MAX_RD_ATOMIC {

@@ -1,5 +1,7 @@
 //! What a queue pair's state machine asks of the engine, carried out at once.
 
+use std::sync::Arc;
+
 use ferroce_control::Counter;
 use ferroce_transport::{
     Access, Completion, Host, MemoryError, Note, PathSignal, QpEvent, RecvWqe, Sge, Time, WcData,
@@ -8,12 +10,14 @@ use ferroce_transport::{
 
 use crate::cq::Wc;
 use crate::guard;
-use crate::keys::{KeyTable, Piece};
+use crate::keys::{KeyTable, Peer, Piece};
 use crate::memory;
 use crate::path::Path;
 use crate::qp::Qp;
+use crate::srq::Srq;
 
 /// `enum ibv_wc_flags`
+const WC_GRH: u32 = 1 << 0;
 const WC_WITH_IMM: u32 = 1 << 1;
 const WC_WITH_INV: u32 = 1 << 3;
 
@@ -23,6 +27,10 @@ pub(crate) struct QpHost<'a> {
     keys: &'a KeyTable,
     path: Option<&'a Path>,
     now: Time,
+    /// Who accesses memory: the QP, in its own protection domain or, for an XRC target, in that of the selected queue.
+    peer: Peer,
+    /// XRC target: the shared receive queue that the request at hand is for.
+    selected: Option<Arc<Srq>>,
     /// A completion queue had no room.
     pub(crate) overrun: bool,
     /// The packet at hand is a NAK for a PSN sequence error.
@@ -41,6 +49,8 @@ impl<'a> QpHost<'a> {
             keys,
             path,
             now,
+            peer: qp.peer(),
+            selected: None,
             overrun: false,
             sequence_nak: false,
         }
@@ -57,17 +67,20 @@ impl<'a> QpHost<'a> {
         f: impl FnOnce(*mut u64) -> Result<u64, MemoryError>,
     ) -> Result<u64, MemoryError> {
         let access = Access::REMOTE_ATOMIC;
-        self.keys.remote(self.qp.peer(), rkey, va, 8, access, |at| {
+        self.keys.remote(self.peer, rkey, va, 8, access, |at| {
             f(memory::atomic_cell(at.addr)?)
         })
     }
 
     fn wc(&self, c: &Completion) -> Wc {
-        let (imm_data, wc_flags) = match c.data {
+        let (imm_data, mut wc_flags) = match c.data {
             WcData::None => ([0; 4], 0),
             WcData::Imm(imm) => (imm, WC_WITH_IMM),
             WcData::Invalidated(key) => (key.to_ne_bytes(), WC_WITH_INV),
         };
+        if c.grh {
+            wc_flags |= WC_GRH;
+        }
         Wc {
             wr_id: c.wr_id,
             status: c.status as u32,
@@ -91,7 +104,7 @@ impl Host for QpHost<'_> {
         access: Access,
     ) -> Result<(), MemoryError> {
         self.keys
-            .remote(self.qp.peer(), rkey, va, len, access, |_| Ok(()))
+            .remote(self.peer, rkey, va, len, access, |_| Ok(()))
     }
 
     fn write_remote(&mut self, rkey: u32, va: u64, data: &[u8]) -> Result<(), MemoryError> {
@@ -100,8 +113,7 @@ impl Host for QpHost<'_> {
             // SAFETY: the range lies in a registered region, and the key table's lock that is held keeps it registered.
             unsafe { memory::place(to.addr, data) }
         };
-        self.keys
-            .remote(self.qp.peer(), rkey, va, len, access, place)
+        self.keys.remote(self.peer, rkey, va, len, access, place)
     }
 
     fn compare_swap(
@@ -125,31 +137,37 @@ impl Host for QpHost<'_> {
     }
 
     fn invalidate_remote(&mut self, rkey: u32) -> Result<(), MemoryError> {
-        self.keys.invalidate(self.qp.peer(), rkey)
+        self.keys.invalidate(self.peer, rkey)
     }
 
     fn invalidate_local(&mut self, key: u32) -> Result<(), MemoryError> {
-        self.keys.invalidate(self.qp.peer(), key)
+        self.keys.invalidate(self.peer, key)
     }
 
     fn bind_window(&mut self, bind: &WindowBind) -> Result<(), MemoryError> {
-        self.keys.bind(self.qp.peer(), bind)
+        self.keys.bind(self.peer, bind)
     }
 
-    /// XRC domains cannot be made yet, so none has a shared receive queue.
-    fn select_srq(&mut self, _srqn: u32) -> Result<(), MemoryError> {
-        Err(MemoryError::Key)
+    fn select_srq(&mut self, srqn: u32) -> Result<(), MemoryError> {
+        if matches!(&self.selected, Some(srq) if srq.number() == srqn) {
+            return Ok(());
+        }
+        let domain = self.qp.domain().ok_or(MemoryError::Key)?;
+        let srq = domain.srq(srqn).ok_or(MemoryError::Key)?;
+        self.peer.pd = srq.pd().handle();
+        self.selected = Some(srq);
+        Ok(())
     }
 
     fn check_local(&mut self, sges: &[Sge], access: Access) -> Result<(), MemoryError> {
-        self.keys.check_list(self.qp.pd_handle(), sges, access)
+        self.keys.check_list(self.peer.pd, sges, access)
     }
 
     fn scatter(&mut self, sges: &[Sge], offset: u32, data: &[u8]) -> Result<(), MemoryError> {
         let mut rest = data;
         let keys = self.keys;
         keys.pieces(
-            self.qp.pd_handle(),
+            self.peer.pd,
             sges,
             offset,
             data.len() as u32,
@@ -164,7 +182,7 @@ impl Host for QpHost<'_> {
     }
 
     fn take_srq(&mut self) -> Option<RecvWqe> {
-        self.qp.srq.as_ref()?.take()
+        self.qp.srq.as_ref().or(self.selected.as_ref())?.take()
     }
 
     fn complete_send(&mut self, completion: Completion) {
@@ -183,10 +201,9 @@ impl Host for QpHost<'_> {
                 }
             }
         }
-        self.overrun |= !self
-            .qp
-            .send_cq
-            .push(self.wc(&completion), completion.solicited);
+        if let Some(cq) = &self.qp.send_cq {
+            self.overrun |= !cq.push(self.wc(&completion), completion.solicited);
+        }
     }
 
     fn complete_recv(&mut self, completion: Completion) {
@@ -200,10 +217,20 @@ impl Host for QpHost<'_> {
                 }
             }
         }
-        self.overrun |= !self
-            .qp
-            .recv_cq
-            .push(self.wc(&completion), completion.solicited);
+        let wc = self.wc(&completion);
+        // The queue may have gone while a request taken from it was under way: then nobody waits for it.
+        let of_srq = match (completion.srq, self.qp.domain()) {
+            (0, _) | (_, None) => None,
+            (number, Some(domain)) => domain.srq(number),
+        };
+        let cq = match &of_srq {
+            Some(srq) => srq.cq(),
+            None if completion.srq != 0 => None,
+            None => self.qp.recv_cq.as_ref(),
+        };
+        if let Some(cq) = cq {
+            self.overrun |= !cq.push(wc, completion.solicited);
+        }
     }
 
     fn event(&mut self, event: QpEvent) {

@@ -3,15 +3,18 @@
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
 
-use ferroce_control::{Counter, CounterPage};
+use ferroce_control::{Counter, CounterPage, FlowPage};
 use ferroce_wire::ROCE_V2_PORT;
 use ferroce_wire::icrc::{Flow, Verdict};
 use ferroce_wire::{NakCode, Operation, Packet, Syndrome};
 
+use crate::datagram::Arrival;
 use crate::hca::Hca;
+use crate::mcast::Members;
+use crate::pacing;
 use crate::qp::{Inner, Qp};
 use crate::qp_host::QpHost;
 
@@ -20,32 +23,32 @@ pub(crate) const MAX_DATAGRAM: usize = 65_536;
 /// The default partition key, full member: the table's one entry.
 const PKEY: u16 = 0xffff;
 
-/// One receiving socket: this process's slot at one address.
+/// One receiving socket: this process's slot at one address, or a multicast group.
 pub(crate) struct Receiver {
     pub(crate) socket: OwnedFd,
     pub(crate) local: IpAddr,
+    /// A multicast group's members in this process.
+    pub(crate) members: Option<Arc<Members>>,
     /// Datagrams that the kernel has dropped for want of room in the socket's buffer, as last seen.
     dropped: AtomicU32,
+    scope_id: u32,
+    slot: u8,
+    /// Where what came without acknowledgement is counted, looked for when there is such traffic.
+    flow: OnceLock<Option<FlowPage>>,
+    /// Nothing is received from it any more.
+    pub(crate) closed: AtomicBool,
 }
 
 impl Receiver {
     /// Takes over a slot's socket, which may have lived before.
-    pub(crate) fn new(socket: OwnedFd, local: IpAddr) -> Receiver {
-        let on: libc::c_int = 1;
+    pub(crate) fn new(socket: OwnedFd, local: IpAddr, scope_id: u32, slot: u8) -> Receiver {
         let mut info = [0u32; MEMINFO];
         let mut len = size_of_val(&info) as u32;
-        // SAFETY: option values and lengths are valid for the calls. Where they fail, overflows are not counted.
+        set_option(&socket, libc::SOL_SOCKET, libc::SO_RXQ_OVFL);
+        // SAFETY: the option's value and length are valid for the call. Where it fails, overflows are not counted.
         unsafe {
-            let fd = socket.as_raw_fd();
-            libc::setsockopt(
-                fd,
-                libc::SOL_SOCKET,
-                libc::SO_RXQ_OVFL,
-                (&raw const on).cast(),
-                4,
-            );
             libc::getsockopt(
-                fd,
+                socket.as_raw_fd(),
                 libc::SOL_SOCKET,
                 libc::SO_MEMINFO,
                 info.as_mut_ptr().cast(),
@@ -55,8 +58,98 @@ impl Receiver {
         Receiver {
             socket,
             local,
+            members: None,
             dropped: AtomicU32::new(info[MEMINFO - 1]),
+            scope_id,
+            slot,
+            flow: OnceLock::new(),
+            closed: AtomicBool::new(false),
         }
+    }
+
+    /// Has the kernel tell of the IP header what goes into a GRH.
+    pub(crate) fn ask_for_headers(&self) {
+        if self.local.is_ipv4() {
+            set_option(&self.socket, libc::IPPROTO_IP, libc::IP_RECVTOS);
+            set_option(&self.socket, libc::IPPROTO_IP, libc::IP_RECVTTL);
+        } else {
+            set_option(&self.socket, libc::IPPROTO_IPV6, IPV6_FLOWINFO);
+            set_option(&self.socket, libc::IPPROTO_IPV6, libc::IPV6_RECVTCLASS);
+            set_option(&self.socket, libc::IPPROTO_IPV6, libc::IPV6_RECVHOPLIMIT);
+        }
+    }
+
+    /// Ends a group's receiver: whoever waits at the socket is woken, and comes no more.
+    pub(crate) fn close(&self) {
+        self.closed.store(true, Relaxed);
+        // SAFETY: touches no memory. An unconnected UDP socket complains, and wakes its readers all the same.
+        unsafe { libc::shutdown(self.socket.as_raw_fd(), libc::SHUT_RD) };
+    }
+
+    /// The counters that senders without acknowledgement go by.
+    fn flow(&self) -> Option<&FlowPage> {
+        let open = || {
+            let page = FlowPage::open(self.local, self.scope_id)?;
+            // What the slot's last owner did not take is nobody's business now.
+            settle(&page, self.slot);
+            Some(page)
+        };
+        match &self.members {
+            Some(_) => None,
+            None => self.flow.get_or_init(open).as_ref(),
+        }
+    }
+
+    /// The socket is known to be empty: whatever was sent has been received or lost.
+    pub(crate) fn nothing_left(&self) {
+        if let Some(page) = self.flow() {
+            settle(page, self.slot);
+        }
+    }
+
+    /// Whether a look at the socket is due, before sleeping, for the sake of [`nothing_left`](Self::nothing_left).
+    pub(crate) fn settle_if_empty(&self) {
+        let Some(page) = self.flow() else { return };
+        if page.in_flight(self.slot) == 0 {
+            return;
+        }
+        let mut waiting: libc::c_int = 0;
+        // SAFETY: the request writes one int.
+        let known =
+            unsafe { libc::ioctl(self.socket.as_raw_fd(), libc::FIONREAD, &raw mut waiting) };
+        if known == 0 && waiting == 0 {
+            settle(page, self.slot);
+        }
+    }
+}
+
+fn settle(page: &FlowPage, slot: u8) {
+    let sent = page.sent(slot).load(Relaxed);
+    if page.received(slot).load(Relaxed) != sent {
+        page.received(slot).store(sent, Relaxed);
+    }
+}
+
+/// Has the kernel hand over what belongs together in one piece.
+pub(crate) fn merge_runs(socket: &OwnedFd) {
+    set_option(socket, libc::SOL_UDP, libc::UDP_GRO);
+}
+
+/// `IPV6_FLOWINFO`: as an option, has the kernel tell class and flow label.
+const IPV6_FLOWINFO: libc::c_int = 11;
+
+/// Switches an option on. What the kernel lacks is not told then.
+pub(crate) fn set_option(socket: &OwnedFd, level: libc::c_int, name: libc::c_int) {
+    let on: libc::c_int = 1;
+    // SAFETY: the option's value and length are valid for the call.
+    unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            level,
+            name,
+            (&raw const on).cast(),
+            size_of_val(&on) as u32,
+        );
     }
 }
 
@@ -72,6 +165,12 @@ pub(crate) struct Datagram {
     pub(crate) segment: usize,
     /// Datagrams that the socket has dropped in its life, if it has dropped any.
     pub(crate) dropped: Option<u32>,
+    /// TOS or traffic class.
+    pub(crate) traffic_class: u8,
+    /// IPv6's flow label.
+    pub(crate) flow_label: u32,
+    /// TTL or hop limit.
+    pub(crate) hop_limit: u8,
 }
 
 /// The receive side's own state, under the lock that a polling thread tries.
@@ -99,6 +198,9 @@ impl Hca {
         let mut n = 0;
         while n < limit {
             let Ok((len, datagram)) = receive(receiver, &mut buffer) else {
+                if self.counts_received() {
+                    receiver.nothing_left();
+                }
                 break;
             };
             self.process(rx, receiver, &datagram, &buffer[..len]);
@@ -143,6 +245,7 @@ impl Hca {
         }
         let qps = self.qps.read_recursive();
         let keys = self.keys.read_recursive();
+        let mut unacknowledged = false;
         let mut current: Option<(&Arc<Qp>, parking_lot::MutexGuard<'_, Inner>)> = None;
         for (i, bytes) in data.chunks(segment).enumerate() {
             // Parsing first: what is not even a packet needs no checksum.
@@ -154,8 +257,22 @@ impl Hca {
                 }
             };
             // a packet whose ICRC is wrong is dropped silently
-            if let Verdict::Bad = flow.verify(bytes, i as u16) {
-                counters.add(Counter::RxIcrcErrors, 1);
+            let id = match flow.verify(bytes, i as u16) {
+                Verdict::Exact => i as u16,
+                Verdict::WithId(id) => id,
+                Verdict::Bad => {
+                    counters.add(Counter::RxIcrcErrors, 1);
+                    continue;
+                }
+            };
+            let arrival = Arrival {
+                datagram,
+                local: receiver.local,
+                bytes: bytes.len(),
+                id,
+            };
+            if let Some(members) = &receiver.members {
+                self.deliver_to_group(members, &packet, &arrival, &keys, now);
                 continue;
             }
             let number = packet.bth.dest_qp;
@@ -175,9 +292,11 @@ impl Hca {
                 counters.add(Counter::RxUnknownQp, 1);
                 continue;
             };
-            // same partition, and not both limited members (ours is full)
-            if (packet.bth.pkey ^ PKEY) & 0x7fff != 0 {
+            if !same_partition(&packet) {
                 counters.add(Counter::RxWrongPkey, 1);
+            } else if qp.is_datagram() {
+                unacknowledged = true;
+                qp.take_datagram(&mut inner, &packet, &arrival, &keys, now);
             } else if !Qp::accepts_from(&inner, datagram.from, receiver.local) {
                 counters.add(Counter::RxBadPeer, 1);
             } else {
@@ -190,11 +309,23 @@ impl Hca {
                 if host.overrun {
                     qp.overrun(&mut inner, &keys, now);
                 }
+                unacknowledged |= qp.is_unreliable();
                 if !qp.touched.swap(true, Relaxed) {
                     rx.touched.push(qp.clone());
                 }
             }
             current = Some((qp, inner));
+        }
+        if unacknowledged && let Some(page) = receiver.flow() {
+            let cost = pacing::cost(data.len(), datagram.segment != 0);
+            page.received(self.slot()).fetch_add(cost, Relaxed);
+        }
+    }
+
+    /// Before a sleep: tells senders without acknowledgement of sockets that are empty.
+    pub(crate) fn settle_receivers(&self) {
+        for receiver in self.receivers.read_recursive().iter() {
+            receiver.settle_if_empty();
         }
     }
 
@@ -212,6 +343,11 @@ impl Hca {
             qp.pump(&mut inner, &keys, now, flush);
         }
     }
+}
+
+/// Whether a packet is of our partition, and not from one limited member to another (ours is full).
+pub(crate) fn same_partition(packet: &Packet<'_>) -> bool {
+    (packet.bth.pkey ^ PKEY) & 0x7fff == 0
 }
 
 /// Counts what a packet asks for or refuses; returns whether it is a NAK for a PSN sequence error.
@@ -252,12 +388,15 @@ fn flow(rx: &mut RxState, receiver: &Receiver, datagram: &Datagram) -> Option<Fl
     Some(flow)
 }
 
+/// Room for the control messages: segment size, drops, TOS and TTL, or their like of IPv6 with the flow label, 24 bytes each.
+pub(crate) const CONTROL: usize = 128;
+
 #[repr(align(8))]
-struct Control([u8; 64]);
+struct Control([u8; CONTROL]);
 
 /// One `recvmsg` that does not wait.
 fn receive(receiver: &Receiver, buffer: &mut [u8]) -> io::Result<(usize, Datagram)> {
-    let mut control = Control([0; 64]);
+    let mut control = Control([0; CONTROL]);
     // SAFETY: all zeroes is a valid sockaddr_storage and msghdr.
     let (mut name, mut msg): (libc::sockaddr_storage, libc::msghdr) = unsafe { std::mem::zeroed() };
     let mut iov = libc::iovec {
@@ -275,7 +414,7 @@ fn receive(receiver: &Receiver, buffer: &mut [u8]) -> io::Result<(usize, Datagra
     if n < 0 {
         return Err(io::Error::last_os_error());
     }
-    let control = &control.0[..msg.msg_controllen.min(64)];
+    let control = &control.0[..msg.msg_controllen.min(CONTROL)];
     // SAFETY: the kernel wrote the name into a sockaddr_storage, which is larger than any sockaddr.
     let name =
         unsafe { std::slice::from_raw_parts((&raw const name).cast::<u8>(), size_of_val(&name)) };
@@ -305,6 +444,10 @@ pub(crate) fn describe(name: &[u8], control: &[u8]) -> Datagram {
         port,
         segment: 0,
         dropped: None,
+        traffic_class: 0,
+        flow_label: 0,
+        // Linux's own default, where the kernel does not say.
+        hop_limit: 64,
     };
     read_control(control, &mut datagram);
     datagram
@@ -328,6 +471,20 @@ fn read_control(mut control: &[u8], datagram: &mut Datagram) {
             }
             (libc::SOL_SOCKET, libc::SO_RXQ_OVFL, Some(dropped)) => {
                 datagram.dropped = Some(dropped as u32)
+            }
+            // one byte of data, and padding
+            (libc::IPPROTO_IP, libc::IP_TOS, Some(tos)) => {
+                datagram.traffic_class = tos.to_ne_bytes()[0]
+            }
+            (libc::IPPROTO_IPV6, libc::IPV6_TCLASS, Some(class)) => {
+                datagram.traffic_class = class as u8
+            }
+            (libc::IPPROTO_IP, libc::IP_TTL, Some(ttl))
+            | (libc::IPPROTO_IPV6, libc::IPV6_HOPLIMIT, Some(ttl)) => {
+                datagram.hop_limit = ttl as u8
+            }
+            (libc::IPPROTO_IPV6, IPV6_FLOWINFO, Some(info)) => {
+                datagram.flow_label = u32::from_be(info as u32) & 0xf_ffff
             }
             _ => {}
         }

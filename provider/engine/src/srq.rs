@@ -8,12 +8,14 @@ use ferroce_transport::{RecvWqe, Sge};
 use parking_lot::Mutex;
 
 use crate::context::Pd;
+use crate::cq::Cq;
 use crate::error::{Error, Result};
 use crate::events::Delivered;
 use crate::limits;
+use crate::xrc::Xrcd;
 
 /// How to create a shared receive queue.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Default)]
 pub struct SrqInit {
     /// Requests it holds.
     pub max_wr: u32,
@@ -23,6 +25,8 @@ pub struct SrqInit {
     pub srq_limit: u32,
     /// What async events name the queue by.
     pub cookie: u64,
+    /// XRC: the domain whose target queue pairs receive from it, and where their completions go.
+    pub xrc: Option<(Arc<Xrcd>, Arc<Cq>)>,
 }
 
 /// `struct ibv_srq_attr`
@@ -47,6 +51,8 @@ struct Queue {
 pub struct Srq {
     pd: Arc<Pd>,
     handle: u32,
+    number: u32,
+    xrc: Option<(Arc<Xrcd>, Arc<Cq>)>,
     cookie: u64,
     queue: Mutex<Queue>,
     users: AtomicU32,
@@ -66,20 +72,32 @@ impl Srq {
         if init.srq_limit > init.max_wr {
             return Err(Error::Invalid("srq_limit exceeds max_wr"));
         }
-        pd.context()
-            .hca()
-            .count
-            .srq
-            .take(limits::MAX_SRQ, "shared receive queues")?;
+        let context = pd.context();
+        let hca = context.hca();
+        if let Some((xrcd, cq)) = &init.xrc {
+            if !Arc::ptr_eq(xrcd.context(), context) || !Arc::ptr_eq(cq.context(), context) {
+                return Err(Error::Invalid(
+                    "the protection domain, the XRC domain and the queue are of different contexts",
+                ));
+            }
+            xrcd.add_user()?;
+        }
+        let taken = hca.count.srq.take(limits::MAX_SRQ, "shared receive queues");
+        if let (Err(_), Some((xrcd, _))) = (&taken, &init.xrc) {
+            xrcd.remove_user();
+        }
+        taken?;
         pd.add_user();
         let attr = SrqAttr {
             max_wr: init.max_wr,
             max_sge: init.max_sge.max(1),
             srq_limit: init.srq_limit,
         };
-        Ok(Arc::new(Srq {
+        let srq = Arc::new(Srq {
             pd: pd.clone(),
-            handle: pd.context().hca().new_handle(),
+            handle: hca.new_handle(),
+            number: hca.new_srq_number(),
+            xrc: init.xrc,
             cookie: init.cookie,
             queue: Mutex::new(Queue {
                 requests: VecDeque::new(),
@@ -88,12 +106,31 @@ impl Srq {
             }),
             users: AtomicU32::new(0),
             destroyed: AtomicBool::new(false),
-        }))
+        });
+        if let Some((xrcd, cq)) = &srq.xrc {
+            cq.add_user();
+            xrcd.domain().add_srq(&srq);
+        }
+        Ok(srq)
     }
 
     /// A number that identifies the queue in this process.
     pub fn handle(&self) -> u32 {
         self.handle
+    }
+
+    /// The number by which XRC requests name it (`ibv_get_srq_num`), 24 bits: the top byte is the slot, as in a QPN.
+    pub fn number(&self) -> u32 {
+        self.number
+    }
+
+    /// XRC: where completions go.
+    pub(crate) fn cq(&self) -> Option<&Arc<Cq>> {
+        self.xrc.as_ref().map(|(_, cq)| cq)
+    }
+
+    pub(crate) fn is_xrc(&self) -> bool {
+        self.xrc.is_some()
     }
 
     /// Its size and limit.
@@ -182,19 +219,26 @@ impl Srq {
         if self.users.load(Ordering::Relaxed) != 0 {
             return Err(Error::Busy("shared receive queue"));
         }
+        if !self.destroyed.swap(true, Ordering::Relaxed) {
+            let hca = self.pd.context().hca();
+            if let Some((xrcd, cq)) = &self.xrc {
+                xrcd.domain().remove_srq(self.number);
+                // Receivers select it under the table's lock: now they are done with it.
+                drop(hca.qps.write());
+                xrcd.remove_user();
+                cq.remove_user();
+            }
+            hca.forget_srq_number(self.number);
+            self.pd.remove_user();
+            hca.count.srq.give_back();
+        }
         let mut queue = self.queue.lock();
         queue.requests.clear();
         let unread = self
             .pd
             .context()
             .take_back_events(self.cookie, queue.events);
-        if !self.destroyed.swap(true, Ordering::Relaxed) {
-            self.pd.remove_user();
-            self.pd.context().hca().count.srq.give_back();
-        }
-        Ok(Delivered {
-            comp: 0,
-            events: queue.events - unread,
-        })
+        let events = queue.events - unread;
+        Ok(Delivered { comp: 0, events })
     }
 }

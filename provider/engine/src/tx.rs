@@ -1,18 +1,27 @@
 //! Sending: packets of one QP become GSO runs.
 //!
+//! A connected QP has one path; a datagram's follows from its address handle and destination, and consecutive ones to the same
+//! place share a run.
+//!
 //! Headers, ICRCs and short payloads go into one arena, where the ICRC of a packet and the header of the next are
 //! neighbours and make one iovec; longer payloads are sent from where they are in the consumer's memory.
 
 use std::cell::RefCell;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use ferroce_control::{Counter, CounterPage};
-use ferroce_transport::{Access, Gather, MemoryError, Sink, TxPacket};
+use ferroce_transport::{Access, Gather, MemoryError, Sink, Time, TxPacket};
 use ferroce_wire::{Header, MAX_HEADER, NakCode, Syndrome, opcode};
 
+use crate::ah::AhTable;
 use crate::guard;
+use crate::hca::Hca;
 use crate::keys::{KeyTable, Peer, Piece};
+use crate::pacing;
 use crate::path::Path;
+use crate::timers;
+use crate::xrc::Domain;
 
 /// Most segments of one GSO send (`UDP_MAX_SEGMENTS` of every kernel that has it).
 const MAX_SEGMENTS: usize = 64;
@@ -44,12 +53,45 @@ thread_local! {
     static SCRATCH: RefCell<Scratch> = RefCell::new(Scratch::new());
 }
 
-/// A sink that gathers under the keys of one protection domain and sends on one path.
+/// Where packets go.
+pub(crate) enum Way<'a> {
+    /// To the connected peer.
+    Path(&'a Path),
+    /// To whom their address handles name.
+    Datagrams {
+        hca: &'a Hca,
+        handles: &'a AhTable,
+        /// The last one's address handle and slot (0 and 0 if it was of an earlier visit), and the path.
+        last: Option<(u32, u8, Arc<Path>)>,
+    },
+}
+
+impl Way<'_> {
+    fn path(&self) -> Option<&Path> {
+        match self {
+            Way::Path(path) => Some(path),
+            Way::Datagrams { last, .. } => last.as_ref().map(|(_, _, path)| &**path),
+        }
+    }
+}
+
+/// What packets are gathered under.
+#[derive(Clone, Copy)]
+pub(crate) struct Source<'a> {
+    pub(crate) keys: &'a KeyTable,
+    /// The QP in its protection domain.
+    pub(crate) peer: Peer,
+    /// XRC target: the shared receive queues that have protection domains of their own.
+    pub(crate) domain: Option<&'a Domain>,
+    pub(crate) counters: &'a CounterPage,
+    /// Nobody acknowledges the packets, so that they are paced.
+    pub(crate) paced: bool,
+}
+
+/// A sink that gathers from registered memory and sends on one path at a time.
 pub(crate) struct Run<'a> {
-    path: &'a Path,
-    keys: &'a KeyTable,
-    peer: Peer,
-    counters: &'a CounterPage,
+    way: Way<'a>,
+    source: Source<'a>,
     scratch: &'a mut Scratch,
     /// Bytes of the arena in use, and where the piece begins that no iovec covers yet.
     used: usize,
@@ -63,19 +105,15 @@ pub(crate) struct Run<'a> {
 
 /// Runs `f` with a sink and sends what it queued.
 pub(crate) fn with_run<R>(
-    path: &Path,
-    keys: &KeyTable,
-    peer: Peer,
-    counters: &CounterPage,
+    way: Way<'_>,
+    source: Source<'_>,
     f: impl FnOnce(&mut Run<'_>) -> R,
 ) -> R {
     let go = |scratch: &mut Scratch| {
         scratch.iov.clear();
         let mut run = Run {
-            path,
-            keys,
-            peer,
-            counters,
+            way,
+            source,
             scratch,
             used: 0,
             open: 0,
@@ -106,13 +144,20 @@ impl Run<'_> {
         }
         self.seal();
         let segment = (self.segments > 1).then_some(self.segment as u16);
-        match self.path.send(&mut self.scratch.iov, segment) {
-            Ok(()) => {
-                self.counters.add(Counter::TxPackets, self.segments as u64);
-                self.counters.add(Counter::TxBytes, self.bytes as u64);
+        let counters = self.source.counters;
+        if let Some(path) = self.way.path() {
+            if self.source.paced {
+                let cost = pacing::cost(self.bytes, segment.is_some());
+                path.pacer.sent(cost, timers::now());
             }
-            // Lost like any packet: the transport sends it again or reports the peer unreachable.
-            Err(_) => self.counters.add(Counter::TxErrors, self.segments as u64),
+            match path.send(&mut self.scratch.iov, segment) {
+                Ok(()) => {
+                    counters.add(Counter::TxPackets, self.segments as u64);
+                    counters.add(Counter::TxBytes, self.bytes as u64);
+                }
+                // Lost like any packet: the transport sends it again or reports the peer unreachable, if it promises to.
+                Err(_) => counters.add(Counter::TxErrors, self.segments as u64),
+            }
         }
         self.scratch.iov.clear();
         (
@@ -125,18 +170,74 @@ impl Run<'_> {
         ) = (0, 0, 0, 0, 0, false);
     }
 
+    /// How many bytes may go out on the path that was used last, or when to ask again.
+    pub(crate) fn allowance(&self, now: Time) -> Result<u64, Time> {
+        match self.way.path() {
+            Some(path) => path.pacer.allowance(now),
+            None => Ok(u64::MAX),
+        }
+    }
+
+    /// The path that the last datagram took.
+    pub(crate) fn last_path(&self) -> Option<Arc<Path>> {
+        match &self.way {
+            Way::Path(_) => None,
+            Way::Datagrams { last, .. } => last.as_ref().map(|(_, _, path)| path.clone()),
+        }
+    }
+
+    /// Makes the path of a datagram the current one. `false`: it cannot be sent, and is lost.
+    fn route(&mut self, ah: u32, slot: u8) -> Result<bool, MemoryError> {
+        let Way::Datagrams { hca, handles, last } = &mut self.way else {
+            return Err(MemoryError::Key);
+        };
+        if matches!(last, Some((a, s, _)) if (*a, *s) == (ah, slot)) {
+            return Ok(true);
+        }
+        // The consumer must keep it while requests refer to it.
+        let target = handles.get(ah).ok_or(MemoryError::Key)?;
+        let Ok(path) = target.path(hca, slot) else {
+            self.source.counters.add(Counter::TxErrors, 1);
+            return Ok(false);
+        };
+        if matches!(last, Some((_, _, before)) if Arc::ptr_eq(before, &path)) {
+            *last = Some((ah, slot, path));
+            return Ok(true);
+        }
+        self.send();
+        if let Way::Datagrams { last, .. } = &mut self.way {
+            *last = Some((ah, slot, path));
+        }
+        Ok(true)
+    }
+
+    /// Who reads at a remote key: for an XRC target, in the protection domain of a shared receive queue.
+    fn remote_peer(&self, srq: u32) -> Result<Peer, MemoryError> {
+        let peer = self.source.peer;
+        match (srq, self.source.domain) {
+            (0, _) => Ok(peer),
+            (_, Some(domain)) => {
+                let srq = domain.srq(srq).ok_or(MemoryError::Key)?;
+                let pd = srq.pd().handle();
+                Ok(Peer { pd, ..peer })
+            }
+            _ => Err(MemoryError::Key),
+        }
+    }
+
     /// Counts what is sent again, and what is refused.
     fn count(&self, packet: &TxPacket<'_>) {
+        let counters = self.source.counters;
         if packet.again {
-            self.counters.add(Counter::RetransmittedPackets, 1);
+            counters.add(Counter::RetransmittedPackets, 1);
         }
         match packet.ext.aeth.map(|aeth| aeth.kind()) {
-            Some(Syndrome::RnrNak { .. }) => self.counters.add(Counter::OutOfBuffer, 1),
+            Some(Syndrome::RnrNak { .. }) => counters.add(Counter::OutOfBuffer, 1),
             Some(Syndrome::Nak(NakCode::PsnSequenceError)) => {
-                self.counters.add(Counter::SeqErrNakSent, 1);
+                counters.add(Counter::SeqErrNakSent, 1);
             }
             Some(Syndrome::Nak(NakCode::RemoteAccessError)) => {
-                self.counters.add(Counter::RespRemoteAccessErrors, 1);
+                counters.add(Counter::RespRemoteAccessErrors, 1);
             }
             _ => {}
         }
@@ -197,9 +298,12 @@ impl Run<'_> {
         let head = self.used;
         self.used += header.emit(&mut self.scratch.arena[head..]);
         // The kernel numbers the segments of one send from 0, and gives a single datagram 0.
-        let mut icrc = self.path.flow.start(total, self.segments as u16);
+        let Some(path) = self.way.path() else {
+            return Err(MemoryError::Key);
+        };
+        let mut icrc = path.flow.start(total, self.segments as u16);
         icrc.header(&self.scratch.arena[head..self.used]);
-        let keys = self.keys;
+        let Source { keys, peer, .. } = self.source;
         match packet.payload {
             Gather::None => {}
             Gather::Bytes(bytes) => {
@@ -208,13 +312,13 @@ impl Run<'_> {
                 icrc.payload(bytes);
             }
             Gather::Sges { sges, offset, len } => {
-                keys.pieces(self.peer.pd, sges, offset, len, Access::empty(), |piece| {
+                keys.pieces(peer.pd, sges, offset, len, Access::empty(), |piece| {
                     icrc.payload(self.piece(piece, packet.again)?);
                     Ok(())
                 })?;
             }
             Gather::Remote { rkey, va, len } => {
-                let (peer, access) = (self.peer, Access::REMOTE_READ);
+                let (peer, access) = (self.remote_peer(packet.srq)?, Access::REMOTE_READ);
                 keys.remote(peer, rkey, va, len.into(), access, |piece| {
                     icrc.payload(self.piece(piece, packet.again)?);
                     Ok(())
@@ -241,6 +345,11 @@ fn payload_len(payload: &Gather<'_>) -> usize {
 
 impl Sink for Run<'_> {
     fn packet(&mut self, packet: &TxPacket<'_>) -> Result<(), MemoryError> {
+        if let Some(ah) = packet.ah
+            && !self.route(ah, (packet.bth.dest_qp >> 16) as u8)?
+        {
+            return Ok(());
+        }
         let len = payload_len(&packet.payload);
         let header = Header {
             bth: packet.bth,
@@ -257,7 +366,7 @@ impl Sink for Run<'_> {
             && self.segments < MAX_SEGMENTS
             && self.bytes + total <= MAX_BYTES
             && self.scratch.iov.len() + 2 * pieces + 2 <= MAX_IOVECS
-            && self.path.gso.load(Relaxed);
+            && self.way.path().is_some_and(|path| path.gso.load(Relaxed));
         if !joins {
             self.send();
             self.segment = total;
@@ -276,6 +385,10 @@ impl Sink for Run<'_> {
         self.bytes += total;
         self.closed = total < self.segment;
         Ok(())
+    }
+
+    fn flush(&mut self) {
+        self.send();
     }
 }
 

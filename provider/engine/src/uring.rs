@@ -17,12 +17,11 @@ use io_uring::{IoUring, cqueue, opcode};
 
 use crate::hca::Hca;
 use crate::helper::{timespec_until, uring_enabled};
-use crate::rx::{MAX_DATAGRAM, Receiver, describe};
+use crate::rx::{CONTROL, MAX_DATAGRAM, Receiver, describe};
 
 /// Receive buffers; a power of two. Each holds the largest merged run.
 const BUFFERS: u16 = 16;
 const NAME: usize = size_of::<libc::sockaddr_in6>();
-const CONTROL: usize = 64;
 /// `struct io_uring_recvmsg_out`, then name, control data and payload.
 const BUFFER: usize = 16 + NAME + CONTROL + MAX_DATAGRAM;
 const GROUP: u16 = 0;
@@ -203,6 +202,9 @@ impl Uring {
                 .entry(receiver.socket.as_raw_fd())
                 .or_insert_with(|| (receiver.clone(), false));
         }
+        // One that is closed and armed ends with a completion of its own.
+        self.armed
+            .retain(|_, (r, armed)| *armed || !r.closed.load(Ordering::Relaxed));
         let idle: Vec<_> = self
             .armed
             .iter()
@@ -262,6 +264,9 @@ impl Uring {
                     };
                     *armed &= cqueue::more(cqe.flags());
                     let receiver = receiver.clone();
+                    if receiver.closed.load(Ordering::Relaxed) && !*armed {
+                        self.armed.remove(&(fd as RawFd));
+                    }
                     // ENOBUFS: all buffers are on this queue; they come back below
                     if cqe.result() < 0
                         && cqe.result() != -libc::ENOBUFS

@@ -87,6 +87,22 @@ pub(crate) struct RawLrh {
     pub(crate) slid: U16,
 }
 
+/// IPv4 header without options.
+#[derive(FromBytes, IntoBytes, Unaligned, KnownLayout, Immutable)]
+#[repr(C)]
+pub(crate) struct RawIpv4 {
+    pub version_ihl: u8,
+    pub tos: u8,
+    pub total_len: U16,
+    pub id: U16,
+    pub flags_offset: U16,
+    pub ttl: u8,
+    pub protocol: u8,
+    pub checksum: U16,
+    pub source: [u8; 4],
+    pub destination: [u8; 4],
+}
+
 #[derive(Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub(crate) struct RawGrh {

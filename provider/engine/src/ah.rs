@@ -1,0 +1,260 @@
+//! Address handles: where datagrams go, resolved when they are made and found again by the number that a work request carries.
+//!
+//! A datagram's path depends on its destination queue pair too (see `path`), so a handle keeps one for each slot that it
+//! was used for. Nothing is sent from here.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
+
+use ferroce_control::GidEntry;
+use ferroce_transport::AddressVector;
+use parking_lot::RwLock;
+
+use crate::context::Pd;
+use crate::error::{Error, Result};
+use crate::hca::Hca;
+use crate::limits;
+use crate::mgid;
+use crate::path::{Path, PathKey, gid_address};
+
+/// An address handle.
+pub struct Ah {
+    pd: Arc<Pd>,
+    av: AddressVector,
+    handle: u32,
+}
+
+impl Ah {
+    pub(crate) fn create(pd: &Arc<Pd>, av: &AddressVector) -> Result<Arc<Ah>> {
+        let hca = pd.context().hca();
+        if av.port_num != 1 {
+            return Err(Error::Invalid("the device has port 1 only"));
+        }
+        if !av.is_global {
+            return Err(Error::Invalid(
+                "RoCE needs a GRH: set is_global and the destination GID",
+            ));
+        }
+        let gid = hca.gid(av.sgid_index)?;
+        let remote = destination(av.dgid, gid.addr)?;
+        let handle = hca.ahs.write().insert(Arc::new(Target {
+            pd: pd.handle(),
+            gid,
+            remote,
+            traffic_class: av.traffic_class,
+            hop_limit: av.hop_limit,
+            paths: RwLock::new(Vec::new()),
+        }))?;
+        pd.add_user();
+        Ok(Arc::new(Ah {
+            pd: pd.clone(),
+            av: *av,
+            handle,
+        }))
+    }
+
+    /// Where it leads.
+    pub fn address_vector(&self) -> &AddressVector {
+        &self.av
+    }
+
+    /// What work requests name it by ([`Datagram::ah`](crate::Datagram)). The number of a handle that has gone is not soon
+    /// another's.
+    pub fn handle(&self) -> u32 {
+        self.handle
+    }
+}
+
+impl Drop for Ah {
+    fn drop(&mut self) {
+        self.pd.context().hca().ahs.write().remove(self.handle);
+        self.pd.remove_user();
+    }
+}
+
+/// The address that a GID stands for to a sender at `local`, if it can send there at all.
+fn destination(dgid: [u8; 16], local: IpAddr) -> Result<IpAddr> {
+    let remote = match mgid::groups(dgid) {
+        Some(groups) => groups.of_family(local),
+        None => Some(gid_address(dgid)),
+    };
+    match remote {
+        Some(ip) if ip.is_unspecified() => Err(Error::Invalid("the destination GID is zero")),
+        Some(ip) if ip.is_ipv4() == local.is_ipv4() => Ok(ip),
+        _ => Err(Error::Invalid(
+            "source and destination GID are of different families",
+        )),
+    }
+}
+
+/// What a sender needs of an address handle.
+pub(crate) struct Target {
+    /// Its protection domain.
+    pub(crate) pd: u32,
+    gid: GidEntry,
+    remote: IpAddr,
+    traffic_class: u8,
+    hop_limit: u8,
+    paths: RwLock<Vec<Arc<Path>>>,
+}
+
+impl Target {
+    /// The path to queue pairs of a slot.
+    pub(crate) fn path(&self, hca: &Hca, slot: u8) -> Result<Arc<Path>> {
+        // Every process on the group gets a datagram, whatever slot its number names.
+        let slot = if self.remote.is_multicast() { 0 } else { slot };
+        let known = |paths: &Vec<Arc<Path>>| paths.iter().find(|p| p.key.slot == slot).cloned();
+        if let Some(path) = known(&self.paths.read()) {
+            return Ok(path);
+        }
+        let key = PathKey {
+            local: self.gid.addr,
+            remote: self.remote,
+            slot,
+            traffic_class: self.traffic_class,
+            hop_limit: self.hop_limit,
+        };
+        let path = match hca.path(key, &self.gid) {
+            Err(e) => match self.around(key, &e) {
+                Some(around) => hca.path(around, &self.gid)?,
+                None => return Err(e),
+            },
+            path => path?,
+        };
+        let mut paths = self.paths.write();
+        Ok(known(&paths).unwrap_or_else(|| {
+            paths.push(path.clone());
+            path
+        }))
+    }
+
+    /// An IPv6 group that a loopback cannot carry, as Linux has no route for it, is reached through the IPv4 group that
+    /// stands in for it.
+    fn around(&self, key: PathKey, error: &Error) -> Option<PathKey> {
+        let unreachable = matches!(error, Error::Io { source, .. }
+            if source.raw_os_error() == Some(libc::ENETUNREACH));
+        match key.remote {
+            IpAddr::V6(group) if unreachable && key.local.is_loopback() => Some(PathKey {
+                local: Ipv4Addr::LOCALHOST.into(),
+                remote: mgid::stand_in(group.octets()).into(),
+                ..key
+            }),
+            _ => None,
+        }
+    }
+}
+
+/// The handles of a process, by number: place (16 bits) and, above it, how often the place was used before.
+#[derive(Default)]
+pub(crate) struct AhTable {
+    places: Vec<Place>,
+    free: Vec<u16>,
+}
+
+struct Place {
+    use_count: u16,
+    target: Option<Arc<Target>>,
+}
+
+impl AhTable {
+    fn insert(&mut self, target: Arc<Target>) -> Result<u32> {
+        let place = match self.free.pop() {
+            Some(place) => place,
+            None if self.places.len() < limits::MAX_AH as usize => {
+                self.places.push(Place {
+                    use_count: 0,
+                    target: None,
+                });
+                (self.places.len() - 1) as u16
+            }
+            None => return Err(Error::Full("address handles")),
+        };
+        let entry = &mut self.places[usize::from(place)];
+        // Never 0, so that no number is.
+        entry.use_count = entry.use_count.checked_add(1).unwrap_or(1);
+        entry.target = Some(target);
+        Ok(u32::from(entry.use_count) << 16 | u32::from(place))
+    }
+
+    fn remove(&mut self, handle: u32) {
+        if self.get(handle).is_some() {
+            self.places[usize::from(handle as u16)].target = None;
+            self.free.push(handle as u16);
+        }
+    }
+
+    pub(crate) fn get(&self, handle: u32) -> Option<&Arc<Target>> {
+        let place = self.places.get(usize::from(handle as u16))?;
+        if u32::from(place.use_count) != handle >> 16 {
+            return None;
+        }
+        place.target.as_ref()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn target(pd: u32) -> Arc<Target> {
+        Arc::new(Target {
+            pd,
+            gid: GidEntry {
+                index: 0,
+                gid: [0; 16],
+                addr: Ipv4Addr::LOCALHOST.into(),
+                scope_id: 0,
+                ifindex: 1,
+                ifname: "lo".into(),
+            },
+            remote: Ipv4Addr::LOCALHOST.into(),
+            traffic_class: 0,
+            hop_limit: 0,
+            paths: RwLock::new(Vec::new()),
+        })
+    }
+
+    #[test]
+    fn the_number_of_a_handle_that_has_gone_finds_nothing() {
+        let mut table = AhTable::default();
+        let first = table.insert(target(1)).unwrap();
+        assert_eq!(table.get(first).map(|t| t.pd), Some(1));
+        table.remove(first);
+        assert!(table.get(first).is_none());
+        let second = table.insert(target(2)).unwrap();
+        assert_ne!(first, second);
+        assert!(table.get(first).is_none());
+        table.remove(first);
+        assert_eq!(table.get(second).map(|t| t.pd), Some(2));
+        assert!(table.get(0).is_none());
+    }
+
+    #[test]
+    fn as_many_as_promised_and_no_more() {
+        let mut table = AhTable::default();
+        let one = target(1);
+        let handles: Vec<_> = (0..limits::MAX_AH)
+            .map(|_| table.insert(one.clone()).unwrap())
+            .collect();
+        assert!(matches!(table.insert(one.clone()), Err(Error::Full(_))));
+        table.remove(handles[77]);
+        table.insert(one).unwrap();
+    }
+
+    #[test]
+    fn the_families_must_agree_and_groups_have_both() {
+        let mapped = |ip: [u8; 4]| Ipv4Addr::from(ip).to_ipv6_mapped().octets();
+        let v4 = IpAddr::from([127, 0, 0, 1]);
+        let v6: IpAddr = "::1".parse().unwrap();
+        assert_eq!(
+            destination(mapped([10, 0, 0, 9]), v4).unwrap(),
+            IpAddr::from([10, 0, 0, 9])
+        );
+        assert!(destination(mapped([10, 0, 0, 9]), v6).is_err());
+        assert!(destination([0; 16], v6).is_err());
+        let mut group = [0; 16];
+        (group[0], group[1], group[15]) = (0xff, 1, 3);
+        assert!(destination(group, v4).unwrap().is_multicast());
+        assert!(destination(group, v6).unwrap().is_multicast());
+    }
+}

@@ -1,0 +1,97 @@
+//! Receiving UD: the GRH that goes before the payload, and the delivery to one queue pair or to all of a multicast group.
+
+use std::net::IpAddr;
+
+use ferroce_control::Counter;
+use ferroce_transport::Time;
+use ferroce_wire::Packet;
+use ferroce_wire::grh::IpHeader;
+
+use crate::hca::Hca;
+use crate::keys::KeyTable;
+use crate::mcast::Members;
+use crate::qp::{Inner, Qp};
+use crate::qp_host::QpHost;
+use crate::rx::{Datagram, same_partition};
+
+/// The queue pair number of multicast (all ones).
+const MULTICAST_QP: u32 = 0xff_ffff;
+
+/// How a packet came.
+pub(crate) struct Arrival<'a> {
+    pub(crate) datagram: &'a Datagram,
+    /// The address or group that it was sent to.
+    pub(crate) local: IpAddr,
+    /// Bytes of UDP payload.
+    pub(crate) bytes: usize,
+    /// IPv4's identification.
+    pub(crate) id: u16,
+}
+
+impl Arrival<'_> {
+    fn grh(&self) -> [u8; 40] {
+        let header = IpHeader {
+            source: self.datagram.from,
+            destination: self.local,
+            traffic_class: self.datagram.traffic_class,
+            flow_label: self.datagram.flow_label,
+            hop_limit: self.datagram.hop_limit,
+            id: self.id,
+            payload_len: u16::try_from(self.bytes).unwrap_or(u16::MAX),
+        };
+        header.grh()
+    }
+}
+
+impl Qp {
+    /// Gives a UD queue pair a datagram.
+    pub(crate) fn take_datagram(
+        &self,
+        inner: &mut Inner,
+        packet: &Packet<'_>,
+        arrival: &Arrival<'_>,
+        keys: &KeyTable,
+        now: Time,
+    ) {
+        self.hca().counters().add(Counter::RxSendRequests, 1);
+        let mut host = QpHost::new(self, keys, None, now);
+        inner
+            .transport
+            .receive_datagram(now, packet, &arrival.grh(), &mut host);
+        if host.overrun {
+            self.overrun(inner, keys, now);
+        }
+    }
+}
+
+impl Hca {
+    /// Gives each member of a multicast group in this process its copy of a datagram. Its sender gets one too if it is a member,
+    /// unless it was made not to.
+    pub(crate) fn deliver_to_group(
+        &self,
+        members: &Members,
+        packet: &Packet<'_>,
+        arrival: &Arrival<'_>,
+        keys: &KeyTable,
+        now: Time,
+    ) {
+        let counters = self.counters();
+        if packet.bth.dest_qp != MULTICAST_QP {
+            counters.add(Counter::RxMisdirected, 1);
+            return;
+        }
+        if !same_partition(packet) {
+            counters.add(Counter::RxWrongPkey, 1);
+            return;
+        }
+        let sender = packet.ext.deth.map_or(0, |deth| deth.src_qp);
+        let own = || self.has_address(arrival.datagram.from);
+        for qp in members.list().iter() {
+            if qp.block_loopback && qp.qp_num() == sender && own() {
+                continue;
+            }
+            let Some(mut inner) = qp.lock() else { continue };
+            qp.take_datagram(&mut inner, packet, arrival, keys, now);
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! Multicast: which queue pairs of this process are attached to which groups, and the sockets of those groups.
+//!
+//! A group's socket is bound to the group's address and is a member on the interface of every address that the port has. IP
+//! delivers each datagram to every such socket of the host, so that processes and daemons need not know of one another.
+
+use std::net::{IpAddr, SocketAddr, SocketAddrV6};
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use ferroce_wire::ROCE_V2_PORT;
+use parking_lot::{Mutex, RwLock, RwLockReadGuard};
+use socket2::{Domain, InterfaceIndexOrAddress, Protocol, Socket, Type};
+
+use crate::error::{Error, Result};
+use crate::hca::Hca;
+use crate::limits;
+use crate::mgid;
+use crate::qp::Qp;
+use crate::rx::{self, Receiver};
+
+/// The attached queue pairs of one group.
+#[derive(Default)]
+pub(crate) struct Members(RwLock<Vec<Arc<Qp>>>);
+
+impl Members {
+    pub(crate) fn list(&self) -> RwLockReadGuard<'_, Vec<Arc<Qp>>> {
+        self.0.read_recursive()
+    }
+}
+
+struct Group {
+    gid: [u8; 16],
+    members: Arc<Members>,
+    receivers: Vec<Arc<Receiver>>,
+}
+
+/// The groups of a process.
+#[derive(Default)]
+pub(crate) struct Multicast(Mutex<Vec<Group>>);
+
+impl Qp {
+    /// Attaches a UD queue pair to a multicast group; attached already, it stays as it is. The LID is not looked at: Ethernet
+    /// has none. No multicast GID or another service: `EINVAL`; beyond the device's limits: `ENOMEM`.
+    pub fn attach_mcast(self: &Arc<Self>, gid: [u8; 16], _lid: u16) -> Result<()> {
+        let addresses = self.check_group(gid)?;
+        let hca = self.hca();
+        let mut groups = hca.multicast.0.lock();
+        let total: usize = groups.iter().map(|g| g.members.list().len()).sum();
+        if total >= limits::MAX_TOTAL_MCAST_QP as usize {
+            return Err(Error::Full("attachments to multicast groups"));
+        }
+        let i = match groups.iter().position(|g| g.gid == gid) {
+            Some(i) => i,
+            None if groups.len() >= limits::MAX_MCAST_GROUPS as usize => {
+                return Err(Error::Full("multicast groups"));
+            }
+            None => {
+                groups.push(Group::open(hca, gid, addresses)?);
+                groups.len() - 1
+            }
+        };
+        let mut members = groups[i].members.0.write();
+        if members.iter().any(|qp| Arc::ptr_eq(qp, self)) {
+            return Ok(());
+        }
+        if members.len() >= limits::MAX_MCAST_QP_ATTACH as usize {
+            return Err(Error::Full("queue pairs in one multicast group"));
+        }
+        members.push(self.clone());
+        self.groups.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Ends the attachment (`EINVAL` if there is none).
+    pub fn detach_mcast(self: &Arc<Self>, gid: [u8; 16], _lid: u16) -> Result<()> {
+        let absent = Error::Invalid("the queue pair is not attached to this multicast group");
+        self.check_group(gid)?;
+        let hca = self.hca();
+        let mut groups = hca.multicast.0.lock();
+        let Some(i) = groups.iter().position(|g| g.gid == gid) else {
+            return Err(absent);
+        };
+        let mut members = groups[i].members.0.write();
+        let Some(at) = members.iter().position(|qp| Arc::ptr_eq(qp, self)) else {
+            return Err(absent);
+        };
+        members.swap_remove(at);
+        self.groups.fetch_sub(1, Ordering::Relaxed);
+        let last = members.is_empty();
+        drop(members);
+        if last {
+            groups.swap_remove(i).close(hca);
+        }
+        Ok(())
+    }
+
+    fn check_group(&self, gid: [u8; 16]) -> Result<mgid::Groups> {
+        if !self.is_datagram() {
+            return Err(Error::Invalid("only UD queue pairs receive multicast"));
+        }
+        mgid::groups(gid).ok_or(Error::Invalid("the GID is not a multicast GID"))
+    }
+}
+
+impl Group {
+    fn open(hca: &Hca, gid: [u8; 16], groups: mgid::Groups) -> Result<Group> {
+        let mut group = Group {
+            gid,
+            members: Arc::default(),
+            receivers: Vec::new(),
+        };
+        hca.unacknowledged_traffic();
+        let gids = hca.gids();
+        let mut interfaces: Vec<u32> = gids.iter().map(|g| g.ifindex).collect();
+        interfaces.sort_unstable();
+        interfaces.dedup();
+        // Senders with IPv6 addresses use the IPv6 group, and where there is no way for it, like all others the IPv4 one.
+        let v6 = gids.iter().any(|g| g.addr.is_ipv6());
+        let addresses = [
+            Some(groups.v4.into()),
+            groups.v6.filter(|_| v6).map(IpAddr::from),
+        ];
+        for address in addresses.into_iter().flatten() {
+            let socket = join(address, &interfaces, hca.info().rcvbuf)?;
+            let mut receiver = Receiver::new(socket, address, 0, 0);
+            receiver.members = Some(group.members.clone());
+            receiver.ask_for_headers();
+            group.receivers.push(Arc::new(receiver));
+        }
+        hca.receivers
+            .write()
+            .extend(group.receivers.iter().cloned());
+        hca.driver.wake();
+        Ok(group)
+    }
+
+    fn close(self, hca: &Hca) {
+        for receiver in &self.receivers {
+            receiver.close();
+        }
+        let ours = |r: &Arc<Receiver>| self.receivers.iter().any(|o| Arc::ptr_eq(o, r));
+        hca.receivers.write().retain(|r| !ours(r));
+        hca.driver.wake();
+    }
+}
+
+/// A socket that receives what comes for a group through any of the interfaces.
+fn join(group: IpAddr, interfaces: &[u32], receive_buffer: u32) -> Result<OwnedFd> {
+    let io = |what| move |e| Error::io(what, e);
+    let domain = match group {
+        IpAddr::V4(_) => Domain::IPV4,
+        IpAddr::V6(_) => Domain::IPV6,
+    };
+    let socket = Socket::new(domain, Type::DGRAM, Some(Protocol::UDP))
+        .map_err(io("creating a multicast socket"))?;
+    socket
+        .set_reuse_address(true)
+        .map_err(io("sharing a multicast group"))?;
+    // As large as the slots' sockets, which the kernel reports at twice the size asked for.
+    let _ = socket.set_recv_buffer_size(receive_buffer as usize / 2);
+    let first = interfaces.first().copied().unwrap_or(0);
+    let address = match group {
+        IpAddr::V4(_) => SocketAddr::new(group, ROCE_V2_PORT),
+        IpAddr::V6(ip) => SocketAddrV6::new(ip, ROCE_V2_PORT, 0, first).into(),
+    };
+    // What others on this host have joined is none of our business.
+    let _ = match group {
+        IpAddr::V4(_) => socket.set_multicast_all_v4(false),
+        IpAddr::V6(_) => socket
+            .set_only_v6(true)
+            .and_then(|()| socket.set_multicast_all_v6(false)),
+    };
+    socket
+        .bind(&address.into())
+        .map_err(io("binding to a multicast group"))?;
+    for &interface in interfaces {
+        match group {
+            IpAddr::V4(ip) => {
+                socket.join_multicast_v4_n(&ip, &InterfaceIndexOrAddress::Index(interface))
+            }
+            IpAddr::V6(ip) => socket.join_multicast_v6(&ip, interface),
+        }
+        .map_err(io("joining a multicast group"))?;
+    }
+    let socket = OwnedFd::from(socket);
+    rx::merge_runs(&socket);
+    Ok(socket)
+}
