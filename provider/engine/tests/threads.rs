@@ -90,8 +90,8 @@ fn threads_post_to_and_poll_from_one_queue_pair_while_keys_and_pairs_come_and_go
                 let mr = a.mr(&mut spare);
                 let (p, q) = (a.qp(&cq_a, CAP), b.qp(&cq_b, CAP));
                 connect((&a, &p), (&b, &q));
-                p.destroy().unwrap();
-                q.destroy().unwrap();
+                p.close(0).unwrap();
+                q.close(0).unwrap();
                 mr.dereg().unwrap();
             }
         });
@@ -170,7 +170,7 @@ fn a_shared_receive_queue_serves_many_pairs_and_threads() {
     });
     assert_eq!(bytes.load(Relaxed), 32 * all as u64);
     for qp in senders.iter().chain(&receivers) {
-        qp.destroy().unwrap();
+        qp.close(0).unwrap();
     }
     srq.destroy().unwrap();
 }
@@ -214,8 +214,8 @@ fn queues_that_share_a_channel_are_destroyed_while_others_get_events() {
                     );
                     p.send_queue().post(&nothing).unwrap();
                     assert_eq!(wait(&cq, 1)[0].wr_id, cookie);
-                    p.destroy().unwrap();
-                    q.destroy().unwrap();
+                    p.close(0).unwrap();
+                    q.close(0).unwrap();
                     // The event is either taken back unread, or somebody (here nobody) must acknowledge it.
                     let delivered = cq.destroy().unwrap();
                     stray.fetch_add(delivered.comp as usize, Relaxed);

@@ -3,7 +3,7 @@
 use crate::convert;
 use crate::guard::{self, Errno};
 use crate::libibverbs::library;
-use crate::{cq, cq_ex, dm, import, memory, mr, mw, parent_domain, post, qp, srq};
+use crate::{ah, cq, cq_ex, dm, import, memory, mr, mw, parent_domain, post, qp, srq, xrc};
 use ferroce_cabi::pabi34::verbs_context_ops;
 use ferroce_cabi::*;
 use ferroce_engine::{Context as EngineContext, Hca, RuntimeDir};
@@ -28,21 +28,25 @@ static OPS: verbs_context_ops = verbs_context_ops {
     alloc_parent_domain: Some(parent_domain::alloc_parent_domain),
     alloc_pd: Some(memory::alloc_pd),
     alloc_td: Some(parent_domain::alloc_td),
+    attach_mcast: Some(qp::attach_mcast),
     bind_mw: Some(mw::bind_mw),
-    create_ah: Some(memory::create_ah),
+    close_xrcd: Some(xrc::close_xrcd),
+    create_ah: Some(ah::create_ah),
     create_cq: Some(cq::create_cq),
     create_cq_ex: Some(cq_ex::create_cq_ex),
     create_qp: Some(qp::create_qp),
     create_qp_ex: Some(qp::create_qp_ex),
     create_srq: Some(srq::create_srq),
+    create_srq_ex: Some(srq::create_srq_ex),
     dealloc_mw: Some(mw::dealloc_mw),
     dealloc_pd: Some(memory::dealloc_pd),
     dealloc_td: Some(parent_domain::dealloc_td),
     dereg_mr: Some(mr::dereg_mr),
-    destroy_ah: Some(memory::destroy_ah),
+    destroy_ah: Some(ah::destroy_ah),
     destroy_cq: Some(cq::destroy_cq),
     destroy_qp: Some(qp::destroy_qp),
     destroy_srq: Some(srq::destroy_srq),
+    detach_mcast: Some(qp::detach_mcast),
     free_context: Some(free_context),
     free_dm: Some(dm::free_dm),
     get_srq_num: Some(srq::get_srq_num),
@@ -52,6 +56,8 @@ static OPS: verbs_context_ops = verbs_context_ops {
     modify_cq: Some(cq::modify_cq),
     modify_qp: Some(qp::modify_qp),
     modify_srq: Some(srq::modify_srq),
+    open_qp: Some(xrc::open_qp),
+    open_xrcd: Some(xrc::open_xrcd),
     poll_cq: Some(cq::poll_cq),
     post_recv: Some(post::post_recv),
     post_send: Some(post::post_send),

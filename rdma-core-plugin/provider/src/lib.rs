@@ -5,6 +5,7 @@
 //! numbers outside an enumeration), keeps the C objects, and turns errors into the errno of the manual pages. It decides
 //! nothing about protocol and sends nothing. No panic leaves it: see [`guard`].
 
+mod ah;
 mod context;
 mod convert;
 mod cq;
@@ -24,6 +25,7 @@ mod qp;
 mod srq;
 mod wait;
 mod wr;
+mod xrc;
 
 /// Runs inside the `dlopen` by which libibverbs loads its providers.
 #[used]

@@ -1,12 +1,10 @@
-//! Protection domains and address handles.
+//! Protection domains.
 
 use crate::context::engine;
-use crate::convert;
 use crate::guard::{self, Errno, explain};
 use crate::parent_domain::{Allocators, Parent};
 use ferroce_cabi::*;
 use libc::c_int;
-use std::ptr::null_mut;
 use std::sync::Arc;
 
 /// A protection domain.
@@ -93,38 +91,4 @@ pub unsafe extern "C" fn unimport_pd(pd: *mut ibv_pd) {
         drop(unsafe { Box::from_raw(pd.cast::<Pd>()) });
         Ok(0)
     });
-}
-
-/// An address handle.
-#[repr(C)]
-struct Ah {
-    ibv: ibv_ah,
-    engine: Arc<ferroce_engine::Ah>,
-}
-
-pub unsafe extern "C" fn create_ah(pd: *mut ibv_pd, attr: *mut ibv_ah_attr) -> *mut ibv_ah {
-    guard::run(|| {
-        // SAFETY: the caller's structure.
-        let av = convert::av_in(unsafe { attr.as_ref() }.ok_or(Errno(libc::EINVAL))?);
-        // SAFETY: a domain of ours.
-        let engine = unsafe { Pd::of(pd) }?
-            .engine
-            .create_ah(&av)
-            .map_err(|e| explain("ibv_create_ah", e))?;
-        // libibverbs fills in context and domain.
-        let ibv = ibv_ah {
-            context: null_mut(),
-            pd: null_mut(),
-            handle: engine.handle(),
-        };
-        Ok(Box::into_raw(Box::new(Ah { ibv, engine })).cast())
-    })
-}
-
-pub unsafe extern "C" fn destroy_ah(ah: *mut ibv_ah) -> c_int {
-    guard::run(|| {
-        // SAFETY: made by `create_ah`; the caller may not use it again.
-        drop(unsafe { Box::from_raw(ah.cast::<Ah>()) });
-        Ok(0)
-    })
 }

@@ -1,5 +1,6 @@
 //! `ibv_post_send(3)` and `ibv_post_recv(3)`: linked lists of C requests, without allocation.
 
+use crate::ah;
 use crate::guard::{Errno, Health};
 use crate::mw;
 use crate::qp::Qp;
@@ -118,6 +119,22 @@ unsafe fn operation(wr: &ibv_send_wr) -> Result<SendOp, Errno> {
     })
 }
 
+/// Where a request goes.
+///
+/// # Safety
+/// A request for this queue pair, whose address handle, if it takes one, is null or ours.
+#[inline]
+unsafe fn destination(qp: &Qp, wr: &ibv_send_wr) -> Result<Dest, Errno> {
+    Ok(match qp.verbs.qp_ex.qp_base.qp_type {
+        qp_type::UD => {
+            // SAFETY: as the caller promises; every bit pattern is a valid value of the integers.
+            unsafe { ah::destination(wr.wr.ud.ah, wr.wr.ud.remote_qpn, wr.wr.ud.remote_qkey) }?
+        }
+        qp_type::XRC_SEND => Dest::XrcSrq(wr.xrc_remote_srqn),
+        _ => Dest::Connected,
+    })
+}
+
 pub unsafe extern "C" fn post_send(
     qp: *mut ibv_qp,
     wr: *mut ibv_send_wr,
@@ -151,7 +168,8 @@ pub unsafe extern "C" fn post_send(
                 op,
                 flags,
                 data,
-                dest: Dest::Connected,
+                // SAFETY: the caller's request.
+                dest: unsafe { destination(qp, wr) }?,
             })?;
             at = wr.next;
         }

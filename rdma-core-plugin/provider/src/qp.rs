@@ -1,5 +1,6 @@
 //! Queue pairs: making, changing, asking and ending them. Posting is in [`crate::post`] and [`crate::wr`].
 
+use crate::context::engine;
 use crate::convert;
 use crate::cq::Cq;
 use crate::guard::{self, Errno, Health, explain};
@@ -9,10 +10,12 @@ use crate::place::{self, Place};
 use crate::srq::Srq;
 use crate::wait;
 use crate::wr::{self, Builder};
-use ferroce_cabi::pabi34::{VERBS_QP_EX, verbs_qp};
+use crate::xrc::Xrcd;
+use ferroce_cabi::pabi34::{VERBS_QP_EX, VERBS_QP_XRCD, verbs_qp};
 use ferroce_cabi::*;
 use ferroce_engine::QpInit;
 use libc::{c_int, c_uint};
+use std::ptr::null_mut;
 use std::sync::Arc;
 
 /// A queue pair.
@@ -39,98 +42,206 @@ impl Qp {
     }
 }
 
-/// The operations that the builder of requests offers.
-const SEND_OPS: u64 = send_ops::RDMA_WRITE
-    | send_ops::RDMA_WRITE_WITH_IMM
-    | send_ops::SEND
-    | send_ops::SEND_WITH_IMM
-    | send_ops::RDMA_READ
-    | send_ops::ATOMIC_CMP_AND_SWP
-    | send_ops::ATOMIC_FETCH_AND_ADD
-    | send_ops::LOCAL_INV
-    | send_ops::BIND_MW
-    | send_ops::SEND_WITH_INV;
+/// The operations that the builder of requests offers to a service.
+fn send_ops(kind: c_uint) -> u64 {
+    let datagrams = send_ops::SEND | send_ops::SEND_WITH_IMM;
+    let unreliable = datagrams
+        | send_ops::RDMA_WRITE
+        | send_ops::RDMA_WRITE_WITH_IMM
+        | send_ops::LOCAL_INV
+        | send_ops::BIND_MW;
+    match kind {
+        qp_type::UD => datagrams,
+        qp_type::UC => unreliable,
+        qp_type::RC | qp_type::XRC_SEND => {
+            unreliable
+                | send_ops::SEND_WITH_INV
+                | send_ops::RDMA_READ
+                | send_ops::ATOMIC_CMP_AND_SWP
+                | send_ops::ATOMIC_FETCH_AND_ADD
+        }
+        _ => 0,
+    }
+}
 
 pub unsafe extern "C" fn create_qp(pd: *mut ibv_pd, attr: *mut ibv_qp_init_attr) -> *mut ibv_qp {
     guard::run(|| {
         // SAFETY: the caller's structure, and a domain of ours.
-        unsafe { create(pd, attr.as_mut().ok_or(Errno(libc::EINVAL))?, false) }
+        unsafe {
+            let extra = Extra {
+                context: pd.as_ref().ok_or(Errno(libc::EINVAL))?.context,
+                pd,
+                xrcd: null_mut(),
+                builds: false,
+                block_loopback: false,
+            };
+            create(attr.as_mut().ok_or(Errno(libc::EINVAL))?, extra)
+        }
     })
 }
 
 pub unsafe extern "C" fn create_qp_ex(
-    _context: *mut ibv_context,
+    context: *mut ibv_context,
     attr: *mut ibv_qp_init_attr_ex,
 ) -> *mut ibv_qp {
     guard::run(|| {
         // SAFETY: the caller's structure.
         let ex = unsafe { attr.as_ref() }.ok_or(Errno(libc::EINVAL))?;
         let has = |bit| ex.comp_mask & bit != 0;
-        let known =
-            IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
-        if ex.comp_mask & !known != 0 || has(IBV_QP_INIT_ATTR_CREATE_FLAGS) && ex.create_flags != 0
-        {
+        let known = IBV_QP_INIT_ATTR_PD
+            | IBV_QP_INIT_ATTR_XRCD
+            | IBV_QP_INIT_ATTR_CREATE_FLAGS
+            | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+        let flags = if has(IBV_QP_INIT_ATTR_CREATE_FLAGS) {
+            ex.create_flags
+        } else {
+            0
+        };
+        let offered = match ex.qp_type {
+            qp_type::UD => qp_create::BLOCK_SELF_MCAST_LB,
+            _ => 0,
+        };
+        if ex.comp_mask & !known != 0 || flags & !offered != 0 {
             return Err(Errno(libc::EOPNOTSUPP));
         }
-        if !has(IBV_QP_INIT_ATTR_PD) {
+        let target = ex.qp_type == qp_type::XRC_RECV;
+        if !has(if target {
+            IBV_QP_INIT_ATTR_XRCD
+        } else {
+            IBV_QP_INIT_ATTR_PD
+        }) {
             return Err(Errno(libc::EINVAL));
         }
         let builds = has(IBV_QP_INIT_ATTR_SEND_OPS_FLAGS);
-        if builds && ex.send_ops_flags & !SEND_OPS != 0 {
+        if builds && ex.send_ops_flags & !send_ops(ex.qp_type) != 0 {
             return Err(Errno(libc::EOPNOTSUPP));
         }
+        let extra = Extra {
+            context,
+            pd: if target { null_mut() } else { ex.pd },
+            xrcd: if target { ex.xrcd } else { null_mut() },
+            builds,
+            block_loopback: flags & qp_create::BLOCK_SELF_MCAST_LB != 0,
+        };
         // SAFETY: the extended structure starts with the whole of the other (`tests/layout.rs` of ferroce-cabi).
-        unsafe { create(ex.pd, &mut *attr.cast(), builds) }
+        unsafe { create(&mut *attr.cast(), extra) }
     })
 }
 
-/// # Safety
-/// A domain, queues and a shared receive queue of ours, or null.
-unsafe fn create(
+/// What a queue pair is made with beside the attributes that all have.
+struct Extra {
+    context: *mut ibv_context,
+    /// Null for an XRC target alone.
     pd: *mut ibv_pd,
-    attr: &mut ibv_qp_init_attr,
+    /// Null for all but an XRC target.
+    xrcd: *mut ibv_xrcd,
+    /// Requests will be built with `ibv_wr_*`.
     builds: bool,
-) -> Result<*mut ibv_qp, Errno> {
+    block_loopback: bool,
+}
+
+/// # Safety
+/// A context, a domain, an XRC domain, queues and a shared receive queue of ours, or null.
+unsafe fn create(attr: &mut ibv_qp_init_attr, extra: Extra) -> Result<*mut ibv_qp, Errno> {
     // SAFETY: as the caller promises.
-    let domain = unsafe { Pd::of(pd) }?;
-    if attr.send_cq.is_null() || attr.recv_cq.is_null() {
-        return Err(Errno(libc::EINVAL));
-    }
-    let place = Place::<Qp>::new(domain.allocators(), Resource::Qp)?;
+    let domain = if extra.pd.is_null() && !extra.xrcd.is_null() {
+        None
+    } else {
+        Some(unsafe { Pd::of(extra.pd) }?)
+    };
+    let allocators = domain.and_then(|domain| domain.allocators());
+    let place = Place::<Qp>::new(allocators, Resource::Qp)?;
     // SAFETY: as the caller promises.
     let init = unsafe {
+        let cq = |cq: *mut ibv_cq| (!cq.is_null()).then(|| Cq::of(cq).engine.clone());
         QpInit {
             qp_type: attr.qp_type,
-            send_cq: Cq::of(attr.send_cq).engine.clone(),
-            recv_cq: Cq::of(attr.recv_cq).engine.clone(),
+            send_cq: cq(attr.send_cq),
+            recv_cq: cq(attr.recv_cq),
             srq: (!attr.srq.is_null()).then(|| Srq::of(attr.srq).engine.clone()),
+            xrcd: match extra.xrcd.is_null() {
+                true => None,
+                false => Some(Xrcd::of(extra.xrcd)?.engine.clone()),
+            },
             cap: convert::cap_in(&attr.cap),
             sq_sig_all: attr.sq_sig_all != 0,
+            block_loopback: extra.block_loopback,
             cookie: place.address(),
         }
     };
-    let engine = domain
-        .engine
-        .create_qp(init)
-        .map_err(|e| explain("ibv_create_qp", e))?;
-    let cap = engine.cap();
-    attr.cap = convert::cap_out(&cap);
+    let made = match domain {
+        Some(domain) => domain.engine.create_qp(init),
+        // SAFETY: as the caller promises.
+        None => unsafe { engine(extra.context) }.create_xrc_target(init),
+    };
+    let engine = made.map_err(|e| explain("ibv_create_qp", e))?;
+    attr.cap = convert::cap_out(&engine.cap());
+    // SAFETY: as the caller promises.
+    Ok(unsafe { finish(place, engine, attr, extra) })
+}
+
+/// Opens an XRC target that exists.
+///
+/// # Safety
+/// A context of ours, and an XRC domain of ours or null.
+pub unsafe fn open(
+    context: *mut ibv_context,
+    attr: &ibv_qp_open_attr,
+) -> Result<*mut ibv_qp, Errno> {
+    let place = Place::<Qp>::new(None, Resource::Qp)?;
+    // SAFETY: as the caller promises.
+    let (context_engine, xrcd) = unsafe { (engine(context), Xrcd::of(attr.xrcd)?) };
+    let engine = context_engine
+        .open_qp(&xrcd.engine, attr.qp_num, place.address())
+        .map_err(|e| explain("ibv_open_qp", e))?;
+    // SAFETY: all bits zero is a valid `ibv_qp_init_attr`: integers and pointers.
+    let mut init: ibv_qp_init_attr = unsafe { std::mem::zeroed() };
+    init.qp_type = attr.qp_type;
+    if attr.comp_mask & qp_open::CONTEXT != 0 {
+        init.qp_context = attr.qp_context;
+    }
+    let extra = Extra {
+        context,
+        pd: null_mut(),
+        xrcd: attr.xrcd,
+        builds: false,
+        block_loopback: false,
+    };
+    // SAFETY: as the caller promises.
+    Ok(unsafe { finish(place, engine, &init, extra) })
+}
+
+/// Makes the C object.
+///
+/// # Safety
+/// The attributes are those that the engine's queue pair was made with.
+unsafe fn finish(
+    place: Place<Qp>,
+    engine: Arc<ferroce_engine::Qp>,
+    attr: &ibv_qp_init_attr,
+    extra: Extra,
+) -> *mut ibv_qp {
     // SAFETY: all bits zero is a valid `verbs_qp`: integers, pointers and optional functions.
     let mut verbs: verbs_qp = unsafe { std::mem::zeroed() };
+    let cap = engine.cap();
     let base = &mut verbs.qp_ex.qp_base;
-    // SAFETY: a domain of ours.
-    base.context = unsafe { (*pd).context };
+    base.context = extra.context;
     base.qp_context = attr.qp_context;
-    base.pd = pd;
+    base.pd = extra.pd;
     base.send_cq = attr.send_cq;
     base.recv_cq = attr.recv_cq;
     base.srq = attr.srq;
     base.handle = engine.handle();
     base.qp_num = engine.qp_num();
     base.qp_type = attr.qp_type;
-    if builds {
+    base.state = engine.state() as c_uint;
+    if extra.builds {
         verbs.comp_mask |= VERBS_QP_EX;
         wr::install(&mut verbs.qp_ex);
+    }
+    if !extra.xrcd.is_null() {
+        verbs.comp_mask |= VERBS_QP_XRCD;
+        verbs.xrcd = extra.xrcd.cast();
     }
     let qp = place.write(Qp {
         verbs,
@@ -143,7 +254,7 @@ unsafe fn create(
     let ibv: *mut ibv_qp = qp.cast();
     // SAFETY: in their final place and not in use yet.
     unsafe { wait::prepare(&raw mut (*ibv).mutex, &raw mut (*ibv).cond) };
-    Ok(ibv)
+    ibv
 }
 
 pub unsafe extern "C" fn modify_qp(qp: *mut ibv_qp, attr: *mut ibv_qp_attr, mask: c_int) -> c_int {
@@ -206,7 +317,7 @@ pub unsafe extern "C" fn destroy_qp(qp: *mut ibv_qp) -> c_int {
         // SAFETY: a queue pair of ours.
         let delivered = unsafe { Qp::of(qp) }
             .engine
-            .destroy()
+            .close(qp as u64)
             .map_err(|e| explain("ibv_destroy_qp", e))?;
         // SAFETY: prepared in `create`; libibverbs counts under the lock, and afterwards nobody refers to the queue pair.
         unsafe {
@@ -219,4 +330,33 @@ pub unsafe extern "C" fn destroy_qp(qp: *mut ibv_qp) -> c_int {
         }
         Ok(0)
     })
+}
+
+/// Attaches to a multicast group, or detaches from one.
+///
+/// # Safety
+/// A queue pair of ours; the caller's GID or null.
+unsafe fn multicast(
+    qp: *mut ibv_qp,
+    gid: *const ibv_gid,
+    change: impl FnOnce(&Arc<ferroce_engine::Qp>, [u8; 16]) -> ferroce_engine::Result<()>,
+) -> c_int {
+    // SAFETY: as the caller promises.
+    let object = unsafe { Qp::of(qp) };
+    object.health.run(|| {
+        // SAFETY: as the caller promises.
+        let gid = unsafe { gid.as_ref() }.ok_or(Errno(libc::EINVAL))?.raw;
+        change(&object.engine, gid).map_err(|e| explain("ibv_attach_mcast", e))?;
+        Ok(0)
+    })
+}
+
+pub unsafe extern "C" fn attach_mcast(qp: *mut ibv_qp, gid: *const ibv_gid, lid: u16) -> c_int {
+    // SAFETY: a queue pair of ours, and the caller's GID.
+    unsafe { multicast(qp, gid, |qp, gid| qp.attach_mcast(gid, lid)) }
+}
+
+pub unsafe extern "C" fn detach_mcast(qp: *mut ibv_qp, gid: *const ibv_gid, lid: u16) -> c_int {
+    // SAFETY: a queue pair of ours, and the caller's GID.
+    unsafe { multicast(qp, gid, |qp, gid| qp.detach_mcast(gid, lid)) }
 }

@@ -4,6 +4,7 @@
 //!
 //! The vectors keep their capacity, so that steady state allocates nothing.
 
+use crate::ah;
 use crate::guard::Errno;
 use crate::mw;
 use crate::post::{self, INLINE_MAX};
@@ -46,6 +47,7 @@ struct Staged {
     op: SendOp,
     flags: SendFlags,
     data: StagedData,
+    dest: Dest,
 }
 
 /// Where a request's payload is in the batch.
@@ -70,6 +72,8 @@ pub fn install(ex: &mut ibv_qp_ex) {
     ex.wr_set_inline_data_list = Some(wr_set_inline_data_list);
     ex.wr_set_sge = Some(wr_set_sge);
     ex.wr_set_sge_list = Some(wr_set_sge_list);
+    ex.wr_set_ud_addr = Some(wr_set_ud_addr);
+    ex.wr_set_xrc_srqn = Some(wr_set_xrc_srqn);
     ex.wr_start = Some(wr_start);
     ex.wr_complete = Some(wr_complete);
     ex.wr_abort = Some(wr_abort);
@@ -136,7 +140,7 @@ impl Batch {
                 op: staged.op,
                 flags: staged.flags,
                 data,
-                dest: Dest::Connected,
+                dest: staged.dest,
             })?;
         }
         Ok(())
@@ -153,6 +157,15 @@ impl Batch {
                 request.data = data;
             }
             None => self.fail(libc::EINVAL),
+        }
+    }
+
+    /// Gives the newest request its destination.
+    fn set_destination(&mut self, dest: Result<Dest, Errno>) {
+        match (self.requests.last_mut(), dest) {
+            (Some(request), Ok(dest)) => request.dest = dest,
+            (_, Err(Errno(errno))) => self.fail(errno),
+            (None, _) => self.fail(libc::EINVAL),
         }
     }
 
@@ -199,6 +212,7 @@ unsafe fn begin(qp: *mut ibv_qp_ex, op: SendOp) {
         op,
         flags,
         data: StagedData::Sges(0..0),
+        dest: Dest::Connected,
     });
 }
 
@@ -241,6 +255,16 @@ unsafe extern "C" fn wr_bind_mw(
             Err(Errno(errno)) => batch(qp).fail(errno),
         }
     }
+}
+
+unsafe extern "C" fn wr_set_ud_addr(qp: *mut ibv_qp_ex, ah: *mut ibv_ah, qpn: u32, qkey: u32) {
+    // SAFETY: called between `wr_start` and `wr_complete`, as the manual asks, with a handle of ours or null.
+    unsafe { batch(qp).set_destination(ah::destination(ah, qpn, qkey)) };
+}
+
+unsafe extern "C" fn wr_set_xrc_srqn(qp: *mut ibv_qp_ex, srqn: u32) {
+    // SAFETY: called between `wr_start` and `wr_complete`, as the manual asks.
+    unsafe { batch(qp).set_destination(Ok(Dest::XrcSrq(srqn))) };
 }
 
 unsafe extern "C" fn wr_set_sge(qp: *mut ibv_qp_ex, lkey: u32, addr: u64, length: u32) {

@@ -49,12 +49,12 @@ impl Host {
     pub fn qp_with(&self, cq: &Arc<Cq>, cap: QpCap, srq: Option<Arc<Srq>>) -> Arc<Qp> {
         let init = QpInit {
             qp_type: 2,
-            send_cq: cq.clone(),
-            recv_cq: cq.clone(),
+            send_cq: Some(cq.clone()),
+            recv_cq: Some(cq.clone()),
             srq,
             cap,
             sq_sig_all: true,
-            cookie: 0,
+            ..QpInit::default()
         };
         self.pd.create_qp(init).unwrap()
     }

@@ -1,0 +1,58 @@
+//! Address handles, and what a datagram's destination looks like in a work request.
+
+use crate::convert;
+use crate::guard::{self, Errno, explain};
+use crate::memory::Pd;
+use ferroce_cabi::*;
+use ferroce_engine::{Datagram, Dest};
+use libc::c_int;
+use std::ptr::null_mut;
+use std::sync::Arc;
+
+/// An address handle.
+#[repr(C)]
+struct Ah {
+    ibv: ibv_ah,
+    _engine: Arc<ferroce_engine::Ah>,
+}
+
+pub unsafe extern "C" fn create_ah(pd: *mut ibv_pd, attr: *mut ibv_ah_attr) -> *mut ibv_ah {
+    guard::run(|| {
+        // SAFETY: the caller's structure.
+        let av = convert::av_in(unsafe { attr.as_ref() }.ok_or(Errno(libc::EINVAL))?);
+        // SAFETY: a domain of ours.
+        let engine = unsafe { Pd::of(pd) }?
+            .engine
+            .create_ah(&av)
+            .map_err(|e| explain("ibv_create_ah", e))?;
+        // libibverbs fills in context and domain.
+        let ibv = ibv_ah {
+            context: null_mut(),
+            pd: null_mut(),
+            handle: engine.handle(),
+        };
+        let ah = Ah {
+            ibv,
+            _engine: engine,
+        };
+        Ok(Box::into_raw(Box::new(ah)).cast())
+    })
+}
+
+pub unsafe extern "C" fn destroy_ah(ah: *mut ibv_ah) -> c_int {
+    guard::run(|| {
+        // SAFETY: made by `create_ah`; the caller may not use it again.
+        drop(unsafe { Box::from_raw(ah.cast::<Ah>()) });
+        Ok(0)
+    })
+}
+
+/// Where a datagram goes. Whether the handle is of the queue pair's protection domain, the engine looks.
+///
+/// # Safety
+/// `ah` is null or a handle that [`create_ah`] made.
+pub unsafe fn destination(ah: *mut ibv_ah, qpn: u32, qkey: u32) -> Result<Dest, Errno> {
+    // SAFETY: as the caller promises.
+    let ah = unsafe { ah.as_ref() }.ok_or(Errno(libc::EINVAL))?.handle;
+    Ok(Dest::Datagram(Datagram { ah, qpn, qkey }))
+}
