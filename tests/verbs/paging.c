@@ -96,6 +96,9 @@ static int resident(char *at, size_t length)
 	return count;
 }
 
+// Sleep rather than poll: then it is the device's own thread that meets the pages.
+static bool sleepy;
+
 static void ask(enum ibv_wr_opcode opcode, struct ibv_mr *mr, char *at, size_t length, enum ibv_wc_status status)
 {
 	struct address to = {.rkey = mr->rkey, .va = (uintptr_t)at};
@@ -104,6 +107,8 @@ static void ask(enum ibv_wr_opcode opcode, struct ibv_mr *mr, char *at, size_t l
 		CHECK_EQ(post_atomic(near, 1, opcode, 0, &to, 0, 1, 0), 0);
 	else
 		CHECK_EQ(post(near, 1, opcode, 0, length, &to, 0, IBV_SEND_SIGNALED), 0);
+	if (sleepy)
+		usleep(50000);
 	expect_wc(near->send_cq, 1, status);
 }
 
@@ -237,6 +242,12 @@ static void missing(bool whole)
 
 static void missing_under_implicit(void) { missing(true); }
 static void missing_under_explicit(void) { missing(false); }
+
+static void missing_while_asleep(void)
+{
+	sleepy = true;
+	missing(true);
+}
 
 // Rights that the program takes from its pages count, whatever the region says.
 static void mprotect_under_implicit(void)
@@ -451,5 +462,5 @@ static void huge_pages(void)
 
 #define T(name) {#name, name, 0}
 PROGRAM(T(announced), T(untouched_by_registration), T(mapped_later), T(implicit_covers_everything),
-	T(missing_under_implicit), T(missing_under_explicit), T(mprotect_under_implicit), T(hole_in_a_message),
+	T(missing_under_implicit), T(missing_under_explicit), T(missing_while_asleep), T(mprotect_under_implicit), T(hole_in_a_message),
 	T(file_cut_short), T(contested_pages), T(advice), T(refused_advice), T(refused_registrations), T(huge_pages))

@@ -18,10 +18,10 @@ const SYNC_END: u64 = 4;
 /// A mapped part of a dma-buf.
 pub(crate) struct DmaBuf {
     fd: OwnedFd,
-    /// The whole pages that are mapped.
+    /// What is mapped: the buffer up to the part's end.
     map: *mut libc::c_void,
     map_len: usize,
-    /// Where the part begins in them.
+    /// Where the part begins in it.
     skip: usize,
     rights: u64,
 }
@@ -48,11 +48,8 @@ impl DmaBuf {
         let fd = unsafe { BorrowedFd::borrow_raw(fd) }
             .try_clone_to_owned()
             .map_err(|e| Error::io("dup of the dma-buf", e))?;
-        let skip = offset % page;
-        let (Ok(start), Ok(map_len)) = (
-            libc::off_t::try_from(offset - skip),
-            usize::try_from(len + skip),
-        ) else {
+        let (Ok(skip), Ok(map_len)) = (usize::try_from(offset), usize::try_from(offset + len))
+        else {
             return Err(outside);
         };
         let (protection, rights) = if write {
@@ -60,6 +57,8 @@ impl DmaBuf {
         } else {
             (libc::PROT_READ, SYNC_READ)
         };
+        // From the buffer's start: exporters built on the kernel's shmem helpers take no notice of
+        // the offset of a mapping.
         // SAFETY: a new mapping at an address of the kernel's choice.
         let map = unsafe {
             libc::mmap(
@@ -68,7 +67,7 @@ impl DmaBuf {
                 protection,
                 libc::MAP_SHARED,
                 fd.as_raw_fd(),
-                start,
+                0,
             )
         };
         if map == libc::MAP_FAILED {
@@ -78,7 +77,7 @@ impl DmaBuf {
             fd,
             map,
             map_len,
-            skip: skip as usize,
+            skip,
             rights,
         };
         buffer.sync(0);

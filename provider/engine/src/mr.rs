@@ -252,15 +252,10 @@ impl Mr {
     }
 
     /// Its length in bytes; 0 when it has ended.
-    pub fn len(&self) -> u64 {
+    pub fn length(&self) -> u64 {
         let hca = self.life.lock().pd.context().hca().clone();
         let keys = hca.keys.read_recursive();
         keys.region(self.key).map_or(0, |r| r.len)
-    }
-
-    /// Whether it has ended.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
     }
 
     /// Whether it is in the domain that `pd` is, or is an import of.

@@ -135,7 +135,7 @@ pub unsafe extern "C" fn import_mr(pd: *mut ibv_pd, handle: u32) -> *mut ibv_mr 
                 .engine
                 .import_mr(handle)
                 .map_err(|e| explain("ibv_import_mr", e))?;
-            let length = size_t::try_from(engine.len()).unwrap_or(size_t::MAX);
+            let length = size_t::try_from(engine.length()).unwrap_or(size_t::MAX);
             let kind = mr_type::IMPORTED_MR;
             Ok(Mr::object(pd, engine, kind, 0, null_mut(), length))
         }
