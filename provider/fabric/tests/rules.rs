@@ -1,0 +1,583 @@
+//! Repetitions, stale connections, messages for nobody, patience, limits.
+
+mod pair;
+
+use ferroce_fabric::cm::*;
+use ferroce_fabric::reject;
+use ferroce_wire::cm::{
+    Apr, Dreq, Lap, Message, Rej, Req, Rtu, SidrReq, about, apr_status, attribute,
+};
+use pair::*;
+
+/// A request of side 0 that side 1 has received; the IDs of both, and the request's bytes.
+fn asked(p: &mut Pair, qpn: u32) -> (CmId, CmId, Box<[u8; 256]>) {
+    let a = p.cm[0]
+        .connect(p.now, &connect(SERVICE, path(1, 2), qpn), &mut p.out[0])
+        .unwrap();
+    let mad = Box::new(p.out[0].sent[0].1);
+    p.deliver();
+    let (b, event) = p.out[1].next();
+    assert!(matches!(event, CmEvent::Request { .. }), "{event:?}");
+    (a, b, mad)
+}
+
+fn listening() -> Pair {
+    let mut p = Pair::new();
+    p.cm[1].listen(SERVICE, !0).unwrap();
+    p
+}
+
+fn duplicates(p: &Pair, side: usize, attribute: u16) -> u64 {
+    p.cm[side].counters().duplicates[usize::from(attribute - attribute::REQ)]
+}
+
+#[test]
+fn a_repeated_request_gets_the_same_answer() {
+    let mut p = listening();
+    let (_, b, req) = asked(&mut p, 1);
+    // Nobody has decided yet: nothing to say.
+    p.arrive(1, &av(1, 2), &req[..]);
+    assert!(p.out[1].sent.is_empty() && p.out[1].events.is_empty());
+    // After an MRA: the MRA. After the REP: the REP.
+    p.cm[1]
+        .mra(0, b, 20, false, b"wait", &mut p.out[1])
+        .unwrap();
+    let mra = p.out[1].sent.pop_front().unwrap().1;
+    p.arrive(1, &av(1, 2), &req[..]);
+    assert_eq!(p.out[1].sent.pop_front().unwrap().1, mra);
+    p.cm[1].accept(0, b, &accept(2), &mut p.out[1]).unwrap();
+    let rep = p.out[1].sent.pop_front().unwrap().1;
+    p.arrive(1, &av(1, 2), &req[..]);
+    assert_eq!(p.out[1].sent.pop_front().unwrap().1, rep);
+    assert_eq!(duplicates(&p, 1, attribute::REQ), 3);
+
+    // After a refusal: the refusal, though the ID is long gone.
+    let (_, b, req) = asked(&mut p, 3);
+    p.cm[1]
+        .reject(0, b, reject::CONSUMER_DEFINED, b"", b"no", &mut p.out[1])
+        .unwrap();
+    let rej = p.out[1].sent.pop_front().unwrap().1;
+    p.cm[1].destroy(0, b, &mut p.out[1]).unwrap();
+    p.arrive(1, &av(1, 2), &req[..]);
+    assert_eq!(p.out[1].sent.pop_front().unwrap().1, rej);
+    assert!(p.out[1].sent.is_empty() && p.out[1].events.is_empty());
+}
+
+#[test]
+fn a_repeated_reply_gets_the_same_answer() {
+    let mut p = listening();
+    let (a, b, _) = asked(&mut p, 1);
+    p.cm[1].accept(0, b, &accept(2), &mut p.out[1]).unwrap();
+    let (to, rep) = p.out[1].sent[0];
+    p.deliver();
+    assert!(matches!(p.out[0].next(), (_, CmEvent::Reply(_))));
+    p.arrive(0, &to, &rep);
+    assert!(p.out[0].sent.is_empty() && p.out[0].events.is_empty());
+    p.cm[0].establish(0, a, b"ready", &mut p.out[0]).unwrap();
+    let rtu = p.out[0].sent.pop_front().unwrap().1;
+    p.arrive(0, &to, &rep);
+    assert_eq!(p.out[0].sent.pop_front().unwrap().1, rtu);
+    assert_eq!(duplicates(&p, 0, attribute::REP), 2);
+    // A REJ that was lost.
+    let (a, b, _) = asked(&mut p, 3);
+    p.cm[1].accept(0, b, &accept(4), &mut p.out[1]).unwrap();
+    let (to, rep) = p.out[1].sent[0];
+    p.deliver();
+    p.out[0].events.clear();
+    p.cm[0].destroy(0, a, &mut p.out[0]).unwrap();
+    let rej = p.out[0].sent.pop_front().unwrap().1;
+    p.arrive(0, &to, &rep);
+    assert_eq!(p.out[0].sent.pop_front().unwrap().1, rej);
+}
+
+#[test]
+fn a_reply_is_repeated_until_there_is_an_answer() {
+    let mut p = listening();
+    let (_, b, _) = asked(&mut p, 1);
+    p.cm[1].accept(0, b, &accept(2), &mut p.out[1]).unwrap();
+    let mut messages = Vec::new();
+    while !p.out[1]
+        .events
+        .iter()
+        .any(|(_, e)| *e == CmEvent::ReplyTimedOut)
+    {
+        p.cm[1].handle_timeout(p.now, &mut p.out[1]);
+        p.now = p.now.max(p.cm[1].next_timeout().unwrap());
+        messages.extend(p.out[1].drain());
+    }
+    let reps = messages
+        .iter()
+        .filter(|m| matches!(m, Message::Rep(_)))
+        .count();
+    assert_eq!(reps, 16);
+    assert!(matches!(messages.last(), Some(Message::Rej(r)) if r.reason == reject::TIMEOUT));
+    // In case that somebody took the REP for good, a DREQ follows, and is answered by whoever is there.
+    p.cm[1].handle_timeout(p.now, &mut p.out[1]);
+    assert!(matches!(p.out[1].drain()[..], [Message::Dreq(_)]));
+}
+
+#[test]
+fn traffic_establishes_before_the_rtu() {
+    let mut p = listening();
+    let (a, b, _) = asked(&mut p, 1);
+    assert_eq!(
+        p.cm[1].communication_established(0, b, &mut p.out[1]),
+        Err(CmError::WrongState)
+    );
+    p.cm[1].accept(0, b, &accept(2), &mut p.out[1]).unwrap();
+    p.deliver();
+    p.out[0].events.clear();
+    p.cm[1]
+        .communication_established(0, b, &mut p.out[1])
+        .unwrap();
+    assert_eq!(p.out[1].next(), (b, CmEvent::Established(None)));
+    p.cm[1]
+        .communication_established(0, b, &mut p.out[1])
+        .unwrap();
+    p.cm[0].establish(0, a, b"", &mut p.out[0]).unwrap();
+    p.deliver();
+    assert!(p.out[1].events.is_empty());
+    assert_eq!(duplicates(&p, 1, attribute::RTU), 1);
+}
+
+#[test]
+fn an_mra_gives_time() {
+    let mut p = listening();
+    let (a, b, _) = asked(&mut p, 1);
+    let without = p.cm[0].next_timeout().unwrap();
+    p.cm[1].mra(0, b, 24, false, b"", &mut p.out[1]).unwrap();
+    p.deliver();
+    assert!(matches!(p.out[0].next(), (id, CmEvent::Acknowledged(_)) if id == a));
+    assert_eq!(p.cm[0].state(a), Some(State::RequestAcknowledged));
+    let with = p.cm[0].next_timeout().unwrap();
+    assert!(with > without && with >= 4096 << 24, "{with} {without}");
+    // It is still accepted, and the other way around the same holds.
+    p.cm[1].accept(0, b, &accept(2), &mut p.out[1]).unwrap();
+    p.deliver();
+    p.out[0].events.clear();
+    p.cm[0].mra(0, a, 24, false, b"", &mut p.out[0]).unwrap();
+    p.deliver();
+    assert!(matches!(p.out[1].next(), (id, CmEvent::Acknowledged(_)) if id == b));
+    assert!(p.cm[1].next_timeout().unwrap() >= 4096 << 24);
+    p.cm[0].establish(0, a, b"", &mut p.out[0]).unwrap();
+    p.deliver();
+    assert!(matches!(
+        p.out[1].next(),
+        (_, CmEvent::Established(Some(_)))
+    ));
+}
+
+#[test]
+fn a_peer_that_forgot_its_connection_is_believed() {
+    let mut p = listening();
+    let [_, old] = p.connected([0x10, 0x20]);
+    // The peer starts again, and uses the QP again.
+    p.cm[0] = Cm::new(CmConfig {
+        ca_guid: 1,
+        ack_delay: 15,
+        seed: [9; 32],
+        limits: Limits::default(),
+    });
+    p.cm[0]
+        .connect(0, &connect(SERVICE, path(1, 2), 0x10), &mut p.out[0])
+        .unwrap();
+    p.deliver();
+    match p.out[0].next() {
+        (_, CmEvent::Rejected(rej)) => assert_eq!(rej.reason, reject::STALE_CONNECTION),
+        other => panic!("{other:?}"),
+    }
+    // The old connection was taken down: its DREQ was answered by a manager that does not know it.
+    assert!(matches!(p.out[1].next(), (id, CmEvent::Disconnected(Some(_))) if id == old));
+    p.connected([0x10, 0x21]);
+}
+
+#[test]
+fn a_request_that_was_never_accepted_becomes_stale_too() {
+    let mut p = listening();
+    let (a, b, _) = asked(&mut p, 0x10);
+    p.cm[0].destroy(0, a, &mut p.out[0]).unwrap();
+    p.out[0].sent.clear(); // the REJ is lost
+    p.cm[0]
+        .connect(0, &connect(SERVICE, path(1, 2), 0x10), &mut p.out[0])
+        .unwrap();
+    p.deliver();
+    assert!(
+        matches!(p.out[0].next(), (_, CmEvent::Rejected(rej)) if rej.reason == reject::STALE_CONNECTION)
+    );
+    assert!(matches!(p.out[1].next(), (id, CmEvent::Rejected(_)) if id == b));
+    asked(&mut p, 0x10);
+}
+
+#[test]
+fn messages_for_nobody_are_answered_where_somebody_waits() {
+    let mut p = Pair::new();
+    let answer = |p: &mut Pair, message: Message| {
+        p.arrive(1, &av(1, 2), &message.emit(0x77));
+        let answer = p.out[1].drain();
+        assert!(p.out[1].events.is_empty() && p.cm[1].is_empty());
+        answer
+    };
+    let dreq = Message::Dreq(Dreq {
+        local_comm_id: 5,
+        remote_comm_id: 6,
+        remote_qpn: 7,
+        ..Dreq::default()
+    });
+    match answer(&mut p, dreq)[..] {
+        [Message::Drep(drep)] => assert_eq!((drep.local_comm_id, drep.remote_comm_id), (6, 5)),
+        ref other => panic!("{other:?}"),
+    }
+    let lap = Message::Lap(Lap {
+        local_comm_id: 5,
+        remote_comm_id: 6,
+        ..Lap::default()
+    });
+    match answer(&mut p, lap)[..] {
+        [Message::Apr(apr)] => assert_eq!(apr.status, apr_status::INVALID_COMM_ID),
+        ref other => panic!("{other:?}"),
+    }
+    let pairs = [
+        (Message::Rep(Default::default()), about::REP),
+        (Message::Rtu(Rtu::default()), about::OTHER),
+    ];
+    for (message, which) in pairs {
+        match answer(&mut p, message)[..] {
+            [Message::Rej(rej)] => {
+                assert_eq!((rej.reason, rej.message), (reject::INVALID_COMM_ID, which));
+            }
+            ref other => panic!("{other:?}"),
+        }
+    }
+    // Answers are not answered: two managers could go on for ever.
+    for message in [
+        Message::Rej(Rej::default()),
+        Message::Mra(Default::default()),
+        Message::Drep(Default::default()),
+        Message::Apr(Apr::default()),
+        Message::SidrRep(Default::default()),
+    ] {
+        assert_eq!(answer(&mut p, message), []);
+    }
+}
+
+#[test]
+fn alternate_paths_are_not_supported() {
+    let mut p = listening();
+    let [a, b] = p.connected([1, 2]);
+    // Both IDs are known only from the wire: ask for them by a DREQ that is not delivered.
+    p.cm[0].disconnect(0, a, b"", &mut p.out[0]).unwrap();
+    let Message::Dreq(dreq) = p.out[0].drain()[0] else {
+        panic!()
+    };
+    let lap = Lap {
+        local_comm_id: dreq.local_comm_id,
+        remote_comm_id: dreq.remote_comm_id,
+        remote_qpn: 2,
+        ..Lap::default()
+    };
+    p.arrive(1, &av(1, 2), &Message::Lap(lap).emit(1));
+    match p.out[1].drain()[..] {
+        [Message::Apr(apr)] => assert_eq!(apr.status, apr_status::UNSUPPORTED),
+        ref other => panic!("{other:?}"),
+    }
+    assert_eq!(p.cm[1].state(b), Some(State::Established));
+}
+
+#[test]
+fn both_connect_at_once_and_both_are_refused() {
+    let mut p = Pair::new();
+    for side in 0..2 {
+        let path = path(1 + side as u8, 2 - side as u8);
+        p.cm[side]
+            .connect(0, &connect(SERVICE, path, 1), &mut p.out[side])
+            .unwrap();
+    }
+    p.deliver();
+    for out in &mut p.out {
+        assert!(
+            matches!(out.next(), (_, CmEvent::Rejected(rej)) if rej.reason == reject::INVALID_SERVICE_ID)
+        );
+    }
+}
+
+#[test]
+fn both_disconnect_at_once() {
+    let mut p = listening();
+    let [a, b] = p.connected([1, 2]);
+    p.cm[0].disconnect(0, a, b"", &mut p.out[0]).unwrap();
+    p.cm[1].disconnect(0, b, b"", &mut p.out[1]).unwrap();
+    p.deliver();
+    for (side, id) in [(0, a), (1, b)] {
+        assert!(matches!(
+            p.out[side].next(),
+            (_, CmEvent::DisconnectRequest(_))
+        ));
+        assert_eq!(p.cm[side].state(id), Some(State::DisconnectReceived));
+        p.cm[side]
+            .disconnect_reply(0, id, b"", &mut p.out[side])
+            .unwrap();
+    }
+    p.deliver();
+    for (side, id) in [(0, a), (1, b)] {
+        assert_eq!(p.cm[side].state(id), Some(State::Timewait));
+    }
+}
+
+#[test]
+fn a_repeated_dreq_is_answered_in_timewait() {
+    let mut p = listening();
+    let [a, b] = p.connected([1, 2]);
+    p.cm[0].disconnect(0, a, b"", &mut p.out[0]).unwrap();
+    let (to, dreq) = p.out[0].sent[0];
+    p.deliver();
+    p.cm[1].destroy(0, b, &mut p.out[1]).unwrap();
+    assert!(matches!(p.out[1].drain()[..], [Message::Drep(_)]));
+    p.arrive(1, &to, &dreq);
+    assert!(matches!(p.out[1].drain()[..], [Message::Drep(_)]));
+    assert_eq!(duplicates(&p, 1, attribute::DREQ), 1);
+}
+
+#[test]
+fn a_dreq_that_names_another_qp_ends_nothing() {
+    let mut p = listening();
+    let [a, b] = p.connected([1, 2]);
+    p.cm[0].disconnect(0, a, b"", &mut p.out[0]).unwrap();
+    let (to, dreq) = p.out[0].sent.pop_front().unwrap();
+    let mut wrong = dreq;
+    wrong[24 + 10] ^= 1;
+    p.arrive(1, &to, &wrong);
+    assert_eq!(p.cm[1].state(b), Some(State::Established));
+    assert!(p.out[1].sent.is_empty());
+    p.arrive(1, &to, &dreq);
+    assert_eq!(p.cm[1].state(b), Some(State::DisconnectReceived));
+}
+
+#[test]
+fn nobody_speaks_in_another_name() {
+    let mut p = listening();
+    let [a, b] = p.connected([1, 2]);
+    p.cm[0].disconnect(0, a, b"", &mut p.out[0]).unwrap();
+    let (_, dreq) = p.out[0].sent.pop_front().unwrap();
+    p.arrive(1, &av(3, 2), &dreq);
+    assert_eq!(p.cm[1].state(b), Some(State::Established));
+    assert!(
+        matches!(p.out[1].drain()[..], [Message::Drep(_)]),
+        "as for nobody"
+    );
+    assert!(p.out[1].events.is_empty());
+    assert_eq!(p.cm[1].counters().unknown, 1);
+}
+
+#[test]
+fn what_is_asked_for_must_make_sense() {
+    let mut p = listening();
+    let good = Req {
+        mtu: 3,
+        service_id: SERVICE,
+        local_comm_id: 9,
+        ..Req::default()
+    };
+    let mut expect = |mad: [u8; 256], reason| {
+        p.arrive(1, &av(1, 2), &mad);
+        match p.out[1].drain()[..] {
+            [Message::Rej(rej)] => {
+                assert_eq!(
+                    (rej.reason, rej.remote_comm_id, rej.local_comm_id),
+                    (reason, 9, 0)
+                );
+            }
+            ref other => panic!("{other:?}"),
+        }
+        assert!(p.cm[1].is_empty() && p.out[1].events.is_empty());
+    };
+    expect(
+        Message::Req(Req { mtu: 0, ..good }).emit(1),
+        reject::INVALID_MTU,
+    );
+    expect(
+        Message::Req(Req { mtu: 6, ..good }).emit(1),
+        reject::INVALID_MTU,
+    );
+    let transport = ferroce_fabric::Transport::Rd;
+    expect(
+        Message::Req(Req { transport, ..good }).emit(1),
+        reject::INVALID_TRANSPORT,
+    );
+    let mut mad = Message::Req(good).emit(1);
+    mad[24 + 43] |= 6; // an extended service, of type 0
+    expect(mad, reject::INVALID_TRANSPORT);
+    let mut mad = Message::Req(good).emit(1);
+    mad[2] = 3;
+    expect(mad, reject::INVALID_CLASS_VERSION);
+}
+
+#[test]
+fn listeners_do_not_overlap() {
+    let mut cm = Pair::new().cm.into_iter().next().unwrap();
+    let exact = cm.listen(0x0106_0001, !0).unwrap();
+    assert_eq!(cm.listen(0x0106_0001, !0), Err(CmError::InUse));
+    assert_eq!(cm.listen(0x0106_0000, !0xffff), Err(CmError::InUse));
+    let masked = cm.listen(0x0111_0000, !0xffff).unwrap();
+    assert_eq!(cm.listen(0x0111_0005, !0), Err(CmError::InUse));
+    let mut out = Out::default();
+    cm.destroy(0, exact, &mut out).unwrap();
+    cm.destroy(0, masked, &mut out).unwrap();
+    assert_eq!(cm.state(exact), None);
+    cm.listen(0x0106_0000, !0xffff).unwrap();
+    cm.listen(0x0111_0005, !0).unwrap();
+}
+
+#[test]
+fn limits_hold() {
+    let limits = Limits {
+        connections: 20,
+        half_open: 5,
+        listeners: 1,
+    };
+    let mut p = Pair::with_limits(limits);
+    p.cm[1].listen(SERVICE, !0).unwrap();
+    assert_eq!(p.cm[1].listen(SERVICE + 1, !0), Err(CmError::Limit));
+    // A flood of requests and of questions.
+    for n in 0..100 {
+        let req = Req {
+            local_comm_id: n,
+            local_qpn: n,
+            mtu: 3,
+            service_id: SERVICE,
+            ..Req::default()
+        };
+        p.arrive(1, &av(1, 2), &Message::Req(req).emit(1));
+        let question = SidrReq {
+            request_id: n,
+            service_id: SERVICE,
+            ..SidrReq::default()
+        };
+        p.arrive(1, &av(1, 2), &Message::SidrReq(question).emit(1));
+    }
+    assert_eq!(p.cm[1].len(), 5);
+    assert_eq!(p.cm[1].counters().refused, 195);
+    let refused = p.out[1].drain();
+    assert!(
+        refused
+            .iter()
+            .all(|m| matches!(m, Message::Rej(r) if r.reason == reject::NO_RESOURCES))
+    );
+    // What is over makes room; what is not, does not.
+    let mut p = Pair::with_limits(limits);
+    p.cm[1].listen(SERVICE, !0).unwrap();
+    for n in 0..100 {
+        let (a, b, _) = asked(&mut p, n);
+        p.cm[1].destroy(0, b, &mut p.out[1]).unwrap();
+        p.deliver();
+        p.cm[0].destroy(0, a, &mut p.out[0]).unwrap();
+        p.out[0].events.clear();
+    }
+    for n in 0..20 {
+        p.connected([200 + n, 300 + n]);
+    }
+    assert_eq!(
+        p.cm[0].connect(0, &connect(SERVICE, path(1, 2), 1), &mut p.out[0]),
+        Err(CmError::Limit)
+    );
+    assert_eq!((p.cm[0].len(), p.cm[1].len()), (20, 20));
+}
+
+#[test]
+fn bad_parameters_change_nothing() {
+    let mut p = Pair::new();
+    let good = connect(SERVICE, path(1, 2), 1);
+    let long = [0; 93];
+    let bad = [
+        (
+            Connect {
+                private_data: &long,
+                ..good
+            },
+            CmError::TooLong,
+        ),
+        (
+            Connect {
+                qpn: 1 << 24,
+                ..good
+            },
+            CmError::BadParameter,
+        ),
+        (
+            Connect {
+                starting_psn: 1 << 24,
+                ..good
+            },
+            CmError::BadParameter,
+        ),
+        (
+            Connect {
+                retry_count: 8,
+                ..good
+            },
+            CmError::BadParameter,
+        ),
+        (
+            Connect {
+                rnr_retry_count: 8,
+                ..good
+            },
+            CmError::BadParameter,
+        ),
+        (
+            Connect {
+                max_cm_retries: 16,
+                ..good
+            },
+            CmError::BadParameter,
+        ),
+        (
+            Connect {
+                local_response_timeout: 32,
+                ..good
+            },
+            CmError::BadParameter,
+        ),
+        (
+            Connect {
+                path: Path {
+                    mtu: 0,
+                    ..path(1, 2)
+                },
+                ..good
+            },
+            CmError::BadParameter,
+        ),
+    ];
+    for (connect, error) in bad {
+        assert_eq!(p.cm[0].connect(0, &connect, &mut p.out[0]), Err(error));
+    }
+    assert!(p.cm[0].is_empty() && p.out[0].sent.is_empty());
+}
+
+#[test]
+fn calls_in_the_wrong_state_change_nothing() {
+    let mut p = listening();
+    let [a, b] = p.connected([1, 2]);
+    for (side, id) in [(0, a), (1, b)] {
+        let (cm, out) = (&mut p.cm[side], &mut p.out[side]);
+        assert_eq!(cm.accept(0, id, &accept(1), out), Err(CmError::WrongState));
+        assert_eq!(cm.establish(0, id, b"", out), Err(CmError::WrongState));
+        assert_eq!(
+            cm.reject(0, id, 28, b"", b"", out),
+            Err(CmError::WrongState)
+        );
+        assert_eq!(cm.mra(0, id, 1, false, b"", out), Err(CmError::WrongState));
+        assert_eq!(
+            cm.disconnect_reply(0, id, b"", out),
+            Err(CmError::WrongState)
+        );
+        let reply = ResolveReply::default();
+        assert_eq!(
+            cm.resolve_reply(0, id, &reply, out),
+            Err(CmError::WrongState)
+        );
+        assert_eq!(cm.disconnect(0, id, &[0; 221], out), Err(CmError::TooLong));
+        assert!(out.sent.is_empty());
+        assert_eq!(cm.state(id), Some(State::Established));
+    }
+}
