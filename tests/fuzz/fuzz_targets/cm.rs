@@ -1,0 +1,158 @@
+//! The communication manager under any sequence of calls, messages and pauses: what it keeps is bounded, what it sends is
+//! understood, and when everything is destroyed nothing is left.
+#![no_main]
+
+use ferroce_fabric::cm::*;
+use ferroce_fabric::{Ece, Mad, Transport};
+use ferroce_wire::MadHeader;
+use ferroce_wire::cm::Message;
+use libfuzzer_sys::fuzz_target;
+
+#[derive(Default)]
+struct Out {
+    sent: Vec<Mad>,
+    ids: Vec<CmId>,
+}
+
+impl Sink for Out {
+    fn send(&mut self, _: &Av, mad: &Mad) {
+        Message::parse(mad).expect("what is sent is understood");
+        self.sent.push(*mad);
+    }
+
+    fn event(&mut self, id: CmId, _: CmEvent) {
+        self.ids.push(id);
+    }
+}
+
+const LIMITS: Limits = Limits {
+    connections: 16,
+    half_open: 8,
+    listeners: 2,
+};
+
+fn av(remote: u8) -> Av {
+    Av {
+        local_gid: [1; 16],
+        remote_gid: [remote; 16],
+        pkey: 0xffff,
+        sl: 0,
+        traffic_class: 0,
+        flow_label: 0,
+        hop_limit: 64,
+        local_lid: 0,
+        remote_lid: 0,
+    }
+}
+
+fn connect(qpn: u8) -> Connect<'static> {
+    Connect {
+        service_id: 5,
+        path: Path {
+            av: av(1),
+            mtu: 3,
+            packet_rate: 0,
+            packet_life_time: 10,
+        },
+        qpn: qpn.into(),
+        transport: Transport::Rc,
+        starting_psn: 0,
+        responder_resources: 0,
+        initiator_depth: 0,
+        remote_response_timeout: 14,
+        local_response_timeout: 14,
+        retry_count: 0,
+        rnr_retry_count: 0,
+        max_cm_retries: 2,
+        flow_control: false,
+        srq: false,
+        ece: Ece::default(),
+        private_data: b"",
+    }
+}
+
+fuzz_target!(|steps: Vec<(u8, u8, u8, Vec<u8>)>| {
+    let mut cm = Cm::new(CmConfig {
+        ca_guid: 1,
+        ack_delay: 5,
+        seed: [3; 32],
+        limits: LIMITS,
+    });
+    let mut out = Out::default();
+    let mut now = 0;
+    cm.listen(5, !0).unwrap();
+    for (what, which, peer, bytes) in steps {
+        let id = out
+            .ids
+            .get(usize::from(which) % out.ids.len().max(1))
+            .copied();
+        match (what % 16, id) {
+            (0, _) => {
+                if let Ok(id) = cm.connect(now, &connect(which), &mut out) {
+                    out.ids.push(id);
+                }
+            }
+            (1, _) => {
+                now += u64::from(which) << (peer % 32);
+                cm.handle_timeout(now, &mut out);
+            }
+            // Bytes as they are, and as a message of some kind.
+            (2, _) => cm.receive(now, &av(peer % 3), &bytes, &mut out),
+            (3..6, _) => {
+                let mut mad = [0; 256];
+                MadHeader::cm(0x10 + u16::from(which % 11), 0, 0).emit(&mut mad);
+                let n = bytes.len().min(232);
+                mad[24..24 + n].copy_from_slice(&bytes[..n]);
+                cm.receive(now, &av(peer % 3), &mad, &mut out);
+            }
+            // What was sent comes back to its sender, whose peer it is itself; perhaps a little changed.
+            (6..10, _) if !out.sent.is_empty() => {
+                let mut mad = out.sent[usize::from(which) % out.sent.len()];
+                if let [at, change, ..] = bytes[..] {
+                    mad[usize::from(at)] ^= change;
+                }
+                cm.receive(now, &av(1), &mad, &mut out);
+            }
+            (10, Some(id)) => {
+                let accept = Accept {
+                    qpn: peer.into(),
+                    ..Accept::default()
+                };
+                let _ = cm.accept(now, id, &accept, &mut out);
+            }
+            (11, Some(id)) => {
+                let _ = cm.establish(now, id, &bytes, &mut out);
+            }
+            (12, Some(id)) => {
+                let _ = cm.reject(now, id, peer.into(), b"", &bytes, &mut out);
+                let _ = cm.mra(now, id, peer, which & 1 == 0, &bytes, &mut out);
+            }
+            (13, Some(id)) => {
+                let _ = cm.disconnect(now, id, &bytes, &mut out);
+                let _ = cm.disconnect_reply(now, id, &bytes, &mut out);
+            }
+            (14, Some(id)) => {
+                let reply = ResolveReply {
+                    status: peer,
+                    private_data: &bytes,
+                    ..ResolveReply::default()
+                };
+                let _ = cm.resolve_reply(now, id, &reply, &mut out);
+                let _ = cm.communication_established(now, id, &mut out);
+            }
+            (15, Some(id)) => {
+                let _ = cm.destroy(now, id, &mut out);
+            }
+            _ => {}
+        }
+        assert!(cm.len() <= LIMITS.connections);
+    }
+    for id in std::mem::take(&mut out.ids) {
+        let _ = cm.destroy(now, id, &mut out);
+    }
+    while let Some(next) = cm.next_timeout() {
+        now = now.max(next);
+        cm.handle_timeout(now, &mut out);
+    }
+    assert!(cm.is_empty());
+});
