@@ -64,6 +64,20 @@ fn a_repeated_request_gets_the_same_answer() {
 }
 
 #[test]
+fn a_forgotten_request_is_new_when_it_is_repeated() {
+    let mut p = listening();
+    let (a, b, req) = asked(&mut p, 1);
+    assert_eq!(p.cm[0].forget(a), Err(CmError::WrongState));
+    p.cm[1].forget(b).unwrap();
+    assert_eq!(p.cm[1].forget(b), Err(CmError::NoSuchId));
+    assert!(p.cm[1].is_empty() && p.out[1].sent.is_empty());
+    p.arrive(1, &av(1, 2), &req[..]);
+    let (again, event) = p.out[1].next();
+    assert!(again != b && matches!(event, CmEvent::Request { .. }));
+    assert_eq!(duplicates(&p, 1, attribute::REQ), 0);
+}
+
+#[test]
 fn a_repeated_reply_gets_the_same_answer() {
     let mut p = listening();
     let (a, b, _) = asked(&mut p, 1);

@@ -5,6 +5,17 @@ use super::types::{CmError, CmId, Sink, State, Time};
 use ferroce_wire::cm::{Message, PrivateData, Rej, SidrRep, reject, sidr_status};
 
 impl Cm {
+    /// Drops a request or a question that nobody has answered, without a word: should the peer repeat it, it is new. For a
+    /// listener whose backlog is full.
+    ///
+    /// # Errors
+    /// [`CmError::NoSuchId`], [`CmError::WrongState`].
+    pub fn forget(&mut self, id: CmId) -> Result<(), CmError> {
+        self.owned_in(id, &[State::RequestReceived, State::ResolveReceived])?;
+        self.table.remove(id);
+        Ok(())
+    }
+
     /// Ends whatever an ID stands for. The ID is gone on return, and no event comes for it any more; what a peer must be told
     /// is told, with repetitions, without the host.
     ///
