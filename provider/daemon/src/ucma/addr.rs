@@ -197,31 +197,37 @@ impl Addr {
         }
     }
 
+    /// The IP address that it means: of an IPv6 address that stands for an IPv4 one, the latter.
+    pub fn meant(&self) -> IpAddr {
+        ip_of(&self.gid())
+    }
+
+    /// An IP address of the device's, as a program sees it that speaks this address's family.
+    pub fn like(&self, ip: IpAddr, port: u16, scope: u32) -> Self {
+        match (self, ip) {
+            (
+                Self::Ip {
+                    ip: IpAddr::V6(_), ..
+                },
+                IpAddr::V4(v4),
+            ) => Self::ip(v4.to_ipv6_mapped().into(), port, 0),
+            _ => Self::ip(ip, port, scope),
+        }
+    }
+
     /// Whether no host is named.
     pub fn is_zero(&self) -> bool {
-        match self {
-            Self::None => true,
-            Self::Ip { ip, .. } => ip.is_unspecified(),
-            Self::Ib(ib) => ib.gid == [0; 16],
-        }
+        self.meant().is_unspecified()
     }
 
     /// Whether the host names itself.
     pub fn is_loopback(&self) -> bool {
-        match self {
-            Self::None => false,
-            Self::Ip { ip, .. } => ip.is_loopback(),
-            Self::Ib(ib) => ip_of(&ib.gid).is_loopback(),
-        }
+        self.meant().is_loopback()
     }
 
     /// Whether it is a multicast group.
     pub fn is_multicast(&self) -> bool {
-        match self {
-            Self::None => false,
-            Self::Ip { ip, .. } => ip.is_multicast(),
-            Self::Ib(ib) => ib.gid[0] == 0xff,
-        }
+        self.meant().is_multicast()
     }
 
     /// Whether both name the same host, whatever the port.
@@ -280,6 +286,17 @@ mod tests {
         assert_eq!(v4.emit()[..8], [2, 0, 0x1c, 0x06, 192, 0, 2, 1]);
         assert_eq!((ib.port(), v6.port()), (0x1234, 80));
         assert_eq!((v6.scope(), v4.scope()), (3, 0));
+    }
+
+    #[test]
+    fn an_ipv4_address_in_the_other_family_means_itself() {
+        let mapped = Addr::ip("::ffff:127.0.0.1".parse().unwrap(), 5, 0);
+        assert!(mapped.is_loopback() && !mapped.is_zero() && !mapped.is_multicast());
+        assert_eq!(mapped.size(), 28);
+        assert_eq!(mapped.meant(), "127.0.0.1".parse::<IpAddr>().unwrap());
+        assert_eq!(mapped.like(mapped.meant(), 5, 0), mapped);
+        let v4 = Addr::ip("10.0.0.1".parse().unwrap(), 5, 0);
+        assert_eq!(v4.like(v4.meant(), 6, 0).size(), 16);
     }
 
     #[test]

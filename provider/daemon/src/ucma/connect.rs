@@ -7,7 +7,7 @@ use ferroce_fabric::{reject, sidr_status};
 use ferroce_wire::cm::{Ece, Rej, Rep, Transport};
 use rustix::io::Errno;
 
-use super::addr::{Addr, ip_of};
+use super::addr::ip_of;
 use super::events::{Detail, Kind};
 use super::id::{Id, Params, State, qp_type};
 use super::{Host, Ucma};
@@ -288,16 +288,12 @@ impl Ucma {
 /// Private data with what the RDMA IP CM service puts in front of it.
 fn with_header(id: &Id, data: &[u8], local: [u8; 16], remote: [u8; 16]) -> Result<Vec<u8>, Errno> {
     let mut whole = Vec::new();
-    if let (Addr::Ip { ip: src, port, .. }, Addr::Ip { ip: dst, .. }) = (id.src, id.dst) {
-        // Where the program has named itself, the addresses on the wire are the device's.
-        let (src, dst) = match dst.is_unspecified() || dst.is_loopback() {
-            true => (ip_of(&local), ip_of(&remote)),
-            false => (src, dst),
-        };
+    if !id.src.is_ib() {
+        // Not what the program said: that may be a wildcard, or IPv4 in IPv6 clothes.
         let header = IpHeader {
-            src_port: port,
-            src,
-            dst,
+            src_port: id.src.port(),
+            src: ip_of(&local),
+            dst: ip_of(&remote),
         };
         whole.extend_from_slice(&header.emit());
     }

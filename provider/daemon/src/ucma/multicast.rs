@@ -46,10 +46,7 @@ impl Ucma {
         if !id.is_datagram() || !matches!(id.state, State::Bound | State::AddrResolved) {
             return Err(Errno::INVAL);
         }
-        let same_family = match addr {
-            Addr::Ip { ip, .. } => ip.is_ipv4() == entry.addr.is_ipv4(),
-            _ => true,
-        };
+        let same_family = addr.meant().is_ipv4() == entry.addr.is_ipv4();
         if !addr.is_multicast() || !same_family {
             return Err(Errno::INVAL);
         }

@@ -203,10 +203,10 @@ fn serves(id: &Id, header: Option<&IpHeader>) -> bool {
         (Addr::Ib(_), _) => true,
         _ if id.any && !afonly => true,
         (_, None) => false,
-        (Addr::Ip { ip, .. }, Some(header)) => {
-            ip.is_ipv4() == header.dst.is_ipv4() && (id.any || ip == header.dst)
+        (src, Some(header)) => {
+            let own = src.meant();
+            own.is_ipv4() == header.dst.is_ipv4() && (id.any || own == header.dst)
         }
-        (Addr::None, _) => false,
     }
 }
 

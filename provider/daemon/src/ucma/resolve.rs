@@ -9,7 +9,7 @@ use ferroce_control::link::Rate;
 use ferroce_fabric::cm::{Av, Path};
 use rustix::io::Errno;
 
-use super::addr::{Addr, Gid, gid_of, ip_of};
+use super::addr::{Addr, Gid, gid_of};
 use super::commands::Caller;
 use super::events::{Detail, Kind};
 use super::id::{Id, State};
@@ -131,7 +131,7 @@ impl Ucma {
                             gid: entry.gid,
                             ..ib
                         }),
-                        _ => Addr::ip(entry.addr, port, entry.scope_id),
+                        _ => dst.like(entry.addr, port, entry.scope_id),
                     };
                     id.any = false;
                 }
@@ -288,7 +288,7 @@ pub(super) fn own_gid(addr: &Addr, host: &Host<'_>) -> Result<Option<u16>, Errno
     }
     let scope = Some(addr.scope()).filter(|scope| *scope != 0);
     let of_host = host.snapshot.addresses.iter().any(|address| {
-        address.ip == ip_of(&addr.gid()) && scope.is_none_or(|scope| scope == address.ifindex)
+        address.ip == addr.meant() && scope.is_none_or(|scope| scope == address.ifindex)
     });
     match of_host {
         true => Err(Errno::NODEV),
@@ -301,7 +301,7 @@ fn source<'a>(id: &Id, dst: &Addr, host: &Host<'a>) -> Result<&'a GidEntry, Errn
     if let Some(index) = id.gid_index {
         return host.gids.entry(index).ok_or(Errno::NODEV);
     }
-    let v4 = ip_of(&dst.gid()).is_ipv4();
+    let v4 = dst.meant().is_ipv4();
     let suits = |entry: &&GidEntry| {
         entry.addr.is_ipv4() == v4
             && (!dst.is_link_local() || dst.scope() == 0 || dst.scope() == entry.scope_id)
@@ -324,7 +324,7 @@ fn source<'a>(id: &Id, dst: &Addr, host: &Host<'a>) -> Result<&'a GidEntry, Errn
 
 /// The address from which the host's routes lead to a destination.
 fn route(dst: &Addr) -> Result<IpAddr, Errno> {
-    let to = match ip_of(&dst.gid()) {
+    let to = match dst.meant() {
         IpAddr::V6(ip) => SocketAddr::V6(SocketAddrV6::new(
             ip,
             ferroce_wire::ROCE_V2_PORT,
