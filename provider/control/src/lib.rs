@@ -18,7 +18,8 @@ pub use counters::{Counter, CounterPage};
 pub use error::ControlError;
 pub use flow::{FlowFile, FlowPage};
 pub use protocol::{
-    Attachment, ClientStatus, DeviceInfo, Event, GID_TABLE_LEN, GidEntry, SlotStatus, Status,
+    Attachment, ClientStatus, CmStatus, DeviceInfo, Event, GID_TABLE_LEN, GidEntry, SlotStatus,
+    Status,
 };
 pub use runtime_dir::RuntimeDir;
 

@@ -164,6 +164,8 @@ pub struct Status {
     pub clients: Vec<ClientStatus>,
     /// How many slots are in which state.
     pub slots: SlotStatus,
+    /// The connection manager.
+    pub cm: CmStatus,
     /// Names and values: the sums over living and dead clients, then the daemon's own.
     pub counters: Vec<(String, u64)>,
 }
@@ -179,6 +181,19 @@ pub struct ClientStatus {
     pub slot: Option<u8>,
     /// Seconds since it connected.
     pub seconds: u64,
+}
+
+/// What the connection manager has.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CmStatus {
+    /// Programs that use it.
+    pub programs: u32,
+    /// Their rdma_cm ids.
+    pub ids: u32,
+    /// Connections and resolutions on the wire, those that linger after their end included.
+    pub connections: u32,
+    /// Service IDs that are listened to, as many as a message holds.
+    pub services: Vec<u64>,
 }
 
 /// How many slots are in which state.

@@ -68,7 +68,7 @@ pub struct Daemon {
     pub(crate) accepting: bool,
     pub(crate) last_id: u64,
     /// The connection manager.
-    rdma_cm: Server,
+    pub(crate) rdma_cm: Server,
     own: CounterPage,
     pub(crate) departed: Totals,
     pub(crate) refreshed: Instant,

@@ -267,6 +267,7 @@ impl Daemon {
             gids: self.gids.entries().cloned().collect(),
             clients,
             slots: self.slots.status(now),
+            cm: self.rdma_cm.status(),
             counters: self
                 .totals()
                 .named()

@@ -137,6 +137,16 @@ fn describe(status: &Status, dir: &RuntimeDir) -> String {
         status.slots.free,
         status.slots.resting,
     );
+    let cm = &status.cm;
+    if cm.programs > 0 {
+        text += &format!(
+            "connection manager: {} programs, {} ids, {} connections, {} services listened to\n",
+            cm.programs,
+            cm.ids,
+            cm.connections,
+            cm.services.len(),
+        );
+    }
     text.push('\n');
     let mut gids = table(&["GID", "ADDRESS", "NETDEV"]);
     for gid in &status.gids {

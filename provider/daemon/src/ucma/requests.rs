@@ -76,11 +76,11 @@ impl Ucma {
                     .mra(host.now, cm, SERVICE_TIMEOUT, true, &[], &mut self.out);
                 self.raise_request(parent, child, Detail::Connection(params));
             }
+            Err(Refusal::Busy) => drop(self.cm.forget(cm)),
             Err(refusal) => {
                 let reason = match refusal {
-                    Refusal::NoService => reject::INVALID_SERVICE_ID,
                     Refusal::OtherTransport => reject::INVALID_TRANSPORT,
-                    Refusal::Busy => reject::NO_RESOURCES,
+                    _ => reject::INVALID_SERVICE_ID,
                 };
                 let _ = self
                     .cm
@@ -119,11 +119,9 @@ impl Ucma {
                 let param = super::datagram::request(data.get(header_len..).unwrap_or_default());
                 self.raise_request(parent, child, Detail::Datagram(param));
             }
-            Err(refusal) => {
-                let status = match refusal {
-                    Refusal::NoService | Refusal::OtherTransport => sidr_status::UNSUPPORTED,
-                    Refusal::Busy => sidr_status::NO_QP,
-                };
+            Err(Refusal::Busy) => drop(self.cm.forget(cm)),
+            Err(_) => {
+                let status = sidr_status::UNSUPPORTED;
                 let reply = ResolveReply {
                     status,
                     ..ResolveReply::default()

@@ -9,7 +9,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use ferroce_cabi::ucma_frame::{self, Reply, Request};
-use ferroce_control::{RuntimeDir, seqpacket};
+use ferroce_control::{CmStatus, RuntimeDir, seqpacket};
 use nix::sys::socket::sockopt;
 use rustix::io::Errno;
 use rustix::net::{
@@ -32,6 +32,8 @@ const BATCH: usize = 32;
 const DATAGRAMS: usize = 128;
 /// Longest request: head, command, option.
 const MAX_REQUEST: usize = size_of::<Request>() + ucma_frame::MAX_COMMAND + ucma_frame::MAX_OPTION;
+/// The most service IDs that a status message lists.
+const MAX_SHOWN: usize = 1000;
 /// The most channels of one session.
 const MAX_CHANNELS: usize = 1 << 16;
 
@@ -92,6 +94,19 @@ impl Server {
     /// Whether anybody uses it.
     pub fn is_idle(&self) -> bool {
         self.sessions.is_empty()
+    }
+
+    /// For `ferroce status`.
+    pub fn status(&self) -> CmStatus {
+        let mut services: Vec<u64> = self.ucma.services.keys().copied().collect();
+        services.sort_unstable();
+        services.truncate(MAX_SHOWN);
+        CmStatus {
+            programs: self.sessions.len() as u32,
+            ids: self.ucma.ids.len() as u32,
+            connections: self.ucma.cm.len() as u32,
+            services,
+        }
     }
 
     /// The device goes. Programs are told, and have until [`is_gone`](Self::is_gone) to clean up.
