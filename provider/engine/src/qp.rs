@@ -108,6 +108,7 @@ impl Qp {
 
     /// Moves the queue pair through its states; nothing changes on an error.
     pub fn modify(&self, attr: &QpAttr, mask: QpAttrMask) -> Result<()> {
+        let mask = mask - self.other_half();
         let hca = self.hca();
         check_modify(hca, attr, mask)?;
         let path = if mask.contains(QpAttrMask::AV) {
@@ -143,6 +144,18 @@ impl Qp {
         }
         self.pump(&mut inner, &keys, now, true);
         Ok(())
+    }
+
+    /// Attributes of the half that an XRC queue pair does not have. Linux takes them off the mask, and programs that treat both
+    /// ends alike rely on it.
+    fn other_half(&self) -> QpAttrMask {
+        match self.service {
+            QpType::XrcSend => QpAttrMask::MAX_DEST_RD_ATOMIC | QpAttrMask::MIN_RNR_TIMER,
+            QpType::XrcRecv => {
+                QpAttrMask::MAX_QP_RD_ATOMIC | QpAttrMask::RETRY_CNT | QpAttrMask::RNR_RETRY
+            }
+            _ => QpAttrMask::empty(),
+        }
     }
 
     /// Takes it out of the tables, and its last ACK to the peer.
