@@ -7,9 +7,9 @@ use std::alloc::Layout;
 use std::collections::VecDeque;
 use std::ptr::NonNull;
 
-use crate::cq::{TagInfo, Wc};
+use crate::cq::Wc;
 
-/// A completion with the times at which it was raised (zero where the queue does not want them), and its tag.
+/// A completion with the times at which it was raised (zero where the queue does not want them). One cache line.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Entry {
@@ -19,8 +19,6 @@ pub struct Entry {
     pub clock: u64,
     /// Nanoseconds since 1970 (`CLOCK_REALTIME`).
     pub wall_clock: u64,
-    /// Zero but where a tag was matched.
-    pub tag: TagInfo,
 }
 
 /// Memory that the program gave for one queue; given back when this is dropped.
@@ -194,10 +192,6 @@ mod tests {
             },
             clock: wr_id + 1,
             wall_clock: wr_id + 2,
-            tag: TagInfo {
-                tag: wr_id + 3,
-                app_ctx: 4,
-            },
         }
     }
 

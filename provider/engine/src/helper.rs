@@ -50,12 +50,9 @@ fn run(hca: &Hca) {
     // SAFETY: affects the calling thread only.
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1000) };
     short_slice();
-    let mut ring = match Uring::new() {
-        Ok(ring) => Some(ring),
-        Err(why) => {
-            fallback(&why);
-            None
-        }
+    let mut ring = match under_valgrind() {
+        true => None,
+        false => Uring::new().inspect_err(|why| fallback(why)).ok(),
     };
     // Without a daemon there is nothing to receive; the ring goes, and with it its hold on the sockets.
     while !hca.is_gone() {
@@ -155,6 +152,11 @@ fn fallback(why: &str) {
 /// Whether the user switched io_uring off.
 pub(crate) fn uring_enabled() -> bool {
     enabled("FERROCE_IO_URING")
+}
+
+/// Valgrind runs one thread at a time, and none while another waits in a ring. It preloads parts of its own.
+fn under_valgrind() -> bool {
+    std::env::var_os("LD_PRELOAD").is_some_and(|list| list.to_string_lossy().contains("vgpreload_"))
 }
 
 /// Sleeps in poll(2) until something comes or `until`, then receives.

@@ -103,7 +103,6 @@ impl Qp {
         }
     }
 
-    #[inline]
     pub(crate) fn on_send<H: Host>(
         &mut self,
         packet: &Packet<'_>,
@@ -149,7 +148,6 @@ impl Qp {
         Ok(())
     }
 
-    #[inline]
     pub(crate) fn on_write<H: Host>(
         &mut self,
         packet: &Packet<'_>,

@@ -21,7 +21,7 @@ impl Qp {
         budget: &mut Budget,
         sink: &mut S,
     ) -> Result<Flow, MemoryError> {
-        let base = self.opcode_base;
+        let base = self.opcode_base();
         let Qp { sq, req, attr, .. } = self;
         let Some(wqe) = sq.wqe(req.cursor) else {
             return Ok(Flow::Blocked);
@@ -79,7 +79,7 @@ impl Qp {
         budget: &mut Budget,
         sink: &mut S,
     ) -> Result<Flow, MemoryError> {
-        let base = self.opcode_base;
+        let base = self.opcode_base();
         let Qp { sq, req, attr, .. } = self;
         let Some(wqe) = sq.wqe(req.cursor) else {
             return Ok(Flow::Blocked);
@@ -120,8 +120,7 @@ impl Qp {
                         rkey,
                         len: until - offset,
                     }),
-                    xrceth: srq(wqe),
-                    ..Ext::default()
+                    ..destination(wqe)
                 },
                 payload: Gather::None,
                 again,
@@ -149,7 +148,7 @@ impl Qp {
         budget: &mut Budget,
         sink: &mut S,
     ) -> Result<Flow, MemoryError> {
-        let base = self.opcode_base;
+        let base = self.opcode_base();
         let Qp { sq, req, attr, .. } = self;
         let Some(wqe) = sq.wqe(req.cursor) else {
             return Ok(Flow::Blocked);
@@ -192,8 +191,7 @@ impl Qp {
             },
             ext: Ext {
                 atomic: Some(atomic),
-                xrceth: srq(wqe),
-                ..Ext::default()
+                ..destination(wqe)
             },
             payload: Gather::None,
             again,
@@ -219,12 +217,14 @@ impl Qp {
     }
 }
 
-/// The peer's shared receive queue, where the request names one (XRC).
-#[inline]
-fn srq(wqe: &SendWqe) -> Option<u32> {
-    match wqe.dest {
-        Dest::XrcSrq(srq) => Some(srq & 0xff_ffff),
-        _ => None,
+/// The extended header that names the peer's shared receive queue, where there is one.
+fn destination(wqe: &SendWqe) -> Ext {
+    Ext {
+        xrceth: match wqe.dest {
+            Dest::XrcSrq(srq) => Some(srq & 0xff_ffff),
+            _ => None,
+        },
+        ..Ext::default()
     }
 }
 
@@ -240,7 +240,6 @@ pub(crate) fn request_bth(attr: &QpAttr, psn: u64) -> Bth {
 }
 
 /// Opcode and extended headers of a packet of a SEND or RDMA WRITE, for the service whose opcodes begin at `base`.
-#[inline]
 pub(crate) fn message_headers(wqe: &SendWqe, first: bool, last: bool, base: u8) -> (u8, Ext) {
     use opcode::*;
     let pick = |only, begin, middle, end| match (first, last) {
@@ -249,7 +248,7 @@ pub(crate) fn message_headers(wqe: &SendWqe, first: bool, last: bool, base: u8) 
         (false, false) => middle,
         (false, true) => end,
     };
-    let mut ext = Ext::default();
+    let mut ext = destination(wqe);
     let opcode = match wqe.op {
         SendOp::SendWithImm(imm) => {
             ext.imm = last.then_some(imm);
@@ -298,6 +297,5 @@ pub(crate) fn message_headers(wqe: &SendWqe, first: bool, last: bool, base: u8) 
         }
         _ => pick(RC_SEND_ONLY, RC_SEND_FIRST, RC_SEND_MIDDLE, RC_SEND_LAST),
     };
-    ext.xrceth = srq(wqe);
     (opcode | base, ext)
 }

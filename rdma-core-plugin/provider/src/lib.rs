@@ -23,7 +23,6 @@ mod place;
 mod post;
 mod qp;
 mod srq;
-mod tag_matching;
 mod wait;
 mod wr;
 mod xrc;

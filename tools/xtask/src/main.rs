@@ -24,6 +24,7 @@ mod report;
 mod skips;
 mod suite;
 mod unittest;
+mod valgrind;
 
 use std::path::PathBuf;
 use std::process::ExitCode;

@@ -79,6 +79,20 @@ pub const PYVERBS: &[Need] = &[
     program("util-linux", "nsenter"),
 ];
 
+/// What runs under Valgrind.
+pub const MEMCHECK: &[Need] = &[
+    program("valgrind", "valgrind"),
+    // Valgrind refuses to start without the symbols of the dynamic linker.
+    file("libc6-dbg", "/usr/lib/debug/.build-id"),
+    program("ibverbs-utils", "ibv_devinfo"),
+    program("gcc", "cc"),
+    file("libibverbs-dev", "/usr/include/infiniband/verbs.h"),
+    file(
+        "python3-pyverbs",
+        "/usr/lib/python3/dist-packages/pyverbs/__init__.py",
+    ),
+];
+
 /// Installs what is missing, after saying so.
 pub fn ensure(needs: &[Need]) -> Result<()> {
     let missing = missing(needs);

@@ -5,6 +5,7 @@
 mod environment;
 mod errors;
 mod lint;
+mod memcheck;
 mod pyverbs;
 mod robust;
 mod sim;
@@ -84,6 +85,13 @@ const GROUPS: &[Group] = &[
         needs: packages::VERBS,
         product: true,
         cases: robust::cases,
+    },
+    Group {
+        name: "memcheck",
+        about: "programs under Valgrind: no invalid access, no leak of ours",
+        needs: packages::MEMCHECK,
+        product: true,
+        cases: memcheck::cases,
     },
 ];
 

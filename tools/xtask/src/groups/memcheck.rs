@@ -1,0 +1,126 @@
+//! Group `memcheck`: programs under Valgrind, which must find no invalid access and no leak of ours.
+
+use std::path::Path;
+use std::time::Duration;
+
+use crate::case::{Case, Ending, Stop};
+use crate::cprogram;
+use crate::lab::{Lab, Place};
+use crate::perftest::{Pair, odd};
+use crate::process;
+use crate::suite::Suite;
+use crate::valgrind;
+
+const LIMIT: Duration = Duration::from_secs(240);
+/// Both ends of each, over one daemon.
+const PINGPONGS: &[&str] = &[
+    "ibv_rc_pingpong -c -n 100",
+    "ibv_rc_pingpong -c -e -s 100000 -n 20",
+    "ibv_uc_pingpong -n 50",
+    "ibv_ud_pingpong -n 50",
+    "ibv_srq_pingpong -c -n 100",
+    "ibv_xsrq_pingpong -c 2 -n 50",
+];
+/// Programs of `tests/verbs` with both ends in one process.
+const PROGRAMS: &[&str] = &[
+    "data", "queues", "memory", "handles", "builder", "extended", "windows",
+];
+/// Parts of rdma-core's suite.
+const SUITES: &[&str] = &["test_mr", "test_qp.", "test_cqex", "test_srq", "test_qpex"];
+
+pub(super) fn cases() -> Vec<Case> {
+    let pingpongs = PINGPONGS
+        .iter()
+        .map(|line| Case::new(format!("memcheck/{line}"), |lab| pingpong(lab, line)));
+    let programs = PROGRAMS
+        .iter()
+        .map(|name| Case::new(format!("memcheck/{name}.c"), |lab| program(lab, name)));
+    let suites = SUITES
+        .iter()
+        .map(|part| Case::new(format!("memcheck/pyverbs {part}"), |lab| pyverbs(lab, part)));
+    pingpongs.chain(programs).chain(suites).collect()
+}
+
+/// Both ends under Valgrind.
+fn pingpong(lab: &mut Lab, line: &str) -> Ending {
+    let dir = lab.case_dir()?;
+    let port = lab.port();
+    let site = lab.site(Place::OneDaemon)?;
+    let mut words = valgrind::command(&dir).into_iter();
+    let pair = Pair {
+        tool: words.next().unwrap_or_default(),
+        options: words
+            .chain(line.split_whitespace().map(str::to_owned))
+            .chain(["-g", "0"].map(str::to_owned))
+            .collect(),
+        port,
+        limit: LIMIT,
+    };
+    let ends = pair.run(site.server(), site.client(), &dir)?;
+    for finished in [&ends.client, &ends.server] {
+        if !finished.success() {
+            return Err(ends.fail(finished.ending()));
+        }
+        if let Some(line) = odd(&finished.err) {
+            return Err(ends.fail(format!("says on stderr: {line}")));
+        }
+    }
+    clean(&dir, 2)
+}
+
+fn program(lab: &mut Lab, name: &str) -> Ending {
+    let program = cprogram::compile(name)?;
+    let dir = lab.case_dir()?;
+    let words = valgrind::command(&dir);
+    let mut command = lab.site(Place::OneDaemon)?.client().run(&words[0]);
+    command.args(&words[1..]).arg(&program);
+    let finished = process::run(command, &dir, "program", LIMIT)?;
+    for (_, ending) in cprogram::endings(&finished) {
+        match ending {
+            Ok(()) | Err(Stop::Skip(_)) => {}
+            failed => return failed,
+        }
+    }
+    clean(&dir, 1)
+}
+
+fn pyverbs(lab: &mut Lab, part: &str) -> Ending {
+    let suite = Suite::unpack()?;
+    let dir = lab.case_dir()?;
+    let words = valgrind::command(&dir);
+    let mut command = lab.site(Place::OneDaemon)?.client().run(&words[0]);
+    command
+        .args(&words[1..])
+        .args([
+            "/usr/bin/python3",
+            "run_tests.py",
+            "--dev",
+            "ferroce0",
+            "-v",
+            "-k",
+            part,
+        ])
+        // Python's own allocator would hide what is inside its arenas.
+        .env("PYTHONMALLOC", "malloc")
+        .current_dir(suite.tests());
+    let finished = process::run(command, &dir, "suite", LIMIT)?;
+    if !finished.success() {
+        return Err(Stop::with(finished.ending(), &[&finished]));
+    }
+    clean(&dir, 1)
+}
+
+/// No finding that counts, in at least as many reports.
+fn clean(dir: &Path, at_least: usize) -> Ending {
+    let (reports, found) = valgrind::findings(dir)?;
+    if reports < at_least {
+        return Err(Stop::fail(format!(
+            "{reports} of {at_least} processes left a report"
+        )));
+    }
+    if found.is_empty() {
+        Ok(())
+    } else {
+        Err(Stop::fail(found.join("\n")))
+    }
+}

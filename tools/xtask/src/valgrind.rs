@@ -1,0 +1,142 @@
+//! Programs under Valgrind's memcheck, and which of its findings count.
+//!
+//! Every invalid access or use of undefined bytes counts, whosever it is: the programs are clean by themselves. A leak
+//! counts if one of our libraries is among the callers. What memcheck calls possibly lost does not: the memory of the
+//! engine's helper thread, which lives as long as the process, looks like that once the process ends.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use roxmltree::{Document, Node};
+
+/// How our libraries' file names begin.
+const OURS: &str = "libferroce";
+
+/// The words in front of a command; each process leaves its findings in `dir`.
+pub fn command(dir: &Path) -> Vec<String> {
+    let file = dir.join("memcheck-%p.xml");
+    [
+        "valgrind",
+        "--quiet",
+        // Our threads take turns with the program's; without this one may wait for seconds.
+        "--fair-sched=try",
+        "--leak-check=full",
+        "--num-callers=40",
+        "--xml=yes",
+    ]
+    .map(str::to_owned)
+    .into_iter()
+    .chain([format!("--xml-file={}", file.display())])
+    .collect()
+}
+
+/// What counts among the findings in `dir`, one text each, and how many processes reported.
+pub fn findings(dir: &Path) -> Result<(usize, Vec<String>)> {
+    let mut reports = 0;
+    let mut found = Vec::new();
+    for entry in fs::read_dir(dir)? {
+        let path = entry?.path();
+        if path.extension().is_none_or(|extension| extension != "xml") {
+            continue;
+        }
+        let text = fs::read_to_string(&path)?;
+        found.extend(read(&text).with_context(|| format!("{}", path.display()))?);
+        reports += 1;
+    }
+    Ok((reports, found))
+}
+
+fn read(text: &str) -> Result<Vec<String>> {
+    let report = Document::parse(text).context("a report that breaks off")?;
+    let errors = report
+        .descendants()
+        .filter(|node| node.has_tag_name("error"));
+    Ok(errors
+        .filter(counts)
+        .map(|error| describe(&error))
+        .collect())
+}
+
+fn counts(error: &Node<'_, '_>) -> bool {
+    match text_of(error, "kind") {
+        "Leak_PossiblyLost" | "Leak_StillReachable" => false,
+        kind if kind.starts_with("Leak_") => error
+            .descendants()
+            .filter(|node| node.has_tag_name("obj"))
+            .filter_map(|object| Path::new(object.text()?).file_name()?.to_str())
+            .any(|name| name.starts_with(OURS)),
+        _ => true,
+    }
+}
+
+fn describe(error: &Node<'_, '_>) -> String {
+    let what = ["what", "xwhat"]
+        .into_iter()
+        .find_map(|tag| error.children().find(|child| child.has_tag_name(tag)))
+        .map(|what| {
+            what.descendants()
+                .filter_map(|n| n.text())
+                .next()
+                .unwrap_or_default()
+        })
+        .unwrap_or_default();
+    let frames = error
+        .descendants()
+        .filter(|node| node.has_tag_name("frame"))
+        .take(12)
+        .map(|frame| {
+            format!(
+                "\n    at {} ({}:{})",
+                text_of(&frame, "fn"),
+                text_of(&frame, "file"),
+                text_of(&frame, "line")
+            )
+        });
+    format!(
+        "{}: {}{}",
+        text_of(error, "kind"),
+        what.trim(),
+        frames.collect::<String>()
+    )
+}
+
+fn text_of<'a>(node: &Node<'a, '_>, tag: &str) -> &'a str {
+    node.children()
+        .find(|child| child.has_tag_name(tag))
+        .and_then(|child| child.text())
+        .unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn report(kind: &str, object: &str) -> String {
+        format!(
+            "<valgrindoutput><error><kind>{kind}</kind><what>told</what><stack><frame><obj>{object}</obj><fn>f</fn>\
+             <file>a.rs</file><line>3</line></frame></stack></error></valgrindoutput>"
+        )
+    }
+
+    #[test]
+    fn accesses_count_everywhere_and_leaks_where_we_took_part() {
+        let read = |kind, object| read(&report(kind, object)).unwrap().len();
+        assert_eq!(read("InvalidRead", "/usr/lib/libc.so.6"), 1);
+        assert_eq!(read("UninitCondition", "/x/libferroce-rdmav34.so"), 1);
+        assert_eq!(read("Leak_DefinitelyLost", "/x/libferroce_rdmav34.so"), 1);
+        assert_eq!(read("Leak_DefinitelyLost", "/usr/bin/python3"), 0);
+        assert_eq!(read("Leak_PossiblyLost", "/x/libferroce-rdmav34.so"), 0);
+    }
+
+    #[test]
+    fn a_finding_says_where() {
+        let found = &read(&report("InvalidWrite", "libferroce-shim.so")).unwrap()[0];
+        assert_eq!(found, "InvalidWrite: told\n    at f (a.rs:3)");
+    }
+
+    #[test]
+    fn a_report_that_breaks_off_is_an_error() {
+        assert!(read("<valgrindoutput><error>").is_err());
+    }
+}
