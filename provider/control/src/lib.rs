@@ -12,6 +12,7 @@ pub mod link;
 pub mod protocol;
 mod runtime_dir;
 pub mod seqpacket;
+pub mod udp;
 
 pub use client::Client;
 pub use counters::{Counter, CounterPage};

@@ -6,7 +6,7 @@ use std::io;
 use std::net::{IpAddr, SocketAddr, SocketAddrV6};
 use std::os::fd::OwnedFd;
 
-use ferroce_control::FlowFile;
+use ferroce_control::{FlowFile, udp};
 use nix::sys::socket::{setsockopt, sockopt};
 use rustix::io::Errno;
 use rustix::net::{
@@ -94,6 +94,11 @@ impl Group {
         while self.members.len() < wanted && result.is_ok() {
             match bind(self.address, true) {
                 Ok(socket) => {
+                    if self.address.is_ipv6()
+                        && let Err(error) = udp::take_without_checksum(&socket)
+                    {
+                        tracing::debug!(%error, "IPv6 peers must send a UDP checksum");
+                    }
                     enlarge(&socket, self.receive_buffer);
                     self.members.push(socket);
                 }

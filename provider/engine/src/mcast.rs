@@ -169,7 +169,8 @@ fn join(group: IpAddr, interfaces: &[u32], receive_buffer: u32) -> Result<OwnedF
         IpAddr::V4(_) => socket.set_multicast_all_v4(false),
         IpAddr::V6(_) => socket
             .set_only_v6(true)
-            .and_then(|()| socket.set_multicast_all_v6(false)),
+            .and_then(|()| socket.set_multicast_all_v6(false))
+            .and_then(|()| ferroce_control::udp::take_without_checksum(&socket)),
     };
     socket
         .bind(&address.into())
