@@ -79,7 +79,7 @@ static void creation_is_checked(void)
 	struct endpoint *e = open_endpoint(&defaults);
 	struct ibv_device_attr device;
 	struct ibv_cq_init_attr_ex attr = {.cqe = 16};
-	static const uint64_t absent[] = {IBV_WC_EX_WITH_CVLAN, IBV_WC_EX_WITH_FLOW_TAG, IBV_WC_EX_WITH_TM_INFO, 1ull << 40};
+	static const uint64_t absent[] = {IBV_WC_EX_WITH_CVLAN, IBV_WC_EX_WITH_FLOW_TAG, 1ull << 40};
 
 	for (size_t i = 0; i < sizeof(absent) / sizeof(*absent); i++) {
 		attr.wc_flags = absent[i];

@@ -430,6 +430,31 @@ static void refused_advice(void)
 	CHECK_EQ(advise(far, read, flush, at, PAGE, mr->lkey), 0);
 }
 
+// From pinned to on-demand and back, to other memory and back; the keys stay.
+static void reregistered(void)
+{
+	const int access = IBV_REREG_MR_CHANGE_ACCESS, range = IBV_REREG_MR_CHANGE_TRANSLATION;
+
+	open_both();
+	char *at = reserve(SIZE);
+	struct ibv_mr *mr = ibv_reg_mr(far->pd, far->buffer, SIZE, ALL_ACCESS);
+	uint32_t rkey = mr->rkey;
+
+	CHECK_EQ(ibv_rereg_mr(mr, range, NULL, at, SIZE, 0), IBV_REREG_MR_ERR_CMD);
+	ask(IBV_WR_RDMA_WRITE, mr, far->buffer, SIZE, IBV_WC_SUCCESS);
+	CHECK_EQ(ibv_rereg_mr(mr, access, NULL, NULL, 0, ODP), 0);
+	CHECK_EQ(ibv_rereg_mr(mr, range, NULL, at, SIZE, 0), 0);
+	// It cannot be pinned where nothing is mapped, and stays what it was.
+	CHECK_EQ(ibv_rereg_mr(mr, access, NULL, NULL, 0, ALL_ACCESS), IBV_REREG_MR_ERR_CMD);
+	map_at(at, SIZE, PROT_READ | PROT_WRITE);
+	ask(IBV_WR_RDMA_WRITE, mr, at, SIZE, IBV_WC_SUCCESS);
+	CHECK_EQ(ibv_rereg_mr(mr, access, NULL, NULL, 0, ALL_ACCESS), 0);
+	CHECK_EQ(ibv_rereg_mr(mr, range, NULL, far->buffer, SIZE, 0), 0);
+	ask(IBV_WR_RDMA_WRITE, mr, far->buffer, SIZE, IBV_WC_SUCCESS);
+	CHECK_EQ(mr->rkey, rkey);
+	CHECK_EQ(ibv_dereg_mr(mr), 0);
+}
+
 static void refused_registrations(void)
 {
 	open_both();
@@ -463,4 +488,4 @@ static void huge_pages(void)
 #define T(name) {#name, name, 0}
 PROGRAM(T(announced), T(untouched_by_registration), T(mapped_later), T(implicit_covers_everything),
 	T(missing_under_implicit), T(missing_under_explicit), T(missing_while_asleep), T(mprotect_under_implicit), T(hole_in_a_message),
-	T(file_cut_short), T(contested_pages), T(advice), T(refused_advice), T(refused_registrations), T(huge_pages))
+	T(file_cut_short), T(contested_pages), T(advice), T(refused_advice), T(reregistered), T(refused_registrations), T(huge_pages))

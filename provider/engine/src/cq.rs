@@ -38,6 +38,15 @@ pub struct Wc {
     pub dlid_path_bits: u8,
 }
 
+/// `struct ibv_wc_tm_info`: what the header of a matched message said.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TagInfo {
+    /// Its tag.
+    pub tag: u64,
+    /// What the sender added for the program.
+    pub app_ctx: u32,
+}
+
 /// `IBV_EVENT_CQ_ERR`
 const EVENT_CQ_ERR: u32 = 0;
 
@@ -245,6 +254,11 @@ impl Cq {
 
     /// Adds a completion. `false`: the queue overran, and the queue pair must fail.
     pub(crate) fn push(self: &Arc<Self>, wc: Wc, solicited: bool) -> bool {
+        self.push_tagged(wc, solicited, TagInfo::default())
+    }
+
+    /// The same, with what the header of a message with a tag said.
+    pub(crate) fn push_tagged(self: &Arc<Self>, wc: Wc, solicited: bool, tag: TagInfo) -> bool {
         let mut queue = self.queue.lock();
         if queue.overrun || queue.entries.len() >= queue.capacity as usize {
             if self.ignore_overrun {
@@ -268,6 +282,7 @@ impl Cq {
             wc,
             clock,
             wall_clock,
+            tag,
         });
         self.len.store(queue.entries.len(), Ordering::Release);
         if queue.armed == Armed::Any

@@ -7,9 +7,9 @@ use std::alloc::Layout;
 use std::collections::VecDeque;
 use std::ptr::NonNull;
 
-use crate::cq::Wc;
+use crate::cq::{TagInfo, Wc};
 
-/// A completion with the times at which it was raised (zero where the queue does not want them). One cache line.
+/// A completion with the times at which it was raised (zero where the queue does not want them), and its tag.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Entry {
@@ -19,6 +19,8 @@ pub struct Entry {
     pub clock: u64,
     /// Nanoseconds since 1970 (`CLOCK_REALTIME`).
     pub wall_clock: u64,
+    /// Zero but where a tag was matched.
+    pub tag: TagInfo,
 }
 
 /// Memory that the program gave for one queue; given back when this is dropped.
@@ -192,6 +194,10 @@ mod tests {
             },
             clock: wr_id + 1,
             wall_clock: wr_id + 2,
+            tag: TagInfo {
+                tag: wr_id + 3,
+                app_ctx: 4,
+            },
         }
     }
 

@@ -40,9 +40,11 @@ mod qp;
 mod qp_close;
 mod qp_host;
 mod qp_init;
+mod rendezvous;
 mod rx;
 mod srq;
 mod table;
+mod tag_matching;
 mod timers;
 mod tx;
 mod uring;
@@ -51,7 +53,7 @@ mod xrc;
 
 pub use ah::Ah;
 pub use context::{Context, Pd};
-pub use cq::{Cq, CqInit, Moderation, Wc};
+pub use cq::{Cq, CqInit, Moderation, TagInfo, Wc};
 pub use dm::Dm;
 pub use entries::{Entry, Lent};
 pub use error::{Error, Result};
@@ -64,6 +66,7 @@ pub use posting::{RecvPoster, SendPoster};
 pub use qp::Qp;
 pub use qp_init::{QpInit, QpInitView};
 pub use srq::{Srq, SrqAttr, SrqInit};
+pub use tag_matching::{TagOp, TagWork, TmInit};
 pub use window::{Mw, MwType};
 pub use xrc::Xrcd;
 

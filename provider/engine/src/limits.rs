@@ -22,6 +22,12 @@ pub(crate) const MAX_DM_SIZE: u64 = 1 << 20;
 pub(crate) const MAX_PD: u32 = 65_536;
 pub(crate) const MAX_SRQ: u32 = 32_768;
 pub(crate) const MAX_SRQ_WR: u32 = 32_768;
+/// Tagged buffers of a shared receive queue that matches tags. The list is searched in order.
+pub(crate) const MAX_TAGS: u32 = 1_024;
+/// Operations on such a list that may be outstanding: each is done when it is posted.
+pub(crate) const MAX_TAG_OPS: u32 = 1_024;
+/// Bytes of a message that announces a rendezvous; such a message is one packet at every path MTU.
+pub(crate) const MAX_RNDV_HEADER: u32 = 64;
 pub(crate) const MAX_AH: u32 = 65_536;
 /// Multicast groups of a process: each takes a socket or two.
 pub(crate) const MAX_MCAST_GROUPS: u32 = 128;
@@ -115,6 +121,17 @@ pub struct DeviceAttr {
     /// Bytes of the largest device memory.
     pub max_dm_size: u64,
     pub odp: OdpCaps,
+    pub tm: TmCaps,
+}
+
+/// `struct ibv_tm_caps`, for RC.
+#[derive(Clone, Copy, Debug)]
+#[allow(missing_docs)]
+pub struct TmCaps {
+    pub max_rndv_hdr_size: u32,
+    pub max_num_tags: u32,
+    pub max_ops: u32,
+    pub max_sge: u32,
 }
 
 impl DeviceAttr {
@@ -165,6 +182,12 @@ impl DeviceAttr {
             max_cq_period: u16::MAX,
             max_dm_size: MAX_DM_SIZE,
             odp: OdpCaps::of_this_machine(),
+            tm: TmCaps {
+                max_rndv_hdr_size: MAX_RNDV_HEADER,
+                max_num_tags: MAX_TAGS,
+                max_ops: MAX_TAG_OPS,
+                max_sge: MAX_SGE,
+            },
         }
     }
 }

@@ -324,20 +324,17 @@ impl Mr {
         if let Some(pd) = pd {
             after.pd = pd.handle();
         }
-        let mut becomes_implicit = false;
         if range.is_some() || access.is_some() {
-            let implicit = check_range(after.addr, after.len, after.iova, after.access)?;
-            check_memory(after.addr, after.len, after.access, implicit)?;
-            becomes_implicit = implicit;
+            if check_range(after.addr, after.len, after.iova, after.access)? {
+                return Err(Error::Unsupported("making a region an implicit one"));
+            }
+            check_memory(after.addr, after.len, after.access, false)?;
         }
         if let Some(region) = hca.keys.write().region_mut(self.key) {
             if region.windows.load(Ordering::Relaxed) != 0 {
                 return Err(Error::Busy("a memory region with windows bound to it"));
             }
             *region = after;
-        }
-        if becomes_implicit {
-            life.backing = Backing::Implicit;
         }
         if let Some(pd) = pd {
             pd.add_user();

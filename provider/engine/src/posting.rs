@@ -61,6 +61,11 @@ impl SendPoster<'_> {
     /// Queues one request. On an error this one and none after it was queued by this call; earlier ones stay.
     #[inline]
     pub fn post(&mut self, request: &SendRequest<'_>) -> Result<()> {
+        if self.qp.tm.is_some() {
+            return Err(Error::Invalid(
+                "the send queue is for the rendezvous of the shared receive queue",
+            ));
+        }
         if let Dest::Datagram(to) = &request.dest {
             self.check_handle(to.ah)?;
         }

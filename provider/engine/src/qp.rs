@@ -18,6 +18,7 @@ use crate::posting;
 use crate::qp_close::Openers;
 use crate::qp_host::QpHost;
 use crate::qp_init::QpInitView;
+use crate::rendezvous::TmQp;
 use crate::srq::Srq;
 use crate::timers;
 use crate::xrc::{Domain, Xrcd};
@@ -58,6 +59,8 @@ pub struct Qp {
     pub(crate) send_cq: Option<Arc<Cq>>,
     pub(crate) recv_cq: Option<Arc<Cq>>,
     pub(crate) srq: Option<Arc<Srq>>,
+    /// Messages are matched by tag, and the send queue is for rendezvous.
+    pub(crate) tm: Option<TmQp>,
     pub(crate) inner: Mutex<Inner>,
     /// The thread that holds a [`SendPoster`](crate::SendPoster), as `thread_mark` names it; 0 for none.
     pub(crate) poster: AtomicUsize,
@@ -135,6 +138,9 @@ impl Qp {
             inner.path = None;
             inner.last_path = None;
             self.purge();
+            if let Some(tm) = &self.tm {
+                tm.reset();
+            }
         }
         self.pump(&mut inner, &keys, now, true);
         Ok(())

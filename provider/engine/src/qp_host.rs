@@ -14,6 +14,7 @@ use crate::keys::{KeyTable, Peer, Piece};
 use crate::memory;
 use crate::path::Path;
 use crate::qp::Qp;
+use crate::rendezvous::{TmQp, Told};
 use crate::srq::Srq;
 
 /// `enum ibv_wc_flags`
@@ -70,6 +71,21 @@ impl<'a> QpHost<'a> {
         self.keys.remote(self.peer, rkey, va, 8, access, |at| {
             f(memory::atomic_cell(at.addr)?)
         })
+    }
+
+    /// Completes a message on a queue that matches tags.
+    fn complete_tagged(&mut self, tm: &TmQp, mut wc: Wc, told: Told, solicited: bool) {
+        wc.opcode = told.opcode;
+        wc.status = told.status;
+        wc.wc_flags |= told.flags;
+        if let Some((sges, headers)) = told.place {
+            let room: u64 = sges.iter().map(|sge| u64::from(sge.length)).sum();
+            let headers = &headers[..room.min(headers.len() as u64) as usize];
+            if self.scatter(&sges, 0, headers).is_err() {
+                wc.status = WcStatus::LocProtErr as u32;
+            }
+        }
+        self.overrun |= !tm.cq().push_tagged(wc, solicited, told.info);
     }
 
     fn wc(&self, c: &Completion) -> Wc {
@@ -185,6 +201,15 @@ impl Host for QpHost<'_> {
         self.qp.srq.as_ref().or(self.selected.as_ref())?.take()
     }
 
+    fn take_srq_for(&mut self, payload: &[u8], only: bool) -> Option<RecvWqe> {
+        let (Some(tm), Some(srq)) = (&self.qp.tm, &self.qp.srq) else {
+            return self.take_srq();
+        };
+        let (wqe, room) = tm.receive(srq, payload, only, self.qp.qp_num())?;
+        self.overrun |= !room;
+        Some(wqe)
+    }
+
     fn complete_send(&mut self, completion: Completion) {
         use WcStatus::*;
         match completion.status {
@@ -200,6 +225,12 @@ impl Host for QpHost<'_> {
                     _ => {}
                 }
             }
+        }
+        if let Some(tm) = &self.qp.tm {
+            if let Some(wc) = tm.sent(&completion, self.qp.qp_num()) {
+                self.overrun |= !tm.cq().push(wc, false);
+            }
+            return;
         }
         if let Some(cq) = &self.qp.send_cq {
             self.overrun |= !cq.push(self.wc(&completion), completion.solicited);
@@ -218,6 +249,12 @@ impl Host for QpHost<'_> {
             }
         }
         let wc = self.wc(&completion);
+        if let Some(tm) = &self.qp.tm
+            && let Some(told) = tm.received(completion.status)
+        {
+            self.complete_tagged(tm, wc, told, completion.solicited);
+            return;
+        }
         // The queue may have gone while a request taken from it was under way: then nobody waits for it.
         let of_srq = match (completion.srq, self.qp.domain()) {
             (0, _) | (_, None) => None,

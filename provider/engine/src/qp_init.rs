@@ -12,6 +12,7 @@ use crate::error::{Error, Result};
 use crate::limits;
 use crate::qp::{Inner, Qp};
 use crate::qp_close::Openers;
+use crate::rendezvous::TmQp;
 use crate::srq::Srq;
 use crate::xrc::Xrcd;
 
@@ -73,6 +74,14 @@ impl Qp {
         let pd = pd.filter(|_| service != QpType::XrcRecv);
         check(context, pd, service, &init)?;
         let hca = context.hca();
+        let tm = init.srq.as_ref().and_then(|srq| srq.tags()).map(|tags| {
+            // Messages complete where the shared receive queue says, and the send queue is its own.
+            init.recv_cq = Some(tags.cq().clone());
+            init.cap.max_send_wr = 0;
+            init.cap.max_send_sge = 0;
+            init.cap.max_inline_data = 0;
+            TmQp::new(tags.cq())
+        });
         let QpInit {
             qp_type,
             send_cq,
@@ -93,7 +102,10 @@ impl Qp {
             let config = QpConfig {
                 qpn: number,
                 qp_type: service,
-                cap,
+                cap: match &tm {
+                    Some(_) => TmQp::capacities(cap),
+                    None => cap,
+                },
                 sq_sig_all,
                 srq: srq.is_some(),
                 mtu: hca.info().active_mtu,
@@ -122,6 +134,7 @@ impl Qp {
                 send_cq,
                 recv_cq,
                 srq,
+                tm,
                 inner: Mutex::new(inner),
                 poster: AtomicUsize::new(0),
                 openers: Openers::new(context, opener.clone(), cookie),
@@ -211,6 +224,10 @@ fn check(
         return Err(Error::Invalid(
             "an XRC shared receive queue serves XRC targets only",
         ));
+    }
+    let tags = init.srq.as_ref().is_some_and(|srq| srq.tags().is_some());
+    if tags && service != QpType::Rc {
+        return Err(Error::Invalid("tags are matched on RC only"));
     }
     let same = |c: &Arc<Context>| Arc::ptr_eq(c, context);
     let cqs = [&init.send_cq, &init.recv_cq];

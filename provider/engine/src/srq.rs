@@ -12,6 +12,7 @@ use crate::cq::Cq;
 use crate::error::{Error, Result};
 use crate::events::Delivered;
 use crate::limits;
+use crate::tag_matching::{TagMatching, TagOp, TmInit};
 use crate::xrc::Xrcd;
 
 /// How to create a shared receive queue.
@@ -27,6 +28,8 @@ pub struct SrqInit {
     pub cookie: u64,
     /// XRC: the domain whose target queue pairs receive from it, and where their completions go.
     pub xrc: Option<(Arc<Xrcd>, Arc<Cq>)>,
+    /// Matches tags.
+    pub tm: Option<TmInit>,
 }
 
 /// `struct ibv_srq_attr`
@@ -54,6 +57,7 @@ pub struct Srq {
     number: u32,
     xrc: Option<(Arc<Xrcd>, Arc<Cq>)>,
     cookie: u64,
+    tags: Option<TagMatching>,
     queue: Mutex<Queue>,
     users: AtomicU32,
     destroyed: AtomicBool,
@@ -74,6 +78,15 @@ impl Srq {
         }
         let context = pd.context();
         let hca = context.hca();
+        let tags = init.tm.map(TagMatching::new).transpose()?;
+        if tags
+            .as_ref()
+            .is_some_and(|tags| !Arc::ptr_eq(tags.cq().context(), context))
+        {
+            return Err(Error::Invalid(
+                "the protection domain and the queue are of different contexts",
+            ));
+        }
         if let Some((xrcd, cq)) = &init.xrc {
             if !Arc::ptr_eq(xrcd.context(), context) || !Arc::ptr_eq(cq.context(), context) {
                 return Err(Error::Invalid(
@@ -88,6 +101,9 @@ impl Srq {
         }
         taken?;
         pd.add_user();
+        if let Some(tags) = &tags {
+            tags.cq().add_user();
+        }
         let attr = SrqAttr {
             max_wr: init.max_wr,
             max_sge: init.max_sge.max(1),
@@ -99,6 +115,7 @@ impl Srq {
             number: hca.new_srq_number(),
             xrc: init.xrc,
             cookie: init.cookie,
+            tags,
             queue: Mutex::new(Queue {
                 requests: VecDeque::new(),
                 attr,
@@ -131,6 +148,19 @@ impl Srq {
 
     pub(crate) fn is_xrc(&self) -> bool {
         self.xrc.is_some()
+    }
+
+    /// Tag matching, if this queue does it.
+    pub(crate) fn tags(&self) -> Option<&TagMatching> {
+        self.tags.as_ref()
+    }
+
+    /// Changes the list of tagged buffers; returns the handle of one that was added (`EINVAL` on a queue without tags).
+    pub fn tag_op(&self, op: &TagOp<'_>) -> Result<u32> {
+        match &self.tags {
+            Some(tags) => tags.operate(op),
+            None => Err(Error::Invalid("the queue does not match tags")),
+        }
     }
 
     /// Its size and limit.
@@ -227,6 +257,9 @@ impl Srq {
                 drop(hca.qps.write());
                 xrcd.remove_user();
                 cq.remove_user();
+            }
+            if let Some(tags) = &self.tags {
+                tags.cq().remove_user();
             }
             hca.forget_srq_number(self.number);
             self.pd.remove_user();

@@ -204,3 +204,48 @@ fn invalidation_is_for_type_2_and_its_queue_pair() {
     );
     assert!(one.access(QP, one.next(), 0x9010, 1).is_ok());
 }
+
+#[test]
+fn an_access_ends_before_the_bind_that_takes_it_away() {
+    use std::sync::atomic::{AtomicBool, AtomicU32};
+    let f = Fixture::of(MwType::One);
+    let (over, inside, accesses) = (AtomicBool::new(false), AtomicU32::new(0), AtomicU32::new(0));
+    let mut rkey = f.rkey;
+    let mut bind = || {
+        rkey = rkey & !0xff | rkey.wrapping_add(1) & 0xff;
+        f.table
+            .bind(
+                QP,
+                &WindowBind {
+                    rkey,
+                    ..f.request()
+                },
+            )
+            .unwrap();
+        rkey
+    };
+    let current = AtomicU32::new(bind());
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !over.load(Ordering::SeqCst) {
+                let key = current.load(Ordering::SeqCst);
+                let access = Access::REMOTE_WRITE;
+                let _ = f.table.remote(OTHER_QP, key, 0x9010, 1, access, |_| {
+                    inside.store(key, Ordering::SeqCst);
+                    std::thread::yield_now();
+                    inside.store(0, Ordering::SeqCst);
+                    accesses.fetch_add(1, Ordering::SeqCst);
+                    Ok(())
+                });
+            }
+        });
+        while accesses.load(Ordering::SeqCst) < 2000 {
+            let old = current.load(Ordering::SeqCst);
+            let new = bind();
+            // Whoever used the old key has ended.
+            assert_ne!(inside.load(Ordering::SeqCst), old);
+            current.store(new, Ordering::SeqCst);
+        }
+        over.store(true, Ordering::SeqCst);
+    });
+}

@@ -103,6 +103,7 @@ impl Qp {
         }
     }
 
+    #[inline]
     pub(crate) fn on_send<H: Host>(
         &mut self,
         packet: &Packet<'_>,
@@ -148,6 +149,7 @@ impl Qp {
         Ok(())
     }
 
+    #[inline]
     pub(crate) fn on_write<H: Host>(
         &mut self,
         packet: &Packet<'_>,

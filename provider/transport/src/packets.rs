@@ -21,7 +21,7 @@ impl Qp {
         budget: &mut Budget,
         sink: &mut S,
     ) -> Result<Flow, MemoryError> {
-        let base = self.opcode_base();
+        let base = self.opcode_base;
         let Qp { sq, req, attr, .. } = self;
         let Some(wqe) = sq.wqe(req.cursor) else {
             return Ok(Flow::Blocked);
@@ -79,7 +79,7 @@ impl Qp {
         budget: &mut Budget,
         sink: &mut S,
     ) -> Result<Flow, MemoryError> {
-        let base = self.opcode_base();
+        let base = self.opcode_base;
         let Qp { sq, req, attr, .. } = self;
         let Some(wqe) = sq.wqe(req.cursor) else {
             return Ok(Flow::Blocked);
@@ -120,7 +120,8 @@ impl Qp {
                         rkey,
                         len: until - offset,
                     }),
-                    ..destination(wqe)
+                    xrceth: srq(wqe),
+                    ..Ext::default()
                 },
                 payload: Gather::None,
                 again,
@@ -148,7 +149,7 @@ impl Qp {
         budget: &mut Budget,
         sink: &mut S,
     ) -> Result<Flow, MemoryError> {
-        let base = self.opcode_base();
+        let base = self.opcode_base;
         let Qp { sq, req, attr, .. } = self;
         let Some(wqe) = sq.wqe(req.cursor) else {
             return Ok(Flow::Blocked);
@@ -191,7 +192,8 @@ impl Qp {
             },
             ext: Ext {
                 atomic: Some(atomic),
-                ..destination(wqe)
+                xrceth: srq(wqe),
+                ..Ext::default()
             },
             payload: Gather::None,
             again,
@@ -217,14 +219,12 @@ impl Qp {
     }
 }
 
-/// The extended header that names the peer's shared receive queue, where there is one.
-fn destination(wqe: &SendWqe) -> Ext {
-    Ext {
-        xrceth: match wqe.dest {
-            Dest::XrcSrq(srq) => Some(srq & 0xff_ffff),
-            _ => None,
-        },
-        ..Ext::default()
+/// The peer's shared receive queue, where the request names one (XRC).
+#[inline]
+fn srq(wqe: &SendWqe) -> Option<u32> {
+    match wqe.dest {
+        Dest::XrcSrq(srq) => Some(srq & 0xff_ffff),
+        _ => None,
     }
 }
 
@@ -240,6 +240,7 @@ pub(crate) fn request_bth(attr: &QpAttr, psn: u64) -> Bth {
 }
 
 /// Opcode and extended headers of a packet of a SEND or RDMA WRITE, for the service whose opcodes begin at `base`.
+#[inline]
 pub(crate) fn message_headers(wqe: &SendWqe, first: bool, last: bool, base: u8) -> (u8, Ext) {
     use opcode::*;
     let pick = |only, begin, middle, end| match (first, last) {
@@ -248,7 +249,7 @@ pub(crate) fn message_headers(wqe: &SendWqe, first: bool, last: bool, base: u8) 
         (false, false) => middle,
         (false, true) => end,
     };
-    let mut ext = destination(wqe);
+    let mut ext = Ext::default();
     let opcode = match wqe.op {
         SendOp::SendWithImm(imm) => {
             ext.imm = last.then_some(imm);
@@ -297,5 +298,6 @@ pub(crate) fn message_headers(wqe: &SendWqe, first: bool, last: bool, base: u8) 
         }
         _ => pick(RC_SEND_ONLY, RC_SEND_FIRST, RC_SEND_MIDDLE, RC_SEND_LAST),
     };
+    ext.xrceth = srq(wqe);
     (opcode | base, ext)
 }

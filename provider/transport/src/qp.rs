@@ -8,6 +8,7 @@ use crate::requester::Requester;
 use crate::responder::Responder;
 use crate::send_queue::{self, SendQueue, SendWqe};
 use crate::state::QpType;
+use crate::xrc;
 use crate::*;
 use ferroce_wire::{Packet, Service};
 
@@ -63,6 +64,8 @@ impl Budget {
 #[derive(Debug)]
 pub struct Qp {
     pub(crate) config: QpConfig,
+    /// What is added to an RC opcode to get the service's own.
+    pub(crate) opcode_base: u8,
     pub(crate) attr: QpAttr,
     pub(crate) sq: SendQueue,
     pub(crate) rq: RecvQueue,
@@ -86,6 +89,7 @@ impl Qp {
                 srq: config.srq || config.qp_type == QpType::XrcRecv,
                 ..config
             },
+            opcode_base: xrc::opcode_base(config.qp_type),
             attr,
             sq: SendQueue::default(),
             rq: RecvQueue::default(),
@@ -165,18 +169,16 @@ impl Qp {
     /// Takes a packet of a connected service that was addressed to this queue pair and passed the ICRC. What the state or
     /// the protocol does not allow is dropped. Call [`transmit`](Self::transmit) afterwards.
     pub fn receive<H: Host>(&mut self, now: Time, packet: &Packet<'_>, host: &mut H) {
+        if !self.receiving() {
+            return;
+        }
         let response = packet.info.is_response();
         match (self.config.qp_type, packet.info.service) {
             (QpType::Rc, Service::Rc) => {}
-            (QpType::Uc, Service::Uc) if self.receiving() => {
-                return self.on_uc_packet(packet, host);
-            }
+            (QpType::Uc, Service::Uc) => return self.on_uc_packet(packet, host),
             (QpType::XrcSend, Service::Xrc) if response => {}
             (QpType::XrcRecv, Service::Xrc) if !response => {}
             _ => return,
-        }
-        if !self.receiving() {
-            return;
         }
         if !response {
             self.on_request(now, packet, host);

@@ -49,7 +49,7 @@ impl Qp {
 
     fn response_bth(&self, opcode: u8, psn: Psn, len: u32) -> Bth {
         Bth {
-            opcode: opcode | self.opcode_base(),
+            opcode: opcode | self.opcode_base,
             migreq: true,
             pad: Bth::pad_for(len as usize),
             pkey: 0xffff,

@@ -138,15 +138,18 @@ impl Qp {
             }
             return;
         }
-        let outcome = self
-            .select_srq(packet, host)
-            .and_then(|()| match packet.info.operation {
-                Operation::Send => self.on_send(packet, host),
-                Operation::Write => self.on_write(packet, host),
-                Operation::ReadRequest => self.on_read(packet, host),
-                Operation::CompareSwap | Operation::FetchAdd => self.on_atomic(packet, host),
-                _ => Err(INVALID), // no other is a request
-            });
+        let selected = match packet.ext.xrceth {
+            Some(srq) => self.select_srq(srq, host),
+            None => Ok(()),
+        };
+        let outcome = match packet.info.operation {
+            _ if selected.is_err() => selected,
+            Operation::Send => self.on_send(packet, host),
+            Operation::Write => self.on_write(packet, host),
+            Operation::ReadRequest => self.on_read(packet, host),
+            Operation::CompareSwap | Operation::FetchAdd => self.on_atomic(packet, host),
+            _ => return,
+        };
         match outcome {
             Ok(()) => {
                 if packet.info.ends() {
@@ -212,7 +215,9 @@ impl Qp {
             Operation::Send | Operation::Write => self.resp.ack_pending = true,
             Operation::ReadRequest => {
                 let Some(reth) = packet.ext.reth else { return };
-                if self.select_srq(packet, host).is_err() {
+                if let Some(srq) = packet.ext.xrceth
+                    && self.select_srq(srq, host).is_err()
+                {
                     return;
                 }
                 // The key is checked again, for the region may be gone. A ghost must not break the connection over

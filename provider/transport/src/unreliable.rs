@@ -130,7 +130,7 @@ impl Qp {
         budget: &mut Budget,
         sink: &mut S,
     ) -> Result<Flow, MemoryError> {
-        let base = self.opcode_base();
+        let base = self.opcode_base;
         let Qp {
             sq,
             req,

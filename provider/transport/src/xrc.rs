@@ -5,29 +5,22 @@
 
 use crate::responder::{ACCESS, INVALID, Incoming, Refusal};
 use crate::*;
-use ferroce_wire::{Packet, opcode};
+use ferroce_wire::opcode;
+
+/// What is added to an RC opcode to get the service's own.
+pub(crate) fn opcode_base(service: QpType) -> u8 {
+    match service {
+        QpType::Rc => opcode::RC_SEND_FIRST,
+        QpType::Uc => opcode::UC_SEND_FIRST,
+        QpType::Ud => opcode::UD_SEND_ONLY - opcode::RC_SEND_ONLY,
+        QpType::XrcSend | QpType::XrcRecv => opcode::XRC_SEND_FIRST,
+    }
+}
 
 impl Qp {
-    /// What is added to an RC opcode to get the service's own.
-    pub(crate) fn opcode_base(&self) -> u8 {
-        match self.config.qp_type {
-            QpType::Rc => opcode::RC_SEND_FIRST,
-            QpType::Uc => opcode::UC_SEND_FIRST,
-            QpType::Ud => opcode::UD_SEND_ONLY - opcode::RC_SEND_ONLY,
-            QpType::XrcSend | QpType::XrcRecv => opcode::XRC_SEND_FIRST,
-        }
-    }
-
     /// Lets the host know which shared receive queue the request is for, by every packet anew: nothing of it
     /// stays with the host between packets. A message keeps to one queue.
-    pub(crate) fn select_srq<H: Host>(
-        &mut self,
-        packet: &Packet<'_>,
-        host: &mut H,
-    ) -> Result<(), Refusal> {
-        let Some(srq) = packet.ext.xrceth else {
-            return Ok(());
-        };
+    pub(crate) fn select_srq<H: Host>(&mut self, srq: u32, host: &mut H) -> Result<(), Refusal> {
         let between = matches!(self.resp.incoming, Incoming::None);
         if !between && srq != self.resp.srq {
             return Err(INVALID);

@@ -3,7 +3,9 @@
 use crate::convert;
 use crate::guard::{self, Errno};
 use crate::libibverbs::library;
-use crate::{ah, cq, cq_ex, dm, import, memory, mr, mw, parent_domain, post, qp, srq, xrc};
+use crate::{
+    ah, cq, cq_ex, dm, import, memory, mr, mw, parent_domain, post, qp, srq, tag_matching, xrc,
+};
 use ferroce_cabi::pabi34::verbs_context_ops;
 use ferroce_cabi::*;
 use ferroce_engine::{Context as EngineContext, Hca, RuntimeDir};
@@ -61,6 +63,7 @@ static OPS: verbs_context_ops = verbs_context_ops {
     poll_cq: Some(cq::poll_cq),
     post_recv: Some(post::post_recv),
     post_send: Some(post::post_send),
+    post_srq_ops: Some(tag_matching::post_srq_ops),
     post_srq_recv: Some(srq::post_srq_recv),
     query_device_ex: Some(query_device_ex),
     query_port: Some(query_port),

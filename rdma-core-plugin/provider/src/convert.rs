@@ -69,7 +69,7 @@ pub fn device_attr(d: &DeviceAttr) -> ibv_device_attr_ex {
     orig.max_pkeys = d.max_pkeys;
     orig.local_ca_ack_delay = d.local_ca_ack_delay;
     orig.phys_port_cnt = d.phys_port_cnt;
-    // What is left zero is not offered: TSO, RSS, work queues, packet pacing, raw packets, tag matching. Atomics of other
+    // What is left zero is not offered: TSO, RSS, work queues, packet pacing, raw packets. Atomics of other
     // devices on the PCI bus are not ours to promise.
     attr.odp_caps = ibv_odp_caps {
         general_caps: d.odp.general,
@@ -85,6 +85,13 @@ pub fn device_attr(d: &DeviceAttr) -> ibv_device_attr_ex {
         max_cq_period: d.max_cq_period,
     };
     attr.max_dm_size = d.max_dm_size;
+    attr.tm_caps = ibv_tm_caps {
+        max_rndv_hdr_size: d.tm.max_rndv_hdr_size,
+        max_num_tags: d.tm.max_num_tags,
+        flags: IBV_TM_CAP_RC,
+        max_ops: d.tm.max_ops,
+        max_sge: d.tm.max_sge,
+    };
     attr.device_cap_flags_ex = d.device_cap_flags.into();
     attr.phys_port_cnt_ex = d.phys_port_cnt.into();
     attr

@@ -14,9 +14,9 @@ pub unsafe extern "C" fn create_cq_ex(
     guard::run(|| {
         // SAFETY: the caller's structure.
         let attr = unsafe { attr.as_ref() }.ok_or(Errno(libc::EINVAL))?;
-        // The other fields are of raw Ethernet (VLAN tag, flow tag) and of tag matching.
+        // The other fields are of raw Ethernet: VLAN tag and flow tag.
         let stamps = wc_ex::COMPLETION_TIMESTAMP | wc_ex::COMPLETION_TIMESTAMP_WALLCLOCK;
-        if attr.wc_flags & !(IBV_WC_STANDARD_FLAGS | stamps) != 0
+        if attr.wc_flags & !(IBV_WC_STANDARD_FLAGS | stamps | wc_ex::TM_INFO) != 0
             || attr.comp_mask & !(IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD) != 0
         {
             return Err(Errno(libc::EOPNOTSUPP));
@@ -67,6 +67,7 @@ pub unsafe extern "C" fn create_cq_ex(
         ex.read_slid = Some(read_slid);
         ex.read_sl = Some(read_sl);
         ex.read_dlid_path_bits = Some(read_dlid_path_bits);
+        ex.read_tm_info = Some(read_tm_info);
         ex.read_completion_ts = Some(read_completion_ts);
         ex.read_completion_wallclock_ns = Some(read_completion_wallclock_ns);
         Ok(cq.cast())
@@ -136,6 +137,17 @@ macro_rules! readers {
             $value
         }
     )*};
+}
+
+unsafe extern "C" fn read_tm_info(cq: *mut ibv_cq_ex, info: *mut ibv_wc_tm_info) {
+    // SAFETY: a queue of ours, between `start_poll` and `end_poll`, and the caller's structure.
+    unsafe {
+        let tag = (*cq.cast::<Cq>()).current.tag;
+        info.write(ibv_wc_tm_info {
+            tag: tag.tag,
+            r#priv: tag.app_ctx,
+        });
+    }
 }
 
 readers! {

@@ -23,6 +23,7 @@ mod place;
 mod post;
 mod qp;
 mod srq;
+mod tag_matching;
 mod wait;
 mod wr;
 mod xrc;

@@ -147,6 +147,7 @@ unsafe fn create(attr: &mut ibv_qp_init_attr, extra: Extra) -> Result<*mut ibv_q
     let domain = if extra.pd.is_null() && !extra.xrcd.is_null() {
         None
     } else {
+        // SAFETY: as the caller promises.
         Some(unsafe { Pd::of(extra.pd) }?)
     };
     let allocators = domain.and_then(|domain| domain.allocators());

@@ -6,6 +6,7 @@ use crate::memory::Pd;
 use crate::parent_domain::Resource;
 use crate::place::{self, Place};
 use crate::post;
+use crate::tag_matching;
 use crate::wait;
 use crate::xrc::Xrcd;
 use ferroce_cabi::pabi34::verbs_srq;
@@ -19,10 +20,19 @@ use std::sync::Arc;
 pub struct Srq {
     verbs: verbs_srq,
     pub engine: Arc<ferroce_engine::Srq>,
-    health: Health,
+    pub health: Health,
 }
 
 impl Srq {
+    /// An object about to be put in its place.
+    pub fn new(verbs: verbs_srq, engine: Arc<ferroce_engine::Srq>) -> Srq {
+        Srq {
+            verbs,
+            engine,
+            health: Health::default(),
+        }
+    }
+
     /// The object behind a C pointer.
     ///
     /// # Safety
@@ -47,8 +57,12 @@ pub unsafe extern "C" fn create_srq_ex(
 ) -> *mut ibv_srq {
     guard::run(|| {
         // SAFETY: the caller's structure.
-        let ex = unsafe { init.as_ref() }.ok_or(Errno(libc::EINVAL))?;
+        let ex = unsafe { init.as_mut() }.ok_or(Errno(libc::EINVAL))?;
         let has = |bit| ex.comp_mask & bit != 0;
+        if has(IBV_SRQ_INIT_ATTR_TYPE) && ex.srq_type == IBV_SRQT_TM {
+            // SAFETY: as libibverbs passes them.
+            return unsafe { tag_matching::create(context, ex) };
+        }
         let known = IBV_SRQ_INIT_ATTR_TYPE
             | IBV_SRQ_INIT_ATTR_PD
             | IBV_SRQ_INIT_ATTR_XRCD
@@ -108,6 +122,7 @@ unsafe fn create(
         srq_limit: 0,
         cookie: place.address(),
         xrc: engines,
+        tm: None,
     };
     let engine = domain
         .engine
@@ -126,12 +141,7 @@ unsafe fn create(
         verbs.cq = cq;
     }
     verbs.srq_num = engine.number();
-    let srq = place.write(Srq {
-        verbs,
-        engine,
-        health: Health::default(),
-    });
-    Ok(srq.cast())
+    Ok(place.write(Srq::new(verbs, engine)).cast())
 }
 
 pub unsafe extern "C" fn modify_srq(

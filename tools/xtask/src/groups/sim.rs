@@ -1,4 +1,4 @@
-//! Group `sim`: the transport over a simulated bad network.
+//! Group `sim`: the transport, and the communication manager, over a simulated bad network.
 
 use std::time::Duration;
 
@@ -7,27 +7,29 @@ use crate::case::{Case, Endings, Stop};
 use crate::groups::unit;
 use crate::process::{self, Finished};
 
-const SEEDS: &str = "10000";
+/// Name, package, seeds.
+const SIMULATORS: [(&str, &str, &str); 2] = [
+    ("sim/transport", "ferroce-sim", "10000"),
+    ("sim/connection manager", "ferroce-cmsim", "50000"),
+];
 const LIMIT: Duration = Duration::from_secs(900);
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![Case::many(format!("sim/{SEEDS} seeds"), |lab| {
-        let mut run = || -> Result<Finished, Stop> {
-            let mut command = build::cargo();
-            command.args([
-                "test",
-                "--profile",
-                "unit",
-                "--package",
-                "ferroce-sim",
-                "--no-fail-fast",
-            ]);
-            command.env("FERROCE_SIM_SEEDS", SEEDS);
-            Ok(process::run(command, &lab.case_dir()?, "sim", LIMIT)?)
-        };
-        match run() {
-            Ok(finished) => Endings::Many(unit::endings(&finished)),
-            Err(stop) => Endings::One(Err(stop)),
-        }
-    })]
+    SIMULATORS
+        .map(|(name, package, seeds)| {
+            Case::many(format!("{name}, {seeds} seeds"), move |lab| {
+                let mut run = || -> Result<Finished, Stop> {
+                    let mut command = build::cargo();
+                    command.args(["test", "--profile", "unit", "--no-fail-fast"]);
+                    command.args(["--package", package]);
+                    command.env("FERROCE_SIM_SEEDS", seeds);
+                    Ok(process::run(command, &lab.case_dir()?, "sim", LIMIT)?)
+                };
+                match run() {
+                    Ok(finished) => Endings::Many(unit::endings(&finished)),
+                    Err(stop) => Endings::One(Err(stop)),
+                }
+            })
+        })
+        .into()
 }
