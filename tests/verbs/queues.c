@@ -203,17 +203,22 @@ static void overrun(void)
 {
 	struct options options = {.cqe = 4, .send_wr = 512};
 	struct endpoint *e = open_pair(&options, NULL, NULL, &remote);
-	int event, seen_cq = 0;
+	unsigned cq_events = 0, qp_events = 0;
+	void *element;
+	int event;
 
 	for (int i = 0; i < 500; i++)
 		if (post(e, i, IBV_WR_RDMA_WRITE, 0, 8, &remote, 0, 0))
 			break;
-	while ((event = next_event(e->context, 3000, NULL)) >= 0) {
-		seen_cq |= event == IBV_EVENT_CQ_ERR;
-		if (seen_cq)
-			break;
+	while ((event = next_event(e->context, cq_events && qp_events ? 100 : 3000, &element)) >= 0) {
+		if (event == IBV_EVENT_CQ_ERR && element == e->send_cq)
+			cq_events++;
+		if (event == IBV_EVENT_QP_FATAL && element == e->qp)
+			qp_events++;
 	}
-	CHECK(seen_cq, "no IBV_EVENT_CQ_ERR");
+	CHECK(cq_events == 1, "%u times IBV_EVENT_CQ_ERR", cq_events);
+	CHECK(qp_events == 1, "%u times IBV_EVENT_QP_FATAL", qp_events);
+	CHECK_EQ(state_of(e->qp), IBV_QPS_ERR);
 }
 
 PROGRAM({"one_event_per_request", one_event_per_request, 0}, {"solicited", solicited, 0},
