@@ -107,6 +107,7 @@ pub mod wr_opcode {
     pub const BIND_MW: c_uint = 8;
     pub const SEND_WITH_INV: c_uint = 9;
     pub const TSO: c_uint = 10;
+    pub const ATOMIC_WRITE: c_uint = 15;
 }
 
 /// `struct ibv_recv_wr`.

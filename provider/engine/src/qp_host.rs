@@ -152,6 +152,15 @@ impl Host for QpHost<'_> {
         })
     }
 
+    fn write_word(&mut self, rkey: u32, va: u64, value: [u8; 8]) -> Result<(), MemoryError> {
+        let access = Access::REMOTE_WRITE;
+        self.keys.remote(self.peer, rkey, va, 8, access, |at| {
+            let cell = memory::atomic_cell(at.addr)?;
+            // SAFETY: the aligned cell lies in a registered region.
+            Ok(unsafe { guard::publish(cell.cast(), u64::from_le_bytes(value), 8) }?)
+        })
+    }
+
     fn invalidate_remote(&mut self, rkey: u32) -> Result<(), MemoryError> {
         self.keys.invalidate(self.peer, rkey)
     }

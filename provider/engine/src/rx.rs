@@ -357,7 +357,9 @@ fn count(counters: &CounterPage, packet: &Packet<'_>) -> bool {
         Operation::Send => Counter::RxSendRequests,
         Operation::Write => Counter::RxWriteRequests,
         Operation::ReadRequest => Counter::RxReadRequests,
-        Operation::CompareSwap | Operation::FetchAdd => Counter::RxAtomicRequests,
+        Operation::CompareSwap | Operation::FetchAdd | Operation::AtomicWrite => {
+            Counter::RxAtomicRequests
+        }
         _ => {
             if let Some(Syndrome::RnrNak { .. }) = syndrome {
                 counters.add(Counter::RnrNakRetry, 1);

@@ -301,4 +301,41 @@ impl Qp {
         self.resp.ack_pending = false;
         Ok(())
     }
+
+    /// An ATOMIC WRITE, which is answered by the response to a READ of nothing.
+    pub(crate) fn on_atomic_write<H: Host>(
+        &mut self,
+        packet: &Packet<'_>,
+        host: &mut H,
+    ) -> Result<(), Refusal> {
+        let (Some(reth), Ok(value)) = (packet.ext.reth, <[u8; 8]>::try_from(packet.payload)) else {
+            return Err(INVALID);
+        };
+        if reth.len != 8 || reth.va % 8 != 0 || !self.may(Access::REMOTE_WRITE) {
+            return Err(INVALID);
+        }
+        self.reserve_resource()?;
+        host.check_remote(reth.rkey, reth.va, 8, Access::REMOTE_WRITE)
+            .map_err(|_| ACCESS)?;
+        host.write_word(reth.rkey, reth.va, value)?;
+        let first = self.resp.epsn;
+        self.accept(1, packet, true);
+        self.resp.resources.push(Resource {
+            first,
+            count: 1,
+            msn: self.resp.msn,
+            answer: Answer::Read {
+                va: reth.va,
+                rkey: reth.rkey,
+                len: 0,
+                start: 0,
+            },
+            srq: self.resp.srq,
+            next: 0,
+            end: 1,
+            sent: 0,
+        });
+        self.resp.ack_pending = false;
+        Ok(())
+    }
 }

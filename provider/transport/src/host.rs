@@ -152,6 +152,8 @@ pub trait Host {
     ) -> Result<u64, MemoryError>;
     /// Atomically adds to 8 bytes in host byte order; returns the value before.
     fn fetch_add(&mut self, rkey: u32, va: u64, add: u64) -> Result<u64, MemoryError>;
+    /// Stores 8 bytes at an address that is a multiple of 8, so that nobody sees some of them without the others.
+    fn write_word(&mut self, rkey: u32, va: u64, value: [u8; 8]) -> Result<(), MemoryError>;
     /// Invalidates a remote key (SEND with invalidate).
     fn invalidate_remote(&mut self, rkey: u32) -> Result<(), MemoryError>;
     /// Invalidates a key for the local consumer.

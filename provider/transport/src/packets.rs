@@ -1,4 +1,4 @@
-//! The packets of requests: SEND and RDMA WRITE segments, READ requests in chunks, ATOMICs.
+//! The packets of requests: SEND and RDMA WRITE segments, READ requests in chunks, ATOMICs and ATOMIC WRITEs.
 //!
 //! Each function goes on with the request at the cursor until it is sent, blocked or over budget. Whether a request
 //! may begin at all was decided before, in `requester`.
@@ -142,7 +142,7 @@ impl Qp {
         Ok(Flow::Done)
     }
 
-    /// Sends the ATOMIC at the cursor.
+    /// Sends the ATOMIC or ATOMIC WRITE at the cursor.
     pub(crate) fn send_atomic<S: Sink>(
         &mut self,
         now: Time,
@@ -154,30 +154,41 @@ impl Qp {
         let Some(wqe) = sq.wqe(req.cursor) else {
             return Ok(Flow::Blocked);
         };
-        let (opcode, atomic) = match wqe.op {
+        let mut ext = Ext {
+            xrceth: srq(wqe),
+            ..Ext::default()
+        };
+        let mut payload = Gather::None;
+        let opcode = match wqe.op {
             SendOp::CompareSwap {
                 va,
                 rkey,
                 compare,
                 swap,
-            } => (
-                opcode::RC_COMPARE_SWAP,
-                AtomicEth {
+            } => {
+                ext.atomic = Some(AtomicEth {
                     va,
                     rkey,
                     swap_add: swap,
                     compare,
-                },
-            ),
-            SendOp::FetchAdd { va, rkey, add } => (
-                opcode::RC_FETCH_ADD,
-                AtomicEth {
+                });
+                opcode::RC_COMPARE_SWAP
+            }
+            SendOp::FetchAdd { va, rkey, add } => {
+                ext.atomic = Some(AtomicEth {
                     va,
                     rkey,
                     swap_add: add,
                     compare: 0,
-                },
-            ),
+                });
+                opcode::RC_FETCH_ADD
+            }
+            SendOp::AtomicWrite { va, rkey } => {
+                let len = wqe.len;
+                ext.reth = Some(Reth { va, rkey, len });
+                payload = sq.gather(wqe, 0, len);
+                opcode::RC_ATOMIC_WRITE
+            }
             _ => return Ok(Flow::Blocked),
         };
         if budget.is_spent() {
@@ -190,12 +201,8 @@ impl Qp {
                 ack_req: true,
                 ..request_bth(attr, req.next)
             },
-            ext: Ext {
-                atomic: Some(atomic),
-                xrceth: srq(wqe),
-                ..Ext::default()
-            },
-            payload: Gather::None,
+            ext,
+            payload,
             again,
             ah: None,
             srq: 0,

@@ -215,7 +215,7 @@ impl Qp {
             };
             let flow = if wqe.is_read() {
                 self.send_read(now, window, budget, sink)
-            } else if wqe.is_atomic() {
+            } else if wqe.is_answered() {
                 self.send_atomic(now, budget, sink)
             } else {
                 self.send_message(now, window, budget, sink)
@@ -253,7 +253,7 @@ impl Qp {
             }
             let mtu = self.attr.path_mtu;
             let packets = wqe.packets(mtu);
-            let answers = wqe.is_read() || wqe.is_atomic();
+            let answers = wqe.is_answered();
             let first_cost = u64::from(wqe.len.min(mtu)).max(MIN_COST);
             if self.req.max - self.req.una + packets > MAX_OUTSTANDING
                 || !self.req.fits(
@@ -269,7 +269,7 @@ impl Qp {
             }
             let refused = if answers && self.attr.max_rd_atomic == 0 {
                 Some(WcStatus::LocQpOpErr)
-            } else if (answers && wqe.len > 0
+            } else if (answers && !wqe.is_atomic_write() && wqe.len > 0
                 && host.check_local(self.sq.sges(wqe), Access::LOCAL_WRITE).is_err())
                 // A single packet is checked as it is gathered; a longer message must not break off half way.
                 || (!answers && packets > 1

@@ -148,6 +148,7 @@ impl Qp {
             Operation::Write => self.on_write(packet, host),
             Operation::ReadRequest => self.on_read(packet, host),
             Operation::CompareSwap | Operation::FetchAdd => self.on_atomic(packet, host),
+            Operation::AtomicWrite => self.on_atomic_write(packet, host),
             _ => return,
         };
         match outcome {
@@ -241,6 +242,13 @@ impl Qp {
             }
             Operation::CompareSwap | Operation::FetchAdd => {
                 self.resp.resources.replay_atomic(psn);
+            }
+            Operation::AtomicWrite => {
+                let Some(reth) = packet.ext.reth else { return };
+                let mtu = self.attr.path_mtu;
+                self.resp
+                    .resources
+                    .replay_read(psn, reth.va, reth.rkey, 0, mtu);
             }
             _ => {}
         }

@@ -46,6 +46,7 @@ impl SendWqe {
             SendOp::Read { .. } => WcOpcode::RdmaRead,
             SendOp::CompareSwap { .. } => WcOpcode::CompSwap,
             SendOp::FetchAdd { .. } => WcOpcode::FetchAdd,
+            SendOp::AtomicWrite { .. } => WcOpcode::AtomicWrite,
             SendOp::LocalInv(_) => WcOpcode::LocalInv,
             SendOp::BindMw(_) => WcOpcode::BindMw,
         }
@@ -65,6 +66,15 @@ impl SendWqe {
 
     pub fn is_read(&self) -> bool {
         matches!(self.op, SendOp::Read { .. })
+    }
+
+    pub fn is_atomic_write(&self) -> bool {
+        matches!(self.op, SendOp::AtomicWrite { .. })
+    }
+
+    /// Is there an answer of its own to wait for, beside an acknowledgement?
+    pub fn is_answered(&self) -> bool {
+        self.is_read() || self.is_atomic() || self.is_atomic_write()
     }
 
     /// Does the peer consume a receive request for it?
@@ -206,7 +216,8 @@ fn is_local(op: &SendOp) -> bool {
 fn check_service(req: &SendRequest<'_>, service: QpType) -> Result<(), PostError> {
     let local = is_local(&req.op);
     let known = match service {
-        QpType::Rc | QpType::XrcSend => true,
+        QpType::Rc => true,
+        QpType::XrcSend => !matches!(req.op, SendOp::AtomicWrite { .. }),
         QpType::Uc => {
             local
                 || matches!(
@@ -250,7 +261,9 @@ pub(crate) fn check(req: &SendRequest<'_>, config: &QpConfig) -> Result<u32, Pos
             list.iter().map(|s| u64::from(s.length)).sum::<u64>()
         }
         SendData::Inline(bytes) => {
-            if bytes.len() > max_inline as usize {
+            // The word of an ATOMIC WRITE is handed over by value, whatever room for inline data was asked for.
+            let word = matches!(req.op, SendOp::AtomicWrite { .. });
+            if bytes.len() > max_inline as usize && !word {
                 return Err(PostError::InlineTooLong);
             }
             bytes.len() as u64
@@ -268,6 +281,7 @@ pub(crate) fn check(req: &SendRequest<'_>, config: &QpConfig) -> Result<u32, Pos
             Err(PostError::BadLength)
         }
         SendOp::CompareSwap { .. } | SendOp::FetchAdd { .. } => Ok(8),
+        SendOp::AtomicWrite { .. } if len != 8 => Err(PostError::BadLength),
         SendOp::LocalInv(_) | SendOp::BindMw(_) => Ok(0),
         _ => Ok(len as u32),
     }

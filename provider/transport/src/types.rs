@@ -69,6 +69,13 @@ pub enum SendOp {
         /// Value added.
         add: u64,
     },
+    /// ATOMIC WRITE: stores 8 bytes at once. The answer to it is awaited like a READ's.
+    AtomicWrite {
+        /// Remote virtual address, 8-byte aligned.
+        va: u64,
+        /// Remote key.
+        rkey: u32,
+    },
     /// Local invalidate of a key; nothing is sent.
     LocalInv(u32),
     /// Bind of a memory window; nothing is sent.
@@ -195,6 +202,7 @@ pub enum WcOpcode {
     FetchAdd = 4,
     BindMw = 5,
     LocalInv = 6,
+    AtomicWrite = 9,
     Recv = 128,
     RecvRdmaWithImm = 129,
 }

@@ -78,6 +78,8 @@ pub enum Operation {
     CompareSwap,
     /// FETCH & ADD request.
     FetchAdd,
+    /// ATOMIC WRITE request.
+    AtomicWrite,
     /// Congestion notification packet.
     Cnp,
 }
@@ -106,6 +108,8 @@ pub enum PayloadRule {
     Some,
     /// 0 bytes to the path MTU.
     Any,
+    /// Exactly 8 bytes (ATOMIC WRITE).
+    Word8,
     /// Exactly 16 bytes, reserved (CNP).
     Reserved16,
 }
@@ -238,6 +242,7 @@ opcodes! {
     RC_FETCH_ADD           = 0x14 "RC FETCH & ADD"                        Rc FetchAdd Only None [ATOMIC];
     RC_SEND_LAST_INV       = 0x16 "RC SEND Last with Invalidate"          Rc Send Last Some [IETH];
     RC_SEND_ONLY_INV       = 0x17 "RC SEND Only with Invalidate"          Rc Send Only Any [IETH];
+    RC_ATOMIC_WRITE        = 0x1d "RC ATOMIC WRITE"                       Rc AtomicWrite Only Word8 [RETH];
 
     UC_SEND_FIRST          = 0x20 "UC SEND First"                         Uc Send First Full [];
     UC_SEND_MIDDLE         = 0x21 "UC SEND Middle"                        Uc Send Middle Full [];
@@ -315,7 +320,7 @@ mod tests {
                 row.name
             );
         }
-        assert_eq!(all().count(), 23 + 12 + 2 + 1 + 23);
+        assert_eq!(all().count(), 24 + 12 + 2 + 1 + 23);
         assert_eq!(
             all().map(|r| usize::from(r.header_len)).max(),
             Some(MAX_HEADER)
@@ -324,7 +329,8 @@ mod tests {
 
     #[test]
     fn uc_and_xrc_repeat_rc() {
-        for rc in all().filter(|r| r.service == Service::Rc) {
+        // ATOMIC WRITE came later, and for RC.
+        for rc in all().filter(|r| r.service == Service::Rc && r.opcode != RC_ATOMIC_WRITE) {
             let xrc = info(rc.opcode | 0xa0).expect(rc.name);
             assert_eq!(
                 (xrc.operation, xrc.position, xrc.payload),
@@ -375,6 +381,7 @@ mod tests {
                 PayloadRule::Full => "PMTU",
                 PayloadRule::Some => "1–PMTU",
                 PayloadRule::Any => "0–PMTU",
+                PayloadRule::Word8 => "8",
                 PayloadRule::Reserved16 => "16, reserved",
             };
             let line = format!(
@@ -383,9 +390,11 @@ mod tests {
             );
             assert!(page.contains(&line), "{line}");
         }
-        let lines = page
+        let table = page
             .lines()
-            .filter(|l| l.starts_with("| `0x") && l.matches('|').count() == 5);
+            .skip_while(|l| *l != "### Opcodes")
+            .take_while(|l| !l.starts_with("## "));
+        let lines = table.filter(|l| l.starts_with("| `0x") && l.matches('|').count() == 5);
         assert_eq!(
             lines.count(),
             all().filter(|r| r.service != Service::Xrc).count()

@@ -68,6 +68,7 @@ impl<'a> Packet<'a> {
                 PayloadRule::Full => pad == 0 && !rest.is_empty(),
                 PayloadRule::Some => rest.len() > pad,
                 PayloadRule::Any => true,
+                PayloadRule::Word8 => pad == 0 && rest.len() == 8,
                 PayloadRule::Reserved16 => pad == 0 && rest.len() == 16,
             };
         if !fits {

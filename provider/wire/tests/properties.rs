@@ -56,6 +56,7 @@ fn packet() -> impl Strategy<Value = (Header, Vec<u8>)> {
             PayloadRule::Full => proptest::sample::select(vec![256, 512, 1024, 2048, 4096]).boxed(),
             PayloadRule::Some => (1..=600usize).boxed(),
             PayloadRule::Any => (0..=600usize).boxed(),
+            PayloadRule::Word8 => Just(8usize).boxed(),
             PayloadRule::Reserved16 => Just(16usize).boxed(),
         };
         len.prop_flat_map(move |len| {

@@ -109,6 +109,10 @@ unsafe fn operation(wr: &ibv_send_wr) -> Result<SendOp, Errno> {
             rkey: atomic.rkey,
             add: atomic.compare_add,
         },
+        wr_opcode::ATOMIC_WRITE => SendOp::AtomicWrite {
+            va: rdma.remote_addr,
+            rkey: rdma.rkey,
+        },
         wr_opcode::LOCAL_INV => SendOp::LocalInv(wr.imm_or_rkey),
         wr_opcode::BIND_MW => {
             let bind = &wr.bind_mw;

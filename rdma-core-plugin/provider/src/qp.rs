@@ -50,16 +50,16 @@ fn send_ops(kind: c_uint) -> u64 {
         | send_ops::RDMA_WRITE_WITH_IMM
         | send_ops::LOCAL_INV
         | send_ops::BIND_MW;
+    let reliable = unreliable
+        | send_ops::SEND_WITH_INV
+        | send_ops::RDMA_READ
+        | send_ops::ATOMIC_CMP_AND_SWP
+        | send_ops::ATOMIC_FETCH_AND_ADD;
     match kind {
         qp_type::UD => datagrams,
         qp_type::UC => unreliable,
-        qp_type::RC | qp_type::XRC_SEND => {
-            unreliable
-                | send_ops::SEND_WITH_INV
-                | send_ops::RDMA_READ
-                | send_ops::ATOMIC_CMP_AND_SWP
-                | send_ops::ATOMIC_FETCH_AND_ADD
-        }
+        qp_type::RC => reliable | send_ops::ATOMIC_WRITE,
+        qp_type::XRC_SEND => reliable,
         _ => 0,
     }
 }

@@ -60,6 +60,7 @@ enum StagedData {
 pub fn install(ex: &mut ibv_qp_ex) {
     ex.wr_atomic_cmp_swp = Some(wr_atomic_cmp_swp);
     ex.wr_atomic_fetch_add = Some(wr_atomic_fetch_add);
+    ex.wr_atomic_write = Some(wr_atomic_write);
     ex.wr_bind_mw = Some(wr_bind_mw);
     ex.wr_local_inv = Some(wr_local_inv);
     ex.wr_rdma_read = Some(wr_rdma_read);
@@ -178,6 +179,13 @@ impl Batch {
         self.set(StagedData::Sges(start..self.sges.len()));
     }
 
+    /// The value of an ATOMIC WRITE, which takes none of the room for inline data.
+    fn set_word(&mut self, value: [u8; 8]) {
+        let start = self.inline.len();
+        self.inline.extend_from_slice(&value);
+        self.set(StagedData::Inline(start..self.inline.len()));
+    }
+
     /// # Safety
     /// The buffers are readable.
     unsafe fn set_inline(&mut self, qp: &Qp, buffers: &[ibv_data_buf]) {
@@ -236,6 +244,14 @@ operations! {
     wr_send() = SendOp::Send;
     wr_send_imm(imm: u32) = SendOp::SendWithImm(imm.to_ne_bytes());
     wr_send_inv(rkey: u32) = SendOp::SendWithInv(rkey);
+}
+
+unsafe extern "C" fn wr_atomic_write(qp: *mut ibv_qp_ex, rkey: u32, va: u64, value: *const c_void) {
+    // SAFETY: called between `wr_start` and `wr_complete`, as the manual asks, with 8 readable bytes.
+    unsafe {
+        begin(qp, SendOp::AtomicWrite { va, rkey });
+        batch(qp).set_word(value.cast::<[u8; 8]>().read_unaligned());
+    }
 }
 
 unsafe extern "C" fn wr_bind_mw(

@@ -39,6 +39,8 @@ pub struct SimHost {
     pub rtts: Vec<u64>,
     /// Atomics carried out.
     pub atomics: u32,
+    /// ATOMIC WRITEs carried out.
+    pub words: u32,
     /// What was counted, in order.
     pub notes: Vec<Note>,
 }
@@ -103,6 +105,12 @@ impl Host for SimHost {
 
     fn fetch_add(&mut self, rkey: u32, va: u64, add: u64) -> Result<u64, MemoryError> {
         self.atomic(rkey, va, |old| old.wrapping_add(add))
+    }
+
+    fn write_word(&mut self, rkey: u32, va: u64, value: [u8; 8]) -> Result<(), MemoryError> {
+        assert_eq!(va % 8, 0, "unaligned word");
+        self.words += 1;
+        self.write_remote(rkey, va, &value)
     }
 
     fn invalidate_remote(&mut self, rkey: u32) -> Result<(), MemoryError> {

@@ -13,6 +13,7 @@ pub mod memory;
 pub mod model;
 pub mod nothing;
 pub mod plan;
+pub mod requests;
 pub mod rng;
 pub mod scenario;
 pub mod side;

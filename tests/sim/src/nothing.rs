@@ -24,6 +24,9 @@ impl Host for Nothing {
     fn fetch_add(&mut self, _: u32, _: u64, _: u64) -> Result<u64, MemoryError> {
         Ok(0)
     }
+    fn write_word(&mut self, _: u32, _: u64, _: [u8; 8]) -> Result<(), MemoryError> {
+        Ok(())
+    }
     fn invalidate_remote(&mut self, _: u32) -> Result<(), MemoryError> {
         Ok(())
     }

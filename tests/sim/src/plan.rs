@@ -5,7 +5,7 @@
 use crate::memory::{BASE, Buffer, Memory};
 use crate::model::{Placed, RecvExpect, SendExpect};
 use crate::rng::Rng;
-use ferroce_transport::{Access, Dest, SendFlags, SendOp, Sge, WcData, WcOpcode, WindowBind};
+use ferroce_transport::{Access, Dest, SendFlags, SendOp, Sge};
 
 /// A send request to post.
 #[derive(Clone, Debug)]
@@ -85,7 +85,7 @@ pub(crate) struct Planner<'a> {
     /// The shared receive queue that the request at hand names, 0 without.
     pub(crate) srq: u32,
     /// Effects on memory, in order of a side's requests: side, address, bytes.
-    effects: Vec<(usize, u64, Vec<u8>)>,
+    pub(crate) effects: Vec<(usize, u64, Vec<u8>)>,
 }
 
 /// Makes a plan.
@@ -230,7 +230,7 @@ impl Planner<'_> {
     }
 
     /// A payload: its list or inline bytes, and the bytes.
-    fn payload(&mut self, side: usize) -> (Vec<Sge>, Option<Vec<u8>>, Vec<u8>) {
+    pub(crate) fn payload(&mut self, side: usize) -> (Vec<Sge>, Option<Vec<u8>>, Vec<u8>) {
         if self.shape.max_inline > 0 && self.rng.percent(25) {
             let len = self.rng.below(u64::from(self.shape.max_inline) + 1) as usize;
             let data = self.rng.bytes(len);
@@ -243,7 +243,12 @@ impl Planner<'_> {
     }
 
     /// A receive request at `side` for a message with `data`; its index.
-    fn receive(&mut self, side: usize, expect: RecvExpect, placed: Option<&[u8]>) -> usize {
+    pub(crate) fn receive(
+        &mut self,
+        side: usize,
+        expect: RecvExpect,
+        placed: Option<&[u8]>,
+    ) -> usize {
         let spare = if self.rng.percent(50) {
             self.rng.below(200) as u32
         } else {
@@ -268,188 +273,5 @@ impl Planner<'_> {
         flags.set(SendFlags::FENCE, self.rng.percent(15));
         let _ = side;
         flags
-    }
-
-    fn send(&mut self, side: usize, written: &mut Vec<(u32, Buffer, Vec<u8>)>) -> PlannedSend {
-        let peer = 1 - side;
-        let flags = self.flags(side);
-        let mut expect = SendExpect {
-            opcode: WcOpcode::Send,
-            signaled: self.shape.all_signaled[side] || flags.contains(SendFlags::SIGNALED),
-            local: None,
-            remote: None,
-            consumes: None,
-            invalidates: None,
-            fault: None,
-        };
-        let recv = RecvExpect {
-            opcode: WcOpcode::Recv,
-            len: 0,
-            data: WcData::None,
-            solicited: flags.contains(SendFlags::SOLICITED),
-            placed: Placed::default(),
-            srq: 0,
-            fault: None,
-        };
-        match self.rng.below(20) {
-            0..=5 => {
-                let (sges, inline, data) = self.payload(side);
-                let (op, with) = match self.rng.below(4) {
-                    0 => {
-                        let imm = (self.rng.next() as u32).to_le_bytes();
-                        (SendOp::SendWithImm(imm), WcData::Imm(imm))
-                    }
-                    1 => {
-                        let key = self.alloc(peer, 1, Access::REMOTE_READ).key;
-                        expect.invalidates = Some(key);
-                        (SendOp::SendWithInv(key), WcData::Invalidated(key))
-                    }
-                    _ => (SendOp::Send, WcData::None),
-                };
-                let recv = RecvExpect {
-                    len: data.len() as u32,
-                    data: with,
-                    ..recv
-                };
-                expect.consumes = Some(self.receive(peer, recv, Some(&data)));
-                PlannedSend {
-                    op,
-                    flags,
-                    sges,
-                    inline,
-                    dest: self.dest(),
-                    expect,
-                }
-            }
-            6..=11 => {
-                let (sges, inline, data) = self.payload(side);
-                let access = Access::REMOTE_WRITE | Access::REMOTE_READ | Access::LOCAL_WRITE;
-                let to = self.alloc(peer, data.len() as u32, access);
-                self.effects.push((peer, to.va, data.clone()));
-                expect.opcode = WcOpcode::RdmaWrite;
-                expect.remote = Some((to.va, data.clone()));
-                let rkey = if data.is_empty() { 0xdead_beef } else { to.key };
-                let op = if self.rng.percent(40) {
-                    let imm = (self.rng.next() as u32).to_le_bytes();
-                    let recv = RecvExpect {
-                        opcode: WcOpcode::RecvRdmaWithImm,
-                        len: data.len() as u32,
-                        data: WcData::Imm(imm),
-                        ..recv
-                    };
-                    expect.consumes = Some(self.receive(peer, recv, None));
-                    SendOp::WriteWithImm {
-                        va: to.va,
-                        rkey,
-                        imm,
-                    }
-                } else {
-                    SendOp::Write { va: to.va, rkey }
-                };
-                written.push((self.srq, to, data));
-                PlannedSend {
-                    op,
-                    flags,
-                    sges,
-                    inline,
-                    dest: self.dest(),
-                    expect,
-                }
-            }
-            12..=15 => {
-                let (from, data) = if !written.is_empty() && self.rng.percent(50) {
-                    let (srq, from, data) =
-                        written[self.rng.below(written.len() as u64) as usize].clone();
-                    self.srq = srq;
-                    (from, data)
-                } else {
-                    let len = self.length();
-                    let from = self.alloc(peer, len, Access::REMOTE_READ);
-                    let data = self.sides[peer].memory.at(from.va, len as usize).to_vec();
-                    (from, data)
-                };
-                let sges = self.buffers(side, data.len() as u32, Access::LOCAL_WRITE);
-                expect.opcode = WcOpcode::RdmaRead;
-                expect.local = Some(self.fills(side, &sges, &data));
-                let rkey = if data.is_empty() {
-                    0xdead_beef
-                } else {
-                    from.key
-                };
-                PlannedSend {
-                    op: SendOp::Read { va: from.va, rkey },
-                    flags,
-                    sges,
-                    inline: None,
-                    dest: self.dest(),
-                    expect,
-                }
-            }
-            16..=18 => {
-                let i = self.rng.below(2) as usize;
-                let (buffer, before) = {
-                    let cell = &self.sides[peer].cells[i];
-                    self.srq = cell.srq;
-                    (cell.buffer, *cell.values.last().unwrap_or(&0))
-                };
-                let (va, rkey) = (buffer.va, buffer.key);
-                let (op, after) = if self.rng.percent(50) {
-                    let add = self.rng.next();
-                    expect.opcode = WcOpcode::FetchAdd;
-                    (SendOp::FetchAdd { va, rkey, add }, before.wrapping_add(add))
-                } else {
-                    let hit = self.rng.percent(50);
-                    let compare = if hit { before } else { before ^ 1 };
-                    let swap = self.rng.next();
-                    expect.opcode = WcOpcode::CompSwap;
-                    (
-                        SendOp::CompareSwap {
-                            va,
-                            rkey,
-                            compare,
-                            swap,
-                        },
-                        if hit { swap } else { before },
-                    )
-                };
-                self.sides[peer].cells[i].values.push(after);
-                self.effects.push((peer, va, after.to_ne_bytes().to_vec()));
-                let sges = self.buffers(side, 8, Access::LOCAL_WRITE);
-                expect.local = Some(self.fills(side, &sges, &before.to_ne_bytes()));
-                PlannedSend {
-                    op,
-                    flags,
-                    sges,
-                    inline: None,
-                    dest: self.dest(),
-                    expect,
-                }
-            }
-            _ => {
-                let region = self.alloc(side, 32, Access::MW_BIND | Access::LOCAL_WRITE);
-                let op = if self.rng.percent(50) {
-                    expect.opcode = WcOpcode::LocalInv;
-                    SendOp::LocalInv(region.key)
-                } else {
-                    expect.opcode = WcOpcode::BindMw;
-                    SendOp::BindMw(WindowBind {
-                        window: 1,
-                        rkey: 0x8000_0000 | self.rng.next() as u32,
-                        lkey: region.key,
-                        access: Access::REMOTE_READ,
-                        addr: region.va + 8,
-                        len: 8,
-                    })
-                };
-                PlannedSend {
-                    op,
-                    flags,
-                    sges: Vec::new(),
-                    inline: None,
-                    dest: self.dest(),
-                    expect,
-                }
-            }
-        }
     }
 }

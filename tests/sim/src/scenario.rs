@@ -296,6 +296,11 @@ impl Judge {
                 memory.bytes == self.finally[i],
                 "memory of side {i} is not as planned"
             );
+            let words = world.sides[1 - i]
+                .sends
+                .iter()
+                .filter(|s| matches!(s.op, ferroce_transport::SendOp::AtomicWrite { .. }));
+            assert_eq!(side.host.words as usize, words.count(), "each word once");
             return;
         }
         let done = &world.sides[1 - i];

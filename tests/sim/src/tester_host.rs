@@ -121,6 +121,9 @@ impl Host for TesterHost {
     fn fetch_add(&mut self, k: u32, v: u64, a: u64) -> Result<u64, MemoryError> {
         self.inner.fetch_add(k, v, a)
     }
+    fn write_word(&mut self, k: u32, v: u64, w: [u8; 8]) -> Result<(), MemoryError> {
+        self.inner.write_word(k, v, w)
+    }
     fn invalidate_remote(&mut self, k: u32) -> Result<(), MemoryError> {
         self.inner.invalidate_remote(k)
     }
