@@ -197,8 +197,6 @@ static void unsupported_types(void)
 	init.send_cq = NULL;
 	errno = 0;
 	CHECK(!ibv_create_qp(e->pd, &init) && errno == EINVAL, "a QP without CQ: errno %d", errno);
-	// Not there, and said so.
-	CHECK(!ibv_alloc_mw(e->pd, IBV_MW_TYPE_2) && errno, "a memory window was made");
 }
 
 // QPs until the device has no more, and then again after all are gone.
