@@ -249,6 +249,58 @@ static void missing_while_asleep(void)
 	missing(true);
 }
 
+// The services without acknowledgements: missing memory of one's own is an error of the request, and where the peer's is
+// missing the message is lost or its receive request fails.
+static void missing_without_acknowledgements(int qp_type)
+{
+	struct options options = {.qp_type = qp_type};
+	char *at = reserve(SIZE);
+
+	near = open_endpoint(&options);
+	require_odp(near->context);
+	far = open_endpoint(&options);
+	connect_both();
+	struct ibv_mr *here = implicit(near), *there = implicit(far);
+	struct ibv_sge into = {(uintptr_t)at, SIZE, there->lkey}, from = {(uintptr_t)at, 1000, here->lkey};
+	struct ibv_recv_wr recv = {.wr_id = 3, .sg_list = &into, .num_sge = 1}, *bad_recv;
+	struct ibv_send_wr send = {
+		.wr_id = 2, .sg_list = &from, .num_sge = 1, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED,
+	}, *bad_send;
+
+	if (qp_type == IBV_QPT_UD) {
+		send.wr.ud.ah = near->ah;
+		send.wr.ud.remote_qpn = far->qp->qp_num;
+		send.wr.ud.remote_qkey = far->qkey;
+	} else {
+		// Nobody tells the sender; the connection stays.
+		struct address to = {.rkey = there->rkey, .va = (uintptr_t)at};
+
+		CHECK_EQ(post(near, 1, IBV_WR_RDMA_WRITE, 0, 1000, &to, 0, IBV_SEND_SIGNALED), 0);
+		expect_wc(near->send_cq, 1, IBV_WC_SUCCESS);
+	}
+	CHECK_EQ(ibv_post_recv(far->qp, &recv, &bad_recv), 0);
+	CHECK_EQ(post(near, 1, IBV_WR_SEND, 0, 1000, NULL, 0, IBV_SEND_SIGNALED), 0);
+	expect_wc(near->send_cq, 1, IBV_WC_SUCCESS);
+	expect_wc(far->recv_cq, 3, IBV_WC_LOC_PROT_ERR);
+	CHECK_EQ(ibv_post_send(near->qp, &send, &bad_send), 0);
+	expect_wc(near->send_cq, 2, IBV_WC_LOC_PROT_ERR);
+	// With memory there, the same regions serve.
+	begin_again();
+	map_at(at, SIZE, PROT_READ | PROT_WRITE);
+	fill(at, 1000, 1);
+	into.addr += PAGE;
+	if (qp_type == IBV_QPT_UD)
+		send.wr.ud.ah = near->ah;
+	CHECK_EQ(ibv_post_recv(far->qp, &recv, &bad_recv), 0);
+	CHECK_EQ(ibv_post_send(near->qp, &send, &bad_send), 0);
+	expect_wc(near->send_cq, 2, IBV_WC_SUCCESS);
+	expect_wc(far->recv_cq, 3, IBV_WC_SUCCESS);
+	check_filled(at + PAGE + (qp_type == IBV_QPT_UD ? GRH_SIZE : 0), 1000, 1, "what was received");
+}
+
+static void missing_uc(void) { missing_without_acknowledgements(IBV_QPT_UC); }
+static void missing_ud(void) { missing_without_acknowledgements(IBV_QPT_UD); }
+
 // Rights that the program takes from its pages count, whatever the region says.
 static void mprotect_under_implicit(void)
 {
@@ -487,5 +539,5 @@ static void huge_pages(void)
 
 #define T(name) {#name, name, 0}
 PROGRAM(T(announced), T(untouched_by_registration), T(mapped_later), T(implicit_covers_everything),
-	T(missing_under_implicit), T(missing_under_explicit), T(missing_while_asleep), T(mprotect_under_implicit), T(hole_in_a_message),
+	T(missing_under_implicit), T(missing_under_explicit), T(missing_while_asleep), T(missing_uc), T(missing_ud), T(mprotect_under_implicit), T(hole_in_a_message),
 	T(file_cut_short), T(contested_pages), T(advice), T(refused_advice), T(reregistered), T(refused_registrations), T(huge_pages))
