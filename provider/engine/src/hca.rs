@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Once, Weak};
 
-use ferroce_control::{Client, CounterPage, DeviceInfo, Event, GidEntry, RuntimeDir};
+use ferroce_control::{Client, Counter, CounterPage, DeviceInfo, Event, GidEntry, RuntimeDir};
 use ferroce_transport::Time;
 use parking_lot::{Mutex, RwLock};
 
@@ -19,7 +19,7 @@ use crate::error::{Error, Result};
 use crate::guard;
 use crate::helper;
 use crate::keys::KeyTable;
-use crate::limits::{DeviceAttr, PortAttr};
+use crate::limits::{DeviceAttr, PortAttr, Violations};
 use crate::mcast::Multicast;
 use crate::path::{Path, PathKey, scope};
 use crate::rx::{Receiver, RxState};
@@ -206,7 +206,28 @@ impl Hca {
             self.port_active.load(Ordering::Relaxed),
             self.info.active_mtu,
             self.info.speed_mbps,
+            self.violations(),
         )
+    }
+
+    /// What all processes of the port have counted. The daemon knows; without it, this process's own.
+    fn violations(&self) -> Violations {
+        let status = match self.is_gone() {
+            true => None,
+            false => self.control.lock().status().ok(),
+        };
+        // Events may have come before the answer.
+        self.control_events();
+        let count = |counter: Counter| {
+            let sums = status.iter().flat_map(|status| &status.counters);
+            let found = sums.into_iter().find(|(name, _)| name == counter.name());
+            let n = found.map_or_else(|| self.counters.read(counter), |(_, n)| *n);
+            u32::try_from(n).unwrap_or(u32::MAX)
+        };
+        Violations {
+            pkey: count(Counter::RxWrongPkey),
+            qkey: count(Counter::QkeyViolation),
+        }
     }
 
     /// The used entries of the GID table.

@@ -62,12 +62,16 @@ pub(crate) fn known_access() -> Access {
 
 /// `enum ibv_device_cap_flags`: what this device really does.
 mod cap {
+    pub const BAD_PKEY_CNTR: u32 = 1 << 1;
+    pub const BAD_QKEY_CNTR: u32 = 1 << 2;
+    pub const UD_AV_PORT_ENFORCE: u32 = 1 << 6;
     pub const CURR_QP_STATE_MOD: u32 = 1 << 7;
     pub const PORT_ACTIVE_EVENT: u32 = 1 << 10;
     pub const SYS_IMAGE_GUID: u32 = 1 << 11;
     pub const RC_RNR_NAK_GEN: u32 = 1 << 12;
     pub const SRQ_RESIZE: u32 = 1 << 13;
     pub const MEM_WINDOW: u32 = 1 << 17;
+    pub const XRC: u32 = 1 << 20;
     /// Local invalidate, SEND with invalidate, type 2 windows; fast registration is not a verb of user space.
     pub const MEM_MGT_EXTENSIONS: u32 = 1 << 21;
     pub const MEM_WINDOW_TYPE_2B: u32 = 1 << 24;
@@ -102,6 +106,9 @@ pub struct DeviceAttr {
     /// `enum ibv_atomic_cap`: 2 (`IBV_ATOMIC_GLOB`), as the CPU's own atomics are used.
     pub atomic_cap: u32,
     pub max_mw: i32,
+    pub max_mcast_grp: i32,
+    pub max_mcast_qp_attach: i32,
+    pub max_total_mcast_qp_attach: i32,
     pub max_ah: i32,
     pub max_srq: i32,
     pub max_srq_wr: i32,
@@ -147,7 +154,11 @@ impl DeviceAttr {
             hw_ver: 0,
             max_qp: MAX_QP as i32,
             max_qp_wr: MAX_QP_WR as i32,
-            device_cap_flags: cap::CURR_QP_STATE_MOD
+            device_cap_flags: cap::BAD_PKEY_CNTR
+                | cap::BAD_QKEY_CNTR
+                | cap::UD_AV_PORT_ENFORCE
+                | cap::XRC
+                | cap::CURR_QP_STATE_MOD
                 | cap::PORT_ACTIVE_EVENT
                 | cap::SYS_IMAGE_GUID
                 | cap::RC_RNR_NAK_GEN
@@ -168,6 +179,9 @@ impl DeviceAttr {
             max_ee_init_rd_atom: 0,
             atomic_cap: 2,
             max_mw: MAX_MW as i32,
+            max_mcast_grp: MAX_MCAST_GROUPS as i32,
+            max_mcast_qp_attach: MAX_MCAST_QP_ATTACH as i32,
+            max_total_mcast_qp_attach: MAX_TOTAL_MCAST_QP as i32,
             max_ah: MAX_AH as i32,
             max_srq: MAX_SRQ as i32,
             max_srq_wr: MAX_SRQ_WR as i32,
@@ -203,7 +217,9 @@ pub struct PortAttr {
     pub gid_tbl_len: i32,
     pub port_cap_flags: u32,
     pub max_msg_sz: u32,
+    /// Packets dropped for their P_Key, of all processes since the daemon started.
     pub bad_pkey_cntr: u32,
+    /// Datagrams dropped for their Q_Key, likewise.
     pub qkey_viol_cntr: u32,
     pub pkey_tbl_len: u16,
     pub lid: u16,
@@ -225,8 +241,20 @@ pub struct PortAttr {
     pub port_cap_flags2: u16,
 }
 
+/// Packets of the port that were dropped for their keys.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Violations {
+    pub(crate) pkey: u32,
+    pub(crate) qkey: u32,
+}
+
 impl PortAttr {
-    pub(crate) fn new(active: bool, active_mtu: u32, speed_mbps: u32) -> PortAttr {
+    pub(crate) fn new(
+        active: bool,
+        active_mtu: u32,
+        speed_mbps: u32,
+        violations: Violations,
+    ) -> PortAttr {
         /// `IBV_PORT_CM_SUP` and `IBV_PORT_IP_BASED_GIDS`.
         const CAP: u32 = 1 << 16 | 1 << 26;
         let rate = Rate::of_mbps(speed_mbps);
@@ -237,8 +265,8 @@ impl PortAttr {
             gid_tbl_len: i32::from(ferroce_control::GID_TABLE_LEN),
             port_cap_flags: CAP,
             max_msg_sz: MAX_MSG,
-            bad_pkey_cntr: 0,
-            qkey_viol_cntr: 0,
+            bad_pkey_cntr: violations.pkey,
+            qkey_viol_cntr: violations.qkey,
             pkey_tbl_len: 1,
             lid: 0,
             sm_lid: 0,

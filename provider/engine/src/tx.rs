@@ -195,7 +195,7 @@ impl Run<'_> {
             return Ok(true);
         }
         // The consumer must keep it while requests refer to it.
-        let target = handles.get(ah).ok_or(MemoryError::Key)?;
+        let target = handles.get(ah).ok_or(MemoryError::Address)?;
         let Ok(path) = target.path(hca, slot) else {
             self.source.counters.add(Counter::TxErrors, 1);
             return Ok(false);

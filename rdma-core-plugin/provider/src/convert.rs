@@ -62,6 +62,9 @@ pub fn device_attr(d: &DeviceAttr) -> ibv_device_attr_ex {
     orig.max_ee_init_rd_atom = d.max_ee_init_rd_atom;
     orig.atomic_cap = d.atomic_cap;
     orig.max_mw = d.max_mw;
+    orig.max_mcast_grp = d.max_mcast_grp;
+    orig.max_mcast_qp_attach = d.max_mcast_qp_attach;
+    orig.max_total_mcast_qp_attach = d.max_total_mcast_qp_attach;
     orig.max_ah = d.max_ah;
     orig.max_srq = d.max_srq;
     orig.max_srq_wr = d.max_srq_wr;
