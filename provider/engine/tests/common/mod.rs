@@ -1,4 +1,5 @@
 //! A daemon in this process, and pairs of connected queue pairs over its sockets.
+#![allow(dead_code)] // each test file uses a part of it
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -17,10 +18,16 @@ pub struct Host {
 
 impl Host {
     pub fn new(ip: &str) -> Host {
+        Host::with_buffer(ip, None)
+    }
+
+    /// A host whose sockets ask for that many bytes of receive buffer.
+    pub fn with_buffer(ip: &str, receive_buffer: Option<usize>) -> Host {
         let temp = tempfile::tempdir().unwrap();
         let dir = RuntimeDir::resolve(Some(&temp.path().join("run")));
         let config = Config {
             addr: vec![ip.parse().unwrap()],
+            receive_buffer,
             ..Config::default()
         };
         let daemon = Daemon::start(dir.clone(), config.try_into().unwrap()).unwrap();
@@ -59,6 +66,26 @@ impl Host {
         self.pd.create_qp(init).unwrap()
     }
 
+    /// A UD queue pair in RTS.
+    pub fn datagrams(&self, cq: &Arc<Cq>, cap: QpCap, qkey: u32) -> Arc<Qp> {
+        let init = QpInit {
+            qp_type: 4,
+            send_cq: Some(cq.clone()),
+            recv_cq: Some(cq.clone()),
+            cap,
+            sq_sig_all: true,
+            ..QpInit::default()
+        };
+        let qp = self.pd.create_qp(init).unwrap();
+        start_datagrams(&qp, qkey);
+        qp
+    }
+
+    /// An address handle that leads to a GID.
+    pub fn ah(&self, dgid: [u8; 16]) -> Arc<Ah> {
+        self.pd.create_ah(&address(dgid)).unwrap()
+    }
+
     /// Registers a buffer with every right.
     pub fn mr(&self, buffer: &mut [u8]) -> Arc<Mr> {
         let addr = buffer.as_mut_ptr() as u64;
@@ -66,6 +93,32 @@ impl Host {
             .reg_mr(addr, buffer.len() as u64, addr, 0xf)
             .unwrap()
     }
+}
+
+/// An address vector from the first source GID.
+pub fn address(dgid: [u8; 16]) -> AddressVector {
+    AddressVector {
+        dgid,
+        is_global: true,
+        port_num: 1,
+        ..AddressVector::default()
+    }
+}
+
+/// Takes a UD queue pair from RESET to RTS.
+pub fn start_datagrams(qp: &Qp, qkey: u32) {
+    use QpAttrMask as M;
+    let attr = |qp_state| QpAttr {
+        qp_state,
+        port_num: 1,
+        qkey,
+        ..QpAttr::default()
+    };
+    let mask = M::STATE | M::PORT | M::PKEY_INDEX | M::QKEY;
+    qp.modify(&attr(QpState::Init), mask).unwrap();
+    qp.modify(&attr(QpState::Rtr), M::STATE).unwrap();
+    qp.modify(&attr(QpState::Rts), M::STATE | M::SQ_PSN)
+        .unwrap();
 }
 
 impl Drop for Host {
