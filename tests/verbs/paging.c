@@ -136,6 +136,12 @@ static void announced(void)
 	CHECK_EQ(attr.odp_caps.per_transport_caps.rc_odp_caps,
 		 IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV | IBV_ODP_SUPPORT_WRITE | IBV_ODP_SUPPORT_READ |
 		 IBV_ODP_SUPPORT_ATOMIC | IBV_ODP_SUPPORT_SRQ_RECV);
+	CHECK_EQ(attr.odp_caps.per_transport_caps.uc_odp_caps,
+		 IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV | IBV_ODP_SUPPORT_WRITE | IBV_ODP_SUPPORT_SRQ_RECV);
+	CHECK_EQ(attr.odp_caps.per_transport_caps.ud_odp_caps,
+		 IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV | IBV_ODP_SUPPORT_SRQ_RECV);
+	CHECK_EQ(attr.xrc_odp_caps, IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_WRITE | IBV_ODP_SUPPORT_READ |
+				    IBV_ODP_SUPPORT_ATOMIC | IBV_ODP_SUPPORT_SRQ_RECV);
 #else
 	CHECK_EQ(attr.odp_caps.general_caps, 0);
 	struct ibv_pd *pd = ibv_alloc_pd(context);
@@ -300,6 +306,31 @@ static void missing_without_acknowledgements(int qp_type)
 
 static void missing_uc(void) { missing_without_acknowledgements(IBV_QPT_UC); }
 static void missing_ud(void) { missing_without_acknowledgements(IBV_QPT_UD); }
+
+// Received from a shared queue into pages that are made by that, by each service that is announced to.
+static void shared_receive_queues(void)
+{
+	static const int types[] = {IBV_QPT_RC, IBV_QPT_UC, IBV_QPT_UD};
+
+	for (int i = 0; i < 3; i++) {
+		struct options options = {.qp_type = types[i], .srq_wr = 16};
+		char *at = map_at(reserve(SIZE), SIZE, PROT_READ | PROT_WRITE);
+
+		near = open_endpoint(&options);
+		require_odp(near->context);
+		far = open_endpoint(&options);
+		connect_both();
+		struct ibv_sge into = {(uintptr_t)at, SIZE, implicit(far)->lkey};
+		struct ibv_recv_wr recv = {.wr_id = 3, .sg_list = &into, .num_sge = 1}, *bad;
+
+		CHECK_EQ(ibv_post_srq_recv(far->srq, &recv, &bad), 0);
+		fill(near->buffer, 2000, i);
+		CHECK_EQ(post(near, 1, IBV_WR_SEND, 0, 2000, NULL, 0, IBV_SEND_SIGNALED), 0);
+		expect_wc(near->send_cq, 1, IBV_WC_SUCCESS);
+		expect_wc(far->recv_cq, 3, IBV_WC_SUCCESS);
+		check_filled(at + (types[i] == IBV_QPT_UD ? GRH_SIZE : 0), 2000, i, "what was received");
+	}
+}
 
 // Rights that the program takes from its pages count, whatever the region says.
 static void mprotect_under_implicit(void)
@@ -539,5 +570,5 @@ static void huge_pages(void)
 
 #define T(name) {#name, name, 0}
 PROGRAM(T(announced), T(untouched_by_registration), T(mapped_later), T(implicit_covers_everything),
-	T(missing_under_implicit), T(missing_under_explicit), T(missing_while_asleep), T(missing_uc), T(missing_ud), T(mprotect_under_implicit), T(hole_in_a_message),
+	T(missing_under_implicit), T(missing_under_explicit), T(missing_while_asleep), T(missing_uc), T(missing_ud), T(shared_receive_queues), T(mprotect_under_implicit), T(hole_in_a_message),
 	T(file_cut_short), T(contested_pages), T(advice), T(refused_advice), T(reregistered), T(refused_registrations), T(huge_pages))

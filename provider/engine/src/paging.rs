@@ -42,7 +42,7 @@ impl OdpCaps {
         OdpCaps {
             general: 1 | 2,
             rc: SEND | RECV | WRITE | READ | ATOMIC | SRQ_RECV,
-            uc: SEND | RECV | WRITE,
+            uc: SEND | RECV | WRITE | SRQ_RECV,
             ud: SEND | RECV | SRQ_RECV,
             xrc: SEND | WRITE | READ | ATOMIC | SRQ_RECV,
         }
