@@ -23,7 +23,7 @@ const PINGPONGS: &[&str] = &[
 ];
 /// Programs of `tests/verbs` with both ends in one process.
 const PROGRAMS: &[&str] = &[
-    "data", "queues", "memory", "handles", "builder", "extended", "windows",
+    "data", "queues", "memory", "handles", "builder", "extended", "windows", "domains", "tags",
 ];
 /// Parts of rdma-core's suite.
 const SUITES: &[&str] = &["test_mr", "test_qp.", "test_cqex", "test_srq", "test_qpex"];
