@@ -67,6 +67,16 @@ pub const VERBS: &[Need] = &[
     program("tshark", "tshark"),
 ];
 
+/// What the tests of the connection manager run.
+pub const CM: &[Need] = &[
+    program("perftest", "ib_write_bw"),
+    program("rdmacm-utils", "rping"),
+    program("gcc", "cc"),
+    file("librdmacm-dev", "/usr/include/rdma/rdma_cma.h"),
+    program("iproute2", "ip"),
+    program("util-linux", "nsenter"),
+];
+
 /// What rdma-core's own test suite runs on.
 pub const PYVERBS: &[Need] = &[
     program("python3", "python3"),

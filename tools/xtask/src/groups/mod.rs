@@ -2,6 +2,7 @@
 //!
 //! A new group is a module with a function that lists its cases, and a line in [`GROUPS`].
 
+mod cm;
 mod environment;
 mod errors;
 mod lint;
@@ -71,6 +72,13 @@ const GROUPS: &[Group] = &[
         needs: packages::PYVERBS,
         product: true,
         cases: pyverbs::cases,
+    },
+    Group {
+        name: "cm",
+        about: "the stock programs of librdmacm",
+        needs: packages::CM,
+        product: true,
+        cases: cm::cases,
     },
     Group {
         name: "errors",
