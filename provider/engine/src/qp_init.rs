@@ -16,6 +16,9 @@ use crate::rendezvous::TmQp;
 use crate::srq::Srq;
 use crate::xrc::Xrcd;
 
+/// Bytes of a scatter/gather element, in whose place inline data goes.
+const SGE_LEN: u32 = 16;
+
 /// How to create a queue pair.
 #[derive(Default)]
 pub struct QpInit {
@@ -72,6 +75,12 @@ impl Qp {
             init.xrcd = None;
         }
         let pd = pd.filter(|_| service != QpType::XrcRecv);
+        if service != QpType::XrcRecv {
+            // As with other devices, what there is room for anyway may be sent inline: some programs count on it.
+            let free = init.cap.max_send_sge.saturating_mul(SGE_LEN);
+            let granted = init.cap.max_inline_data.max(free.min(limits::MAX_INLINE));
+            init.cap.max_inline_data = granted;
+        }
         check(context, pd, service, &init)?;
         let hca = context.hca();
         let tm = init.srq.as_ref().and_then(|srq| srq.tags()).map(|tags| {

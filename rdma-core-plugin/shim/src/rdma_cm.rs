@@ -47,15 +47,11 @@ pub fn open(flags: c_int) -> c_int {
     let exchanged = unsafe { carrier::lock().exchange(&request, [NOTHING; 2], NOTHING, cloexec) };
     let fd = match exchanged {
         Ok((Reply { result: 0, .. }, Some(fd))) => fd,
+        // The kernel had no number left to give it.
+        Ok((Reply { result: 0, .. }, None)) => return sys::fail(libc::EMFILE),
         Ok((reply, received)) => {
             received.into_iter().for_each(sys::close);
-            return sys::fail(
-                reply
-                    .result
-                    .checked_neg()
-                    .filter(|e| *e > 0)
-                    .unwrap_or(libc::EIO),
-            );
+            return sys::fail(reply.result.wrapping_neg());
         }
         // Without a ferroced there is no such device.
         Err(libc::EIO) => return sys::fail(libc::ENODEV),

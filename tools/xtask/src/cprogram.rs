@@ -53,7 +53,7 @@ pub fn compile(name: &str) -> Result<PathBuf> {
         ])
         .arg(&program)
         .args(&inputs)
-        .arg("-libverbs");
+        .args(["-Wl,--as-needed", "-libverbs", "-lrdmacm"]);
     let output = command.output().context("cc")?;
     if !output.status.success() {
         bail!(

@@ -1,0 +1,606 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//
+// What rdma_cm(7) says of errors: refusals, peers that vanish, ids destroyed in every state, many at once, no more
+// descriptors. The ids have no queue pairs: connections are the connection manager's affair alone.
+
+#include "harness.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <infiniband/verbs.h>
+#include <poll.h>
+#include <rdma/rdma_cma.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { TIMEOUT_MS = 2000, EVENT_MS = 20000, MANY = 1000 };
+
+// A number that no other process of the test has either: a second connection of one QP is refused.
+static uint32_t own_qpn(void)
+{
+	static uint32_t count;
+
+	return (getpid() & 0xfff) << 12 | (++count & 0xfff);
+}
+
+// The device's first address.
+static struct sockaddr_in own_address(uint16_t port)
+{
+	struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(port)};
+	struct ibv_device **devices = ibv_get_device_list(NULL);
+	struct ibv_context *context = devices && *devices ? ibv_open_device(*devices) : NULL;
+	union ibv_gid gid;
+
+	CHECK(context, "no device: %s", strerror(errno));
+	CHECK_EQ(ibv_query_gid(context, 1, 0, &gid), 0);
+	memcpy(&address.sin_addr, gid.raw + 12, 4);
+	ibv_close_device(context);
+	ibv_free_device_list(devices);
+	return address;
+}
+
+static struct rdma_event_channel *new_channel(void)
+{
+	struct rdma_event_channel *channel = rdma_create_event_channel();
+
+	CHECK(channel, "rdma_create_event_channel: %s", strerror(errno));
+	return channel;
+}
+
+static struct rdma_cm_id *new_id(struct rdma_event_channel *channel)
+{
+	struct rdma_cm_id *id;
+
+	CHECK(!rdma_create_id(channel, &id, NULL, RDMA_PS_TCP), "rdma_create_id: %s", strerror(errno));
+	return id;
+}
+
+static bool readable(struct rdma_event_channel *channel, int milliseconds)
+{
+	struct pollfd fd = {.fd = channel->fd, .events = POLLIN};
+
+	return poll(&fd, 1, milliseconds) == 1 && fd.revents & POLLIN;
+}
+
+// The next event, of this kind; the caller acknowledges it.
+static struct rdma_cm_event *event_of(struct rdma_event_channel *channel, enum rdma_cm_event_type wanted)
+{
+	struct rdma_cm_event *event;
+
+	CHECK(readable(channel, EVENT_MS), "no event; %s is awaited", rdma_event_str(wanted));
+	CHECK(!rdma_get_cm_event(channel, &event), "rdma_get_cm_event: %s", strerror(errno));
+	CHECK(event->event == wanted, "%s (status %d), not %s", rdma_event_str(event->event), event->status,
+	      rdma_event_str(wanted));
+	return event;
+}
+
+static void expect_event(struct rdma_event_channel *channel, enum rdma_cm_event_type wanted, int status)
+{
+	struct rdma_cm_event *event = event_of(channel, wanted);
+
+	CHECK_EQ(event->status, status);
+	rdma_ack_cm_event(event);
+}
+
+static struct rdma_cm_id *listener_on(struct rdma_event_channel *channel, struct sockaddr_in *address)
+{
+	struct rdma_cm_id *id = new_id(channel);
+
+	CHECK(!rdma_bind_addr(id, (struct sockaddr *)address), "rdma_bind_addr: %s", strerror(errno));
+	CHECK(!rdma_listen(id, 0), "rdma_listen: %s", strerror(errno));
+	address->sin_port = rdma_get_src_port(id);
+	return id;
+}
+
+// An id that is ready to connect.
+static struct rdma_cm_id *resolved(struct rdma_event_channel *channel, struct sockaddr_in *to)
+{
+	struct rdma_cm_id *id = new_id(channel);
+
+	CHECK(!rdma_resolve_addr(id, NULL, (struct sockaddr *)to, TIMEOUT_MS), "rdma_resolve_addr: %s",
+	      strerror(errno));
+	expect_event(channel, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
+	CHECK(!rdma_resolve_route(id, TIMEOUT_MS), "rdma_resolve_route: %s", strerror(errno));
+	expect_event(channel, RDMA_CM_EVENT_ROUTE_RESOLVED, 0);
+	return id;
+}
+
+static struct rdma_conn_param parameters(void)
+{
+	return (struct rdma_conn_param){
+		.responder_resources = 1,
+		.initiator_depth = 1,
+		.retry_count = 7,
+		.rnr_retry_count = 7,
+		.qp_num = own_qpn(),
+	};
+}
+
+static struct rdma_cm_id *connecting(struct rdma_event_channel *channel, struct sockaddr_in *to)
+{
+	struct rdma_cm_id *id = resolved(channel, to);
+	struct rdma_conn_param param = parameters();
+
+	CHECK(!rdma_connect(id, &param), "rdma_connect: %s", strerror(errno));
+	return id;
+}
+
+static struct rdma_cm_id *requested(struct rdma_event_channel *channel)
+{
+	struct rdma_cm_event *event = event_of(channel, RDMA_CM_EVENT_CONNECT_REQUEST);
+	struct rdma_cm_id *id = event->id;
+
+	rdma_ack_cm_event(event);
+	return id;
+}
+
+struct pair {
+	struct rdma_event_channel *server, *client;
+	struct rdma_cm_id *listener, *passive, *active;
+	struct sockaddr_in address;
+};
+
+static void prepare(struct pair *p)
+{
+	p->address = own_address(0);
+	p->server = new_channel();
+	p->client = new_channel();
+	p->listener = listener_on(p->server, &p->address);
+}
+
+static void request(struct pair *p)
+{
+	prepare(p);
+	p->active = connecting(p->client, &p->address);
+	p->passive = requested(p->server);
+}
+
+static void establish(struct pair *p)
+{
+	struct rdma_conn_param param = parameters();
+
+	request(p);
+	CHECK(!rdma_accept(p->passive, &param), "rdma_accept: %s", strerror(errno));
+	expect_event(p->client, RDMA_CM_EVENT_CONNECT_RESPONSE, 0);
+	CHECK(!rdma_establish(p->active), "rdma_establish: %s", strerror(errno));
+	expect_event(p->server, RDMA_CM_EVENT_ESTABLISHED, 0);
+}
+
+static void nobody_listens(void)
+{
+	struct sockaddr_in address = own_address(7999);
+	struct rdma_event_channel *channel = new_channel();
+	struct rdma_cm_id *id = connecting(channel, &address), *sync;
+	struct rdma_conn_param param = parameters();
+
+	// IBTA's reason 8: no such service.
+	expect_event(channel, RDMA_CM_EVENT_REJECTED, 8);
+	CHECK_EQ(rdma_destroy_id(id), 0);
+
+	CHECK_EQ(rdma_create_id(NULL, &sync, NULL, RDMA_PS_TCP), 0);
+	CHECK(!rdma_resolve_addr(sync, NULL, (struct sockaddr *)&address, TIMEOUT_MS), "%s", strerror(errno));
+	CHECK(!rdma_resolve_route(sync, TIMEOUT_MS), "%s", strerror(errno));
+	CHECK(rdma_connect(sync, &param) == -1 && errno == ECONNREFUSED, "synchronously: %s", strerror(errno));
+	CHECK_EQ(rdma_destroy_id(sync), 0);
+}
+
+static void rejection_carries_data(void)
+{
+	struct pair p;
+	struct rdma_cm_event *event;
+
+	request(&p);
+	CHECK(!rdma_reject(p.passive, "not today", 10), "rdma_reject: %s", strerror(errno));
+	event = event_of(p.client, RDMA_CM_EVENT_REJECTED);
+	// IBTA's reason 28: the consumer's own.
+	CHECK_EQ(event->status, 28);
+	CHECK(event->param.conn.private_data_len >= 10 && !strcmp(event->param.conn.private_data, "not today"),
+	      "private data");
+	rdma_ack_cm_event(event);
+	CHECK_EQ(rdma_destroy_id(p.active), 0);
+	CHECK_EQ(rdma_destroy_id(p.passive), 0);
+	CHECK_EQ(rdma_destroy_id(p.listener), 0);
+}
+
+static void private_data_is_bounded(void)
+{
+	struct pair p;
+	struct rdma_conn_param param = parameters();
+	char data[256] = "hello";
+	struct rdma_cm_event *event;
+
+	prepare(&p);
+	p.active = resolved(p.client, &p.address);
+	param.private_data = data;
+	// The IP header of the service takes 36 of a request's 92 bytes.
+	param.private_data_len = 57;
+	CHECK(rdma_connect(p.active, &param) == -1 && errno == EINVAL, "57 bytes: %s", strerror(errno));
+	param.private_data_len = 56;
+	CHECK(!rdma_connect(p.active, &param), "56 bytes: %s", strerror(errno));
+	event = event_of(p.server, RDMA_CM_EVENT_CONNECT_REQUEST);
+	CHECK(event->param.conn.private_data_len == 56 && !memcmp(event->param.conn.private_data, data, 56),
+	      "what arrives");
+	CHECK_EQ(event->param.conn.qp_num, param.qp_num);
+	p.passive = event->id;
+	rdma_ack_cm_event(event);
+	param = parameters();
+	param.private_data = data;
+	param.private_data_len = 197;
+	CHECK(rdma_accept(p.passive, &param) == -1 && errno == EINVAL, "197 bytes: %s", strerror(errno));
+	expect_event(p.client, RDMA_CM_EVENT_REJECTED, 28);
+}
+
+static void addresses_and_ports_are_checked(void)
+{
+	struct rdma_event_channel *channel = new_channel();
+	struct sockaddr_in address = own_address(0), foreign = {.sin_family = AF_INET};
+	struct rdma_cm_id *first = listener_on(channel, &address), *second = new_id(channel);
+	int on = 1;
+
+	CHECK(rdma_bind_addr(second, (struct sockaddr *)&address) == -1 && errno == EADDRINUSE, "taken port: %s",
+	      strerror(errno));
+	inet_pton(AF_INET, "203.0.113.9", &foreign.sin_addr);
+	CHECK(rdma_bind_addr(second, (struct sockaddr *)&foreign) == -1 && errno == EADDRNOTAVAIL,
+	      "a foreign address: %s", strerror(errno));
+	// What was refused has changed nothing.
+	address.sin_port = 0;
+	CHECK(!rdma_bind_addr(second, (struct sockaddr *)&address), "any port: %s", strerror(errno));
+	CHECK(rdma_get_src_port(second) != 0 && rdma_get_src_port(second) != rdma_get_src_port(first), "the port");
+	CHECK(rdma_bind_addr(second, (struct sockaddr *)&address) == -1 && errno == EINVAL, "twice: %s",
+	      strerror(errno));
+	CHECK(rdma_set_option(second, RDMA_OPTION_ID, 99, &on, sizeof(on)) == -1 && errno == ENOSYS,
+	      "an unknown option: %s", strerror(errno));
+	CHECK(rdma_set_option(second, RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, &on, sizeof(on)) == -1 && errno == EINVAL,
+	      "an option of another size: %s", strerror(errno));
+	CHECK_EQ(rdma_destroy_id(first), 0);
+	CHECK_EQ(rdma_destroy_id(second), 0);
+}
+
+static void reuse_ends_with_listening(void)
+{
+	struct rdma_event_channel *channel = new_channel();
+	struct sockaddr_in address = own_address(0);
+	struct rdma_cm_id *a = new_id(channel), *b = new_id(channel);
+	int on = 1;
+
+	CHECK_EQ(rdma_set_option(a, RDMA_OPTION_ID, RDMA_OPTION_ID_REUSEADDR, &on, sizeof(on)), 0);
+	CHECK_EQ(rdma_set_option(b, RDMA_OPTION_ID, RDMA_OPTION_ID_REUSEADDR, &on, sizeof(on)), 0);
+	CHECK_EQ(rdma_bind_addr(a, (struct sockaddr *)&address), 0);
+	address.sin_port = rdma_get_src_port(a);
+	CHECK(!rdma_bind_addr(b, (struct sockaddr *)&address), "sharing: %s", strerror(errno));
+	CHECK(rdma_listen(a, 1) == -1 && errno == EADDRINUSE, "listening while shared: %s", strerror(errno));
+	CHECK_EQ(rdma_destroy_id(b), 0);
+	CHECK(!rdma_listen(a, 1), "listening alone: %s", strerror(errno));
+}
+
+static void calls_in_the_wrong_state(void)
+{
+	struct pair p;
+	struct rdma_conn_param param = parameters();
+
+	establish(&p);
+	CHECK(rdma_connect(p.active, &param) == -1 && errno == EINVAL, "connecting twice: %s", strerror(errno));
+	CHECK(rdma_accept(p.passive, &param) == -1 && errno == EINVAL, "accepting twice: %s", strerror(errno));
+	CHECK(rdma_listen(p.passive, 1) == -1 && errno == EINVAL, "listening on it: %s", strerror(errno));
+	CHECK(rdma_listen(p.listener, 1) == -1 && errno == EINVAL, "listening twice: %s", strerror(errno));
+}
+
+static void channels_poll(void)
+{
+	struct pair p;
+	struct rdma_cm_event *event;
+	int flags;
+
+	prepare(&p);
+	CHECK(!readable(p.server, 0), "readable without an event");
+	flags = fcntl(p.server->fd, F_GETFL);
+	CHECK_EQ(fcntl(p.server->fd, F_SETFL, flags | O_NONBLOCK), 0);
+	CHECK(rdma_get_cm_event(p.server, &event) == -1 && errno == EAGAIN, "without waiting: %s", strerror(errno));
+	p.active = connecting(p.client, &p.address);
+	CHECK(readable(p.server, EVENT_MS), "not readable with an event");
+	p.passive = requested(p.server);
+	CHECK(!readable(p.server, 0), "readable after the last event");
+	// Unread events go with their id.
+	CHECK_EQ(rdma_destroy_id(p.active), 0);
+	CHECK_EQ(rdma_destroy_id(p.passive), 0);
+	p.active = connecting(p.client, &p.address);
+	CHECK(readable(p.server, EVENT_MS), "not readable with another event");
+	CHECK_EQ(rdma_destroy_id(p.listener), 0);
+	CHECK(!readable(p.server, 0), "readable though the event's id is gone");
+	expect_event(p.client, RDMA_CM_EVENT_REJECTED, 28);
+}
+
+static void interrupted(int signal)
+{
+	(void)signal;
+}
+
+static void waiting_is_interrupted(void)
+{
+	struct rdma_event_channel *channel = new_channel();
+	struct rdma_cm_event *event;
+	struct sigaction action = {.sa_handler = interrupted};
+	uint64_t from = now_ms();
+
+	sigaction(SIGALRM, &action, NULL);
+	ualarm(200000, 0);
+	CHECK(rdma_get_cm_event(channel, &event) == -1 && errno == EINTR, "%s", strerror(errno));
+	CHECK(now_ms() - from < 5000, "after %d ms", (int)(now_ms() - from));
+}
+
+static void destroying_in_every_state(void)
+{
+	struct pair p;
+	struct rdma_conn_param param;
+	struct rdma_cm_id *id;
+
+	prepare(&p);
+	CHECK_EQ(rdma_destroy_id(new_id(p.client)), 0);
+	id = new_id(p.client);
+	CHECK_EQ(rdma_resolve_addr(id, NULL, (struct sockaddr *)&p.address, TIMEOUT_MS), 0);
+	CHECK_EQ(rdma_destroy_id(id), 0);
+	CHECK(!readable(p.client, 0), "an event of an id that is gone");
+	CHECK_EQ(rdma_destroy_id(resolved(p.client, &p.address)), 0);
+
+	// Request sent, not answered: the peer's answer comes too late.
+	id = connecting(p.client, &p.address);
+	p.passive = requested(p.server);
+	CHECK_EQ(rdma_destroy_id(id), 0);
+	param = parameters();
+	rdma_accept(p.passive, &param);
+	CHECK_EQ(rdma_destroy_id(p.passive), 0);
+
+	// Request received, not answered.
+	id = connecting(p.client, &p.address);
+	p.passive = requested(p.server);
+	CHECK_EQ(rdma_destroy_id(p.passive), 0);
+	expect_event(p.client, RDMA_CM_EVENT_REJECTED, 28);
+	CHECK_EQ(rdma_destroy_id(id), 0);
+
+	// Accepted, not yet established, by either side.
+	for (int side = 0; side < 2; side++) {
+		id = connecting(p.client, &p.address);
+		p.passive = requested(p.server);
+		param = parameters();
+		CHECK_EQ(rdma_accept(p.passive, &param), 0);
+		expect_event(p.client, RDMA_CM_EVENT_CONNECT_RESPONSE, 0);
+		CHECK_EQ(rdma_destroy_id(side ? id : p.passive), 0);
+		if (side)
+			rdma_ack_cm_event(event_of(p.server, RDMA_CM_EVENT_REJECTED));
+		CHECK_EQ(rdma_destroy_id(side ? p.passive : id), 0);
+	}
+	CHECK_EQ(rdma_destroy_id(p.listener), 0);
+
+	// Established: the peer is told.
+	for (int side = 0; side < 2; side++) {
+		establish(&p);
+		CHECK_EQ(rdma_destroy_id(side ? p.passive : p.active), 0);
+		expect_event(side ? p.client : p.server, RDMA_CM_EVENT_DISCONNECTED, 0);
+		CHECK_EQ(rdma_destroy_id(side ? p.active : p.passive), 0);
+		CHECK_EQ(rdma_destroy_id(p.listener), 0);
+	}
+}
+
+static void disconnecting_has_its_events(void)
+{
+	struct pair p;
+
+	establish(&p);
+	// Without queue pairs rdma_disconnect() has nothing else to do.
+	CHECK(!rdma_disconnect(p.active), "rdma_disconnect: %s", strerror(errno));
+	expect_event(p.server, RDMA_CM_EVENT_DISCONNECTED, 0);
+	CHECK(!rdma_disconnect(p.passive), "rdma_disconnect: %s", strerror(errno));
+	expect_event(p.client, RDMA_CM_EVENT_DISCONNECTED, 0);
+	expect_event(p.client, RDMA_CM_EVENT_TIMEWAIT_EXIT, 0);
+	expect_event(p.server, RDMA_CM_EVENT_TIMEWAIT_EXIT, 0);
+	CHECK_EQ(rdma_destroy_id(p.active), 0);
+	CHECK_EQ(rdma_destroy_id(p.passive), 0);
+}
+
+// Runs one side in a child that is killed at a given moment; the other side is told.
+static void killed_peer(bool server_dies, bool established)
+{
+	struct sockaddr_in address;
+	int ready[2];
+	pid_t child;
+	char byte;
+
+	CHECK_EQ(pipe(ready), 0);
+	child = fork();
+	CHECK(child >= 0, "fork: %s", strerror(errno));
+	if (!child) {
+		struct pair p;
+		struct rdma_conn_param param = parameters();
+
+		prepare(&p);
+		if (write(ready[1], &p.address, sizeof(p.address)) < 0)
+			_exit(1);
+		p.passive = requested(p.server);
+		if (established) {
+			rdma_accept(p.passive, &param);
+			expect_event(p.server, RDMA_CM_EVENT_ESTABLISHED, 0);
+		}
+		if (write(ready[1], "x", 1) < 0)
+			_exit(1);
+		if (!server_dies) {
+			expect_event(p.server, RDMA_CM_EVENT_DISCONNECTED, 0);
+			_exit(0);
+		}
+		for (;;)
+			pause();
+	}
+	CHECK_EQ(read(ready[0], &address, sizeof(address)), sizeof(address));
+	if (server_dies) {
+		struct rdma_event_channel *channel = new_channel();
+		struct rdma_cm_id *id = connecting(channel, &address);
+
+		if (established) {
+			expect_event(channel, RDMA_CM_EVENT_CONNECT_RESPONSE, 0);
+			CHECK_EQ(rdma_establish(id), 0);
+		}
+		CHECK_EQ(read(ready[0], &byte, 1), 1);
+		kill(child, SIGKILL);
+		waitpid(child, NULL, 0);
+		if (established)
+			expect_event(channel, RDMA_CM_EVENT_DISCONNECTED, 0);
+		else
+			expect_event(channel, RDMA_CM_EVENT_REJECTED, 28);
+		CHECK_EQ(rdma_destroy_id(id), 0);
+	} else {
+		pid_t client = fork();
+		int status;
+
+		CHECK(client >= 0, "fork: %s", strerror(errno));
+		if (!client) {
+			struct rdma_event_channel *channel = new_channel();
+			struct rdma_cm_id *id = connecting(channel, &address);
+
+			expect_event(channel, RDMA_CM_EVENT_CONNECT_RESPONSE, 0);
+			rdma_establish(id);
+			for (;;)
+				pause();
+		}
+		CHECK_EQ(read(ready[0], &byte, 1), 1);
+		kill(client, SIGKILL);
+		waitpid(client, NULL, 0);
+		CHECK_EQ(waitpid(child, &status, 0), child);
+		CHECK(WIFEXITED(status) && !WEXITSTATUS(status), "the server was not told: %#x", status);
+	}
+}
+
+static void server_killed_before_accepting(void)
+{
+	killed_peer(true, false);
+}
+
+static void server_killed_when_connected(void)
+{
+	killed_peer(true, true);
+}
+
+static void client_killed_when_connected(void)
+{
+	killed_peer(false, true);
+}
+
+static void a_child_cannot_use_its_parents_channel(void)
+{
+	struct rdma_event_channel *channel = new_channel();
+	struct rdma_cm_id *id;
+	int status;
+	pid_t child = fork();
+
+	CHECK(child >= 0, "fork: %s", strerror(errno));
+	if (!child) {
+		struct rdma_event_channel *own;
+
+		if (!rdma_create_id(channel, &id, NULL, RDMA_PS_TCP) || errno != EACCES)
+			_exit(1);
+		own = rdma_create_event_channel();
+		_exit(!own || rdma_create_id(own, &id, NULL, RDMA_PS_TCP) ? 2 : 0);
+	}
+	CHECK_EQ(waitpid(child, &status, 0), child);
+	CHECK_EQ(WEXITSTATUS(status), 0);
+	id = new_id(channel);
+	CHECK_EQ(rdma_destroy_id(id), 0);
+}
+
+static void events_migrate_with_their_id(void)
+{
+	struct pair p;
+	struct rdma_event_channel *other;
+
+	prepare(&p);
+	other = new_channel();
+	p.active = connecting(p.client, &p.address);
+	CHECK(readable(p.server, EVENT_MS), "no request");
+	CHECK(!rdma_migrate_id(p.listener, other), "rdma_migrate_id: %s", strerror(errno));
+	CHECK(!readable(p.server, 0), "the event stayed behind");
+	p.passive = requested(other);
+	CHECK_EQ(rdma_destroy_id(p.passive), 0);
+	CHECK_EQ(rdma_destroy_id(p.listener), 0);
+	rdma_destroy_event_channel(p.server);
+}
+
+static void a_thousand_at_once(void)
+{
+	static struct rdma_cm_id *active[MANY];
+	struct pair p;
+	struct rdma_cm_event *event;
+	int accepted = 0, connected = 0, done = 0, ended = 0;
+
+	prepare(&p);
+	for (int i = 0; i < MANY; i++)
+		active[i] = connecting(p.client, &p.address);
+	while (done < MANY) {
+		struct pollfd fds[2] = {{.fd = p.server->fd, .events = POLLIN}, {.fd = p.client->fd, .events = POLLIN}};
+
+		CHECK(poll(fds, 2, EVENT_MS) > 0, "%d accepted, %d connected, %d established", accepted, connected,
+		      done);
+		if (fds[0].revents & POLLIN) {
+			CHECK_EQ(rdma_get_cm_event(p.server, &event), 0);
+			if (event->event == RDMA_CM_EVENT_CONNECT_REQUEST) {
+				struct rdma_conn_param param = parameters();
+
+				CHECK_EQ(rdma_accept(event->id, &param), 0);
+				accepted++;
+			} else {
+				CHECK_EQ(event->event, RDMA_CM_EVENT_ESTABLISHED);
+				done++;
+			}
+			rdma_ack_cm_event(event);
+		}
+		if (fds[1].revents & POLLIN) {
+			event = event_of(p.client, RDMA_CM_EVENT_CONNECT_RESPONSE);
+			CHECK_EQ(rdma_establish(event->id), 0);
+			connected++;
+			rdma_ack_cm_event(event);
+		}
+	}
+	CHECK_EQ(accepted, MANY);
+	for (int i = 0; i < MANY; i++)
+		CHECK_EQ(rdma_destroy_id(active[i]), 0);
+	for (; ended < MANY; ended++) {
+		struct rdma_cm_id *id;
+
+		event = event_of(p.server, RDMA_CM_EVENT_DISCONNECTED);
+		id = event->id;
+		rdma_ack_cm_event(event);
+		CHECK_EQ(rdma_destroy_id(id), 0);
+	}
+}
+
+static void no_more_descriptors(void)
+{
+	struct rdma_event_channel *channels[64], *channel = new_channel();
+	struct rlimit limit;
+	int n = 0;
+
+	CHECK_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
+	limit.rlim_cur = channel->fd + 16;
+	CHECK_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
+	while (n < 64 && (channels[n] = rdma_create_event_channel()))
+		n++;
+	CHECK(n < 64 && errno == EMFILE, "after %d channels: %s", n, strerror(errno));
+	// Those that there are go on to work.
+	for (int i = 0; i < n; i++) {
+		CHECK_EQ(rdma_destroy_id(new_id(channels[i])), 0);
+		rdma_destroy_event_channel(channels[i]);
+	}
+	channels[0] = rdma_create_event_channel();
+	CHECK(channels[0], "after some were closed: %s", strerror(errno));
+}
+
+#define T(name) {#name, name, 0}
+PROGRAM(T(nobody_listens), T(rejection_carries_data), T(private_data_is_bounded), T(addresses_and_ports_are_checked),
+	T(reuse_ends_with_listening), T(calls_in_the_wrong_state), T(channels_poll), T(waiting_is_interrupted),
+	T(destroying_in_every_state), T(disconnecting_has_its_events), T(server_killed_before_accepting),
+	T(server_killed_when_connected), T(client_killed_when_connected), T(a_child_cannot_use_its_parents_channel),
+	T(events_migrate_with_their_id), T(a_thousand_at_once), T(no_more_descriptors))
