@@ -30,13 +30,21 @@ impl Ah {
         if av.port_num != 1 {
             return Err(Error::Invalid("the device has port 1 only"));
         }
-        if !av.is_global {
+        let (gid, remote) = if av.is_global {
+            let gid = hca.gid(av.sgid_index)?;
+            let remote = destination(av.dgid, gid.addr)?;
+            (gid, remote)
+        } else if av.dlid == 0 {
+            // Without a GRH it is the LID that leads somewhere, and 0 is what the port shows as its own. Datagram rsockets
+            // make a handle to themselves so.
+            let gid = hca.gid(0)?;
+            let own = gid.addr;
+            (gid, own)
+        } else {
             return Err(Error::Invalid(
                 "RoCE needs a GRH: set is_global and the destination GID",
             ));
-        }
-        let gid = hca.gid(av.sgid_index)?;
-        let remote = destination(av.dgid, gid.addr)?;
+        };
         let handle = hca.ahs.write().insert(Arc::new(Target {
             pd: pd.handle(),
             gid,

@@ -176,6 +176,7 @@ fn address_handles_of_others_and_of_the_past_are_refused() {
         },
         AddressVector {
             is_global: false,
+            dlid: 7,
             ..good
         },
         AddressVector {

@@ -123,8 +123,16 @@ pub unsafe extern "C" fn create_qp_ex(
             builds,
             block_loopback: flags & qp_create::BLOCK_SELF_MCAST_LB != 0,
         };
+        let pd = if has(IBV_QP_INIT_ATTR_PD) {
+            ex.pd
+        } else {
+            null_mut()
+        };
         // SAFETY: the extended structure starts with the whole of the other (`tests/layout.rs` of ferroce-cabi).
-        unsafe { create(&mut *attr.cast(), extra) }
+        let qp = unsafe { create(&mut *attr.cast(), extra) }?;
+        // SAFETY: made just now. An XRC target shows the domain that it does not use, as librdmacm counts on it.
+        unsafe { (*qp).pd = pd };
+        Ok(qp)
     })
 }
 
