@@ -3,7 +3,7 @@
 //! kernel's rdma_cm ABI, which it carries to ferroced.
 //!
 //! Names are C's. Nothing here has behaviour: no function is called, nothing is allocated, no layout is guessed
-//! (`tests/layout.rs` compiles the numbers of this crate against the installed headers).
+//! (`tests/layout` compiles the numbers of this crate against the installed headers).
 //!
 //! Fields are in host byte order unless the field says `be`.
 

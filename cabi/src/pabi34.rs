@@ -1,6 +1,6 @@
 //! rdma-core's private provider interface, version 34 (`IBVERBS_PRIVATE_34`: rdma-core v22 to v56).
 //!
-//! The header (`libibverbs/driver.h`) is not installed by distributions. Besides `tests/layout.rs`, which compares with its
+//! The header (`libibverbs/driver.h`) is not installed by distributions. Besides `tests/layout`, which compares with its
 //! text where a source tree is at hand, `tests/observed.rs` checks these tables against the installed libibverbs by what it does.
 //! Not for other versions: each gets a module of its own.
 

@@ -7,7 +7,7 @@ use std::alloc::Layout;
 use std::collections::VecDeque;
 use std::ptr::NonNull;
 
-use crate::cq::{TagInfo, Wc};
+use crate::wc::{TagInfo, Wc};
 
 /// A completion with the times at which it was raised (zero where the queue does not want them), and its tag.
 #[repr(C)]

@@ -48,12 +48,13 @@ mod tag_matching;
 mod timers;
 mod tx;
 mod uring;
+mod wc;
 mod window;
 mod xrc;
 
 pub use ah::Ah;
 pub use context::{Context, Pd};
-pub use cq::{Cq, CqInit, Moderation, TagInfo, Wc};
+pub use cq::{Cq, CqInit, Moderation};
 pub use dm::Dm;
 pub use entries::{Entry, Lent};
 pub use error::{Error, Result};
@@ -67,6 +68,7 @@ pub use qp::Qp;
 pub use qp_init::{QpInit, QpInitView};
 pub use srq::{Srq, SrqAttr, SrqInit};
 pub use tag_matching::{TagOp, TagWork, TmInit};
+pub use wc::{TagInfo, Wc};
 pub use window::{Mw, MwType};
 pub use xrc::Xrcd;
 

@@ -8,7 +8,6 @@ use ferroce_transport::{
     WcStatus, WindowBind,
 };
 
-use crate::cq::Wc;
 use crate::guard;
 use crate::keys::{KeyTable, Peer, Piece};
 use crate::memory;
@@ -16,6 +15,7 @@ use crate::path::Path;
 use crate::qp::Qp;
 use crate::rendezvous::{TmQp, Told};
 use crate::srq::Srq;
+use crate::wc::Wc;
 
 /// `enum ibv_wc_flags`
 const WC_GRH: u32 = 1 << 0;

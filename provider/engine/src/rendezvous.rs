@@ -14,12 +14,13 @@ use ferroce_transport::{
 use parking_lot::Mutex;
 use smallvec::SmallVec;
 
-use crate::cq::{Cq, TagInfo, Wc};
+use crate::cq::Cq;
 use crate::limits;
 use crate::srq::Srq;
 use crate::tag_matching::{
     Arrival, HEADERS, Rendezvous, TMH_FIN, WC_TM_DATA_VALID, WC_TM_MATCH, WC_TM_NO_TAG, WC_TM_RECV,
 };
+use crate::wc::{TagInfo, Wc};
 
 /// `IBV_WC_TM_RNDV_INCOMPLETE`: the buffer is too short and has got the headers instead.
 const WC_TM_RNDV_INCOMPLETE: u32 = 23;

@@ -128,7 +128,7 @@ pub unsafe extern "C" fn create_qp_ex(
         } else {
             null_mut()
         };
-        // SAFETY: the extended structure starts with the whole of the other (`tests/layout.rs` of ferroce-cabi).
+        // SAFETY: the extended structure starts with the whole of the other (`tests/layout` of ferroce-cabi).
         let qp = unsafe { create(&mut *attr.cast(), extra) }?;
         // SAFETY: made just now. An XRC target shows the domain that it does not use, as librdmacm counts on it.
         unsafe { (*qp).pd = pd };

@@ -85,7 +85,7 @@ pub unsafe extern "C" fn create_srq_ex(
             return Err(Errno(libc::EINVAL));
         }
         // SAFETY: a domain, an XRC domain and a queue of ours; the extended structure starts with the whole of the other
-        // (`tests/layout.rs` of ferroce-cabi).
+        // (`tests/layout` of ferroce-cabi).
         let srq = unsafe { create(ex.pd, &mut *init.cast(), xrc.then_some((ex.xrcd, ex.cq))) }?;
         // SAFETY: made just now and not in use yet.
         unsafe {
