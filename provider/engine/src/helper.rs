@@ -63,11 +63,12 @@ fn run(hca: &Hca) {
             },
             || hca.control_events(),
         );
-        if hca.counts_received() {
-            hca.settle_receivers();
-        }
         let went = timers::now();
-        let until = hca.driver.falling_asleep(|| hca.next_timer());
+        let settled = match hca.counts_received() {
+            true => hca.settle_receivers(went),
+            false => Time::MAX,
+        };
+        let until = hca.driver.falling_asleep(|| hca.next_timer().min(settled));
         let round = match &mut ring {
             Some(ring) => ring.round(hca, until),
             None => poll_round(hca, until),

@@ -18,8 +18,9 @@ const MOST: u64 = 2 << 20;
 const LEAST: u64 = 64 << 10;
 /// How often a sender that is held back looks again.
 const LOOK_AGAIN: Time = 8_000;
-/// A receiver that takes nothing for so long is not waited for until it takes something.
-const STALLED: Time = 10_000_000;
+/// A receiver that takes nothing for so long is not waited for until it takes something. A crowded machine keeps a process
+/// waiting for tens of milliseconds.
+const STALLED: Time = 200_000_000;
 /// The clock's period for receivers of which nothing is known.
 const PERIOD: Time = 1_000_000;
 
@@ -57,8 +58,9 @@ impl Pacer {
             ip,
             scope_id,
             slot,
-            // The other half is for RC.
-            limit: (u64::from(receive_buffer) / 2).clamp(LEAST, MOST),
+            // The rest is for RC, for a run too much of another sender, and for what the kernel has yet to give back: up to
+            // a quarter of a buffer that is being read.
+            limit: (u64::from(receive_buffer) / 8 * 3).clamp(LEAST, MOST),
             page: OnceLock::new(),
             seen: AtomicU64::new(0),
             moved: AtomicU64::new(0),
@@ -120,8 +122,8 @@ mod tests {
         let page = FlowPage::open(ip, 0).unwrap();
         let pacer = Pacer::new(ip, 0, 3, 400_000);
         let start = 5_000_000_000;
-        assert_eq!(pacer.allowance(start), Ok(200_000));
-        pacer.sent(150_000, start);
+        assert_eq!(pacer.allowance(start), Ok(150_000));
+        pacer.sent(100_000, start);
         assert_eq!(pacer.allowance(start), Ok(50_000));
         pacer.sent(60_000, start);
         page.received(3).fetch_add(1_000, Relaxed);
@@ -145,7 +147,7 @@ mod tests {
         while now < start + 10 * PERIOD {
             match pacer.allowance(now) {
                 Ok(bytes) => {
-                    assert!(bytes <= 200_000);
+                    assert!(bytes <= 150_000);
                     pacer.sent(bytes.max(1), now);
                     sent += bytes;
                 }
@@ -155,6 +157,6 @@ mod tests {
                 }
             }
         }
-        assert!((2_000_000..2_400_000).contains(&sent), "{sent}");
+        assert!((1_500_000..1_800_000).contains(&sent), "{sent}");
     }
 }

@@ -3,10 +3,11 @@
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
 use ferroce_control::{Counter, CounterPage, FlowPage};
+use ferroce_transport::Time;
 use ferroce_wire::ROCE_V2_PORT;
 use ferroce_wire::icrc::{Flow, Verdict};
 use ferroce_wire::{NakCode, Operation, Packet, Syndrome};
@@ -17,6 +18,7 @@ use crate::mcast::Members;
 use crate::pacing;
 use crate::qp::{Inner, Qp};
 use crate::qp_host::QpHost;
+use crate::timers;
 
 /// The largest datagram, or run of merged datagrams.
 pub(crate) const MAX_DATAGRAM: usize = 65_536;
@@ -35,6 +37,9 @@ pub(crate) struct Receiver {
     slot: u8,
     /// Where what came without acknowledgement is counted, looked for when there is such traffic.
     flow: OnceLock<Option<FlowPage>>,
+    /// How much had been sent when the socket was empty, though less had been received, and since when that is so.
+    empty_at: AtomicU64,
+    empty_since: AtomicU64,
     /// Nothing is received from it any more.
     pub(crate) closed: AtomicBool,
 }
@@ -63,6 +68,8 @@ impl Receiver {
             scope_id,
             slot,
             flow: OnceLock::new(),
+            empty_at: AtomicU64::new(0),
+            empty_since: AtomicU64::new(0),
             closed: AtomicBool::new(false),
         }
     }
@@ -100,28 +107,43 @@ impl Receiver {
         }
     }
 
-    /// The socket is known to be empty: whatever was sent has been received or lost.
-    pub(crate) fn nothing_left(&self) {
-        if let Some(page) = self.flow() {
-            settle(page, self.slot);
+    /// The socket is empty now: what was sent a while ago has been received or lost. Returns whether another look is needed
+    /// to tell, as a sender counts before it sends.
+    pub(crate) fn nothing_left(&self, now: Time) -> bool {
+        let Some(page) = self.flow() else {
+            return false;
+        };
+        let sent = page.sent(self.slot).load(Relaxed);
+        if page.received(self.slot).load(Relaxed) == sent {
+            return false;
         }
+        if self.empty_at.swap(sent, Relaxed) != sent {
+            self.empty_since.store(now, Relaxed);
+        } else if now.saturating_sub(self.empty_since.load(Relaxed)) > SETTLE {
+            page.received(self.slot).store(sent, Relaxed);
+            return false;
+        }
+        true
     }
 
-    /// Whether a look at the socket is due, before sleeping, for the sake of [`nothing_left`](Self::nothing_left).
-    pub(crate) fn settle_if_empty(&self) {
-        let Some(page) = self.flow() else { return };
+    /// As [`nothing_left`](Self::nothing_left), if the socket is empty.
+    pub(crate) fn settle_if_empty(&self, now: Time) -> bool {
+        let Some(page) = self.flow() else {
+            return false;
+        };
         if page.in_flight(self.slot) == 0 {
-            return;
+            return false;
         }
         let mut waiting: libc::c_int = 0;
         // SAFETY: the request writes one int.
         let known =
             unsafe { libc::ioctl(self.socket.as_raw_fd(), libc::FIONREAD, &raw mut waiting) };
-        if known == 0 && waiting == 0 {
-            settle(page, self.slot);
-        }
+        known == 0 && waiting == 0 && self.nothing_left(now)
     }
 }
+
+/// How long after it was counted a datagram is at the receiver's socket, or never will be.
+const SETTLE: Time = 200_000;
 
 fn settle(page: &FlowPage, slot: u8) {
     let sent = page.sent(slot).load(Relaxed);
@@ -199,7 +221,7 @@ impl Hca {
         while n < limit {
             let Ok((len, datagram)) = receive(receiver, &mut buffer) else {
                 if self.counts_received() {
-                    receiver.nothing_left();
+                    receiver.nothing_left(timers::now());
                 }
                 break;
             };
@@ -322,10 +344,14 @@ impl Hca {
         }
     }
 
-    /// Before a sleep: tells senders without acknowledgement of sockets that are empty.
-    pub(crate) fn settle_receivers(&self) {
-        for receiver in self.receivers.read_recursive().iter() {
-            receiver.settle_if_empty();
+    /// Before a sleep: tells senders without acknowledgement of sockets that are empty. Returns how long to sleep at most.
+    pub(crate) fn settle_receivers(&self, now: Time) -> Time {
+        let receivers = self.receivers.read_recursive();
+        let unsettled = receivers.iter().filter(|r| r.settle_if_empty(now)).count();
+        if unsettled == 0 {
+            Time::MAX
+        } else {
+            now + 2 * SETTLE
         }
     }
 
