@@ -1,7 +1,7 @@
-//! Unreliable datagrams: Q_Keys, the GRH, limits, what is dropped, and the send queue's error state.
+//! Unreliable datagrams: whom they are for, Q_Keys, the GRH, limits, and what is dropped.
 
 use ferroce_sim::Buffer;
-use ferroce_sim::tester::{CAP, DUT, DUT_PSN, GRH_BYTE, NO_AH, QKEY, TT, TT_PSN, Tester, usual};
+use ferroce_sim::tester::{DUT, DUT_PSN, GRH_BYTE, QKEY, TT, TT_PSN, Tester, usual};
 use ferroce_transport::{
     Access, Datagram, Dest, Note, PostError, QpAttr, QpAttrMask, QpState, QpType, RecvWqe,
     SendData, SendFlags, SendOp, SendRequest, WcData, WcOpcode, WcStatus,
@@ -27,14 +27,6 @@ fn arrive(t: &mut Tester, payload: &[u8]) {
 
 fn send(t: &mut Tester, wr_id: u64, buffer: Buffer, dest: Dest) {
     t.post_to(wr_id, SendOp::Send, buffer, SendFlags::SIGNALED, dest);
-}
-
-fn back_to_rts(t: &mut Tester) {
-    let attr = QpAttr {
-        qp_state: QpState::Rts,
-        ..usual()
-    };
-    t.modify(&attr, QpAttrMask::STATE).expect("SQE to RTS");
 }
 
 #[test]
@@ -310,94 +302,4 @@ fn only_sends_with_an_address_are_taken() {
         assert_eq!(post(SendOp::Send, dest), Err(PostError::BadDestination));
     }
     assert_eq!(post(SendOp::Send, good), Ok(()));
-}
-
-/// What a send queue in SQE does, and that the receive queue does not mind.
-#[test]
-fn a_send_that_fails_stops_the_send_queue_alone() {
-    let long = |t: &mut Tester| t.buffer(1025, Access::empty());
-    let foreign = |t: &mut Tester| Buffer {
-        key: 3,
-        ..t.buffer(10, Access::empty())
-    };
-    let short = |t: &mut Tester| t.buffer(10, Access::empty());
-    type Bad = fn(&mut Tester) -> Buffer;
-    let cases: [(Bad, u32, WcStatus); 3] = [
-        (long, 9, WcStatus::LocLenErr),
-        (foreign, 9, WcStatus::LocProtErr),
-        (short, NO_AH, WcStatus::LocQpOpErr),
-    ];
-    for (bad, ah, status) in cases {
-        let mut t = Tester::service(QpType::Ud);
-        let good = t.buffer(1024, Access::empty());
-        let bad = bad(&mut t);
-        let dest = Dest::Datagram(Datagram {
-            ah,
-            qpn: TT,
-            qkey: 1,
-        });
-        send(&mut t, 1, good, to(TT, 1));
-        send(&mut t, 2, bad, dest);
-        t.post_to(3, SendOp::Send, good, SendFlags::empty(), to(TT, 1));
-        assert_eq!(
-            t.sent().len(),
-            1,
-            "the one before goes out, those after do not"
-        );
-        assert_eq!(
-            t.send_statuses(),
-            [
-                (1, WcStatus::Success),
-                (2, status),
-                (3, WcStatus::WrFlushErr)
-            ]
-        );
-        assert_eq!(t.qp.state(), QpState::Sqe);
-        assert!(t.events().is_empty());
-
-        let buffer = t.buffer(100, Access::LOCAL_WRITE);
-        t.post_recv(4, buffer);
-        arrive(&mut t, &[5; 5]);
-        assert_eq!(t.recv_statuses(), [(4, WcStatus::Success)]);
-        send(&mut t, 5, good, to(TT, 1));
-        t.none();
-        assert_eq!(t.send_statuses()[3], (5, WcStatus::WrFlushErr));
-
-        back_to_rts(&mut t);
-        send(&mut t, 6, good, to(TT, 1));
-        assert_eq!(t.one().bth.psn, DUT_PSN + 1, "PSNs go on");
-        assert_eq!(t.send_statuses()[4], (6, WcStatus::Success));
-    }
-}
-
-#[test]
-fn the_budget_bounds_a_call_and_nothing_else_does() {
-    let mut t = Tester::service(QpType::Ud);
-    t.opts.window = 1;
-    t.opts.budget = 1;
-    let buffer = t.buffer(500, Access::empty());
-    for id in 0..CAP.max_send_wr {
-        send(&mut t, id.into(), buffer, to(TT, 1));
-    }
-    assert_eq!(t.call().len(), 1);
-    assert_eq!(t.send_statuses().len(), 1);
-    assert_eq!(t.sent().len(), CAP.max_send_wr as usize - 1);
-    t.opts.budget = 1 << 20;
-    for id in 0..CAP.max_send_wr {
-        send(&mut t, id.into(), buffer, to(TT, 1));
-    }
-    assert_eq!(t.call().len(), CAP.max_send_wr as usize);
-}
-
-#[test]
-fn draining_waits_for_nothing_that_is_sent() {
-    let mut t = Tester::service(QpType::Ud);
-    let buffer = t.buffer(500, Access::empty());
-    send(&mut t, 1, buffer, to(TT, 1));
-    t.go(QpState::Sqd);
-    t.none();
-    assert!(!t.qp.query().sq_draining, "nothing had begun");
-    back_to_rts(&mut t);
-    t.one();
-    assert_eq!(t.send_statuses(), [(1, WcStatus::Success)]);
 }
