@@ -13,7 +13,8 @@ use crate::process::{self, Finished};
 const LIMIT: Duration = Duration::from_secs(60);
 /// C programs about the data path, and how long each may take.
 const PROGRAMS: &[&str] = &[
-    "data", "ordering", "atomics", "queues", "drain", "fork", "builder", "extended", "tags",
+    "data", "ordering", "atomics", "words", "queues", "drain", "fork", "builder", "extended",
+    "tags",
 ];
 
 pub(super) fn cases() -> Vec<Case> {
