@@ -34,9 +34,9 @@ impl Ah {
             let gid = hca.gid(av.sgid_index)?;
             let remote = destination(av.dgid, gid.addr)?;
             (gid, remote)
-        } else if av.dlid == 0 {
+        } else if av.dlid == 0 && has_datagrams(hca, pd) {
             // Without a GRH it is the LID that leads somewhere, and 0 is what the port shows as its own. Datagram rsockets
-            // make a handle to themselves so.
+            // make a handle to themselves so. RoCE has no such handles otherwise, and programs test that.
             let gid = hca.gid(0)?;
             let own = gid.addr;
             (gid, own)
@@ -78,6 +78,13 @@ impl Drop for Ah {
         self.pd.context().hca().ahs.write().remove(self.handle);
         self.pd.remove_user();
     }
+}
+
+/// Whether a protection domain has queue pairs that could be meant by a handle which leads back to the port.
+fn has_datagrams(hca: &Hca, pd: &Pd) -> bool {
+    let qps = hca.qps.read_recursive();
+    qps.iter()
+        .any(|qp| qp.is_datagram() && qp.pd_handle() == pd.handle())
 }
 
 /// The address that a GID stands for to a sender at `local`, if it can send there at all.

@@ -196,6 +196,17 @@ fn address_handles_of_others_and_of_the_past_are_refused() {
     for av in &bad {
         assert_eq!(refused(av), Some(libc::EINVAL), "{av:?}");
     }
+    // Without a GRH a handle leads back to the port, for a domain that has datagrams of its own.
+    let back = AddressVector {
+        is_global: false,
+        ..good
+    };
+    let without = a.host.context.alloc_pd().unwrap();
+    assert_eq!(refused(&back), None);
+    assert_eq!(
+        without.create_ah(&back).err().map(|e| e.errno()),
+        Some(libc::EINVAL)
+    );
     quiet(&a.cq);
 }
 
