@@ -375,6 +375,7 @@ impl Daemon {
             gids: self.gids.entries().collect(),
             counters: totals.port_counters(),
             hw_counters: totals.hw_counters(),
+            cm_messages: self.rdma_cm.messages(),
         })
     }
 

@@ -271,7 +271,9 @@ impl Daemon {
             counters: self
                 .totals()
                 .named()
+                .chain(self.rdma_cm.dropped())
                 .map(|(name, n)| (name.to_owned(), n))
+                .chain(self.rdma_cm.messages().into_iter().filter(|(_, n)| *n > 0))
                 .collect(),
         }
     }

@@ -37,6 +37,8 @@ pub struct View<'a> {
     pub counters: Vec<(&'static str, u64)>,
     /// `hw_counters/*`.
     pub hw_counters: Vec<(&'static str, u64)>,
+    /// `cm_tx_msgs/*` and its like, directory and all.
+    pub cm_messages: Vec<(String, u64)>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -272,6 +274,9 @@ fn port_files(dir: &mut Dir<'_>, view: &View<'_>) {
     }
     for (name, value) in &view.hw_counters {
         dir.file(&format!("hw_counters/{name}"), value.to_string());
+    }
+    for (name, value) in &view.cm_messages {
+        dir.file(name, value.to_string());
     }
 }
 

@@ -49,6 +49,7 @@ fn the_libraries_find_what_they_read() {
             gids: vec![&gid],
             counters: vec![("port_xmit_data", 7)],
             hw_counters: vec![("duplicate_request", 9)],
+            cm_messages: vec![("cm_tx_msgs/req".to_owned(), 5)],
         })
         .unwrap();
     let root = dir.sysfs();
@@ -94,6 +95,7 @@ fn the_libraries_find_what_they_read() {
         (&format!("{port}/gid_attrs/ndevs/0"), ""),
         (&format!("{port}/counters/port_xmit_data"), "7\n"),
         (&format!("{port}/hw_counters/duplicate_request"), "9\n"),
+        (&format!("{port}/cm_tx_msgs/req"), "5\n"),
     ] {
         assert_eq!(shown(&root, path), text, "{path}");
     }
@@ -113,6 +115,7 @@ fn view<'a>(info: &'a DeviceInfo, gids: Vec<&'a GidEntry>) -> View<'a> {
         gids,
         counters: vec![],
         hw_counters: vec![],
+        cm_messages: vec![],
     }
 }
 

@@ -1,4 +1,4 @@
-//! What the machine can do with plain UDP: the yardstick of `cargo xtask bench`.
+//! What the machine can do with plain UDP, and with TCP connections: the yardstick of `cargo xtask bench`.
 //!
 //! The bulk transfer moves packets of the size that RoCE gives them, cut by GSO and merged by GRO, received by an
 //! io_uring multishot receive into provided buffers and copied into the memory that they are meant for, with a bounded
@@ -7,6 +7,7 @@
 //!
 //! Each command prints one number to standard output.
 
+mod connect;
 mod pingpong;
 mod receiver;
 mod sender;
@@ -77,6 +78,14 @@ enum Command {
         #[arg(long, default_value_t = 50_000)]
         count: usize,
     },
+    /// Connect by TCP, one connection after the other; print the median time of one in microseconds
+    Connect {
+        /// An address of this host
+        address: SocketAddr,
+        /// How many
+        #[arg(long, default_value_t = 2_000)]
+        count: usize,
+    },
 }
 
 fn main() -> Result<()> {
@@ -94,5 +103,6 @@ fn main() -> Result<()> {
             size,
             count,
         } => pingpong::ask(address, size, count),
+        Command::Connect { address, count } => connect::run(address, count),
     }
 }

@@ -44,8 +44,10 @@ pub const DEMO: &[Need] = &[program("perftest", "ib_write_bw")];
 pub const BENCH: &[Need] = &[
     program("perftest", "ib_write_bw"),
     program("qperf", "qperf"),
+    program("rdmacm-utils", "cmtime"),
     program("gcc", "cc"),
     file("libibverbs-dev", "/usr/include/infiniband/verbs.h"),
+    file("librdmacm-dev", "/usr/include/rdma/rdma_cma.h"),
 ];
 
 /// What the unit tests compile against: the layouts of `cabi` are compared with the C headers.
@@ -71,6 +73,7 @@ pub const VERBS: &[Need] = &[
 pub const CM: &[Need] = &[
     program("perftest", "ib_write_bw"),
     program("rdmacm-utils", "rping"),
+    program("tshark", "tshark"),
     program("gcc", "cc"),
     file("librdmacm-dev", "/usr/include/rdma/rdma_cma.h"),
     program("iproute2", "ip"),

@@ -66,6 +66,27 @@ impl Packet {
     }
 }
 
+/// The bytes from BTH to ICRC of a datagram between two IPv4 addresses, from `payload` (BTH to pad), as for an Identification of 0.
+pub fn with_icrc(payload: &[u8], from: std::net::SocketAddrV4, to: std::net::Ipv4Addr) -> Vec<u8> {
+    let udp = payload.len() + 4 + 8;
+    let mut masked = vec![0xff; 8];
+    masked.extend([0x45, 0xff]);
+    masked.extend(((udp + 20) as u16).to_be_bytes());
+    masked.extend([0, 0, 0x40, 0, 0xff, 17, 0xff, 0xff]);
+    masked.extend(from.ip().octets());
+    masked.extend(to.octets());
+    masked.extend(from.port().to_be_bytes());
+    masked.extend(ROCE_V2.to_be_bytes());
+    masked.extend((udp as u16).to_be_bytes());
+    masked.extend([0xff, 0xff]);
+    let bth = masked.len();
+    masked.extend_from_slice(payload);
+    masked[bth + 4] = 0xff;
+    let mut bytes = payload.to_vec();
+    bytes.extend(crc32(&masked).to_le_bytes());
+    bytes
+}
+
 fn crc32(bytes: &[u8]) -> u32 {
     let mut crc = u32::MAX;
     for byte in bytes {
@@ -84,6 +105,21 @@ fn crc32(bytes: &[u8]) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_icrc_that_was_added_is_right() {
+        let (from, to) = ("10.0.0.1:50000".parse().unwrap(), [10, 0, 0, 2].into());
+        let bytes = with_icrc(&[7; 276], from, to);
+        let mut ip = vec![
+            0x45, 0, 1, 52, 0, 0, 0x40, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2,
+        ];
+        ip.extend([0xc3, 0x50, 0x12, 0xb7, 1, 32, 0, 0]);
+        ip.extend(&bytes);
+        let mut packet = Packet { ip };
+        assert!(packet.icrc_is_right());
+        packet.ip[60] ^= 1;
+        assert!(!packet.icrc_is_right());
+    }
 
     #[test]
     fn crc_of_the_check_string() {

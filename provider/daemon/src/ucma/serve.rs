@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use ferroce_cabi::ucma_frame::{self, Reply, Request};
 use ferroce_control::{CmStatus, RuntimeDir, seqpacket};
+use ferroce_fabric::cm::{KIND_NAMES, KINDS};
 use nix::sys::socket::sockopt;
 use rustix::io::Errno;
 use rustix::net::{
@@ -107,6 +108,34 @@ impl Server {
             connections: self.ucma.cm.len() as u32,
             services,
         }
+    }
+
+    /// Messages of the connection manager, by the names of the kernel's files.
+    pub fn messages(&self) -> Vec<(String, u64)> {
+        let counters = self.ucma.cm.counters();
+        let groups = [
+            ("cm_tx_msgs", &counters.sent),
+            ("cm_tx_retries", &counters.retried),
+            ("cm_rx_msgs", &counters.received),
+            ("cm_rx_duplicates", &counters.duplicates),
+        ];
+        let files = |(group, numbers): (&str, &[u64; KINDS])| {
+            let group = group.to_owned();
+            let named = KIND_NAMES.into_iter().zip(*numbers);
+            named.map(move |(kind, n)| (format!("{group}/{kind}"), n))
+        };
+        groups.into_iter().flat_map(files).collect()
+    }
+
+    /// Messages that changed nothing, by reason.
+    pub fn dropped(&self) -> [(&'static str, u64); 4] {
+        let counters = self.ucma.cm.counters();
+        [
+            ("cm_malformed", counters.malformed),
+            ("cm_unknown", counters.unknown),
+            ("cm_unexpected", counters.unexpected),
+            ("cm_refused", counters.refused),
+        ]
     }
 
     /// The device goes. Programs are told, and have until [`is_gone`](Self::is_gone) to clean up.

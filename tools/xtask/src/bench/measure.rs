@@ -16,6 +16,7 @@ const LIMIT: Duration = Duration::from_secs(60);
 const BASELINE_PORT: u16 = 19_901;
 const QPERF_PORT: u16 = 19_902;
 const PERFTEST_PORT: u16 = 19_903;
+const CMTIME_PORT: u16 = 19_904;
 
 /// One measured quantity and its repetitions.
 pub struct Figure {
@@ -79,6 +80,11 @@ impl<'a> Bench<'a> {
             ("udp_rate", "M/s", |b| Ok(b.udp_bytes(20)? / 20.0 / 1e6)),
             ("write_rate", "M/s", |b| b.message_rate("ib_write_bw")),
             ("send_rate", "M/s", |b| b.message_rate("ib_send_bw")),
+            ("tcp_connection", "us", |b| b.tcp_connection()),
+            ("cm_connection", "us", |b| {
+                b.program("cm_time", "connection", "us per connection: ")
+            }),
+            ("cm_rate", "/s", |b| b.connection_rate()),
         ];
         let mut figures: Vec<Figure> = list
             .iter()
@@ -98,7 +104,7 @@ impl<'a> Bench<'a> {
         figures.push(Figure {
             key: "idle_qp_memory",
             unit: "bytes",
-            values: vec![self.idle_memory()?],
+            values: vec![self.program("many", "idle_memory", "bytes per idle RC QP: ")?],
         });
         Ok(figures)
     }
@@ -248,19 +254,65 @@ impl<'a> Bench<'a> {
             .ok_or_else(|| anyhow!("{tool}: a column is missing"))
     }
 
-    fn idle_memory(&self) -> Result<f64> {
-        let mut command = self.host.run(cprogram::compile("many")?);
-        command.arg("idle_memory");
-        let finished = process::run(command, &self.dir, "many", LIMIT)?;
+    /// What a C program of the tests prints behind `label`.
+    fn program(&self, name: &str, test: &str, label: &str) -> Result<f64> {
+        let mut command = self.host.run(cprogram::compile(name)?);
+        command.arg(test);
+        let finished = process::run(command, &self.dir, name, LIMIT)?;
         let value = finished
             .out
             .lines()
-            .find_map(|line| line.strip_prefix("bytes per idle RC QP: "));
+            .find_map(|line| line.strip_prefix(label));
         number(
             value.ok_or_else(|| {
                 anyhow!("{}: {}\n{}", finished.line, finished.ending(), finished.err)
             })?,
         )
+    }
+
+    /// Microseconds from `connect` until the other side has accepted.
+    fn tcp_connection(&self) -> Result<f64> {
+        let mut command = Command::new(self.host.programs().join("udp-baseline"));
+        command.args(["connect", "127.0.0.1:0"]);
+        let finished = process::run(command, &self.dir, "baseline-connect", LIMIT)?;
+        if !finished.success() {
+            bail!("{}: {}\n{}", finished.line, finished.ending(), finished.err);
+        }
+        number(&finished.out)
+    }
+
+    /// Connections a second, as cmtime makes and ends them: all at once, with their queue pairs.
+    fn connection_rate(&self) -> Result<f64> {
+        let port = CMTIME_PORT.to_string();
+        let command = |options: &[&str]| {
+            let mut command = self.host.run("cmtime");
+            command.args(["-p", &port, "-c", "2000"]).args(options);
+            command
+        };
+        let address = self.host.address.as_str();
+        let mut server = process::spawn(command(&["-b", address]), &self.dir, "cmtime-server")?;
+        // It says nothing; the daemon knows when it listens.
+        let listens = |_: &process::Running| {
+            let status = self.host.status().unwrap_or_default();
+            let services = status["cm"]["services"].as_array();
+            let wanted = 0x0106_0000 | u64::from(CMTIME_PORT);
+            services.is_some_and(|all| all.iter().any(|id| id.as_u64() == Some(wanted)))
+        };
+        if !server.wait_until(LIMIT, listens) {
+            bail!("cmtime does not come to listen");
+        }
+        let client = command(&["-s", address, "-b", address]);
+        let client = process::run(client, &self.dir, "cmtime-client", LIMIT)?;
+        server.kill();
+        // Microseconds for each connection stand in the last column.
+        let step = |name: &str| -> Result<f64> {
+            let mut rows = client.out.lines().filter_map(|line| line.split_once(':'));
+            let row = rows.find(|(step, _)| step.trim() == name);
+            let (_, numbers) =
+                row.with_context(|| format!("{}: {}", client.line, client.ending()))?;
+            number(numbers.split_whitespace().last().unwrap_or_default())
+        };
+        Ok(1e6 / (step("connect")? + step("disconnect")?))
     }
 }
 

@@ -75,6 +75,24 @@ const RULES: &[Rule] = &[
     ),
     rule("ib_send_bw 2 B, messages", "send_rate", RATE, Target::None),
     rule(
+        "TCP, one connection on loopback",
+        "tcp_connection",
+        None,
+        Target::None,
+    ),
+    rule(
+        "rdma_connect, one connection",
+        "cm_connection",
+        Some(("tcp_connection", 1.0, "TCP connect and accept")),
+        Target::None,
+    ),
+    rule(
+        "cmtime, 2,000 connections made and ended",
+        "cm_rate",
+        Some(("", 5_000.0, "5,000 a second")),
+        Target::AtLeast(1.0),
+    ),
+    rule(
         "memory of an idle RC QP",
         "idle_qp_memory",
         Some(("", 16_384.0, "16 KiB")),

@@ -179,6 +179,7 @@ pub(super) fn cases() -> Vec<Case> {
             ));
         }
     }
+    cases.extend(super::cm_wire::cases());
     cases.push(Case::new("cm/ipv6/rping", |lab| ipv6(lab, 0)));
     cases.push(Case::new("cm/ipv6/rstream", |lab| ipv6(lab, 6)));
     cases

@@ -1,7 +1,7 @@
 //! What several groups need to look at: a daemon's account of itself, captures of the traffic.
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
@@ -83,6 +83,20 @@ impl Capture {
             return Err(Stop::with("tshark does not capture", &[&finished]));
         }
         Ok(Capture { tshark, file })
+    }
+
+    /// Waits, within bounds, until no more packets reach the file: the kernel hands them over in blocks, and what it holds when a
+    /// capture ends is lost.
+    pub(super) fn settle(&self) {
+        let length = || std::fs::metadata(&self.file).map_or(0, |metadata| metadata.len());
+        let deadline = Instant::now() + Duration::from_secs(10);
+        let (mut last, mut since) = (length(), Instant::now());
+        while Instant::now() < deadline && since.elapsed() < Duration::from_secs(1) {
+            std::thread::sleep(Duration::from_millis(50));
+            if length() != last {
+                (last, since) = (length(), Instant::now());
+            }
+        }
     }
 
     /// Ends the capture.
