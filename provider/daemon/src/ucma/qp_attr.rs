@@ -71,6 +71,7 @@ impl Ucma {
                 return Ok(attr);
             }
         };
+        let ack_timeout = id.ack_timeout;
         // The initiator's QP of an XRC pair only sends, the target's only receives.
         let sends = id.qp_type != qp_type::XRC_RECV;
         let receives = id.qp_type != qp_type::XRC_SEND;
@@ -101,7 +102,7 @@ impl Ucma {
                 let rts = self.cm.qp_rts(cm).map_err(refused)?;
                 attr.qp_attr_mask = mask::STATE | mask::SQ_PSN | mask::TIMEOUT;
                 attr.sq_psn = rts.sq_psn;
-                attr.timeout = rts.timeout;
+                attr.timeout = ack_timeout.unwrap_or(rts.timeout);
                 if sends {
                     attr.qp_attr_mask |= mask::RETRY_CNT | mask::RNR_RETRY | mask::MAX_QP_RD_ATOMIC;
                     attr.retry_cnt = rts.retry_count;
