@@ -17,6 +17,9 @@ const LISTEN_LIMIT: Duration = Duration::from_secs(20);
 /// Port spaces as service IDs have them: `RDMA_PS_TCP`, `RDMA_PS_UDP`.
 const TCP: u64 = 0x0106;
 const UDP: u64 = 0x0111;
+const IB: u64 = 0x013f;
+/// No port space: the server listens at the UDP port itself, as datagram rsockets do.
+const NONE: u64 = 0;
 
 /// A stock program: its server's and its client's command line, where `ADDR` and `PORT` stand for the server's.
 struct Stock {
@@ -87,6 +90,24 @@ const STOCK: &[Stock] = &[
         "rdma_client -s ADDR -p PORT",
         "rdma_client: end 0",
     ),
+    Stock {
+        space: IB,
+        ..stock(
+            "rdma_xclient, RC",
+            "rdma_xserver -c r -p PORT",
+            "rdma_xclient -c r -s ADDR -p PORT",
+            "rdma_xclient: end 0",
+        )
+    },
+    Stock {
+        space: IB,
+        ..stock(
+            "rdma_xclient, XRC",
+            "rdma_xserver -c x -p PORT",
+            "rdma_xclient -c x -s ADDR -p PORT",
+            "rdma_xclient: end 0",
+        )
+    },
     stock(
         "rstream",
         "rstream -b ADDR -p PORT -S 4096 -I 20 -C 50",
@@ -106,6 +127,16 @@ const STOCK: &[Stock] = &[
             "udaddy -b ADDR -p PORT -c 4",
             "udaddy -s ADDR -p PORT -c 4",
             "return status 0",
+        )
+    },
+    Stock {
+        space: NONE,
+        stays: true,
+        ..stock(
+            "udpong",
+            "udpong -b ADDR -p PORT",
+            "udpong -s ADDR -p PORT -C 100 -S 64",
+            "custom",
         )
     },
     Stock {
@@ -172,6 +203,14 @@ pub(super) fn cases() -> Vec<Case> {
             format!("cm/{}/connecting to nobody", place.name()),
             move |lab| nobody(lab, place),
         ));
+        cases.push(Case::new(
+            format!("cm/{}/rcopy", place.name()),
+            move |lab| copy(lab, place),
+        ));
+        cases.push(Case::new(
+            format!("cm/{}/a TCP program over rsockets", place.name()),
+            move |lab| preloaded(lab, place),
+        ));
         for program in PROGRAMS {
             cases.push(Case::many(
                 format!("cm/{}/{program}.c", place.name()),
@@ -210,10 +249,25 @@ fn listens(host: &Host, space: u64, port: u16) -> bool {
     services.is_some_and(|all| all.iter().any(|id| id.as_u64() == Some(wanted)))
 }
 
+/// Whether somebody has a UDP port in a process's network namespace.
+fn bound(process: u32, port: u16) -> bool {
+    let table = std::fs::read_to_string(format!("/proc/{process}/net/udp")).unwrap_or_default();
+    let wanted = format!(":{port:04X}");
+    let local = |line: &str| line.split_whitespace().nth(1).map(str::to_owned);
+    table
+        .lines()
+        .filter_map(local)
+        .any(|local| local.ends_with(&wanted))
+}
+
 fn wait_for_listener(server: &mut Running, host: &Host, space: u64, port: u16) -> bool {
     let deadline = Instant::now() + LISTEN_LIMIT;
     while Instant::now() < deadline {
-        if listens(host, space, port) {
+        let ready = match space {
+            NONE => bound(server.id(), port),
+            _ => listens(host, space, port),
+        };
+        if ready {
             return true;
         }
         if server.ended_within(Duration::from_millis(20)) {
@@ -313,6 +367,70 @@ fn multicast(lab: &mut Lab, place: Place) -> Ending {
         &server,
         &stock("mckey", "mckey", "mckey", "return status 0"),
     )
+}
+
+/// A file to the other side.
+fn copy(lab: &mut Lab, place: Place) -> Ending {
+    let dir = lab.case_dir()?;
+    let port = lab.port();
+    let site = lab.site(place)?;
+    let (from, to) = (dir.join("from"), dir.join("to"));
+    let content: Vec<u8> = (0..3_000_000u32).map(|i| (i * 7 % 251) as u8).collect();
+    std::fs::write(&from, &content).map_err(anyhow::Error::from)?;
+    let mut command = site.server().run("rcopy");
+    command.args(["-p", &port.to_string()]);
+    let mut server = process::spawn(command, &dir, "server")?;
+    if !wait_for_listener(&mut server, site.server(), TCP, port) {
+        let server = server.finish(Duration::ZERO);
+        return Err(Stop::with("the server does not come to listen", &[&server]));
+    }
+    let mut command = site.client().run("rcopy");
+    let target = format!("{}:{}", site.server().address, to.display());
+    command
+        .arg(&from)
+        .arg(target)
+        .args(["-p", &port.to_string()]);
+    let client = process::run(command, &dir, "client", LIMIT)?;
+    let server = server.kill();
+    if !client.success() {
+        return Err(Stop::with(client.ending(), &[&client, &server]));
+    }
+    let arrived = std::fs::read(&to).unwrap_or_default();
+    expect(arrived == content, || {
+        "what arrived is not what was sent".to_owned()
+    })
+}
+
+/// A program that knows nothing of RDMA, carried by librspreload.
+fn preloaded(lab: &mut Lab, place: Place) -> Ending {
+    const LIBRARY: &str = "/usr/lib/x86_64-linux-gnu/rsocket/librspreload.so";
+    if !std::path::Path::new(LIBRARY).exists() {
+        return Err(Stop::Skip(format!("there is no {LIBRARY}")));
+    }
+    let program = cprogram::compile_plain("plain_tcp", &[] as &[&str])?;
+    let dir = lab.case_dir()?;
+    let port = lab.port();
+    let site = lab.site(place)?;
+    let address = site.server().address.clone();
+    let command = |host: &Host, word: &str| {
+        let mut command = host.run(&program);
+        command.args([word, &address, &port.to_string()]);
+        command.env("LD_PRELOAD", LIBRARY);
+        command
+    };
+    let mut server = process::spawn(command(site.server(), "serve"), &dir, "server")?;
+    if !wait_for_listener(&mut server, site.server(), TCP, port) {
+        let server = server.finish(Duration::ZERO);
+        return Err(Stop::with("the server does not come to listen", &[&server]));
+    }
+    let client = process::run(command(site.client(), "call"), &dir, "client", LIMIT)?;
+    let server = server.finish(if client.success() {
+        LIMIT
+    } else {
+        Duration::ZERO
+    });
+    let stock = stock("", "plain_tcp", "plain_tcp", "2000000 bytes");
+    judge(&client, &server, &stock)
 }
 
 /// Where nobody listens the answer is at once that one, and where nobody is it is that none came.
