@@ -35,6 +35,7 @@ struct options {
 // What the other side must know.
 struct address {
 	uint32_t qpn, psn, rkey, lkey, qkey;
+	uint32_t reserved; // no padding: it is sent as it is
 	union ibv_gid gid;
 	uint64_t va, size;
 };

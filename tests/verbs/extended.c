@@ -149,6 +149,7 @@ static void clock_runs_as_announced(void)
 
 	CHECK(khz > 0.9 * device.hca_core_clock && khz < 1.1 * device.hca_core_clock, "%.0f kHz, not %llu", khz,
 	      (unsigned long long)device.hca_core_clock);
+	CHECK_EQ(ibv_close_device(c), 0);
 }
 
 // A queue that was told to ignore overruns keeps the newest completions and stays usable.

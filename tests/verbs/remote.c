@@ -59,13 +59,32 @@ static long long spin(struct endpoint *e, size_t offset, uint32_t value, unsigne
 	return now_ms() - start;
 }
 
+// Field by field: what is sent must not have the bytes between them, which nobody has written.
+static void copy_wc(struct ibv_wc *to, const struct ibv_wc *wc)
+{
+	to->wr_id = wc->wr_id;
+	to->status = wc->status;
+	to->opcode = wc->opcode;
+	to->vendor_err = wc->vendor_err;
+	to->byte_len = wc->byte_len;
+	to->imm_data = wc->imm_data;
+	to->qp_num = wc->qp_num;
+	to->src_qp = wc->src_qp;
+	to->wc_flags = wc->wc_flags;
+	to->pkey_index = wc->pkey_index;
+	to->slid = wc->slid;
+	to->sl = wc->sl;
+	to->dlid_path_bits = wc->dlid_path_bits;
+}
+
 static void serve(int fd, const struct command *c)
 {
 	struct endpoint *e = c->op == OPEN ? NULL : endpoint_at(c->index);
-	struct reply reply = {0};
+	struct reply reply;
 	struct ibv_sge sge;
 	struct ibv_wc wc;
 
+	memset(&reply, 0, sizeof(reply));
 	switch (c->op) {
 	case OPEN:
 		reply.address = address_of(open_endpoint(&c->options));
@@ -87,7 +106,8 @@ static void serve(int fd, const struct command *c)
 		reply.number = post(e, c->id, c->number, c->offset, c->length, &c->address, c->remote_offset, c->flags);
 		break;
 	case WC:
-		reply.wc = wait_wc(c->flags ? e->recv_cq : e->send_cq);
+		wc = wait_wc(c->flags ? e->recv_cq : e->send_cq);
+		copy_wc(&reply.wc, &wc);
 		break;
 	case PENDING:
 		while (ibv_poll_cq(c->flags ? e->recv_cq : e->send_cq, 1, &wc) == 1)

@@ -433,6 +433,7 @@ static void domain_in_use(void)
 	CHECK_EQ(ibv_dealloc_pd(pd), EBUSY);
 	CHECK_EQ(ibv_dealloc_mw(mw), 0);
 	CHECK_EQ(ibv_dealloc_pd(pd), 0);
+	CHECK_EQ(ibv_close_device(context), 0);
 }
 
 // ---------------------------------------------------------------- binds that fail
@@ -522,6 +523,8 @@ static void refused_at_once(void)
 	expect_no_wc(far->send_cq, 20);
 	// All of it left the window as it was.
 	use(bind_part(WINDOW_ACCESS), 13);
+	CHECK_EQ(ibv_dealloc_mw(one), 0);
+	CHECK_EQ(ibv_dealloc_mw(foreign), 0);
 }
 
 static void datagrams_have_no_windows(void)
@@ -538,9 +541,11 @@ static void datagrams_have_no_windows(void)
 
 static void announced(void)
 {
+	struct ibv_context *context = open_device();
 	struct ibv_device_attr attr;
 
-	CHECK_EQ(ibv_query_device(open_device(), &attr), 0);
+	CHECK_EQ(ibv_query_device(context, &attr), 0);
+	CHECK_EQ(ibv_close_device(context), 0);
 	unsigned all = IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_WINDOW_TYPE_2A | IBV_DEVICE_MEM_WINDOW_TYPE_2B;
 
 	CHECK_EQ(attr.device_cap_flags & all, IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_WINDOW_TYPE_2B);

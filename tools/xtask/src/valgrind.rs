@@ -21,6 +21,8 @@ pub fn command(dir: &Path) -> Vec<String> {
         "--quiet",
         // Our threads take turns with the program's; without this one may wait for seconds.
         "--fair-sched=try",
+        // The other process of a test is an exec away, and leaves a report of its own.
+        "--trace-children=yes",
         "--leak-check=full",
         "--num-callers=40",
         "--xml=yes",

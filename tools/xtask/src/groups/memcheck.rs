@@ -21,7 +21,7 @@ const PINGPONGS: &[&str] = &[
     "ibv_srq_pingpong -c -n 100",
     "ibv_xsrq_pingpong -c 2 -n 50",
 ];
-/// Programs of `tests/verbs` with both ends in one process.
+/// Programs of `tests/verbs`, with their second processes.
 const PROGRAMS: &[&str] = &[
     "data", "queues", "memory", "handles", "builder", "extended", "windows", "domains", "tags",
 ];
