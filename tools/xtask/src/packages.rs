@@ -78,6 +78,11 @@ pub const CM: &[Need] = &[
     file("librdmacm-dev", "/usr/include/rdma/rdma_cma.h"),
     program("iproute2", "ip"),
     program("util-linux", "nsenter"),
+    file(
+        "python3-pyverbs",
+        "/usr/lib/python3/dist-packages/pyverbs/__init__.py",
+    ),
+    program("gzip", "gzip"),
 ];
 
 /// What rdma-core's own test suite runs on.

@@ -16,15 +16,10 @@ use crate::packages;
 const PACKAGE: &str = "python3-pyverbs";
 const SHIPPED: &str = "usr/share/doc/rdma-core/tests";
 
-/// What begins like this stays behind.
-const LEFT_OUT: &[&str] = &[
-    // Other vendors' devices.
-    "test_mlx5",
-    "test_efa",
-    "test_cuda",
-    // Until the connection manager is there.
-    "test_rdmacm",
-];
+/// Tests of other vendors' devices stay behind.
+const VENDORS: &[&str] = &["test_mlx5", "test_efa", "test_cuda"];
+/// Tests of the connection manager, which are for addresses and not for devices: group `cm` runs them by themselves.
+const CONNECTIONS: &str = "test_rdmacm";
 
 /// The suite, unpacked into a directory that goes with this.
 pub struct Suite {
@@ -35,17 +30,26 @@ impl Suite {
     /// Unpacks the suite that is installed; where the package's documentation was left out, as in many containers, a
     /// fresh copy of the package is fetched for it.
     pub fn unpack() -> Result<Suite> {
+        Self::unpack_without(|name| name.starts_with(CONNECTIONS))
+    }
+
+    /// The same with the tests of the connection manager, and none but these.
+    pub fn unpack_connections() -> Result<Suite> {
+        Self::unpack_without(|name| name.starts_with("test_") && !name.starts_with(CONNECTIONS))
+    }
+
+    fn unpack_without(left_out: impl Fn(&str) -> bool) -> Result<Suite> {
         let dir = tempfile::Builder::new()
             .prefix("ferroce-pyverbs-")
             .tempdir()?;
         let suite = Suite { dir };
         let installed = Path::new("/").join(SHIPPED);
         if is_whole(&installed) {
-            suite.copy(&installed)?;
+            suite.copy(&installed, left_out)?;
         } else {
             let package = tempfile::tempdir()?;
             packages::fetch(PACKAGE, package.path())?;
-            suite.copy(&package.path().join(SHIPPED))?;
+            suite.copy(&package.path().join(SHIPPED), left_out)?;
         }
         if !suite.tests().join("run_tests.py").exists() {
             bail!("{PACKAGE} has no run_tests.py below /{SHIPPED}");
@@ -58,12 +62,12 @@ impl Suite {
         self.dir.path().join("tests")
     }
 
-    fn copy(&self, from: &Path) -> Result<()> {
+    fn copy(&self, from: &Path, left_out: impl Fn(&str) -> bool) -> Result<()> {
         fs::create_dir(self.tests())?;
         for entry in fs::read_dir(from).with_context(|| format!("{}", from.display()))? {
             let path = entry?.path();
             let name = path.file_name().unwrap_or_default().to_string_lossy();
-            if LEFT_OUT.iter().any(|prefix| name.starts_with(prefix)) {
+            if left_out(&name) || VENDORS.iter().any(|prefix| name.starts_with(prefix)) {
                 continue;
             }
             match name.strip_suffix(".gz") {
@@ -116,7 +120,7 @@ mod tests {
         let suite = Suite {
             dir: tempfile::tempdir().unwrap(),
         };
-        suite.copy(shipped.path()).unwrap();
+        suite.copy(shipped.path(), |_| false).unwrap();
         assert_eq!(
             fs::read_to_string(suite.tests().join("base.py")).unwrap(),
             "base.py"

@@ -27,8 +27,6 @@ use crate::daemon::Surroundings as View;
 use crate::poller::{Poller, Token};
 use crate::qp1::{self, Qp1, Received};
 
-/// How many commands of one session are answered before others have their turn.
-const BATCH: usize = 32;
 /// How many datagrams of one address are handled before others have their turn.
 const DATAGRAMS: usize = 128;
 /// Longest request: head, command, option.
@@ -220,26 +218,24 @@ impl Server {
     /// Reads and answers what a program has sent.
     pub fn serve(&mut self, session: u64, view: &View<'_>) {
         let mut buffer = [0; MAX_REQUEST + 1];
-        for _ in 0..BATCH {
-            let Some(entry) = self.sessions.get(&session) else {
-                return;
-            };
-            match rustix::net::recv(&entry.socket, &mut buffer[..], RecvFlags::DONTWAIT) {
-                Ok((0, _)) => return self.leave(session, view),
-                Ok((len, _)) => {
-                    let good = buffer
-                        .get(..len)
-                        .is_some_and(|request| self.answer(session, request, view).is_ok());
-                    if !good {
-                        // Its program is of another build, or mad.
-                        tracing::warn!(session, "unintelligible request to the connection manager");
-                        return self.leave(session, view);
-                    }
+        let Some(entry) = self.sessions.get(&session) else {
+            return;
+        };
+        // One at a time: a program sends the next when it has the answer.
+        match rustix::net::recv(&entry.socket, &mut buffer[..], RecvFlags::DONTWAIT) {
+            Ok((0, _)) => self.leave(session, view),
+            Ok((len, _)) => {
+                let good = buffer
+                    .get(..len)
+                    .is_some_and(|request| self.answer(session, request, view).is_ok());
+                if !good {
+                    // Its program is of another build, or mad.
+                    tracing::warn!(session, "unintelligible request to the connection manager");
+                    self.leave(session, view);
                 }
-                Err(Errno::AGAIN) => return,
-                Err(Errno::INTR) => {}
-                Err(_) => return self.leave(session, view),
             }
+            Err(Errno::AGAIN | Errno::INTR) => {}
+            Err(_) => self.leave(session, view),
         }
     }
 

@@ -4,12 +4,14 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use super::expect;
-use crate::case::{Case, Ending, Stop};
+use crate::case::{Case, Ending, Endings, Stop};
 use crate::cprogram;
 use crate::host::Host;
 use crate::lab::{Lab, Place};
 use crate::perftest::odd;
 use crate::process::{self, Finished, Running};
+use crate::suite::Suite;
+use crate::unittest::{self, Verdict};
 
 const LIMIT: Duration = Duration::from_secs(60);
 /// How long a server may take until it listens.
@@ -218,6 +220,12 @@ pub(super) fn cases() -> Vec<Case> {
         }
     }
     cases.extend(super::cm_wire::cases());
+    cases.push(Case::many("cm/one-daemon/pyverbs", |lab| {
+        match suite(lab) {
+            Ok(endings) => Endings::Many(endings),
+            Err(stop) => Endings::One(Err(stop)),
+        }
+    }));
     cases.push(Case::new("cm/ipv6/rping", |lab| ipv6(lab, 0)));
     cases.push(Case::new("cm/ipv6/rstream", |lab| ipv6(lab, 6)));
     cases
@@ -455,6 +463,29 @@ fn preloaded(lab: &mut Lab, place: Place) -> Ending {
     });
     let stock = stock("", "plain_tcp", "plain_tcp", "2000000 bytes");
     judge(&client, &server, &stock)
+}
+
+/// rdma-core's own tests of the connection manager, none of which may be skipped.
+fn suite(lab: &mut Lab) -> Result<Vec<(String, Ending)>, Stop> {
+    let suite = Suite::unpack_connections()?;
+    let dir = lab.case_dir()?;
+    let host = lab.site(Place::OneDaemon)?.client();
+    let mut command = host.run("/usr/bin/python3");
+    command
+        .args(["run_tests.py", "--dev", "ferroce0", "-v"])
+        .current_dir(suite.tests());
+    let finished = process::run(command, &dir, "suite", Duration::from_secs(300))?;
+    let outcomes = unittest::read(&finished.err)
+        .map_err(|what| Stop::with(format!("{}; {what}", finished.ending()), &[&finished]))?;
+    let judge = |verdict| match verdict {
+        Verdict::Passed => Ok(()),
+        Verdict::Skipped(why) => Err(Stop::fail(format!("skipped: {why}"))),
+        Verdict::Failed(why) => Err(Stop::fail(why)),
+    };
+    let endings = outcomes
+        .into_iter()
+        .map(|outcome| (outcome.name, judge(outcome.verdict)));
+    Ok(endings.collect())
 }
 
 /// Where nobody listens the answer is at once that one, and where nobody is it is that none came.
