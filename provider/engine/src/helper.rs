@@ -20,6 +20,10 @@ const BURST: usize = 8;
 const SHORT_SLEEP: Time = 100_000;
 /// How long to wait for more awake, then.
 const LINGER: Time = 50_000;
+/// A yield that takes so long went to somebody who has much to do.
+const LONG_YIELD: Time = 200_000;
+/// How long not to linger after that: a program that spins on memory is best preempted by a wake-up.
+const CROWDED: Time = 50_000_000;
 /// After so long the daemon must be heard.
 const LONGEST_LINGER: Time = 10_000_000;
 
@@ -54,6 +58,7 @@ fn run(hca: &Hca) {
         true => None,
         false => Uring::new().inspect_err(|why| fallback(why)).ok(),
     };
+    let mut crowded_until = 0;
     // Without a daemon there is nothing to receive; the ring goes, and with it its hold on the sockets.
     while !hca.is_gone() {
         hca.driver.stand_by(
@@ -84,21 +89,21 @@ fn run(hca: &Hca) {
             fallback(&why.to_string());
         }
         hca.run_timers(timers::now());
-        if slept < SHORT_SLEEP {
-            linger(hca);
+        if slept < SHORT_SLEEP && timers::now() > crowded_until && linger(hca) {
+            crowded_until = timers::now() + CROWDED;
         }
     }
 }
 
 /// Goes on receiving for a moment instead of sleeping: waking up costs more than the packets that come meanwhile. Offers
-/// the processor to others at every turn.
-fn linger(hca: &Hca) {
+/// the processor to others at every turn, and returns whether one of them took it for long.
+fn linger(hca: &Hca) -> bool {
     let start = timers::now();
     let mut end = start + LINGER;
     loop {
         let now = timers::now();
         if now >= end.min(start + LONGEST_LINGER) || hca.driver.wanted() {
-            return;
+            return false;
         }
         let mut rx = hca.rx.lock();
         let got = hca.drain_all(&mut rx, BURST);
@@ -109,7 +114,12 @@ fn linger(hca: &Hca) {
         drop(rx);
         hca.run_timers(now);
         if got == 0 {
+            let before = timers::now();
             std::thread::yield_now();
+            // Whoever got the processor keeps it for his whole turn if he spins. From a sleep, what comes wakes us at once.
+            if timers::now() - before > LONG_YIELD {
+                return true;
+            }
         }
     }
 }
