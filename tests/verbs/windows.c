@@ -525,6 +525,7 @@ static void refused_at_once(void)
 	use(bind_part(WINDOW_ACCESS), 13);
 	CHECK_EQ(ibv_dealloc_mw(one), 0);
 	CHECK_EQ(ibv_dealloc_mw(foreign), 0);
+	CHECK_EQ(ibv_dealloc_pd(other), 0);
 }
 
 static void datagrams_have_no_windows(void)
