@@ -185,6 +185,18 @@ fn av_out(av: &AddressVector) -> ibv_ah_attr {
     }
 }
 
+/// Attributes of the other end of an extended connection. Programs that treat XRC as RC give them all the same, and
+/// like the kernel's uverbs we do not mind.
+pub fn not_its_own(qp_type: c_uint) -> QpAttrMask {
+    match qp_type {
+        qp_type::XRC_SEND => QpAttrMask::MAX_DEST_RD_ATOMIC | QpAttrMask::MIN_RNR_TIMER,
+        qp_type::XRC_RECV => {
+            QpAttrMask::MAX_QP_RD_ATOMIC | QpAttrMask::RETRY_CNT | QpAttrMask::RNR_RETRY
+        }
+        _ => QpAttrMask::empty(),
+    }
+}
+
 /// The attributes of `ibv_modify_qp(3)` that the mask names; the others keep their defaults, as the caller's structure
 /// need not even be initialised there.
 pub fn qp_attr_in(a: &ibv_qp_attr, mask: c_int) -> Result<(QpAttr, QpAttrMask), Errno> {

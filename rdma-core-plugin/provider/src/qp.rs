@@ -273,6 +273,8 @@ pub unsafe extern "C" fn modify_qp(qp: *mut ibv_qp, attr: *mut ibv_qp_attr, mask
         // SAFETY: the caller's structure.
         let attr = unsafe { attr.as_ref() }.ok_or(Errno(libc::EINVAL))?;
         let (attr, mask) = convert::qp_attr_in(attr, mask)?;
+        // SAFETY: the queue pair's own field, which never changes.
+        let mask = mask.difference(convert::not_its_own(unsafe { (*qp).qp_type }));
         object
             .engine
             .modify(&attr, mask)
