@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -380,6 +381,20 @@ int wait_event(struct ibv_context *context, int wanted, void *element)
 	      wanted, ibv_event_type_str(wanted));
 	CHECK(!element || about == element, "event %s is about another object", ibv_event_type_str(wanted));
 	return event;
+}
+
+long long counter(const char *name)
+{
+	const char *device = getenv("VERBS_DEVICE") ? getenv("VERBS_DEVICE") : "ferroce0";
+	char path[200], text[32] = "";
+
+	snprintf(path, sizeof(path), "/sys/class/infiniband/%s/ports/%d/hw_counters/%s", device, PORT, name);
+	FILE *file = fopen(path, "r");
+
+	CHECK(file, "%s: %s", path, strerror(errno));
+	CHECK(fgets(text, sizeof(text), file), "%s cannot be read", path);
+	fclose(file);
+	return atoll(text);
 }
 
 static unsigned char pattern(size_t offset, uint32_t seed)

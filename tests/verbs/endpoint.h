@@ -98,6 +98,9 @@ void expect_no_wc(struct ibv_cq *cq, unsigned milliseconds);
 int next_event(struct ibv_context *context, unsigned milliseconds, void **element);
 int wait_event(struct ibv_context *context, int wanted, void *element);
 
+// A counter of the device (sysfs's hw_counters), which the daemon brings up to date once a second.
+long long counter(const char *name);
+
 // A pattern that depends on seed and offset.
 void fill(void *buffer, size_t length, uint32_t seed);
 void check_filled(const void *buffer, size_t length, uint32_t seed, const char *what);
@@ -131,6 +134,9 @@ int remote_spin(int index, size_t offset, uint32_t value, unsigned milliseconds)
 struct address remote_register(int index, size_t offset, size_t length, int access);
 void remote_deregister(int index);
 int remote_arm_srq(int index, unsigned limit);
+long long remote_counter(const char *name);
+// Waits up to 5 s until that counter of the other side has `value`, and fails if it has more.
+void remote_counter_reaches(const char *name, long long value);
 
 // Both sides with the same options, connected.
 struct endpoint *open_pair(const struct options *local, const struct options *remote,

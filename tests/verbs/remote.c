@@ -13,6 +13,7 @@
 enum op {
 	OPEN, CONNECT, RECV, POST, WC, PENDING, EVENT, STATE, SET_STATE, FILL, VERIFY, READ, WRITE, DESTROY, ARM,
 	CHANNEL, SPIN, REGISTER, DEREGISTER, ARM_SRQ,
+	COUNTER,
 };
 
 struct command {
@@ -21,6 +22,7 @@ struct command {
 	unsigned flags, ms;
 	uint64_t id, offset, length, remote_offset;
 	uint32_t key;
+	char name[32];
 	struct options options;
 	struct address address;
 	struct connection connection;
@@ -79,7 +81,7 @@ static void copy_wc(struct ibv_wc *to, const struct ibv_wc *wc)
 
 static void serve(int fd, const struct command *c)
 {
-	struct endpoint *e = c->op == OPEN ? NULL : endpoint_at(c->index);
+	struct endpoint *e = c->op == OPEN || c->op == COUNTER ? NULL : endpoint_at(c->index);
 	struct reply reply;
 	struct ibv_sge sge;
 	struct ibv_wc wc;
@@ -165,6 +167,9 @@ static void serve(int fd, const struct command *c)
 		reply.number = ibv_modify_srq(e->srq, &attr, IBV_SRQ_LIMIT);
 		break;
 	}
+	case COUNTER:
+		reply.number = counter(c->name);
+		break;
 	}
 	send_all(fd, &reply, sizeof(reply));
 }
@@ -328,6 +333,24 @@ void remote_deregister(int index)
 int remote_arm_srq(int index, unsigned limit)
 {
 	return ask((struct command){.op = ARM_SRQ, .index = index, .number = limit}).number;
+}
+
+long long remote_counter(const char *name)
+{
+	struct command command = {.op = COUNTER};
+
+	strncpy(command.name, name, sizeof(command.name) - 1);
+	return ask(command).number;
+}
+
+void remote_counter_reaches(const char *name, long long value)
+{
+	uint64_t deadline = now_ms() + 5000;
+	long long seen;
+
+	while ((seen = remote_counter(name)) < value && now_ms() < deadline)
+		usleep(20000);
+	CHECK(seen == value, "%s is %lld, not %lld", name, seen, value);
 }
 
 struct endpoint *open_pair(const struct options *local, const struct options *remote,

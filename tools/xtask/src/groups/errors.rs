@@ -28,6 +28,13 @@ const PROGRAMS: &[(&str, &[Place])] = &[
     ("handles", &[Place::OneDaemon]),
     ("domains", &[Place::OneDaemon]),
     ("offers", &[Place::OneDaemon]),
+    (
+        "datagrams",
+        &[Place::OneDaemon, Place::TwoDaemons, Place::Veth(1500)],
+    ),
+    ("packets", &[Place::OneDaemon]),
+    ("in_use", &[Place::OneDaemon]),
+    ("exhaust", &[Place::OneDaemon]),
 ];
 
 pub(super) fn cases() -> Vec<Case> {
@@ -36,7 +43,7 @@ pub(super) fn cases() -> Vec<Case> {
         for place in *places {
             cases.push(Case::many(
                 format!("errors/{}/{program}.c", place.name()),
-                move |lab| cprogram::run(lab, *place, program, Duration::from_secs(180)),
+                move |lab| cprogram::run(lab, *place, program, Duration::from_secs(240)),
             ));
         }
     }

@@ -1,0 +1,327 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//
+// UD: bad requests, bad address handles, and datagrams that the receiver has no use for. Those are counted and dropped;
+// the sender does not hear of them.
+
+#include "endpoint.h"
+
+#include <errno.h>
+#include <string.h>
+
+static struct address remote;
+
+static struct endpoint *pair(void)
+{
+	struct options options = {.qp_type = IBV_QPT_UD};
+
+	return open_pair(&options, &options, NULL, &remote);
+}
+
+// A datagram arrives: GRH, then payload.
+static void works(struct endpoint *e, uint64_t id)
+{
+	fill(e->buffer, 200, id);
+	CHECK_EQ(remote_post_recv(0, id, 30000, GRH_SIZE + 200), 0);
+	CHECK_EQ(post(e, id, IBV_WR_SEND, 0, 200, NULL, 0, 0), 0);
+	expect_wc(e->send_cq, id, IBV_WC_SUCCESS);
+	struct ibv_wc wc = remote_expect(0, true, id, IBV_WC_SUCCESS);
+
+	CHECK_EQ(wc.byte_len, GRH_SIZE + 200);
+	CHECK(wc.wc_flags & IBV_WC_GRH, "no GRH");
+	CHECK_EQ(wc.src_qp, e->qp->qp_num);
+	remote_check(0, 30000 + GRH_SIZE, 200, id, "datagram");
+	CHECK_EQ(state_of(e->qp), IBV_QPS_RTS);
+	CHECK_EQ(remote_state(0), IBV_QPS_RTS);
+}
+
+static void wrong_qkey(void)
+{
+	struct endpoint *e = pair();
+	struct address to = remote;
+	long long before = remote_counter("qkey_viol");
+
+	to.qkey ^= 1;
+	CHECK_EQ(remote_post_recv(0, 1, 0, 4096), 0);
+	for (int i = 0; i < 3; i++) {
+		CHECK_EQ(post(e, i, IBV_WR_SEND, 0, 100, &to, 0, 0), 0);
+		expect_wc(e->send_cq, i, IBV_WC_SUCCESS);
+	}
+	remote_counter_reaches("qkey_viol", before + 3);
+	CHECK_EQ(remote_pending(0, true), 0);
+	// The receive request waits still.
+	CHECK_EQ(post(e, 5, IBV_WR_SEND, 0, 100, NULL, 0, 0), 0);
+	remote_expect(0, true, 1, IBV_WC_SUCCESS);
+	expect_wc(e->send_cq, 5, IBV_WC_SUCCESS);
+	works(e, 9);
+}
+
+// A Q_Key with the top bit set stands for the sender's own.
+static void controlled_qkey(void)
+{
+	struct endpoint *e = pair();
+	struct address to = remote;
+
+	to.qkey = 0x80010000;
+	CHECK_EQ(remote_post_recv(0, 1, 0, 4096), 0);
+	CHECK_EQ(post(e, 1, IBV_WR_SEND, 0, 100, &to, 0, 0), 0);
+	expect_wc(e->send_cq, 1, IBV_WC_SUCCESS);
+	remote_expect(0, true, 1, IBV_WC_SUCCESS);
+}
+
+static void no_receive_request(void)
+{
+	struct endpoint *e = pair();
+	long long before = remote_counter("rx_no_receive");
+
+	for (int i = 0; i < 7; i++) {
+		CHECK_EQ(post(e, i, IBV_WR_SEND, 0, 100, NULL, 0, 0), 0);
+		expect_wc(e->send_cq, i, IBV_WC_SUCCESS);
+	}
+	remote_counter_reaches("rx_no_receive", before + 7);
+	works(e, 9);
+}
+
+// Too small for the payload, or for the GRH alone.
+static void short_receive_request(void)
+{
+	struct endpoint *e = pair();
+
+	remote_fill(0, 0, 4096, 3);
+	CHECK_EQ(remote_post_recv(0, 1, 1000, GRH_SIZE + 99), 0);
+	CHECK_EQ(post(e, 1, IBV_WR_SEND, 0, 100, NULL, 0, 0), 0);
+	expect_wc(e->send_cq, 1, IBV_WC_SUCCESS);
+	CHECK_EQ(post(e, 2, IBV_WR_SEND, 0, 99, NULL, 0, 0), 0);
+	expect_wc(e->send_cq, 2, IBV_WC_SUCCESS);
+	struct ibv_wc wc = remote_expect(0, true, 1, IBV_WC_SUCCESS);
+
+	CHECK_EQ(wc.byte_len, GRH_SIZE + 99);
+	remote_fill(0, 0, 4096, 3);
+	CHECK_EQ(remote_post_recv(0, 2, 1000, 8), 0);
+	CHECK_EQ(post(e, 3, IBV_WR_SEND, 0, 100, NULL, 0, 0), 0);
+	expect_wc(e->send_cq, 3, IBV_WC_SUCCESS);
+	CHECK_EQ(remote_pending(0, true), 0);
+	// As far as the flush shows, nothing was placed.
+	CHECK_EQ(remote_set_state(0, IBV_QPS_ERR), 0);
+	remote_expect(0, true, 2, IBV_WC_WR_FLUSH_ERR);
+	remote_check(0, 0, 1000, 3, "in front of the receive request");
+	remote_check(0, 0, 4096, 3, "around the receive request");
+}
+
+static void longer_than_the_mtu(void)
+{
+	struct endpoint *e = pair();
+	struct ibv_port_attr port;
+
+	CHECK_EQ(ibv_query_port(e->context, 1, &port), 0);
+	int mtu = 128 << port.active_mtu;
+
+	fill(e->buffer, mtu, 4);
+	CHECK_EQ(remote_post_recv(0, 1, 0, GRH_SIZE + mtu), 0);
+	CHECK_EQ(post(e, 1, IBV_WR_SEND, 0, mtu, NULL, 0, 0), 0);
+	expect_wc(e->send_cq, 1, IBV_WC_SUCCESS);
+	struct ibv_wc wc = remote_expect(0, true, 1, IBV_WC_SUCCESS);
+
+	CHECK_EQ(wc.byte_len, GRH_SIZE + mtu);
+	remote_check(0, GRH_SIZE, mtu, 4, "datagram");
+	CHECK_EQ(remote_post_recv(0, 2, 0, 30000), 0);
+	CHECK_EQ(post(e, 2, IBV_WR_SEND, 0, mtu + 1, NULL, 0, 0), 0);
+	expect_wc(e->send_cq, 2, IBV_WC_LOC_LEN_ERR);
+	CHECK_EQ(state_of(e->qp), IBV_QPS_SQE);
+	CHECK_EQ(set_state(e->qp, IBV_QPS_RTS), 0);
+	CHECK_EQ(post(e, 3, IBV_WR_SEND, 0, 10, NULL, 0, 0), 0);
+	expect_wc(e->send_cq, 3, IBV_WC_SUCCESS);
+	wc = remote_expect(0, true, 2, IBV_WC_SUCCESS);
+	CHECK_EQ(wc.byte_len, GRH_SIZE + 10);
+}
+
+static void no_such_operation(void)
+{
+	static const enum ibv_wr_opcode opcodes[] = {
+		IBV_WR_RDMA_WRITE, IBV_WR_RDMA_WRITE_WITH_IMM, IBV_WR_RDMA_READ, IBV_WR_ATOMIC_CMP_AND_SWP,
+		IBV_WR_ATOMIC_FETCH_AND_ADD, IBV_WR_SEND_WITH_INV, IBV_WR_LOCAL_INV, IBV_WR_BIND_MW, IBV_WR_TSO,
+	};
+	struct endpoint *e = pair();
+
+	for (size_t i = 0; i < sizeof(opcodes) / sizeof(*opcodes); i++) {
+		struct ibv_sge sge = sge_of(e, 0, 8);
+		struct ibv_send_wr wr = {.wr_id = 1, .sg_list = &sge, .num_sge = 1, .opcode = opcodes[i],
+					 .wr.ud = {e->ah, remote.qpn, remote.qkey}}, *bad = NULL;
+
+		CHECK_EQ(ibv_post_send(e->qp, &wr, &bad), EINVAL);
+		CHECK(bad == &wr, "bad_wr of opcode %d is not the refused request", opcodes[i]);
+	}
+	expect_no_wc(e->send_cq, 20);
+	works(e, 9);
+}
+
+static void no_address_handle(void)
+{
+	struct endpoint *e = pair();
+	struct ibv_sge sge = sge_of(e, 0, 8);
+	struct ibv_send_wr wr = {.wr_id = 1, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND,
+				 .wr.ud = {NULL, remote.qpn, remote.qkey}}, *bad = NULL;
+
+	CHECK_EQ(ibv_post_send(e->qp, &wr, &bad), EINVAL);
+	CHECK(bad == &wr, "bad_wr is not the refused request");
+	works(e, 9);
+}
+
+// Sends with a handle that must not work, to somewhere that would.
+static void refused_with(struct endpoint *e, struct ibv_ah *ah)
+{
+	struct ibv_sge sge = sge_of(e, 0, 8);
+	struct ibv_send_wr wr = {.wr_id = 1, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND,
+				 .wr.ud = {ah, remote.qpn, remote.qkey}}, *bad = NULL;
+
+	CHECK_EQ(remote_post_recv(0, 77, 0, 4096), 0);
+	int error = ibv_post_send(e->qp, &wr, &bad);
+
+	CHECK(error == 0 || error == EINVAL, "ibv_post_send answers %d (%s)", error, strerror(error));
+	if (error == 0) {
+		struct ibv_wc wc = wait_wc(e->send_cq);
+
+		CHECK(wc.status == IBV_WC_LOC_QP_OP_ERR || wc.status == IBV_WC_LOC_PROT_ERR, "status is %d (%s)", wc.status,
+		      ibv_wc_status_str(wc.status));
+		CHECK_EQ(state_of(e->qp), IBV_QPS_SQE);
+		CHECK_EQ(set_state(e->qp, IBV_QPS_RTS), 0);
+	}
+	CHECK_EQ(post(e, 2, IBV_WR_SEND, 0, 10, NULL, 0, 0), 0);
+	expect_wc(e->send_cq, 2, IBV_WC_SUCCESS);
+	struct ibv_wc wc = remote_expect(0, true, 77, IBV_WC_SUCCESS);
+
+	CHECK_EQ(wc.byte_len, GRH_SIZE + 10);
+}
+
+static void address_handle_of_another_domain(void)
+{
+	struct endpoint *e = pair();
+	struct ibv_pd *pd = ibv_alloc_pd(e->context);
+	struct ibv_ah_attr attr = ah_attr_to(&remote);
+	struct ibv_ah *ah = ibv_create_ah(pd, &attr);
+
+	CHECK(ah, "ibv_create_ah: %s", strerror(errno));
+	refused_with(e, ah);
+	CHECK_EQ(ibv_destroy_ah(ah), 0);
+	CHECK_EQ(ibv_dealloc_pd(pd), 0);
+}
+
+static void address_handle_of_another_context(void)
+{
+	struct endpoint *e = pair();
+	struct ibv_pd *pd = ibv_alloc_pd(open_device());
+	struct ibv_ah_attr attr = ah_attr_to(&remote);
+	struct ibv_ah *ah = ibv_create_ah(pd, &attr);
+
+	CHECK(ah, "ibv_create_ah: %s", strerror(errno));
+	refused_with(e, ah);
+}
+
+static void bad_address_handles(void)
+{
+	struct endpoint *e = pair();
+	struct ibv_pd *pd = ibv_alloc_pd(e->context);
+	struct ibv_ah_attr good = ah_attr_to(&remote), attr;
+
+#define REFUSED(change, what)                                                                                          \
+	do {                                                                                                           \
+		attr = good;                                                                                           \
+		change;                                                                                                \
+		errno = 0;                                                                                             \
+		CHECK(!ibv_create_ah(pd, &attr), "an address handle %s was made", what);                            \
+		CHECK(errno == EINVAL, "%s: errno is %d (%s)", what, errno, strerror(errno));                          \
+	} while (0)
+	REFUSED(attr.is_global = 0, "without a GRH");
+	REFUSED(attr.port_num = 0, "of port 0");
+	REFUSED(attr.port_num = 2, "of port 2");
+	REFUSED(attr.grh.sgid_index = 63, "with an empty GID");
+	REFUSED(attr.grh.sgid_index = 255, "beyond the GID table");
+	REFUSED(memset(&attr.grh.dgid, 0, 16), "to GID 0");
+	works(e, 9);
+}
+
+// With the queue stopped, so that it fills.
+static void send_queue_full(void)
+{
+	struct endpoint *e = pair();
+	struct ibv_qp_init_attr init;
+	struct ibv_qp_attr attr;
+
+	CHECK_EQ(set_state(e->qp, IBV_QPS_SQD), 0);
+	CHECK_EQ(ibv_query_qp(e->qp, &attr, IBV_QP_CAP, &init), 0);
+	for (unsigned i = 0; i < attr.cap.max_send_wr; i++)
+		CHECK_EQ(post(e, i, IBV_WR_SEND, 0, 8, NULL, 0, 0), 0);
+	CHECK_EQ(post(e, 9999, IBV_WR_SEND, 0, 8, NULL, 0, 0), ENOMEM);
+	CHECK_EQ(set_state(e->qp, IBV_QPS_RTS), 0);
+	for (unsigned i = 0; i < attr.cap.max_send_wr; i++)
+		expect_wc(e->send_cq, i, IBV_WC_SUCCESS);
+	expect_no_wc(e->send_cq, 20);
+	works(e, 9);
+}
+
+static void receive_queue_full(void)
+{
+	struct endpoint *e = pair();
+	struct ibv_qp_init_attr init;
+	struct ibv_qp_attr attr;
+
+	CHECK_EQ(ibv_query_qp(e->qp, &attr, IBV_QP_CAP, &init), 0);
+	for (unsigned i = 0; i < attr.cap.max_recv_wr; i++)
+		CHECK_EQ(post_recv(e, i, 0, 8), 0);
+	CHECK_EQ(post_recv(e, 9999, 0, 8), ENOMEM);
+	CHECK_EQ(set_state(e->qp, IBV_QPS_ERR), 0);
+	for (unsigned i = 0; i < attr.cap.max_recv_wr; i++)
+		expect_wc(e->recv_cq, i, IBV_WC_WR_FLUSH_ERR);
+	expect_no_wc(e->recv_cq, 20);
+}
+
+// More datagrams than the receiver's CQ holds: it is broken, and the device says so.
+static void completion_queue_full(void)
+{
+	struct options options = {.qp_type = IBV_QPT_UD, .cqe = 4};
+	struct options mine = {.qp_type = IBV_QPT_UD};
+	struct endpoint *e = open_pair(&mine, &options, NULL, &remote);
+	int event;
+
+	for (int i = 0; i < 64; i++)
+		CHECK_EQ(remote_post_recv(0, i, 0, 4096), 0);
+	for (int i = 0; i < 64; i++) {
+		CHECK_EQ(post(e, i, IBV_WR_SEND, 0, 8, NULL, 0, 0), 0);
+		expect_wc(e->send_cq, i, IBV_WC_SUCCESS);
+	}
+	do {
+		event = remote_event(0, 5000);
+		CHECK(event >= 0, "no IBV_EVENT_CQ_ERR");
+	} while (event != IBV_EVENT_CQ_ERR);
+}
+
+// The table of ibv_modify_qp(3) for UD: what must be there, what has no place.
+static void transitions(void)
+{
+	struct options options = {.qp_type = IBV_QPT_UD};
+	struct endpoint *e = open_endpoint(&options);
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT, .port_num = 1, .qkey = TEST_QKEY};
+	int init = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT;
+
+	CHECK_EQ(ibv_modify_qp(e->qp, &attr, init), EINVAL);
+	CHECK_EQ(ibv_modify_qp(e->qp, &attr, init | IBV_QP_QKEY | IBV_QP_ACCESS_FLAGS), EINVAL);
+	attr.pkey_index = 1;
+	CHECK_EQ(ibv_modify_qp(e->qp, &attr, init | IBV_QP_QKEY), EINVAL);
+	attr.pkey_index = 0;
+	CHECK_EQ(state_of(e->qp), IBV_QPS_RESET);
+	CHECK_EQ(ibv_modify_qp(e->qp, &attr, init | IBV_QP_QKEY), 0);
+	attr.qp_state = IBV_QPS_RTR;
+	CHECK_EQ(ibv_modify_qp(e->qp, &attr, IBV_QP_STATE | IBV_QP_DEST_QPN), EINVAL);
+	CHECK_EQ(ibv_modify_qp(e->qp, &attr, IBV_QP_STATE), 0);
+	attr.qp_state = IBV_QPS_RTS;
+	CHECK_EQ(ibv_modify_qp(e->qp, &attr, IBV_QP_STATE), EINVAL);
+	CHECK_EQ(ibv_modify_qp(e->qp, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT), EINVAL);
+	CHECK_EQ(state_of(e->qp), IBV_QPS_RTR);
+	CHECK_EQ(ibv_modify_qp(e->qp, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN), 0);
+	CHECK_EQ(state_of(e->qp), IBV_QPS_RTS);
+}
+
+#define T(name) {#name, name, 0}
+PROGRAM(T(wrong_qkey), T(controlled_qkey), T(no_receive_request), T(short_receive_request), T(longer_than_the_mtu),
+	T(no_such_operation), T(no_address_handle), T(address_handle_of_another_domain),
+	T(address_handle_of_another_context), T(bad_address_handles), T(send_queue_full), T(receive_queue_full),
+	T(completion_queue_full), T(transitions))
