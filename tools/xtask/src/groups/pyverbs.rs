@@ -1,13 +1,16 @@
 //! Group `pyverbs`: rdma-core's own test suite, unmodified, each of its tests a line of the report.
 //!
 //! Both ends of its tests are in one process, on one device, and each test sends to an address that it takes from the
-//! GID table of that very device: no test can be run between two daemons. So the suite is run over one daemon,
-//! over IPv6, and over two daemons at the same time; what it tests between two daemons is left to the group `verbs`.
+//! GID table of that very device. So the suite is run over one daemon and over IPv6; and between two daemons by way of `tests/pyverbs/between.py`, which opens every second end elsewhere.
 
+use std::net::Ipv4Addr;
 use std::path::Path;
+use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use super::environment;
+use crate::build;
 use crate::case::{Case, Ending, Endings, Stop};
 use crate::host::Host;
 use crate::huge::HugePages;
@@ -25,7 +28,7 @@ pub(super) fn cases() -> Vec<Case> {
     vec![
         Case::many("pyverbs/one-daemon", |lab| all(one_daemon(lab))),
         Case::many("pyverbs/ipv6", |lab| all(ipv6(lab))),
-        Case::many("pyverbs/two daemons at once", |lab| all(at_once(lab))),
+        Case::many("pyverbs/two-daemons", |lab| all(between(lab))),
     ]
 }
 
@@ -39,7 +42,7 @@ fn all(endings: Result<Vec<(String, Ending)>, Stop>) -> Endings {
 fn one_daemon(lab: &mut Lab) -> Result<Vec<(String, Ending)>, Stop> {
     let dir = lab.case_dir()?;
     let host = lab.site(Place::OneDaemon)?.client();
-    let mut judge = Judge::new()?;
+    let judge = Judge::new()?;
     let running = judge.start(host, &dir, &[])?;
     judge.end(running)
 }
@@ -49,7 +52,7 @@ fn ipv6(lab: &mut Lab) -> Result<Vec<(String, Ending)>, Stop> {
     let dir = lab.case_dir()?;
     let host = lab.site(Place::Veth(MTU))?.client();
     let index = ipv6_gid(host)?;
-    let mut judge = Judge::new()?;
+    let judge = Judge::new()?;
     let running = judge.start(host, &dir, &["--gid", &index.to_string()])?;
     judge.end(running)
 }
@@ -73,23 +76,47 @@ fn ipv6_gid(host: &Host) -> Result<u64, Stop> {
     }
 }
 
-/// Two devices of one machine do not disturb each other.
-fn at_once(lab: &mut Lab) -> Result<Vec<(String, Ending)>, Stop> {
-    let dirs = [lab.case_dir()?, lab.case_dir()?];
+/// One end of each test on either host. What is reported are the tests that had two ends, and whatever failed.
+fn between(lab: &mut Lab) -> Result<Vec<(String, Ending)>, Stop> {
+    let dir = lab.case_dir()?;
     let site = lab.site(Place::TwoDaemons)?;
-    let hosts = [site.server(), site.client()];
-    let mut judges = [Judge::new()?, Judge::new()?];
-    let mut running = Vec::new();
-    for ((judge, host), dir) in judges.iter_mut().zip(hosts).zip(&dirs) {
-        running.push(judge.start(host, dir, &[])?);
-    }
-    let mut endings = Vec::new();
-    for ((judge, host), running) in judges.iter().zip(hosts).zip(running) {
-        for (name, ending) in judge.end(running)? {
-            endings.push((format!("{}/{name}", host.address), ending));
+    let (near, far) = (site.server(), site.client());
+    let ends = dir.join("ends");
+    std::fs::write(&ends, "").map_err(anyhow::Error::from)?;
+    let judge = Judge::new()?;
+    let mut command = judge.python(near, &build::workspace().join("tests/pyverbs/between.py"));
+    command
+        .env("FAR_RUNTIME_DIR", far.runtime_dir())
+        .env("NEAR_GID", mapped_gid(&near.address)?)
+        .env("FAR_GID", mapped_gid(&far.address)?)
+        .env("ENDS_FILE", &ends);
+    let running = process::spawn(command, &dir, "suite")?;
+    let endings = judge.end(running)?;
+    let with_ends = std::fs::read_to_string(&ends).map_err(anyhow::Error::from)?;
+    let had_ends = |name: &str| {
+        with_ends
+            .lines()
+            .any(|line| line.strip_prefix("tests.") == Some(name))
+    };
+    for host in [near, far] {
+        let received = environment::counter(&host.status()?, "rcvd_pkts");
+        if received == 0 || with_ends.is_empty() {
+            return Err(Stop::fail(format!("{} has received nothing", host.address)));
         }
     }
-    Ok(endings)
+    Ok(endings
+        .into_iter()
+        .filter(|(name, ending)| had_ends(name) || matches!(ending, Err(Stop::Fail(_))))
+        .collect())
+}
+
+/// `::ffff:a.b.c.d`, spelled out as pyverbs wants it.
+fn mapped_gid(address: &str) -> Result<String, Stop> {
+    let address: Ipv4Addr = address
+        .parse()
+        .map_err(|error| Stop::fail(format!("{address}: {error}")))?;
+    let groups = address.to_ipv6_mapped().segments();
+    Ok(groups.map(|group| format!("{group:04x}")).join(":"))
 }
 
 /// The suite, ready to run, and what its outcome is held against.
@@ -108,14 +135,21 @@ impl Judge {
         })
     }
 
-    fn start(&mut self, host: &Host, dir: &Path, options: &[&str]) -> Result<Running, Stop> {
+    fn start(&self, host: &Host, dir: &Path, options: &[&str]) -> Result<Running, Stop> {
+        let mut command = self.python(host, Path::new("run_tests.py"));
+        command.args(options);
+        Ok(process::spawn(command, dir, "suite")?)
+    }
+
+    /// The suite or something that runs it.
+    fn python(&self, host: &Host, script: &Path) -> Command {
         // The system's Python, which has pyverbs, whatever other Python comes first in the path.
         let mut command = host.run("/usr/bin/python3");
         command
-            .args(["run_tests.py", "--dev", "ferroce0", "-v"])
-            .args(options)
+            .arg(script)
+            .args(["--dev", "ferroce0", "-v"])
             .current_dir(self.suite.tests());
-        Ok(process::spawn(command, dir, "suite")?)
+        command
     }
 
     fn end(&self, running: Running) -> Result<Vec<(String, Ending)>, Stop> {
