@@ -133,14 +133,17 @@ pub fn rows_of(output: &str) -> Vec<Row> {
 
 /// The first line that a program should not have needed to say.
 pub fn odd(stderr: &str) -> Option<&str> {
-    // perftest's own complaint about the clock of a busy or virtual machine; it says nothing about the device.
-    const CLOCK: &[&str] = &[
+    const KNOWN: &[&str] = &[
+        // perftest's own complaint about the clock of a busy or virtual machine; it says nothing about the device.
         "Correlation coefficient r^2",
         "Conflicting CPU frequency values",
+        // All sizes, of datagrams.
+        "Max msg size in UD is MTU",
+        "Changing to this MTU",
     ];
     stderr
         .lines()
-        .find(|line| !line.trim().is_empty() && !CLOCK.iter().any(|known| line.contains(known)))
+        .find(|line| !line.trim().is_empty() && !KNOWN.iter().any(|known| line.contains(known)))
 }
 
 #[cfg(test)]

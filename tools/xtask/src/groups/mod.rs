@@ -10,6 +10,7 @@ mod lint;
 mod memcheck;
 mod pyverbs;
 mod robust;
+mod services;
 mod sim;
 mod surroundings;
 mod traffic;

@@ -3,7 +3,7 @@
 use std::thread;
 use std::time::Duration;
 
-use super::{expect, traffic, watch};
+use super::{expect, services, traffic, watch};
 use crate::case::{Case, Ending, Stop};
 use crate::cprogram;
 use crate::lab::{Lab, Place};
@@ -13,7 +13,16 @@ use crate::process::{self, Finished};
 const LIMIT: Duration = Duration::from_secs(60);
 /// C programs about the data path, and how long each may take.
 const PROGRAMS: &[&str] = &[
-    "data", "ordering", "atomics", "words", "queues", "drain", "fork", "builder", "extended",
+    "data",
+    "ordering",
+    "atomics",
+    "words",
+    "queues",
+    "drain",
+    "fork",
+    "builder",
+    "extended",
+    "unreliable",
     "tags",
 ];
 
@@ -34,6 +43,7 @@ pub(super) fn cases() -> Vec<Case> {
         Place::Veth(9000),
     ] {
         cases.extend(traffic::cases(place));
+        cases.extend(services::cases(place));
         for program in PROGRAMS {
             cases.push(Case::many(
                 format!("verbs/{}/{program}.c", place.name()),
