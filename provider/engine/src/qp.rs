@@ -126,6 +126,11 @@ impl Qp {
         }
         let keys = hca.keys.read_recursive();
         let mut inner = self.inner.lock();
+        let ends = matches!(attr.qp_state, QpState::Err | QpState::Reset);
+        if ends && mask.contains(QpAttrMask::STATE) {
+            // The consumer has seen the message: its sender must not wait for an ACK that no state sends any more.
+            self.send_last_ack(&mut inner);
+        }
         let now = timers::now();
         let mut host = QpHost::new(self, &keys, None, now);
         inner.transport.modify(attr, mask, now, &mut host)?;

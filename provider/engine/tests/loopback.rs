@@ -267,3 +267,47 @@ fn a_polling_ping_pong_stays_in_step() {
         }
     });
 }
+
+/// A receiver that ends right after its last message must not leave the sender without an ACK, also one that was held back
+/// to go out beside an answer.
+#[test]
+fn the_last_message_is_acknowledged_whatever_its_receiver_does_next() {
+    let p = pair(24);
+    let mut buffer = vec![0u8; 64];
+    let ma = p.a.mr(&mut buffer);
+    let sge = |mr: &Mr, bytes: &[u8]| Sge {
+        addr: bytes.as_ptr() as u64,
+        length: 64,
+        lkey: mr.lkey(),
+    };
+    let mut other = vec![0u8; 64];
+    let mb = p.b.mr(&mut other);
+    for round in 0..20 {
+        if round > 0 {
+            for qp in [&p.qa, &p.qb] {
+                let reset = QpAttr::default();
+                qp.modify(&reset, QpAttrMask::STATE).unwrap();
+            }
+            connect((&p.a, &p.qa), (&p.b, &p.qb));
+        }
+        // A ping-pong, so that ACKs are held back.
+        for _ in 0..30 {
+            p.qa.post_recv(1, &[sge(&ma, &buffer)]).unwrap();
+            p.qb.post_recv(2, &[sge(&mb, &other)]).unwrap();
+            post(&p.qa, SendOp::Send, &[sge(&ma, &buffer)]);
+            wait(&p.cq_b, 1);
+            post(&p.qb, SendOp::Send, &[sge(&mb, &other)]);
+            wait(&p.cq_a, 2);
+            wait(&p.cq_b, 1);
+        }
+        p.qb.post_recv(3, &[sge(&mb, &other)]).unwrap();
+        post(&p.qa, SendOp::Send, &[sge(&ma, &buffer)]);
+        wait(&p.cq_b, 1);
+        let end = QpAttr {
+            qp_state: QpState::Err,
+            ..QpAttr::default()
+        };
+        p.qb.modify(&end, QpAttrMask::STATE).unwrap();
+        assert_eq!(wait(&p.cq_a, 1)[0].status, 0, "round {round}");
+    }
+}
