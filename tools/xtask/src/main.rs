@@ -23,6 +23,7 @@ mod process;
 mod report;
 mod skips;
 mod suite;
+mod tsan;
 mod unittest;
 mod valgrind;
 
@@ -53,6 +54,8 @@ enum Command {
         #[arg(long, value_name = "TIMES", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
         repeat: u32,
     },
+    /// Run the engine's tests under ThreadSanitizer (needs a nightly toolchain with rust-src)
+    Tsan,
     /// Measure ferroce against raw UDP and TCP, as ratios taken in one run
     Bench {
         /// Also write the figures to this file
@@ -77,6 +80,7 @@ fn main() -> ExitCode {
             groups, list: true, ..
         } => groups::list(&groups).map(|()| true),
         Command::Test { groups, repeat, .. } => groups::run(&groups, repeat),
+        Command::Tsan => tsan::run(),
         Command::Bench { json, quick } => bench::run(json.as_deref(), quick).map(|()| true),
         Command::Install { prefix } => install::run(&prefix).map(|()| true),
     };
