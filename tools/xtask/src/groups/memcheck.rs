@@ -11,7 +11,7 @@ use crate::process;
 use crate::suite::Suite;
 use crate::valgrind;
 
-const LIMIT: Duration = Duration::from_secs(240);
+const LIMIT: Duration = Duration::from_secs(120);
 /// Both ends of each, over one daemon.
 const PINGPONGS: &[&str] = &[
     "ibv_rc_pingpong -c -n 100",
@@ -19,7 +19,7 @@ const PINGPONGS: &[&str] = &[
     "ibv_uc_pingpong -n 50",
     "ibv_ud_pingpong -n 50",
     "ibv_srq_pingpong -c -n 100",
-    "ibv_xsrq_pingpong -c 2 -n 50",
+    "ibv_xsrq_pingpong -n 50",
 ];
 /// Programs of `tests/verbs`, with their second processes.
 const PROGRAMS: &[&str] = &[
