@@ -1,4 +1,4 @@
-//! Builds the product in release mode and says where the results are.
+//! Builds the product, in release mode as a rule, and says where the results are.
 
 use std::env;
 use std::fs;
@@ -51,9 +51,16 @@ pub fn product() -> Result<PathBuf> {
 
 /// Builds some packages and answers the directory that holds the results.
 pub fn packages(names: &[&str]) -> Result<PathBuf> {
-    println!("xtask: building in release mode: {}", names.join(" "));
+    let dir = release_dir()?;
+    // In the mode that this program was built in: `cargo run --profile unit -p xtask` tries the product with all checks.
+    let profile = match dir.file_name().and_then(|name| name.to_str()) {
+        Some("debug") => "dev",
+        Some(name) => name,
+        None => "release",
+    };
+    println!("xtask: building in {profile} mode: {}", names.join(" "));
     let mut command = cargo();
-    command.args(["build", "--release", "--quiet"]);
+    command.args(["build", "--profile", profile, "--quiet"]);
     for name in names {
         command.args(["--package", name]);
     }
@@ -61,7 +68,7 @@ pub fn packages(names: &[&str]) -> Result<PathBuf> {
     if !status.success() {
         bail!("cargo build failed: {status}");
     }
-    release_dir()
+    Ok(dir)
 }
 
 /// A directory below the target directory for what a command leaves behind (logs, compiled C programs).
