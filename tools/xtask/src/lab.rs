@@ -163,6 +163,8 @@ impl Lab {
     pub fn case_dir(&mut self) -> Result<PathBuf, Stop> {
         self.case_number += 1;
         let dir = self.logs.join(format!("{:04}", self.case_number));
+        // What an earlier run left there must not be taken for this one's.
+        let _ = fs::remove_dir_all(&dir);
         fs::create_dir_all(&dir).map_err(anyhow::Error::from)?;
         Ok(dir)
     }
