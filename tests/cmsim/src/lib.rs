@@ -5,6 +5,7 @@
 //! Nothing here uses the network, the clock or threads.
 #![forbid(unsafe_code)]
 
+mod decisions;
 pub mod host;
 pub mod network;
 pub mod program;

@@ -3,10 +3,7 @@
 use crate::host::{Host, av, host_of};
 use crate::network::{Network, NetworkConfig};
 use crate::program::{Phase, Program, tag};
-use ferroce_fabric::{
-    Accept, Av, CmEvent, CmId, Connect, Ece, Limits, Path, Resolve, ResolveReply, State, Transport,
-    reject,
-};
+use ferroce_fabric::{Av, CmEvent, CmId, Connect, Ece, Limits, Path, Resolve, State, Transport};
 use ferroce_sim::Rng;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -90,7 +87,7 @@ pub struct World {
     pub now: u64,
     /// Both hosts.
     pub hosts: [Host; 2],
-    rng: Rng,
+    pub(crate) rng: Rng,
     network: Network,
     plan: Plan,
     actions: BinaryHeap<Reverse<(u64, u64, Action)>>,
@@ -98,7 +95,7 @@ pub struct World {
     next_tag: u32,
     /// Who has a tag.
     tags: HashMap<u32, (usize, CmId)>,
-    outcome: Outcome,
+    pub(crate) outcome: Outcome,
     trace: bool,
 }
 
@@ -195,7 +192,7 @@ impl World {
         }
     }
 
-    fn say(&self, what: impl FnOnce() -> String) {
+    pub(crate) fn say(&self, what: impl FnOnce() -> String) {
         if self.trace {
             println!("{:>12.6} {}", self.now as f64 / 1e9, what());
         }
@@ -206,7 +203,7 @@ impl World {
         self.actions.push(Reverse((at, self.order, action)));
     }
 
-    fn decide_later(&mut self, host: usize, id: CmId) {
+    pub(crate) fn decide_later(&mut self, host: usize, id: CmId) {
         let at = self.now + self.rng.below(self.plan.patience);
         self.schedule(at, Action::Decide(host, id));
     }
@@ -357,134 +354,7 @@ impl World {
         self.adopt_tagged(from, id, Phase::Resolving, None, tag);
     }
 
-    /// A program does what it may do in its phase.
-    fn decide(&mut self, n: usize, id: CmId) {
-        let Some(program) = self.hosts[n].programs.get(&id).cloned() else {
-            return;
-        };
-        let dice = self.rng.below(100);
-        self.say(|| format!("host {n} {id:?} decides ({dice}) while {:?}", program.phase));
-        match program.phase {
-            Phase::Asked => self.decide_request(n, id, program.tag, dice),
-            Phase::Replied => self.decide_reply(n, id, dice),
-            Phase::Up => match dice {
-                0..40 => {
-                    self.call(n, id, Phase::Closing, |cm, now, out| {
-                        cm.disconnect(now, id, b"", out)
-                    });
-                }
-                40..60 => self.destroy(n, id),
-                _ => {}
-            },
-            Phase::AskedToClose if dice < 80 => {
-                self.call(n, id, Phase::Over, |cm, now, out| {
-                    cm.disconnect_reply(now, id, b"", out)
-                });
-            }
-            Phase::AskedToResolve if dice < 80 => {
-                let reply = ResolveReply {
-                    qpn: program.tag,
-                    qkey: 1,
-                    ..ResolveReply::default()
-                };
-                self.call(n, id, Phase::Over, |cm, now, out| {
-                    cm.resolve_reply(now, id, &reply, out)
-                });
-                self.decide_later(n, id);
-            }
-            Phase::AskedToClose | Phase::AskedToResolve | Phase::Over | Phase::Done => {
-                self.destroy(n, id);
-            }
-            // Something else has come in between.
-            Phase::Requested | Phase::Accepted | Phase::Closing | Phase::Resolving => {}
-        }
-    }
-
-    fn decide_request(&mut self, n: usize, id: CmId, tag: u32, dice: u64) {
-        match dice {
-            0..75 => {
-                let accept = Accept {
-                    qpn: tag,
-                    private_data: &tag.to_be_bytes(),
-                    ..Accept::default()
-                };
-                self.call(n, id, Phase::Accepted, |cm, now, out| {
-                    cm.accept(now, id, &accept, out)
-                });
-                if dice < 5 {
-                    // Takes it back, perhaps after the other side has confirmed.
-                    self.decide_to_reject(n, id);
-                }
-            }
-            75..85 => {
-                self.call(n, id, Phase::Over, |cm, now, out| {
-                    cm.reject(now, id, reject::CONSUMER_DEFINED, b"", b"no", out)
-                });
-                self.decide_later(n, id);
-            }
-            85..95 => self.ask_for_patience(n, id),
-            _ => self.destroy(n, id),
-        }
-    }
-
-    fn decide_to_reject(&mut self, n: usize, id: CmId) {
-        self.call(n, id, Phase::Over, |cm, now, out| {
-            cm.reject(now, id, reject::CONSUMER_DEFINED, b"", b"", out)
-        });
-    }
-
-    fn decide_reply(&mut self, n: usize, id: CmId, dice: u64) {
-        match dice {
-            0..80 => {
-                self.call(n, id, Phase::Up, |cm, now, out| {
-                    cm.establish(now, id, b"", out)
-                });
-                self.outcome.established += 1;
-                self.decide_later(n, id);
-            }
-            80..87 => {
-                self.decide_to_reject(n, id);
-                self.decide_later(n, id);
-            }
-            87..95 => self.ask_for_patience(n, id),
-            _ => self.destroy(n, id),
-        }
-    }
-
-    /// An MRA, once; then the decision is made anew.
-    fn ask_for_patience(&mut self, n: usize, id: CmId) {
-        let state = self.hosts[n].cm.state(id);
-        if matches!(state, Some(State::RequestReceived | State::ReplyReceived)) {
-            let delayed = self.rng.percent(50);
-            let host = &mut self.hosts[n];
-            host.cm
-                .mra(self.now, id, 18, delayed, b"", &mut host.out)
-                .unwrap();
-        }
-        self.decide_later(n, id);
-    }
-
-    /// A call that must succeed, and the phase after it.
-    fn call(
-        &mut self,
-        n: usize,
-        id: CmId,
-        phase: Phase,
-        f: impl FnOnce(
-            &mut ferroce_fabric::Cm,
-            u64,
-            &mut dyn ferroce_fabric::Sink,
-        ) -> Result<(), ferroce_fabric::CmError>,
-    ) {
-        let host = &mut self.hosts[n];
-        let before = host.cm.state(id);
-        if let Err(error) = f(&mut host.cm, self.now, &mut host.out) {
-            panic!("host {n} {id:?} in {before:?}, to become {phase:?}: {error}");
-        }
-        host.programs.get_mut(&id).unwrap().phase = phase;
-    }
-
-    fn destroy(&mut self, n: usize, id: CmId) {
+    pub(crate) fn destroy(&mut self, n: usize, id: CmId) {
         let host = &mut self.hosts[n];
         if host.programs.remove(&id).is_some() {
             host.cm.destroy(self.now, id, &mut host.out).unwrap();

@@ -192,3 +192,21 @@ impl Pair {
         [active, passive]
     }
 }
+
+/// A request of side 0 that side 1 has received; the IDs of both, and the request's bytes.
+pub fn asked(p: &mut Pair, qpn: u32) -> (CmId, CmId, Box<[u8; 256]>) {
+    let a = p.cm[0]
+        .connect(p.now, &connect(SERVICE, path(1, 2), qpn), &mut p.out[0])
+        .unwrap();
+    let mad = Box::new(p.out[0].sent[0].1);
+    p.deliver();
+    let (b, event) = p.out[1].next();
+    assert!(matches!(event, CmEvent::Request { .. }), "{event:?}");
+    (a, b, mad)
+}
+
+pub fn listening() -> Pair {
+    let mut p = Pair::new();
+    p.cm[1].listen(SERVICE, !0).unwrap();
+    p
+}
