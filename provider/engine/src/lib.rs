@@ -40,6 +40,7 @@ mod qp;
 mod qp_close;
 mod qp_host;
 mod qp_init;
+mod receiver;
 mod rendezvous;
 mod rx;
 mod srq;

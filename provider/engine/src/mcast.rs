@@ -17,7 +17,7 @@ use crate::hca::Hca;
 use crate::limits;
 use crate::mgid;
 use crate::qp::Qp;
-use crate::rx::{self, Receiver};
+use crate::receiver::{self, Receiver};
 
 /// The attached queue pairs of one group.
 #[derive(Default)]
@@ -185,6 +185,6 @@ fn join(group: IpAddr, interfaces: &[u32], receive_buffer: u32) -> Result<OwnedF
         .map_err(io("joining a multicast group"))?;
     }
     let socket = OwnedFd::from(socket);
-    rx::merge_runs(&socket);
+    receiver::merge_runs(&socket);
     Ok(socket)
 }

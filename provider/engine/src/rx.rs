@@ -2,11 +2,11 @@
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use std::os::fd::{AsRawFd, OwnedFd};
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, OnceLock};
+use std::os::fd::AsRawFd;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
-use ferroce_control::{Counter, CounterPage, FlowPage};
+use ferroce_control::{Counter, CounterPage};
 use ferroce_transport::Time;
 use ferroce_wire::ROCE_V2_PORT;
 use ferroce_wire::icrc::{Flow, Verdict};
@@ -14,169 +14,16 @@ use ferroce_wire::{NakCode, Operation, Packet, Syndrome};
 
 use crate::datagram::Arrival;
 use crate::hca::Hca;
-use crate::mcast::Members;
 use crate::pacing;
 use crate::qp::{Inner, Qp};
 use crate::qp_host::QpHost;
+use crate::receiver::{IPV6_FLOWINFO, Receiver, SETTLE};
 use crate::timers;
 
 /// The largest datagram, or run of merged datagrams.
 pub(crate) const MAX_DATAGRAM: usize = 65_536;
 /// The default partition key, full member: the table's one entry.
 const PKEY: u16 = 0xffff;
-
-/// One receiving socket: this process's slot at one address, or a multicast group.
-pub(crate) struct Receiver {
-    pub(crate) socket: OwnedFd,
-    pub(crate) local: IpAddr,
-    /// A multicast group's members in this process.
-    pub(crate) members: Option<Arc<Members>>,
-    /// Datagrams that the kernel has dropped for want of room in the socket's buffer, as last seen.
-    dropped: AtomicU32,
-    scope_id: u32,
-    slot: u8,
-    /// Where what came without acknowledgement is counted, looked for when there is such traffic.
-    flow: OnceLock<Option<FlowPage>>,
-    /// How much had been sent when the socket was empty, though less had been received, and since when that is so.
-    empty_at: AtomicU64,
-    empty_since: AtomicU64,
-    /// Nothing is received from it any more.
-    pub(crate) closed: AtomicBool,
-}
-
-impl Receiver {
-    /// Takes over a slot's socket, which may have lived before.
-    pub(crate) fn new(socket: OwnedFd, local: IpAddr, scope_id: u32, slot: u8) -> Receiver {
-        let mut info = [0u32; MEMINFO];
-        let mut len = size_of_val(&info) as u32;
-        set_option(&socket, libc::SOL_SOCKET, libc::SO_RXQ_OVFL);
-        // SAFETY: the option's value and length are valid for the call. Where it fails, overflows are not counted.
-        unsafe {
-            libc::getsockopt(
-                socket.as_raw_fd(),
-                libc::SOL_SOCKET,
-                libc::SO_MEMINFO,
-                info.as_mut_ptr().cast(),
-                &mut len,
-            );
-        }
-        Receiver {
-            socket,
-            local,
-            members: None,
-            dropped: AtomicU32::new(info[MEMINFO - 1]),
-            scope_id,
-            slot,
-            flow: OnceLock::new(),
-            empty_at: AtomicU64::new(0),
-            empty_since: AtomicU64::new(0),
-            closed: AtomicBool::new(false),
-        }
-    }
-
-    /// Has the kernel tell of the IP header what goes into a GRH.
-    pub(crate) fn ask_for_headers(&self) {
-        if self.local.is_ipv4() {
-            set_option(&self.socket, libc::IPPROTO_IP, libc::IP_RECVTOS);
-            set_option(&self.socket, libc::IPPROTO_IP, libc::IP_RECVTTL);
-        } else {
-            set_option(&self.socket, libc::IPPROTO_IPV6, IPV6_FLOWINFO);
-            set_option(&self.socket, libc::IPPROTO_IPV6, libc::IPV6_RECVTCLASS);
-            set_option(&self.socket, libc::IPPROTO_IPV6, libc::IPV6_RECVHOPLIMIT);
-        }
-    }
-
-    /// Ends a group's receiver: whoever waits at the socket is woken, and comes no more.
-    pub(crate) fn close(&self) {
-        self.closed.store(true, Relaxed);
-        // SAFETY: touches no memory. An unconnected UDP socket complains, and wakes its readers all the same.
-        unsafe { libc::shutdown(self.socket.as_raw_fd(), libc::SHUT_RD) };
-    }
-
-    /// The counters that senders without acknowledgement go by.
-    fn flow(&self) -> Option<&FlowPage> {
-        let open = || {
-            let page = FlowPage::open(self.local, self.scope_id)?;
-            // What the slot's last owner did not take is nobody's business now.
-            settle(&page, self.slot);
-            Some(page)
-        };
-        match &self.members {
-            Some(_) => None,
-            None => self.flow.get_or_init(open).as_ref(),
-        }
-    }
-
-    /// The socket is empty now: what was sent a while ago has been received or lost. Returns whether another look is needed
-    /// to tell, as a sender counts before it sends.
-    pub(crate) fn nothing_left(&self, now: Time) -> bool {
-        let Some(page) = self.flow() else {
-            return false;
-        };
-        let sent = page.sent(self.slot).load(Relaxed);
-        if page.received(self.slot).load(Relaxed) == sent {
-            return false;
-        }
-        if self.empty_at.swap(sent, Relaxed) != sent {
-            self.empty_since.store(now, Relaxed);
-        } else if now.saturating_sub(self.empty_since.load(Relaxed)) > SETTLE {
-            page.received(self.slot).store(sent, Relaxed);
-            return false;
-        }
-        true
-    }
-
-    /// As [`nothing_left`](Self::nothing_left), if the socket is empty.
-    pub(crate) fn settle_if_empty(&self, now: Time) -> bool {
-        let Some(page) = self.flow() else {
-            return false;
-        };
-        if page.in_flight(self.slot) == 0 {
-            return false;
-        }
-        let mut waiting: libc::c_int = 0;
-        // SAFETY: the request writes one int.
-        let known =
-            unsafe { libc::ioctl(self.socket.as_raw_fd(), libc::FIONREAD, &raw mut waiting) };
-        known == 0 && waiting == 0 && self.nothing_left(now)
-    }
-}
-
-/// How long after it was counted a datagram is at the receiver's socket, or never will be.
-const SETTLE: Time = 200_000;
-
-fn settle(page: &FlowPage, slot: u8) {
-    let sent = page.sent(slot).load(Relaxed);
-    if page.received(slot).load(Relaxed) != sent {
-        page.received(slot).store(sent, Relaxed);
-    }
-}
-
-/// Has the kernel hand over what belongs together in one piece.
-pub(crate) fn merge_runs(socket: &OwnedFd) {
-    set_option(socket, libc::SOL_UDP, libc::UDP_GRO);
-}
-
-/// `IPV6_FLOWINFO`: as an option, has the kernel tell class and flow label.
-const IPV6_FLOWINFO: libc::c_int = 11;
-
-/// Switches an option on. What the kernel lacks is not told then.
-pub(crate) fn set_option(socket: &OwnedFd, level: libc::c_int, name: libc::c_int) {
-    let on: libc::c_int = 1;
-    // SAFETY: the option's value and length are valid for the call.
-    unsafe {
-        libc::setsockopt(
-            socket.as_raw_fd(),
-            level,
-            name,
-            (&raw const on).cast(),
-            size_of_val(&on) as u32,
-        );
-    }
-}
-
-/// Words of `SO_MEMINFO`; the last are the drops (`SK_MEMINFO_DROPS`).
-const MEMINFO: usize = 9;
 
 /// What one receive call brought, beside the bytes.
 #[derive(Clone, Copy, Debug)]

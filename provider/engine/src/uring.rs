@@ -17,7 +17,8 @@ use io_uring::{IoUring, cqueue, opcode};
 
 use crate::hca::Hca;
 use crate::helper::{timespec_until, uring_enabled};
-use crate::rx::{CONTROL, MAX_DATAGRAM, Receiver, describe};
+use crate::receiver::Receiver;
+use crate::rx::{CONTROL, MAX_DATAGRAM, describe};
 
 /// Receive buffers; a power of two. Each holds the largest merged run.
 const BUFFERS: u16 = 16;
