@@ -217,6 +217,16 @@ impl Ucma {
     /// Handles what the CM has to say, until it has nothing more.
     pub(super) fn settle(&mut self, host: &Host<'_>) {
         while let Some((cm, event)) = self.out.events.pop_front() {
+            let service = match &event {
+                CmEvent::Request { request, .. } => Some(request.service_id),
+                CmEvent::ResolveRequest { request, .. } => Some(request.service_id),
+                _ => None,
+            };
+            if let Some(service) = service
+                && self.wait_for_listener(service, cm, &event, host)
+            {
+                continue;
+            }
             match event {
                 CmEvent::Request {
                     listener,

@@ -15,6 +15,7 @@ mod id;
 mod multicast;
 mod options;
 mod outbox;
+mod pause;
 mod ports;
 mod qp_attr;
 mod query;
@@ -59,6 +60,7 @@ pub(crate) struct Host<'a> {
 #[derive(Debug)]
 struct Service {
     cm: CmId,
+    /// Empty between two listeners (`pause`).
     ids: Vec<u32>,
 }
 
@@ -70,6 +72,7 @@ pub(crate) struct Ucma {
     ports: Ports,
     services: HashMap<u64, Service>,
     by_cm: HashMap<CmId, u32>,
+    pauses: pause::Pauses,
     cm: Cm,
     out: Outbox,
 }
@@ -104,6 +107,7 @@ impl Ucma {
             ports: Ports::default(),
             services: HashMap::new(),
             by_cm: HashMap::new(),
+            pauses: pause::Pauses::default(),
             cm: Cm::new(config),
             out: Outbox::default(),
         }
@@ -183,9 +187,7 @@ impl Ucma {
         };
         entry.ids.retain(|id| *id != handle);
         if entry.ids.is_empty() {
-            let cm = entry.cm;
-            self.services.remove(&service);
-            let _ = self.cm.destroy(host.now, cm, &mut self.out);
+            self.pause(service, host);
         }
     }
 }

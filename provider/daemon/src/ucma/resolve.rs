@@ -14,7 +14,7 @@ use super::commands::Caller;
 use super::events::{Detail, Kind};
 use super::id::{Id, State};
 use super::ports::{Owner, Port};
-use super::{Host, Service, Ucma};
+use super::{Host, MAX_LISTENERS, Service, Ucma};
 
 /// Ports below this are for the privileged.
 const PRIVILEGED_PORTS: u16 = 1024;
@@ -224,6 +224,9 @@ impl Ucma {
         if let Some(port) = port.filter(|_| reuse) {
             self.ports.may_listen(port, handle)?;
         }
+        if self.services.len() >= MAX_LISTENERS {
+            self.end_pauses(true, host);
+        }
         match self.services.get_mut(&service_id) {
             Some(service) => service.ids.push(handle),
             None => {
@@ -231,15 +234,11 @@ impl Ucma {
                     .cm
                     .listen(service_id, !0)
                     .map_err(super::connect::errno)?;
-                self.services.insert(
-                    service_id,
-                    Service {
-                        cm,
-                        ids: vec![handle],
-                    },
-                );
+                let ids = vec![handle];
+                self.services.insert(service_id, Service { cm, ids });
             }
         }
+        self.resume(service_id);
         if let Some(port) = port {
             self.ports
                 .update(port, handle, |owner| owner.listening = true);

@@ -97,7 +97,12 @@ impl Server {
 
     /// For `ferroce status`.
     pub fn status(&self) -> CmStatus {
-        let mut services: Vec<u64> = self.ucma.services.keys().copied().collect();
+        let listened = self
+            .ucma
+            .services
+            .iter()
+            .filter(|(_, service)| !service.ids.is_empty());
+        let mut services: Vec<u64> = listened.map(|(id, _)| *id).collect();
         services.sort_unstable();
         services.truncate(MAX_SHOWN);
         CmStatus {
@@ -156,7 +161,8 @@ impl Server {
 
     /// When [`handle_timeout`](Self::handle_timeout) has something to do.
     pub fn next_timeout(&self) -> Option<Instant> {
-        let at = self.ucma.cm.next_timeout()?;
+        let times = [self.ucma.cm.next_timeout(), self.ucma.next_pause()];
+        let at = times.into_iter().flatten().min()?;
         Some(self.started + Duration::from_nanos(at))
     }
 
@@ -164,6 +170,7 @@ impl Server {
     pub fn handle_timeout(&mut self, view: &View<'_>) {
         let host = self.host(view);
         self.ucma.cm.handle_timeout(host.now, &mut self.ucma.out);
+        self.ucma.end_pauses(false, &host);
         self.finish(&host, view);
     }
 

@@ -170,7 +170,9 @@ const PROGRAMS: &[&str] = &["cm_errors"];
 pub(super) fn cases() -> Vec<Case> {
     let mut cases = Vec::new();
     for place in [Place::OneDaemon, Place::TwoDaemons, Place::Veth(1500)] {
-        for stock in STOCK {
+        // Datagram rsockets send from where the host's routes lead from, which for all of loopback is 127.0.0.1.
+        let here = |stock: &&Stock| stock.space != NONE || place != Place::TwoDaemons;
+        for stock in STOCK.iter().filter(here) {
             let name = format!("cm/{}/{}", place.name(), stock.name);
             cases.push(Case::new(name, move |lab| {
                 let port = lab.port();
@@ -226,8 +228,8 @@ pub(super) fn cases() -> Vec<Case> {
             Err(stop) => Endings::One(Err(stop)),
         }
     }));
-    cases.push(Case::new("cm/ipv6/rping", |lab| ipv6(lab, 0)));
-    cases.push(Case::new("cm/ipv6/rstream", |lab| ipv6(lab, 6)));
+    cases.push(Case::new("cm/ipv6/rping", |lab| ipv6(lab, "rping")));
+    cases.push(Case::new("cm/ipv6/rstream", |lab| ipv6(lab, "rstream")));
     cases
 }
 
@@ -510,7 +512,7 @@ fn nobody(lab: &mut Lab, place: Place) -> Ending {
 }
 
 /// A stock program over IPv6.
-fn ipv6(lab: &mut Lab, which: usize) -> Ending {
+fn ipv6(lab: &mut Lab, name: &str) -> Ending {
     lab.vacate();
     if std::net::UdpSocket::bind("[::1]:0").is_err() {
         return Err(Stop::Skip("this host has no IPv6".to_owned()));
@@ -518,5 +520,7 @@ fn ipv6(lab: &mut Lab, which: usize) -> Ending {
     let (dir, port) = (lab.case_dir()?, lab.port());
     let mut host = Host::new(lab.programs(), "::1", None)?;
     host.up()?;
-    exchange(&host, &host, &STOCK[which], port, &dir)
+    let stock = STOCK.iter().find(|stock| stock.name == name);
+    let stock = stock.ok_or_else(|| Stop::fail("no such program"))?;
+    exchange(&host, &host, stock, port, &dir)
 }
