@@ -21,6 +21,7 @@ mod qp_attr;
 mod query;
 mod requests;
 mod resolve;
+mod route;
 mod serve;
 
 use std::collections::HashMap;

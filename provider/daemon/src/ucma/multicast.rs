@@ -9,7 +9,7 @@ use super::addr::Addr;
 use super::datagram::{address, request, set_qkey};
 use super::events::{Detail, Kind};
 use super::id::State;
-use super::resolve::PKEY;
+use super::route::PKEY;
 use super::{Host, Ucma};
 
 /// The QP number that means all members of a group.

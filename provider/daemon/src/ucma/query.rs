@@ -10,7 +10,7 @@ use zerocopy::IntoBytes;
 use super::Host;
 use super::addr::{Addr, Gid};
 use super::id::Id;
-use super::resolve::PKEY;
+use super::route::PKEY;
 
 /// A device of the image has no number in the kernel.
 const NO_INDEX: u32 = !0;

@@ -9,7 +9,7 @@ use super::addr::{Addr, IbAddr};
 use super::connect::from_wire;
 use super::events::Detail;
 use super::id::{Id, Params, State, qp_type};
-use super::resolve::PKEY;
+use super::route::PKEY;
 use super::{Host, Ucma};
 
 /// 4.096 µs · 2^24 = 69 s, which a program may take for its answer.
@@ -101,7 +101,7 @@ impl Ucma {
     ) {
         let path = Path {
             av: *from,
-            mtu: super::resolve::mtu_code(host.info.active_mtu),
+            mtu: super::route::mtu_code(host.info.active_mtu),
             packet_rate: 0,
             packet_life_time: 0,
         };

@@ -3,21 +3,19 @@
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use super::expect;
+use super::cm_more;
 use crate::case::{Case, Ending, Endings, Stop};
 use crate::cprogram;
 use crate::host::Host;
 use crate::lab::{Lab, Place};
 use crate::perftest::odd;
 use crate::process::{self, Finished, Running};
-use crate::suite::Suite;
-use crate::unittest::{self, Verdict};
 
-const LIMIT: Duration = Duration::from_secs(60);
+pub(super) const LIMIT: Duration = Duration::from_secs(60);
 /// How long a server may take until it listens.
-const LISTEN_LIMIT: Duration = Duration::from_secs(20);
+pub(super) const LISTEN_LIMIT: Duration = Duration::from_secs(20);
 /// Port spaces as service IDs have them: `RDMA_PS_TCP`, `RDMA_PS_UDP`.
-const TCP: u64 = 0x0106;
+pub(super) const TCP: u64 = 0x0106;
 const UDP: u64 = 0x0111;
 const IB: u64 = 0x013f;
 /// The port that these programs use unless told otherwise.
@@ -26,7 +24,7 @@ const USUAL_PORT: u16 = 7174;
 const NONE: u64 = 0;
 
 /// A stock program: its server's and its client's command line, where `ADDR` and `PORT` stand for the server's.
-struct Stock {
+pub(super) struct Stock {
     name: &'static str,
     server: &'static str,
     client: &'static str,
@@ -38,7 +36,7 @@ struct Stock {
     says: &'static str,
 }
 
-const fn stock(
+pub(super) const fn stock(
     name: &'static str,
     server: &'static str,
     client: &'static str,
@@ -200,19 +198,19 @@ pub(super) fn cases() -> Vec<Case> {
         }
         cases.push(Case::new(
             format!("cm/{}/mckey", place.name()),
-            move |lab| multicast(lab, place),
+            move |lab| cm_more::multicast(lab, place),
         ));
         cases.push(Case::new(
             format!("cm/{}/connecting to nobody", place.name()),
-            move |lab| nobody(lab, place),
+            move |lab| cm_more::nobody(lab, place),
         ));
         cases.push(Case::new(
             format!("cm/{}/rcopy", place.name()),
-            move |lab| copy(lab, place),
+            move |lab| cm_more::copy(lab, place),
         ));
         cases.push(Case::new(
             format!("cm/{}/a TCP program over rsockets", place.name()),
-            move |lab| preloaded(lab, place),
+            move |lab| cm_more::preloaded(lab, place),
         ));
         for program in PROGRAMS {
             cases.push(Case::many(
@@ -222,12 +220,13 @@ pub(super) fn cases() -> Vec<Case> {
         }
     }
     cases.extend(super::cm_wire::cases());
-    cases.push(Case::many("cm/one-daemon/pyverbs", |lab| {
-        match suite(lab) {
+    cases.push(Case::many(
+        "cm/one-daemon/pyverbs",
+        |lab| match cm_more::suite(lab) {
             Ok(endings) => Endings::Many(endings),
             Err(stop) => Endings::One(Err(stop)),
-        }
-    }));
+        },
+    ));
     cases.push(Case::new("cm/ipv6/rping", |lab| ipv6(lab, "rping")));
     cases.push(Case::new("cm/ipv6/rstream", |lab| ipv6(lab, "rstream")));
     cases
@@ -269,7 +268,7 @@ fn bound(process: u32, port: u16) -> bool {
         .any(|local| local.ends_with(&wanted))
 }
 
-fn wait_for_listener(server: &mut Running, host: &Host, space: u64, port: u16) -> bool {
+pub(super) fn wait_for_listener(server: &mut Running, host: &Host, space: u64, port: u16) -> bool {
     let deadline = Instant::now() + LISTEN_LIMIT;
     while Instant::now() < deadline {
         let ready = match space {
@@ -327,7 +326,7 @@ fn exchange(
     judge(&client, &server, stock)
 }
 
-fn judge(client: &Finished, server: &Finished, stock: &Stock) -> Ending {
+pub(super) fn judge(client: &Finished, server: &Finished, stock: &Stock) -> Ending {
     let evidence = [client, server];
     if !client.success() {
         return Err(Stop::with(
@@ -350,165 +349,6 @@ fn judge(client: &Finished, server: &Finished, stock: &Stock) -> Ending {
         Some(line) => Err(Stop::with(format!("says on stderr: {line}"), &evidence)),
         None => Ok(()),
     }
-}
-
-/// Datagrams to a multicast group, from one member to another.
-fn multicast(lab: &mut Lab, place: Place) -> Ending {
-    let dir = lab.case_dir()?;
-    let site = lab.site(place)?;
-    let (receiver, sender) = (site.server(), site.client());
-    let group = std::net::Ipv4Addr::new(239, 77, 1, 1);
-    let mut command = receiver.run("mckey");
-    command.args([
-        "-m",
-        &group.to_string(),
-        "-b",
-        &receiver.address,
-        "-C",
-        "20",
-    ]);
-    let mut server = process::spawn(command, &dir, "receiver")?;
-    // Only a member gets anything.
-    if !server.wait_until(LISTEN_LIMIT, |running| joined(running.id(), group)) {
-        let server = server.finish(Duration::ZERO);
-        return Err(Stop::with("the receiver does not join", &[&server]));
-    }
-    let mut command = sender.run("mckey");
-    command.args([
-        "-m",
-        &group.to_string(),
-        "-b",
-        &sender.address,
-        "-C",
-        "20",
-        "-s",
-    ]);
-    let client = process::run(command, &dir, "sender", LIMIT)?;
-    let server = server.finish(if client.success() {
-        LIMIT
-    } else {
-        Duration::ZERO
-    });
-    judge(
-        &client,
-        &server,
-        &stock("mckey", "mckey", "mckey", "return status 0"),
-    )
-}
-
-/// Whether a process's network namespace is a member of an IPv4 group.
-fn joined(process: u32, group: std::net::Ipv4Addr) -> bool {
-    let table = std::fs::read_to_string(format!("/proc/{process}/net/igmp")).unwrap_or_default();
-    let wanted = format!("{:08X}", u32::from_le_bytes(group.octets()));
-    table.contains(&wanted)
-}
-
-/// A file to the other side.
-fn copy(lab: &mut Lab, place: Place) -> Ending {
-    let dir = lab.case_dir()?;
-    let port = lab.port();
-    let site = lab.site(place)?;
-    let (from, to) = (dir.join("from"), dir.join("to"));
-    let content: Vec<u8> = (0..3_000_000u32).map(|i| (i * 7 % 251) as u8).collect();
-    std::fs::write(&from, &content).map_err(anyhow::Error::from)?;
-    let mut command = site.server().run("rcopy");
-    command.args(["-p", &port.to_string()]);
-    let mut server = process::spawn(command, &dir, "server")?;
-    if !wait_for_listener(&mut server, site.server(), TCP, port) {
-        let server = server.finish(Duration::ZERO);
-        return Err(Stop::with("the server does not come to listen", &[&server]));
-    }
-    let mut command = site.client().run("rcopy");
-    let target = format!("{}:{}", site.server().address, to.display());
-    command
-        .arg(&from)
-        .arg(target)
-        .args(["-p", &port.to_string()]);
-    let client = process::run(command, &dir, "client", LIMIT)?;
-    let server = server.kill();
-    if !client.success() {
-        return Err(Stop::with(client.ending(), &[&client, &server]));
-    }
-    let arrived = std::fs::read(&to).unwrap_or_default();
-    expect(arrived == content, || {
-        "what arrived is not what was sent".to_owned()
-    })
-}
-
-/// A program that knows nothing of RDMA, carried by librspreload.
-fn preloaded(lab: &mut Lab, place: Place) -> Ending {
-    const LIBRARY: &str = "/usr/lib/x86_64-linux-gnu/rsocket/librspreload.so";
-    if !std::path::Path::new(LIBRARY).exists() {
-        return Err(Stop::Skip(format!("there is no {LIBRARY}")));
-    }
-    let program = cprogram::compile_plain("plain_tcp", &[] as &[&str])?;
-    let dir = lab.case_dir()?;
-    let port = lab.port();
-    let site = lab.site(place)?;
-    let address = site.server().address.clone();
-    let command = |host: &Host, word: &str| {
-        let mut command = host.run(&program);
-        command.args([word, &address, &port.to_string()]);
-        command.env("LD_PRELOAD", LIBRARY);
-        command
-    };
-    let mut server = process::spawn(command(site.server(), "serve"), &dir, "server")?;
-    if !wait_for_listener(&mut server, site.server(), TCP, port) {
-        let server = server.finish(Duration::ZERO);
-        return Err(Stop::with("the server does not come to listen", &[&server]));
-    }
-    let client = process::run(command(site.client(), "call"), &dir, "client", LIMIT)?;
-    let server = server.finish(if client.success() {
-        LIMIT
-    } else {
-        Duration::ZERO
-    });
-    let stock = stock("", "plain_tcp", "plain_tcp", "2000000 bytes");
-    judge(&client, &server, &stock)
-}
-
-/// rdma-core's own tests of the connection manager, none of which may be skipped.
-fn suite(lab: &mut Lab) -> Result<Vec<(String, Ending)>, Stop> {
-    let suite = Suite::unpack_connections()?;
-    let dir = lab.case_dir()?;
-    let host = lab.site(Place::OneDaemon)?.client();
-    let mut command = host.run("/usr/bin/python3");
-    command
-        .args(["run_tests.py", "--dev", "ferroce0", "-v"])
-        .current_dir(suite.tests());
-    let finished = process::run(command, &dir, "suite", Duration::from_secs(300))?;
-    let outcomes = unittest::read(&finished.err)
-        .map_err(|what| Stop::with(format!("{}; {what}", finished.ending()), &[&finished]))?;
-    let judge = |verdict| match verdict {
-        Verdict::Passed => Ok(()),
-        Verdict::Skipped(why) => Err(Stop::fail(format!("skipped: {why}"))),
-        Verdict::Failed(why) => Err(Stop::fail(why)),
-    };
-    let endings = outcomes
-        .into_iter()
-        .map(|outcome| (outcome.name, judge(outcome.verdict)));
-    Ok(endings.collect())
-}
-
-/// Where nobody listens the answer is at once that one, and where nobody is it is that none came.
-fn nobody(lab: &mut Lab, place: Place) -> Ending {
-    let dir = lab.case_dir()?;
-    let port = lab.port();
-    let site = lab.site(place)?;
-    let mut command = site.client().run("rping");
-    command.args(["-c", "-a", &site.server().address, "-p", &port.to_string()]);
-    let finished = process::run(command, &dir, "rping", LIMIT)?;
-    let text = format!("{}{}", finished.out, finished.err);
-    // IBTA's reason 8: there is no such service.
-    if finished.success() || !text.contains("RDMA_CM_EVENT_REJECTED, error 8") {
-        return Err(Stop::with(
-            "not rejected for want of a listener",
-            &[&finished],
-        ));
-    }
-    expect(finished.elapsed < Duration::from_secs(10), || {
-        format!("it took {:?} to be told", finished.elapsed)
-    })
 }
 
 /// A stock program over IPv6.

@@ -1,0 +1,120 @@
+//! Where addresses lead: which of them are the device's, from which of these another is reached, and what the path between them
+//! is like. Looks, and changes nothing.
+
+use std::net::{IpAddr, SocketAddr, SocketAddrV6, UdpSocket};
+
+use ferroce_control::GidEntry;
+use ferroce_control::link::Rate;
+use rustix::io::Errno;
+
+use super::Host;
+use super::addr::{Addr, Gid, gid_of};
+use super::id::Id;
+
+/// The default partition.
+pub(super) const PKEY: u16 = 0xffff;
+
+/// The device's GID that an address names; `None`: the address stands for all of them, as a loopback address does that
+/// is not the device's.
+pub(super) fn own_gid(addr: &Addr, host: &Host<'_>) -> Result<Option<u16>, Errno> {
+    if let Some(entry) = host.gids.entries().find(|entry| addr.names(entry)) {
+        return Ok(Some(entry.index));
+    }
+    if addr.is_zero() || addr.is_loopback() {
+        return Ok(None);
+    }
+    let scope = Some(addr.scope()).filter(|scope| *scope != 0);
+    let of_host = host.snapshot.addresses.iter().any(|address| {
+        address.ip == addr.meant() && scope.is_none_or(|scope| scope == address.ifindex)
+    });
+    match of_host {
+        true => Err(Errno::NODEV),
+        false => Err(Errno::ADDRNOTAVAIL),
+    }
+}
+
+/// The device's address from which an id reaches a destination.
+pub(super) fn source<'a>(id: &Id, dst: &Addr, host: &Host<'a>) -> Result<&'a GidEntry, Errno> {
+    if let Some(index) = id.gid_index {
+        return host.gids.entry(index).ok_or(Errno::NODEV);
+    }
+    let v4 = dst.meant().is_ipv4();
+    let suits = |entry: &&GidEntry| {
+        entry.addr.is_ipv4() == v4
+            && (!dst.is_link_local() || dst.scope() == 0 || dst.scope() == entry.scope_id)
+    };
+    let mut suitable = host.gids.entries().filter(suits);
+    // To itself, a host speaks from the address it speaks to.
+    if let Some(entry) = host.gids.entries().find(|entry| dst.names(entry)) {
+        return Ok(entry);
+    }
+    if dst.is_zero() || dst.is_loopback() || dst.is_multicast() {
+        return suitable.next().ok_or(Errno::NODEV);
+    }
+    let routed = route(dst)?;
+    let exact = host
+        .gids
+        .entries()
+        .find(|entry| entry.addr == routed && suits(entry));
+    exact.or_else(|| suitable.next()).ok_or(Errno::NODEV)
+}
+
+/// The address from which the host's routes lead to a destination.
+fn route(dst: &Addr) -> Result<IpAddr, Errno> {
+    let to = match dst.meant() {
+        IpAddr::V6(ip) => SocketAddr::V6(SocketAddrV6::new(
+            ip,
+            ferroce_wire::ROCE_V2_PORT,
+            0,
+            dst.scope(),
+        )),
+        ip => SocketAddr::new(ip, ferroce_wire::ROCE_V2_PORT),
+    };
+    let from: SocketAddr = match to {
+        SocketAddr::V4(_) => (std::net::Ipv4Addr::UNSPECIFIED, 0).into(),
+        SocketAddr::V6(_) => (std::net::Ipv6Addr::UNSPECIFIED, 0).into(),
+    };
+    let asked = UdpSocket::bind(from).and_then(|socket| {
+        socket.connect(to)?;
+        socket.local_addr()
+    });
+    asked
+        .map(|addr| addr.ip())
+        .map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::NETUNREACH))
+}
+
+/// The peer's GID. A wildcard or a loopback address that nobody here serves means the device itself.
+pub(super) fn remote_gid(dst: &Addr, own: &GidEntry, host: &Host<'_>) -> Gid {
+    let served = host.gids.entries().any(|entry| dst.names(entry));
+    let local = own.addr.is_loopback();
+    match dst.is_zero() || dst.is_loopback() && !served && !local {
+        true => gid_of(own.addr),
+        false => dst.gid(),
+    }
+}
+
+/// `enum ibv_mtu` of so many bytes.
+pub(super) fn mtu_code(bytes: u32) -> u8 {
+    match bytes {
+        4096.. => 5,
+        2048.. => 4,
+        1024.. => 3,
+        512.. => 2,
+        _ => 1,
+    }
+}
+
+/// `enum ibv_rate` of an interface.
+pub(super) fn rate_code(mbps: u32) -> u8 {
+    match Rate::of_mbps(mbps).tenths_gbps {
+        25 => 2,
+        100 => 3,
+        200 => 6,
+        250 => 15,
+        400 => 7,
+        500 => 20,
+        1_000 => 16,
+        2_000 => 18,
+        _ => 2,
+    }
+}

@@ -1,0 +1,172 @@
+//! Group `cm`, continued: cases that are not a server and a client of one program.
+
+use std::time::Duration;
+
+use super::cm::{LIMIT, LISTEN_LIMIT, TCP, judge, stock, wait_for_listener};
+use super::expect;
+use crate::case::{Ending, Stop};
+use crate::cprogram;
+use crate::host::Host;
+use crate::lab::{Lab, Place};
+use crate::process;
+use crate::suite::Suite;
+use crate::unittest::{self, Verdict};
+
+/// Datagrams to a multicast group, from one member to another.
+pub(super) fn multicast(lab: &mut Lab, place: Place) -> Ending {
+    let dir = lab.case_dir()?;
+    let site = lab.site(place)?;
+    let (receiver, sender) = (site.server(), site.client());
+    let group = std::net::Ipv4Addr::new(239, 77, 1, 1);
+    let mut command = receiver.run("mckey");
+    command.args([
+        "-m",
+        &group.to_string(),
+        "-b",
+        &receiver.address,
+        "-C",
+        "20",
+    ]);
+    let mut server = process::spawn(command, &dir, "receiver")?;
+    // Only a member gets anything.
+    if !server.wait_until(LISTEN_LIMIT, |running| joined(running.id(), group)) {
+        let server = server.finish(Duration::ZERO);
+        return Err(Stop::with("the receiver does not join", &[&server]));
+    }
+    let mut command = sender.run("mckey");
+    command.args([
+        "-m",
+        &group.to_string(),
+        "-b",
+        &sender.address,
+        "-C",
+        "20",
+        "-s",
+    ]);
+    let client = process::run(command, &dir, "sender", LIMIT)?;
+    let server = server.finish(if client.success() {
+        LIMIT
+    } else {
+        Duration::ZERO
+    });
+    judge(
+        &client,
+        &server,
+        &stock("mckey", "mckey", "mckey", "return status 0"),
+    )
+}
+
+/// Whether a process's network namespace is a member of an IPv4 group.
+fn joined(process: u32, group: std::net::Ipv4Addr) -> bool {
+    let table = std::fs::read_to_string(format!("/proc/{process}/net/igmp")).unwrap_or_default();
+    let wanted = format!("{:08X}", u32::from_le_bytes(group.octets()));
+    table.contains(&wanted)
+}
+
+/// A file to the other side.
+pub(super) fn copy(lab: &mut Lab, place: Place) -> Ending {
+    let dir = lab.case_dir()?;
+    let port = lab.port();
+    let site = lab.site(place)?;
+    let (from, to) = (dir.join("from"), dir.join("to"));
+    let content: Vec<u8> = (0..3_000_000u32).map(|i| (i * 7 % 251) as u8).collect();
+    std::fs::write(&from, &content).map_err(anyhow::Error::from)?;
+    let mut command = site.server().run("rcopy");
+    command.args(["-p", &port.to_string()]);
+    let mut server = process::spawn(command, &dir, "server")?;
+    if !wait_for_listener(&mut server, site.server(), TCP, port) {
+        let server = server.finish(Duration::ZERO);
+        return Err(Stop::with("the server does not come to listen", &[&server]));
+    }
+    let mut command = site.client().run("rcopy");
+    let target = format!("{}:{}", site.server().address, to.display());
+    command
+        .arg(&from)
+        .arg(target)
+        .args(["-p", &port.to_string()]);
+    let client = process::run(command, &dir, "client", LIMIT)?;
+    let server = server.kill();
+    if !client.success() {
+        return Err(Stop::with(client.ending(), &[&client, &server]));
+    }
+    let arrived = std::fs::read(&to).unwrap_or_default();
+    expect(arrived == content, || {
+        "what arrived is not what was sent".to_owned()
+    })
+}
+
+/// A program that knows nothing of RDMA, carried by librspreload.
+pub(super) fn preloaded(lab: &mut Lab, place: Place) -> Ending {
+    const LIBRARY: &str = "/usr/lib/x86_64-linux-gnu/rsocket/librspreload.so";
+    if !std::path::Path::new(LIBRARY).exists() {
+        return Err(Stop::Skip(format!("there is no {LIBRARY}")));
+    }
+    let program = cprogram::compile_plain("plain_tcp", &[] as &[&str])?;
+    let dir = lab.case_dir()?;
+    let port = lab.port();
+    let site = lab.site(place)?;
+    let address = site.server().address.clone();
+    let command = |host: &Host, word: &str| {
+        let mut command = host.run(&program);
+        command.args([word, &address, &port.to_string()]);
+        command.env("LD_PRELOAD", LIBRARY);
+        command
+    };
+    let mut server = process::spawn(command(site.server(), "serve"), &dir, "server")?;
+    if !wait_for_listener(&mut server, site.server(), TCP, port) {
+        let server = server.finish(Duration::ZERO);
+        return Err(Stop::with("the server does not come to listen", &[&server]));
+    }
+    let client = process::run(command(site.client(), "call"), &dir, "client", LIMIT)?;
+    let server = server.finish(if client.success() {
+        LIMIT
+    } else {
+        Duration::ZERO
+    });
+    let stock = stock("", "plain_tcp", "plain_tcp", "2000000 bytes");
+    judge(&client, &server, &stock)
+}
+
+/// rdma-core's own tests of the connection manager, none of which may be skipped.
+pub(super) fn suite(lab: &mut Lab) -> Result<Vec<(String, Ending)>, Stop> {
+    let suite = Suite::unpack_connections()?;
+    let dir = lab.case_dir()?;
+    let host = lab.site(Place::OneDaemon)?.client();
+    let mut command = host.run("/usr/bin/python3");
+    command
+        .args(["run_tests.py", "--dev", "ferroce0", "-v"])
+        .current_dir(suite.tests());
+    let finished = process::run(command, &dir, "suite", Duration::from_secs(300))?;
+    let outcomes = unittest::read(&finished.err)
+        .map_err(|what| Stop::with(format!("{}; {what}", finished.ending()), &[&finished]))?;
+    let judge = |verdict| match verdict {
+        Verdict::Passed => Ok(()),
+        Verdict::Skipped(why) => Err(Stop::fail(format!("skipped: {why}"))),
+        Verdict::Failed(why) => Err(Stop::fail(why)),
+    };
+    let endings = outcomes
+        .into_iter()
+        .map(|outcome| (outcome.name, judge(outcome.verdict)));
+    Ok(endings.collect())
+}
+
+/// Where nobody listens the answer is at once that one, and where nobody is it is that none came.
+pub(super) fn nobody(lab: &mut Lab, place: Place) -> Ending {
+    let dir = lab.case_dir()?;
+    let port = lab.port();
+    let site = lab.site(place)?;
+    let mut command = site.client().run("rping");
+    command.args(["-c", "-a", &site.server().address, "-p", &port.to_string()]);
+    let finished = process::run(command, &dir, "rping", LIMIT)?;
+    let text = format!("{}{}", finished.out, finished.err);
+    // IBTA's reason 8: there is no such service.
+    if finished.success() || !text.contains("RDMA_CM_EVENT_REJECTED, error 8") {
+        return Err(Stop::with(
+            "not rejected for want of a listener",
+            &[&finished],
+        ));
+    }
+    expect(finished.elapsed < Duration::from_secs(10), || {
+        format!("it took {:?} to be told", finished.elapsed)
+    })
+}
