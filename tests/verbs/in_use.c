@@ -170,6 +170,40 @@ static void xrc_domain(void)
 	CHECK_EQ(ibv_destroy_cq(cq), 0);
 }
 
+static void xrc_receive_queue_full(void)
+{
+	struct ibv_xrcd *xrcd = new_xrcd(context());
+	struct ibv_srq *srq = try_xrc_srq(context(), new_pd(context()), xrcd, new_cq(context()));
+	struct ibv_recv_wr wr = {.wr_id = 1}, *bad = NULL;
+	struct ibv_srq_attr attr;
+
+	CHECK(srq, "ibv_create_srq_ex: %s", strerror(errno));
+	CHECK_EQ(ibv_query_srq(srq, &attr), 0);
+	for (unsigned i = 0; i < attr.max_wr; i++)
+		CHECK_EQ(ibv_post_srq_recv(srq, &wr, &bad), 0);
+	CHECK_EQ(ibv_post_srq_recv(srq, &wr, &bad), ENOMEM);
+	CHECK(bad == &wr, "bad_wr is not set");
+	CHECK_EQ(ibv_destroy_srq(srq), 0);
+	CHECK_EQ(ibv_close_xrcd(xrcd), 0);
+}
+
+// The target of an extended connection has no queues of its own.
+static void posting_to_an_xrc_target(void)
+{
+	struct ibv_xrcd *xrcd = new_xrcd(context());
+	struct ibv_qp *qp = try_xrc_target(context(), xrcd);
+	struct ibv_send_wr send = {.opcode = IBV_WR_SEND}, *bad_send = NULL;
+	struct ibv_recv_wr receive = {.wr_id = 1}, *bad_receive = NULL;
+
+	CHECK(qp, "ibv_create_qp_ex: %s", strerror(errno));
+	CHECK_EQ(ibv_post_recv(qp, &receive, &bad_receive), EINVAL);
+	CHECK(bad_receive == &receive, "bad_wr is not set");
+	CHECK_EQ(ibv_post_send(qp, &send, &bad_send), EINVAL);
+	CHECK(bad_send == &send, "bad_wr is not set");
+	CHECK_EQ(ibv_destroy_qp(qp), 0);
+	CHECK_EQ(ibv_close_xrcd(xrcd), 0);
+}
+
 static void xrc_with_foreign_objects(void)
 {
 	struct ibv_context *other = open_device();
@@ -273,5 +307,6 @@ static void window_of_another_domain(void)
 
 #define T(name) {#name, name, 0}
 PROGRAM(T(domain_with_address_handle), T(domain_with_window), T(domain_with_parent_domain),
-	T(parent_domain_with_queue_pair), T(parent_domain_of_another_context), T(xrc_domain), T(xrc_with_foreign_objects),
+	T(parent_domain_with_queue_pair), T(parent_domain_of_another_context), T(xrc_domain),
+	T(xrc_receive_queue_full), T(posting_to_an_xrc_target), T(xrc_with_foreign_objects),
 	T(queue_pair_in_a_multicast_group), T(not_for_multicast), T(region_with_bound_window), T(window_of_another_domain))
