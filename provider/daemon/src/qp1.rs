@@ -155,7 +155,7 @@ pub(crate) fn receive<'a>(
         counters.add(Counter::RxIcrcErrors, 1);
         return Received::Other;
     }
-    // C9-42: QP1 takes any P_Key of the table; there is one.
+    // QP1 takes any P_Key of the table; there is one.
     if packet.bth.pkey & 0x7fff != mad::DEFAULT_PKEY & 0x7fff {
         counters.add(Counter::RxWrongPkey, 1);
         return Received::Other;
