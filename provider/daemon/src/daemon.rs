@@ -238,6 +238,7 @@ impl Daemon {
             if !self.accepting {
                 self.accepting = self.poller.add(&self.listener, Token::Listener).is_ok();
             }
+            self.rdma_cm.accept_again(&self.poller);
             if let Err(error) = self.refresh_image() {
                 tracing::error!(%error, "the sysfs image is out of date");
             }
@@ -262,7 +263,8 @@ impl Daemon {
 
     fn next_deadline(&self) -> Option<Instant> {
         let attached = || self.connections.values().any(|c| c.claimed.is_some());
-        let counting = self.dirty || !self.accepting || attached();
+        let waiting = !self.accepting || !self.rdma_cm.accepts();
+        let counting = self.dirty || waiting || attached();
         let refresh = counting.then(|| self.refreshed + REFRESH);
         let cm = self.rdma_cm.next_timeout();
         [

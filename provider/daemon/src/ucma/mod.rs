@@ -5,6 +5,7 @@
 //! wants of the wire is asked of the CM (`ferroce_fabric`), which answers with events. Nothing here waits: each
 //! command is answered at once, and what takes time ends in an event. Sockets are `serve`'s and `qp1`'s business.
 
+mod accept;
 mod addr;
 mod commands;
 mod connect;

@@ -11,13 +11,11 @@ use std::time::{Duration, Instant};
 use ferroce_cabi::ucma_frame::{self, Reply, Request};
 use ferroce_control::{CmStatus, RuntimeDir, seqpacket};
 use ferroce_fabric::cm::{KIND_NAMES, KINDS};
-use nix::sys::socket::sockopt;
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags,
     SocketType,
 };
-use rustix::process::{Pid, PidfdFlags};
 use zerocopy::{FromBytes, IntoBytes};
 
 use super::commands::{Caller, Outcome};
@@ -38,20 +36,22 @@ const MAX_CHANNELS: usize = 1 << 16;
 
 /// A program's connection.
 #[derive(Debug)]
-struct Session {
-    socket: OwnedFd,
-    caller: Caller,
-    channels: usize,
+pub(super) struct Session {
+    pub(super) socket: OwnedFd,
+    pub(super) caller: Caller,
+    pub(super) channels: usize,
     /// Becomes readable when the process dies. A child that it leaves behind may keep channels open.
-    process: Option<OwnedFd>,
+    pub(super) process: Option<OwnedFd>,
 }
 
 /// The server with its sockets.
 #[derive(Debug)]
 pub(crate) struct Server {
-    listener: OwnedFd,
-    sessions: HashMap<u64, Session>,
-    last_session: u64,
+    pub(super) listener: OwnedFd,
+    /// Whether the listener is watched.
+    pub(super) accepting: bool,
+    pub(super) sessions: HashMap<u64, Session>,
+    pub(super) last_session: u64,
     ucma: Ucma,
     qp1: Qp1,
     started: Instant,
@@ -81,6 +81,7 @@ impl Server {
             .map_err(DaemonError::os(doing()))?;
         Ok(Self {
             listener,
+            accepting: true,
             sessions: HashMap::new(),
             last_session: 0,
             ucma: Ucma::new(node_guid),
@@ -172,54 +173,6 @@ impl Server {
         self.ucma.cm.handle_timeout(host.now, &mut self.ucma.out);
         self.ucma.end_pauses(false, &host);
         self.finish(&host, view);
-    }
-
-    /// Takes in who knocks.
-    pub fn accept(&mut self, poller: &Poller) {
-        for _ in 0..64 {
-            let socket = match rustix::net::accept_with(&self.listener, SocketFlags::CLOEXEC) {
-                Ok(socket) => socket,
-                Err(Errno::CONNABORTED | Errno::INTR) => continue,
-                Err(Errno::AGAIN) => return,
-                Err(errno) => {
-                    tracing::error!(error = %errno, "cannot accept programs of the connection manager");
-                    return;
-                }
-            };
-            if let Err(errno) = self.welcome(socket, poller) {
-                tracing::warn!(error = %errno, "refused a program of the connection manager");
-            }
-        }
-    }
-
-    fn welcome(&mut self, socket: OwnedFd, poller: &Poller) -> Result<(), Errno> {
-        let peer = nix::sys::socket::getsockopt(&socket, sockopt::PeerCredentials)
-            .map_err(|e| Errno::from_raw_os_error(e as i32))?;
-        if peer.uid() != rustix::process::geteuid().as_raw() && peer.uid() != 0 {
-            return Err(Errno::ACCESS);
-        }
-        self.last_session += 1;
-        let id = self.last_session;
-        let pid = u32::try_from(peer.pid()).unwrap_or(0);
-        let process = Pid::from_raw(peer.pid())
-            .and_then(|pid| rustix::process::pidfd_open(pid, PidfdFlags::empty()).ok());
-        poller.add(&socket, Token::CmSession(id))?;
-        if let Some(process) = &process {
-            poller.add(process, Token::CmProcess(id))?;
-        }
-        let caller = Caller {
-            session: id,
-            pid,
-            privileged: peer.uid() == 0,
-        };
-        let session = Session {
-            socket,
-            caller,
-            channels: 0,
-            process,
-        };
-        self.sessions.insert(id, session);
-        Ok(())
     }
 
     /// Reads and answers what a program has sent.

@@ -1,0 +1,77 @@
+//! Letting programs in: who may be a session, and what is remembered of it.
+
+use std::os::fd::OwnedFd;
+
+use nix::sys::socket::sockopt;
+use rustix::io::Errno;
+use rustix::net::SocketFlags;
+use rustix::process::{Pid, PidfdFlags};
+
+use super::commands::Caller;
+use super::serve::{Server, Session};
+use crate::poller::{Poller, Token};
+
+impl Server {
+    /// Takes in who knocks.
+    pub fn accept(&mut self, poller: &Poller) {
+        for _ in 0..64 {
+            let socket = match rustix::net::accept_with(&self.listener, SocketFlags::CLOEXEC) {
+                Ok(socket) => socket,
+                Err(Errno::CONNABORTED | Errno::INTR) => continue,
+                Err(Errno::AGAIN) => return,
+                Err(errno) => {
+                    // Out of descriptors, most likely. Whoever knocks must wait for a second.
+                    tracing::error!(error = %errno, "cannot accept programs of the connection manager");
+                    let _ = poller.remove(&self.listener);
+                    self.accepting = false;
+                    return;
+                }
+            };
+            if let Err(errno) = self.welcome(socket, poller) {
+                tracing::warn!(error = %errno, "refused a program of the connection manager");
+            }
+        }
+    }
+
+    /// Whether those who knock are let in.
+    pub fn accepts(&self) -> bool {
+        self.accepting
+    }
+
+    /// Lets in again those who had to wait.
+    pub fn accept_again(&mut self, poller: &Poller) {
+        if !self.accepting {
+            self.accepting = poller.add(&self.listener, Token::CmListener).is_ok();
+        }
+    }
+
+    fn welcome(&mut self, socket: OwnedFd, poller: &Poller) -> Result<(), Errno> {
+        let peer = nix::sys::socket::getsockopt(&socket, sockopt::PeerCredentials)
+            .map_err(|e| Errno::from_raw_os_error(e as i32))?;
+        if peer.uid() != rustix::process::geteuid().as_raw() && peer.uid() != 0 {
+            return Err(Errno::ACCESS);
+        }
+        self.last_session += 1;
+        let id = self.last_session;
+        let pid = u32::try_from(peer.pid()).unwrap_or(0);
+        let process = Pid::from_raw(peer.pid())
+            .and_then(|pid| rustix::process::pidfd_open(pid, PidfdFlags::empty()).ok());
+        poller.add(&socket, Token::CmSession(id))?;
+        if let Some(process) = &process {
+            poller.add(process, Token::CmProcess(id))?;
+        }
+        let caller = Caller {
+            session: id,
+            pid,
+            privileged: peer.uid() == 0,
+        };
+        let session = Session {
+            socket,
+            caller,
+            channels: 0,
+            process,
+        };
+        self.sessions.insert(id, session);
+        Ok(())
+    }
+}
