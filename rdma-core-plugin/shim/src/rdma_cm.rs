@@ -209,28 +209,37 @@ impl Call {
         })
     }
 
-    /// Waits for an event, if the descriptor is a blocking one, and fetches it.
+    /// Waits for an event, if the descriptor is a blocking one, and fetches it. As in the kernel, the channel stays open
+    /// while somebody waits, whatever other threads close meanwhile: their number may be another file's by then.
     ///
     /// # Safety
     /// As [`write`].
-    unsafe fn next_event(&self) -> Option<Result<(), c_int>> {
-        loop {
-            {
+    unsafe fn next_event(&mut self) -> Option<Result<(), c_int>> {
+        let mut held = None;
+        let done = loop {
+            // Without an event the lock is of no use, and others might close the channel while it is awaited.
+            if sys::has_bytes(self.fd) {
                 let mut carrier = carrier::lock();
                 if sys::take_bytes(self.fd, 1) == Ok(1) {
                     // SAFETY: as the caller promises.
                     match unsafe { self.run(&mut carrier) } {
                         Some(Err(libc::EAGAIN)) => continue,
-                        done => return done,
+                        done => break done,
                     }
                 }
+            }
+            if held.is_none() {
+                held = sys::duplicate(self.fd);
+                self.fd = held.unwrap_or(self.fd);
             }
             match sys::wait_for_bytes(self.fd) {
                 Ok(true) => {}
                 // Nothing more will come: ferroced has gone.
-                Ok(false) => return Some(Err(libc::EIO)),
-                Err(errno) => return Some(Err(errno)),
+                Ok(false) => break Some(Err(libc::EIO)),
+                Err(errno) => break Some(Err(errno)),
             }
-        }
+        };
+        held.into_iter().for_each(sys::close);
+        done
     }
 }

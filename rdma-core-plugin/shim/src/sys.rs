@@ -153,6 +153,11 @@ pub fn take_bytes(fd: c_int, n: u32) -> Result<usize, c_int> {
     Ok(taken)
 }
 
+/// Has a socket a byte now?
+pub fn has_bytes(fd: c_int) -> bool {
+    receive(fd, &mut [0], libc::MSG_PEEK | libc::MSG_DONTWAIT).is_ok_and(|n| n > 0)
+}
+
 /// Waits until a socket has a byte, which stays there; `false`: none will come. A non-blocking socket does not wait, and
 /// a signal ends the wait if its handler does not ask for more (`EINTR`). The error is an errno.
 pub fn wait_for_bytes(fd: c_int) -> Result<bool, c_int> {
@@ -232,23 +237,28 @@ pub fn connect(directory: &[u8], name: &[u8]) -> Result<c_int, c_int> {
 
 /// Moves a descriptor near the end of what the process may have, if there is room.
 fn raise(fd: c_int) -> c_int {
+    let Some(raised) = duplicate(fd) else {
+        return fd;
+    };
+    close(fd);
+    raised
+}
+
+/// A copy of a descriptor with a number that programs do not count on; `None`: there is no room.
+pub fn duplicate(fd: c_int) -> Option<c_int> {
     let mut limit = MaybeUninit::<libc::rlimit>::uninit();
     // SAFETY: the kernel fills the structure in.
     let limit = unsafe {
         match libc::syscall(libc::SYS_getrlimit, libc::RLIMIT_NOFILE, limit.as_mut_ptr()) {
             0 => limit.assume_init().rlim_cur,
-            _ => return fd,
+            _ => return None,
         }
     };
-    let least = (limit.min(1 << 16) as c_long - 24).max(3);
+    let limit = limit.min(1 << 16) as c_long;
+    let least = (limit - limit / 4).max(3);
     // SAFETY: copying a descriptor touches no memory.
-    let raised =
-        unsafe { libc::syscall(libc::SYS_fcntl, fd, libc::F_DUPFD_CLOEXEC, least) } as c_int;
-    if raised < 0 {
-        return fd;
-    }
-    close(fd);
-    raised
+    let copy = unsafe { libc::syscall(libc::SYS_fcntl, fd, libc::F_DUPFD_CLOEXEC, least) };
+    (copy >= 0).then_some(copy as c_int)
 }
 
 /// A pipe with one descriptor open for both directions, close-on-exec; -1 and `errno` on failure.
