@@ -5,6 +5,7 @@
 // is as good as the first.
 
 #include "endpoint.h"
+#include "full_queues.h"
 
 #include <errno.h>
 #include <string.h>
@@ -179,59 +180,22 @@ static void nobody_there(void)
 	CHECK_EQ(state_of(e->qp), IBV_QPS_RTS);
 }
 
-// With the queue stopped, so that it fills.
 static void send_queue_full(void)
 {
 	struct endpoint *e = pair();
-	struct ibv_qp_init_attr init;
-	struct ibv_qp_attr attr;
 
-	CHECK_EQ(set_state(e->qp, IBV_QPS_SQD), 0);
-	CHECK_EQ(ibv_query_qp(e->qp, &attr, IBV_QP_CAP, &init), 0);
-	for (unsigned i = 0; i < attr.cap.max_send_wr; i++)
-		CHECK_EQ(post(e, i, IBV_WR_RDMA_WRITE, 0, 8, &remote, 0, 0), 0);
-	CHECK_EQ(post(e, 9999, IBV_WR_RDMA_WRITE, 0, 8, &remote, 0, 0), ENOMEM);
-	CHECK_EQ(set_state(e->qp, IBV_QPS_RTS), 0);
-	for (unsigned i = 0; i < attr.cap.max_send_wr; i++)
-		expect_wc(e->send_cq, i, IBV_WC_SUCCESS);
-	expect_no_wc(e->send_cq, 20);
+	fill_send_queue(e, IBV_WR_RDMA_WRITE, &remote);
 	works(e, 9);
 }
 
 static void receive_queue_full(void)
 {
-	struct endpoint *e = pair();
-	struct ibv_qp_init_attr init;
-	struct ibv_qp_attr attr;
-
-	CHECK_EQ(ibv_query_qp(e->qp, &attr, IBV_QP_CAP, &init), 0);
-	for (unsigned i = 0; i < attr.cap.max_recv_wr; i++)
-		CHECK_EQ(post_recv(e, i, 0, 8), 0);
-	CHECK_EQ(post_recv(e, 9999, 0, 8), ENOMEM);
-	CHECK_EQ(set_state(e->qp, IBV_QPS_ERR), 0);
-	for (unsigned i = 0; i < attr.cap.max_recv_wr; i++)
-		expect_wc(e->recv_cq, i, IBV_WC_WR_FLUSH_ERR);
-	expect_no_wc(e->recv_cq, 20);
+	fill_receive_queue(pair());
 }
 
-// More messages than the receiver's CQ holds: it is broken, and the device says so.
 static void completion_queue_full(void)
 {
-	struct options options = {.qp_type = IBV_QPT_UC, .cqe = 4};
-	struct options mine = {.qp_type = IBV_QPT_UC};
-	struct endpoint *e = open_pair(&mine, &options, NULL, &remote);
-	int event;
-
-	for (int i = 0; i < 64; i++)
-		CHECK_EQ(remote_post_recv(0, i, 0, 4096), 0);
-	for (int i = 0; i < 64; i++) {
-		CHECK_EQ(post(e, i, IBV_WR_SEND, 0, 8, NULL, 0, 0), 0);
-		expect_wc(e->send_cq, i, IBV_WC_SUCCESS);
-	}
-	do {
-		event = remote_event(0, 5000);
-		CHECK(event >= 0, "no IBV_EVENT_CQ_ERR");
-	} while (event != IBV_EVENT_CQ_ERR);
+	fill_completion_queue(IBV_QPT_UC, &remote);
 }
 
 // A message of many packets, again and again: each that arrives is whole.
