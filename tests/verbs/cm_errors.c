@@ -4,6 +4,7 @@
 // descriptors. The ids have no queue pairs: connections are the connection manager's affair alone.
 
 #include "harness.h"
+#include "own_address.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -28,22 +29,6 @@ static uint32_t own_qpn(void)
 	static uint32_t count;
 
 	return (getpid() & 0xfff) << 12 | (++count & 0xfff);
-}
-
-// The device's first address.
-static struct sockaddr_in own_address(uint16_t port)
-{
-	struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(port)};
-	struct ibv_device **devices = ibv_get_device_list(NULL);
-	struct ibv_context *context = devices && *devices ? ibv_open_device(*devices) : NULL;
-	union ibv_gid gid;
-
-	CHECK(context, "no device: %s", strerror(errno));
-	CHECK_EQ(ibv_query_gid(context, 1, 0, &gid), 0);
-	memcpy(&address.sin_addr, gid.raw + 12, 4);
-	ibv_close_device(context);
-	ibv_free_device_list(devices);
-	return address;
 }
 
 static struct rdma_event_channel *new_channel(void)

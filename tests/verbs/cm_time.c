@@ -4,6 +4,7 @@
 // queue pair of its own that rdma_cm takes to RTS. For the benchmarks, which print it.
 
 #include "harness.h"
+#include "own_address.h"
 
 #include <errno.h>
 #include <infiniband/verbs.h>
@@ -22,21 +23,6 @@ static double now_us(void)
 
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	return now.tv_sec * 1e6 + now.tv_nsec / 1e3;
-}
-
-static struct sockaddr_in own_address(void)
-{
-	struct sockaddr_in address = {.sin_family = AF_INET};
-	struct ibv_device **devices = ibv_get_device_list(NULL);
-	struct ibv_context *context = devices && *devices ? ibv_open_device(*devices) : NULL;
-	union ibv_gid gid;
-
-	CHECK(context, "no device: %s", strerror(errno));
-	CHECK_EQ(ibv_query_gid(context, 1, 0, &gid), 0);
-	memcpy(&address.sin_addr, gid.raw + 12, 4);
-	ibv_close_device(context);
-	ibv_free_device_list(devices);
-	return address;
 }
 
 static void make_qp(struct rdma_cm_id *id)
@@ -92,7 +78,7 @@ static void connection(void)
 {
 	struct rdma_conn_param param = {
 		.responder_resources = 1, .initiator_depth = 1, .retry_count = 7, .rnr_retry_count = 7};
-	struct sockaddr_in address = own_address();
+	struct sockaddr_in address = own_address(0);
 	static double times[ROUNDS];
 	struct rdma_cm_id *listener;
 	pthread_t server;

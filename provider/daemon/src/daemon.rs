@@ -315,18 +315,28 @@ impl Daemon {
 
     /// Lends the connection manager what it needs of the rest.
     pub(crate) fn with_rdma_cm(&mut self, act: impl FnOnce(&mut Server, &Surroundings<'_>)) {
-        let around = Surroundings {
-            gids: &self.gids,
-            info: &self.info,
-            snapshot: &self.snapshot,
-            poller: &self.poller,
-            counters: &self.own,
-        };
-        act(&mut self.rdma_cm, &around);
+        self.with_rdma_cm_and_groups(|server, around, _| act(server, around));
     }
 
     /// Handles what came for slot 0: QP1's datagrams, and what is for nobody.
     fn receive_mads(&mut self, group: usize) {
+        let came = self.with_rdma_cm_and_groups(|server, around, groups| {
+            let Some(group) = groups.get(group) else {
+                return false;
+            };
+            let Some(socket) = group.existing(0) else {
+                return false;
+            };
+            server.receive(socket, group.ip(), around);
+            true
+        });
+        self.dirty |= came;
+    }
+
+    fn with_rdma_cm_and_groups<R>(
+        &mut self,
+        act: impl FnOnce(&mut Server, &Surroundings<'_>, &[Group]) -> R,
+    ) -> R {
         let around = Surroundings {
             gids: &self.gids,
             info: &self.info,
@@ -334,12 +344,7 @@ impl Daemon {
             poller: &self.poller,
             counters: &self.own,
         };
-        if let Some(group) = self.groups.get(group)
-            && let Some(socket) = group.existing(0)
-        {
-            self.rdma_cm.receive(socket, group.ip(), &around);
-            self.dirty = true;
-        }
+        act(&mut self.rdma_cm, &around, &self.groups)
     }
 
     /// Throws away packets that came for nobody, and counts them.

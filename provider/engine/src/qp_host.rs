@@ -265,14 +265,13 @@ impl Host for QpHost<'_> {
             return;
         }
         // The queue may have gone while a request taken from it was under way: then nobody waits for it.
-        let of_srq = match (completion.srq, self.qp.domain()) {
-            (0, _) | (_, None) => None,
-            (number, Some(domain)) => domain.srq(number),
-        };
-        let cq = match &of_srq {
-            Some(srq) => srq.cq(),
-            None if completion.srq != 0 => None,
-            None => self.qp.recv_cq.as_ref(),
+        let of_srq;
+        let cq = match completion.srq {
+            0 => self.qp.recv_cq.as_ref(),
+            number => {
+                of_srq = self.qp.domain().and_then(|domain| domain.srq(number));
+                of_srq.as_ref().and_then(|srq| srq.cq())
+            }
         };
         if let Some(cq) = cq {
             self.overrun |= !cq.push(wc, completion.solicited);

@@ -240,26 +240,14 @@ impl Qp {
             host.check_remote(reth.rkey, reth.va, u64::from(reth.len), Access::REMOTE_READ)
                 .map_err(|_| ACCESS)?;
         }
-        let first = self.resp.epsn;
         let count = requester::packets(reth.len, self.attr.path_mtu);
-        self.accept(count, packet, true);
-        self.resp.resources.push(Resource {
-            first,
-            count,
-            msn: self.resp.msn,
-            answer: Answer::Read {
-                va: reth.va,
-                rkey: reth.rkey,
-                len: reth.len,
-                start: 0,
-            },
-            srq: self.resp.srq,
-            next: 0,
-            end: count,
-            sent: 0,
-        });
-        // The response acknowledges, so no ACK is owed for it, nor for what came before.
-        self.resp.ack_pending = false;
+        let answer = Answer::Read {
+            va: reth.va,
+            rkey: reth.rkey,
+            len: reth.len,
+            start: 0,
+        };
+        self.accept_and_answer(count, packet, answer);
         Ok(())
     }
 
@@ -286,19 +274,7 @@ impl Qp {
             }
             _ => host.fetch_add(eth.rkey, eth.va, eth.swap_add)?,
         };
-        let first = self.resp.epsn;
-        self.accept(1, packet, true);
-        self.resp.resources.push(Resource {
-            first,
-            count: 1,
-            msn: self.resp.msn,
-            answer: Answer::Atomic(before),
-            srq: self.resp.srq,
-            next: 0,
-            end: 1,
-            sent: 0,
-        });
-        self.resp.ack_pending = false;
+        self.accept_and_answer(1, packet, Answer::Atomic(before));
         Ok(())
     }
 
@@ -318,24 +294,31 @@ impl Qp {
         host.check_remote(reth.rkey, reth.va, 8, Access::REMOTE_WRITE)
             .map_err(|_| ACCESS)?;
         host.write_word(reth.rkey, reth.va, value)?;
+        let answer = Answer::Read {
+            va: reth.va,
+            rkey: reth.rkey,
+            len: 0,
+            start: 0,
+        };
+        self.accept_and_answer(1, packet, answer);
+        Ok(())
+    }
+
+    /// Accepts a request that a response of `count` packets answers, and owes that.
+    fn accept_and_answer(&mut self, count: u32, packet: &Packet<'_>, answer: Answer) {
         let first = self.resp.epsn;
-        self.accept(1, packet, true);
+        self.accept(count, packet, true);
         self.resp.resources.push(Resource {
             first,
-            count: 1,
+            count,
             msn: self.resp.msn,
-            answer: Answer::Read {
-                va: reth.va,
-                rkey: reth.rkey,
-                len: 0,
-                start: 0,
-            },
+            answer,
             srq: self.resp.srq,
             next: 0,
-            end: 1,
+            end: count,
             sent: 0,
         });
+        // The response acknowledges, so no ACK is owed for it, nor for what came before.
         self.resp.ack_pending = false;
-        Ok(())
     }
 }

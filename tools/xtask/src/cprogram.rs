@@ -29,7 +29,8 @@ pub fn compile(name: &str) -> Result<PathBuf> {
     let program = build::scratch("verbs")?.join(name);
     let inputs = ["harness.c", "endpoint.c", "remote.c", &format!("{name}.c")]
         .map(|file| sources.join(file));
-    let headers = ["harness.h", "endpoint.h", "full_queues.h"].map(|file| sources.join(file));
+    let headers = ["harness.h", "endpoint.h", "full_queues.h", "own_address.h"]
+        .map(|file| sources.join(file));
     let newest = inputs
         .iter()
         .chain(&headers)

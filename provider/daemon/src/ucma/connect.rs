@@ -122,14 +122,7 @@ impl Ucma {
                 .map_err(errno)
         };
         if accepted.is_err() {
-            let _ = self.cm.reject(
-                host.now,
-                cm,
-                reject::CONSUMER_DEFINED,
-                &[],
-                &[],
-                &mut self.out,
-            );
+            self.take_back(cm, host);
         }
         accepted?;
         self.existing(handle)?.uid = uid;
@@ -141,16 +134,21 @@ impl Ucma {
         let (_, cm) = self.connecting(handle)?;
         let established = self.cm.establish(host.now, cm, &[], &mut self.out);
         if established.is_err() {
-            let _ = self.cm.reject(
-                host.now,
-                cm,
-                reject::CONSUMER_DEFINED,
-                &[],
-                &[],
-                &mut self.out,
-            );
+            self.take_back(cm, host);
         }
         established.map_err(errno)
+    }
+
+    /// Tells the peer that nothing comes of it; whether that can still be said matters no more.
+    fn take_back(&mut self, cm: CmId, host: &Host<'_>) {
+        let _ = self.cm.reject(
+            host.now,
+            cm,
+            reject::CONSUMER_DEFINED,
+            &[],
+            &[],
+            &mut self.out,
+        );
     }
 
     /// `REJECT`.

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//
+// Where programs that connect through librdmacm find themselves.
+
+#ifndef OWN_ADDRESS_H
+#define OWN_ADDRESS_H
+
+#include "harness.h"
+
+#include <errno.h>
+#include <infiniband/verbs.h>
+#include <netinet/in.h>
+#include <string.h>
+
+// The device's first address.
+static struct sockaddr_in own_address(uint16_t port)
+{
+	struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(port)};
+	struct ibv_device **devices = ibv_get_device_list(NULL);
+	struct ibv_context *context = devices && *devices ? ibv_open_device(*devices) : NULL;
+	union ibv_gid gid;
+
+	CHECK(context, "no device: %s", strerror(errno));
+	CHECK_EQ(ibv_query_gid(context, 1, 0, &gid), 0);
+	memcpy(&address.sin_addr, gid.raw + 12, 4);
+	ibv_close_device(context);
+	ibv_free_device_list(devices);
+	return address;
+}
+
+#endif
