@@ -10,6 +10,7 @@ mod case;
 mod cprogram;
 mod demo;
 mod groups;
+mod guest;
 mod host;
 mod hostile;
 mod huge;
@@ -65,6 +66,12 @@ enum Command {
         #[arg(long)]
         quick: bool,
     },
+    /// Run a command as root in a throw-away guest with Debian's own kernel; it may write below target/xtask/guest only
+    Guest {
+        /// The command, with its arguments
+        #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+        command: Vec<String>,
+    },
     /// Copy programs and libraries below a prefix
     Install {
         /// Where to: DIR/bin and DIR/lib/ferroce
@@ -82,6 +89,7 @@ fn main() -> ExitCode {
         Command::Test { groups, repeat, .. } => groups::run(&groups, repeat),
         Command::Tsan => tsan::run(),
         Command::Bench { json, quick } => bench::run(json.as_deref(), quick).map(|()| true),
+        Command::Guest { command } => guest::show(&command),
         Command::Install { prefix } => install::run(&prefix).map(|()| true),
     };
     match done {

@@ -97,6 +97,16 @@ pub const PYVERBS: &[Need] = &[
     program("util-linux", "nsenter"),
 ];
 
+/// What a guest with a kernel of its own takes.
+pub const GUEST: &[Need] = &[
+    program("qemu-system-x86", "qemu-system-x86_64"),
+    program("busybox-static", "busybox"),
+    program("kmod", "depmod"),
+    program("cpio", "cpio"),
+    program("xz-utils", "xz"),
+    program("iproute2", "rdma"),
+];
+
 /// What runs under Valgrind.
 pub const MEMCHECK: &[Need] = &[
     program("valgrind", "valgrind"),
