@@ -97,16 +97,29 @@ impl FlowPage {
         self.cell(SLOTS + usize::from(slot))
     }
 
+    /// Counts what a slot has received. Senders count before they send, so never more than they have counted: what is found
+    /// received twice (once it was taken for lost) is not held against what comes next.
+    pub fn take(&self, slot: u8, amount: u64) {
+        let before = self.received(slot).fetch_add(amount, Ordering::Relaxed);
+        let sent = self.sent(slot).load(Ordering::Relaxed);
+        if is_ahead(before.wrapping_add(amount), sent) {
+            self.settle(slot, sent);
+        }
+    }
+
+    /// All that had been sent to a slot when the senders' count was `sent` has been received or lost.
+    pub fn settle(&self, slot: u8, sent: u64) {
+        self.received(slot).store(sent, Ordering::Relaxed);
+    }
+
     /// What is on its way to a slot, as far as anybody knows.
     pub fn in_flight(&self, slot: u8) -> u64 {
         let received = self.received(slot).load(Ordering::Relaxed);
         let sent = self.sent(slot).load(Ordering::Relaxed);
-        // A receiver may run ahead of a sender that has yet to count.
-        let difference = sent.wrapping_sub(received);
-        if difference > u64::MAX / 2 {
+        if is_ahead(received, sent) {
             0
         } else {
-            difference
+            sent.wrapping_sub(received)
         }
     }
 
@@ -116,6 +129,11 @@ impl FlowPage {
         // below 2 * SLOTS. Other processes have it too, and all go through atomics.
         unsafe { AtomicU64::from_ptr(base.add(index)) }
     }
+}
+
+/// Whether a receiver's count is beyond its senders'. Both wrap.
+fn is_ahead(received: u64, sent: u64) -> bool {
+    sent.wrapping_sub(received) > u64::MAX / 2
 }
 
 /// Where the counters of an address are.
@@ -148,8 +166,14 @@ mod tests {
         b.received(255).fetch_add(300, Ordering::Relaxed);
         assert_eq!((a.in_flight(255), b.in_flight(255)), (400, 400));
         assert_eq!(a.in_flight(0), 0);
-        b.received(0).fetch_add(1, Ordering::Relaxed);
+        b.take(0, 1);
         assert_eq!(a.in_flight(0), 0, "a receiver that is ahead owes nothing");
+        a.sent(0).fetch_add(10, Ordering::Relaxed);
+        assert_eq!(a.in_flight(0), 10, "and gets nothing in advance for it");
+        b.take(0, 4);
+        assert_eq!(a.in_flight(0), 6);
+        b.settle(0, a.sent(0).load(Ordering::Relaxed));
+        assert_eq!(a.in_flight(0), 0);
         drop(file);
         assert!(FlowPage::open(ip, 0).is_none());
         assert_eq!(a.in_flight(255), 400, "who has it keeps it");

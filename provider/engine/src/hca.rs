@@ -299,7 +299,7 @@ impl Hca {
             return Ok(());
         }
         let socket = self.control.lock().receive_socket(gid.index)?;
-        receivers.push(Arc::new(Receiver::new(
+        receivers.push(Arc::new(Receiver::of_slot(
             socket,
             gid.addr,
             scope(gid.addr, gid.scope_id),

@@ -123,8 +123,7 @@ impl Group {
         ];
         for address in addresses.into_iter().flatten() {
             let socket = join(address, &interfaces, hca.info().rcvbuf)?;
-            let mut receiver = Receiver::new(socket, address, 0, 0);
-            receiver.members = Some(group.members.clone());
+            let receiver = Receiver::of_group(socket, address, group.members.clone());
             receiver.ask_for_headers();
             group.receivers.push(Arc::new(receiver));
         }

@@ -62,7 +62,8 @@ impl Pacer {
             // a quarter of a buffer that is being read.
             limit: (u64::from(receive_buffer) / 8 * 3).clamp(LEAST, MOST),
             page: OnceLock::new(),
-            seen: AtomicU64::new(0),
+            // No count that a receiver could have: the first look is never the second without a change.
+            seen: AtomicU64::new(u64::MAX),
             moved: AtomicU64::new(0),
             spent_until: AtomicU64::new(0),
         }
@@ -136,6 +137,18 @@ mod tests {
         assert!(pacer.allowance(later + STALLED + 1).is_ok());
         page.received(3).fetch_add(100_000, Relaxed);
         assert_eq!(pacer.allowance(later), Ok(92_000));
+    }
+
+    #[test]
+    fn a_receiver_that_has_taken_nothing_yet_is_waited_for() {
+        let ip = IpAddr::from([192, 0, 2, 94]);
+        let _file = FlowFile::create(ip, 0).unwrap();
+        let pacer = Pacer::new(ip, 0, 3, 400_000);
+        let start = 5_000_000_000;
+        pacer.sent(150_000, start);
+        assert_eq!(pacer.allowance(start), Err(start + LOOK_AGAIN));
+        assert!(pacer.allowance(start + STALLED).is_err());
+        assert!(pacer.allowance(start + STALLED + 1).is_ok());
     }
 
     #[test]

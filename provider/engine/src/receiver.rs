@@ -2,8 +2,8 @@
 
 use std::net::IpAddr;
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, OnceLock};
 
 use ferroce_control::FlowPage;
 use ferroce_transport::Time;
@@ -18,10 +18,9 @@ pub(crate) struct Receiver {
     pub(crate) members: Option<Arc<Members>>,
     /// Datagrams that the kernel has dropped for want of room in the socket's buffer, as last seen.
     pub(crate) dropped: AtomicU32,
-    scope_id: u32,
     slot: u8,
-    /// Where what came without acknowledgement is counted, looked for when there is such traffic.
-    flow: OnceLock<Option<FlowPage>>,
+    /// Where what came without acknowledgement is counted; of a multicast group nobody counts it.
+    flow: Option<FlowPage>,
     /// How much had been sent when the socket was empty, though less had been received, and since when that is so.
     empty_at: AtomicU64,
     empty_since: AtomicU64,
@@ -31,7 +30,29 @@ pub(crate) struct Receiver {
 
 impl Receiver {
     /// Takes over a slot's socket, which may have lived before.
-    pub(crate) fn new(socket: OwnedFd, local: IpAddr, scope_id: u32, slot: u8) -> Receiver {
+    pub(crate) fn of_slot(socket: OwnedFd, local: IpAddr, scope_id: u32, slot: u8) -> Receiver {
+        let flow = FlowPage::open(local, scope_id);
+        if let Some(page) = &flow {
+            // What the slot's last owner did not take is nobody's business now. Later would be too late: a sender that finds
+            // its first datagrams settled while they wait here sends as many more as the socket has no room for.
+            page.settle(slot, page.sent(slot).load(Relaxed));
+        }
+        Receiver {
+            slot,
+            flow,
+            ..Receiver::new(socket, local)
+        }
+    }
+
+    /// Takes over the socket of a multicast group.
+    pub(crate) fn of_group(socket: OwnedFd, group: IpAddr, members: Arc<Members>) -> Receiver {
+        Receiver {
+            members: Some(members),
+            ..Receiver::new(socket, group)
+        }
+    }
+
+    fn new(socket: OwnedFd, local: IpAddr) -> Receiver {
         let mut info = [0u32; MEMINFO];
         let mut len = size_of_val(&info) as u32;
         set_option(&socket, libc::SOL_SOCKET, libc::SO_RXQ_OVFL);
@@ -50,9 +71,8 @@ impl Receiver {
             local,
             members: None,
             dropped: AtomicU32::new(info[MEMINFO - 1]),
-            scope_id,
-            slot,
-            flow: OnceLock::new(),
+            slot: 0,
+            flow: None,
             empty_at: AtomicU64::new(0),
             empty_since: AtomicU64::new(0),
             closed: AtomicBool::new(false),
@@ -80,16 +100,7 @@ impl Receiver {
 
     /// The counters that senders without acknowledgement go by.
     pub(crate) fn flow(&self) -> Option<&FlowPage> {
-        let open = || {
-            let page = FlowPage::open(self.local, self.scope_id)?;
-            // What the slot's last owner did not take is nobody's business now.
-            settle(&page, self.slot);
-            Some(page)
-        };
-        match &self.members {
-            Some(_) => None,
-            None => self.flow.get_or_init(open).as_ref(),
-        }
+        self.flow.as_ref()
     }
 
     /// The socket is empty now: what was sent a while ago has been received or lost. Returns whether another look is needed
@@ -105,7 +116,7 @@ impl Receiver {
         if self.empty_at.swap(sent, Relaxed) != sent {
             self.empty_since.store(now, Relaxed);
         } else if now.saturating_sub(self.empty_since.load(Relaxed)) > SETTLE {
-            page.received(self.slot).store(sent, Relaxed);
+            page.settle(self.slot, sent);
             return false;
         }
         true
@@ -127,15 +138,10 @@ impl Receiver {
     }
 }
 
-/// How long after it was counted a datagram is at the receiver's socket, or never will be.
-pub(crate) const SETTLE: Time = 200_000;
-
-fn settle(page: &FlowPage, slot: u8) {
-    let sent = page.sent(slot).load(Relaxed);
-    if page.received(slot).load(Relaxed) != sent {
-        page.received(slot).store(sent, Relaxed);
-    }
-}
+/// How long after it was counted a datagram is at the receiver's socket, or never will be. A sender may lose the processor
+/// between the two for some turns of others; whoever took its datagrams for lost then would count them twice, and let
+/// as many more come as the socket has no room for.
+pub(crate) const SETTLE: Time = 20_000_000;
 
 /// Has the kernel hand over what belongs together in one piece.
 pub(crate) fn merge_runs(socket: &OwnedFd) {

@@ -187,7 +187,7 @@ impl Hca {
         }
         if unacknowledged && let Some(page) = receiver.flow() {
             let cost = pacing::cost(data.len(), datagram.segment != 0);
-            page.received(self.slot()).fetch_add(cost, Relaxed);
+            page.take(self.slot(), cost);
         }
     }
 
