@@ -5,6 +5,7 @@
 #include "endpoint.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -99,6 +100,33 @@ static void child_opens_device(void)
 	traffic(e, 5);
 }
 
+// A child closes what it inherited, as servers do that fork for each client: an event that waits is the parent's all the same.
+static void child_destroys(void)
+{
+	struct options options = {.channel = true};
+	struct endpoint *e = open_pair(&options, NULL, NULL, &remote);
+	struct ibv_cq *cq;
+	void *context;
+
+	CHECK_EQ(ibv_req_notify_cq(e->send_cq, 0), 0);
+	fill(e->buffer, 100, 1);
+	post_ok(post(e, 1, IBV_WR_RDMA_WRITE, 0, 100, &remote, 0, 0));
+	struct pollfd event = {.fd = e->channel->fd, .events = POLLIN};
+
+	CHECK(poll(&event, 1, 20000) == 1, "no event");
+	pid_t child = fork();
+
+	CHECK(child >= 0, "fork: %s", strerror(errno));
+	if (child == 0)
+		_exit(ibv_destroy_qp(e->qp) || ibv_destroy_cq(e->send_cq));
+	reap(child, "the child");
+	CHECK(poll(&event, 1, 0) == 1, "the child took the event");
+	CHECK(!ibv_get_cq_event(e->channel, &cq, &context) && cq == e->send_cq, "ibv_get_cq_event");
+	ibv_ack_cq_events(cq, 1);
+	expect_wc(e->send_cq, 1, IBV_WC_SUCCESS);
+	traffic(e, 20);
+}
+
 // ibv_fork_init() before everything, as MPI libraries call it.
 static void with_fork_init(void)
 {
@@ -107,4 +135,4 @@ static void with_fork_init(void)
 }
 
 PROGRAM({"child_beside", child_beside, 0}, {"child_execs", child_execs, 0},
-	{"child_opens_device", child_opens_device, 0}, {"with_fork_init", with_fork_init, 0})
+	{"child_opens_device", child_opens_device, 0}, {"child_destroys", child_destroys, 0}, {"with_fork_init", with_fork_init, 0})

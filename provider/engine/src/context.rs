@@ -132,14 +132,15 @@ impl Context {
         self.events.push(&events::async_record(element, event))
     }
 
-    /// Removes up to all of the `written` unread events that name `cookie`; returns how many.
+    /// Takes back the unread ones of the `written` events that name `cookie`; returns how many the consumer has read, which it
+    /// must acknowledge before the object may go. In a forked child none: the pipe and what is in it are the parent's.
     pub(crate) fn take_back_events(&self, cookie: u64, written: u32) -> u32 {
-        if written == 0 {
+        if written == 0 || self.hca().is_inherited() {
             return 0;
         }
         let _order = self.order.lock();
         // Port events carry a small port number where others carry an address, so the two never meet.
-        self.events.take_back(|r| r[..8] == cookie.to_ne_bytes())
+        written - self.events.take_back(|r| r[..8] == cookie.to_ne_bytes())
     }
 }
 

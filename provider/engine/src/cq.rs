@@ -324,15 +324,15 @@ impl Cq {
         queue.armed = Armed::No;
         queue.due = Time::MAX;
         self.len.store(0, Ordering::Release);
-        let unread = self
-            .channel
-            .as_ref()
-            .map_or(0, |c| c.take_back(|r| *r == self.cookie.to_ne_bytes()));
-        let unread_events = self.context.take_back_events(self.cookie, queue.events);
-        let delivered = Delivered {
-            comp: queue.notified - unread,
-            events: queue.events - unread_events,
+        // As of other events: a parent's are not a child's to take.
+        let comp = match &self.channel {
+            Some(channel) if !self.context.hca().is_inherited() => {
+                queue.notified - channel.take_back(|r| *r == self.cookie.to_ne_bytes())
+            }
+            _ => 0,
         };
+        let events = self.context.take_back_events(self.cookie, queue.events);
+        let delivered = Delivered { comp, events };
         let old = queue.entries.move_to(None);
         drop(queue);
         // Lent memory goes back now, whoever still holds a reference.

@@ -256,7 +256,7 @@ impl Hca {
     }
 
     /// Whether this is the parent's, in a forked child.
-    fn is_inherited(&self) -> bool {
+    pub(crate) fn is_inherited(&self) -> bool {
         self.generation != FORKS.load(Ordering::Relaxed)
     }
 

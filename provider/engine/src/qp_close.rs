@@ -87,14 +87,11 @@ impl Qp {
         };
         let opener = list.openers.swap_remove(i);
         drop(list);
-        let unread = opener.context.take_back_events(cookie, opener.events);
+        let events = opener.context.take_back_events(cookie, opener.events);
         if let Some(xrcd) = &opener.xrcd {
             xrcd.remove_user();
         }
-        Ok(Delivered {
-            comp: 0,
-            events: opener.events - unread,
-        })
+        Ok(Delivered { comp: 0, events })
     }
 
     /// Raises an affiliated asynchronous event.

@@ -267,11 +267,8 @@ impl Srq {
         }
         let mut queue = self.queue.lock();
         queue.requests.clear();
-        let unread = self
-            .pd
-            .context()
-            .take_back_events(self.cookie, queue.events);
-        let events = queue.events - unread;
+        let context = self.pd.context();
+        let events = context.take_back_events(self.cookie, queue.events);
         Ok(Delivered { comp: 0, events })
     }
 }

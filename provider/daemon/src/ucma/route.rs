@@ -14,14 +14,23 @@ use super::id::Id;
 /// The default partition.
 pub(super) const PKEY: u16 = 0xffff;
 
-/// The device's GID that an address names; `None`: the address stands for all of them, as a loopback address does that
-/// is not the device's.
+/// The device's GID that an address names; `None`: the address stands for all of them, as a loopback address does unless the
+/// device is at such addresses itself. Then the others are those of other devices (`ENODEV`): a datagram rsocket whose source the
+/// host's routes choose would else find itself bound to no device, and go on regardless.
 pub(super) fn own_gid(addr: &Addr, host: &Host<'_>) -> Result<Option<u16>, Errno> {
     if let Some(entry) = host.gids.entries().find(|entry| addr.names(entry)) {
         return Ok(Some(entry.index));
     }
-    if addr.is_zero() || addr.is_loopback() {
+    if addr.is_zero() {
         return Ok(None);
+    }
+    if addr.is_loopback() {
+        let v4 = addr.meant().is_ipv4();
+        let mut own = host.gids.entries().map(|entry| entry.addr);
+        return match own.any(|own| own.is_loopback() && own.is_ipv4() == v4) {
+            true => Err(Errno::NODEV),
+            false => Ok(None),
+        };
     }
     let scope = Some(addr.scope()).filter(|scope| *scope != 0);
     let of_host = host.snapshot.addresses.iter().any(|address| {
