@@ -1,4 +1,4 @@
-//! How the shim carries commands of the rdma_cm ABI to ferroced: datagrams of a `SOCK_SEQPACKET` socket of its own,
+//! How the shim carries commands of the rdma_cm and umad ABIs to ferroced: datagrams of a `SOCK_SEQPACKET` socket of its own,
 //! one reply for each request. This is ferroce's own, not an ABI of the kernel; both ends are of one build.
 //!
 //! A process has one such connection. What a program holds as the descriptor of `/dev/infiniband/rdma_cm` (a channel) is one
@@ -9,12 +9,26 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// The socket's name in the runtime directory.
 pub const SOCKET: &str = "rdma_cm.sock";
+/// The name of the socket for umad and issm files. A file's descriptor is one end of a `SOCK_SEQPACKET` pair from which MADs with
+/// their headers are read, one datagram each.
+pub const UMAD_SOCKET: &str = "umad.sock";
 /// Version of the frames.
 pub const VERSION: u32 = 1;
 /// Opens a channel; the reply carries its descriptor.
 pub const OPEN: u32 = 1;
 /// Carries out a command.
 pub const COMMAND: u32 = 2;
+/// Opens `umadN`, `N` being [`Request::from`]; the reply carries its descriptor.
+pub const UMAD_OPEN: u32 = 3;
+/// The same for `issmN`. The descriptor becomes readable when the port is the caller's; with [`Request::channel`] 1 it is at
+/// once, or the reply says `EAGAIN`.
+pub const ISSM_OPEN: u32 = 4;
+/// An ioctl of a umad file; its number is [`Request::from`], the command is its argument, and so is the answer.
+pub const UMAD_IOCTL: u32 = 5;
+/// A write to a umad file: the command is what was written.
+pub const UMAD_WRITE: u32 = 6;
+/// The longest write to a umad file, and the longest MAD with its header that is read, in bytes.
+pub const MAX_UMAD: usize = 384 * 1024;
 /// The longest command, in bytes, with its head.
 pub const MAX_COMMAND: usize = 512;
 /// The longest value of an option, in bytes.
@@ -28,9 +42,9 @@ pub const MAX_ANSWER: usize = 1024;
 pub struct Request {
     /// [`VERSION`].
     pub version: u32,
-    /// [`OPEN`] or [`COMMAND`].
+    /// [`OPEN`], [`COMMAND`] or their like for umad.
     pub kind: u32,
-    /// Inode number of the channel's descriptor.
+    /// Inode number of the channel's or file's descriptor.
     pub channel: u64,
     /// For `MIGRATE_ID`: inode number of the descriptor named in the command; 0: there is no such descriptor.
     pub from: u64,

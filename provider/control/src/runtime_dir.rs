@@ -66,6 +66,11 @@ impl RuntimeDir {
         self.path.join("rdma_cm.sock")
     }
 
+    /// The umad server's `SOCK_SEQPACKET` socket, to which the shim carries what is done with umad files.
+    pub fn umad(&self) -> PathBuf {
+        self.path.join("umad.sock")
+    }
+
     /// The file that a running daemon holds locked.
     pub fn lock(&self) -> PathBuf {
         self.path.join("ferroced.lock")

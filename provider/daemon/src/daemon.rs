@@ -19,10 +19,12 @@ use crate::group::{self, Group};
 use crate::interfaces::{Snapshot, Watch};
 use crate::lock::Lock;
 use crate::poller::{Poller, Ready, Token};
+use crate::real;
 use crate::slots::Slots;
 use crate::sysfs::{Image, View};
 use crate::totals::Totals;
 use crate::ucma::Server;
+use crate::umad;
 
 /// How often the counters in the image are brought up to date.
 const REFRESH: Duration = Duration::from_secs(1);
@@ -69,6 +71,10 @@ pub struct Daemon {
     pub(crate) last_id: u64,
     /// The connection manager.
     pub(crate) rdma_cm: Server,
+    /// What programs do with MADs.
+    pub(crate) umad: umad::Server,
+    /// The number of the first port's umad file.
+    pub(crate) first_umad: u32,
     own: CounterPage,
     pub(crate) departed: Totals,
     pub(crate) refreshed: Instant,
@@ -105,6 +111,7 @@ impl Daemon {
             .and_then(|fd| rustix::io::ioctl_fionbio(&fd, true).map(|()| fd))
             .map_err(DaemonError::os(format!("listening at {}", path.display())))?;
         let rdma_cm = Server::start(&dir, info.node_guid, &poller)?;
+        let umad = umad::Server::start(&dir, &poller)?;
         let now = Instant::now();
         let mut daemon = Self {
             dir,
@@ -127,6 +134,8 @@ impl Daemon {
             accepting: true,
             last_id: 0,
             rdma_cm,
+            umad,
+            first_umad: real::free_umad_number(),
             own: CounterPage::private()?,
             departed: Totals::default(),
             refreshed: now,
@@ -246,7 +255,11 @@ impl Daemon {
         if self.rdma_cm.next_timeout().is_some_and(|at| at <= now) {
             self.with_rdma_cm(|server, around| server.handle_timeout(around));
         }
-        self.idle_since = match self.connections.is_empty() && self.rdma_cm.is_idle() {
+        if self.umad.next_timeout().is_some_and(|at| at <= now) {
+            self.with_umad(umad::Server::handle_timeout);
+        }
+        let used = !self.connections.is_empty() || !self.rdma_cm.is_idle() || !self.umad.is_idle();
+        self.idle_since = match !used {
             true => self.idle_since.or(Some(now)),
             false => None,
         };
@@ -272,6 +285,7 @@ impl Daemon {
             self.idle_deadline(),
             self.retry_at,
             cm,
+            self.umad.next_timeout(),
             self.leave_at,
         ]
         .into_iter()
@@ -310,6 +324,12 @@ impl Daemon {
             Token::CmSession(id) => self.with_rdma_cm(|server, around| server.serve(id, around)),
             Token::CmChannel(id) => self.with_rdma_cm(|server, around| server.hung_up(id, around)),
             Token::CmProcess(id) => self.with_rdma_cm(|server, around| server.died(id, around)),
+            Token::UmadListener => self.with_umad(umad::Server::accept),
+            Token::UmadSession(id) => self.with_umad(|server, around| server.serve(id, around)),
+            Token::UmadFile(inode) => {
+                let room = ready.writable && !ready.readable;
+                self.with_umad(|server, around| server.file_event(inode, room, around));
+            }
         }
     }
 
@@ -321,16 +341,14 @@ impl Daemon {
     /// Handles what came for slot 0: QP1's datagrams, and what is for nobody.
     fn receive_mads(&mut self, group: usize) {
         let came = self.with_rdma_cm_and_groups(|server, around, groups| {
-            let Some(group) = groups.get(group) else {
-                return false;
-            };
-            let Some(socket) = group.existing(0) else {
-                return false;
-            };
-            server.receive(socket, group.ip(), around);
-            true
+            let group = groups.get(group)?;
+            let socket = group.existing(0)?;
+            Some(server.receive(socket, group.ip(), around))
         });
-        self.dirty |= came;
+        self.dirty |= came.is_some();
+        for (from, src_qp, mad) in came.unwrap_or_default() {
+            self.gmp_came(&from, src_qp, mad);
+        }
     }
 
     fn with_rdma_cm_and_groups<R>(
@@ -379,6 +397,7 @@ impl Daemon {
         let totals = self.totals();
         self.image.show(&View {
             info: &self.info,
+            first_umad: self.first_umad,
             gids: self.gids.entries().collect(),
             counters: totals.port_counters(),
             hw_counters: totals.hw_counters(),
@@ -390,6 +409,7 @@ impl Daemon {
     fn clean_up(&mut self) {
         let _ = fs::remove_file(self.dir.socket());
         let _ = fs::remove_file(self.dir.rdma_cm());
+        let _ = fs::remove_file(self.dir.umad());
         if let Err(error) = self.image.remove() {
             tracing::warn!(%error, "cannot clean up");
         }

@@ -15,6 +15,7 @@ mod gids;
 mod group;
 mod interfaces;
 mod lock;
+mod mads;
 mod poller;
 mod port;
 mod qp1;
@@ -24,6 +25,7 @@ mod slots;
 mod sysfs;
 mod totals;
 mod ucma;
+mod umad;
 
 pub use config::{Config, Settings};
 pub use daemon::Daemon;

@@ -29,6 +29,12 @@ pub enum Token {
     CmChannel(u64),
     /// The process of a session.
     CmProcess(u64),
+    /// The umad server's socket.
+    UmadListener,
+    /// A connection of a program's to it.
+    UmadSession(u64),
+    /// A umad or issm file, by its inode number.
+    UmadFile(u64),
     /// The socket of a slot that nobody holds.
     Slot {
         /// The group's index.
@@ -53,6 +59,9 @@ impl Token {
             Self::CmSession(id) => (7, id),
             Self::CmChannel(inode) => (8, inode),
             Self::CmProcess(id) => (9, id),
+            Self::UmadListener => (10, 0),
+            Self::UmadSession(id) => (11, id),
+            Self::UmadFile(inode) => (12, inode),
             Self::Slot { group, slot } => (5, (group as u64) << 8 | u64::from(slot)),
         };
         EventData::new_u64(kind << KIND_SHIFT | value & VALUE)
@@ -75,6 +84,9 @@ impl Token {
             7 => Self::CmSession(value),
             8 => Self::CmChannel(value),
             9 => Self::CmProcess(value),
+            10 => Self::UmadListener,
+            11 => Self::UmadSession(value),
+            12 => Self::UmadFile(value),
             _ => return None,
         })
     }
@@ -121,6 +133,16 @@ impl Poller {
             EventFlags::IN | EventFlags::OUT
         } else {
             EventFlags::IN
+        };
+        epoll::modify(&self.epoll, fd, token.encode(), flags)
+    }
+
+    /// Of a descriptor of which only the end is of interest: says whether room to write is as well.
+    pub fn want_write_only(&self, fd: impl AsFd, token: Token, write: bool) -> Result<(), Errno> {
+        let flags = if write {
+            EventFlags::OUT
+        } else {
+            EventFlags::empty()
         };
         epoll::modify(&self.epoll, fd, token.encode(), flags)
     }
@@ -176,6 +198,9 @@ mod tests {
             Token::CmSession(8),
             Token::CmChannel(u64::from(u32::MAX)),
             Token::CmProcess(9),
+            Token::UmadListener,
+            Token::UmadSession(10),
+            Token::UmadFile(11),
             Token::Slot {
                 group: 63,
                 slot: 255,

@@ -18,6 +18,8 @@ use crate::gids::{gid_of, ip_of};
 
 /// The general service interface.
 const QP1: u32 = 1;
+/// QP1 of a peer, with its Q_Key.
+pub(crate) const GSI: (u32, u32) = (QP1, mad::QP1_QKEY);
 /// Source ports carry path entropy in the dynamic range.
 const FIRST_PORT: u16 = 0xc000;
 /// BTH, DETH, MAD, ICRC.
@@ -43,8 +45,15 @@ pub(crate) struct Qp1 {
 
 /// One datagram of slot 0.
 pub(crate) enum Received<'a> {
-    /// A MAD, and the way back.
-    Mad(Av, &'a [u8]),
+    /// A MAD.
+    Mad {
+        /// The way back.
+        from: Av,
+        /// The queue pair that sent it.
+        src_qp: u32,
+        /// The MAD.
+        mad: &'a [u8],
+    },
     /// Nothing for QP1; counted.
     Other,
     /// There is no more.
@@ -52,9 +61,17 @@ pub(crate) enum Received<'a> {
 }
 
 impl Qp1 {
-    /// Sends a MAD from one of the device's addresses. What cannot be sent is lost, as on a wire.
-    pub fn send(&mut self, own: &GidEntry, to: &Av, mad: &Mad, counters: &CounterPage) {
-        match self.try_send(own, to, mad) {
+    /// Sends a MAD from one of the device's addresses to a queue pair with its Q_Key. What cannot be sent is lost, as on a
+    /// wire.
+    pub fn send(
+        &mut self,
+        own: &GidEntry,
+        av: &Av,
+        to: (u32, u32),
+        mad: &Mad,
+        counters: &CounterPage,
+    ) {
+        match self.try_send(own, av, to, mad) {
             Ok(()) => {
                 counters.add(Counter::TxPackets, 1);
                 counters.add(Counter::TxBytes, PACKET as u64);
@@ -66,7 +83,13 @@ impl Qp1 {
         }
     }
 
-    fn try_send(&mut self, own: &GidEntry, to: &Av, mad: &Mad) -> Result<(), Errno> {
+    fn try_send(
+        &mut self,
+        own: &GidEntry,
+        to: &Av,
+        (dest_qp, qkey): (u32, u32),
+        mad: &Mad,
+    ) -> Result<(), Errno> {
         let remote = ip_of(&to.remote_gid);
         let psn = self.psn;
         self.psn = (psn + 1) & 0x00ff_ffff;
@@ -85,15 +108,12 @@ impl Qp1 {
             bth: Bth {
                 opcode: opcode::UD_SEND_ONLY,
                 pkey: mad::DEFAULT_PKEY,
-                dest_qp: QP1,
+                dest_qp,
                 psn,
                 ..Bth::default()
             },
             ext: Ext {
-                deth: Some(Deth {
-                    qkey: mad::QP1_QKEY,
-                    src_qp: QP1,
-                }),
+                deth: Some(Deth { qkey, src_qp: QP1 }),
                 ..Ext::default()
             },
         };
@@ -166,6 +186,7 @@ pub(crate) fn receive<'a>(
             .ext
             .deth
             .is_some_and(|deth| deth.qkey == mad::QP1_QKEY);
+    let src_qp = packet.ext.deth.map_or(QP1, |deth| deth.src_qp);
     if !good {
         counters.add(Counter::RxParseErrors, 1);
         return Received::Other;
@@ -183,7 +204,11 @@ pub(crate) fn receive<'a>(
         local_lid: NO_LID,
         remote_lid: NO_LID,
     };
-    Received::Mad(back, packet.payload)
+    Received::Mad {
+        from: back,
+        src_qp,
+        mad: packet.payload,
+    }
 }
 
 fn open(own: &GidEntry, to: &Av) -> Result<Sender, Errno> {

@@ -27,6 +27,19 @@ fn first_free(taken: &BTreeSet<String>) -> u32 {
         .unwrap_or(0)
 }
 
+/// The first number above those of all real `umadN`: a device of ours takes as many as it has ports, from there.
+pub fn free_umad_number() -> u32 {
+    first_above(&entries("/dev/infiniband"))
+}
+
+fn first_above(taken: &BTreeSet<String>) -> u32 {
+    taken
+        .iter()
+        .filter_map(|name| name.strip_prefix("umad")?.parse::<u32>().ok())
+        .max()
+        .map_or(0, |n| n.saturating_add(1))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -36,5 +49,12 @@ mod tests {
         let taken = ["uverbs0", "uverbs1", "uverbs3", "abi_version"].map(str::to_owned);
         assert_eq!(first_free(&taken.into()), 2);
         assert_eq!(first_free(&BTreeSet::new()), 0);
+        assert_eq!(first_above(&taken_umads()), 8);
+        assert_eq!(first_above(&BTreeSet::new()), 0);
+    }
+    fn taken_umads() -> BTreeSet<String> {
+        ["umad0", "umad7", "issm9", "umadx"]
+            .map(str::to_owned)
+            .into()
     }
 }

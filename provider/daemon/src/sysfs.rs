@@ -2,8 +2,7 @@
 //! runtime directory. It is rendered whole from what the daemon knows and then compared with what is
 //! there, so that only what changed is written, and each file at once.
 //!
-//! The layout is the kernel's (`Documentation/ABI/stable/sysfs-class-infiniband`). There are no umad
-//! devices: the class has its version only, and libibumad sees a channel adapter without MAD access.
+//! The layout is the kernel's (`Documentation/ABI/stable/sysfs-class-infiniband`).
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -31,6 +30,8 @@ const NULL_DEVICE: &str = "1:3";
 pub struct View<'a> {
     /// The device.
     pub info: &'a DeviceInfo,
+    /// The number of the first port's umad file.
+    pub first_umad: u32,
     /// The used entries of its GID table.
     pub gids: Vec<&'a GidEntry>,
     /// `counters/*`.
@@ -193,9 +194,18 @@ fn render(view: &View<'_>) -> Tree {
         dir.link(uverbs, format!("{up}/infiniband_verbs/{uverbs}"))
             .file("abi_version", UVERBS_ABI.to_string());
     });
+    let umad = format!("umad{}", view.first_umad);
+    at(&format!("{device}/infiniband_mad/{umad}"), &|dir| {
+        dir.file("ibdev", name)
+            .file("port", "1")
+            .file("dev", NULL_DEVICE)
+            .link("device", "../..")
+            .link("subsystem", "../../../../../../class/infiniband_mad");
+    });
     at("sys/class/infiniband_mad", &|dir| {
         beside(dir, "/sys/class/infiniband_mad");
-        dir.file("abi_version", UMAD_ABI.to_string());
+        dir.link(&umad, format!("{up}/infiniband_mad/{umad}"))
+            .file("abi_version", UMAD_ABI.to_string());
     });
     at("sys/class/misc/rdma_cm", &|dir| {
         dir.file("abi_version", UCMA_ABI.to_string());
@@ -203,7 +213,9 @@ fn render(view: &View<'_>) -> Tree {
     at("dev/infiniband", &|dir| {
         beside(dir, "/dev/infiniband");
         // Who opens this one is given a channel by the shim.
-        dir.link(uverbs, "/dev/null").link("rdma_cm", "/dev/null");
+        dir.link(uverbs, "/dev/null")
+            .link("rdma_cm", "/dev/null")
+            .link(&umad, "/dev/null");
     });
     tree
 }

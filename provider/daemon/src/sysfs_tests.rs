@@ -46,6 +46,7 @@ fn the_libraries_find_what_they_read() {
     image
         .show(&View {
             info: &info,
+            first_umad: 0,
             gids: vec![&gid],
             counters: vec![("port_xmit_data", 7)],
             hw_counters: vec![("duplicate_request", 9)],
@@ -112,6 +113,7 @@ fn the_libraries_find_what_they_read() {
 fn view<'a>(info: &'a DeviceInfo, gids: Vec<&'a GidEntry>) -> View<'a> {
     View {
         info,
+        first_umad: 0,
         gids,
         counters: vec![],
         hw_counters: vec![],

@@ -4,7 +4,8 @@
 //! starts a thread, or trusts what arrives.
 //!
 //! - [`cm`]: connections by REQ, REP, RTU and their relatives, and service ID resolution, for one device;
-//! - [`ipcm`]: how IP addresses and ports travel in service IDs and private data, as `rdma_cm` uses them.
+//! - [`ipcm`]: how IP addresses and ports travel in service IDs and private data, as `rdma_cm` uses them;
+//! - [`rmpp`]: messages longer than a MAD.
 //!
 //! A host's loop is: [`Cm::receive`] for every MAD that came to QP1, [`Cm::handle_timeout`] when [`Cm::next_timeout`] has
 //! passed, the consumer's calls whenever they come; and after each, what was put into the [`Sink`].
@@ -12,6 +13,7 @@
 
 pub mod cm;
 pub mod ipcm;
+pub mod rmpp;
 
 pub use cm::{
     Accept, Av, Cm, CmConfig, CmError, CmEvent, CmId, Connect, Counters, Limits, Path, QpRtr,

@@ -18,6 +18,8 @@ pub const CLASS_CM: u8 = 0x07;
 pub const CLASS_VERSION_CM: u8 = 2;
 /// Method `Send`, the only one of communication management.
 pub const METHOD_SEND: u8 = 0x03;
+/// Set in the method of a response.
+pub const METHOD_RESPONSE: u8 = 0x80;
 /// Q_Key of every QP1.
 pub const QP1_QKEY: u32 = 0x8001_0000;
 /// The default P_Key with full membership.

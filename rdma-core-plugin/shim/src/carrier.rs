@@ -1,5 +1,6 @@
-//! The process's own connection to ferroced, over which commands of the rdma_cm ABI travel: one request at a time, and
-//! one reply to each. It is made when it is first needed, and anew in a forked child or when the program closed it.
+//! The process's own connections to ferroced, over which commands of the rdma_cm and umad ABIs travel: one request at a time
+//! on each, and one reply to it. They are made when they are first needed, and anew in a forked child or when the program closed
+//! them.
 //!
 //! What the commands mean is nothing to this module.
 
@@ -19,7 +20,9 @@ const CONTENDED: u32 = 2;
 /// The process that the state belongs to; while a child puts it in order, this.
 const CHANGING: pid_t = -1;
 
-struct Carrier {
+/// One connection.
+pub struct Carrier {
+    name: &'static str,
     owner: AtomicI32,
     lock: AtomicU32,
     socket: UnsafeCell<Socket>,
@@ -35,55 +38,65 @@ struct Socket {
 // SAFETY: the socket is reached through `Guard` only, of which there is one at a time.
 unsafe impl Sync for Carrier {}
 
-static CARRIER: Carrier = Carrier {
-    owner: AtomicI32::new(0),
-    lock: AtomicU32::new(FREE),
-    socket: UnsafeCell::new(Socket { fd: -1, inode: 0 }),
-};
+/// For `rdma_cm`.
+pub static RDMA_CM: Carrier = Carrier::new(ucma_frame::SOCKET);
+/// For `umadN` and `issmN`.
+pub static UMAD: Carrier = Carrier::new(ucma_frame::UMAD_SOCKET);
 
-/// The right to use the connection.
-pub struct Guard(());
+/// The right to use a connection.
+pub struct Guard(&'static Carrier);
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        if CARRIER.lock.swap(FREE, Ordering::Release) == CONTENDED {
-            sys::futex_wake(&CARRIER.lock);
+        if self.0.lock.swap(FREE, Ordering::Release) == CONTENDED {
+            sys::futex_wake(&self.0.lock);
         }
     }
 }
 
-/// Waits for the connection to be free.
-pub fn lock() -> Guard {
-    let me = sys::getpid();
-    loop {
-        let owner = CARRIER.owner.load(Ordering::Acquire);
-        if owner == me {
-            break;
+impl Carrier {
+    const fn new(name: &'static str) -> Self {
+        Carrier {
+            name,
+            owner: AtomicI32::new(0),
+            lock: AtomicU32::new(FREE),
+            socket: UnsafeCell::new(Socket { fd: -1, inode: 0 }),
         }
-        // A forked child: threads that held the lock do not exist here, and the connection is the parent's.
-        if owner != CHANGING
-            && CARRIER
-                .owner
-                .compare_exchange(owner, CHANGING, Ordering::AcqRel, Ordering::Relaxed)
-                .is_ok()
+    }
+
+    /// Waits for the connection to be free.
+    pub fn lock(&'static self) -> Guard {
+        let me = sys::getpid();
+        loop {
+            let owner = self.owner.load(Ordering::Acquire);
+            if owner == me {
+                break;
+            }
+            // A forked child: threads that held the lock do not exist here, and the connection is the parent's.
+            if owner != CHANGING
+                && self
+                    .owner
+                    .compare_exchange(owner, CHANGING, Ordering::AcqRel, Ordering::Relaxed)
+                    .is_ok()
+            {
+                // SAFETY: this thread alone has moved the owner to CHANGING, and others wait for it to become `me`.
+                let socket = unsafe { &mut *self.socket.get() };
+                close(socket);
+                self.lock.store(FREE, Ordering::Relaxed);
+                self.owner.store(me, Ordering::Release);
+            }
+        }
+        if self
+            .lock
+            .compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Relaxed)
+            .is_err()
         {
-            // SAFETY: this thread alone has moved the owner to CHANGING, and others wait for it to become `me`.
-            let socket = unsafe { &mut *CARRIER.socket.get() };
-            close(socket);
-            CARRIER.lock.store(FREE, Ordering::Relaxed);
-            CARRIER.owner.store(me, Ordering::Release);
+            while self.lock.swap(CONTENDED, Ordering::Acquire) != FREE {
+                sys::futex_wait(&self.lock, CONTENDED);
+            }
         }
+        Guard(self)
     }
-    if CARRIER
-        .lock
-        .compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Relaxed)
-        .is_err()
-    {
-        while CARRIER.lock.swap(CONTENDED, Ordering::Acquire) != FREE {
-            sys::futex_wait(&CARRIER.lock, CONTENDED);
-        }
-    }
-    Guard(())
 }
 
 /// Closes the connection, unless the program has and the number is another's now.
@@ -98,10 +111,10 @@ impl Guard {
     /// The connection, made if there is none. The error is an errno.
     fn socket(&mut self) -> Result<c_int, c_int> {
         // SAFETY: the guard is the right to use it.
-        let socket = unsafe { &mut *CARRIER.socket.get() };
+        let socket = unsafe { &mut *self.0.socket.get() };
         if socket.fd < 0 || sys::socket_inode(socket.fd) != Some(socket.inode) {
             let directory = IMAGE.directory().ok_or(libc::ENODEV)?;
-            let fd = sys::connect(directory, ucma_frame::SOCKET.as_bytes())?;
+            let fd = sys::connect(directory, self.0.name.as_bytes())?;
             let Some(inode) = sys::socket_inode(fd) else {
                 sys::close(fd);
                 return Err(libc::ENODEV);
@@ -151,7 +164,7 @@ impl Guard {
                 sys::close(fd);
             }
             // SAFETY: the guard is the right to use it.
-            close(unsafe { &mut *CARRIER.socket.get() });
+            close(unsafe { &mut *self.0.socket.get() });
             return Err(libc::EIO);
         }
         // SAFETY: as many bytes have been received.

@@ -10,8 +10,12 @@ const SIZE: usize = 1 << 16;
 
 /// The entry of a channel of `rdma_cm`.
 const RDMA_CM: u16 = u16::MAX;
+/// The entry of a umad file.
+const UMAD: u16 = u16::MAX - 1;
+/// The entry of an issm file.
+const ISSM: u16 = u16::MAX - 2;
 
-/// For each descriptor 0, the number of its uverbs device plus one, or [`RDMA_CM`].
+/// For each descriptor 0, the number of its uverbs device plus one, or one of the above.
 static KINDS: [AtomicU16; SIZE] = [const { AtomicU16::new(0) }; SIZE];
 
 fn entry(fd: c_int) -> Option<&'static AtomicU16> {
@@ -21,13 +25,25 @@ fn entry(fd: c_int) -> Option<&'static AtomicU16> {
 /// The uverbs device of a descriptor, by the table.
 #[inline]
 pub fn uverbs(fd: c_int) -> Option<u16> {
-    kind(fd).filter(|kind| *kind != RDMA_CM)?.checked_sub(1)
+    kind(fd).filter(|kind| *kind < ISSM)?.checked_sub(1)
 }
 
 /// Is this descriptor a channel of `rdma_cm`, by the table?
 #[inline]
 pub fn rdma_cm(fd: c_int) -> bool {
     kind(fd) == Some(RDMA_CM)
+}
+
+/// Is this descriptor a umad file, by the table?
+#[inline]
+pub fn umad(fd: c_int) -> bool {
+    kind(fd) == Some(UMAD)
+}
+
+/// Is this descriptor a socket that stands for a device file, by the table?
+#[inline]
+pub fn device_socket(fd: c_int) -> bool {
+    kind(fd).is_some_and(|kind| kind >= ISSM)
 }
 
 #[inline]
@@ -37,8 +53,17 @@ fn kind(fd: c_int) -> Option<u16> {
 
 /// Enters a new descriptor as a channel of `rdma_cm`. `false`: the table has no room for it.
 pub fn set_rdma_cm(fd: c_int) -> bool {
+    set_kind(fd, RDMA_CM)
+}
+
+/// Enters a new descriptor as a umad file, or else an issm file. `false`: the table has no room for it.
+pub fn set_umad(fd: c_int, umad: bool) -> bool {
+    set_kind(fd, if umad { UMAD } else { ISSM })
+}
+
+fn set_kind(fd: c_int, kind: u16) -> bool {
     entry(fd)
-        .map(|entry| entry.store(RDMA_CM, Ordering::Relaxed))
+        .map(|entry| entry.store(kind, Ordering::Relaxed))
         .is_some()
 }
 
@@ -55,7 +80,7 @@ pub fn copy(from: c_int, to: c_int) {
 
 /// Enters what a new descriptor is. `false`: the table has no room for it.
 pub fn set(fd: c_int, uverbs: Option<u16>) -> bool {
-    let kind = uverbs.map_or(0, |n| n.saturating_add(1).min(RDMA_CM - 1));
+    let kind = uverbs.map_or(0, |n| n.saturating_add(1).min(ISSM - 1));
     match entry(fd) {
         Some(entry) => {
             if entry.load(Ordering::Relaxed) != kind {
@@ -96,5 +121,9 @@ mod tests {
         copy(65_003, 65_002);
         assert_eq!((rdma_cm(65_002), uverbs(65_002)), (false, Some(3)));
         assert!(!set_rdma_cm(1 << 20) && !rdma_cm(1 << 20));
+
+        assert!(set_umad(65_004, true) && umad(65_004) && uverbs(65_004).is_none());
+        assert!(set_umad(65_004, false) && !umad(65_004) && device_socket(65_004));
+        assert!(!rdma_cm(65_004) && !set_umad(1 << 20, true));
     }
 }

@@ -177,7 +177,28 @@ fn join<'a>(directory: &[u8], path: &[u8], buffer: &'a mut [u8]) -> Option<&'a [
 
 /// The number of `/dev/infiniband/uverbsN`, for a path that [`concerns`] us.
 pub fn uverbs_number(path: &CStr) -> Option<u16> {
-    let digits = path.to_bytes().strip_prefix(b"/dev/infiniband/uverbs")?;
+    device_number(path, b"/dev/infiniband/uverbs")
+}
+
+/// A file for management datagrams.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MadFile {
+    /// `/dev/infiniband/umadN`.
+    Umad(u16),
+    /// `/dev/infiniband/issmN`.
+    Issm(u16),
+}
+
+/// Which file for management datagrams this is, if it is one.
+pub fn mad_file(path: &CStr) -> Option<MadFile> {
+    device_number(path, b"/dev/infiniband/umad")
+        .map(MadFile::Umad)
+        .or_else(|| device_number(path, b"/dev/infiniband/issm").map(MadFile::Issm))
+}
+
+/// The decimal number behind `prefix`, of at most four digits.
+fn device_number(path: &CStr, prefix: &[u8]) -> Option<u16> {
+    let digits = path.to_bytes().strip_prefix(prefix)?;
     if digits.is_empty() || digits.len() > 4 {
         return None;
     }
@@ -282,5 +303,8 @@ mod tests {
         ] {
             assert_eq!(uverbs_number(path), None, "{path:?}");
         }
+        assert_eq!(mad_file(c"/dev/infiniband/umad0"), Some(MadFile::Umad(0)));
+        assert_eq!(mad_file(c"/dev/infiniband/issm12"), Some(MadFile::Issm(12)));
+        assert_eq!(mad_file(c"/dev/infiniband/uverbs0"), None);
     }
 }

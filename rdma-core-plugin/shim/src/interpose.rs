@@ -3,7 +3,7 @@
 
 use crate::image::{self, IMAGE, Rewritten};
 use crate::next::call_next;
-use crate::{command, descriptors, rdma_cm, sys};
+use crate::{command, descriptors, rdma_cm, sys, umad};
 use libc::{
     DIR, FILE, c_char, c_int, c_long, c_uint, c_ulong, c_void, dirent, dirent64, mode_t, size_t,
     ssize_t,
@@ -137,6 +137,13 @@ unsafe fn open_image(
     if target.is_null() {
         return sys::fail(libc::ENAMETOOLONG);
     }
+    // SAFETY: as the caller promises. Files of real devices are links to themselves in the image.
+    if target != path
+        && let Some(file) = image::mad_file(unsafe { CStr::from_ptr(path) })
+        && umad::is_ours(target)
+    {
+        return umad::open(file, flags);
+    }
     let fd = pass(target);
     if fd >= 0 {
         // SAFETY: as the caller promises.
@@ -177,6 +184,14 @@ pub unsafe extern "C" fn write(fd: c_int, buf: *const c_void, count: size_t) -> 
             None => drop(descriptors::set(fd, None)),
         }
     }
+    if descriptors::umad(fd) {
+        // SAFETY: the caller's buffer.
+        match unsafe { umad::write(fd, buf, count) } {
+            Some(Ok(n)) => return n as ssize_t,
+            Some(Err(errno)) => return sys::fail(errno) as ssize_t,
+            None => drop(descriptors::set(fd, None)),
+        }
+    }
     if uverbs(fd).is_none() {
         return call_next!(write(fd => c_int, buf => *const c_void, count => size_t) -> ssize_t, -1);
     }
@@ -187,8 +202,41 @@ pub unsafe extern "C" fn write(fd: c_int, buf: *const c_void, count: size_t) -> 
     }
 }
 
-/// Stands in front of functions that describe a descriptor: a channel of `rdma_cm` is a socket, and shall look like the
-/// character device that it stands for.
+/// # Safety
+/// As `read(2)`.
+#[cfg_attr(not(test), unsafe(no_mangle))]
+#[cfg_attr(test, allow(dead_code))]
+pub unsafe extern "C" fn read(fd: c_int, buf: *mut c_void, count: size_t) -> ssize_t {
+    if descriptors::umad(fd) {
+        // SAFETY: the caller's buffer.
+        match unsafe { umad::read(fd, buf, count) } {
+            Some(Ok(n)) => return n as ssize_t,
+            Some(Err(errno)) => return sys::fail(errno) as ssize_t,
+            None => drop(descriptors::set(fd, None)),
+        }
+    }
+    call_next!(read(fd => c_int, buf => *mut c_void, count => size_t) -> ssize_t, -1)
+}
+
+/// # Safety
+/// As glibc's checked `read`, which aborts when `room` is too small for `count`.
+#[cfg_attr(not(test), unsafe(no_mangle))]
+#[cfg_attr(test, allow(dead_code))]
+pub unsafe extern "C" fn __read_chk(
+    fd: c_int,
+    buf: *mut c_void,
+    count: size_t,
+    room: size_t,
+) -> ssize_t {
+    if descriptors::umad(fd) && count <= room {
+        // SAFETY: the caller's buffer.
+        return unsafe { read(fd, buf, count) };
+    }
+    call_next!(__read_chk(fd => c_int, buf => *mut c_void, count => size_t, room => size_t) -> ssize_t, -1)
+}
+
+/// Stands in front of functions that describe a descriptor: a channel of `rdma_cm`, a umad or an issm file is a socket, and
+/// shall look like the character device that it stands for.
 macro_rules! status_functions {
     ($(fn $name:ident($($before:ident: $bt:ty,)* @$fd:ident, $buf:ident: $ty:ty);)*) => {$(
         /// # Safety
@@ -197,7 +245,7 @@ macro_rules! status_functions {
         #[cfg_attr(test, allow(dead_code))]
         pub unsafe extern "C" fn $name($($before: $bt,)* $fd: c_int, $buf: *mut $ty) -> c_int {
             let r = call_next!($name($($before => $bt,)* $fd => c_int, $buf => *mut $ty) -> c_int, -1);
-            if r == 0 && descriptors::rdma_cm($fd) {
+            if r == 0 && descriptors::device_socket($fd) {
                 // SAFETY: filled in by the successful call.
                 let status = unsafe { &mut *$buf };
                 if status.st_mode & libc::S_IFMT == libc::S_IFSOCK {
@@ -230,6 +278,14 @@ pub unsafe extern "C" fn ioctl(fd: c_int, request: c_ulong, arg: *mut c_void) ->
             Ok(()) => 0,
             Err(errno) => sys::fail(errno),
         };
+    }
+    if descriptors::umad(fd) {
+        // SAFETY: the caller's argument.
+        match unsafe { umad::ioctl(fd, request, arg) } {
+            Some(Ok(())) => return 0,
+            Some(Err(errno)) => return sys::fail(errno),
+            None => drop(descriptors::set(fd, None)),
+        }
     }
     call_next!(ioctl(fd => c_int, request => c_ulong, arg => *mut c_void) -> c_int, -1)
 }

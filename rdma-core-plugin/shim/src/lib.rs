@@ -3,12 +3,12 @@
 //! Stock libibverbs, librdmacm and libibumad find devices under `/sys/class/infiniband*` and talk to files in
 //! `/dev/infiniband`. The shim turns those path prefixes into paths under the image that ferroced keeps in its runtime
 //! directory (`FERROCE_RUNTIME_DIR`, read when the shim is loaded), answers the few commands that the libraries write to
-//! the descriptors opened there or carries them to ferroced (`rdma_cm`), and refuses `NETLINK_RDMA` sockets, upon which the
+//! the descriptors opened there or carries them to ferroced (`rdma_cm`, `umadN`, `issmN`), and refuses `NETLINK_RDMA` sockets, upon which the
 //! libraries read sysfs instead.
 //!
 //! It sits in every process below `ferroce run`, shells included. So it looks at the first bytes of a path and at one
 //! table entry of a descriptor and otherwise passes the call on; it allocates nothing, starts no thread, takes no lock but
-//! for commands to `rdma_cm`, and works before its own constructor and in signal handlers. It never touches packets or verbs objects, and it never
+//! for commands that it carries, and works before its own constructor and in signal handlers. It never touches packets or verbs objects, and it never
 //! hides a failure of the call that it passes on.
 
 mod carrier;
@@ -20,6 +20,7 @@ mod interpose;
 mod next;
 mod rdma_cm;
 mod sys;
+mod umad;
 
 /// Runs when the shim is loaded, before the program's own code.
 #[cfg_attr(not(test), used, unsafe(link_section = ".init_array"))]

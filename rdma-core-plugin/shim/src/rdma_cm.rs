@@ -5,7 +5,7 @@
 //! the descriptor itself, so that signals and `O_NONBLOCK` mean what they always mean. As with the kernel, a forked
 //! child can close the descriptor but not use it (`EACCES`, which ferroced says).
 
-use crate::carrier;
+use crate::carrier::{self, RDMA_CM};
 use crate::{descriptors, sys};
 use ferroce_cabi::ucma::*;
 use ferroce_cabi::ucma_frame::{COMMAND, NO_CHANNEL, OPEN, Reply, Request, VERSION};
@@ -44,7 +44,11 @@ pub fn open(flags: c_int) -> c_int {
         0
     };
     // SAFETY: nothing of the program's is read or written.
-    let exchanged = unsafe { carrier::lock().exchange(&request, [NOTHING; 2], NOTHING, cloexec) };
+    let exchanged = unsafe {
+        RDMA_CM
+            .lock()
+            .exchange(&request, [NOTHING; 2], NOTHING, cloexec)
+    };
     let fd = match exchanged {
         Ok((Reply { result: 0, .. }, Some(fd))) => fd,
         // The kernel had no number left to give it.
@@ -105,7 +109,7 @@ pub unsafe fn write(fd: c_int, command: *const c_void, len: usize) -> Option<Res
         match call.prepare(&header, command.byte_add(size_of::<rdma_ucm_cmd_hdr>())) {
             Err(errno) => Some(Err(errno)),
             Ok(()) if header.cmd == RDMA_USER_CM_CMD_GET_EVENT => call.next_event(),
-            Ok(()) => call.run(&mut carrier::lock()),
+            Ok(()) => call.run(&mut RDMA_CM.lock()),
         }
     };
     Some(done?.map(|()| len))
@@ -219,7 +223,7 @@ impl Call {
         let done = loop {
             // Without an event the lock is of no use, and others might close the channel while it is awaited.
             if sys::has_bytes(self.fd) {
-                let mut carrier = carrier::lock();
+                let mut carrier = RDMA_CM.lock();
                 if sys::take_bytes(self.fd, 1) == Ok(1) {
                     // SAFETY: as the caller promises.
                     match unsafe { self.run(&mut carrier) } {

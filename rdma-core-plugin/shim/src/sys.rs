@@ -1,6 +1,6 @@
 //! Small system calls for the shim's own use, made directly so that they meet no interposed function.
 
-use libc::{c_char, c_int, c_long, msghdr, pid_t, stat};
+use libc::{c_char, c_int, c_long, c_void, msghdr, pid_t, stat};
 use std::ffi::CStr;
 use std::mem::{MaybeUninit, size_of};
 use std::sync::atomic::AtomicU32;
@@ -170,6 +170,21 @@ fn receive(fd: c_int, bytes: &mut [u8], flags: c_int) -> Result<usize, c_int> {
         let (base, len) = (bytes.as_mut_ptr(), bytes.len());
         libc::syscall(libc::SYS_recvfrom, fd, base, len, flags, 0usize, 0usize)
     };
+    usize::try_from(n).map_err(|_| errno())
+}
+
+/// Receives a datagram into memory of the program's. The error is an errno.
+///
+/// # Safety
+/// The memory may be written.
+pub unsafe fn receive_raw(
+    fd: c_int,
+    base: *mut c_void,
+    len: usize,
+    flags: c_int,
+) -> Result<usize, c_int> {
+    // SAFETY: as the caller promises; the kernel checks the addresses, and nobody asks who sent it.
+    let n = unsafe { libc::syscall(libc::SYS_recvfrom, fd, base, len, flags, 0usize, 0usize) };
     usize::try_from(n).map_err(|_| errno())
 }
 

@@ -9,8 +9,10 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use ferroce_cabi::ucma_frame::{self, Reply, Request};
-use ferroce_control::{CmStatus, RuntimeDir, seqpacket};
+use ferroce_control::{CmStatus, GidEntry, RuntimeDir, seqpacket};
+use ferroce_fabric::Av;
 use ferroce_fabric::cm::{KIND_NAMES, KINDS};
+use ferroce_wire::mad::{CLASS_CM, Mad};
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags,
@@ -323,16 +325,25 @@ impl Server {
         self.sessions.remove(&session);
     }
 
-    /// Handles what came to slot 0 at one of the device's addresses.
-    pub fn receive(&mut self, socket: &OwnedFd, local: std::net::IpAddr, view: &View<'_>) {
+    /// Handles what came to slot 0 at one of the device's addresses. Returns the MADs of other classes, with the queue pairs that
+    /// they are from.
+    pub fn receive(
+        &mut self,
+        socket: &OwnedFd,
+        local: std::net::IpAddr,
+        view: &View<'_>,
+    ) -> Vec<(Av, u32, Mad)> {
+        let mut others = Vec::new();
         let mut buffer = std::mem::take(&mut self.buffer);
         let host = self.host(view);
         for _ in 0..DATAGRAMS {
             match qp1::receive(socket, local, &mut buffer, view.counters) {
-                Received::Mad(from, mad) => {
-                    self.ucma
-                        .cm
-                        .receive(host.now, &from, mad, &mut self.ucma.out)
+                Received::Mad { from, mad, .. } if mad.get(1) == Some(&CLASS_CM) => self
+                    .ucma
+                    .cm
+                    .receive(host.now, &from, mad, &mut self.ucma.out),
+                Received::Mad { from, src_qp, mad } => {
+                    others.extend(mad.try_into().ok().map(|mad| (from, src_qp, mad)));
                 }
                 Received::Other => {}
                 Received::Nothing => break,
@@ -340,6 +351,19 @@ impl Server {
         }
         self.buffer = buffer;
         self.finish(&host, view);
+        others
+    }
+
+    /// Sends a MAD of an agent's to a queue pair with its Q_Key.
+    pub fn send_mad(
+        &mut self,
+        own: &GidEntry,
+        av: &Av,
+        to: (u32, u32),
+        mad: &Mad,
+        view: &View<'_>,
+    ) {
+        self.qp1.send(own, av, to, mad, view.counters);
     }
 
     /// Handles what the CM has to say, and sends what it wants sent.
@@ -348,7 +372,7 @@ impl Server {
         for (to, mad) in std::mem::take(&mut self.ucma.out.mads) {
             // An address may have gone since.
             if let Some(own) = view.gids.entries().find(|entry| entry.gid == to.local_gid) {
-                self.qp1.send(own, &to, &mad, view.counters);
+                self.qp1.send(own, &to, qp1::GSI, &mad, view.counters);
             }
         }
     }

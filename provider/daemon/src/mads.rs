@@ -1,0 +1,163 @@
+//! The ways of management datagrams: from programs' agents and the daemon's own to the ports, and from the ports to whom they
+//! are for. RoCE ports have a QP1 and no QP0. What a MAD means to its owner is nothing to this module.
+
+use ferroce_fabric::Av;
+use ferroce_wire::mad::{self, MadHeader};
+
+use crate::daemon::Daemon;
+use crate::umad::{Address, Incoming, Outgoing, Route, Server, Surroundings};
+
+/// How many MADs are carried before others have their turn. Two agents of one port can keep each other busy.
+const TURN: usize = 4096;
+/// The one port of a RoCE device.
+const ROCE_PORT: u8 = 1;
+const METHOD_GET: u8 = 0x01;
+const METHOD_SET: u8 = 0x02;
+const METHOD_GET_RESP: u8 = 0x81;
+/// Status: method and attribute are not supported together.
+const UNSUPPORTED: u16 = 0x000c;
+
+impl Daemon {
+    /// Lends the umad server what it needs of the rest, and carries what it has to send.
+    pub(crate) fn with_umad<R>(
+        &mut self,
+        act: impl FnOnce(&mut Server, &Surroundings<'_>) -> R,
+    ) -> R {
+        let around = Surroundings {
+            poller: &self.poller,
+            first: self.first_umad,
+            ports: 1,
+            smi: false,
+        };
+        let result = act(&mut self.umad, &around);
+        self.carry_mads();
+        result
+    }
+
+    /// Sends what the umad server has to send.
+    fn carry_mads(&mut self) {
+        let mut carried = 0;
+        loop {
+            let mads = self.umad.outgoing();
+            if mads.is_empty() {
+                return;
+            }
+            for mad in mads {
+                carried += 1;
+                if carried > TURN {
+                    tracing::debug!("MADs run in a circle");
+                    return;
+                }
+                self.send_mad(&mad);
+            }
+        }
+    }
+
+    /// Sends one MAD. What has no way is lost, as on a wire.
+    fn send_mad(&mut self, out: &Outgoing) {
+        if out.qpn != 1 || out.port != ROCE_PORT {
+            return;
+        }
+        let own = |gid: &[u8; 16]| self.gids.entries().any(|entry| entry.gid == *gid);
+        // There are no LIDs here; without a GRH nobody else can be meant.
+        let to_self = out.to.grh.is_none_or(|grh| own(&grh.gid));
+        if to_self {
+            if out.to.qpn == 1 {
+                self.mad_came(&looped(out));
+            }
+            return;
+        }
+        let Some(grh) = out.to.grh else { return };
+        let Some(entry) = self.gids.entry(grh.gid_index.into()).cloned() else {
+            return;
+        };
+        let av = Av {
+            local_gid: entry.gid,
+            remote_gid: grh.gid,
+            pkey: mad::DEFAULT_PKEY,
+            sl: out.to.sl,
+            traffic_class: grh.traffic_class,
+            flow_label: grh.flow_label,
+            hop_limit: grh.hop_limit,
+            local_lid: 0,
+            remote_lid: 0,
+        };
+        let to = (out.to.qpn, out.to.qkey);
+        self.with_rdma_cm(|server, around| server.send_mad(&entry, &av, to, &out.mad, around));
+    }
+
+    /// A MAD has come to QP1 of a RoCE port from a peer.
+    pub(crate) fn gmp_came(&mut self, from: &Av, src_qp: u32, mad: mad::Mad) {
+        let index = self
+            .gids
+            .entries()
+            .find(|entry| entry.gid == from.local_gid)
+            .map_or(0, |entry| entry.index);
+        self.mad_came(&Incoming {
+            port: ROCE_PORT,
+            qpn: 1,
+            from: Address {
+                qpn: src_qp,
+                qkey: mad::QP1_QKEY,
+                lid: 0,
+                sl: 0,
+                path_bits: 0,
+                grh: Some(Route {
+                    gid_index: index as u8,
+                    hop_limit: from.hop_limit,
+                    traffic_class: from.traffic_class,
+                    gid: from.remote_gid,
+                    flow_label: from.flow_label,
+                }),
+                pkey_index: 0,
+            },
+            mad,
+        });
+        self.carry_mads();
+    }
+
+    /// A MAD has come that is not the communication manager's.
+    fn mad_came(&mut self, came: &Incoming) {
+        let Some(header) = MadHeader::parse(&came.mad) else {
+            return;
+        };
+        // QP0's classes are nothing that QP1 takes.
+        if header.base_version != mad::BASE_VERSION || matches!(header.class, 0x01 | 0x81) {
+            return;
+        }
+        let around = Surroundings {
+            poller: &self.poller,
+            first: self.first_umad,
+            ports: 1,
+            smi: false,
+        };
+        if self.umad.receive(came, &around) {
+            return;
+        }
+        // As the kernel does: who asks is told that nobody answers this.
+        if matches!(header.method, METHOD_GET | METHOD_SET) {
+            let mut mad = came.mad;
+            MadHeader {
+                method: METHOD_GET_RESP,
+                status: UNSUPPORTED,
+                ..header
+            }
+            .emit(&mut mad);
+            self.send_mad(&came.answer(mad));
+        }
+    }
+}
+
+/// A MAD that a port sends to itself, as it comes.
+fn looped(out: &Outgoing) -> Incoming {
+    Incoming {
+        port: out.port,
+        qpn: out.qpn,
+        from: Address {
+            qpn: 1,
+            qkey: mad::QP1_QKEY,
+            ..out.to
+        },
+        mad: out.mad,
+    }
+}

@@ -1,0 +1,404 @@
+//! What agents send and await: requests until their response or timeout, and RMPP transfers in both directions. No I/O; time is
+//! passed in.
+
+use std::time::{Duration, Instant};
+
+use ferroce_cabi::umad::{ib_user_mad_hdr, ib_user_mad_hdr_old};
+use ferroce_fabric::rmpp::{self, Progress, Receiver, Sender};
+use ferroce_wire::mad::{self, Mad, MadHeader};
+use rustix::io::Errno;
+
+use super::agents::{Agents, is_response};
+use super::{Address, Incoming, Outgoing, Route};
+
+/// How long a segment's answer may take if nobody says otherwise.
+const SEGMENT_TIMEOUT: Duration = Duration::from_secs(2);
+/// How long a message may take to come in, and how long its end is remembered for repetitions.
+const RECEIVE_TIMEOUT: Duration = Duration::from_secs(40);
+/// How long after its end a message that came is remembered.
+const LINGER: Duration = Duration::from_secs(5);
+/// The most messages on their way in, of all agents.
+const MAX_RECEIVING: usize = 256;
+/// The most sends under way, of all agents.
+const MAX_SENDS: usize = 1 << 16;
+
+/// A send that is not over.
+#[derive(Debug)]
+struct Send {
+    agent: u32,
+    tid: u64,
+    class: u8,
+    to: Outgoing,
+    /// The message goes in segments.
+    segments: Option<Sender>,
+    /// A response is awaited for so long after each sending.
+    timeout: Option<Duration>,
+    retries: u32,
+    deadline: Instant,
+}
+
+/// A message on its way in.
+#[derive(Debug)]
+struct Receiving {
+    agent: u32,
+    tid: u64,
+    class: u8,
+    from: (u16, [u8; 16]),
+    receiver: Receiver,
+    deadline: Instant,
+}
+
+/// What is to be read from a file.
+#[derive(Debug)]
+pub(crate) struct Delivery {
+    pub(crate) file: u64,
+    pub(crate) header: ib_user_mad_hdr,
+    pub(crate) bytes: Vec<u8>,
+}
+
+/// What came of a call.
+#[derive(Debug, Default)]
+pub(crate) struct Output {
+    pub(crate) mads: Vec<Outgoing>,
+    pub(crate) deliveries: Vec<Delivery>,
+}
+
+/// The exchanges under way.
+#[derive(Debug, Default)]
+pub(crate) struct Exchanges {
+    sends: Vec<Send>,
+    receiving: Vec<Receiving>,
+}
+
+impl Exchanges {
+    /// An agent sends a message: a MAD from its header on, shorter ones being filled up, or for an agent with RMPP a longer one.
+    pub(crate) fn send(
+        &mut self,
+        agents: &Agents,
+        agent: u32,
+        header: &ib_user_mad_hdr,
+        message: &[u8],
+        now: Instant,
+        out: &mut Output,
+    ) -> Result<(), Errno> {
+        let entry = agents.agent(agent).ok_or(Errno::IO)?;
+        let mut mad_header = MadHeader::parse(message).ok_or(Errno::INVAL)?;
+        let in_segments = entry.does_rmpp(mad_header.class) && rmpp::is_active(message);
+        if message.len() > mad::LEN && !in_segments {
+            return Err(Errno::INVAL);
+        }
+        let mut message = message.to_vec();
+        if !is_response(&mad_header) {
+            mad_header.tid = u64::from(agent) << 32 | mad_header.tid & 0xffff_ffff;
+            message[8..16].copy_from_slice(&mad_header.tid.to_be_bytes());
+        }
+        let own_rmpp = entry.wants.user_rmpp
+            && rmpp::has_header(mad_header.class)
+            && rmpp::is_active(&message);
+        let same = |send: &Send| {
+            send.agent == agent && send.tid == mad_header.tid && send.class == mad_header.class
+        };
+        if !own_rmpp && self.sends.iter().any(same) {
+            return Err(Errno::INVAL);
+        }
+        let old = &header.old;
+        let timeout = (old.timeout_ms > 0).then(|| Duration::from_millis(old.timeout_ms.into()));
+        let mut first: Mad = [0; mad::LEN];
+        let segments = match in_segments {
+            true => Some(Sender::new(message.clone()).ok_or(Errno::INVAL)?),
+            false => {
+                first[..message.len()].copy_from_slice(&message);
+                None
+            }
+        };
+        let send = Send {
+            agent,
+            tid: mad_header.tid,
+            class: mad_header.class,
+            to: Outgoing {
+                port: entry.wants.port,
+                qpn: entry.wants.qpn,
+                to: address_of(header),
+                mad: first,
+            },
+            segments,
+            timeout,
+            retries: old.retries,
+            deadline: now,
+        };
+        if send.timeout.is_none() && send.segments.is_none() {
+            out.mads.push(send.to);
+            return Ok(());
+        }
+        if self.sends.len() >= MAX_SENDS {
+            return Err(Errno::NOMEM);
+        }
+        self.sends.push(send);
+        if let Some(send) = self.sends.last_mut() {
+            send.go(now, out);
+        }
+        Ok(())
+    }
+
+    /// A MAD has come that is this agent's.
+    pub(crate) fn receive(
+        &mut self,
+        agents: &Agents,
+        agent: u32,
+        came: &Incoming,
+        now: Instant,
+        out: &mut Output,
+    ) {
+        let (Some(entry), Some(header)) = (agents.agent(agent), MadHeader::parse(&came.mad)) else {
+            return;
+        };
+        let mut message = None;
+        if entry.does_rmpp(header.class) && rmpp::is_active(&came.mad) {
+            match rmpp::kind(&came.mad) {
+                rmpp::Kind::Data => match self.segment(agent, &header, came, now, out) {
+                    Some(whole) => message = Some(whole),
+                    None => return,
+                },
+                _ => return self.answered(agent, &header, came, now, out),
+            }
+        }
+        if is_response(&header) {
+            let index = self.sends.iter().position(|send| {
+                send.agent == agent
+                    && send.tid == header.tid
+                    && send.class == header.class
+                    && send.timeout.is_some()
+            });
+            let own_rmpp = entry.wants.user_rmpp
+                && rmpp::has_header(header.class)
+                && rmpp::is_active(&came.mad);
+            match index {
+                Some(index) => drop(self.sends.swap_remove(index)),
+                None if own_rmpp => {}
+                None => return,
+            }
+        }
+        out.deliveries.push(Delivery {
+            file: entry.file,
+            header: header_of(entry.id, came),
+            bytes: message.unwrap_or_else(|| came.mad.to_vec()),
+        });
+    }
+
+    /// A segment has come. Returns the message that it completes.
+    fn segment(
+        &mut self,
+        agent: u32,
+        header: &MadHeader,
+        came: &Incoming,
+        now: Instant,
+        out: &mut Output,
+    ) -> Option<Vec<u8>> {
+        let from = (came.from.lid, came.from.grh.map_or([0; 16], |grh| grh.gid));
+        let same = |r: &Receiving| {
+            (r.agent, r.tid, r.class, r.from) == (agent, header.tid, header.class, from)
+        };
+        let index = match self.receiving.iter().position(same) {
+            Some(index) => index,
+            None if self.receiving.len() >= MAX_RECEIVING => return None,
+            None => {
+                self.receiving.push(Receiving {
+                    agent,
+                    tid: header.tid,
+                    class: header.class,
+                    from,
+                    receiver: Receiver::default(),
+                    deadline: now + RECEIVE_TIMEOUT,
+                });
+                self.receiving.len() - 1
+            }
+        };
+        let entry = &mut self.receiving[index];
+        let taken = entry.receiver.take(&came.mad);
+        if let Some(mad) = taken.answer {
+            out.mads.push(came.answer(mad));
+        }
+        match taken.end? {
+            Ok(message) => {
+                entry.deadline = now + LINGER;
+                Some(message)
+            }
+            Err(_) => {
+                self.receiving.swap_remove(index);
+                None
+            }
+        }
+    }
+
+    /// An ACK, STOP or ABORT has come.
+    fn answered(
+        &mut self,
+        agent: u32,
+        header: &MadHeader,
+        came: &Incoming,
+        now: Instant,
+        out: &mut Output,
+    ) {
+        let index = self.sends.iter().position(|send| {
+            send.agent == agent
+                && send.tid == header.tid
+                && send.class == header.class
+                && send.segments.is_some()
+        });
+        let Some(index) = index else { return };
+        let send = &mut self.sends[index];
+        let Some(sender) = &mut send.segments else {
+            return;
+        };
+        match sender.answered(&came.mad) {
+            Progress::Going => send.go(now, out),
+            Progress::Old => {}
+            Progress::Done => match send.timeout {
+                // The response comes after the whole request.
+                Some(timeout) => {
+                    send.segments = None;
+                    send.retries = 0;
+                    send.deadline = now + timeout;
+                }
+                None => drop(self.sends.swap_remove(index)),
+            },
+            Progress::Stopped => drop(self.sends.swap_remove(index)),
+            Progress::Abort(why) => {
+                out.mads.push(came.answer(rmpp::abort(&came.mad, why)));
+                self.sends.swap_remove(index);
+            }
+        }
+    }
+
+    /// When [`handle_timeout`](Self::handle_timeout) has something to do.
+    pub(crate) fn next_timeout(&self) -> Option<Instant> {
+        let sends = self.sends.iter().map(|send| send.deadline);
+        let receiving = self.receiving.iter().map(|receiving| receiving.deadline);
+        sends.chain(receiving).min()
+    }
+
+    /// Sends again what has got no answer, and gives up what has been sent often enough.
+    pub(crate) fn handle_timeout(&mut self, agents: &Agents, now: Instant, out: &mut Output) {
+        self.receiving.retain(|receiving| receiving.deadline > now);
+        self.sends.retain_mut(|send| {
+            if send.deadline > now {
+                return true;
+            }
+            if send.retries > 0 {
+                send.retries -= 1;
+                if let Some(sender) = &mut send.segments {
+                    sender.again();
+                }
+                send.go(now, out);
+                return true;
+            }
+            // Nobody waits for the end of a response.
+            if let (Some(entry), Some(_)) = (agents.agent(send.agent), send.timeout) {
+                out.deliveries.push(send.timed_out(entry.file, entry.id));
+            }
+            false
+        });
+    }
+
+    /// Forgets everything about an agent.
+    pub(crate) fn remove(&mut self, agent: u32) {
+        self.sends.retain(|send| send.agent != agent);
+        self.receiving.retain(|receiving| receiving.agent != agent);
+    }
+}
+
+impl Send {
+    /// Sends, and sets the time for the next look.
+    fn go(&mut self, now: Instant, out: &mut Output) {
+        let wait = match &mut self.segments {
+            Some(sender) => {
+                while let Some(mad) = sender.next() {
+                    out.mads.push(Outgoing {
+                        mad,
+                        ..self.to.clone()
+                    });
+                }
+                self.timeout
+                    .map_or(SEGMENT_TIMEOUT, |t| t.min(SEGMENT_TIMEOUT))
+            }
+            None => {
+                out.mads.push(self.to.clone());
+                self.timeout.unwrap_or(SEGMENT_TIMEOUT)
+            }
+        };
+        self.deadline = now + wait;
+    }
+
+    /// What the agent is told: the header of its MAD, and the status.
+    fn timed_out(&self, file: u64, id: u32) -> Delivery {
+        let mut bytes = self.to.mad[..mad::HEADER_LEN].to_vec();
+        if let Some(header) = self.segments.as_ref().and_then(Sender::header) {
+            let mut mad = [0; mad::LEN];
+            header.emit(&mut mad);
+            bytes.copy_from_slice(&mad[..mad::HEADER_LEN]);
+        }
+        let mut header = ib_user_mad_hdr {
+            old: ib_user_mad_hdr_old {
+                id,
+                ..header_fields(&self.to.to)
+            },
+            pkey_index: self.to.to.pkey_index,
+            reserved: [0; 6],
+        };
+        header.old.status = Errno::TIMEDOUT.raw_os_error().unsigned_abs();
+        Delivery {
+            file,
+            header,
+            bytes,
+        }
+    }
+}
+
+fn address_of(header: &ib_user_mad_hdr) -> Address {
+    let old = &header.old;
+    Address {
+        qpn: old.qpn.get() & 0xff_ffff,
+        qkey: old.qkey.get(),
+        lid: old.lid.get(),
+        sl: old.sl & 0xf,
+        path_bits: old.path_bits,
+        grh: (old.grh_present != 0).then(|| Route {
+            gid_index: old.gid_index,
+            hop_limit: old.hop_limit,
+            traffic_class: old.traffic_class,
+            gid: old.gid,
+            flow_label: old.flow_label.get() & 0xf_ffff,
+        }),
+        pkey_index: header.pkey_index,
+    }
+}
+
+fn header_fields(address: &Address) -> ib_user_mad_hdr_old {
+    let mut old = ib_user_mad_hdr_old {
+        qpn: address.qpn.into(),
+        lid: address.lid.into(),
+        sl: address.sl,
+        path_bits: address.path_bits,
+        ..ib_user_mad_hdr_old::default()
+    };
+    if let Some(grh) = &address.grh {
+        old.grh_present = 1;
+        old.gid_index = grh.gid_index;
+        old.hop_limit = grh.hop_limit;
+        old.traffic_class = grh.traffic_class;
+        old.gid = grh.gid;
+        old.flow_label = grh.flow_label.into();
+    }
+    old
+}
+
+fn header_of(id: u32, came: &Incoming) -> ib_user_mad_hdr {
+    ib_user_mad_hdr {
+        old: ib_user_mad_hdr_old {
+            id,
+            ..header_fields(&came.from)
+        },
+        pkey_index: came.from.pkey_index,
+        reserved: [0; 6],
+    }
+}

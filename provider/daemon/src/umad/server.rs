@@ -1,0 +1,409 @@
+//! The server's sockets: programs' sessions and files. It reads, has things done, and writes; nothing a program does makes it
+//! wait.
+
+use std::collections::HashMap;
+use std::fs;
+use std::io::IoSlice;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::Instant;
+
+use ferroce_cabi::ucma_frame::{self, Reply, Request};
+use ferroce_cabi::umad::{
+    IB_USER_MAD_ENABLE_PKEY, IB_USER_MAD_REG_FLAGS_CAP, IB_USER_MAD_REGISTER_AGENT,
+    IB_USER_MAD_REGISTER_AGENT2, IB_USER_MAD_UNREGISTER_AGENT, IB_USER_MAD_USER_RMPP,
+    ib_user_mad_hdr, ib_user_mad_reg_req, ib_user_mad_reg_req2,
+};
+use ferroce_control::{RuntimeDir, seqpacket};
+use ferroce_wire::mad::MadHeader;
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
+use zerocopy::{FromBytes, IntoBytes};
+
+use super::agents::{Agents, Registration};
+use super::exchange::{Exchanges, Output};
+use super::files::{File, Issms, pair};
+use super::{Incoming, Outgoing};
+use crate::DaemonError;
+use crate::poller::{Poller, Token};
+
+/// Longest request: head and MAD.
+const MAX_REQUEST: usize = size_of::<Request>() + ucma_frame::MAX_UMAD;
+/// What every write must have: the kernel reads that much.
+const LEAST_MAD: usize = 36;
+/// The most files that may be open at once.
+const MAX_FILES: usize = 4096;
+
+/// What the server sees of the daemon.
+pub(crate) struct Surroundings<'a> {
+    pub(crate) poller: &'a Poller,
+    /// The number of the first port's file.
+    pub(crate) first: u32,
+    /// How many ports the device has.
+    pub(crate) ports: u8,
+    /// Whether they have a QP0.
+    pub(crate) smi: bool,
+}
+
+/// The server with its sockets.
+#[derive(Debug)]
+pub(crate) struct Server {
+    listener: OwnedFd,
+    sessions: HashMap<u64, OwnedFd>,
+    last_session: u64,
+    files: HashMap<u64, File>,
+    issms: Issms,
+    agents: Agents,
+    exchanges: Exchanges,
+    out: Output,
+    buffer: Box<[u8]>,
+}
+
+type Answer = Result<Vec<u8>, Errno>;
+
+impl Server {
+    /// Listens in the runtime directory.
+    pub(crate) fn start(dir: &RuntimeDir, poller: &Poller) -> Result<Self, DaemonError> {
+        let path = dir.umad();
+        match fs::remove_file(&path) {
+            Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
+                return Err(DaemonError::file(path)(e));
+            }
+            _ => {}
+        }
+        let doing = || format!("listening at {}", path.display());
+        let listener = seqpacket::listen(&path, 128)
+            .and_then(|fd| rustix::io::ioctl_fionbio(&fd, true).map(|()| fd))
+            .map_err(DaemonError::os(doing()))?;
+        poller
+            .add(&listener, Token::UmadListener)
+            .map_err(DaemonError::os(doing()))?;
+        Ok(Self {
+            listener,
+            sessions: HashMap::new(),
+            last_session: 0,
+            files: HashMap::new(),
+            issms: Issms::new(),
+            agents: Agents::default(),
+            exchanges: Exchanges::default(),
+            out: Output::default(),
+            buffer: vec![0; MAX_REQUEST + 1].into_boxed_slice(),
+        })
+    }
+
+    /// Whether anybody uses it.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.sessions.is_empty() && self.files.is_empty()
+    }
+
+    /// When [`handle_timeout`](Self::handle_timeout) has something to do.
+    pub(crate) fn next_timeout(&self) -> Option<Instant> {
+        self.exchanges.next_timeout()
+    }
+
+    /// Does what is due.
+    pub(crate) fn handle_timeout(&mut self, around: &Surroundings<'_>) {
+        self.exchanges
+            .handle_timeout(&self.agents, Instant::now(), &mut self.out);
+        self.deliver(around);
+    }
+
+    /// Takes what is to be sent.
+    pub(crate) fn outgoing(&mut self) -> Vec<Outgoing> {
+        std::mem::take(&mut self.out.mads)
+    }
+
+    /// A MAD has come to a port that is nobody else's. `false`: it is no agent's either.
+    pub(crate) fn receive(&mut self, came: &Incoming, around: &Surroundings<'_>) -> bool {
+        let owner = MadHeader::parse(&came.mad)
+            .and_then(|header| self.agents.owner(came.port, &header, &came.mad));
+        let Some(owner) = owner else { return false };
+        let now = Instant::now();
+        self.exchanges
+            .receive(&self.agents, owner, came, now, &mut self.out);
+        self.deliver(around);
+        true
+    }
+
+    /// Takes connections.
+    pub(crate) fn accept(&mut self, around: &Surroundings<'_>) {
+        while let Ok(socket) = rustix::net::accept_with(
+            &self.listener,
+            rustix::net::SocketFlags::CLOEXEC | rustix::net::SocketFlags::NONBLOCK,
+        ) {
+            self.last_session += 1;
+            let id = self.last_session;
+            if around.poller.add(&socket, Token::UmadSession(id)).is_ok() {
+                self.sessions.insert(id, socket);
+            }
+        }
+    }
+
+    /// Reads and answers what a program has sent.
+    pub(crate) fn serve(&mut self, session: u64, around: &Surroundings<'_>) {
+        let Some(socket) = self.sessions.get(&session) else {
+            return;
+        };
+        let mut buffer = std::mem::take(&mut self.buffer);
+        let keep = match rustix::net::recv(socket, &mut buffer[..], RecvFlags::DONTWAIT) {
+            Ok((0, _)) => false,
+            Ok((len, _)) => self.answer(session, &buffer[..len], around).is_ok(),
+            Err(Errno::AGAIN | Errno::INTR) => true,
+            Err(_) => false,
+        };
+        self.buffer = buffer;
+        if !keep && let Some(socket) = self.sessions.remove(&session) {
+            let _ = around.poller.remove(&socket);
+        }
+    }
+
+    /// An error means that the session is of no more use.
+    fn answer(
+        &mut self,
+        session: u64,
+        request: &[u8],
+        around: &Surroundings<'_>,
+    ) -> Result<(), Errno> {
+        let (head, body) = Request::read_from_prefix(request).map_err(|_| Errno::INVAL)?;
+        if head.version != ucma_frame::VERSION || body.len() != head.command_len as usize {
+            tracing::warn!(session, "unintelligible request to the umad server");
+            return Err(Errno::PROTO);
+        }
+        let mut descriptor = None;
+        let mut open = |opened: Result<OwnedFd, Errno>| {
+            opened.map(|fd| {
+                descriptor = Some(fd);
+                Vec::new()
+            })
+        };
+        let known = self.files.contains_key(&head.channel);
+        let answer = match head.kind {
+            ucma_frame::UMAD_OPEN => open(self.open(head.from, around)),
+            ucma_frame::ISSM_OPEN => open(self.open_issm(head.from, head.channel != 0, around)),
+            ucma_frame::UMAD_IOCTL | ucma_frame::UMAD_WRITE if !known => {
+                return self.reply(session, ucma_frame::NO_CHANNEL, &[], None);
+            }
+            ucma_frame::UMAD_IOCTL => self.ioctl(head.channel, head.from, body),
+            ucma_frame::UMAD_WRITE => self.write(head.channel, body),
+            _ => return Err(Errno::INVAL),
+        };
+        self.deliver(around);
+        match answer {
+            Ok(bytes) => self.reply(session, 0, &bytes, descriptor.as_ref()),
+            Err(errno) => self.reply(session, -errno.raw_os_error(), &[], None),
+        }
+    }
+
+    fn reply(
+        &self,
+        session: u64,
+        result: i32,
+        bytes: &[u8],
+        fd: Option<&OwnedFd>,
+    ) -> Result<(), Errno> {
+        let socket = self.sessions.get(&session).ok_or(Errno::INVAL)?;
+        let head = Reply {
+            result,
+            take: 0,
+            take_from: 0,
+            answer_len: bytes.len() as u32,
+        };
+        let fds: Vec<_> = fd.map(AsFd::as_fd).into_iter().collect();
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut ancillary = SendAncillaryBuffer::new(&mut space);
+        if !fds.is_empty() && !ancillary.push(SendAncillaryMessage::ScmRights(&fds)) {
+            return Err(Errno::TOOBIG);
+        }
+        let parts = [IoSlice::new(head.as_bytes()), IoSlice::new(bytes)];
+        let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+        rustix::net::sendmsg(socket, &parts, &mut ancillary, flags).map(drop)
+    }
+
+    /// Opens `umadN`: files are numbered in the order of ports.
+    fn open(&mut self, number: u64, around: &Surroundings<'_>) -> Result<OwnedFd, Errno> {
+        let port = port_of(number, around)?;
+        if self.files.len() >= MAX_FILES {
+            return Err(Errno::NFILE);
+        }
+        let (ours, theirs, inode) = pair()?;
+        around.poller.add_hangup(&ours, Token::UmadFile(inode))?;
+        self.files.insert(inode, File::new(ours, port));
+        Ok(theirs)
+    }
+
+    /// Opens `issmN`, which makes the port that of a subnet manager. One program may at a time.
+    fn open_issm(
+        &mut self,
+        number: u64,
+        now_or_never: bool,
+        around: &Surroundings<'_>,
+    ) -> Result<OwnedFd, Errno> {
+        let port = port_of(number, around)?;
+        if !around.smi {
+            return Err(Errno::NXIO);
+        }
+        let queue = &mut self.issms.entry(port).or_default().queue;
+        if now_or_never && !queue.is_empty() {
+            return Err(Errno::AGAIN);
+        }
+        if queue.len() >= MAX_FILES {
+            return Err(Errno::NFILE);
+        }
+        let (ours, theirs, inode) = pair()?;
+        around.poller.add_hangup(&ours, Token::UmadFile(inode))?;
+        if queue.is_empty() {
+            grant(&ours);
+        }
+        queue.push_back((inode, ours));
+        Ok(theirs)
+    }
+
+    /// The program's last descriptor of a file was closed, or there is room again in it.
+    pub(crate) fn file_event(&mut self, inode: u64, writable: bool, around: &Surroundings<'_>) {
+        if writable && let Some(file) = self.files.get_mut(&inode) {
+            let full = file.flush();
+            let _ = around
+                .poller
+                .want_write_only(&file.socket, Token::UmadFile(inode), full);
+            return;
+        }
+        if let Some(file) = self.files.remove(&inode) {
+            let _ = around.poller.remove(&file.socket);
+            for agent in file.agents.into_iter().flatten() {
+                self.agents.remove(agent);
+                self.exchanges.remove(agent);
+            }
+            return;
+        }
+        for issm in self.issms.values_mut() {
+            let Some(at) = issm.queue.iter().position(|(held, _)| *held == inode) else {
+                continue;
+            };
+            if let Some((_, socket)) = issm.queue.remove(at) {
+                let _ = around.poller.remove(&socket);
+            }
+            if at == 0
+                && let Some((_, next)) = issm.queue.front()
+            {
+                grant(next);
+            }
+        }
+    }
+
+    fn ioctl(&mut self, inode: u64, number: u64, argument: &[u8]) -> Answer {
+        let file = self.files.get_mut(&inode).ok_or(Errno::BADF)?;
+        match number {
+            IB_USER_MAD_ENABLE_PKEY => {
+                if file.used {
+                    return Err(Errno::INVAL);
+                }
+                file.pkeys = true;
+                Ok(Vec::new())
+            }
+            IB_USER_MAD_REGISTER_AGENT => {
+                let mut request =
+                    ib_user_mad_reg_req::read_from_bytes(argument).map_err(|_| Errno::FAULT)?;
+                let mask = request.method_mask.iter().rev();
+                let wants = Registration {
+                    port: file.port,
+                    qpn: request.qpn,
+                    class: request.mgmt_class,
+                    version: request.mgmt_class_version,
+                    oui: request.oui,
+                    methods: mask.fold(0, |mask, word| mask << 32 | u128::from(*word)),
+                    rmpp: request.rmpp_version,
+                    user_rmpp: false,
+                };
+                request.id = self.register(inode, wants)?;
+                Ok(request.as_bytes().to_vec())
+            }
+            IB_USER_MAD_REGISTER_AGENT2 => {
+                let mut request =
+                    ib_user_mad_reg_req2::read_from_bytes(argument).map_err(|_| Errno::FAULT)?;
+                let [_, oui @ ..] = request.oui.to_be_bytes();
+                let bad_flags = request.flags & !IB_USER_MAD_REG_FLAGS_CAP != 0;
+                if request.qpn > 1 || bad_flags || request.oui > 0xff_ffff {
+                    return Err(Errno::INVAL);
+                }
+                let [low, high] = request.method_mask;
+                let wants = Registration {
+                    port: file.port,
+                    qpn: request.qpn as u8,
+                    class: request.mgmt_class,
+                    version: request.mgmt_class_version,
+                    oui,
+                    methods: u128::from(high) << 64 | u128::from(low),
+                    rmpp: request.rmpp_version,
+                    user_rmpp: request.flags & IB_USER_MAD_USER_RMPP != 0,
+                };
+                request.id = self.register(inode, wants)?;
+                Ok(request.as_bytes().to_vec())
+            }
+            IB_USER_MAD_UNREGISTER_AGENT => {
+                let id = u32::read_from_bytes(argument).map_err(|_| Errno::FAULT)?;
+                let slot = file.agents.get_mut(id as usize).ok_or(Errno::INVAL)?;
+                let agent = slot.take().ok_or(Errno::INVAL)?;
+                self.agents.remove(agent);
+                self.exchanges.remove(agent);
+                Ok(Vec::new())
+            }
+            _ => Err(Errno::NOTTY),
+        }
+    }
+
+    fn register(&mut self, inode: u64, wants: Registration) -> Result<u32, Errno> {
+        let file = self.files.get_mut(&inode).ok_or(Errno::BADF)?;
+        let id = file
+            .agents
+            .iter()
+            .position(Option::is_none)
+            .ok_or(Errno::NOMEM)?;
+        let agent = self.agents.register(inode, id as u32, wants)?;
+        file.agents[id] = Some(agent);
+        file.used = true;
+        Ok(id as u32)
+    }
+
+    fn write(&mut self, inode: u64, bytes: &[u8]) -> Answer {
+        let file = self.files.get(&inode).ok_or(Errno::BADF)?;
+        let len = file.header_len();
+        if bytes.len() < len + LEAST_MAD {
+            return Err(Errno::INVAL);
+        }
+        let (front, message) = bytes.split_at(len);
+        let mut header = ib_user_mad_hdr::default();
+        header.as_mut_bytes()[..len].copy_from_slice(front);
+        let slot = file.agents.get(header.old.id as usize);
+        let agent = slot.ok_or(Errno::INVAL)?.ok_or(Errno::IO)?;
+        let now = Instant::now();
+        self.exchanges
+            .send(&self.agents, agent, &header, message, now, &mut self.out)?;
+        Ok(Vec::new())
+    }
+
+    /// Puts what has come into the programs' files.
+    fn deliver(&mut self, around: &Surroundings<'_>) {
+        for delivery in std::mem::take(&mut self.out.deliveries) {
+            if let Some(file) = self.files.get_mut(&delivery.file)
+                && file.put(delivery.header, &delivery.bytes)
+            {
+                let token = Token::UmadFile(delivery.file);
+                let _ = around.poller.want_write_only(&file.socket, token, true);
+            }
+        }
+    }
+}
+
+/// The port of a file's number.
+fn port_of(number: u64, around: &Surroundings<'_>) -> Result<u8, Errno> {
+    let index = number.checked_sub(around.first.into());
+    match index.and_then(|index| u8::try_from(index).ok()) {
+        Some(index) if index < around.ports => Ok(index + 1),
+        _ => Err(Errno::NXIO),
+    }
+}
+
+/// Tells a program that the port's issm is its own.
+fn grant(socket: &OwnedFd) {
+    let _ = rustix::net::send(socket, &[1], SendFlags::NOSIGNAL | SendFlags::DONTWAIT);
+}

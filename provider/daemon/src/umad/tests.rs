@@ -1,0 +1,176 @@
+//! Exchanges of agents in time that the tests make.
+
+use std::time::{Duration, Instant};
+
+use ferroce_cabi::umad::{ib_user_mad_hdr, ib_user_mad_hdr_old};
+use ferroce_wire::mad;
+
+use super::agents::{Agents, Registration};
+use super::exchange::{Exchanges, Output};
+use super::{Address, Incoming, Outgoing};
+
+fn agents() -> (Agents, u32, u32) {
+    let mut agents = Agents::default();
+    let mut wants = Registration {
+        port: 1,
+        qpn: 1,
+        class: 3,
+        version: 2,
+        oui: [0; 3],
+        methods: 0,
+        rmpp: 1,
+        user_rmpp: false,
+    };
+    let client = agents.register(1, 0, wants.clone()).unwrap();
+    wants.methods = 1 << 1 | 1 << 0x12;
+    let server = agents.register(2, 5, wants).unwrap();
+    (agents, client, server)
+}
+
+fn header(timeout_ms: u32, retries: u32) -> ib_user_mad_hdr {
+    ib_user_mad_hdr {
+        old: ib_user_mad_hdr_old {
+            timeout_ms,
+            retries,
+            qpn: 1.into(),
+            ..ib_user_mad_hdr_old::default()
+        },
+        ..ib_user_mad_hdr::default()
+    }
+}
+
+fn request(method: u8, tid: u64) -> Vec<u8> {
+    let mut mad = vec![0; mad::LEN];
+    mad[..4].copy_from_slice(&[1, 3, 2, method]);
+    mad[8..16].copy_from_slice(&tid.to_be_bytes());
+    mad
+}
+
+/// As it comes at the other end, which is the same port.
+fn arrives(out: Outgoing) -> Incoming {
+    Incoming {
+        port: 1,
+        qpn: out.qpn,
+        from: Address { qpn: 1, ..out.to },
+        mad: out.mad,
+    }
+}
+
+#[test]
+fn a_request_is_repeated_and_given_up_with_its_header() {
+    let (agents, client, _) = agents();
+    let (mut exchanges, mut out) = (Exchanges::default(), Output::default());
+    let mut now = Instant::now();
+    let message = request(1, 7);
+    exchanges
+        .send(&agents, client, &header(100, 2), &message, now, &mut out)
+        .unwrap();
+    for _ in 0..2 {
+        assert_eq!(out.mads.len(), 1);
+        // The upper half of the transaction ID is the agent's.
+        let tid = u64::from(client) << 32 | 7;
+        assert_eq!(out.mads[0].mad[8..16], tid.to_be_bytes());
+        out.mads.clear();
+        assert_eq!(
+            exchanges.next_timeout(),
+            Some(now + Duration::from_millis(100))
+        );
+        now += Duration::from_millis(100);
+        exchanges.handle_timeout(&agents, now, &mut out);
+    }
+    out.mads.clear();
+    assert!(out.deliveries.is_empty());
+    exchanges.handle_timeout(&agents, now + Duration::from_millis(100), &mut out);
+    assert!(out.mads.is_empty());
+    assert_eq!(out.deliveries.len(), 1);
+    let told = &out.deliveries[0];
+    assert_eq!((told.file, told.header.old.id), (1, 0));
+    assert_eq!(told.header.old.status, 110);
+    assert_eq!(told.bytes.len(), mad::HEADER_LEN);
+    assert_eq!(exchanges.next_timeout(), None);
+}
+
+#[test]
+fn a_response_ends_its_request_and_others_go_nowhere() {
+    let (agents, client, _) = agents();
+    let (mut exchanges, mut out) = (Exchanges::default(), Output::default());
+    let now = Instant::now();
+    let message = request(1, 7);
+    let send = |exchanges: &mut Exchanges, out: &mut Output| {
+        exchanges.send(&agents, client, &header(100, 2), &message, now, out)
+    };
+    send(&mut exchanges, &mut out).unwrap();
+    // The same again while the first is under way is a mistake.
+    send(&mut exchanges, &mut out).unwrap_err();
+    let mut came = arrives(out.mads.pop().unwrap());
+    came.mad[3] = 0x81;
+    came.mad[15] = 8;
+    exchanges.receive(&agents, client, &came, now, &mut out);
+    assert!(
+        out.deliveries.is_empty(),
+        "the response of another transaction"
+    );
+    came.mad[15] = 7;
+    exchanges.receive(&agents, client, &came, now, &mut out);
+    exchanges.receive(&agents, client, &came, now, &mut out);
+    assert_eq!(out.deliveries.len(), 1);
+    assert_eq!(out.deliveries[0].bytes, came.mad);
+    assert_eq!(exchanges.next_timeout(), None);
+}
+
+#[test]
+fn a_long_response_goes_in_segments_and_comes_whole() {
+    let (agents, client, server) = agents();
+    let (mut exchanges, mut out) = (Exchanges::default(), Output::default());
+    let now = Instant::now();
+    let message = request(0x12, 9);
+    exchanges
+        .send(&agents, client, &header(100, 2), &message, now, &mut out)
+        .unwrap();
+    let asked = arrives(out.mads.pop().unwrap());
+    let mut response = asked.mad.to_vec();
+    response[3] = 0x92;
+    response[24..27].copy_from_slice(&[1, 1, 1]);
+    response.truncate(56);
+    response.extend((0..3000).map(|i| i as u8));
+    exchanges
+        .send(&agents, server, &header(0, 0), &response, now, &mut out)
+        .unwrap();
+    // Segments and acknowledgements go back and forth until all is over.
+    let mut mads = 0;
+    while let Some(mad) = out.mads.pop() {
+        mads += 1;
+        let came = arrives(mad);
+        let owner = agents
+            .owner(1, &mad::MadHeader::parse(&came.mad).unwrap(), &came.mad)
+            .unwrap();
+        exchanges.receive(&agents, owner, &came, now, &mut out);
+        // In order.
+        out.mads.sort_by_key(|mad| std::cmp::Reverse(mad.mad[31]));
+    }
+    assert!(mads >= 16);
+    assert_eq!(out.deliveries.len(), 1);
+    let got = &out.deliveries[0];
+    assert_eq!((got.file, got.bytes.len()), (1, response.len()));
+    assert_eq!(got.bytes[56..], response[56..]);
+    // Only the memory of the transfer is left, for repetitions.
+    exchanges.handle_timeout(&agents, now + Duration::from_secs(60), &mut out);
+    assert_eq!(exchanges.next_timeout(), None);
+    assert_eq!(out.deliveries.len(), 1);
+}
+
+#[test]
+fn what_is_not_a_message_is_refused() {
+    let (agents, client, _) = agents();
+    let (mut exchanges, mut out) = (Exchanges::default(), Output::default());
+    let now = Instant::now();
+    let mut send =
+        |message: &[u8]| exchanges.send(&agents, client, &header(0, 0), message, now, &mut out);
+    send(&[0; 10]).unwrap_err();
+    // Longer than a MAD, but not RMPP.
+    send(&[1; 300]).unwrap_err();
+    let mut long = request(0x92, 1);
+    long.resize(300, 0);
+    send(&long).unwrap_err();
+    assert!(out.mads.is_empty());
+}
