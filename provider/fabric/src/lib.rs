@@ -1,11 +1,13 @@
-//! Management of connections as state machines: the InfiniBand communication manager and the RDMA IP CM service on top of it.
+//! Management as state machines: the InfiniBand communication manager, the RDMA IP CM service on top of it, and the agents
+//! that a subnet manager finds in a node.
 //!
 //! As in the transport, time is passed in, and messages and events come out. Nothing here reads a clock or a socket,
 //! starts a thread, or trusts what arrives.
 //!
 //! - [`cm`]: connections by REQ, REP, RTU and their relatives, and service ID resolution, for one device;
 //! - [`ipcm`]: how IP addresses and ports travel in service IDs and private data, as `rdma_cm` uses them;
-//! - [`rmpp`]: messages longer than a MAD.
+//! - [`rmpp`]: messages longer than a MAD;
+//! - [`sma`]: subnet management agents, of channel adapters and switches.
 //!
 //! A host's loop is: [`Cm::receive`] for every MAD that came to QP1, [`Cm::handle_timeout`] when [`Cm::next_timeout`] has
 //! passed, the consumer's calls whenever they come; and after each, what was put into the [`Sink`].
@@ -14,6 +16,7 @@
 pub mod cm;
 pub mod ipcm;
 pub mod rmpp;
+pub mod sma;
 
 pub use cm::{
     Accept, Av, Cm, CmConfig, CmError, CmEvent, CmId, Connect, Counters, Limits, Path, QpRtr,

@@ -22,6 +22,7 @@
 #![forbid(unsafe_code)]
 
 pub mod aeth;
+pub mod bits;
 pub mod bth;
 pub mod cm;
 mod crc;
@@ -32,8 +33,10 @@ pub mod lrh;
 pub mod mad;
 pub mod opcode;
 pub mod packet;
+pub mod pma;
 pub mod psn;
 mod raw;
+pub mod smp;
 
 pub use aeth::{Aeth, CreditCode, NakCode, Syndrome, rnr_timer_nanos};
 pub use bth::Bth;

@@ -1,0 +1,153 @@
+//! What only switches have: SwitchInfo and the forwarding tables.
+
+use super::request::{Refusal, Request};
+use super::tables::block_of;
+use super::types::NodeConfig;
+use super::{Node, PortSet};
+use ferroce_wire::smp::{Data, LinearBlock, MULTICAST_LID, MulticastBlock, SwitchInfo, status};
+
+/// No port.
+const NONE: u8 = 0xff;
+/// Ports that an entry of a MulticastForwardingTable block has.
+const POSITION: usize = 16;
+
+/// Tables of a switch.
+#[derive(Debug)]
+pub(super) struct Switch {
+    pub(super) info: SwitchInfo,
+    /// Port by LID.
+    linear: Vec<u8>,
+    /// Ports by multicast LID, from [`MULTICAST_LID`] on.
+    multicast: Vec<PortSet>,
+    /// External ports.
+    ports: u8,
+}
+
+impl Switch {
+    pub(super) fn new(config: &NodeConfig) -> Switch {
+        Switch {
+            info: SwitchInfo {
+                linear_fdb_cap: config.linear_fdb,
+                multicast_fdb_cap: config.multicast_fdb,
+                life_time_value: 18,
+                default_multicast_primary_port: NONE,
+                default_multicast_not_primary_port: NONE,
+                ..SwitchInfo::default()
+            },
+            linear: vec![NONE; config.linear_fdb.into()],
+            multicast: vec![PortSet::default(); config.multicast_fdb.into()],
+            ports: config.ports,
+        }
+    }
+
+    /// The port for a LID; 0 is the switch itself.
+    pub(super) fn unicast(&self, lid: u16) -> Option<u8> {
+        if lid == 0 || lid > self.info.linear_fdb_top {
+            return None;
+        }
+        let port = *self.linear.get(usize::from(lid))?;
+        (port <= self.ports).then_some(port)
+    }
+
+    /// The ports for a multicast LID, if the table has it.
+    pub(super) fn multicast(&self, lid: u16) -> Option<&PortSet> {
+        let top = self.info.multicast_fdb_top;
+        // A top below the first multicast LID is none at all; zero is a subnet manager that does not know of it.
+        if top != 0 && lid > top {
+            return None;
+        }
+        self.multicast
+            .get(usize::from(lid.checked_sub(MULTICAST_LID)?))
+    }
+
+    fn is_port_or_none(&self, port: u8) -> bool {
+        port <= self.ports || port == NONE
+    }
+
+    /// Takes over what a Set of SwitchInfo may change; `None` if a value is not legal.
+    fn set_info(&mut self, wanted: &SwitchInfo) -> Option<()> {
+        let legal = (wanted.linear_fdb_top == 0
+            || wanted.linear_fdb_top < self.info.linear_fdb_cap)
+            && self.is_port_or_none(wanted.default_multicast_primary_port)
+            && self.is_port_or_none(wanted.default_multicast_not_primary_port)
+            && is_multicast_top(wanted.multicast_fdb_top, self.info.multicast_fdb_cap);
+        legal.then(|| {
+            let info = &mut self.info;
+            info.linear_fdb_top = wanted.linear_fdb_top;
+            info.default_multicast_primary_port = wanted.default_multicast_primary_port;
+            info.default_multicast_not_primary_port = wanted.default_multicast_not_primary_port;
+            info.life_time_value = wanted.life_time_value;
+            info.multicast_fdb_top = wanted.multicast_fdb_top;
+            // Writing one clears it.
+            info.port_state_change &= !wanted.port_state_change;
+        })
+    }
+}
+
+impl Node {
+    pub(super) fn switch_info(
+        &mut self,
+        request: &Request,
+        data: &mut Data,
+    ) -> Result<(), Refusal> {
+        let switch = self.tables()?;
+        request.without_modifier()?;
+        if request.is_set {
+            switch
+                .set_info(&SwitchInfo::parse(data))
+                .ok_or(status::INVALID_VALUE)?;
+        }
+        switch.info.emit(data);
+        Ok(())
+    }
+
+    pub(super) fn linear_forwarding(
+        &mut self,
+        request: &Request,
+        data: &mut Data,
+    ) -> Result<(), Refusal> {
+        let switch = self.tables()?;
+        let block = block_of(&mut switch.linear, request.modifier, 64)?;
+        if request.is_set {
+            block.copy_from_slice(&LinearBlock::parse(data).0[..block.len()]);
+        }
+        let mut entries = [NONE; 64];
+        entries[..block.len()].copy_from_slice(block);
+        LinearBlock(entries).emit(data);
+        Ok(())
+    }
+
+    /// The modifier has the block below and in its upper four bits which sixteen ports.
+    pub(super) fn multicast_forwarding(
+        &mut self,
+        request: &Request,
+        data: &mut Data,
+    ) -> Result<(), Refusal> {
+        let switch = self.tables()?;
+        let position = (request.modifier >> 28) as usize;
+        if position * POSITION > usize::from(switch.ports) {
+            return Err(status::INVALID_VALUE);
+        }
+        let block = block_of(&mut switch.multicast, request.modifier & 0x0fff_ffff, 32)?;
+        if request.is_set {
+            for (set, mask) in block.iter_mut().zip(MulticastBlock::parse(data).0) {
+                set.set_sixteen(position, mask);
+            }
+        }
+        let mut masks = [0; 32];
+        for (mask, set) in masks.iter_mut().zip(block) {
+            *mask = set.sixteen(position);
+        }
+        MulticastBlock(masks).emit(data);
+        Ok(())
+    }
+
+    fn tables(&mut self) -> Result<&mut Switch, Refusal> {
+        self.switch.as_mut().ok_or(status::UNSUPPORTED_ATTRIBUTE)
+    }
+}
+
+/// None (0 or just below the first), or a LID of the table.
+fn is_multicast_top(top: u16, cap: u16) -> bool {
+    top == 0 || (MULTICAST_LID - 1..MULTICAST_LID + cap).contains(&top)
+}

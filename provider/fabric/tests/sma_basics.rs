@@ -1,0 +1,88 @@
+//! What a subnet manager asks first, and the answers' way back.
+
+mod agent;
+
+use agent::Agent;
+use ferroce_fabric::sma::PortEvent;
+use ferroce_wire::smp::{NodeInfo, PortInfo, attribute, phys_state, state, status};
+
+#[test]
+fn an_adapter_says_what_it_is() {
+    let mut agent = Agent::adapter(2);
+    let (status, data) = agent.get(2, attribute::NODE_INFO, 0).unwrap();
+    assert_eq!(status, 0);
+    let info = NodeInfo::parse(&data);
+    assert_eq!(
+        (info.node_type, info.num_ports, info.local_port_num),
+        (1, 2, 2)
+    );
+    assert_eq!(
+        (info.node_guid, info.port_guid, info.partition_cap),
+        (1, 0x11, 128)
+    );
+    assert_eq!(
+        agent.get(2, attribute::NODE_INFO, 1).unwrap().0,
+        status::INVALID_VALUE
+    );
+    assert_eq!(
+        agent.set(2, attribute::NODE_INFO, 0, &data).unwrap().0,
+        status::UNSUPPORTED_ATTRIBUTE
+    );
+}
+
+#[test]
+fn a_port_is_armed_and_activated() {
+    let mut agent = Agent::adapter(1);
+    let info = agent.port_info(1);
+    assert_eq!(
+        (info.port_state, info.port_physical_state),
+        (state::INIT, phys_state::LINK_UP)
+    );
+    assert_eq!(
+        (
+            info.link_width_active,
+            info.link_speed_active,
+            info.link_speed_ext_active
+        ),
+        (2, 4, 2)
+    );
+    let (status, _) = agent
+        .change(1, |info| info.port_state = state::ACTIVE)
+        .unwrap();
+    assert_eq!(status, status::INVALID_VALUE, "not before it is armed");
+    let (status, info) = agent
+        .change(1, |info| {
+            info.lid = 7;
+            info.master_sm_lid = 1;
+            info.port_state = state::ARMED;
+        })
+        .unwrap();
+    assert_eq!((status, info.port_state, info.lid), (0, state::ARMED, 7));
+    agent
+        .change(1, |info| info.port_state = state::ACTIVE)
+        .unwrap();
+    assert_eq!(agent.port_info(1).port_state, state::ACTIVE);
+    assert_eq!(
+        agent.out.events(),
+        [
+            (1, PortEvent::LidChange),
+            (1, PortEvent::SmChange),
+            (1, PortEvent::Active)
+        ]
+    );
+}
+
+#[test]
+fn port_zero_of_an_adapter_is_the_one_that_was_asked() {
+    let mut agent = Agent::adapter(2);
+    agent.change(2, |info| info.lid = 9).unwrap();
+    let (status, data) = agent.get(2, attribute::PORT_INFO, 0).unwrap();
+    assert_eq!((status, PortInfo::parse(&data).lid), (0, 9));
+    let (status, data) = agent.get(1, attribute::PORT_INFO, 2).unwrap();
+    let info = PortInfo::parse(&data);
+    assert_eq!((status, info.lid, info.local_port_num), (0, 9, 1));
+    assert_eq!(
+        agent.get(1, attribute::PORT_INFO, 3).unwrap().0,
+        status::INVALID_VALUE
+    );
+}
