@@ -82,6 +82,8 @@ pub const CM: &[Need] = &[
         "python3-pyverbs",
         "/usr/lib/python3/dist-packages/pyverbs/__init__.py",
     ),
+    program("busybox", "busybox"),
+    program("mbuffer", "mbuffer"),
     program("gzip", "gzip"),
 ];
 

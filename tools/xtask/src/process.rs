@@ -34,13 +34,18 @@ pub struct Finished {
     pub elapsed: Duration,
 }
 
-/// Starts `command` with output to `DIR/NAME.out` and `DIR/NAME.err`.
-pub fn spawn(mut command: Command, dir: &Path, name: &str) -> Result<Running> {
+/// Starts `command`, without input, with output to `DIR/NAME.out` and `DIR/NAME.err`.
+pub fn spawn(command: Command, dir: &Path, name: &str) -> Result<Running> {
+    spawn_with(command, Stdio::null(), dir, name)
+}
+
+/// Starts `command` with this input.
+pub fn spawn_with(mut command: Command, input: Stdio, dir: &Path, name: &str) -> Result<Running> {
     let out = dir.join(format!("{name}.out"));
     let err = dir.join(format!("{name}.err"));
     let line = line_of(&command);
     let child = command
-        .stdin(Stdio::null())
+        .stdin(input)
         .stdout(File::create(&out).with_context(|| format!("{}", out.display()))?)
         .stderr(File::create(&err).with_context(|| format!("{}", err.display()))?)
         .spawn()

@@ -21,7 +21,7 @@ const IB: u64 = 0x013f;
 /// The port that these programs use unless told otherwise.
 const USUAL_PORT: u16 = 7174;
 /// No port space: the server listens at the UDP port itself, as datagram rsockets do.
-const NONE: u64 = 0;
+pub(super) const NONE: u64 = 0;
 
 /// A stock program: its server's and its client's command line, where `ADDR` and `PORT` stand for the server's.
 pub(super) struct Stock {
@@ -208,10 +208,7 @@ pub(super) fn cases() -> Vec<Case> {
             format!("cm/{}/rcopy", place.name()),
             move |lab| cm_more::copy(lab, place),
         ));
-        cases.push(Case::new(
-            format!("cm/{}/a TCP program over rsockets", place.name()),
-            move |lab| cm_more::preloaded(lab, place),
-        ));
+        cases.extend(super::cm_sockets::cases(place));
         for program in PROGRAMS {
             cases.push(Case::many(
                 format!("cm/{}/{program}.c", place.name()),

@@ -5,8 +5,6 @@ use std::time::Duration;
 use super::cm::{LIMIT, LISTEN_LIMIT, TCP, judge, stock, wait_for_listener};
 use super::expect;
 use crate::case::{Ending, Stop};
-use crate::cprogram;
-use crate::host::Host;
 use crate::lab::{Lab, Place};
 use crate::process;
 use crate::suite::Suite;
@@ -93,38 +91,6 @@ pub(super) fn copy(lab: &mut Lab, place: Place) -> Ending {
     expect(arrived == content, || {
         "what arrived is not what was sent".to_owned()
     })
-}
-
-/// A program that knows nothing of RDMA, carried by librspreload.
-pub(super) fn preloaded(lab: &mut Lab, place: Place) -> Ending {
-    const LIBRARY: &str = "/usr/lib/x86_64-linux-gnu/rsocket/librspreload.so";
-    if !std::path::Path::new(LIBRARY).exists() {
-        return Err(Stop::Skip(format!("there is no {LIBRARY}")));
-    }
-    let program = cprogram::compile_plain("plain_tcp", &[] as &[&str])?;
-    let dir = lab.case_dir()?;
-    let port = lab.port();
-    let site = lab.site(place)?;
-    let address = site.server().address.clone();
-    let command = |host: &Host, word: &str| {
-        let mut command = host.run(&program);
-        command.args([word, &address, &port.to_string()]);
-        command.env("LD_PRELOAD", LIBRARY);
-        command
-    };
-    let mut server = process::spawn(command(site.server(), "serve"), &dir, "server")?;
-    if !wait_for_listener(&mut server, site.server(), TCP, port) {
-        let server = server.finish(Duration::ZERO);
-        return Err(Stop::with("the server does not come to listen", &[&server]));
-    }
-    let client = process::run(command(site.client(), "call"), &dir, "client", LIMIT)?;
-    let server = server.finish(if client.success() {
-        LIMIT
-    } else {
-        Duration::ZERO
-    });
-    let stock = stock("", "plain_tcp", "plain_tcp", "2000000 bytes");
-    judge(&client, &server, &stock)
 }
 
 /// rdma-core's own tests of the connection manager, none of which may be skipped.

@@ -4,6 +4,7 @@
 
 mod cm;
 mod cm_more;
+mod cm_sockets;
 mod cm_wire;
 mod environment;
 mod errors;
