@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//
+// What every test program is made of. A program is a table of test cases and the call that they are about; each case runs in
+// a process of its own, for a bounded time, and ends in exactly one result.
+//
+// A case that expects an error is data: the state that the library is brought to, the parameter that is spoiled, the errno.
+// A case that does more has a function of its own, which ends in print_pass, print_fail or one of the _macro functions.
+
+#ifndef RESULT_H
+#define RESULT_H
+
+#include "cmdline.h"
+#include "fault.h"
+#include "param.h"
+#include "print.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+// The modes that a case is performed in; none means both.
+enum { BLOCKING = 1, NON_BLOCKING = 2 };
+
+struct test_case {
+	int number;
+	// The errno that is expected, 0 for success, and its name for the result.
+	int error;
+	const char *value;
+	// The call as it is made.
+	const char *name;
+	int modes;
+	// What the other process does, if there is one.
+	void (*peer)(param *p);
+	// What comes before the call: 0, or negative if something failed that had to work.
+	int (*state)(param *p);
+	// Spoils a parameter.
+	void (*twist)(param *p);
+	// Instead of the program's call and the check of its errno.
+	void (*run)(param *p);
+	// Seconds; 0 means the usual limit.
+	unsigned limit;
+};
+
+#define ERROR(e) .error = e, .value = #e
+#define OK(v) .value = #v
+
+struct program {
+	// The function's name.
+	const char *func;
+	// The call with the parameters as they are.
+	long (*call)(param *p);
+	// Its answers are not int: checks and prints them.
+	void (*judge)(param *p, int error);
+	// It has no non-blocking form.
+	int is_blocking_only;
+	const struct test_case *cases;
+	size_t count;
+};
+
+int execute(int argc, char *argv[], const struct program *program);
+
+#define PROGRAM(function, the_call, ...)                                                    \
+	int main(int argc, char *argv[])                                                    \
+	{                                                                                   \
+		static const struct program program = {                                     \
+			.func = function,                                                   \
+			.call = the_call,                                                   \
+			.cases = all_tests,                                                 \
+			.count = sizeof(all_tests) / sizeof(*all_tests),                    \
+			__VA_ARGS__                                                         \
+		};                                                                          \
+		return execute(argc, argv, &program);                                       \
+	}
+
+int is_test(long number);
+// All tests of the program, or one.
+void list_tests(const param *p, int number);
+
+// A prerequisite: the test ends, and fails, if it did not work.
+void require(int result);
+// Ends the test with this failure.
+#define FAIL(...) (print_fail(__VA_ARGS__), finish(EXIT_FAILURE))
+#define CHECK(condition, ...) do { if (!(condition)) FAIL(__VA_ARGS__); } while (0)
+// The same in either process: the other one tells on standard error.
+_Noreturn void finish(int code);
+
+// Waits until the other process has come to the same place: the first time at the first FIFO, then at the second, and so on in turn.
+void meet(param *p);
+// Ends the other process by SIGKILL and waits until it is gone.
+void kill_peer(void);
+// Waits for the other process's end, which must be a good one.
+void wait_for_peer(void);
+// The end of the other process, if there is one, is not a failure from now on.
+void expect_peer_death(void);
+
+#endif
