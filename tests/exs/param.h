@@ -29,6 +29,8 @@ typedef struct param {
 	int mode;
 	// Where this process listens, where the other one does, and the port of both.
 	const char *addr, *peer_addr, *port;
+	// The call under test, with everything that is below.
+	long (*call)(struct param *p);
 	const char *test_name, *test_value;
 	int test_number;
 	struct iter *iter;

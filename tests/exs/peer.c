@@ -84,6 +84,11 @@ void expect_peer_death(void)
 	may_die = 1;
 }
 
+int peer_lives(void)
+{
+	return peer > 0;
+}
+
 static int collect_peer(void)
 {
 	int status = 0;

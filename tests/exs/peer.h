@@ -9,6 +9,8 @@
 #include "result.h"
 
 void start_peer(const param *p);
+// Whether there is one that was not killed.
+int peer_lives(void);
 // What the other process does.
 _Noreturn void peer_process(param *p, const struct test_case *c);
 

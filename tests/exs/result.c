@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-#include "result.h"
+#include "peer.h"
 
 #include <signal.h>
 #include <sys/prctl.h>
@@ -64,7 +64,7 @@ static void call_and_check(param *p, const struct test_case *c)
 	if (c->twist)
 		c->twist(p);
 	errno = 0;
-	long ret = program->call(p);
+	long ret = p->call(p);
 	int error = errno;
 
 	if (c->error && ret == -1 && error == c->error) {
@@ -87,8 +87,10 @@ static _Noreturn void test_process(param *p, const struct test_case *c)
 		c->run(p);
 	else
 		call_and_check(p, c);
-	if (c->peer)
+	if (peer_lives()) {
+		meet(p);
 		wait_for_peer();
+	}
 	finish(EXIT_SUCCESS);
 }
 
@@ -154,6 +156,7 @@ int execute(int argc, char *argv[], const struct program *of)
 
 	program = of;
 	p.func = of->func;
+	p.call = of->call;
 	int done = setup_options(argc, argv, &p);
 	if (done)
 		return done < 0 ? EXIT_FAILURE : EXIT_SUCCESS;

@@ -50,8 +50,6 @@ struct program {
 	const char *func;
 	// The call with the parameters as they are.
 	long (*call)(param *p);
-	// Its answers are not int: checks and prints them.
-	void (*judge)(param *p, int error);
 	// It has no non-blocking form.
 	int is_blocking_only;
 	const struct test_case *cases;

@@ -3,6 +3,7 @@
 #ifndef EXS_CLIENT_SETUP_H
 #define EXS_CLIENT_SETUP_H
 
+#include "exs_close_setup.h"
 #include "exs_connect_setup.h"
 #include "exs_shutdown_setup.h"
 

@@ -17,4 +17,10 @@ static inline int ok_exs_close(param *p)
 	return ret;
 }
 
+// So that the other process comes to the end of the stream.
+static inline void hang_up(const param *p)
+{
+	CHECK(!exs_blocking_close(p->fd), "exs_blocking_close: %s", strerror(errno));
+}
+
 #endif

@@ -37,6 +37,15 @@ static inline void peer_receives(param *p)
 	meet(p);
 }
 
+// Receives whatever comes, until the connection ends.
+static inline void peer_drains(param *p)
+{
+	require(accepted(p));
+	while (ok_exs_recv(p) > 0)
+		;
+	meet(p);
+}
+
 // Sends a buffer full and keeps the connection.
 static inline void peer_sends(param *p)
 {

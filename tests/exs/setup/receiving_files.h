@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+#ifndef RECEIVING_FILES_H
+#define RECEIVING_FILES_H
+
+#include "exs_sendfile_setup.h"
+#include "peers.h"
+#include "twists.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+// What exs_recvfile() and exs_blocking_recvfile() have in common.
+
+// A connection, and an empty file to receive into.
+static inline int accepted_with_file(param *p)
+{
+	return accepted(p) < 0 ? -1 : make_sparse_file(p, 0);
+}
+
+static inline int not_connected_with_empty_file(param *p)
+{
+	return with_socket(p) < 0 ? -1 : make_sparse_file(p, 0);
+}
+
+static inline void pipe_to_write(param *p)
+{
+	int ends[2];
+
+	CHECK(!pipe(ends), "pipe: %s", strerror(errno));
+	p->sendvec[0].exs_xfv.exs_fdv.exs_fildes = ends[1];
+}
+
+static inline void no_such_file(param *p)
+{
+	p->sendvec[0].exs_xfv.exs_fdv.exs_fildes = BAD_DESCRIPTOR;
+}
+
+static inline void no_such_directory(param *p)
+{
+	strcat(p->path, "-that-is-not-there/file");
+	by_path(p, 0, 0);
+}
+
+static inline void no_elements(param *p)
+{
+	p->sendvec_cnt = 0;
+}
+
+static inline void no_such_type(param *p)
+{
+	p->sendvec[0].exs_xfv_type = 77;
+}
+
+static inline void read_only(param *p)
+{
+	p->sendvec[0].exs_xfv.exs_fdv.exs_fildes = open(p->path, O_RDONLY);
+}
+
+// The call to its end: the number of bytes.
+static inline off_t receive_file(param *p)
+{
+	off_t ret = p->call(p);
+
+	CHECK(ret >= 0, "answers -1, %s", strerror(errno));
+	if (p->mode) {
+		CHECK(ret == 0, "answers %lld", (long long)ret);
+		exs_event_t event = take_event(p, EXS_EVT_RECVFILE, p->fd, 0);
+		ret = transferred_file(&event, p->sendvec, p->sendvec_cnt);
+	}
+	return ret;
+}
+
+// The file at p's path, from `from` on, is the pattern from its beginning, and no more.
+static inline void check_file(const param *p, off_t from, off_t length)
+{
+	static unsigned char bytes[TEST_FILE + 1];
+	int fd = open(p->path, O_RDONLY);
+
+	CHECK(fd >= 0, "the file: %s", strerror(errno));
+	ssize_t got = pread(fd, bytes, sizeof(bytes), from);
+	CHECK(got == length, "%zd bytes in the file, not %lld", got, (long long)length);
+	for (ssize_t i = 0; i < got; i++)
+		CHECK(bytes[i] == pattern(i), "byte %zd is not what was sent", i);
+	close(fd);
+}
+
+static inline void ok_to_the_end(param *p)
+{
+	off_t length = receive_file(p);
+
+	CHECK(length == TEST_FILE, "%lld bytes of %d", (long long)length, TEST_FILE);
+	check_file(p, 0, TEST_FILE);
+	print_pass(length);
+}
+
+static inline void ok_by_path(param *p)
+{
+	unlink(p->path);
+	by_path(p, 0, 0);
+	ok_to_the_end(p);
+}
+
+// So much and no more: the rest is for the next call.
+static inline void ok_by_length(param *p)
+{
+	enum { FIRST = 40000, OFFSET = 12345 };
+
+	by_descriptor(p, OFFSET, FIRST);
+	off_t length = receive_file(p);
+	CHECK(length == FIRST, "%lld bytes of %d", (long long)length, FIRST);
+	by_descriptor(p, OFFSET + FIRST, 0);
+	length = receive_file(p);
+	CHECK(length == TEST_FILE - FIRST, "%lld bytes of %d", (long long)length, TEST_FILE - FIRST);
+	check_file(p, OFFSET, TEST_FILE);
+	print_pass(length);
+}
+
+static inline void dead_sender(param *p)
+{
+	if (!p->mode)
+		kill_peer();
+	errno = 0;
+	long ret = p->call(p);
+	if (p->mode) {
+		CHECK(ret == 0, "answers %ld, %s", ret, strerror(errno));
+		kill_peer();
+		take_event(p, EXS_EVT_RECVFILE, p->fd, ECONNRESET);
+		errno = 0;
+		ret = p->call(p);
+	}
+	print_macro(p->test_number, p->test_value, p->test_name, ret, -1, ECONNRESET);
+}
+
+// Sends a file and the end of the stream.
+static inline void peer_sends_file(param *p)
+{
+	require(connected_with_file(p));
+	require(ok_exs_sendfile(p, TEST_FILE));
+	p->how = SHUT_WR;
+	require(ok_exs_shutdown(p));
+	meet(p);
+}
+
+#define REFUSED .peer = peer_connects, .state = accepted_with_file
+#define RECEIVED .peer = peer_sends_file, .state = accepted_with_file
+
+#define RECVFILE_TESTS(function, tail, ok)                                                                                 \
+	{1, ERROR(EPERM), function "(fd, recvvec, recvvec_cnt, flags" tail " [no exs_init]"},                              \
+	{2, ERROR(ENOTCONN), function "(NOT_CONNECTED_FD, recvvec, recvvec_cnt, flags" tail, .state = not_connected_with_empty_file}, \
+	{3, ERROR(EBADF), function "(BAD_FD, recvvec, recvvec_cnt, flags" tail, REFUSED, .twist = bad_fd},                 \
+	{4, ERROR(ENODEV), function "(fd, recvvec, recvvec_cnt, flags" tail " [a pipe]", REFUSED, .twist = pipe_to_write}, \
+	{5, ERROR(EINVAL), function "(fd, recvvec, recvvec_cnt, flags" tail " [bad exs_fildes]", REFUSED, .twist = no_such_file}, \
+	{6, ERROR(EINVAL), function "(fd, recvvec, recvvec_cnt, flags" tail " [bad exs_path]", REFUSED, .twist = no_such_directory}, \
+	{7, ERROR(EACCES), function "(fd, recvvec, recvvec_cnt, flags" tail " [not open for writing]", REFUSED, .twist = read_only}, \
+	{8, ERROR(EINVAL), function "(fd, recvvec, ZERO_COUNT, flags" tail, REFUSED, .twist = no_elements},                \
+	{9, ERROR(EINVAL), function "(fd, recvvec, recvvec_cnt, flags" tail " [bad exs_xfv_type]", REFUSED, .twist = no_such_type}, \
+	{10, ERROR(EINVAL), function "(fd, recvvec, recvvec_cnt, BAD_FLAG" tail, REFUSED, .twist = bad_flag},              \
+	{11, ERROR(EINVAL), function "(fd, recvvec, recvvec_cnt, EXS_UNSIGNALED | EXS_BLOCK" tail, REFUSED, .twist = unsignaled_and_blocking}, \
+	{12, OK(ok), function "(fd, recvvec, recvvec_cnt, flags" tail, RECEIVED, .run = ok_to_the_end},                    \
+	{13, OK(ok), function "(fd, recvvec, recvvec_cnt, flags" tail " [exs_pathvec]", RECEIVED, .run = ok_by_path},      \
+	{14, OK(ok), function "(fd, recvvec, recvvec_cnt, flags" tail " [in two parts]", RECEIVED, .run = ok_by_length},   \
+	{15, ERROR(ECONNRESET), function "(fd, recvvec, recvvec_cnt, flags" tail " [the peer is killed]", REFUSED, .run = dead_sender}
+
+#endif

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+#ifndef SENDING_FILES_H
+#define SENDING_FILES_H
+
+#include "exs_sendfile_setup.h"
+#include "peers.h"
+#include "twists.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+// What exs_sendfile() and exs_blocking_sendfile() have in common: the first twelve tests, and how a file arrives.
+
+static inline void cannot_be_mapped(param *p)
+{
+	int ends[2];
+
+	CHECK(!pipe(ends), "pipe: %s", strerror(errno));
+	p->sendvec[0].exs_xfv.exs_fdv.exs_fildes = ends[0];
+}
+
+static inline void bad_file(param *p)
+{
+	p->sendvec[0].exs_xfv.exs_fdv.exs_fildes = BAD_DESCRIPTOR;
+}
+
+static inline void bad_path(param *p)
+{
+	strcat(p->path, "-that-is-not-there");
+	by_path(p, 0, 0);
+}
+
+static inline void too_big(param *p)
+{
+	require(make_sparse_file(p, EXS_FILE_LIMIT + 1));
+}
+
+static inline void beyond_the_end(param *p)
+{
+	by_descriptor(p, 1000, p->file_size - 999);
+}
+
+static inline void offset_beyond_the_end(param *p)
+{
+	by_descriptor(p, p->file_size + 1, 0);
+}
+
+static inline void bad_vector_count(param *p)
+{
+	p->sendvec_cnt = 0;
+}
+
+static inline void too_many_elements(param *p)
+{
+	p->sendvec_cnt = EXS_XFERVEC_MAX + 1;
+}
+
+static inline void bad_type(param *p)
+{
+	p->sendvec[0].exs_xfv_type = 77;
+}
+
+static inline void write_only(param *p)
+{
+	p->sendvec[0].exs_xfv.exs_fdv.exs_fildes = open(p->path, O_WRONLY);
+}
+
+static inline void negative_offset(param *p)
+{
+	by_descriptor(p, -1, 0);
+}
+
+static inline int not_connected_with_file(param *p)
+{
+	return with_socket(p) < 0 ? -1 : make_file(p, TEST_FILE);
+}
+
+static inline int shut_down_with_file(param *p)
+{
+	return shut_down(p) < 0 ? -1 : make_file(p, TEST_FILE);
+}
+
+// The call to its end, `length` bytes of the file.
+static inline void send_file(param *p, off_t length)
+{
+	long ret = p->call(p);
+
+	CHECK(ret == 0, "answers %ld, %s", ret, strerror(errno));
+	if (p->mode) {
+		exs_event_t event = take_event(p, EXS_EVT_SENDFILE, p->fd, 0);
+		off_t sent = transferred_file(&event, p->sendvec, p->sendvec_cnt);
+
+		CHECK(sent == length, "%lld bytes of %lld are sent", (long long)sent, (long long)length);
+	}
+}
+
+static inline void sent(param *p)
+{
+	hang_up(p);
+	print_pass(0);
+}
+
+static inline void ok_file(param *p)
+{
+	send_file(p, TEST_FILE);
+	CHECK(lseek(p->file_fd, 0, SEEK_CUR) == 0, "the file's own offset has moved");
+	sent(p);
+}
+
+static inline void ok_file_twice(param *p)
+{
+	send_file(p, TEST_FILE);
+	send_file(p, TEST_FILE);
+	sent(p);
+}
+
+static inline void ok_path(param *p)
+{
+	by_path(p, 0, 0);
+	send_file(p, TEST_FILE);
+	sent(p);
+}
+
+// The file so many times, then the end of the stream.
+static inline void receive_file(param *p, int times)
+{
+	uint64_t count = 0;
+	ssize_t length;
+
+	while ((length = ok_exs_recv(p)) > 0)
+		for (ssize_t i = 0; i < length; i++, count++)
+			CHECK(((unsigned char *)p->recv_buf)[i] == pattern(count % TEST_FILE), "byte %llu is not the file's",
+			      (unsigned long long)count);
+	require(length);
+	CHECK(count == (uint64_t)times * TEST_FILE, "%llu bytes of %d times %d", (unsigned long long)count, times, TEST_FILE);
+	meet(p);
+}
+
+static inline void peer_receives_file(param *p)
+{
+	require(accepted(p));
+	receive_file(p, 1);
+}
+
+static inline void peer_receives_file_twice(param *p)
+{
+	require(accepted(p));
+	receive_file(p, 2);
+}
+
+#define REFUSED .peer = peer_accepts, .state = connected_with_file
+
+// Tests 1 to 12, and from 20 on those beyond the documentation of the framework. `tail` is what follows the flags.
+#define SENDFILE_TESTS(function, tail)                                                                                     \
+	{1, ERROR(EPERM), function "(fd, sendvec, sendvec_cnt, flags" tail " [no exs_init]"},                              \
+	{2, ERROR(ENOTCONN), function "(NOT_CONNECTED_FD, sendvec, sendvec_cnt, flags" tail, .state = not_connected_with_file}, \
+	{3, ERROR(EBADF), function "(BAD_FD, sendvec, sendvec_cnt, flags" tail, REFUSED, .twist = bad_fd},                 \
+	{4, ERROR(ENODEV), function "(fd, sendvec, sendvec_cnt, flags" tail " [a pipe]", REFUSED, .twist = cannot_be_mapped}, \
+	{5, ERROR(EINVAL), function "(fd, sendvec, sendvec_cnt, flags" tail " [bad exs_fildes]", REFUSED, .twist = bad_file}, \
+	{6, ERROR(EINVAL), function "(fd, sendvec, sendvec_cnt, flags" tail " [bad exs_path]", REFUSED, .twist = bad_path}, \
+	{7, ERROR(EFBIG), function "(fd, sendvec, sendvec_cnt, flags" tail " [more than 1 GB]", REFUSED, .twist = too_big}, \
+	{8, ERROR(EINVAL), function "(fd, sendvec, sendvec_cnt, flags" tail " [offset + length beyond the end]", REFUSED, .twist = beyond_the_end}, \
+	{9, ERROR(EINVAL), function "(fd, sendvec, sendvec_cnt, flags" tail " [offset beyond the end]", REFUSED, .twist = offset_beyond_the_end}, \
+	{10, ERROR(EINVAL), function "(fd, sendvec, BAD_SENDVEC_CNT, flags" tail, REFUSED, .twist = bad_vector_count},     \
+	{11, ERROR(EINVAL), function "(fd, sendvec, sendvec_cnt, BAD_FLAG" tail, REFUSED, .twist = bad_flag},              \
+	{12, ERROR(EINVAL), function "(fd, sendvec, sendvec_cnt, EXS_UNSIGNALED | EXS_BLOCK" tail, REFUSED, .twist = unsignaled_and_blocking}, \
+	{20, ERROR(EINVAL), function "(fd, sendvec, EXS_XFERVEC_MAX + 1, flags" tail, REFUSED, .twist = too_many_elements}, \
+	{21, ERROR(EINVAL), function "(fd, sendvec, sendvec_cnt, flags" tail " [bad exs_xfv_type]", REFUSED, .twist = bad_type}, \
+	{22, ERROR(EACCES), function "(fd, sendvec, sendvec_cnt, flags" tail " [not open for reading]", REFUSED, .twist = write_only}, \
+	{23, ERROR(EINVAL), function "(fd, sendvec, sendvec_cnt, flags" tail " [negative offset]", REFUSED, .twist = negative_offset}
+
+#endif

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+#include "setup/exs_server_setup.h"
+#include "setup/peers.h"
+#include "setup/twists.h"
+
+#include <fcntl.h>
+
+static long call(param *p)
+{
+	p->acceptaddr[0].exs_ahandle = p->ah;
+	return exs_accept(p->fd, p->acceptaddr, p->addrvec_cnt, p->flags, p->qh);
+}
+
+static void negative_count(param *p)
+{
+	p->addrvec_cnt = -1;
+}
+
+static void zero_count(param *p)
+{
+	p->addrvec_cnt = 0;
+}
+
+static void count_of_two(param *p)
+{
+	p->addrvec_cnt = 2;
+}
+
+// As the call is printed: not blocking, in either mode.
+static void bad_qhandle_and_no_flags(param *p)
+{
+	p->flags = 0;
+	bad_qhandle(p);
+}
+
+static void wild_vector(param *p)
+{
+	print_macro(p->test_number, p->test_value, p->test_name, exs_accept(p->fd, (void *)64, 1, p->flags, p->qh), -1, EFAULT);
+}
+
+// The new socket is another one, connected to whom the address names.
+static void ok(param *p)
+{
+	int listener = p->fd;
+
+	require(ok_exs_accept(p));
+	CHECK(p->fd != listener, "the new socket is the one that listens");
+	const exs_acceptaddr_t *from = &p->acceptaddr[0];
+	CHECK(from->exs_addrlen == p->address_len, "an address of %u bytes", from->exs_addrlen);
+	require(aim(p, p->peer_addr));
+	CHECK(same_host(from->exs_addr, (struct sockaddr *)&p->address), "the address is not the peer's");
+	print_pass(0);
+}
+
+static void no_address_wanted(param *p)
+{
+	errno = 0;
+	long ret = call(p);
+
+	if (p->mode && ret == 0)
+		take_event(p, EXS_EVT_ACCEPT, p->fd, 0);
+	CHECK(p->acceptaddr[0].exs_newsocket > 0, "no socket was accepted");
+	print_macro(p->test_number, p->test_value, p->test_name, ret, 0, 0);
+}
+
+static void nobody_there(param *p)
+{
+	CHECK(!exs_fcntl(p->fd, F_SETFL, O_NONBLOCK), "exs_fcntl: %s", strerror(errno));
+}
+
+// The second connection of the other process of the next test.
+static void peer_connects_twice(param *p)
+{
+	require(connected(p));
+	require(ok_exs_socket(p));
+	require(ok_exs_connect(p));
+	meet(p);
+}
+
+// Each element has an event of its own, with its own ahandle.
+static void two_at_once(param *p)
+{
+	int marks[2] = {0, 0};
+
+	p->acceptaddr[0].exs_ahandle = &marks[0];
+	p->acceptaddr[1].exs_ahandle = &marks[1];
+	CHECK(!exs_accept(p->fd, p->acceptaddr, 2, p->flags, p->qh), "exs_accept: %s", strerror(errno));
+	for (int i = 0; i < 2; i++) {
+		exs_event_t event;
+
+		CHECK(exs_qdequeue(p->qh, &event, 1, NULL) == 1, "exs_qdequeue: %s", strerror(errno));
+		CHECK(event.exs_evt_type == EXS_EVT_ACCEPT && !event.exs_evt_errno, "event of type %d, %s",
+		      event.exs_evt_type, strerror(event.exs_evt_errno));
+		int element = (int *)event.exs_evt_ahandle - marks;
+		CHECK((element == 0 || element == 1) && !marks[element]++, "an ahandle that is not one of the two");
+		CHECK(event.exs_evt_union.exs_evt_accept.exs_evt_newsocket == p->acceptaddr[element].exs_newsocket,
+		      "the event's socket is not its element's");
+	}
+	CHECK(p->acceptaddr[0].exs_newsocket != p->acceptaddr[1].exs_newsocket, "one socket for two connections");
+	print_pass(0);
+}
+
+// Taken back by closing the socket that listens.
+static void closed_while_accepting(param *p)
+{
+	CHECK(!call(p), "exs_accept: %s", strerror(errno));
+	hang_up(p);
+	take_event(p, EXS_EVT_ACCEPT, p->fd, ECANCELED);
+	expect_no_event(p);
+	print_pass(0);
+}
+
+#define CALL "exs_accept(p->fd, &acceptaddr, 1, EXS_BLOCK, NULL)"
+
+static const struct test_case all_tests[] = {
+	{1, ERROR(EPERM), CALL " [no exs_init]"},
+	{2, ERROR(EINVAL), "exs_accept(p->fd, &acceptaddr, 1, BAD_FLAG, NULL)", .state = listening, .twist = bad_flag},
+	{3, ERROR(EINVAL), "exs_accept(p->fd, &acceptaddr, NEGATIVE_ADDRVEC_CNT, 0, qh)", NON_BLOCKING, .state = listening, .twist = negative_count},
+	{4, ERROR(EINVAL), "exs_accept(p->fd, &acceptaddr, ZERO_ADDRVEC_CNT, EXS_BLOCK, qh)", BLOCKING, .state = listening, .twist = zero_count},
+	{5, ERROR(EINVAL), "exs_accept(p->fd, &acceptaddr, 1, 0, INVALID_QHANDLE)", .state = listening, .twist = bad_qhandle_and_no_flags},
+	{6, ERROR(EINVAL), CALL " [no exs_listen]", .state = bound},
+	{7, ERROR(EINVAL), "exs_accept(BAD_FD, &acceptaddr, 1, EXS_BLOCK, NULL)", .state = listening, .twist = bad_fd},
+	{8, OK(OK_EXS_ACCEPT), CALL, .peer = peer_connects, .state = serving, .run = ok},
+	{9, ERROR(EINVAL), "exs_accept(p->fd, &acceptaddr, 2, EXS_BLOCK, qh)", BLOCKING, .state = listening, .twist = count_of_two},
+	{10, ERROR(EINVAL), "exs_accept(p->fd, &acceptaddr, ZERO_ADDRVEC_CNT, 0, qh)", NON_BLOCKING, .state = listening, .twist = zero_count},
+	{11, ERROR(EFAULT), "exs_accept(p->fd, BAD_ADDRVEC, 1, flags, qh)", .state = listening, .run = wild_vector},
+	{12, ERROR(EAGAIN), CALL " [O_NONBLOCK, nobody connects]", BLOCKING, .state = listening, .twist = nobody_there},
+	{13, OK(OK_EXS_ACCEPT), "exs_accept(p->fd, &acceptaddr, 1, flags, qh) [no room for an address]", .peer = peer_connects, .state = serving, .run = no_address_wanted},
+	{14, OK(OK_EXS_ACCEPT), "exs_accept(p->fd, &acceptaddr, 2, 0, qh)", NON_BLOCKING, .peer = peer_connects_twice, .state = serving, .run = two_at_once},
+	{15, ERROR(ECANCELED), "exs_accept(p->fd, &acceptaddr, 1, 0, qh) [closed before anybody connects]", NON_BLOCKING, .state = listening, .run = closed_while_accepting},
+	{16, ERROR(EINVAL), "exs_accept(CONNECTED_FD, &acceptaddr, 1, flags, qh)", .peer = peer_accepts, .state = connected},
+};
+
+PROGRAM("exs_accept", call)

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+#include "setup/exs_bind_setup.h"
+#include "setup/twists.h"
+
+static long call(param *p)
+{
+	return exs_bind(p->fd, (struct sockaddr *)&p->address, p->address_len);
+}
+
+// Bound before, to another port: it is not the address that is refused.
+static void bound_before(param *p)
+{
+	require(ok_exs_bind(p));
+	aim_port(p, 1);
+}
+
+// Another socket listens there.
+static void port_in_use(param *p)
+{
+	require(ok_exs_bind(p));
+	CHECK(!exs_listen(p->fd, 1), "exs_listen: %s", strerror(errno));
+	require(ok_exs_socket(p));
+}
+
+// One of the addresses for documentation: nobody's.
+static void address_of_nobody(param *p)
+{
+	require(aim(p, p->family == PF_INET6 ? "2001:db8::1" : "192.0.2.1"));
+}
+
+static void null_address(param *p)
+{
+	CHECK(exs_bind(p->fd, NULL, p->address_len) == -1 && errno == EFAULT, "exs_bind(fd, NULL): %s", strerror(errno));
+	errno = 0;
+	print_macro(p->test_number, p->test_value, p->test_name, exs_bind(p->fd, (void *)64, p->address_len), -1, EFAULT);
+}
+
+static const struct test_case all_tests[] = {
+	{1, ERROR(EPERM), "exs_bind(fd, ai_addr, ai_addrlen) [no exs_init]", .state = not_initialized},
+	{2, ERROR(EBADF), "exs_bind(BAD_FD, ai_addr, ai_addrlen)", .state = with_socket, .twist = bad_fd},
+	{3, ERROR(EINVAL), "exs_bind(CONNECTED_FD, ai_addr, ai_addrlen)", .state = with_socket, .twist = bound_before},
+	{4, OK(OK_EXS_BIND), "exs_bind(fd, ai_addr, ai_addrlen)", .state = with_socket},
+	{5, ERROR(EADDRINUSE), "exs_bind(fd, ai_addr, ai_addrlen) [another socket listens there]", .state = with_socket, .twist = port_in_use},
+	{6, ERROR(EADDRNOTAVAIL), "exs_bind(fd, ADDRESS_OF_NOBODY, ai_addrlen)", .state = with_socket, .twist = address_of_nobody},
+	{7, ERROR(EAFNOSUPPORT), "exs_bind(fd, ADDRESS_OF_AF_UNIX, ai_addrlen)", .state = with_socket, .twist = bad_address},
+	{8, ERROR(EINVAL), "exs_bind(fd, ai_addr, SHORT_LENGTH)", .state = with_socket, .twist = short_address},
+	{9, ERROR(EFAULT), "exs_bind(fd, BAD_ADDRESS, ai_addrlen)", .state = with_socket, .run = null_address},
+};
+
+PROGRAM("exs_bind", call)

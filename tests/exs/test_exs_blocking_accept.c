@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+#include "setup/exs_blocking_accept_setup.h"
+#include "setup/peers.h"
+#include "setup/twists.h"
+
+#include <fcntl.h>
+
+static struct sockaddr_storage from;
+static socklen_t from_length;
+
+static long call(param *p)
+{
+	from_length = sizeof(from);
+	return exs_blocking_accept(p->fd, (struct sockaddr *)&from, &from_length);
+}
+
+// The blocking form abbreviates this one, which alone has these arguments.
+static void general(param *p, int count, int flags, exs_qhandle_t qh)
+{
+	print_macro(p->test_number, p->test_value, p->test_name, exs_accept(p->fd, p->acceptaddr, count, flags, qh), -1, EINVAL);
+}
+
+static void unsupported_flags(param *p)
+{
+	general(p, 1, EXS_BLOCK | BAD_FLAG, NULL);
+}
+
+static void no_addresses(param *p)
+{
+	general(p, 0, EXS_BLOCK, NULL);
+}
+
+static void not_a_queue(param *p)
+{
+	general(p, 1, EXS_BLOCK, EXS_QHANDLE_INVALID);
+}
+
+static void nobody_there(param *p)
+{
+	CHECK(!exs_fcntl(p->fd, F_SETFL, O_NONBLOCK), "exs_fcntl: %s", strerror(errno));
+}
+
+static void ok(param *p)
+{
+	int fd = call(p);
+
+	CHECK(fd >= 0, "exs_blocking_accept: %s", strerror(errno));
+	CHECK(fd != p->fd, "the new socket is the one that listens");
+	require(aim(p, p->peer_addr));
+	CHECK(from_length == p->address_len, "an address of %u bytes", from_length);
+	CHECK(same_host((struct sockaddr *)&from, (struct sockaddr *)&p->address), "the address is not the peer's");
+	print_pass(0);
+}
+
+static void no_address_wanted(param *p)
+{
+	require(ok_exs_blocking_accept(p));
+	print_pass(0);
+}
+
+static void no_room_for_length(param *p)
+{
+	print_macro(p->test_number, p->test_value, p->test_name, exs_blocking_accept(p->fd, (struct sockaddr *)&from, NULL),
+		    -1, EFAULT);
+}
+
+#define CALL "exs_blocking_accept(fd, addr_store, addrlen)"
+
+static const struct test_case all_tests[] = {
+	{1, ERROR(EPERM), CALL " [no exs_init]"},
+	{2, ERROR(EINVAL), CALL " [no exs_listen]", .state = bound},
+	{3, OK(OK_EXS_BLOCKING_ACCEPT), CALL, .peer = peer_connects, .state = serving, .run = ok},
+	{4, ERROR(EINVAL), CALL " [flags are not supported]", .state = listening, .run = unsupported_flags},
+	{5, ERROR(EINVAL), CALL " [addrvec_cnt is zero]", .state = listening, .run = no_addresses},
+	{6, ERROR(EINVAL), CALL " [qhandle is not an event queue]", .state = listening, .run = not_a_queue},
+	{7, ERROR(EBADF), "exs_blocking_accept(BAD_FD, addr_store, addrlen)", .state = listening, .twist = bad_fd},
+	{8, ERROR(EAGAIN), CALL " [O_NONBLOCK, nobody connects]", .state = listening, .twist = nobody_there},
+	{9, OK(OK_EXS_BLOCKING_ACCEPT), "exs_blocking_accept(fd, NULL, NULL)", .peer = peer_connects, .state = serving, .run = no_address_wanted},
+	{10, ERROR(EFAULT), "exs_blocking_accept(fd, addr_store, NULL)", .state = listening, .run = no_room_for_length},
+};
+
+PROGRAM("exs_blocking_accept", call, .is_blocking_only = 1)

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+#include "setup/exs_mregister_setup.h"
+#include "setup/twists.h"
+
+#include <sys/mman.h>
+
+static int flags;
+
+// Handles are not numbers: here the answer is only good or bad, and the handle is kept.
+static long call(param *p)
+{
+	p->mh = exs_mregister(p->recv_buf, p->RECV_BUFSIZE, flags);
+	return p->mh == EXS_MHANDLE_INVALID ? -1 : 0;
+}
+
+static void judged(param *p, void *address, size_t size, int with, int error)
+{
+	errno = 0;
+	exs_mhandle_t mh = exs_mregister(address, size, with);
+	print_mhandle_macro(p->test_number, p->test_value, p->test_name, mh, error);
+}
+
+static void bad_mrf(param *p)
+{
+	(void)p;
+	flags = 0x40000000;
+}
+
+static void *pages(int protection)
+{
+	void *memory = mmap(NULL, TEST_BUFSIZE, protection, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	CHECK(memory != MAP_FAILED, "mmap: %s", strerror(errno));
+	return memory;
+}
+
+static void ok(param *p)
+{
+	judged(p, p->recv_buf, p->RECV_BUFSIZE, 0, 0);
+}
+
+static void read_only(param *p)
+{
+	judged(p, pages(PROT_READ), TEST_BUFSIZE, 0, EACCES);
+}
+
+static void no_access(param *p)
+{
+	judged(p, pages(PROT_NONE), TEST_BUFSIZE, EXS_MRF_RECV_DISABLE, EACCES);
+}
+
+static void read_only_to_send(param *p)
+{
+	judged(p, pages(PROT_READ), TEST_BUFSIZE, EXS_MRF_RECV_DISABLE, 0);
+}
+
+static void unmapped(param *p)
+{
+	void *memory = pages(PROT_READ | PROT_WRITE);
+
+	munmap(memory, TEST_BUFSIZE);
+	judged(p, memory, TEST_BUFSIZE, 0, EFAULT);
+}
+
+// A region may be registered more than once, and each registration is one.
+static void twice(param *p)
+{
+	require(ok_exs_mregister(p, p->recv_buf, p->RECV_BUFSIZE));
+	exs_mhandle_t first = p->mh;
+	require(ok_exs_mregister(p, p->recv_buf, p->RECV_BUFSIZE));
+	CHECK(p->mh != first, "two registrations have one handle");
+	require(ok_exs_mderegister(p));
+	p->mh = first;
+	require(ok_exs_mderegister(p));
+	print_pass(0);
+}
+
+static const struct test_case all_tests[] = {
+	{1, ERROR(EPERM), "exs_mregister(buf, BUFSIZE, 0) [no exs_init]"},
+	{3, ERROR(EINVAL), "exs_mregister(buf, ZERO_SIZE, 0)", .state = initialized, .twist = zero_length},
+	{4, ERROR(EINVAL), "exs_mregister(buf, BUFSIZE, BAD_FLAG)", .state = initialized, .twist = bad_mrf},
+	{5, ERROR(EINVAL), "exs_mregister(NULL_ADDR, BUFSIZE, 0)", .state = initialized, .twist = no_buffer},
+	{6, OK(OK_EXS_MREGISTER), "exs_mregister(buf, BUFSIZE, 0)", .state = initialized, .run = ok},
+	{7, ERROR(EACCES), "exs_mregister(READ_ONLY, BUFSIZE, 0)", .state = initialized, .run = read_only},
+	{8, ERROR(EACCES), "exs_mregister(NO_ACCESS, BUFSIZE, EXS_MRF_RECV_DISABLE)", .state = initialized, .run = no_access},
+	{9, OK(OK_EXS_MREGISTER), "exs_mregister(READ_ONLY, BUFSIZE, EXS_MRF_RECV_DISABLE)", .state = initialized, .run = read_only_to_send},
+	{10, ERROR(EFAULT), "exs_mregister(UNMAPPED, BUFSIZE, 0)", .state = initialized, .run = unmapped},
+	{11, OK(OK_EXS_MREGISTER), "exs_mregister(buf, BUFSIZE, 0) [twice]", .state = initialized, .run = twice},
+};
+
+PROGRAM("exs_mregister", call)

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+#include "setup/sending_files.h"
+
+static long call(param *p)
+{
+	return exs_sendfile(p->fd, p->sendvec, p->sendvec_cnt, p->flags, p->qh, p->ah);
+}
+
+static void blocking_and_bad_qhandle(param *p)
+{
+	p->flags = EXS_BLOCK;
+	bad_qhandle(p);
+}
+
+// Memory, the middle of a file, the rest of it: the file's bytes in their order.
+static void all_kinds(param *p)
+{
+	enum { FIRST = 1000, SECOND = 30000 };
+
+	p->sendvec_cnt = 3;
+	by_path(p, FIRST + SECOND, 0);
+	p->sendvec[2] = p->sendvec[0];
+	by_descriptor(p, FIRST, SECOND);
+	p->sendvec[1] = p->sendvec[0];
+	p->sendvec[0] = (exs_xferfile_t){
+		.exs_xfv_type = EXS_IOVEC,
+		.exs_xfv.exs_iov = {.exs_iov_base = p->send_buf, .exs_iov_len = FIRST},
+	};
+	send_file(p, TEST_FILE);
+	sent(p);
+}
+
+// The connection stays open in the other direction.
+static void shuts_down(param *p)
+{
+	p->sendvec[0].exs_xfv.exs_fdv.exs_flags = EXS_SHUT_WR;
+	send_file(p, TEST_FILE);
+	meet(p);
+	CHECK(exs_send(p->fd, p->send_buf, 1, EXS_BLOCK, NULL, NULL, NULL) == -1 && errno == EPIPE, "exs_send: %s", strerror(errno));
+	CHECK(exs_recv(p->fd, p->recv_buf, 1, EXS_BLOCK, NULL, NULL, NULL) == 1, "exs_recv: %s", strerror(errno));
+	print_pass(0);
+}
+
+static void peer_answers_at_the_end(param *p)
+{
+	peer_receives_file(p);
+	p->SEND_BUFSIZE = 1;
+	require(ok_exs_send(p));
+	meet(p);
+}
+
+static void dead_peer(param *p)
+{
+	kill_peer();
+	errno = 0;
+	long ret = call(p);
+	if (p->mode && ret == 0) {
+		take_event(p, EXS_EVT_SENDFILE, p->fd, ECONNRESET);
+		errno = 0;
+		ret = call(p);
+	}
+	print_macro(p->test_number, p->test_value, p->test_name, ret, -1, ECONNRESET);
+}
+
+#define TAIL ", qh, ah)"
+#define CALL "exs_sendfile(fd, sendvec, sendvec_cnt, flags" TAIL
+
+static const struct test_case all_tests[] = {
+	SENDFILE_TESTS("exs_sendfile", TAIL),
+	{13, ERROR(EINVAL), "exs_sendfile(fd, sendvec, sendvec_cnt, EXS_BLOCK, INVALID_QHANDLE, ah)", REFUSED, .twist = blocking_and_bad_qhandle},
+	{14, ERROR(EPIPE), CALL " [shut down for writing]", .peer = peer_accepts, .state = shut_down_with_file},
+	{15, OK(OK_EXS_SENDFILE), CALL, .peer = peer_receives_file, .state = connected_with_file, .run = ok_file},
+	{16, OK(OK_EXS_SENDFILE), CALL " [the same file again]", .peer = peer_receives_file_twice, .state = connected_with_file, .run = ok_file_twice},
+	{17, OK(OK_EXS_SENDFILE), CALL " [exs_pathvec]", .peer = peer_receives_file, .state = connected_with_file, .run = ok_path},
+	{18, OK(OK_EXS_SENDFILE), "exs_sendfile(fd, sendvec, 3, flags, qh, ah) [memory, descriptor, path]", .peer = peer_receives_file, .state = connected_with_file, .run = all_kinds},
+	{19, OK(OK_EXS_SENDFILE), CALL " [EXS_SHUT_WR]", .peer = peer_answers_at_the_end, .state = connected_with_file, .run = shuts_down},
+	{24, ERROR(EINVAL), "exs_sendfile(fd, sendvec, sendvec_cnt, 0, NULL, ah)", REFUSED, .twist = no_qhandle},
+	{25, ERROR(ECONNRESET), CALL " [the peer is killed]", .peer = peer_accepts, .state = connected_with_file, .run = dead_peer},
+};
+
+PROGRAM("exs_sendfile", call)
