@@ -7,14 +7,17 @@
 //! - [`cm`]: connections by REQ, REP, RTU and their relatives, and service ID resolution, for one device;
 //! - [`ipcm`]: how IP addresses and ports travel in service IDs and private data, as `rdma_cm` uses them;
 //! - [`rmpp`]: messages longer than a MAD;
-//! - [`sma`]: subnet management agents, of channel adapters and switches.
+//! - [`sma`]: subnet management agents, of channel adapters and switches;
+//! - [`pma`]: performance management agents; [`gsa`]: what is answered where no agent is.
 //!
 //! A host's loop is: [`Cm::receive`] for every MAD that came to QP1, [`Cm::handle_timeout`] when [`Cm::next_timeout`] has
 //! passed, the consumer's calls whenever they come; and after each, what was put into the [`Sink`].
 #![forbid(unsafe_code)]
 
 pub mod cm;
+pub mod gsa;
 pub mod ipcm;
+pub mod pma;
 pub mod rmpp;
 pub mod sma;
 

@@ -1,0 +1,140 @@
+//! The performance management agent: what a port has sent, received and lost.
+//!
+//! A [`Pma`] takes MADs of the class, the time, and a view of the node's running totals ([`Counters`]), and gives the answer. Totals
+//! only grow; what a counter shows is the difference to what it was when somebody reset it, and stops at the counter's width.
+//! The narrow counters and those of 64 bits are reset separately.
+//!
+//! There are the mandatory attributes and PortCountersExtended. All others are refused: nothing is counted by lane or service level.
+
+mod counters;
+mod samples;
+
+pub use counters::{COUNTERS, Counter, Counters, Totals};
+
+use crate::cm::Time;
+use counters::{EXTENDED, NARROW, View};
+use ferroce_wire::mad::{BASE_VERSION, Mad, MadHeader};
+use ferroce_wire::pma::{
+    self, CLASS, CLASS_VERSION, ClassPortInfo, Data, PortCounters, PortCountersExtended,
+    PortSamplesControl, attribute, capability,
+};
+use ferroce_wire::smp::{method, status};
+use samples::Samples;
+
+/// The performance management agent of one node.
+#[derive(Debug)]
+pub struct Pma {
+    narrow: View,
+    extended: View,
+    samples: Samples,
+}
+
+/// What an answer is refused with.
+type Refusal = u16;
+
+impl Pma {
+    /// An agent for ports `first` (0 of a switch, else 1) to `last`. All counters begin with the totals as they are.
+    pub fn new(first: u8, last: u8) -> Pma {
+        Pma {
+            narrow: View::new(NARROW, first, last),
+            extended: View::new(EXTENDED, first, last),
+            samples: Samples::new(first, last),
+        }
+    }
+
+    /// The answer to a MAD that came to QP1 of any port; `None` if none is due.
+    pub fn receive(&mut self, now: Time, mad: &Mad, counters: &impl Counters) -> Option<Mad> {
+        let mut header = MadHeader::parse(mad)?;
+        if header.class != CLASS
+            || header.method & method::RESPONSE != 0
+            || matches!(header.method, method::TRAP | method::TRAP_REPRESS)
+        {
+            return None;
+        }
+        let mut answer = *mad;
+        let result = self.carry_out(now, &header, pma::data_mut(&mut answer), counters);
+        header.method = method::GET_RESP;
+        header.status = result.err().unwrap_or(0);
+        header.emit(&mut answer);
+        Some(answer)
+    }
+
+    /// When [`handle_timeout`](Pma::handle_timeout) is due: at the start and at the end of sampling.
+    pub fn next_timeout(&self) -> Option<Time> {
+        self.samples.next_timeout()
+    }
+
+    /// Time has passed: sampling starts or ends.
+    pub fn handle_timeout(&mut self, now: Time, counters: &impl Counters) {
+        self.samples.advance(now, counters);
+    }
+
+    fn carry_out(
+        &mut self,
+        now: Time,
+        header: &MadHeader,
+        data: &mut Data,
+        counters: &impl Counters,
+    ) -> Result<(), Refusal> {
+        if header.base_version != BASE_VERSION || header.class_version != CLASS_VERSION {
+            return Err(status::BAD_VERSION);
+        }
+        let is_set = match header.method {
+            method::GET => false,
+            method::SET => true,
+            _ => return Err(status::UNSUPPORTED_METHOD),
+        };
+        let known = matches!(
+            (header.attribute, is_set),
+            (attribute::CLASS_PORT_INFO, false)
+                | (attribute::PORT_SAMPLES_RESULT, false)
+                | (attribute::PORT_SAMPLES_RESULT_EXTENDED, false)
+                | (attribute::PORT_SAMPLES_CONTROL, _)
+                | (attribute::PORT_COUNTERS, _)
+                | (attribute::PORT_COUNTERS_EXTENDED, _)
+        );
+        if !known {
+            return Err(status::UNSUPPORTED_ATTRIBUTE);
+        }
+        if header.modifier != 0 {
+            return Err(status::INVALID_VALUE);
+        }
+        self.samples.advance(now, counters);
+        match header.attribute {
+            attribute::CLASS_PORT_INFO => class_port_info().emit(data),
+            attribute::PORT_COUNTERS => {
+                let asked = PortCounters::parse(data);
+                let select =
+                    u32::from(asked.counter_select) | u32::from(asked.counter_select2 & 1) << 16;
+                let select = is_set.then_some(select);
+                self.narrow
+                    .answer(asked.port_select, select, data, counters)?;
+            }
+            attribute::PORT_COUNTERS_EXTENDED => {
+                let asked = PortCountersExtended::parse(data);
+                let select = is_set.then_some(asked.counter_select.into());
+                self.extended
+                    .answer(asked.port_select, select, data, counters)?;
+            }
+            attribute::PORT_SAMPLES_CONTROL => {
+                let asked = PortSamplesControl::parse(data);
+                self.samples.control(now, is_set, asked, data, counters)?;
+            }
+            attribute::PORT_SAMPLES_RESULT => self.samples.result(counters).emit(data),
+            _ => self.samples.result(counters).emit_extended(data),
+        }
+        Ok(())
+    }
+}
+
+fn class_port_info() -> ClassPortInfo {
+    ClassPortInfo {
+        base_version: BASE_VERSION,
+        class_version: CLASS_VERSION,
+        capability_mask: capability::ALL_PORT_SELECT
+            | capability::EXTENDED_WIDTH
+            | capability::XMIT_WAIT,
+        resp_time_value: 16,
+        ..ClassPortInfo::default()
+    }
+}
