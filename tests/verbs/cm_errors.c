@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //
-// What rdma_cm(7) says of errors: refusals, peers that vanish, ids destroyed in every state, many at once, no more
+// What rdma_cm(7) says of errors: refusals, ids destroyed in every state, many at once, no more
 // descriptors. The ids have no queue pairs: connections are the connection manager's affair alone.
 
-#include "harness.h"
+#include "cm_ids.h"
 #include "own_address.h"
 
 #include <arpa/inet.h>
@@ -21,142 +21,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { TIMEOUT_MS = 2000, EVENT_MS = 20000, MANY = 1000 };
-
-// A number that no other process of the test has either: a second connection of one QP is refused.
-static uint32_t own_qpn(void)
-{
-	static uint32_t count;
-
-	return (getpid() & 0xfff) << 12 | (++count & 0xfff);
-}
-
-static struct rdma_event_channel *new_channel(void)
-{
-	struct rdma_event_channel *channel = rdma_create_event_channel();
-
-	CHECK(channel, "rdma_create_event_channel: %s", strerror(errno));
-	return channel;
-}
-
-static struct rdma_cm_id *new_id(struct rdma_event_channel *channel)
-{
-	struct rdma_cm_id *id;
-
-	CHECK(!rdma_create_id(channel, &id, NULL, RDMA_PS_TCP), "rdma_create_id: %s", strerror(errno));
-	return id;
-}
-
-static bool readable(struct rdma_event_channel *channel, int milliseconds)
-{
-	struct pollfd fd = {.fd = channel->fd, .events = POLLIN};
-
-	return poll(&fd, 1, milliseconds) == 1 && fd.revents & POLLIN;
-}
-
-// The next event, of this kind; the caller acknowledges it.
-static struct rdma_cm_event *event_of(struct rdma_event_channel *channel, enum rdma_cm_event_type wanted)
-{
-	struct rdma_cm_event *event;
-
-	CHECK(readable(channel, EVENT_MS), "no event; %s is awaited", rdma_event_str(wanted));
-	CHECK(!rdma_get_cm_event(channel, &event), "rdma_get_cm_event: %s", strerror(errno));
-	CHECK(event->event == wanted, "%s (status %d), not %s", rdma_event_str(event->event), event->status,
-	      rdma_event_str(wanted));
-	return event;
-}
-
-static void expect_event(struct rdma_event_channel *channel, enum rdma_cm_event_type wanted, int status)
-{
-	struct rdma_cm_event *event = event_of(channel, wanted);
-
-	CHECK_EQ(event->status, status);
-	rdma_ack_cm_event(event);
-}
-
-static struct rdma_cm_id *listener_on(struct rdma_event_channel *channel, struct sockaddr_in *address)
-{
-	struct rdma_cm_id *id = new_id(channel);
-
-	CHECK(!rdma_bind_addr(id, (struct sockaddr *)address), "rdma_bind_addr: %s", strerror(errno));
-	CHECK(!rdma_listen(id, 0), "rdma_listen: %s", strerror(errno));
-	address->sin_port = rdma_get_src_port(id);
-	return id;
-}
-
-// An id that is ready to connect.
-static struct rdma_cm_id *resolved(struct rdma_event_channel *channel, struct sockaddr_in *to)
-{
-	struct rdma_cm_id *id = new_id(channel);
-
-	CHECK(!rdma_resolve_addr(id, NULL, (struct sockaddr *)to, TIMEOUT_MS), "rdma_resolve_addr: %s",
-	      strerror(errno));
-	expect_event(channel, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
-	CHECK(!rdma_resolve_route(id, TIMEOUT_MS), "rdma_resolve_route: %s", strerror(errno));
-	expect_event(channel, RDMA_CM_EVENT_ROUTE_RESOLVED, 0);
-	return id;
-}
-
-static struct rdma_conn_param parameters(void)
-{
-	return (struct rdma_conn_param){
-		.responder_resources = 1,
-		.initiator_depth = 1,
-		.retry_count = 7,
-		.rnr_retry_count = 7,
-		.qp_num = own_qpn(),
-	};
-}
-
-static struct rdma_cm_id *connecting(struct rdma_event_channel *channel, struct sockaddr_in *to)
-{
-	struct rdma_cm_id *id = resolved(channel, to);
-	struct rdma_conn_param param = parameters();
-
-	CHECK(!rdma_connect(id, &param), "rdma_connect: %s", strerror(errno));
-	return id;
-}
-
-static struct rdma_cm_id *requested(struct rdma_event_channel *channel)
-{
-	struct rdma_cm_event *event = event_of(channel, RDMA_CM_EVENT_CONNECT_REQUEST);
-	struct rdma_cm_id *id = event->id;
-
-	rdma_ack_cm_event(event);
-	return id;
-}
-
-struct pair {
-	struct rdma_event_channel *server, *client;
-	struct rdma_cm_id *listener, *passive, *active;
-	struct sockaddr_in address;
-};
-
-static void prepare(struct pair *p)
-{
-	p->address = own_address(0);
-	p->server = new_channel();
-	p->client = new_channel();
-	p->listener = listener_on(p->server, &p->address);
-}
-
-static void request(struct pair *p)
-{
-	prepare(p);
-	p->active = connecting(p->client, &p->address);
-	p->passive = requested(p->server);
-}
-
-static void establish(struct pair *p)
-{
-	struct rdma_conn_param param = parameters();
-
-	request(p);
-	CHECK(!rdma_accept(p->passive, &param), "rdma_accept: %s", strerror(errno));
-	expect_event(p->client, RDMA_CM_EVENT_CONNECT_RESPONSE, 0);
-	CHECK(!rdma_establish(p->active), "rdma_establish: %s", strerror(errno));
-	expect_event(p->server, RDMA_CM_EVENT_ESTABLISHED, 0);
-}
+enum { TIMEOUT_MS = 2000, MANY = 1000 };
 
 static void nobody_listens(void)
 {
@@ -246,23 +111,6 @@ static void addresses_and_ports_are_checked(void)
 	      "an option of another size: %s", strerror(errno));
 	CHECK_EQ(rdma_destroy_id(first), 0);
 	CHECK_EQ(rdma_destroy_id(second), 0);
-}
-
-static void reuse_ends_with_listening(void)
-{
-	struct rdma_event_channel *channel = new_channel();
-	struct sockaddr_in address = own_address(0);
-	struct rdma_cm_id *a = new_id(channel), *b = new_id(channel);
-	int on = 1;
-
-	CHECK_EQ(rdma_set_option(a, RDMA_OPTION_ID, RDMA_OPTION_ID_REUSEADDR, &on, sizeof(on)), 0);
-	CHECK_EQ(rdma_set_option(b, RDMA_OPTION_ID, RDMA_OPTION_ID_REUSEADDR, &on, sizeof(on)), 0);
-	CHECK_EQ(rdma_bind_addr(a, (struct sockaddr *)&address), 0);
-	address.sin_port = rdma_get_src_port(a);
-	CHECK(!rdma_bind_addr(b, (struct sockaddr *)&address), "sharing: %s", strerror(errno));
-	CHECK(rdma_listen(a, 1) == -1 && errno == EADDRINUSE, "listening while shared: %s", strerror(errno));
-	CHECK_EQ(rdma_destroy_id(b), 0);
-	CHECK(!rdma_listen(a, 1), "listening alone: %s", strerror(errno));
 }
 
 static void calls_in_the_wrong_state(void)
@@ -389,92 +237,6 @@ static void disconnecting_has_its_events(void)
 	CHECK_EQ(rdma_destroy_id(p.passive), 0);
 }
 
-// Runs one side in a child that is killed at a given moment; the other side is told.
-static void killed_peer(bool server_dies, bool established)
-{
-	struct sockaddr_in address;
-	int ready[2];
-	pid_t child;
-	char byte;
-
-	CHECK_EQ(pipe(ready), 0);
-	child = fork();
-	CHECK(child >= 0, "fork: %s", strerror(errno));
-	if (!child) {
-		struct pair p;
-		struct rdma_conn_param param = parameters();
-
-		prepare(&p);
-		if (write(ready[1], &p.address, sizeof(p.address)) < 0)
-			_exit(1);
-		p.passive = requested(p.server);
-		if (established) {
-			rdma_accept(p.passive, &param);
-			expect_event(p.server, RDMA_CM_EVENT_ESTABLISHED, 0);
-		}
-		if (write(ready[1], "x", 1) < 0)
-			_exit(1);
-		if (!server_dies) {
-			expect_event(p.server, RDMA_CM_EVENT_DISCONNECTED, 0);
-			_exit(0);
-		}
-		for (;;)
-			pause();
-	}
-	CHECK_EQ(read(ready[0], &address, sizeof(address)), sizeof(address));
-	if (server_dies) {
-		struct rdma_event_channel *channel = new_channel();
-		struct rdma_cm_id *id = connecting(channel, &address);
-
-		if (established) {
-			expect_event(channel, RDMA_CM_EVENT_CONNECT_RESPONSE, 0);
-			CHECK_EQ(rdma_establish(id), 0);
-		}
-		CHECK_EQ(read(ready[0], &byte, 1), 1);
-		kill(child, SIGKILL);
-		waitpid(child, NULL, 0);
-		if (established)
-			expect_event(channel, RDMA_CM_EVENT_DISCONNECTED, 0);
-		else
-			expect_event(channel, RDMA_CM_EVENT_REJECTED, 28);
-		CHECK_EQ(rdma_destroy_id(id), 0);
-	} else {
-		pid_t client = fork();
-		int status;
-
-		CHECK(client >= 0, "fork: %s", strerror(errno));
-		if (!client) {
-			struct rdma_event_channel *channel = new_channel();
-			struct rdma_cm_id *id = connecting(channel, &address);
-
-			expect_event(channel, RDMA_CM_EVENT_CONNECT_RESPONSE, 0);
-			rdma_establish(id);
-			for (;;)
-				pause();
-		}
-		CHECK_EQ(read(ready[0], &byte, 1), 1);
-		kill(client, SIGKILL);
-		waitpid(client, NULL, 0);
-		CHECK_EQ(waitpid(child, &status, 0), child);
-		CHECK(WIFEXITED(status) && !WEXITSTATUS(status), "the server was not told: %#x", status);
-	}
-}
-
-static void server_killed_before_accepting(void)
-{
-	killed_peer(true, false);
-}
-
-static void server_killed_when_connected(void)
-{
-	killed_peer(true, true);
-}
-
-static void client_killed_when_connected(void)
-{
-	killed_peer(false, true);
-}
-
 static void a_child_cannot_use_its_parents_channel(void)
 {
 	struct rdma_event_channel *channel = new_channel();
@@ -585,7 +347,6 @@ static void no_more_descriptors(void)
 
 #define T(name) {#name, name, 0}
 PROGRAM(T(nobody_listens), T(rejection_carries_data), T(private_data_is_bounded), T(addresses_and_ports_are_checked),
-	T(reuse_ends_with_listening), T(calls_in_the_wrong_state), T(channels_poll), T(waiting_is_interrupted),
-	T(destroying_in_every_state), T(disconnecting_has_its_events), T(server_killed_before_accepting),
-	T(server_killed_when_connected), T(client_killed_when_connected), T(a_child_cannot_use_its_parents_channel),
-	T(events_migrate_with_their_id), T(a_thousand_at_once), T(no_more_descriptors))
+	T(calls_in_the_wrong_state), T(channels_poll), T(waiting_is_interrupted), T(destroying_in_every_state),
+	T(disconnecting_has_its_events), T(a_child_cannot_use_its_parents_channel), T(events_migrate_with_their_id),
+	T(a_thousand_at_once), T(no_more_descriptors))

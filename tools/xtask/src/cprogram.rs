@@ -23,14 +23,26 @@ pub fn sources() -> PathBuf {
     build::workspace().join("tests/verbs")
 }
 
-/// Compiles `tests/verbs/NAME.c` together with the harness.
+/// Compiles `tests/verbs/NAME.c` together with what such programs share.
 pub fn compile(name: &str) -> Result<PathBuf> {
     let sources = sources();
     let program = build::scratch("verbs")?.join(name);
-    let inputs = ["harness.c", "endpoint.c", "remote.c", &format!("{name}.c")]
-        .map(|file| sources.join(file));
-    let headers = ["harness.h", "endpoint.h", "full_queues.h", "own_address.h"]
-        .map(|file| sources.join(file));
+    // Those of the connection manager have a second process of their own, or none.
+    let common: &[&str] = match name.starts_with("cm_") {
+        true => &["harness.c", "cm_ids.c"],
+        false => &["harness.c", "endpoint.c", "remote.c"],
+    };
+    let own = format!("{name}.c");
+    let inputs = common.iter().copied().chain(iter::once(own.as_str()));
+    let inputs: Vec<_> = inputs.map(|file| sources.join(file)).collect();
+    let headers = [
+        "harness.h",
+        "endpoint.h",
+        "full_queues.h",
+        "own_address.h",
+        "cm_ids.h",
+    ]
+    .map(|file| sources.join(file));
     let newest = inputs
         .iter()
         .chain(&headers)
