@@ -25,7 +25,12 @@ impl Ucma {
             (RDMA_OPTION_ID, RDMA_OPTION_ID_REUSEADDR) => {
                 let reuse = flag(value)?;
                 let id = self.existing(handle)?;
-                if !reuse && id.state != State::Idle {
+                let may = match id.state {
+                    State::Idle => true,
+                    State::Listen => false,
+                    _ => reuse,
+                };
+                if !may {
                     return Err(Errno::INVAL);
                 }
                 id.reuse = reuse;
