@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+#include "common.h"
+
+#include <errno.h>
+#include <netdb.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+void fail(const char *what)
+{
+	refuse("%s: %s", what, strerror(errno));
+}
+
+void refuse(const char *format, ...)
+{
+	va_list arguments;
+
+	fprintf(stderr, "%s: ", program_invocation_short_name);
+	va_start(arguments, format);
+	vfprintf(stderr, format, arguments);
+	va_end(arguments);
+	fputc('\n', stderr);
+	exit(1);
+}
+
+long number(const char *text, const char *what, long low, long high)
+{
+	char *end;
+	long value;
+
+	errno = 0;
+	value = strtol(text, &end, 10);
+	if (errno || end == text || *end || value < low || value > high)
+		refuse("%s must be a number between %ld and %ld, not \"%s\"", what, low, high, text);
+	return value;
+}
+
+/* The first address that the name stands for. The caller frees it. */
+static struct addrinfo *resolve(const char *host, const char *port, int flags)
+{
+	struct addrinfo hints = { .ai_flags = flags, .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM };
+	struct addrinfo *found;
+	int error = getaddrinfo(host, port, &hints, &found);
+
+	if (error)
+		refuse("%s port %s: %s", host ? host : "any address", port, gai_strerror(error));
+	return found;
+}
+
+int listening(const char *host, const char *port, int socktype)
+{
+	struct addrinfo *address = resolve(host, port, AI_PASSIVE);
+	int fd = exs_socket(address->ai_family, socktype, 0);
+
+	if (fd < 0)
+		fail("exs_socket");
+	if (exs_bind(fd, address->ai_addr, address->ai_addrlen) < 0)
+		fail("exs_bind");
+	if (exs_listen(fd, 128) < 0)
+		fail("exs_listen");
+	freeaddrinfo(address);
+	return fd;
+}
+
+int connected(const char *host, const char *port, int socktype)
+{
+	const struct timespec pause = { .tv_nsec = 100 * 1000 * 1000 };
+	struct addrinfo *address = resolve(host, port, 0);
+	int attempts = 50;
+	int fd = exs_socket(address->ai_family, socktype, 0);
+
+	if (fd < 0)
+		fail("exs_socket");
+	while (exs_blocking_connect(fd, address->ai_addr, address->ai_addrlen) < 0) {
+		if (errno != ECONNREFUSED || --attempts == 0)
+			fail(host);
+		nanosleep(&pause, NULL);
+	}
+	freeaddrinfo(address);
+	return fd;
+}
+
+void read_all(int fd, void *buffer, size_t length)
+{
+	ssize_t got = exs_blocking_recv(fd, buffer, length, MSG_WAITALL, NULL);
+
+	if (got < 0)
+		fail("receiving");
+	if ((size_t)got != length)
+		refuse("the peer has closed the connection");
+}

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * exs_copy - copies a file to another host; no byte of it passes through this program's hands.
+ *
+ *   there:  exs_copy -l TARGET          here:  exs_copy FILE HOST
+ */
+#include "common.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+static exs_xferfile_t whole_file(char *path, int flags)
+{
+	exs_xferfile_t file = { .exs_xfv_type = EXS_PATHVEC };
+
+	file.exs_xfv.exs_pathv.exs_path = path;
+	file.exs_xfv.exs_pathv.exs_flags = flags;
+	return file;
+}
+
+/* The receiver confirms with one byte what is safely in its file. */
+static void receive(const char *host, const char *port, char *target)
+{
+	exs_xferfile_t file = whole_file(target, 0);
+	int door = listening(host, port, SOCK_STREAM);
+	int fd = exs_blocking_accept(door, NULL, NULL);
+	ssize_t bytes;
+
+	if (fd < 0)
+		fail("exs_blocking_accept");
+	bytes = exs_blocking_recvfile(fd, &file, 1, 0);
+	if (bytes < 0)
+		fail(target);
+	if (exs_write(fd, "+", 1) != 1)
+		fail("confirming");
+	printf("%s: %zd bytes\n", target, bytes);
+	exs_blocking_close(fd);
+	exs_blocking_close(door);
+}
+
+static void send_to(const char *host, const char *port, char *source)
+{
+	const off_t no_limit = 0;
+	exs_xferfile_t file = whole_file(source, EXS_SHUT_WR);
+	int fd = connected(host, port, SOCK_STREAM);
+	char answer;
+
+	if (exs_fcntl(fd, EXS_F_SETFILELIMIT, &no_limit) < 0)
+		fail("exs_fcntl");
+	if (exs_blocking_sendfile(fd, &file, 1, 0) < 0)
+		fail(source);
+	read_all(fd, &answer, 1);
+	exs_blocking_close(fd);
+}
+
+static _Noreturn void usage(int status)
+{
+	fprintf(status ? stderr : stdout, "usage: exs_copy [-p PORT] FILE HOST\n"
+					  "       exs_copy [-p PORT] [-b ADDRESS] -l TARGET\n");
+	exit(status);
+}
+
+int main(int argc, char **argv)
+{
+	const char *port = DEFAULT_PORT, *address = NULL;
+	char *target = NULL;
+	int option;
+
+	while ((option = getopt(argc, argv, "p:b:l:h")) != -1) {
+		switch (option) {
+		case 'p':
+			port = optarg;
+			break;
+		case 'b':
+			address = optarg;
+			break;
+		case 'l':
+			target = optarg;
+			break;
+		case 'h':
+			usage(0);
+		default:
+			usage(2);
+		}
+	}
+	if (argc - optind != (target ? 0 : 2))
+		usage(2);
+	if (exs_init(EXS_VERSION) < 0)
+		fail("exs_init");
+	if (target)
+		receive(address, port, target);
+	else
+		send_to(argv[optind + 1], port, argv[optind]);
+	return 0;
+}
