@@ -50,6 +50,7 @@ fn a_port_is_armed_and_activated() {
         .change(1, |info| info.port_state = state::ACTIVE)
         .unwrap();
     assert_eq!(status, status::INVALID_VALUE, "not before it is armed");
+    assert_eq!(agent.port_info(1).lid, 0, "and nothing else has changed");
     let (status, info) = agent
         .change(1, |info| {
             info.lid = 7;

@@ -35,16 +35,9 @@ impl StateChange {
                 physical => physical,
             })),
             _ if physical != phys_state::NO_CHANGE => None,
-            state::ARMED => match old.port_state {
-                state::INIT => Some(StateChange::Arm),
-                state::ARMED => Some(StateChange::None),
-                _ => None,
-            },
-            state::ACTIVE => match old.port_state {
-                state::ARMED => Some(StateChange::Activate),
-                state::ACTIVE => Some(StateChange::None),
-                _ => None,
-            },
+            // A state is no change to itself; subnet managers know that.
+            state::ARMED if old.port_state == state::INIT => Some(StateChange::Arm),
+            state::ACTIVE if old.port_state == state::ARMED => Some(StateChange::Activate),
             _ => None,
         }
     }
@@ -112,31 +105,18 @@ impl Node {
         }
     }
 
-    pub(super) fn change_state(
-        &mut self,
-        now: Time,
-        port: u8,
-        change: StateChange,
-        out: &mut impl Output,
-    ) {
-        match change {
-            StateChange::None => {}
-            StateChange::Arm => {
-                self.port_mut(port).expect("exists").info.port_state = state::ARMED;
-                self.state_changed(now, port, out);
-            }
-            StateChange::Activate => self.activate(now, port, out),
-            StateChange::Down(physical) => self.take_down(now, port, physical, out),
-        }
+    pub(super) fn arm(&mut self, now: Time, port: u8, out: &mut impl Output) {
+        self.port_mut(port).expect("exists").info.port_state = state::ARMED;
+        self.state_changed(now, port, out);
     }
 
-    fn activate(&mut self, now: Time, port: u8, out: &mut impl Output) {
+    pub(super) fn activate(&mut self, now: Time, port: u8, out: &mut impl Output) {
         self.port_mut(port).expect("exists").info.port_state = state::ACTIVE;
         out.event(port, PortEvent::Active);
         self.state_changed(now, port, out);
     }
 
-    fn take_down(&mut self, now: Time, port: u8, physical: u8, out: &mut impl Output) {
+    pub(super) fn take_down(&mut self, now: Time, port: u8, physical: u8, out: &mut impl Output) {
         let state = self.port_mut(port).expect("exists");
         let before = std::mem::replace(&mut state.info.port_state, state::DOWN);
         state.info.port_physical_state = physical;

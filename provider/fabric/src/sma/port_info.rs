@@ -8,7 +8,7 @@ use super::port::Port;
 use super::request::{Refusal, Request};
 use super::types::{Output, PortEvent};
 use super::{Node, NodeKind};
-use ferroce_wire::smp::{Data, MULTICAST_LID, PortInfo, capability, status};
+use ferroce_wire::smp::{Data, MULTICAST_LID, PortInfo, capability, state, status};
 
 /// The port that the modifier of PortInfo names; the requester says in the top bit whether it knows extended speeds.
 pub(super) fn port_modifier(modifier: u32) -> u32 {
@@ -29,7 +29,7 @@ enum Role {
 impl Node {
     pub(super) fn port_info(
         &mut self,
-        request: &Request,
+        request: &mut Request,
         data: &mut Data,
         out: &mut impl Output,
     ) -> Result<(), Refusal> {
@@ -44,7 +44,14 @@ impl Node {
             let wanted = PortInfo::parse(data);
             let (info, change) = merge(port, role, &wanted).ok_or(status::INVALID_VALUE)?;
             reregister = wanted.client_reregister && has_clients(port);
-            self.commit(request.now, number, info, change, out);
+            self.commit(request.now, number, info, out);
+            match change {
+                StateChange::None => {}
+                StateChange::Arm => self.arm(request.now, number, out),
+                StateChange::Activate => self.activate(request.now, number, out),
+                // The answer may have to leave by this very port.
+                StateChange::Down(physical) => request.down = Some((number, physical)),
+            }
             if reregister {
                 out.event(number, PortEvent::ClientReregister);
             }
@@ -54,6 +61,10 @@ impl Node {
         if !port.shows_key(request.m_key) {
             answer.m_key = 0;
         }
+        if let Some((_, physical)) = request.down {
+            answer.port_state = state::DOWN;
+            answer.port_physical_state = physical;
+        }
         answer.local_port_num = request.port;
         // One in the answer to a request with one, and at no other time (o14-13).
         answer.client_reregister = reregister;
@@ -62,14 +73,7 @@ impl Node {
     }
 
     /// Puts the new components into force, and tells whoever has to know.
-    fn commit(
-        &mut self,
-        now: super::Time,
-        number: u8,
-        info: PortInfo,
-        change: StateChange,
-        out: &mut impl Output,
-    ) {
+    fn commit(&mut self, now: super::Time, number: u8, info: PortInfo, out: &mut impl Output) {
         let port = self.port_mut(number).expect("the caller has looked");
         let old = std::mem::replace(&mut port.info, info);
         if (old.lid, old.lmc) != (info.lid, info.lmc) {
@@ -81,7 +85,6 @@ impl Node {
         if old.gid_prefix != info.gid_prefix {
             out.event(number, PortEvent::GidChange);
         }
-        self.change_state(now, number, change, out);
         self.flush_traps(now, out);
     }
 
@@ -132,9 +135,9 @@ fn merge_end(new: &mut PortInfo, old: &PortInfo, wanted: &PortInfo) -> Option<()
     new.m_key_protect_bits = wanted.m_key_protect_bits;
     new.m_key_lease_period = wanted.m_key_lease_period;
     new.gid_prefix = wanted.gid_prefix;
-    new.lid = unicast(wanted.lid, old.lid)?;
+    new.lid = unicast(wanted.lid)?;
     new.lmc = wanted.lmc;
-    new.master_sm_lid = unicast(wanted.master_sm_lid, old.master_sm_lid)?;
+    new.master_sm_lid = unicast(wanted.master_sm_lid)?;
     new.master_sm_sl = wanted.master_sm_sl;
     new.init_type_reply = wanted.init_type_reply;
     new.subnet_timeout = wanted.subnet_timeout;
@@ -183,9 +186,9 @@ fn merge_link(new: &mut PortInfo, old: &PortInfo, wanted: &PortInfo) -> Option<(
     Some(())
 }
 
-/// A LID that a port can have. None at all is only legal where there is none yet: programs write back what they have read.
-fn unicast(wanted: u16, old: u16) -> Option<u16> {
-    ((1..MULTICAST_LID).contains(&wanted) || wanted == 0 && old == 0).then_some(wanted)
+/// A LID that a port can have. None at all is not legal, even where there is none yet.
+fn unicast(wanted: u16) -> Option<u16> {
+    (1..MULTICAST_LID).contains(&wanted).then_some(wanted)
 }
 
 /// A violation counter: writing zero resets it, writing anything else does nothing.

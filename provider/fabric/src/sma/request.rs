@@ -13,6 +13,8 @@ pub(super) struct Request {
     pub(super) is_set: bool,
     pub(super) m_key: u64,
     pub(super) modifier: u32,
+    /// A port that is to go down, once its answer is on the way, and the physical state to take.
+    pub(super) down: Option<(u8, u8)>,
 }
 
 /// The status of an answer that is not good.
@@ -45,17 +47,21 @@ impl Node {
             }
             method::GET | method::SET => {
                 if self.check_m_key(now, port, from, &header, smp, out) {
-                    let request = Request {
+                    let mut request = Request {
                         now,
                         port,
                         is_set: header.method == method::SET,
                         m_key: smp::m_key(smp),
                         modifier: header.modifier,
+                        down: None,
                     };
                     let result =
-                        self.attribute(&request, header.attribute, smp::data_mut(smp), out);
+                        self.attribute(&mut request, header.attribute, smp::data_mut(smp), out);
                     let status = result.err().unwrap_or(0);
                     self.reply(port, from, smp, status, out);
+                    if let Some((number, physical)) = request.down {
+                        self.take_down(now, number, physical, out);
+                    }
                 }
             }
             method::TRAP if self.is_sm(port) => out.deliver(port, from, smp),
@@ -74,7 +80,7 @@ impl Node {
     /// Carries out a Get or Set; `data` becomes what is answered. If it is refused nothing has changed.
     fn attribute(
         &mut self,
-        request: &Request,
+        request: &mut Request,
         attribute: u16,
         data: &mut Data,
         out: &mut impl Output,

@@ -122,19 +122,22 @@ impl Agent {
         }
     }
 
-    /// A channel adapter of which all ports have links.
-    pub fn adapter(ports: u64) -> Agent {
-        let guids: Vec<u64> = (0..ports).map(|port| 0x10 + port).collect();
-        let mut agent = Agent::new(NodeConfig::channel_adapter(1, &guids));
+    /// A node of which all ports have links.
+    pub fn linked(config: NodeConfig) -> Agent {
+        let mut agent = Agent::new(config);
         agent.up();
         agent
     }
 
-    /// A switch of which all external ports have links.
+    /// A channel adapter.
+    pub fn adapter(ports: u64) -> Agent {
+        let guids: Vec<u64> = (0..ports).map(|port| 0x10 + port).collect();
+        Agent::linked(NodeConfig::channel_adapter(1, &guids))
+    }
+
+    /// A switch.
     pub fn switch(ports: u8) -> Agent {
-        let mut agent = Agent::new(NodeConfig::switch(2, ports));
-        agent.up();
-        agent
+        Agent::linked(NodeConfig::switch(2, ports))
     }
 
     fn up(&mut self) {
@@ -197,11 +200,17 @@ impl Agent {
         self.ask(port, &request(method::SET, attribute, modifier, 0, data))
     }
 
-    /// PortInfo of a port, as the agent answers it to itself.
-    pub fn port_info(&mut self, port: u8) -> PortInfo {
-        let (status, data) = self.get(port, attribute::PORT_INFO, port.into()).unwrap();
+    /// PortInfo of a port, asked for by another.
+    pub fn port_info_by(&mut self, by: u8, port: u8) -> PortInfo {
+        let (status, data) = self.get(by, attribute::PORT_INFO, port.into()).unwrap();
         assert_eq!(status, 0);
         PortInfo::parse(&data)
+    }
+
+    /// PortInfo of a port, asked for by itself; of a switch, by port 1.
+    pub fn port_info(&mut self, port: u8) -> PortInfo {
+        let by = self.by(port);
+        self.port_info_by(by, port)
     }
 
     /// Sets PortInfo with one thing changed.
@@ -210,15 +219,30 @@ impl Agent {
         port: u8,
         change: impl FnOnce(&mut PortInfo),
     ) -> Option<(u16, PortInfo)> {
-        let mut info = self.port_info(port);
+        let by = self.by(port);
+        self.change_by(by, port, change)
+    }
+
+    /// The same by way of another port.
+    pub fn change_by(
+        &mut self,
+        by: u8,
+        port: u8,
+        change: impl FnOnce(&mut PortInfo),
+    ) -> Option<(u16, PortInfo)> {
+        let mut info = self.port_info_by(by, port);
         info.port_state = state::NO_CHANGE;
         info.port_physical_state = 0;
+        // A port without LIDs does not take back what it showed.
+        if info.lid == 0 {
+            (info.lid, info.master_sm_lid) = (1, 1);
+        }
         let key = info.m_key;
         change(&mut info);
         let mut data = [0; 64];
         info.emit(&mut data);
         let smp = request(method::SET, attribute::PORT_INFO, port.into(), key, &data);
-        let (status, data) = self.ask(port, &smp)?;
+        let (status, data) = self.ask(by, &smp)?;
         Some((status, PortInfo::parse(&data)))
     }
 
@@ -236,5 +260,23 @@ impl Agent {
             assert_eq!(status, 0);
         }
         self.out.0.clear();
+    }
+
+    /// Takes a port with a link to a state; its state then.
+    pub fn bring(&mut self, port: u8, to: u8) -> u8 {
+        match to {
+            state::DOWN => self.node.link_down(self.now, port, &mut self.out),
+            _ => {
+                for state in state::ARMED..=to {
+                    self.change(port, |info| info.port_state = state).unwrap();
+                }
+            }
+        }
+        self.out.0.clear();
+        self.node.port(port).unwrap().info().port_state
+    }
+
+    fn by(&self, port: u8) -> u8 {
+        if self.node.is_switch() { 1 } else { port }
     }
 }
