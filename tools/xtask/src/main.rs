@@ -7,6 +7,7 @@
 mod bench;
 mod build;
 mod case;
+mod compare;
 mod cprogram;
 mod demo;
 mod groups;
@@ -22,6 +23,7 @@ mod pcap;
 mod perftest;
 mod process;
 mod report;
+mod rxe;
 mod skips;
 mod suite;
 mod tsan;
@@ -65,6 +67,26 @@ enum Command {
         /// Fewer and shorter repetitions
         #[arg(long)]
         quick: bool,
+        /// Against the kernel's rdma_rxe instead, both in an emulated guest
+        #[arg(long)]
+        rxe: bool,
+    },
+    /// Run rdma-core's suite over rdma_rxe and over ferroce in an emulated guest, and write docs/pyverbs-rxe.md
+    PyverbsRxe {
+        /// Inside the guest: where the suite is
+        #[arg(long, hide = true, requires = "results")]
+        tests: Option<PathBuf>,
+        /// Inside the guest: where the results go
+        #[arg(long, hide = true, requires = "tests")]
+        results: Option<PathBuf>,
+    },
+    /// The part of `bench --rxe` that runs in the guest
+    #[command(hide = true)]
+    RaceRxe {
+        /// Where the figures go
+        results: PathBuf,
+        #[arg(long)]
+        quick: bool,
     },
     /// Run a command as root in a throw-away guest with Debian's own kernel; it may write below target/xtask/guest only
     Guest {
@@ -88,7 +110,17 @@ fn main() -> ExitCode {
         } => groups::list(&groups).map(|()| true),
         Command::Test { groups, repeat, .. } => groups::run(&groups, repeat),
         Command::Tsan => tsan::run(),
-        Command::Bench { json, quick } => bench::run(json.as_deref(), quick).map(|()| true),
+        Command::Bench { json, quick, rxe } => match rxe {
+            false => bench::run(json.as_deref(), quick),
+            true => bench::against_rxe(json.as_deref(), quick),
+        }
+        .map(|()| true),
+        Command::PyverbsRxe {
+            tests: Some(tests),
+            results: Some(results),
+        } => compare::inside(&tests, &results).map(|()| true),
+        Command::PyverbsRxe { .. } => compare::run(),
+        Command::RaceRxe { results, quick } => bench::race_inside(&results, quick).map(|()| true),
         Command::Guest { command } => guest::show(&command),
         Command::Install { prefix } => install::run(&prefix).map(|()| true),
     };

@@ -53,6 +53,19 @@ impl Pair {
     }
 }
 
+/// Runs a command and fails, with what it says, if it does.
+pub fn done(command: &mut Command) -> Result<()> {
+    let line = crate::process::line_of(command);
+    let output = command
+        .env("PATH", "/usr/sbin:/sbin:/usr/bin:/bin")
+        .output()
+        .with_context(|| line.clone())?;
+    if !output.status.success() {
+        bail!("{line}: {}", String::from_utf8_lossy(&output.stderr).trim());
+    }
+    Ok(())
+}
+
 impl Namespace {
     /// A command that runs the program appended to it inside the namespace.
     pub fn enter(&self) -> Command {
@@ -65,22 +78,9 @@ impl Namespace {
         command
     }
 
+    /// `ip` with these arguments, inside.
     fn ip(&self, arguments: &[&str]) -> Result<()> {
-        let output = self
-            .enter()
-            .arg("ip")
-            .args(arguments)
-            .env("PATH", "/usr/sbin:/sbin:/usr/bin:/bin")
-            .output()
-            .context("nsenter")?;
-        if !output.status.success() {
-            bail!(
-                "ip {}: {}",
-                arguments.join(" "),
-                String::from_utf8_lossy(&output.stderr).trim()
-            );
-        }
-        Ok(())
+        done(self.enter().arg("ip").args(arguments))
     }
 
     /// Starts the holder: a shell that says when it is inside and then waits for our end of its input to close.

@@ -1,6 +1,7 @@
-//! Runs a stock client/server program over ferroce and judges both ends; reads perftest's table.
+//! Runs a stock client/server program over a device and judges both ends; reads perftest's table.
 
 use std::path::Path;
+use std::process::Command;
 use std::time::Duration;
 
 use crate::case::Stop;
@@ -9,6 +10,28 @@ use crate::process::{self, Finished};
 
 /// How long a server may take until it listens.
 const LISTEN_LIMIT: Duration = Duration::from_secs(20);
+
+/// Where a program finds its device.
+pub trait Runs {
+    /// A program, run where it finds the device.
+    fn program(&self, name: &str) -> Command;
+    /// The address that the device is reached at.
+    fn address(&self) -> &str;
+    /// The device's name, where it must be said.
+    fn device(&self) -> Option<&str> {
+        None
+    }
+}
+
+impl Runs for Host {
+    fn program(&self, name: &str) -> Command {
+        self.run(name)
+    }
+
+    fn address(&self) -> &str {
+        &self.address
+    }
+}
 
 /// The two ends of a run.
 pub struct Ends {
@@ -33,20 +56,20 @@ pub struct Pair {
 
 impl Pair {
     /// Runs server and client to their ends, whatever these are.
-    pub fn run(&self, server_host: &Host, client_host: &Host, dir: &Path) -> Result<Ends, Stop> {
-        let mut command = server_host.run(&self.tool);
-        command
-            .args(&self.options)
-            .args(["-p", &self.port.to_string()]);
+    pub fn run(
+        &self,
+        server_host: &dyn Runs,
+        client_host: &dyn Runs,
+        dir: &Path,
+    ) -> Result<Ends, Stop> {
+        let command = self.command(server_host);
         let mut server = process::spawn(command, dir, &format!("server-{}", self.port))?;
         if !server.listens(self.port, LISTEN_LIMIT) {
             let server = server.finish(Duration::ZERO);
             return Err(Stop::with("the server does not come to listen", &[&server]));
         }
-        let mut command = client_host.run(&self.tool);
-        command
-            .args(&self.options)
-            .args(["-p", &self.port.to_string(), &server_host.address]);
+        let mut command = self.command(client_host);
+        command.arg(server_host.address());
         let client = process::run(command, dir, &format!("client-{}", self.port), self.limit)?;
         // The ends finish together; a server without its client need not be waited for long.
         let patience = if client.success() {
@@ -58,6 +81,22 @@ impl Pair {
             server: server.finish(patience),
             client,
         })
+    }
+}
+
+impl Pair {
+    fn command(&self, host: &dyn Runs) -> Command {
+        let mut command = host.program(&self.tool);
+        command
+            .args(&self.options)
+            .args(["-p", &self.port.to_string()])
+            .args(
+                host.device()
+                    .map(|device| ["-d", device])
+                    .into_iter()
+                    .flatten(),
+            );
+        command
     }
 }
 

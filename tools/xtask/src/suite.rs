@@ -38,6 +38,11 @@ impl Suite {
         Self::unpack_without(|name| name.starts_with("test_") && !name.starts_with(CONNECTIONS))
     }
 
+    /// All of it.
+    pub fn unpack_all() -> Result<Suite> {
+        Self::unpack_without(|_| false)
+    }
+
     fn unpack_without(left_out: impl Fn(&str) -> bool) -> Result<Suite> {
         let dir = tempfile::Builder::new()
             .prefix("ferroce-pyverbs-")

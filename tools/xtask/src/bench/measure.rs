@@ -304,16 +304,20 @@ impl<'a> Bench<'a> {
         let client = command(&["-s", address, "-b", address]);
         let client = process::run(client, &self.dir, "cmtime-client", LIMIT)?;
         server.kill();
-        // Microseconds for each connection stand in the last column.
-        let step = |name: &str| -> Result<f64> {
-            let mut rows = client.out.lines().filter_map(|line| line.split_once(':'));
-            let row = rows.find(|(step, _)| step.trim() == name);
-            let (_, numbers) =
-                row.with_context(|| format!("{}: {}", client.line, client.ending()))?;
-            number(numbers.split_whitespace().last().unwrap_or_default())
-        };
-        Ok(1e6 / (step("connect")? + step("disconnect")?))
+        cmtime_rate(&client)
     }
+}
+
+/// Connections made and ended a second, out of what the client of cmtime prints.
+pub fn cmtime_rate(client: &process::Finished) -> Result<f64> {
+    // Microseconds for each connection stand in the last column.
+    let step = |name: &str| -> Result<f64> {
+        let mut rows = client.out.lines().filter_map(|line| line.split_once(':'));
+        let row = rows.find(|(step, _)| step.trim() == name);
+        let (_, numbers) = row.with_context(|| format!("{}: {}", client.line, client.ending()))?;
+        number(numbers.split_whitespace().last().unwrap_or_default())
+    };
+    Ok(1e6 / (step("connect")? + step("disconnect")?))
 }
 
 #[derive(Clone, Copy, PartialEq)]

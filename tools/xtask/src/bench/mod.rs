@@ -4,7 +4,12 @@
 //! own says nothing on a machine that others share.
 
 mod measure;
+mod race;
+mod rxe;
 mod table;
+
+pub use race::inside as race_inside;
+pub use rxe::run as against_rxe;
 
 use std::fs;
 use std::path::Path;

@@ -201,7 +201,8 @@ pub fn render(comparisons: &[Comparison]) -> Table {
     table
 }
 
-fn amount(value: f64) -> String {
+/// A figure as one reads it.
+pub fn amount(value: f64) -> String {
     if value >= 1000.0 {
         format!("{value:.0}")
     } else {

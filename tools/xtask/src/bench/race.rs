@@ -1,0 +1,454 @@
+//! The race itself, inside the guest: the same commands over rdma_rxe and over ferroce by turns.
+//!
+//! Every figure has a better direction, and what is shown is how many times better ferroce is.
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, anyhow, bail};
+use comfy_table::{CellAlignment, Table, presets};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::measure::{Figure, cmtime_rate};
+use super::table::amount;
+use crate::build;
+use crate::case::Stop;
+use crate::perftest::{Pair, Runs};
+use crate::process;
+use crate::rxe::{Contestant, End};
+
+/// No round is begun that would end after this.
+pub const BUDGET: Duration = Duration::from_secs(500);
+const ROUNDS: usize = 5;
+/// For one run of a pair of programs, however slow.
+const LIMIT: Duration = Duration::from_secs(40);
+const PORT: u16 = 19_905;
+const CMTIME_PORT: u16 = 19_906;
+/// Messages of 64 KiB: the long run and the short one, whose difference tells the processor time.
+const MANY: u32 = 1_600;
+const FEW: u32 = 100;
+
+/// What is run.
+enum Run {
+    /// Gb/s, of messages of so many bytes.
+    Bandwidth(&'static str, usize),
+    /// Microseconds, the median.
+    Latency(&'static str, usize),
+    /// Messages of 2 bytes in thousands a second.
+    Rate(&'static str),
+    /// Seconds of processor time that the whole guest spends for 10^9 bytes, the programs asleep in between.
+    Processor,
+    /// Connections made and ended a second.
+    Connections,
+}
+
+/// One discipline.
+struct Event {
+    key: &'static str,
+    name: &'static str,
+    unit: &'static str,
+    run: Run,
+    /// Over the wire, or both ends on one device.
+    wire: bool,
+    /// How many times better ferroce is meant to be.
+    aim: f64,
+}
+
+const fn event(key: &'static str, name: &'static str, run: Run) -> Event {
+    let (unit, aim) = match run {
+        Run::Bandwidth(_, size) if size >= 65_536 => ("Gb/s", 4.0),
+        Run::Bandwidth(..) => ("Gb/s", 1.0),
+        Run::Latency(..) => ("µs", 1.0),
+        Run::Rate(_) => ("k/s", 1.0),
+        Run::Processor => ("s/GB", 1.0),
+        Run::Connections => ("/s", 1.0),
+    };
+    Event {
+        key,
+        name,
+        unit,
+        run,
+        wire: true,
+        aim,
+    }
+}
+
+/// Where rdma_rxe hands its packets over within the kernel, and no UDP is involved.
+const fn on_one_device(key: &'static str, name: &'static str, run: Run) -> Event {
+    Event {
+        wire: false,
+        aim: 1.0,
+        ..event(key, name, run)
+    }
+}
+
+use Run::{Bandwidth, Connections, Latency, Processor, Rate};
+
+const EVENTS: &[Event] = &[
+    event(
+        "write_4k",
+        "ib_write_bw 4 KiB",
+        Bandwidth("ib_write_bw", 4096),
+    ),
+    event(
+        "write_64k",
+        "ib_write_bw 64 KiB",
+        Bandwidth("ib_write_bw", 65_536),
+    ),
+    event(
+        "write_1m",
+        "ib_write_bw 1 MiB",
+        Bandwidth("ib_write_bw", 1 << 20),
+    ),
+    event("send_4k", "ib_send_bw 4 KiB", Bandwidth("ib_send_bw", 4096)),
+    event(
+        "send_64k",
+        "ib_send_bw 64 KiB",
+        Bandwidth("ib_send_bw", 65_536),
+    ),
+    event(
+        "send_1m",
+        "ib_send_bw 1 MiB",
+        Bandwidth("ib_send_bw", 1 << 20),
+    ),
+    event("read_4k", "ib_read_bw 4 KiB", Bandwidth("ib_read_bw", 4096)),
+    event(
+        "read_64k",
+        "ib_read_bw 64 KiB",
+        Bandwidth("ib_read_bw", 65_536),
+    ),
+    event(
+        "read_1m",
+        "ib_read_bw 1 MiB",
+        Bandwidth("ib_read_bw", 1 << 20),
+    ),
+    event(
+        "write_latency_2",
+        "ib_write_lat 2 B",
+        Latency("ib_write_lat", 2),
+    ),
+    event(
+        "write_latency_4k",
+        "ib_write_lat 4 KiB",
+        Latency("ib_write_lat", 4096),
+    ),
+    event(
+        "send_latency_2",
+        "ib_send_lat 2 B",
+        Latency("ib_send_lat", 2),
+    ),
+    event(
+        "send_latency_4k",
+        "ib_send_lat 4 KiB",
+        Latency("ib_send_lat", 4096),
+    ),
+    event(
+        "read_latency_2",
+        "ib_read_lat 2 B",
+        Latency("ib_read_lat", 2),
+    ),
+    event(
+        "read_latency_4k",
+        "ib_read_lat 4 KiB",
+        Latency("ib_read_lat", 4096),
+    ),
+    event(
+        "write_rate",
+        "ib_write_bw 2 B, messages",
+        Rate("ib_write_bw"),
+    ),
+    event("send_rate", "ib_send_bw 2 B, messages", Rate("ib_send_bw")),
+    event(
+        "processor",
+        "processor time, ib_send_bw -e 64 KiB",
+        Processor,
+    ),
+    event(
+        "connections",
+        "cmtime, connections made and ended",
+        Connections,
+    ),
+    on_one_device(
+        "alone_write_64k",
+        "one device: ib_write_bw 64 KiB",
+        Bandwidth("ib_write_bw", 65_536),
+    ),
+    on_one_device(
+        "alone_write_latency_2",
+        "one device: ib_write_lat 2 B",
+        Latency("ib_write_lat", 2),
+    ),
+    on_one_device(
+        "alone_send_latency_2",
+        "one device: ib_send_lat 2 B",
+        Latency("ib_send_lat", 2),
+    ),
+];
+
+impl Event {
+    /// Whether more is better.
+    fn rises(&self) -> bool {
+        !matches!(self.run, Latency(..) | Processor)
+    }
+
+    fn take(&self, contestant: &Contestant, dir: &Path) -> Result<f64> {
+        let device = match self.wire {
+            true => contestant.joined(),
+            false => contestant.alone(),
+        };
+        match self.run {
+            Bandwidth(tool, size) => {
+                let mut options = vec!["-D", "2", "--report_gbits"];
+                if size >= 65_536 {
+                    // A completion each; by default they come by the hundred, for which 1 MiB takes too long.
+                    options.extend(["-Q", "1"]);
+                }
+                if size > 65_536 {
+                    options.extend(["-t", "16"]);
+                }
+                perftest(device, dir, tool, size, &options, 1)
+            }
+            Latency(tool, size) => perftest(device, dir, tool, size, &["-n", "5000"], 2),
+            Rate(tool) => Ok(perftest(device, dir, tool, 2, &["-D", "2"], 2)? * 1e3),
+            Processor => {
+                // What it takes to start, connect and end is in both.
+                let busy = |messages: u32| -> Result<f64> {
+                    let before = busy_seconds()?;
+                    let messages = messages.to_string();
+                    let options = ["-e", "-n", &messages];
+                    perftest(device, dir, "ib_send_bw", 65_536, &options, 1)?;
+                    Ok(busy_seconds()? - before)
+                };
+                let more = busy(MANY)? - busy(FEW)?;
+                Ok(more / (f64::from(MANY - FEW) * 65_536.0 / 1e9))
+            }
+            Connections => connections(device, dir),
+        }
+    }
+}
+
+/// The figures of one event: a value a round, none where the run failed.
+#[derive(Default, Serialize, Deserialize)]
+pub struct Lap {
+    key: String,
+    rxe: Vec<Option<f64>>,
+    ferroce: Vec<Option<f64>>,
+}
+
+/// Runs the race, inside the guest; `results` gets all figures after every event.
+pub fn inside(results: &Path, quick: bool) -> Result<()> {
+    let started = Instant::now();
+    let dir = results
+        .parent()
+        .map_or_else(|| PathBuf::from("."), Path::to_path_buf);
+    let rxe = Contestant::rxe()?;
+    let ferroce = Contestant::ferroce(&build::release_dir()?)?;
+    let mut laps: Vec<Lap> = EVENTS
+        .iter()
+        .map(|event| Lap {
+            key: event.key.to_owned(),
+            ..Lap::default()
+        })
+        .collect();
+    // All that the programs printed.
+    let mut failures = fs::File::create(dir.join("failures.log"))?;
+    let rounds = if quick { 1 } else { ROUNDS };
+    let mut longest = Duration::ZERO;
+    for round in 0..rounds {
+        if started.elapsed() + longest > BUDGET {
+            break;
+        }
+        let begun = Instant::now();
+        for (event, lap) in EVENTS.iter().zip(&mut laps) {
+            let mut pair = [(&rxe, &mut lap.rxe), (&ferroce, &mut lap.ferroce)];
+            if round % 2 == 1 {
+                pair.reverse();
+            }
+            for (contestant, values) in pair {
+                let value = event.take(contestant, &dir);
+                match &value {
+                    Ok(value) => println!(
+                        "round {}  {:<16} {:<9} {value:>10.3} {}",
+                        round + 1,
+                        event.key,
+                        contestant.name,
+                        event.unit
+                    ),
+                    Err(error) => {
+                        let text = format!("{error:#}");
+                        let first = text.lines().next().unwrap_or_default();
+                        println!(
+                            "round {}  {} {}: {first}",
+                            round + 1,
+                            event.key,
+                            contestant.name
+                        );
+                        writeln!(failures, "{} {}: {text}\n", event.key, contestant.name)?;
+                    }
+                }
+                values.push(value.ok());
+            }
+        }
+        fs::write(results, serde_json::to_vec(&laps)?)?;
+        longest = longest.max(begun.elapsed());
+    }
+    for lap in &laps {
+        if [&lap.rxe, &lap.ferroce]
+            .into_iter()
+            .any(|values| values.iter().all(Option::is_none))
+        {
+            bail!("{} has no figure", lap.key);
+        }
+    }
+    Ok(())
+}
+
+fn perftest(
+    ends: [&End; 2],
+    dir: &Path,
+    tool: &str,
+    size: usize,
+    options: &[&str],
+    column: usize,
+) -> Result<f64> {
+    let size = size.to_string();
+    let common = ["-m", "4096", "-F", "-s", &size];
+    let pair = Pair {
+        tool: tool.to_owned(),
+        options: common
+            .iter()
+            .chain(options)
+            .map(|word| (*word).to_owned())
+            .collect(),
+        port: PORT,
+        limit: LIMIT,
+    };
+    let [server, client] = ends;
+    let ends = pair.run(server, client, dir).map_err(Stop::into_error)?;
+    let table = ends.table(1).map_err(Stop::into_error)?;
+    let value = table[0].figures.get(column).copied();
+    let value = value.ok_or_else(|| anyhow!("{tool}: a column is missing"))?;
+    if value <= 0.0 || !ends.client.success() {
+        bail!("{value}, {}", ends.client.ending());
+    }
+    Ok(value)
+}
+
+/// Seconds in which a processor of this machine had something to do, the kernel's own work included.
+fn busy_seconds() -> Result<f64> {
+    const TICKS: f64 = 100.0;
+    let text = fs::read_to_string("/proc/stat")?;
+    let first = text.lines().next().unwrap_or_default();
+    let mut busy = 0.0;
+    for (index, field) in first.split_whitespace().skip(1).take(8).enumerate() {
+        let ticks: f64 = field.parse().context("/proc/stat")?;
+        // user, nice, system, idle, waiting, interrupts, soft interrupts, stolen
+        if !matches!(index, 3 | 4) {
+            busy += ticks / TICKS;
+        }
+    }
+    Ok(busy)
+}
+
+fn connections([server, client]: [&End; 2], dir: &Path) -> Result<f64> {
+    let (port, at) = (CMTIME_PORT.to_string(), server.address());
+    let command = |end: &End, options: &[&str]| {
+        let mut command = end.program("cmtime");
+        command.args(["-p", &port, "-c", "500"]).args(options);
+        command
+    };
+    let mut listener = process::spawn(command(server, &["-b", at]), dir, "cmtime-server")?;
+    if !listener.wait_until(LIMIT, |_| server.listens(CMTIME_PORT)) {
+        bail!("cmtime does not come to listen");
+    }
+    let from = client.address();
+    let options = ["-s", at, "-b", from];
+    let client = process::run(command(client, &options), dir, "cmtime-client", LIMIT)?;
+    listener.kill();
+    cmtime_rate(&client)
+}
+
+/// A lap with its event, the medians, and how many times better ferroce is.
+struct Outcome<'a> {
+    event: &'static Event,
+    lap: &'a Lap,
+    rxe: f64,
+    ferroce: f64,
+    times: f64,
+}
+
+fn results(laps: &[Lap]) -> impl Iterator<Item = Outcome<'_>> {
+    laps.iter().filter_map(|lap| {
+        let event = EVENTS.iter().find(|event| event.key == lap.key)?;
+        let median = |values: &[Option<f64>]| {
+            let values: Vec<f64> = values.iter().copied().flatten().collect();
+            (!values.is_empty()).then(|| {
+                Figure {
+                    key: event.key,
+                    unit: event.unit,
+                    values,
+                }
+                .median()
+            })
+        };
+        let (rxe, ferroce) = (median(&lap.rxe)?, median(&lap.ferroce)?);
+        let times = if event.rises() {
+            ferroce / rxe
+        } else {
+            rxe / ferroce
+        };
+        Some(Outcome {
+            event,
+            lap,
+            rxe,
+            ferroce,
+            times,
+        })
+    })
+}
+
+/// The table.
+pub fn table(laps: &[Lap]) -> Table {
+    let mut table = Table::new();
+    table.load_preset(presets::UTF8_FULL_CONDENSED);
+    table.set_header(["measured", "rdma_rxe", "ferroce", "times better", "aim", ""]);
+    for one in results(laps) {
+        table.add_row([
+            one.event.name.to_owned(),
+            format!("{} {}", amount(one.rxe), one.event.unit),
+            format!("{} {}", amount(one.ferroce), one.event.unit),
+            format!("{:.2}", one.times),
+            format!("≥ {:.0}", one.event.aim),
+            if one.times >= one.event.aim {
+                "met"
+            } else {
+                "missed"
+            }
+            .to_owned(),
+        ]);
+    }
+    for column in 1..5 {
+        if let Some(column) = table.column_mut(column) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    table
+}
+
+/// The same for programs.
+pub fn json(laps: &[Lap]) -> Value {
+    let ratios: Vec<Value> = results(laps)
+        .map(|one| {
+            json!({
+                "measured": one.event.name, "key": one.event.key, "unit": one.event.unit,
+                "rxe": { "median": one.rxe, "values": one.lap.rxe },
+                "ferroce": { "median": one.ferroce, "values": one.lap.ferroce },
+                "times_better": one.times, "aim": one.event.aim, "met": one.times >= one.event.aim,
+            })
+        })
+        .collect();
+    json!({ "ratios": ratios })
+}
