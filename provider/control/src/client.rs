@@ -15,7 +15,7 @@ use crate::protocol::{
     ClientMessage, DecodeError, MAX_NAME, Reply, Request, ServerBody, ServerMessage, VERSION,
 };
 use crate::seqpacket::{self, ReceiveError, Wait};
-use crate::{Attachment, ControlError, CounterPage, Event, GidEntry, RuntimeDir, Status};
+use crate::{Attachment, ControlError, CounterPage, Event, GidEntry, IbPort, RuntimeDir, Status};
 
 /// How long a request may take.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -103,6 +103,14 @@ impl Client {
     pub fn gids(&mut self) -> Result<Vec<GidEntry>, ControlError> {
         match self.call(Request::Gids)? {
             (Reply::Gids(gids), _) => Ok(gids),
+            (other, _) => Err(unexpected(&other)),
+        }
+    }
+
+    /// The ports of an InfiniBand device; none of a RoCE device.
+    pub fn ports(&mut self) -> Result<Vec<IbPort>, ControlError> {
+        match self.call(Request::Ports)? {
+            (Reply::Ports(ports), _) => Ok(ports),
             (other, _) => Err(unexpected(&other)),
         }
     }

@@ -19,8 +19,8 @@ pub use counters::{Counter, CounterPage};
 pub use error::ControlError;
 pub use flow::{FlowFile, FlowPage};
 pub use protocol::{
-    Attachment, ClientStatus, CmStatus, DeviceInfo, Event, GID_TABLE_LEN, GidEntry, SlotStatus,
-    Status,
+    Attachment, ClientStatus, CmStatus, DeviceInfo, Event, GID_TABLE_LEN, GidEntry, IbPort,
+    SlotStatus, Status,
 };
 pub use runtime_dir::RuntimeDir;
 

@@ -50,14 +50,29 @@ impl Rate {
         }
     }
 
+    /// The rate of an InfiniBand link, from the codes of `ibv_port_attr`.
+    pub fn of_link(width: u8, speed: u8) -> Self {
+        let lanes = lanes(width);
+        let (tenths_per_lane, name) = match speed {
+            2 => (50, "DDR"),
+            4 => (100, "QDR"),
+            8 => (100, "FDR10"),
+            16 => (140, "FDR"),
+            32 => (250, "EDR"),
+            64 => (500, "HDR"),
+            _ => (25, "SDR"),
+        };
+        Self {
+            width,
+            speed,
+            tenths_gbps: tenths_per_lane * lanes,
+            name,
+        }
+    }
+
     /// The text of sysfs's `ports/1/rate`, such as `2.5 Gb/sec (1X SDR)`.
     pub fn sysfs(&self) -> String {
-        let lanes = match self.width {
-            1 => 1,
-            2 => 4,
-            4 => 8,
-            _ => 12,
-        };
+        let lanes = lanes(self.width);
         let (whole, tenth) = (self.tenths_gbps / 10, self.tenths_gbps % 10);
         let fraction = if tenth > 0 {
             format!(".{tenth}")
@@ -65,6 +80,17 @@ impl Rate {
             String::new()
         };
         format!("{whole}{fraction} Gb/sec ({lanes}X {})", self.name)
+    }
+}
+
+/// How many lanes a code of `active_width` stands for.
+fn lanes(width: u8) -> u32 {
+    match width {
+        1 => 1,
+        2 => 4,
+        4 => 8,
+        16 => 2,
+        _ => 12,
     }
 }
 
@@ -96,5 +122,8 @@ mod tests {
         assert_eq!(Rate::of_mbps(10_000).sysfs(), "10 Gb/sec (1X FDR10)");
         assert_eq!(Rate::of_mbps(40_000).sysfs(), "40 Gb/sec (4X FDR10)");
         assert_eq!(Rate::of_mbps(100_000).sysfs(), "100 Gb/sec (4X EDR)");
+        assert_eq!(Rate::of_link(2, 32).sysfs(), "100 Gb/sec (4X EDR)");
+        assert_eq!(Rate::of_link(2, 16).sysfs(), "56 Gb/sec (4X FDR)");
+        assert_eq!(Rate::of_link(1, 1).sysfs(), "2.5 Gb/sec (1X SDR)");
     }
 }

@@ -5,7 +5,7 @@
 //! Events come at any time between. Every message bears the protocol's version, and a daemon that
 //! gets another version answers with an error in its own.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use serde::{Deserialize, Serialize};
 
@@ -37,11 +37,13 @@ pub enum Request {
         /// The process, as it sees itself. Shown only if the kernel does not tell better.
         pid: u32,
     },
-    /// List the GID table.
+    /// List the GID table. That of an InfiniBand device is each port's own: see [`Request::Ports`].
     Gids,
+    /// Describe the ports of an InfiniBand device.
+    Ports,
     /// This slot's UDP socket for the address of one GID.
     ReceiveSocket {
-        /// Index into the GID table.
+        /// Index into the GID table; of an InfiniBand device, the port's number less one.
         gid_index: u16,
     },
     /// Describe daemon, device and clients.
@@ -68,6 +70,8 @@ pub enum Reply {
     },
     /// The GID table's used entries, by index.
     Gids(Vec<GidEntry>),
+    /// The ports in order.
+    Ports(Vec<IbPort>),
     /// One descriptor: the socket.
     ReceiveSocket,
     /// The answer to [`Request::Status`].
@@ -93,6 +97,13 @@ pub enum Event {
     PortState {
         /// Whether it is up now.
         active: bool,
+    },
+    /// Something is different at a port of an InfiniBand device: describe it again.
+    Port {
+        /// The port's number.
+        port: u8,
+        /// What consumers are told, as a value of `enum ibv_event_type`.
+        event: u32,
     },
     /// The daemon goes, or has gone, and the device with it. The last event.
     Shutdown,
@@ -121,6 +132,9 @@ pub struct DeviceInfo {
     pub speed_mbps: u32,
     /// Whether the port is up.
     pub port_active: bool,
+    /// How many ports an InfiniBand device has; 0: this is a RoCE device with one.
+    #[serde(default)]
+    pub ib_ports: u8,
     /// Entries in the GID table, used or not.
     pub gid_tbl_len: u16,
     /// What the kernel grants the receive sockets, as `getsockopt(SO_RCVBUF)` says: bytes of memory,
@@ -128,6 +142,53 @@ pub struct DeviceInfo {
     pub rcvbuf: u32,
     /// Firmware version to show: ferroce's own.
     pub fw_ver: String,
+}
+
+/// A port of an InfiniBand device, as a program sees it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct IbPort {
+    /// Its number, from 1.
+    pub number: u8,
+    /// `enum ibv_port_state`: 1 down, 2 init, 3 armed, 4 active.
+    pub state: u8,
+    /// Physical state: 2 polling, 3 disabled, 5 link up.
+    pub phys_state: u8,
+    /// Base LID.
+    pub lid: u16,
+    /// How many of a LID's low bits are the port's to use.
+    pub lmc: u8,
+    /// The subnet manager's LID.
+    pub sm_lid: u16,
+    /// The service level to it.
+    pub sm_sl: u8,
+    /// Largest MTU in bytes.
+    pub max_mtu: u32,
+    /// MTU of the link in bytes.
+    pub active_mtu: u32,
+    /// CapabilityMask.
+    pub capabilities: u32,
+    /// SubnetTimeOut.
+    pub subnet_timeout: u8,
+    /// InitTypeReply.
+    pub init_type_reply: u8,
+    /// `active_width` of `ibv_port_attr`.
+    pub width: u8,
+    /// `active_speed` of `ibv_port_attr`.
+    pub speed: u8,
+    /// VLCap, as the code that `max_vl_num` is.
+    pub vl_cap: u8,
+    /// The P_Key table; 0: an empty entry.
+    pub p_keys: Vec<u16>,
+    /// The used entries of the GID table, by index.
+    pub gids: Vec<(u16, [u8; 16])>,
+    /// Entries of the GID table.
+    pub gid_tbl_len: u16,
+    /// By service level, the virtual lane; 15: packets are dropped.
+    pub lanes: [u8; 16],
+    /// Our end of the cable.
+    pub local: SocketAddr,
+    /// The other end.
+    pub remote: SocketAddr,
 }
 
 /// One used entry of the GID table.

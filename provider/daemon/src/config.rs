@@ -12,6 +12,7 @@ use std::time::Duration;
 use serde::{Deserialize, Deserializer};
 
 use crate::DaemonError;
+use crate::ib::cable::Cable;
 
 /// An address to serve: `192.0.2.1`, `2001:db8::1`, or with its interface `fe80::1%eth0`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,6 +22,9 @@ pub struct AddrSpec {
     /// The interface's name, which a link-local address needs.
     pub interface: Option<String>,
 }
+
+/// The most ports of one InfiniBand device.
+pub const MAX_PORTS: usize = 8;
 
 impl FromStr for AddrSpec {
     type Err = String;
@@ -65,6 +69,17 @@ impl<'de> Deserialize<'de> for AddrSpec {
     }
 }
 
+/// What a device's ports are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum LinkLayer {
+    /// RoCEv2 at the addresses of an interface.
+    #[default]
+    Ethernet,
+    /// InfiniBand packets over cables.
+    Infiniband,
+}
+
 /// What can be set, each `None` or empty if it was not.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -74,6 +89,11 @@ pub struct Config {
     pub addr: Vec<AddrSpec>,
     /// `netdev`: the interface whose addresses to serve, or that carries the port.
     pub netdev: Option<String>,
+    /// `link_layer`: `ethernet` or `infiniband`.
+    pub link_layer: Option<LinkLayer>,
+    /// `cable`: of an InfiniBand device, one for each port.
+    #[serde(default)]
+    pub cable: Vec<Cable>,
     /// `name`: the device's name.
     pub name: Option<String>,
     /// `idle_exit`: seconds without clients after which the daemon leaves.
@@ -126,9 +146,16 @@ impl Config {
         } else {
             (self.addr, self.netdev)
         };
+        let (link_layer, cable) = if self.link_layer.is_none() && self.cable.is_empty() {
+            (under.link_layer, under.cable)
+        } else {
+            (self.link_layer, self.cable)
+        };
         Self {
             addr,
             netdev,
+            link_layer,
+            cable,
             name: self.name.or(under.name),
             idle_exit: self.idle_exit.or(under.idle_exit),
             receive_buffer: self.receive_buffer.or(under.receive_buffer),
@@ -144,6 +171,8 @@ pub struct Settings {
     pub addrs: Vec<AddrSpec>,
     /// The interface, if one was named.
     pub netdev: Option<String>,
+    /// The cables of an InfiniBand device's ports; empty: a RoCE device.
+    pub cables: Vec<Cable>,
     /// The device's name.
     pub name: String,
     /// How long to stay without clients; `None`: for ever.
@@ -178,14 +207,51 @@ impl TryFrom<Config> for Settings {
                 ferroce_control::GID_TABLE_LEN
             )));
         }
+        let addrs = match config.link_layer.unwrap_or_default() {
+            LinkLayer::Ethernet if config.cable.is_empty() => config.addr,
+            LinkLayer::Ethernet => {
+                return Err(DaemonError::Setting(
+                    "a cable needs link_layer = \"infiniband\" (--link-layer infiniband)".into(),
+                ));
+            }
+            LinkLayer::Infiniband => ends_of_cables(&config.cable, &config.addr)?,
+        };
         Ok(Self {
-            addrs: config.addr,
+            addrs,
             netdev: config.netdev,
+            cables: config.cable,
             name,
             idle_exit: config.idle_exit.map(Duration::from_secs),
             receive_buffer: config.receive_buffer.unwrap_or(8 << 20),
         })
     }
+}
+
+/// The addresses at which an InfiniBand device's cables end.
+fn ends_of_cables(cables: &[Cable], addrs: &[AddrSpec]) -> Result<Vec<AddrSpec>, DaemonError> {
+    let setting = |text: String| Err(DaemonError::Setting(text));
+    if !addrs.is_empty() {
+        return setting("an InfiniBand port has a cable and no address: leave out addr".into());
+    }
+    if cables.is_empty() || cables.len() > MAX_PORTS {
+        return setting(format!(
+            "an InfiniBand device has 1 to {MAX_PORTS} ports, and so many cables: give them with --cable"
+        ));
+    }
+    let mut ends: Vec<AddrSpec> = Vec::new();
+    for (i, cable) in cables.iter().enumerate() {
+        if cables[..i].iter().any(|other| other.local == cable.local) {
+            return setting(format!("two cables end at {}", cable.local));
+        }
+        let end = AddrSpec {
+            ip: cable.local.ip(),
+            interface: None,
+        };
+        if !ends.contains(&end) {
+            ends.push(end);
+        }
+    }
+    Ok(ends)
 }
 
 #[cfg(test)]
@@ -219,6 +285,8 @@ mod tests {
             (r#"addr = ["fe80::1"]"#, "needs its interface"),
             (r#"addr = ["::ffff:1.2.3.4"]"#, "as an IPv4"),
             (r#"adr = ["127.0.0.1"]"#, "unknown field"),
+            (r#"link_layer = "token ring""#, "unknown variant"),
+            (r#"cable = ["127.0.0.1:7101"]"#, "is no cable"),
         ] {
             let error = toml::from_str::<Config>(text).unwrap_err().to_string();
             assert!(error.contains(word), "{text}: {error}");
@@ -237,6 +305,34 @@ mod tests {
                 .to_string()
                 .contains("twice")
         );
+    }
+
+    #[test]
+    fn an_infiniband_device_has_cables_and_no_addresses() {
+        let read = |text: &str| Settings::try_from(toml::from_str::<Config>(text).unwrap());
+        let settings = read(
+            r#"
+            link_layer = "infiniband"
+            cable = ["127.0.0.1:7101=127.0.0.2:7101", "127.0.0.1:7102=127.0.0.3:7101"]
+            "#,
+        )
+        .unwrap();
+        assert_eq!((settings.cables.len(), settings.addrs.len()), (2, 1));
+        for (text, word) in [
+            (r#"link_layer = "infiniband""#, "1 to 8 ports"),
+            (r#"cable = ["127.0.0.1:1=127.0.0.2:1"]"#, "link_layer"),
+            (
+                "link_layer = \"infiniband\"\naddr = [\"127.0.0.1\"]\ncable = [\"127.0.0.1:1=127.0.0.2:1\"]",
+                "no address",
+            ),
+            (
+                "link_layer = \"infiniband\"\ncable = [\"127.0.0.1:1=127.0.0.2:1\", \"127.0.0.1:1=127.0.0.3:1\"]",
+                "two cables",
+            ),
+        ] {
+            let error = read(text).unwrap_err().to_string();
+            assert!(error.contains(word), "{text}: {error}");
+        }
     }
 
     #[test]

@@ -7,6 +7,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use ferroce_control::{Counter, CounterPage, DeviceInfo, Event, RuntimeDir, seqpacket};
+use ferroce_fabric::pma::Pma;
 use nix::sys::signalfd::SignalFd;
 use rustix::io::Errno;
 
@@ -16,6 +17,7 @@ use crate::connection::Connection;
 use crate::device::{self, Source};
 use crate::gids::GidTable;
 use crate::group::{self, Group};
+use crate::ib::Fabric;
 use crate::interfaces::{Snapshot, Watch};
 use crate::lock::Lock;
 use crate::poller::{Poller, Ready, Token};
@@ -75,7 +77,11 @@ pub struct Daemon {
     pub(crate) umad: umad::Server,
     /// The number of the first port's umad file.
     pub(crate) first_umad: u32,
-    own: CounterPage,
+    /// The ports, if they are InfiniBand's.
+    pub(crate) fabric: Option<Fabric>,
+    /// Who answers questions about performance.
+    pub(crate) pma: Pma,
+    pub(crate) own: CounterPage,
     pub(crate) departed: Totals,
     pub(crate) refreshed: Instant,
     /// Whether sums may have changed since though nobody is attached.
@@ -112,6 +118,7 @@ impl Daemon {
             .map_err(DaemonError::os(format!("listening at {}", path.display())))?;
         let rdma_cm = Server::start(&dir, info.node_guid, &poller)?;
         let umad = umad::Server::start(&dir, &poller)?;
+        let ports = settings.cables.len().max(1) as u8;
         let now = Instant::now();
         let mut daemon = Self {
             dir,
@@ -136,6 +143,8 @@ impl Daemon {
             rdma_cm,
             umad,
             first_umad: real::free_umad_number(),
+            fabric: None,
+            pma: Pma::new(1, ports),
             own: CounterPage::private()?,
             departed: Totals::default(),
             refreshed: now,
@@ -152,7 +161,10 @@ impl Daemon {
     }
 
     fn open(&mut self) -> Result<(), DaemonError> {
-        self.open_first_addresses()?;
+        match self.settings.cables.is_empty() {
+            true => self.open_first_addresses()?,
+            false => self.open_cables()?,
+        }
         self.refresh_image()?;
         let watching = || DaemonError::os::<Errno>("watching descriptors");
         self.poller
@@ -255,6 +267,13 @@ impl Daemon {
         if self.rdma_cm.next_timeout().is_some_and(|at| at <= now) {
             self.with_rdma_cm(|server, around| server.handle_timeout(around));
         }
+        if self.pma_timeout().is_some_and(|at| at <= now) {
+            let shown = self.performance();
+            self.pma.handle_timeout(self.clock(), &shown);
+        }
+        if self.ib_timeout().is_some_and(|at| at <= now) {
+            self.ib_tick();
+        }
         if self.umad.next_timeout().is_some_and(|at| at <= now) {
             self.with_umad(umad::Server::handle_timeout);
         }
@@ -286,6 +305,8 @@ impl Daemon {
             self.retry_at,
             cm,
             self.umad.next_timeout(),
+            self.pma_timeout(),
+            self.ib_timeout(),
             self.leave_at,
         ]
         .into_iter()
@@ -325,10 +346,14 @@ impl Daemon {
             Token::CmChannel(id) => self.with_rdma_cm(|server, around| server.hung_up(id, around)),
             Token::CmProcess(id) => self.with_rdma_cm(|server, around| server.died(id, around)),
             Token::UmadListener => self.with_umad(umad::Server::accept),
-            Token::UmadSession(id) => self.with_umad(|server, around| server.serve(id, around)),
+            Token::UmadSession(id) => {
+                self.with_umad(|server, around| server.serve(id, around));
+                self.ib_update_sm();
+            }
             Token::UmadFile(inode) => {
                 let room = ready.writable && !ready.readable;
                 self.with_umad(|server, around| server.file_event(inode, room, around));
+                self.ib_update_sm();
             }
         }
     }
@@ -340,6 +365,9 @@ impl Daemon {
 
     /// Handles what came for slot 0: QP1's datagrams, and what is for nobody.
     fn receive_mads(&mut self, group: usize) {
+        if self.ib_receive(group) {
+            return;
+        }
         let came = self.with_rdma_cm_and_groups(|server, around, groups| {
             let group = groups.get(group)?;
             let socket = group.existing(0)?;
@@ -395,8 +423,10 @@ impl Daemon {
     /// Brings the image up to date.
     pub(crate) fn refresh_image(&mut self) -> Result<(), DaemonError> {
         let totals = self.totals();
+        let ib_ports = self.ib_ports();
         self.image.show(&View {
             info: &self.info,
+            ib_ports: &ib_ports,
             first_umad: self.first_umad,
             gids: self.gids.entries().collect(),
             counters: totals.port_counters(),
@@ -407,6 +437,9 @@ impl Daemon {
 
     /// Leaves nothing behind but clients' connections.
     fn clean_up(&mut self) {
+        if let Some(fabric) = &mut self.fabric {
+            fabric.leave();
+        }
         let _ = fs::remove_file(self.dir.socket());
         let _ = fs::remove_file(self.dir.rdma_cm());
         let _ = fs::remove_file(self.dir.umad());

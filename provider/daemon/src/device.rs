@@ -137,7 +137,9 @@ pub fn identify(settings: &Settings, source: &Source, snapshot: &Snapshot) -> De
                 Source::Fixed { addrs, .. } => addrs.iter().map(AddrSpec::to_string).collect(),
                 Source::Interface(name) => vec![name.clone()],
             };
+            let cables = settings.cables.iter().map(|cable| format!("\n{cable}"));
             let seed = format!("{}\n{}\n{}", machine.trim(), addrs.join(" "), settings.name);
+            let seed = cables.fold(seed, |seed, cable| seed + &cable);
             made_up(seed.as_bytes())
         }
     };
@@ -152,6 +154,7 @@ pub fn identify(settings: &Settings, source: &Source, snapshot: &Snapshot) -> De
         active_mtu: 256,
         speed_mbps: 0,
         port_active: false,
+        ib_ports: 0,
         gid_tbl_len: GID_TABLE_LEN,
         rcvbuf: 0,
         fw_ver: env!("CARGO_PKG_VERSION").to_owned(),
@@ -169,7 +172,10 @@ pub fn refresh(info: &mut DeviceInfo, source: &Source, snapshot: &Snapshot) -> b
             info.netdev_mtu = smallest_mtu(link, source, snapshot);
             info.active_mtu = link::active_mtu(info.netdev_mtu);
             info.speed_mbps = speed(link);
-            info.port_active = link.up;
+            // An InfiniBand port's state is the subnet manager's.
+            if info.ib_ports == 0 {
+                info.port_active = link.up;
+            }
         }
         None => info.port_active = false,
     }
@@ -226,7 +232,8 @@ fn made_up(seed: &[u8]) -> [u8; 8] {
     let hash = seed.iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, &byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
     });
-    let mut guid = hash.to_be_bytes();
+    // The ports of an InfiniBand node have the numbers after the node's own.
+    let mut guid = (hash & !0xff).to_be_bytes();
     // In a modified EUI-64 this bit clear means: not assigned by anybody.
     guid[0] &= 0xfc;
     guid

@@ -20,12 +20,25 @@ const PORT: u16 = 4791;
 
 /// Where in a packet the top byte of its destination QPN lies, from the start of the BTH.
 const DEST_QP_OFFSET: u32 = 5;
+/// Bytes of an LRH, and of LRH and GRH.
+const LRH: u32 = 8;
+const LRH_GRH: u32 = 48;
+
+/// What the packets of a group begin with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Packets {
+    /// The BTH.
+    Roce,
+    /// An LRH, which says whether a GRH comes before the BTH.
+    Infiniband,
+}
 
 /// The group of one address. Members are never closed while it lives: closing one would change the
 /// kernel's numbering of the others.
 #[derive(Debug)]
 pub struct Group {
     address: SocketAddr,
+    packets: Packets,
     receive_buffer: usize,
     members: Vec<OwnedFd>,
     /// Where those who send here and those who receive count; without it, senders go by the clock.
@@ -41,15 +54,35 @@ impl Group {
             IpAddr::V4(_) => SocketAddr::new(ip, PORT),
             IpAddr::V6(v6) => SocketAddr::V6(SocketAddrV6::new(v6, PORT, 0, scope_id)),
         };
+        Self::take(
+            address,
+            Packets::Roce,
+            receive_buffer,
+            flow_file(ip, scope_id),
+        )
+    }
+
+    /// Takes a cable's end for good.
+    pub fn open_cable(end: SocketAddr, receive_buffer: usize) -> Result<Self, DaemonError> {
+        Self::take(end, Packets::Infiniband, receive_buffer, None)
+    }
+
+    fn take(
+        address: SocketAddr,
+        packets: Packets,
+        receive_buffer: usize,
+        flow: Option<FlowFile>,
+    ) -> Result<Self, DaemonError> {
         let claim = claim(address)?;
         // Without SO_REUSEPORT this fails if anybody at all is bound there, and with it it would
         // succeed beside others of this user.
         drop(bind(address, false)?);
         let mut group = Self {
             address,
+            packets,
             receive_buffer,
             members: Vec::new(),
-            _flow: flow_file(ip, scope_id),
+            _flow: flow,
             _claim: claim,
         };
         group.socket(0)?;
@@ -79,6 +112,11 @@ impl Group {
     /// How many slots have a socket so far.
     pub fn len(&self) -> usize {
         self.members.len()
+    }
+
+    /// Another descriptor of slot 0's socket.
+    pub fn socket_of_daemon(&self) -> io::Result<OwnedFd> {
+        self.members[0].try_clone()
     }
 
     /// The socket of a slot if it exists.
@@ -121,22 +159,33 @@ impl Group {
             jf,
             k,
         };
-        let mut program = [
-            op(
-                libc::BPF_LD | libc::BPF_B | libc::BPF_ABS,
-                0,
-                0,
-                DEST_QP_OFFSET,
-            ),
+        let load = |offset| op(libc::BPF_LD | libc::BPF_B | libc::BPF_ABS, 0, 0, offset);
+        let equal = |value, jt, jf| op(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, jt, jf, value);
+        let to_slot_0 = op(libc::BPF_RET | libc::BPF_K, 0, 0, 0);
+        let mut program = match self.packets {
+            Packets::Roce => vec![load(DEST_QP_OFFSET)],
+            // The low bits of the second byte say what follows: 2 a BTH, 3 a GRH and a BTH.
+            Packets::Infiniband => vec![
+                load(1),
+                op(libc::BPF_ALU | libc::BPF_AND | libc::BPF_K, 0, 0, 3),
+                equal(2, 2, 0),
+                equal(3, 3, 0),
+                to_slot_0,
+                load(LRH + DEST_QP_OFFSET),
+                op(libc::BPF_JMP | libc::BPF_JA, 0, 0, 1),
+                load(LRH_GRH + DEST_QP_OFFSET),
+            ],
+        };
+        program.extend([
             op(
                 libc::BPF_JMP | libc::BPF_JGE | libc::BPF_K,
                 0,
                 1,
                 self.members.len() as u32,
             ),
-            op(libc::BPF_RET | libc::BPF_K, 0, 0, 0),
+            to_slot_0,
             op(libc::BPF_RET | libc::BPF_A, 0, 0, 0),
-        ];
+        ]);
         let program = libc::sock_fprog {
             len: program.len() as u16,
             filter: program.as_mut_ptr(),
@@ -316,6 +365,34 @@ mod tests {
                 assert_eq!(waiting(&group, slot), 1, "slot {slot} of {ip}");
             }
         }
+    }
+
+    #[test]
+    fn packets_of_a_cable_go_to_the_slot_of_their_destination() {
+        let end: SocketAddr = "127.0.7.4:7101".parse().unwrap();
+        let mut group = Group::open_cable(end, BUFFER).unwrap();
+        group.socket(5).unwrap();
+        let sender = UdpSocket::bind("127.0.7.4:0").unwrap();
+        let send = |next: u8, at: usize, slot: u8, len: usize| {
+            let mut packet = vec![0xff; len];
+            packet[1] = 0xf0 | next;
+            if let Some(byte) = packet.get_mut(at) {
+                *byte = slot;
+            }
+            sender.send_to(&packet, end).unwrap();
+        };
+        for slot in 1..=5 {
+            send(2, 13, slot, 60);
+            send(3, 53, slot, 60);
+            assert_eq!(waiting(&group, slot), 2, "slot {slot}");
+        }
+        // No such slot, no such header, too short; management.
+        send(2, 13, 6, 60);
+        send(1, 13, 5, 60);
+        send(0, 13, 5, 60);
+        send(3, 53, 5, 53);
+        send(2, 13, 0, 60);
+        assert_eq!(waiting(&group, 0), 5);
     }
 
     #[test]

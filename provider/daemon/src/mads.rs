@@ -1,21 +1,21 @@
 //! The ways of management datagrams: from programs' agents and the daemon's own to the ports, and from the ports to whom they
-//! are for. RoCE ports have a QP1 and no QP0. What a MAD means to its owner is nothing to this module.
+//! are for. RoCE ports have a QP1 and no QP0; of InfiniBand ports see `ib`. What a MAD means to its owner is nothing to this module.
 
-use ferroce_fabric::Av;
+use std::time::{Duration, Instant};
+
+use ferroce_fabric::sma::Port;
+use ferroce_fabric::{Av, gsa};
 use ferroce_wire::mad::{self, MadHeader};
+use ferroce_wire::pma::CLASS as CLASS_PERFORMANCE;
 
 use crate::daemon::Daemon;
+use crate::performance::Shown;
 use crate::umad::{Address, Incoming, Outgoing, Route, Server, Surroundings};
 
 /// How many MADs are carried before others have their turn. Two agents of one port can keep each other busy.
 const TURN: usize = 4096;
 /// The one port of a RoCE device.
 const ROCE_PORT: u8 = 1;
-const METHOD_GET: u8 = 0x01;
-const METHOD_SET: u8 = 0x02;
-const METHOD_GET_RESP: u8 = 0x81;
-/// Status: method and attribute are not supported together.
-const UNSUPPORTED: u16 = 0x000c;
 
 impl Daemon {
     /// Lends the umad server what it needs of the rest, and carries what it has to send.
@@ -26,8 +26,8 @@ impl Daemon {
         let around = Surroundings {
             poller: &self.poller,
             first: self.first_umad,
-            ports: 1,
-            smi: false,
+            ports: self.info.ib_ports.max(1),
+            smi: self.fabric.is_some(),
         };
         let result = act(&mut self.umad, &around);
         self.carry_mads();
@@ -35,7 +35,7 @@ impl Daemon {
     }
 
     /// Sends what the umad server has to send.
-    fn carry_mads(&mut self) {
+    pub(crate) fn carry_mads(&mut self) {
         let mut carried = 0;
         loop {
             let mads = self.umad.outgoing();
@@ -55,6 +55,14 @@ impl Daemon {
 
     /// Sends one MAD. What has no way is lost, as on a wire.
     fn send_mad(&mut self, out: &Outgoing) {
+        if let Some(fabric) = &mut self.fabric {
+            match out.qpn {
+                0 => fabric.send_smp(out),
+                _ => fabric.send_gmp(out),
+            }
+            self.ib_settle();
+            return;
+        }
         if out.qpn != 1 || out.port != ROCE_PORT {
             return;
         }
@@ -116,35 +124,60 @@ impl Daemon {
         self.carry_mads();
     }
 
-    /// A MAD has come that is not the communication manager's.
-    fn mad_came(&mut self, came: &Incoming) {
+    /// A MAD has come that is not the management agent's, nor the communication manager's.
+    pub(crate) fn mad_came(&mut self, came: &Incoming) {
         let Some(header) = MadHeader::parse(&came.mad) else {
             return;
         };
-        // QP0's classes are nothing that QP1 takes.
-        if header.base_version != mad::BASE_VERSION || matches!(header.class, 0x01 | 0x81) {
+        // QP0's classes are nothing that QP1 takes, and the other way round.
+        let of_qp0 = matches!(header.class, 0x01 | 0x81);
+        if header.base_version != mad::BASE_VERSION || of_qp0 != (came.qpn == 0) {
+            return;
+        }
+        let is_request = header.method & mad::METHOD_RESPONSE == 0;
+        if header.class == CLASS_PERFORMANCE && came.qpn == 1 && is_request {
+            let shown = self.performance();
+            if let Some(mad) = self.pma.receive(self.clock(), &came.mad, &shown) {
+                self.send_mad(&came.answer(mad));
+            }
             return;
         }
         let around = Surroundings {
             poller: &self.poller,
             first: self.first_umad,
-            ports: 1,
-            smi: false,
+            ports: self.info.ib_ports.max(1),
+            smi: self.fabric.is_some(),
         };
         if self.umad.receive(came, &around) {
             return;
         }
-        // As the kernel does: who asks is told that nobody answers this.
-        if matches!(header.method, METHOD_GET | METHOD_SET) {
-            let mut mad = came.mad;
-            MadHeader {
-                method: METHOD_GET_RESP,
-                status: UNSUPPORTED,
-                ..header
-            }
-            .emit(&mut mad);
+        // Who asks is told that nobody answers this.
+        if let Some(mad) = gsa::refuse(&came.mad).filter(|_| came.qpn == 1) {
             self.send_mad(&came.answer(mad));
         }
+    }
+
+    /// What the performance management agent is shown.
+    pub(crate) fn performance(&self) -> Shown {
+        let ports = self.fabric.iter().flat_map(|fabric| {
+            let downed = |port| fabric.node().port(port).map_or(0, Port::link_downed);
+            (1..=fabric.ports()).map(move |port| (fabric.counts(port), downed(port)))
+        });
+        Shown {
+            sums: self.totals(),
+            ports: ports.collect(),
+        }
+    }
+
+    /// When the performance management agent has something to do.
+    pub(crate) fn pma_timeout(&self) -> Option<Instant> {
+        let at = self.pma.next_timeout()?;
+        Some(self.started + Duration::from_nanos(at))
+    }
+
+    /// The agents' clock.
+    pub(crate) fn clock(&self) -> u64 {
+        self.started.elapsed().as_nanos() as u64
     }
 }
 

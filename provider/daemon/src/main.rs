@@ -8,7 +8,8 @@ use std::process::{Command, ExitCode, Stdio};
 
 use clap::Parser;
 use ferroce_control::RuntimeDir;
-use ferroced::config::AddrSpec;
+use ferroced::config::{AddrSpec, LinkLayer};
+use ferroced::ib::cable::Cable;
 use ferroced::{Config, Daemon, DaemonError, Settings};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
@@ -26,7 +27,7 @@ const READY: &str = "ready";
 ///
 /// Settings that are not given are taken from the TOML file of --config, else from
 /// $XDG_CONFIG_HOME/ferroce/ferroce.toml, else from /etc/ferroce/ferroce.toml: addr (a list), netdev,
-/// name, idle_exit, receive_buffer, log.
+/// link_layer, cable (a list), name, idle_exit, receive_buffer, log.
 #[derive(Debug, Parser)]
 #[command(version, max_term_width = 100)]
 struct Arguments {
@@ -44,6 +45,16 @@ struct Arguments {
     /// [default: that of the default route, else loopback]
     #[arg(long, value_name = "IF")]
     netdev: Option<String>,
+
+    /// What the ports are: RoCEv2 at an interface's addresses, or InfiniBand over cables [default:
+    /// ethernet]
+    #[arg(long, value_enum)]
+    link_layer: Option<LinkLayer>,
+
+    /// The cable of an InfiniBand port: our UDP endpoint and the one at the other end, as in
+    /// 127.0.0.1:7101=127.0.0.2:7101; one for each port
+    #[arg(long, value_name = "LOCAL=REMOTE")]
+    cable: Vec<Cable>,
 
     /// The device's name [default: ferroce0]
     #[arg(long)]
@@ -160,6 +171,8 @@ fn start(arguments: Arguments, dir: RuntimeDir) -> Result<(Daemon, SignalFd), Da
         config,
         addr,
         netdev,
+        link_layer,
+        cable,
         name,
         idle_exit,
         receive_buffer,
@@ -170,6 +183,8 @@ fn start(arguments: Arguments, dir: RuntimeDir) -> Result<(Daemon, SignalFd), Da
     let config = Config {
         addr,
         netdev,
+        link_layer,
+        cable,
         name,
         idle_exit,
         receive_buffer,

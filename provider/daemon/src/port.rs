@@ -50,6 +50,10 @@ impl Daemon {
                 return;
             }
         }
+        if self.fabric.is_some() {
+            // Addresses mean nothing to cables, and a link that is gone is noticed by its silence.
+            return;
+        }
         let before = self.info.clone();
         let turned = device::refresh(&mut self.info, &self.source, &self.snapshot);
         // Given addresses stay, even while they cannot be used.

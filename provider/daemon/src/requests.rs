@@ -94,6 +94,7 @@ impl Daemon {
         let answer = match message.request {
             Request::Attach { name, .. } => self.attach(id, &name),
             Request::Gids => Reply::Gids(self.gids.entries().cloned().collect()).into(),
+            Request::Ports => Reply::Ports(self.ib_ports()).into(),
             Request::ReceiveSocket { gid_index } => self.receive_socket(id, gid_index),
             Request::Status => Reply::Status(Box::new(self.status(id))).into(),
             Request::Shutdown => {
@@ -191,16 +192,25 @@ impl Daemon {
         let Some(slot) = claimed.map(|claimed| claimed.slot) else {
             return refuse(Errno::INVAL, "attach before asking for sockets");
         };
-        let Some(entry) = self.gids.entry(gid_index) else {
-            return refuse(Errno::NOENT, format!("GID {gid_index} is not in use"));
+        let group = if self.fabric.is_some() {
+            let index = usize::from(gid_index);
+            if index >= self.groups.len() {
+                return refuse(Errno::NOENT, format!("there is no port {}", index + 1));
+            }
+            Ok(index)
+        } else {
+            let Some(entry) = self.gids.entry(gid_index) else {
+                return refuse(Errno::NOENT, format!("GID {gid_index} is not in use"));
+            };
+            let wanted = Wanted {
+                addr: entry.addr,
+                scope_id: entry.scope_id,
+                ifindex: entry.ifindex,
+                ifname: entry.ifname.clone(),
+            };
+            self.open_group(&wanted)
         };
-        let wanted = Wanted {
-            addr: entry.addr,
-            scope_id: entry.scope_id,
-            ifindex: entry.ifindex,
-            ifname: entry.ifname.clone(),
-        };
-        match self.hand_out(id, slot, &wanted) {
+        match group.and_then(|group| self.hand_out(id, slot, group)) {
             Ok(fd) => Answer {
                 reply: Reply::ReceiveSocket,
                 fds: vec![fd],
@@ -223,8 +233,7 @@ impl Daemon {
         }
     }
 
-    fn hand_out(&mut self, id: u64, slot: u8, wanted: &Wanted) -> Result<OwnedFd, DaemonError> {
-        let index = self.open_group(wanted)?;
+    fn hand_out(&mut self, id: u64, slot: u8, index: usize) -> Result<OwnedFd, DaemonError> {
         let first_new = self.groups[index].len();
         let opened = self.groups[index].socket(slot).map(drop);
         self.watch_members(index, first_new);

@@ -9,7 +9,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use ferroce_control::{DeviceInfo, GidEntry, RuntimeDir, link::Rate};
+use ferroce_control::{DeviceInfo, GidEntry, IbPort, RuntimeDir, link::Rate};
 
 use crate::{DaemonError, real};
 
@@ -30,6 +30,8 @@ const NULL_DEVICE: &str = "1:3";
 pub struct View<'a> {
     /// The device.
     pub info: &'a DeviceInfo,
+    /// The ports of an InfiniBand device.
+    pub ib_ports: &'a [IbPort],
     /// The number of the first port's umad file.
     pub first_umad: u32,
     /// The used entries of its GID table.
@@ -149,12 +151,13 @@ fn render(view: &View<'_>) -> Tree {
             path: PathBuf::from(path),
         });
     };
+    let info = view.info;
     let DeviceInfo {
         name,
         uverbs,
         netdev,
         ..
-    } = view.info;
+    } = info;
     let device = format!("sys/devices/virtual/ferroce/{name}");
     let up = format!("../../devices/virtual/ferroce/{name}");
 
@@ -170,9 +173,15 @@ fn render(view: &View<'_>) -> Tree {
     at(&format!("{device}/infiniband/{name}"), &|dir| {
         device_files(dir, view.info)
     });
-    at(&format!("{device}/infiniband/{name}/ports/1"), &|dir| {
-        port_files(dir, view)
-    });
+    let ports = format!("{device}/infiniband/{name}/ports");
+    if view.ib_ports.is_empty() {
+        at(&format!("{ports}/1"), &|dir| port_files(dir, view));
+    }
+    for port in view.ib_ports {
+        at(&format!("{ports}/{}", port.number), &|dir| {
+            ib_port_files(dir, port, view)
+        });
+    }
     at(&format!("{device}/infiniband_verbs/{uverbs}"), &|dir| {
         dir.file("ibdev", name)
             .file("abi_version", PROVIDER_ABI.to_string())
@@ -194,18 +203,30 @@ fn render(view: &View<'_>) -> Tree {
         dir.link(uverbs, format!("{up}/infiniband_verbs/{uverbs}"))
             .file("abi_version", UVERBS_ABI.to_string());
     });
-    let umad = format!("umad{}", view.first_umad);
-    at(&format!("{device}/infiniband_mad/{umad}"), &|dir| {
-        dir.file("ibdev", name)
-            .file("port", "1")
-            .file("dev", NULL_DEVICE)
-            .link("device", "../..")
-            .link("subsystem", "../../../../../../class/infiniband_mad");
-    });
+    // By name: the port's number.
+    let mut mad_files = Vec::new();
+    for port in 1..=info.ib_ports.max(1) {
+        let number = view.first_umad + u32::from(port) - 1;
+        mad_files.push((format!("umad{number}"), port));
+        if info.ib_ports > 0 {
+            mad_files.push((format!("issm{number}"), port));
+        }
+    }
+    for (file, port) in &mad_files {
+        at(&format!("{device}/infiniband_mad/{file}"), &|dir| {
+            dir.file("ibdev", name)
+                .file("port", port.to_string())
+                .file("dev", NULL_DEVICE)
+                .link("device", "../..")
+                .link("subsystem", "../../../../../../class/infiniband_mad");
+        });
+    }
     at("sys/class/infiniband_mad", &|dir| {
         beside(dir, "/sys/class/infiniband_mad");
-        dir.link(&umad, format!("{up}/infiniband_mad/{umad}"))
-            .file("abi_version", UMAD_ABI.to_string());
+        for (file, _) in &mad_files {
+            dir.link(file, format!("{up}/infiniband_mad/{file}"));
+        }
+        dir.file("abi_version", UMAD_ABI.to_string());
     });
     at("sys/class/misc/rdma_cm", &|dir| {
         dir.file("abi_version", UCMA_ABI.to_string());
@@ -213,9 +234,10 @@ fn render(view: &View<'_>) -> Tree {
     at("dev/infiniband", &|dir| {
         beside(dir, "/dev/infiniband");
         // Who opens this one is given a channel by the shim.
-        dir.link(uverbs, "/dev/null")
-            .link("rdma_cm", "/dev/null")
-            .link(&umad, "/dev/null");
+        dir.link(uverbs, "/dev/null").link("rdma_cm", "/dev/null");
+        for (file, _) in &mad_files {
+            dir.link(file, "/dev/null");
+        }
     });
     tree
 }
@@ -289,6 +311,48 @@ fn port_files(dir: &mut Dir<'_>, view: &View<'_>) {
     }
     for (name, value) in &view.cm_messages {
         dir.file(name, value.to_string());
+    }
+}
+
+fn ib_port_files(dir: &mut Dir<'_>, port: &IbPort, view: &View<'_>) {
+    let state = match port.state {
+        2 => "2: INIT",
+        3 => "3: ARMED",
+        4 => "4: ACTIVE",
+        _ => "1: DOWN",
+    };
+    let phys_state = match port.phys_state {
+        1 => "1: Sleep",
+        2 => "2: Polling",
+        4 => "4: PortConfigurationTraining",
+        5 => "5: LinkUp",
+        6 => "6: LinkErrorRecovery",
+        _ => "3: Disabled",
+    };
+    dir.file("state", state)
+        .file("phys_state", phys_state)
+        .file("rate", Rate::of_link(port.width, port.speed).sysfs())
+        .file("link_layer", "InfiniBand")
+        .file("lid", format!("{:#x}", port.lid))
+        .file("lid_mask_count", port.lmc.to_string())
+        .file("sm_lid", format!("{:#x}", port.sm_lid))
+        .file("sm_sl", port.sm_sl.to_string())
+        .file("cap_mask", format!("{:#010x}", port.capabilities));
+    for (index, key) in port.p_keys.iter().enumerate() {
+        dir.file(&format!("pkeys/{index}"), format!("{key:#06x}"));
+    }
+    for index in 0..port.gid_tbl_len {
+        let gid = port.gids.iter().find(|(at, _)| *at == index);
+        let gid = gid.map_or([0; 16], |(_, gid)| *gid);
+        dir.file(&format!("gids/{index}"), quads(&gid))
+            .file(&format!("gid_attrs/types/{index}"), "IB/RoCE v1")
+            .file(&format!("gid_attrs/ndevs/{index}"), "");
+    }
+    for (name, value) in &view.counters {
+        dir.file(&format!("counters/{name}"), value.to_string());
+    }
+    for (name, value) in &view.hw_counters {
+        dir.file(&format!("hw_counters/{name}"), value.to_string());
     }
 }
 

@@ -15,6 +15,7 @@ fn info() -> DeviceInfo {
         active_mtu: 4096,
         speed_mbps: 40_000,
         port_active: true,
+        ib_ports: 0,
         gid_tbl_len: GID_TABLE_LEN,
         rcvbuf: 425_984,
         fw_ver: "0.1.0".into(),
@@ -46,6 +47,7 @@ fn the_libraries_find_what_they_read() {
     image
         .show(&View {
             info: &info,
+            ib_ports: &[],
             first_umad: 0,
             gids: vec![&gid],
             counters: vec![("port_xmit_data", 7)],
@@ -113,6 +115,7 @@ fn the_libraries_find_what_they_read() {
 fn view<'a>(info: &'a DeviceInfo, gids: Vec<&'a GidEntry>) -> View<'a> {
     View {
         info,
+        ib_ports: &[],
         first_umad: 0,
         gids,
         counters: vec![],

@@ -415,6 +415,7 @@ impl Hca {
                         });
                     }
                 }
+                Event::Port { .. } => {}
                 Event::Shutdown => {
                     self.gone.store(true, Ordering::Relaxed);
                     // The next daemon could not bind while these are open.

@@ -284,7 +284,10 @@ impl Receiver {
             }
         }
         // In the middle of a window silence is an answer as well.
-        let due = self.done || segment > self.have || self.have % (WINDOW / 2) == 0 || segment == 1;
+        let due = self.done
+            || segment > self.have
+            || self.have.is_multiple_of(WINDOW / 2)
+            || segment == 1;
         let answer = due.then(|| {
             let mut ack = answer(mad, 2, 0);
             set_word(&mut ack, 28, self.have);

@@ -136,6 +136,11 @@ impl Flow {
 }
 
 impl Icrc {
+    /// Begins with what comes before the BTH, masked already: of an InfiniBand packet LRH and GRH.
+    pub(crate) fn of(before: &[u8]) -> Icrc {
+        Icrc(crc::update(!0, before))
+    }
+
     /// Adds BTH and extended headers, whole and once, first.
     ///
     /// # Panics

@@ -16,7 +16,8 @@ FILES:
   DIR/ferroced.log     The log of a daemon in the background.
   DIR/sys, DIR/dev     What programs see in place of /sys/class/infiniband* and /dev/infiniband.
   $XDG_CONFIG_HOME/ferroce/ferroce.toml, /etc/ferroce/ferroce.toml
-                       Settings: addr, netdev, name, idle_exit, receive_buffer, log.
+                       Settings: addr, netdev, link_layer, cable, name, idle_exit,
+                       receive_buffer, log.
 
 EXIT STATUS:
   0 if all went well, 1 if not, 2 if the command line makes no sense. `ferroce run` has the exit status
@@ -88,6 +89,16 @@ pub struct Up {
     /// [default: that of the default route, else loopback]
     #[arg(long, value_name = "IF")]
     pub netdev: Option<String>,
+
+    /// What the ports are: `ethernet` (RoCEv2 at an interface's addresses) or `infiniband` (over
+    /// cables) [default: ethernet]
+    #[arg(long, value_name = "KIND")]
+    pub link_layer: Option<String>,
+
+    /// The cable of an InfiniBand port: our UDP endpoint and the one at the other end, as in
+    /// 127.0.0.1:7101=127.0.0.2:7101; one for each port
+    #[arg(long, value_name = "LOCAL=REMOTE")]
+    pub cable: Vec<String>,
 
     /// The device's name [default: ferroce0]
     #[arg(long)]

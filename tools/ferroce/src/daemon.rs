@@ -23,7 +23,14 @@ pub fn up(dir: &RuntimeDir, up: &Up) -> Result<ExitCode, Error> {
     for addr in &up.addr {
         command.arg("--addr").arg(addr);
     }
-    for (option, value) in [("--netdev", &up.netdev), ("--name", &up.name)] {
+    for cable in &up.cable {
+        command.arg("--cable").arg(cable);
+    }
+    for (option, value) in [
+        ("--netdev", &up.netdev),
+        ("--link-layer", &up.link_layer),
+        ("--name", &up.name),
+    ] {
         if let Some(value) = value {
             command.arg(option).arg(value);
         }

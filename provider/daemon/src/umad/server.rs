@@ -96,6 +96,12 @@ impl Server {
         self.sessions.is_empty() && self.files.is_empty()
     }
 
+    /// Whether a program holds a port's issm.
+    pub(crate) fn is_sm(&self, port: u8) -> bool {
+        let issm = self.issms.get(&port);
+        issm.is_some_and(|issm| !issm.queue.is_empty())
+    }
+
     /// When [`handle_timeout`](Self::handle_timeout) has something to do.
     pub(crate) fn next_timeout(&self) -> Option<Instant> {
         self.exchanges.next_timeout()

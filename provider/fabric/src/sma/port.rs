@@ -216,7 +216,8 @@ fn link_components(link: &LinkCapabilities) -> PortInfo {
         port_state: state::DOWN,
         port_physical_state: phys_state::POLLING,
         link_down_default_state: phys_state::POLLING,
-        neighbor_mtu: 1,
+        // What both ends can, until a subnet manager says otherwise: else it would have to take the link down first.
+        neighbor_mtu: link.mtu,
         mtu_cap: link.mtu,
         vl_cap: link.vl_cap,
         operational_vls: link.vl_cap,

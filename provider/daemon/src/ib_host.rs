@@ -1,0 +1,227 @@
+//! The daemon as the host of InfiniBand ports: their sockets, and what programs and libraries see of them.
+
+use std::time::Instant;
+
+use ferroce_control::{DeviceInfo, Event, IbPort};
+use ferroce_fabric::sma::{LinkCapabilities, NodeConfig, Port, PortEvent};
+use ferroce_wire::smp::capability;
+use ferroce_wire::smp::phys_state::LINK_UP;
+
+use crate::DaemonError;
+use crate::daemon::Daemon;
+use crate::group::Group;
+use crate::ib::{Fabric, Happened};
+
+/// What the hosts' port does beside what the agent itself knows of.
+const CAPABILITIES: u32 = capability::IS_COMMUNICATION_MANAGEMENT_SUPPORTED;
+/// Vendor and device, as `ibv_query_device` says.
+const VENDOR: u32 = 0;
+const DEVICE: u16 = 0;
+
+impl Daemon {
+    /// Opens the cables' ends and makes the node. One end that cannot be had is an error.
+    pub(crate) fn open_cables(&mut self) -> Result<(), DaemonError> {
+        let mut ends = Vec::new();
+        for (index, cable) in self.settings.cables.clone().into_iter().enumerate() {
+            let group = Group::open_cable(cable.local, self.settings.receive_buffer)?;
+            let socket = group
+                .socket_of_daemon()
+                .map_err(DaemonError::os("duplicating a socket"))?;
+            self.groups.push(group);
+            self.watch_members(index, 0);
+            ends.push((cable, socket));
+        }
+        self.info.ib_ports = ends.len() as u8;
+        let config = config(&self.info, ends.len());
+        self.info.sys_image_guid = self.info.node_guid;
+        self.fabric = Some(Fabric::new(config, ends, self.own.clone()));
+        self.ib_tick();
+        Ok(())
+    }
+
+    /// Does what is due at the ports, and what follows.
+    pub(crate) fn ib_tick(&mut self) {
+        if let Some(fabric) = &mut self.fabric {
+            fabric.tick();
+            self.ib_settle();
+            self.carry_mads();
+        }
+    }
+
+    /// Handles what came to a port. `false`: this is no InfiniBand device.
+    pub(crate) fn ib_receive(&mut self, group: usize) -> bool {
+        let Some(fabric) = &mut self.fabric else {
+            return false;
+        };
+        fabric.receive(group as u8 + 1);
+        self.ib_settle();
+        self.carry_mads();
+        self.dirty = true;
+        true
+    }
+
+    /// Whom a port's subnet manager is, as of now.
+    pub(crate) fn ib_update_sm(&mut self) {
+        let Some(fabric) = &mut self.fabric else {
+            return;
+        };
+        for port in 1..=fabric.ports() {
+            fabric.set_is_sm(port, self.umad.is_sm(port));
+        }
+        self.ib_settle();
+    }
+
+    /// Passes on what has happened at the ports.
+    pub(crate) fn ib_settle(&mut self) {
+        let mut events = Vec::new();
+        while let Some(happened) = self
+            .fabric
+            .as_mut()
+            .map(Fabric::happened)
+            .filter(|happened| !happened.is_empty())
+        {
+            for happened in happened {
+                match happened {
+                    Happened::Mad(came) => self.mad_came(&came),
+                    Happened::Port(port, event) => events.push((port, event)),
+                }
+            }
+        }
+        let told = events
+            .into_iter()
+            .filter_map(|(port, event)| Some((port, verbs_event(event)?)));
+        let told: Vec<_> = told.collect();
+        if told.is_empty() {
+            return;
+        }
+        tracing::debug!(?told, "the ports have changed");
+        self.ib_show();
+        for (port, event) in told {
+            self.broadcast(Event::Port { port, event });
+        }
+    }
+
+    /// Brings the image up to date with the ports.
+    pub(crate) fn ib_show(&mut self) {
+        let active = self
+            .fabric
+            .as_ref()
+            .is_some_and(|fabric| fabric.node().ports().any(Port::is_active));
+        self.info.port_active = active;
+        if let Err(error) = self.refresh_image() {
+            tracing::error!(%error, "the sysfs image is out of date");
+        }
+    }
+
+    /// The ports as programs see them.
+    pub(crate) fn ib_ports(&self) -> Vec<IbPort> {
+        let Some(fabric) = &self.fabric else {
+            return Vec::new();
+        };
+        fabric
+            .node()
+            .ports()
+            .filter_map(|port| describe(port, fabric))
+            .collect()
+    }
+
+    /// When [`ib_tick`](Self::ib_tick) has something to do.
+    pub(crate) fn ib_timeout(&self) -> Option<Instant> {
+        self.fabric.as_ref()?.next_timeout()
+    }
+}
+
+fn config(info: &DeviceInfo, ports: usize) -> NodeConfig {
+    let node = u64::from_be_bytes(info.node_guid);
+    let guids: Vec<u64> = (1..=ports as u64).map(|n| node.wrapping_add(n)).collect();
+    let host = rustix::system::uname();
+    let host = host.nodename().to_string_lossy();
+    let description: String = format!("{host} {}", info.name).chars().take(63).collect();
+    NodeConfig {
+        vendor_id: VENDOR,
+        device_id: DEVICE,
+        description: truncated(description),
+        link: LinkCapabilities {
+            mtu: mtu_code(info.active_mtu),
+            ..LinkCapabilities::default()
+        },
+        capability_mask: CAPABILITIES,
+        ..NodeConfig::channel_adapter(node, &guids)
+    }
+}
+
+/// At most 64 bytes.
+fn truncated(mut text: String) -> String {
+    while text.len() > 63 {
+        text.pop();
+    }
+    text
+}
+
+fn describe(port: &Port, fabric: &Fabric) -> Option<IbPort> {
+    let info = port.info();
+    let cable = fabric.cable(port.number())?;
+    let up = info.port_physical_state == LINK_UP;
+    // The largest MTU is what both ends agreed upon through the subnet manager; before, what the port can.
+    let mtu = if up { info.neighbor_mtu } else { info.mtu_cap };
+    Some(IbPort {
+        number: port.number(),
+        state: info.port_state,
+        phys_state: info.port_physical_state,
+        lid: info.lid,
+        lmc: info.lmc,
+        sm_lid: info.master_sm_lid,
+        sm_sl: info.master_sm_sl,
+        max_mtu: mtu_bytes(info.mtu_cap),
+        active_mtu: mtu_bytes(mtu),
+        capabilities: info.capability_mask,
+        subnet_timeout: info.subnet_timeout,
+        init_type_reply: info.init_type_reply,
+        width: info.link_width_active,
+        speed: speed(info.link_speed_active, info.link_speed_ext_active),
+        vl_cap: info.vl_cap,
+        p_keys: port.p_keys().to_vec(),
+        gids: port
+            .gids()
+            .map(|(index, gid)| (index as u16, gid))
+            .collect(),
+        gid_tbl_len: port.guids().len() as u16,
+        lanes: std::array::from_fn(|sl| port.virtual_lane(0, sl as u8).unwrap_or(15)),
+        local: cable.local,
+        remote: cable.remote,
+    })
+}
+
+/// Speeds as verbs have them: extended ones follow upon the others.
+fn speed(plain: u8, extended: u8) -> u8 {
+    match extended {
+        0 => plain,
+        extended => extended << 4,
+    }
+}
+
+/// 1 is 256 bytes, 5 is 4,096.
+fn mtu_bytes(code: u8) -> u32 {
+    128 << code.clamp(1, 5)
+}
+
+fn mtu_code(bytes: u32) -> u8 {
+    (1..=5)
+        .rev()
+        .find(|&code| mtu_bytes(code) <= bytes)
+        .unwrap_or(1)
+}
+
+/// `enum ibv_event_type`.
+fn verbs_event(event: PortEvent) -> Option<u32> {
+    Some(match event {
+        PortEvent::Active => 9,
+        PortEvent::Error => 10,
+        PortEvent::LidChange => 11,
+        PortEvent::PkeyChange => 12,
+        PortEvent::SmChange => 13,
+        PortEvent::ClientReregister => 17,
+        PortEvent::GidChange => 18,
+        PortEvent::Led(_) => return None,
+    })
+}
