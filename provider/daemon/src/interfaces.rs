@@ -99,6 +99,16 @@ impl Snapshot {
         self.links.iter().find(|link| link.name == name)
     }
 
+    /// The interfaces that had another hardware address in `old`.
+    pub fn other_hardware(&self, old: &Snapshot) -> Vec<u32> {
+        let before = |link: &Link| old.links.iter().find(|other| other.index == link.index);
+        let changed = self
+            .links
+            .iter()
+            .filter(|link| before(link).is_some_and(|before| before.mac != link.mac));
+        changed.map(|link| link.index).collect()
+    }
+
     /// The interface to which an address belongs: the one that has it, else the loopback interface
     /// whose prefix contains it, as every address of 127.0.0.0/8 is local.
     pub fn link_of(&self, ip: IpAddr, ifindex: Option<u32>) -> Option<&Link> {

@@ -42,13 +42,16 @@ impl Daemon {
     /// Looks at the interfaces again and tells clients what is different.
     pub(crate) fn interfaces_changed(&mut self) {
         self.retry_at = None;
-        match Snapshot::read() {
-            Ok(snapshot) => self.snapshot = snapshot,
+        let old = match Snapshot::read() {
+            Ok(snapshot) => std::mem::replace(&mut self.snapshot, snapshot),
             Err(error) => {
                 tracing::error!(%error, "cannot read the interfaces");
                 self.retry_at = Some(Instant::now() + RETRY);
                 return;
             }
+        };
+        for ifindex in self.snapshot.other_hardware(&old) {
+            self.with_rdma_cm(|server, around| server.hardware_changed(ifindex, around));
         }
         if self.fabric.is_some() {
             // Addresses mean nothing to cables, and a link that is gone is noticed by its silence.

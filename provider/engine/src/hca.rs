@@ -434,7 +434,7 @@ impl Hca {
         let now = timers::now();
         for qp in qps.iter() {
             if let Some(mut inner) = qp.lock() {
-                qp.overrun(&mut inner, &keys, now);
+                qp.unplugged(&mut inner, &keys, now);
             }
         }
     }

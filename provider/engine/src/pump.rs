@@ -1,7 +1,7 @@
 //! Making a queue pair move: sending what may be sent, and its timer.
 
 use ferroce_control::Counter;
-use ferroce_transport::{QpState, Sink, Time, TransmitOpts};
+use ferroce_transport::{QpEvent, QpState, Sink, Time, TransmitOpts};
 
 use crate::keys::KeyTable;
 use crate::qp::{Inner, Qp};
@@ -159,10 +159,17 @@ impl Qp {
 
     /// A completion had no room: the queue pair fails (the CQ has said so by its own event).
     pub(crate) fn overrun(&self, inner: &mut Inner, keys: &KeyTable, now: Time) {
+        self.fail(inner, keys, now, Some(QpEvent::Fatal));
+    }
+
+    /// The device has gone, which is an event of its own.
+    pub(crate) fn unplugged(&self, inner: &mut Inner, keys: &KeyTable, now: Time) {
+        self.fail(inner, keys, now, None);
+    }
+
+    fn fail(&self, inner: &mut Inner, keys: &KeyTable, now: Time, event: Option<QpEvent>) {
         let mut host = QpHost::new(self, keys, None, now);
-        inner
-            .transport
-            .fail(&mut host, Some(ferroce_transport::QpEvent::Fatal));
+        inner.transport.fail(&mut host, event);
         flush(&mut inner.transport, &mut host, now);
     }
 

@@ -112,6 +112,12 @@ pub unsafe fn write(fd: c_int, command: *const c_void, len: usize) -> Option<Res
             Ok(()) => call.run(&mut RDMA_CM.lock()),
         }
     };
+    let failed = matches!(done, None | Some(Err(libc::EIO)));
+    let done = match failed && sys::is_at_end(fd) {
+        // SAFETY: as the caller promises.
+        true => Some(unsafe { call.afterwards(header.cmd) }),
+        false => done,
+    };
     Some(done?.map(|()| len))
 }
 
@@ -211,6 +217,30 @@ impl Call {
             0 => Ok(()),
             errno => Err(errno.wrapping_neg()),
         })
+    }
+
+    /// What is said of a channel whose ferroced has left, whether or not there is another one: nothing can be done with its ids
+    /// but letting go of them, which always can.
+    ///
+    /// # Safety
+    /// As [`write`].
+    unsafe fn afterwards(&self, command: u32) -> Result<(), c_int> {
+        let lets_go = [RDMA_USER_CM_CMD_DESTROY_ID, RDMA_USER_CM_CMD_LEAVE_MCAST];
+        if !lets_go.contains(&command) {
+            return Err(libc::EIO);
+        }
+        // No event is awaited any more.
+        let nothing = rdma_ucm_destroy_id_resp { events_reported: 0 };
+        if self.answer.iov_len >= size_of_val(&nothing) {
+            // SAFETY: the caller's structure, whose place may be unaligned.
+            unsafe {
+                self.answer
+                    .iov_base
+                    .cast::<rdma_ucm_destroy_id_resp>()
+                    .write_unaligned(nothing)
+            };
+        }
+        Ok(())
     }
 
     /// Waits for an event, if the descriptor is a blocking one, and fetches it. As in the kernel, the channel stays open

@@ -158,6 +158,11 @@ pub fn has_bytes(fd: c_int) -> bool {
     receive(fd, &mut [0], libc::MSG_PEEK | libc::MSG_DONTWAIT).is_ok_and(|n| n > 0)
 }
 
+/// Whether a socket's other end has closed, and nothing is left to read.
+pub fn is_at_end(fd: c_int) -> bool {
+    receive(fd, &mut [0], libc::MSG_PEEK | libc::MSG_DONTWAIT) == Ok(0)
+}
+
 /// Waits until a socket has a byte, which stays there; `false`: none will come. A non-blocking socket does not wait, and
 /// a signal ends the wait if its handler does not ask for more (`EINTR`). The error is an errno.
 pub fn wait_for_bytes(fd: c_int) -> Result<bool, c_int> {

@@ -5,6 +5,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use rustix::process::{Pid, Signal};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -73,6 +74,15 @@ impl Host {
                 String::from_utf8_lossy(&output.stderr).trim()
             );
         }
+        Ok(())
+    }
+
+    /// Kills the daemon, which has no time to say anything.
+    pub fn kill_daemon(&mut self) -> Result<()> {
+        let pid = self.status()?["pid"].as_i64().unwrap_or_default();
+        let pid = Pid::from_raw(i32::try_from(pid)?).context("the daemon's process")?;
+        rustix::process::kill_process(pid, Signal::KILL).context("killing the daemon")?;
+        self.up = false;
         Ok(())
     }
 

@@ -53,6 +53,17 @@ impl Packet {
         &self.ip[28..]
     }
 
+    /// Type of service, ECN bits included.
+    pub fn type_of_service(&self) -> u8 {
+        self.ip[1]
+    }
+
+    /// The queue pair that BTH names.
+    pub fn destination_qp(&self) -> u32 {
+        let qp = &self.payload()[5..8];
+        u32::from_be_bytes([0, qp[0], qp[1], qp[2]])
+    }
+
     /// Whether the ICRC at the end is the one that belongs there.
     pub fn icrc_is_right(&self) -> bool {
         let (covered, icrc) = self.ip.split_at(self.ip.len() - 4);

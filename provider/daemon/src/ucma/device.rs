@@ -1,4 +1,5 @@
-//! What becomes of ids when the device changes under them: when it goes, and when it loses an address.
+//! What becomes of ids when the device changes under them: when it goes, when it loses an address, and when an interface of its
+//! addresses gets another hardware address.
 
 use ferroce_control::GidEntry;
 
@@ -26,7 +27,7 @@ impl Ucma {
         }
     }
 
-    /// The device's addresses have changed: ids whose own is gone are told.
+    /// The device's addresses have changed: ids whose own is gone are told, once.
     pub(super) fn addresses_changed(&mut self, host: &Host<'_>) {
         let served = |index: u16| host.gids.entry(index).map(|entry: &GidEntry| entry.gid);
         for handle in self.bound() {
@@ -34,7 +35,25 @@ impl Ucma {
                 continue;
             };
             let own = id.path.map_or(id.src.gid(), |path| path.av.local_gid);
-            if id.gid_index.and_then(served) != Some(own) && !id.any {
+            let gone = id.gid_index.and_then(served) != Some(own) && !id.any;
+            if gone && !id.displaced {
+                self.raise(handle, Kind::AddrChange, 0, Detail::None);
+            }
+            if let Some(id) = self.ids.get_mut(handle) {
+                id.displaced = gone;
+            }
+        }
+    }
+
+    /// An interface has another hardware address, as after the failover of a bond: ids whose own address is on it are told.
+    pub(super) fn hardware_changed(&mut self, ifindex: u32, host: &Host<'_>) {
+        let on_it = |index: u16| {
+            let entry = host.gids.entry(index);
+            entry.is_some_and(|entry| entry.ifindex == ifindex)
+        };
+        for handle in self.bound() {
+            let index = self.ids.get(handle).and_then(|id| id.gid_index);
+            if index.is_some_and(on_it) {
                 self.raise(handle, Kind::AddrChange, 0, Detail::None);
             }
         }

@@ -65,6 +65,8 @@ pub struct Id {
     pub any: bool,
     /// The device's GID, if it is bound to the device.
     pub gid_index: Option<u16>,
+    /// Whether that one has gone.
+    pub displaced: bool,
     /// The way to the peer.
     pub path: Option<Path>,
     /// Its claim to a port.
@@ -109,6 +111,7 @@ impl Id {
             dst: Addr::None,
             any: false,
             gid_index: None,
+            displaced: false,
             path: None,
             port: None,
             tos: None,

@@ -162,6 +162,12 @@ impl Server {
         self.ucma.addresses_changed(&host);
     }
 
+    /// An interface has another hardware address.
+    pub fn hardware_changed(&mut self, ifindex: u32, view: &View<'_>) {
+        let host = self.host(view);
+        self.ucma.hardware_changed(ifindex, &host);
+    }
+
     /// When [`handle_timeout`](Self::handle_timeout) has something to do.
     pub fn next_timeout(&self) -> Option<Instant> {
         let times = [self.ucma.cm.next_timeout(), self.ucma.next_pause()];

@@ -125,7 +125,12 @@ impl Cm {
             local_comm_id: self.table.fresh_comm_id(&mut self.rng),
             remote_comm_id: req.local_comm_id,
             tid: envelope.tid,
-            to: *from,
+            // The messages have the connection's service level and traffic class, which a datagram does not tell.
+            to: Av {
+                sl: path.sl,
+                traffic_class: path.traffic_class,
+                ..*from
+            },
             service_id: req.service_id,
             link: Link {
                 av: Av {

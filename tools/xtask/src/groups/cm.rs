@@ -166,7 +166,8 @@ const PERFTEST: &[&str] = &[
 const PROGRAMS: &[&str] = &["cm_errors", "cm_killed", "cm_options"];
 
 pub(super) fn cases() -> Vec<Case> {
-    let mut cases = Vec::new();
+    let [asked, unanswered] = super::cm_changes::unanswered();
+    let mut cases = vec![asked];
     for place in [Place::OneDaemon, Place::TwoDaemons, Place::Veth(1500)] {
         // Datagram rsockets send from where the host's routes lead from, which for all of loopback is 127.0.0.1.
         let here = |stock: &&Stock| stock.space != NONE || place != Place::TwoDaemons;
@@ -226,6 +227,8 @@ pub(super) fn cases() -> Vec<Case> {
     ));
     cases.push(Case::new("cm/ipv6/rping", |lab| ipv6(lab, "rping")));
     cases.push(Case::new("cm/ipv6/rstream", |lab| ipv6(lab, "rstream")));
+    cases.extend(super::cm_changes::cases());
+    cases.push(unanswered);
     cases
 }
 

@@ -3,6 +3,7 @@
 //! A new group is a module with a function that lists its cases, and a line in [`GROUPS`].
 
 mod cm;
+mod cm_changes;
 mod cm_more;
 mod cm_sockets;
 mod cm_wire;

@@ -73,7 +73,8 @@ fn wait(watch: &mut Running, wanted: &str, times: usize) -> Ending {
     }
 }
 
-fn ip(host: &Host, words: &[&str]) -> Ending {
+/// `ip` on a host.
+pub(super) fn ip(host: &Host, words: &[&str]) -> Ending {
     let mut command = host.plain("ip");
     command.args(words);
     command.env("PATH", "/usr/sbin:/sbin:/usr/bin:/bin");

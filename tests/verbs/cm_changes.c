@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//
+// What ids are told when the device changes under them. Each test says "ready" and waits until who runs it has made the change.
+
+#include "cm_ids.h"
+#include "own_address.h"
+
+#include <errno.h>
+#include <infiniband/verbs.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+
+// One id of each kind, on one channel: those that have an address of the device's, and a wildcard.
+struct ids {
+	struct rdma_event_channel *channel;
+	struct rdma_cm_id *listener, *active, *passive, *resolved, *wildcard;
+	struct sockaddr_in address;
+};
+
+static void make_qp(struct rdma_cm_id *id)
+{
+	struct ibv_qp_init_attr attr = {
+		.qp_type = IBV_QPT_RC,
+		.cap = {.max_send_wr = 1, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1},
+	};
+
+	CHECK(!rdma_create_qp(id, NULL, &attr), "rdma_create_qp: %s", strerror(errno));
+}
+
+static struct ids connected(void)
+{
+	struct ids ids = {.channel = new_channel(), .address = own_address(0)};
+	struct sockaddr_in any = {.sin_family = AF_INET};
+	struct rdma_conn_param param = parameters();
+
+	ids.listener = listener_on(ids.channel, &ids.address);
+	ids.wildcard = listener_on(ids.channel, &any);
+	ids.resolved = resolved(ids.channel, &ids.address);
+	ids.active = resolved(ids.channel, &ids.address);
+	make_qp(ids.active);
+	CHECK(!rdma_connect(ids.active, &param), "rdma_connect: %s", strerror(errno));
+	ids.passive = requested(ids.channel);
+	make_qp(ids.passive);
+	CHECK(!rdma_accept(ids.passive, &param), "rdma_accept: %s", strerror(errno));
+	// Both.
+	expect_event(ids.channel, RDMA_CM_EVENT_ESTABLISHED, 0);
+	expect_event(ids.channel, RDMA_CM_EVENT_ESTABLISHED, 0);
+	return ids;
+}
+
+static void ready(void)
+{
+	printf("ready\n");
+	fflush(stdout);
+}
+
+// Each id that has an address of the device's is told once, the wildcard never.
+static void all_told(struct ids *ids, enum rdma_cm_event_type type)
+{
+	struct rdma_cm_id *bound[] = {ids->listener, ids->active, ids->passive, ids->resolved};
+	int told[4] = {0};
+
+	for (int i = 0; i < 4; i++) {
+		struct rdma_cm_event *event = event_of(ids->channel, type);
+
+		CHECK_EQ(event->status, 0);
+		for (int k = 0; k < 4; k++)
+			told[k] += event->id == bound[k];
+		rdma_ack_cm_event(event);
+	}
+	for (int k = 0; k < 4; k++)
+		CHECK(told[k] == 1, "id %d was told %d times", k, told[k]);
+	CHECK(!readable(ids->channel, 100), "one event too many");
+}
+
+static void destroy(struct ids *ids)
+{
+	rdma_destroy_qp(ids->active);
+	rdma_destroy_qp(ids->passive);
+	CHECK(!rdma_destroy_id(ids->active), "active: %s", strerror(errno));
+	CHECK(!rdma_destroy_id(ids->passive), "passive: %s", strerror(errno));
+	CHECK(!rdma_destroy_id(ids->resolved), "resolved: %s", strerror(errno));
+	CHECK(!rdma_destroy_id(ids->listener), "listener: %s", strerror(errno));
+	CHECK(!rdma_destroy_id(ids->wildcard), "wildcard: %s", strerror(errno));
+	rdma_destroy_event_channel(ids->channel);
+}
+
+static void expect_fatal(struct ibv_context *context)
+{
+	struct pollfd fd = {.fd = context->async_fd, .events = POLLIN};
+	struct ibv_async_event event;
+
+	CHECK(poll(&fd, 1, EVENT_MS) == 1, "no asynchronous event");
+	CHECK(!ibv_get_async_event(context, &event), "ibv_get_async_event: %s", strerror(errno));
+	CHECK(event.event_type == IBV_EVENT_DEVICE_FATAL, "%s", ibv_event_type_str(event.event_type));
+	ibv_ack_async_event(&event);
+}
+
+static void in_error(struct rdma_cm_id *id)
+{
+	struct ibv_qp_init_attr init;
+	struct ibv_qp_attr attr;
+
+	CHECK_EQ(ibv_query_qp(id->qp, &attr, IBV_QP_STATE, &init), 0);
+	CHECK_EQ(attr.qp_state, IBV_QPS_ERR);
+}
+
+// The daemon stops. Ids are told before it leaves, can do nothing any more, and can be destroyed.
+static void device_removal(void)
+{
+	struct rdma_conn_param param = parameters();
+	struct ids ids = connected();
+	struct ibv_context *context = ids.active->verbs;
+
+	ready();
+	all_told(&ids, RDMA_CM_EVENT_DEVICE_REMOVAL);
+	CHECK(rdma_connect(ids.resolved, &param) == -1 && errno == EIO, "rdma_connect: %s", strerror(errno));
+	expect_fatal(context);
+	in_error(ids.active);
+	in_error(ids.passive);
+	// By now the daemon has left.
+	destroy(&ids);
+}
+
+// The daemon dies without a word.
+static void device_lost(void)
+{
+	struct ids ids = connected();
+	struct rdma_event_channel *late;
+	struct rdma_cm_event *event;
+
+	ready();
+	expect_fatal(ids.active->verbs);
+	in_error(ids.active);
+	CHECK(rdma_get_cm_event(ids.channel, &event) == -1 && errno == EIO, "rdma_get_cm_event: %s", strerror(errno));
+	late = rdma_create_event_channel();
+	CHECK(!late && errno == ENODEV, "rdma_create_event_channel: %s", strerror(errno));
+	destroy(&ids);
+}
+
+// The address goes, or the interface gets another hardware address.
+static void address_change(void)
+{
+	struct ids ids = connected();
+
+	ready();
+	all_told(&ids, RDMA_CM_EVENT_ADDR_CHANGE);
+	destroy(&ids);
+}
+
+#define T(name) {#name, name, 0}
+PROGRAM(T(device_removal), T(device_lost), T(address_change))
