@@ -71,6 +71,49 @@ pub fn packages(names: &[&str]) -> Result<PathBuf> {
     Ok(dir)
 }
 
+/// The package of libexs, the archive that cargo makes of it, and its name at run time.
+const EXS: &str = "ferroce-exs";
+const EXS_ARCHIVE: &str = "libexs.a";
+pub const EXS_SONAME: &str = "libexs.so.1";
+
+/// Builds libexs and answers the directory that holds `libexs.so` and `libexs.so.1`.
+///
+/// Cargo's own shared objects have neither a soname nor symbol versions, so the archive is linked here.
+pub fn exs() -> Result<PathBuf> {
+    let dir = packages(&[EXS])?;
+    let archive = dir.join(EXS_ARCHIVE);
+    let library = dir.join(EXS_SONAME);
+    let map = workspace().join("exs/libexs.map");
+    let modified = |path: &Path| fs::metadata(path).and_then(|metadata| metadata.modified());
+    let newest = modified(&archive)?.max(modified(&map)?);
+    if modified(&library).is_ok_and(|built| built > newest) {
+        return Ok(dir);
+    }
+    let mut command = Command::new("cc");
+    command
+        .args(["-shared", "-Wl,--gc-sections", "-Wl,--no-undefined"])
+        .arg(format!("-Wl,-soname,{EXS_SONAME}"))
+        .arg(format!("-Wl,--version-script={}", map.display()))
+        .arg("-o")
+        .arg(&library)
+        .arg("-Wl,--whole-archive")
+        .arg(&archive)
+        .arg("-Wl,--no-whole-archive")
+        .args(["-lrdmacm", "-libverbs", "-lpthread", "-ldl", "-lm"]);
+    let output = command.output().context("cc")?;
+    if !output.status.success() {
+        bail!(
+            "linking {EXS_SONAME}: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+    }
+    let plain = dir.join("libexs.so");
+    let _ = fs::remove_file(&plain);
+    std::os::unix::fs::symlink(EXS_SONAME, &plain)
+        .with_context(|| format!("{}", plain.display()))?;
+    Ok(dir)
+}
+
 /// A directory below the target directory for what a command leaves behind (logs, compiled C programs).
 pub fn scratch(name: &str) -> Result<PathBuf> {
     let dir = release_dir()?

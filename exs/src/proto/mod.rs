@@ -1,0 +1,397 @@
+//! The protocol of one connection as a state machine: it takes sends, receives, messages and completions, and answers
+//! with actions. It never touches memory, verbs or a clock; offsets into the application's buffers are all it knows.
+//!
+//! Small sends travel in messages (`Data`), each of which takes one of the receive slots that the peer has posted and
+//! gives back as its application takes the bytes: a slow receiver holds the sender back. Large ones do not: either the
+//! receiver has advertised a posted buffer and the sender writes into it (`Advert`, RDMA WRITE, `Written`), or the sender
+//! names its memory and the receiver reads from it once it has a buffer (`Source`, RDMA READ, `ReadDone`).
+//!
+//! *When is an advert valid?* The bytes of the stream have one order, and both ends must agree on which receive takes
+//! which of them. An advert carries the number of `Data` and `Source` messages that its sender had seen; it is good only
+//! if that is the number sent so far, and it is void from the next one on. The receiver, for its part, regards all its
+//! adverts as void when a `Data` or `Source` arrives: whichever of them crossed it, the sender has dropped or will drop.
+//!
+//! *Credits* count two kinds of slots, so that control messages pass where data is held back. Of the control slots the
+//! last is kept for `Credit`, which both ends send when half of a kind is free and not yet told: so neither starves.
+
+mod flow;
+pub mod message;
+mod receiver;
+mod sender;
+#[cfg(test)]
+mod tests;
+
+use std::collections::VecDeque;
+
+use flow::Flow;
+use message::{Header, Kind};
+use receiver::Receiver;
+use sender::Sender;
+
+/// The largest message that is copied through slots although its memory could be read or written directly.
+const EAGER_SLOTS: u64 = 4;
+/// The smallest buffer worth an advert, in bytes.
+const ADVERT_LEAST: u64 = 8 << 10;
+/// Adverts that may be out at once.
+const ADVERTS: usize = 16;
+/// Sources that may be out at once: enough to fill the link, few enough that adverts can catch up.
+const SOURCES: usize = 4;
+
+/// What the machine may use.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Whether message boundaries are kept.
+    pub messages: bool,
+    /// The peer's receive slots for data messages.
+    pub peer_data: u16,
+    /// The peer's receive slots for control messages.
+    pub peer_control: u16,
+    /// Our receive slots for data messages.
+    pub own_data: u16,
+    /// Our receive slots for control messages.
+    pub own_control: u16,
+    /// Bytes of payload in a data message.
+    pub payload: u64,
+    /// Data messages that may be posted at once.
+    pub data_posts: usize,
+    /// Control messages that may be posted at once.
+    pub control_posts: usize,
+    /// RDMA READs and WRITEs that may be posted at once.
+    pub rdma_posts: usize,
+    /// Bytes of one RDMA READ or WRITE.
+    pub piece: u64,
+}
+
+/// How an operation ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// As it should.
+    Done,
+    /// The connection broke.
+    Reset,
+    /// The peer takes no more.
+    Refused,
+    /// This end was told to take no more.
+    Canceled,
+}
+
+/// What the driver must do, in this order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Post a message.
+    Send {
+        /// Its header; with `expose` the address is an offset, to which the base and the key are to be added.
+        header: Header,
+        /// Whose memory the header names.
+        expose: Option<Expose>,
+        /// The bytes behind a Data header: send operation and offset (the length is the header's).
+        payload: Option<(u64, u64)>,
+    },
+    /// Post an RDMA WRITE from a send operation's memory.
+    Write {
+        /// The send operation.
+        op: u64,
+        /// Offset in its memory.
+        offset: u64,
+        /// Bytes.
+        length: u64,
+        /// Where to, at the peer.
+        address: u64,
+        /// The peer's key.
+        key: u32,
+    },
+    /// Post an RDMA READ into a receive operation's memory.
+    Read {
+        /// The receive operation.
+        op: u64,
+        /// Offset in its memory.
+        offset: u64,
+        /// Bytes.
+        length: u64,
+        /// Where from, at the peer.
+        address: u64,
+        /// The peer's key.
+        key: u32,
+    },
+    /// Copy from a slot's payload into a receive operation's memory.
+    Copy {
+        /// The receive operation.
+        op: u64,
+        /// Offset in its memory.
+        offset: u64,
+        /// The slot.
+        slot: u32,
+        /// Offset in its payload.
+        start: u64,
+        /// Bytes.
+        length: u64,
+    },
+    /// Post a receive slot again.
+    Repost {
+        /// The slot.
+        slot: u32,
+    },
+    /// A send operation is over.
+    Sent {
+        /// Which; always the oldest.
+        op: u64,
+        /// Bytes that went out.
+        length: u64,
+        /// How it ended.
+        outcome: Outcome,
+    },
+    /// A receive operation is over.
+    Received {
+        /// Which; always the oldest.
+        op: u64,
+        /// Bytes in its memory.
+        length: u64,
+        /// The message was larger than the memory.
+        truncated: bool,
+        /// The message ended here (always false for a stream).
+        end: bool,
+        /// The stream has ended and this took nothing more of it.
+        eof: bool,
+        /// How it ended.
+        outcome: Outcome,
+    },
+}
+
+/// Whose memory a header names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Expose {
+    /// A send operation's, to be read.
+    Source(u64),
+    /// A receive operation's, to be written.
+    Sink(u64),
+}
+
+/// The peer broke the rules; the connection cannot go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the peer broke the protocol: {0}")]
+pub struct Violation(pub &'static str);
+
+/// What was posted, in order; completions come in this order too.
+#[derive(Clone, Copy, Debug)]
+enum Posted {
+    Data(u64),
+    Control,
+    Write(u64),
+    Read { op: u64, source: u64 },
+}
+
+/// One end of a connection.
+#[derive(Debug)]
+pub struct Machine {
+    limits: Limits,
+    flow: Flow,
+    tx: Sender,
+    rx: Receiver,
+    posted: VecDeque<Posted>,
+    actions: VecDeque<Action>,
+    /// The connection is no more.
+    gone: bool,
+}
+
+impl Machine {
+    /// The state after connecting.
+    pub fn new(limits: Limits) -> Self {
+        Self {
+            limits,
+            flow: Flow::new(&limits),
+            tx: Sender::default(),
+            rx: Receiver::default(),
+            posted: VecDeque::new(),
+            actions: VecDeque::new(),
+            gone: false,
+        }
+    }
+
+    /// Queues a send and answers its number; they count from 0. `end`: a message ends with it. `exposable`: its memory is
+    /// registered, so that it may be read or written from directly.
+    pub fn send(&mut self, length: u64, end: bool, exposable: bool) -> u64 {
+        let op = self.tx.push(length, end, exposable);
+        self.pump();
+        op
+    }
+
+    /// Queues a receive and answers its number; they count from 0. `fill`: of a stream it wants all its bytes, not
+    /// just the next ones; of a message it takes a part, and what does not fit goes to the next receive.
+    pub fn receive(&mut self, length: u64, fill: bool, exposable: bool) -> u64 {
+        let op = self.rx.push(length, fill, exposable);
+        self.pump();
+        op
+    }
+
+    /// Ends the stream after what is queued.
+    pub fn finish(&mut self) {
+        self.tx.finish();
+        self.pump();
+    }
+
+    /// Takes no more data. Receives end as canceled once the peer cannot write into them any more.
+    pub fn stop(&mut self) {
+        self.rx.stop();
+        self.pump();
+    }
+
+    /// Takes a message that arrived in a slot. The slot stays the machine's until a `Repost` gives it back.
+    pub fn message(&mut self, slot: u32, header: &Header) -> Result<(), Violation> {
+        self.flow.credited(header)?;
+        if header.kind == Kind::Data {
+            self.flow.data_arrived()?;
+            self.data(slot, header)?;
+        } else {
+            self.flow.control_arrived();
+            self.actions.push_back(Action::Repost { slot });
+            match header.kind {
+                Kind::Source => self.source(header)?,
+                Kind::Written => self.written(header)?,
+                Kind::ReadDone => self.read_done()?,
+                Kind::Advert => self.advert(header)?,
+                Kind::Fin => self.rx.fin = true,
+                Kind::Stop => self.stopped(),
+                Kind::StopAck => self.rx.stop_acknowledged()?,
+                Kind::Credit | Kind::Data => {}
+            }
+        }
+        self.pump();
+        Ok(())
+    }
+
+    /// The oldest post has completed.
+    pub fn completed(&mut self) {
+        match self.posted.pop_front() {
+            Some(Posted::Data(op)) => {
+                self.flow.data_posts -= 1;
+                self.tx.part_done(op);
+            }
+            Some(Posted::Control) => self.flow.control_posts -= 1,
+            Some(Posted::Write(op)) => {
+                self.flow.rdma_posts -= 1;
+                self.tx.part_done(op);
+            }
+            Some(Posted::Read { op, source }) => {
+                self.flow.rdma_posts -= 1;
+                self.rx.read_completed(op, source);
+            }
+            None => {}
+        }
+        self.pump();
+    }
+
+    /// The connection is no more, and nothing is posted any more: everything ends, but for bytes that are already here.
+    pub fn gone(&mut self) {
+        if self.gone {
+            return;
+        }
+        self.gone = true;
+        self.posted.clear();
+        let orderly = self.peer_ended();
+        self.tx.abandon(if orderly {
+            Outcome::Refused
+        } else {
+            Outcome::Reset
+        });
+        self.rx.cut(self.limits.messages);
+        self.pump();
+    }
+
+    /// What to do next.
+    pub fn action(&mut self) -> Option<Action> {
+        self.actions.pop_front()
+    }
+
+    /// Whether all sends are over, and the peer knows that there will be no more.
+    pub fn flushed(&self) -> bool {
+        self.gone || (self.tx.flushed() && self.rx.stop_told() && self.posted.is_empty())
+    }
+
+    /// Whether the end of the stream was told, or cannot be any more.
+    pub fn finished(&self) -> bool {
+        self.gone || self.tx.flushed()
+    }
+
+    /// Whether all receives are over after [`Machine::stop`].
+    pub fn drained(&self) -> bool {
+        self.gone || self.rx.drained()
+    }
+
+    /// Sends in progress.
+    pub fn sending(&self) -> usize {
+        self.tx.len()
+    }
+
+    /// Receives in progress.
+    pub fn receiving(&self) -> usize {
+        self.rx.len()
+    }
+
+    /// Whether the peer has given credit for a send right now, with nothing queued before it.
+    pub fn has_send_credit(&self) -> bool {
+        self.tx.all_issued()
+            && (self.tx.has_advert() || self.flow.may_data(&self.limits) || self.gone)
+    }
+
+    /// Whether a receive would end at once.
+    pub fn readable(&self) -> bool {
+        self.rx.readable() || self.gone
+    }
+
+    /// Whether the peer has said that it ends the connection.
+    pub fn peer_ended(&self) -> bool {
+        self.rx.fin || self.tx.stopped
+    }
+
+    /// Whether the peer takes no more data.
+    pub fn peer_stopped(&self) -> bool {
+        self.tx.stopped
+    }
+
+    /// Does all that can be done now. Reposts come before the messages that tell of them.
+    fn pump(&mut self) {
+        self.bind();
+        if !self.gone {
+            self.push_acknowledgements();
+            self.push_adverts();
+            self.push_sends();
+            self.push_ends();
+            self.push_credit();
+        }
+        self.tx.retire(&mut self.actions);
+        self.rx
+            .retire(&mut self.actions, self.limits.messages, self.gone);
+    }
+
+    fn may_control(&self) -> bool {
+        self.flow.may_control(&self.limits)
+    }
+
+    /// Posts a control message, for which the caller has seen that there is room.
+    fn control(&mut self, mut header: Header, expose: Option<Expose>) {
+        self.flow.control_sent(&mut header);
+        self.posted.push_back(Posted::Control);
+        self.actions.push_back(Action::Send {
+            header,
+            expose,
+            payload: None,
+        });
+    }
+
+    fn push_ends(&mut self) {
+        if self.rx.wants_stop() && self.may_control() {
+            self.rx.stop_sent();
+            self.control(Header::new(Kind::Stop), None);
+        }
+        if self.tx.wants_fin() && self.may_control() {
+            self.tx.fin_sent();
+            self.control(Header::new(Kind::Fin), None);
+        }
+    }
+
+    fn push_credit(&mut self) {
+        if self.flow.must_tell(&self.limits) {
+            self.control(Header::new(Kind::Credit), None);
+        }
+    }
+}

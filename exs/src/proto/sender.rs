@@ -1,0 +1,368 @@
+//! The sending half: how the bytes of each send go out.
+
+use std::collections::VecDeque;
+
+use super::message::{Header, Kind};
+use super::{Action, EAGER_SLOTS, Expose, Machine, Outcome, Posted, SOURCES, Violation};
+
+/// A send in progress.
+#[derive(Debug)]
+struct Op {
+    length: u64,
+    /// Bytes that were posted, offered or skipped.
+    issued: u64,
+    /// Bytes that went out.
+    moved: u64,
+    /// Posts and offers not yet over.
+    parts: u32,
+    end: bool,
+    exposable: bool,
+    /// Whether its last piece is out.
+    last_out: bool,
+    outcome: Outcome,
+}
+
+/// A buffer that the peer has opened.
+#[derive(Clone, Copy, Debug)]
+struct Advert {
+    address: u64,
+    key: u32,
+    length: u64,
+    filled: u64,
+    fill: bool,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Sender {
+    ops: VecDeque<Op>,
+    /// The number of the oldest operation.
+    first: u64,
+    /// The number of the first that is not wholly issued.
+    next: u64,
+    adverts: VecDeque<Advert>,
+    /// Operations whose memory the peer is reading, oldest first.
+    sources: VecDeque<u64>,
+    /// Data and Source messages sent.
+    items: u32,
+    /// The rest of this message is not wanted.
+    skipping: bool,
+    finishing: bool,
+    fin_sent: bool,
+    pub stopped: bool,
+    owes_stop_ack: bool,
+}
+
+impl Sender {
+    pub fn push(&mut self, length: u64, end: bool, exposable: bool) -> u64 {
+        self.ops.push_back(Op {
+            length,
+            issued: 0,
+            moved: 0,
+            parts: 0,
+            end,
+            exposable,
+            last_out: false,
+            outcome: Outcome::Done,
+        });
+        let number = self.first + self.ops.len() as u64 - 1;
+        if self.stopped {
+            self.fail(Outcome::Refused, &[]);
+        }
+        number
+    }
+
+    pub fn len(&self) -> usize {
+        self.ops.len()
+    }
+
+    pub fn all_issued(&self) -> bool {
+        self.next == self.first + self.ops.len() as u64
+    }
+
+    pub fn has_advert(&self) -> bool {
+        !self.adverts.is_empty()
+    }
+
+    pub fn finish(&mut self) {
+        self.finishing = true;
+    }
+
+    pub fn wants_fin(&self) -> bool {
+        self.finishing && !self.fin_sent && self.all_issued()
+    }
+
+    pub fn fin_sent(&mut self) {
+        self.fin_sent = true;
+    }
+
+    pub fn flushed(&self) -> bool {
+        self.ops.is_empty() && self.fin_sent
+    }
+
+    /// A post of an operation is over. Operations that were already retired had none.
+    pub fn part_done(&mut self, op: u64) {
+        if let Some(op) = self.op(op) {
+            op.parts -= 1;
+        }
+    }
+
+    /// The connection is gone: nothing posted will complete any more.
+    pub fn abandon(&mut self, outcome: Outcome) {
+        self.stopped = true;
+        self.owes_stop_ack = false;
+        self.adverts.clear();
+        self.sources.clear();
+        let mut number = self.first;
+        let mut open = Vec::new();
+        for op in &mut self.ops {
+            if std::mem::take(&mut op.parts) > 0 {
+                open.push(number);
+            }
+            number += 1;
+        }
+        self.fail(outcome, &open);
+    }
+
+    /// Reports operations that are over, oldest first.
+    pub fn retire(&mut self, actions: &mut VecDeque<Action>) {
+        while self
+            .ops
+            .front()
+            .is_some_and(|op| op.last_out && op.parts == 0)
+        {
+            if let Some(op) = self.ops.pop_front() {
+                actions.push_back(Action::Sent {
+                    op: self.first,
+                    length: op.moved,
+                    outcome: op.outcome,
+                });
+                self.first += 1;
+                self.next = self.next.max(self.first);
+            }
+        }
+    }
+
+    fn op(&mut self, number: u64) -> Option<&mut Op> {
+        let index = usize::try_from(number.checked_sub(self.first)?).ok()?;
+        self.ops.get_mut(index)
+    }
+
+    /// What is not wholly out, and these operations, end with this outcome when their posts are over.
+    fn fail(&mut self, outcome: Outcome, these: &[u64]) {
+        for (number, op) in (self.first..).zip(&mut self.ops) {
+            if !op.last_out || these.contains(&number) {
+                op.outcome = outcome;
+                op.issued = op.length;
+                op.last_out = true;
+            }
+        }
+        self.next = self.first + self.ops.len() as u64;
+    }
+}
+
+impl Machine {
+    /// The peer takes no more.
+    pub(super) fn stopped(&mut self) {
+        let tx = &mut self.tx;
+        tx.stopped = true;
+        tx.owes_stop_ack = true;
+        tx.adverts.clear();
+        // The peer has finished its reads before it said so.
+        let sources = Vec::from(std::mem::take(&mut tx.sources));
+        for op in &sources {
+            tx.part_done(*op);
+        }
+        tx.fail(Outcome::Refused, &sources);
+    }
+
+    pub(super) fn advert(&mut self, header: &Header) -> Result<(), Violation> {
+        if header.length == 0 || header.address.checked_add(header.length).is_none() {
+            return Err(Violation("an advert of no memory"));
+        }
+        if header.items == self.tx.items && !self.tx.stopped {
+            if self.tx.adverts.len() >= usize::from(self.limits.peer_control) * 4 {
+                return Err(Violation("too many adverts"));
+            }
+            self.tx.adverts.push_back(Advert {
+                address: header.address,
+                key: header.key,
+                length: header.length,
+                filled: 0,
+                fill: header.fill,
+            });
+        }
+        Ok(())
+    }
+
+    pub(super) fn read_done(&mut self) -> Result<(), Violation> {
+        match self.tx.sources.pop_front() {
+            Some(op) => {
+                if let Some(entry) = self.tx.op(op) {
+                    entry.moved = entry.length;
+                }
+                self.tx.part_done(op);
+                Ok(())
+            }
+            // A Stop may have crossed it.
+            None if self.tx.stopped => Ok(()),
+            None => Err(Violation("a read of nothing is done")),
+        }
+    }
+
+    /// Acknowledgements that the sending half owes.
+    pub(super) fn push_stop_ack(&mut self) {
+        if self.tx.owes_stop_ack && self.may_control() {
+            self.tx.owes_stop_ack = false;
+            self.control(Header::new(Kind::StopAck), None);
+        }
+    }
+
+    /// Issues what credits, adverts and posts allow.
+    pub(super) fn push_sends(&mut self) {
+        while !self.tx.all_issued() && self.push_piece() {}
+    }
+
+    /// Issues one piece of the oldest send that has any left; false if that must wait.
+    fn push_piece(&mut self) -> bool {
+        let number = self.tx.next;
+        let Some(op) = self.tx.op(number) else {
+            return false;
+        };
+        let (left, offset, end, exposable) =
+            (op.length - op.issued, op.issued, op.end, op.exposable);
+        if self.tx.skipping {
+            // The application is not told: as with any SOCK_SEQPACKET, the receiver is, by MSG_TRUNC.
+            self.moved(number, left);
+            self.issue(number, left, 0);
+            return true;
+        }
+        if left == 0 && !(self.limits.messages && end) {
+            self.issue(number, 0, 0);
+            return true;
+        }
+        let payload = self.limits.payload;
+        let advert = self.tx.adverts.front().copied();
+        match advert {
+            Some(advert) if exposable && (left > payload || advert.filled > 0) => {
+                self.push_write(number, offset, left, end, advert)
+            }
+            None if exposable && left > payload * EAGER_SLOTS => {
+                self.push_source(number, offset, left, end)
+            }
+            _ => self.push_data(number, offset, left.min(payload), left, end),
+        }
+    }
+
+    /// Books `length` bytes of an operation as issued, in `parts` posts.
+    fn issue(&mut self, number: u64, length: u64, parts: u32) {
+        let tx = &mut self.tx;
+        if let Some(op) = tx.op(number) {
+            op.issued += length;
+            op.parts += parts;
+            if op.issued == op.length {
+                op.last_out = true;
+                if op.end {
+                    tx.skipping = false;
+                }
+                tx.next += 1;
+            }
+        }
+    }
+
+    fn moved(&mut self, number: u64, length: u64) {
+        if let Some(op) = self.tx.op(number) {
+            op.moved += length;
+        }
+    }
+
+    fn push_write(
+        &mut self,
+        number: u64,
+        offset: u64,
+        left: u64,
+        end: bool,
+        advert: Advert,
+    ) -> bool {
+        if !self.may_control() || !self.flow.may_rdma(&self.limits) {
+            return false;
+        }
+        let room = advert.length - advert.filled;
+        let length = left.min(room).min(self.limits.piece);
+        let last = length == left;
+        let full = length == room;
+        let truncated = self.limits.messages && full && room < left && !advert.fill;
+        let consumed = if self.limits.messages {
+            truncated || (last && end) || (full && advert.fill)
+        } else {
+            full || (last && !advert.fill)
+        };
+        if length > 0 {
+            self.flow.rdma_posts += 1;
+            self.posted.push_back(Posted::Write(number));
+            self.actions.push_back(Action::Write {
+                op: number,
+                offset,
+                length,
+                address: advert.address + advert.filled,
+                key: advert.key,
+            });
+        }
+        let header = Header {
+            end: last && end,
+            consumed,
+            truncated,
+            length,
+            ..Header::new(Kind::Written)
+        };
+        self.control(header, None);
+        if consumed {
+            self.tx.adverts.pop_front();
+        } else if let Some(front) = self.tx.adverts.front_mut() {
+            front.filled += length;
+        }
+        self.tx.skipping = truncated;
+        self.moved(number, length);
+        self.issue(number, length, u32::from(length > 0));
+        true
+    }
+
+    fn push_source(&mut self, number: u64, offset: u64, left: u64, end: bool) -> bool {
+        if self.tx.sources.len() >= SOURCES || !self.may_control() {
+            return false;
+        }
+        let header = Header {
+            end,
+            length: left,
+            address: offset,
+            ..Header::new(Kind::Source)
+        };
+        self.tx.items = self.tx.items.wrapping_add(1);
+        self.tx.sources.push_back(number);
+        self.control(header, Some(Expose::Source(number)));
+        self.issue(number, left, 1);
+        true
+    }
+
+    fn push_data(&mut self, number: u64, offset: u64, length: u64, left: u64, end: bool) -> bool {
+        if !self.flow.may_data(&self.limits) {
+            return false;
+        }
+        self.tx.adverts.clear();
+        self.tx.items = self.tx.items.wrapping_add(1);
+        let mut header = Header {
+            end: end && length == left,
+            length,
+            ..Header::new(Kind::Data)
+        };
+        self.flow.data_sent(&mut header);
+        self.posted.push_back(Posted::Data(number));
+        self.actions.push_back(Action::Send {
+            header,
+            expose: None,
+            payload: Some((number, offset)),
+        });
+        self.moved(number, length);
+        self.issue(number, length, 1);
+        true
+    }
+}

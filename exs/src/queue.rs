@@ -1,0 +1,384 @@
+//! Event queues: operations that will post an event, events not yet taken, and waiting for them.
+//!
+//! Waiting is on a futex word of the queue's own, so that a signal handler ends it with `EINTR`.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+
+use crate::abi::{self, Event};
+use crate::errno::{Errno, Result};
+
+/// How [`Queue::take`] waits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Wait {
+    /// Look for some time, which depends on how long it took before, then sleep.
+    #[default]
+    Adaptive,
+    /// Sleep at once.
+    Notify,
+    /// Never sleep.
+    BusyPoll,
+}
+
+/// The signal that announces events.
+#[derive(Clone, Copy, Debug)]
+pub struct Signal {
+    /// Its number.
+    pub number: i32,
+    /// The value that comes with it.
+    pub value: usize,
+}
+
+struct State {
+    events: VecDeque<Event>,
+    depth: usize,
+    /// Operations in progress that name the queue.
+    pending: usize,
+    signal: Option<Signal>,
+    wait: Wait,
+    deleted: bool,
+    /// How long a wait may look before it sleeps.
+    patience: Duration,
+}
+
+/// An event queue.
+pub struct Queue {
+    state: Mutex<State>,
+    /// Changes with every event; the futex word.
+    posted: AtomicU32,
+    sleepers: AtomicU32,
+}
+
+/// What brings completions forward while a thread waits; how the threads share that work is not the queue's business.
+pub trait Progress {
+    /// The caller is going to look instead of sleeping.
+    fn begin(&self);
+    /// Does what there is to do; true if there was something.
+    fn advance(&self) -> bool;
+    /// The caller looks no more: events must come without it from now on.
+    fn end(&self);
+}
+
+/// The longest that a waiting thread looks before it sleeps, and the shortest.
+const PATIENCE: (Duration, Duration) = (Duration::from_micros(5), Duration::from_millis(2));
+
+impl Queue {
+    /// A queue that holds at least `depth` events.
+    pub fn new(depth: usize) -> Arc<Self> {
+        Arc::new(Self {
+            state: Mutex::new(State {
+                events: VecDeque::with_capacity(depth.min(64)),
+                depth,
+                pending: 0,
+                signal: None,
+                wait: Wait::default(),
+                deleted: false,
+                patience: Duration::from_micros(200),
+            }),
+            posted: AtomicU32::new(0),
+            sleepers: AtomicU32::new(0),
+        })
+    }
+
+    /// An operation that will post an event begins. `EINVAL` when the queue was deleted meanwhile.
+    pub fn begin(&self) -> Result<()> {
+        let mut state = self.state.lock();
+        if state.deleted {
+            return Err(Errno(libc::EINVAL));
+        }
+        state.pending += 1;
+        Ok(())
+    }
+
+    /// An operation is over, with an event or (unsignaled) without.
+    pub fn end(&self, event: Option<Event>) {
+        let signal = {
+            let mut state = self.state.lock();
+            state.pending -= 1;
+            let Some(event) = event else { return };
+            state.events.push_back(event);
+            state.signal
+        };
+        self.posted.fetch_add(1, Ordering::SeqCst);
+        if self.sleepers.load(Ordering::SeqCst) > 0 {
+            self.wake();
+        }
+        if let Some(signal) = signal {
+            let value = libc::sigval {
+                sival_ptr: signal.value as *mut _,
+            };
+            // SAFETY: a signal to ourselves. That too many are queued is the application's to see to.
+            unsafe { libc::sigqueue(libc::getpid(), signal.number, value) };
+        }
+    }
+
+    /// Deletes it, unless operations are in progress: `EBUSY`.
+    pub fn delete(&self) -> Result<()> {
+        let mut state = self.state.lock();
+        if state.pending > 0 {
+            return Err(Errno(libc::EBUSY));
+        }
+        state.deleted = true;
+        state.events.clear();
+        drop(state);
+        self.posted.fetch_add(1, Ordering::SeqCst);
+        self.wake();
+        Ok(())
+    }
+
+    /// Takes up to `most` events, once there are `least` or the time is over.
+    pub fn take(
+        &self,
+        least: usize,
+        most: usize,
+        until: Option<Instant>,
+        progress: &impl Progress,
+    ) -> Result<Vec<Event>> {
+        let started = Instant::now();
+        let (wait, patience) = {
+            let mut state = self.state.lock();
+            if let Some(events) = ready(&mut state, least, most)? {
+                return Ok(events);
+            }
+            (state.wait, state.patience)
+        };
+        if wait != Wait::Notify {
+            progress.begin();
+            let looked = self.look(least, most, until, started, wait, patience, progress);
+            progress.end();
+            if let Some(events) = looked? {
+                self.learn(started.elapsed(), patience);
+                return Ok(events);
+            }
+        }
+        let slept = self.sleep(least, most, until);
+        self.learn(started.elapsed(), patience);
+        slept
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "one caller")]
+    fn look(
+        &self,
+        least: usize,
+        most: usize,
+        until: Option<Instant>,
+        started: Instant,
+        wait: Wait,
+        patience: Duration,
+        progress: &impl Progress,
+    ) -> Result<Option<Vec<Event>>> {
+        let mut since = started;
+        loop {
+            let advanced = progress.advance();
+            if let Some(events) = ready(&mut self.state.lock(), least, most)? {
+                return Ok(Some(events));
+            }
+            let now = Instant::now();
+            if until.is_some_and(|until| now >= until) {
+                return Ok(Some(self.remaining(most)));
+            }
+            if advanced {
+                since = now;
+            }
+            if wait == Wait::Adaptive && now - since > patience {
+                return Ok(None);
+            }
+            std::hint::spin_loop();
+        }
+    }
+
+    /// Waits that end soon are worth looking for; long ones are not.
+    fn learn(&self, took: Duration, patience: Duration) {
+        let next = if took < PATIENCE.1 {
+            (took * 2).max(patience / 2)
+        } else {
+            patience / 2
+        };
+        self.state.lock().patience = next.clamp(PATIENCE.0, PATIENCE.1);
+    }
+
+    fn sleep(&self, least: usize, most: usize, until: Option<Instant>) -> Result<Vec<Event>> {
+        loop {
+            self.sleepers.fetch_add(1, Ordering::SeqCst);
+            let seen = self.posted.load(Ordering::SeqCst);
+            let found = ready(&mut self.state.lock(), least, most);
+            let slept = match found {
+                Ok(None) => self.futex_wait(seen, until),
+                _ => Ok(()),
+            };
+            self.sleepers.fetch_sub(1, Ordering::SeqCst);
+            if let Some(events) = found? {
+                return Ok(events);
+            }
+            match slept {
+                Err(Errno(libc::ETIMEDOUT)) => {
+                    let ready = ready(&mut self.state.lock(), least, most)?;
+                    return Ok(ready.unwrap_or_else(|| self.remaining(most)));
+                }
+                other => other?,
+            }
+        }
+    }
+
+    /// What there is when the time is over, though it is less than was waited for.
+    fn remaining(&self, most: usize) -> Vec<Event> {
+        let mut state = self.state.lock();
+        let count = state.events.len().min(most);
+        state.events.drain(..count).collect()
+    }
+
+    fn futex_wait(&self, seen: u32, until: Option<Instant>) -> Result<()> {
+        let timeout = until.map(|until| {
+            let left = until.saturating_duration_since(Instant::now());
+            libc::timespec {
+                tv_sec: left.as_secs().min(i32::MAX as u64) as libc::time_t,
+                tv_nsec: left.subsec_nanos().into(),
+            }
+        });
+        let timeout = timeout
+            .as_ref()
+            .map_or(std::ptr::null(), |timeout| timeout as *const _);
+        // SAFETY: the word and the timeout outlive the call.
+        let answer = unsafe {
+            libc::syscall(
+                libc::SYS_futex,
+                self.posted.as_ptr(),
+                libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG,
+                seen,
+                timeout,
+            )
+        };
+        match answer {
+            0 => Ok(()),
+            _ => match Errno::last() {
+                Errno(libc::EAGAIN) => Ok(()),
+                error => Err(error),
+            },
+        }
+    }
+
+    fn wake(&self) {
+        // SAFETY: the word is ours.
+        unsafe {
+            libc::syscall(
+                libc::SYS_futex,
+                self.posted.as_ptr(),
+                libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG,
+                i32::MAX,
+            )
+        };
+    }
+
+    /// Puts events back in front that could not be handed over.
+    pub fn give_back(&self, events: Vec<Event>) {
+        let mut state = self.state.lock();
+        for event in events.into_iter().rev() {
+            state.events.push_front(event);
+        }
+    }
+
+    /// Its guaranteed depth, and how many events are in it.
+    pub fn depth(&self) -> (usize, usize) {
+        let state = self.state.lock();
+        (state.depth, state.events.len())
+    }
+
+    /// Changes the guaranteed depth.
+    pub fn set_depth(&self, depth: usize) {
+        let mut state = self.state.lock();
+        state.depth = depth;
+        let more = depth.min(1 << 12).saturating_sub(state.events.len());
+        state.events.reserve(more);
+    }
+
+    /// The signal that announces events.
+    pub fn signal(&self) -> Option<Signal> {
+        self.state.lock().signal
+    }
+
+    /// Changes it.
+    pub fn set_signal(&self, signal: Option<Signal>) {
+        self.state.lock().signal = signal;
+    }
+
+    /// How threads wait.
+    pub fn wait(&self) -> Wait {
+        self.state.lock().wait
+    }
+
+    /// Changes it.
+    pub fn set_wait(&self, wait: Wait) {
+        self.state.lock().wait = wait;
+    }
+}
+
+fn ready(state: &mut State, least: usize, most: usize) -> Result<Option<Vec<Event>>> {
+    if state.deleted {
+        return Err(Errno(libc::EINVAL));
+    }
+    if state.events.len() < least {
+        return Ok(None);
+    }
+    let count = state.events.len().min(most);
+    Ok(Some(state.events.drain(..count).collect()))
+}
+
+/// Where an operation's event goes.
+pub struct Target {
+    queue: Option<Arc<Queue>>,
+    /// The application's handle.
+    pub ahandle: usize,
+    /// Whether success is worth an event.
+    signaled: bool,
+}
+
+impl Target {
+    /// A target that has begun on its queue, if it names one.
+    pub fn new(queue: Option<Arc<Queue>>, ahandle: usize, signaled: bool) -> Result<Self> {
+        if let Some(queue) = &queue {
+            queue.begin()?;
+        }
+        Ok(Self {
+            queue,
+            ahandle,
+            signaled,
+        })
+    }
+
+    /// No event, whatever happens.
+    pub fn none() -> Self {
+        Self {
+            queue: None,
+            ahandle: 0,
+            signaled: false,
+        }
+    }
+
+    /// The same place for one more event.
+    pub fn again(&self, ahandle: usize) -> Result<Self> {
+        Self::new(self.queue.clone(), ahandle, self.signaled)
+    }
+
+    /// The operation is over. Without a queue, or when it went well and that is not wanted, nobody hears of it.
+    pub fn end(mut self, kind: i32, socket: i32, result: Result<()>, detail: abi::EventDetail) {
+        let code = result.err().map_or(0, |errno| errno.0);
+        if let Some(queue) = self.queue.take() {
+            let wanted = self.signaled || code != 0;
+            let event = wanted.then(|| Event::new(kind, socket, code, self.ahandle, detail));
+            queue.end(event);
+        }
+    }
+}
+
+impl Drop for Target {
+    fn drop(&mut self) {
+        // An operation that never began after all.
+        if let Some(queue) = self.queue.take() {
+            queue.end(None);
+        }
+    }
+}
