@@ -193,7 +193,8 @@ pub extern "C" fn exs_accept(
     call(-1, || {
         let library = Library::running()?;
         let block = self::flags(flags, EXS_BLOCK, INVALID)?;
-        let listener = library.socket(socket)?;
+        // No EBADF: here the published cases ask for EINVAL.
+        let listener = library.socket(socket).map_err(|_| INVALID)?;
         let count = usize::try_from(addrvec_cnt).map_err(|_| INVALID)?;
         if count == 0 || (block && count != 1) {
             return Err(INVALID);
@@ -581,7 +582,10 @@ pub extern "C" fn exs_blocking_accept(
     call(-1, || {
         let library = Library::running()?;
         let listener = library.socket(sockno)?;
-        let room = if addr.is_null() || addrlen.is_null() {
+        if !addr.is_null() && addrlen.is_null() {
+            return Err(Errno(libc::EFAULT));
+        }
+        let room = if addr.is_null() {
             0
         } else {
             let bytes = memory::read_bytes(addrlen as usize, 4)?;
@@ -768,7 +772,7 @@ pub extern "C" fn exs_qdequeue(
             return Err(Errno(libc::EFAULT));
         }
         // The place is tried first, so that nothing waits for an event that has no place to go.
-        memory::check_writable(evtvec as usize, most * size_of::<Event>())?;
+        memory::check(evtvec as usize, most * size_of::<Event>(), Use::Receive)?;
         let events = queue.take(least, most, until, &library)?;
         // SAFETY: the events' own bytes.
         let written = unsafe {

@@ -245,21 +245,27 @@ impl Socket {
             inner.writable()?
         };
         let sending = conn.machine().map_or(0, |machine| machine.sending());
-        let credit = conn
-            .machine()
-            .is_some_and(|machine| machine.has_send_credit());
+        let room = conn.machine().map_or(0, |machine| machine.room()) as usize;
         let device = Arc::clone(conn.device());
         match admission {
             Admission::Queued if sending + inner.sends.waiting.len() >= EXS_SENDS_MAX => {
                 return Err(Errno(libc::EBUSY));
             }
-            Admission::Immediate if !credit || inner.sends.occupied() => {
+            // What has credit needs no answer of the peer's: a stream takes that much, a message all or nothing.
+            Admission::Immediate
+                if room == 0
+                    || inner.sends.occupied()
+                    || (self.messages && room < transfer.length) =>
+            {
                 return Err(Errno(libc::EBUSY));
             }
             _ => {}
         }
         let (flag, mhandle) = (transfer.flag, transfer.mhandle);
-        let buffer = transfer.buffer(&device, Use::Send)?;
+        let buffer = match admission {
+            Admission::Immediate => Buffer::copied(transfer.address, transfer.length.min(room))?,
+            _ => transfer.buffer(&device, Use::Send)?,
+        };
         if !file && inner.sends.occupied() {
             inner.sends.waiting.push_back(Waiting::Memory {
                 buffer,

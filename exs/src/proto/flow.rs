@@ -52,6 +52,12 @@ impl Flow {
         self.data_out() < limits.peer_data && self.data_posts < limits.data_posts
     }
 
+    /// How many data messages may go out.
+    pub fn data_room(&self, limits: &Limits) -> u64 {
+        let credit = usize::from(limits.peer_data.saturating_sub(self.data_out()));
+        credit.min(limits.data_posts.saturating_sub(self.data_posts)) as u64
+    }
+
     /// Room for a control message other than Credit.
     pub fn may_control(&self, limits: &Limits) -> bool {
         self.control_out() + 1 < limits.peer_control

@@ -327,10 +327,12 @@ impl Machine {
         self.rx.len()
     }
 
-    /// Whether the peer has given credit for a send right now, with nothing queued before it.
-    pub fn has_send_credit(&self) -> bool {
-        self.tx.all_issued()
-            && (self.tx.has_advert() || self.flow.may_data(&self.limits) || self.gone)
+    /// How many bytes can be sent right now in messages, with nothing queued before them.
+    pub fn room(&self) -> u64 {
+        if !self.tx.all_issued() || self.gone {
+            return 0;
+        }
+        self.flow.data_room(&self.limits) * self.limits.payload
     }
 
     /// Whether a receive would end at once.

@@ -79,10 +79,6 @@ impl Sender {
         self.next == self.first + self.ops.len() as u64
     }
 
-    pub fn has_advert(&self) -> bool {
-        !self.adverts.is_empty()
-    }
-
     pub fn finish(&mut self) {
         self.finishing = true;
     }
