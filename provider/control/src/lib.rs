@@ -8,6 +8,7 @@ mod client;
 mod counters;
 mod error;
 mod flow;
+mod generations;
 pub mod link;
 pub mod protocol;
 mod runtime_dir;
@@ -18,6 +19,7 @@ pub use client::Client;
 pub use counters::{Counter, CounterPage};
 pub use error::ControlError;
 pub use flow::{FlowFile, FlowPage};
+pub use generations::{GENERATIONS, Generations};
 pub use protocol::{
     Attachment, ClientStatus, CmStatus, DeviceInfo, Event, GID_TABLE_LEN, GidEntry, IbPort,
     SlotStatus, Status,

@@ -5,17 +5,13 @@
 //! What the commands mean is nothing to this module.
 
 use crate::image::IMAGE;
+use crate::lock::{self, Lock};
 use crate::sys;
 use ferroce_cabi::ucma_frame::{self, Reply, Request};
 use libc::{c_int, iovec, msghdr, pid_t};
 use std::cell::UnsafeCell;
 use std::mem::{MaybeUninit, size_of};
-use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
-
-/// Free, held, held with others waiting.
-const FREE: u32 = 0;
-const HELD: u32 = 1;
-const CONTENDED: u32 = 2;
+use std::sync::atomic::{AtomicI32, Ordering};
 
 /// The process that the state belongs to; while a child puts it in order, this.
 const CHANGING: pid_t = -1;
@@ -24,7 +20,7 @@ const CHANGING: pid_t = -1;
 pub struct Carrier {
     name: &'static str,
     owner: AtomicI32,
-    lock: AtomicU32,
+    lock: Lock,
     socket: UnsafeCell<Socket>,
 }
 
@@ -44,22 +40,14 @@ pub static RDMA_CM: Carrier = Carrier::new(ucma_frame::SOCKET);
 pub static UMAD: Carrier = Carrier::new(ucma_frame::UMAD_SOCKET);
 
 /// The right to use a connection.
-pub struct Guard(&'static Carrier);
-
-impl Drop for Guard {
-    fn drop(&mut self) {
-        if self.0.lock.swap(FREE, Ordering::Release) == CONTENDED {
-            sys::futex_wake(&self.0.lock);
-        }
-    }
-}
+pub struct Guard(&'static Carrier, #[allow(dead_code)] lock::Guard<'static>);
 
 impl Carrier {
     const fn new(name: &'static str) -> Self {
         Carrier {
             name,
             owner: AtomicI32::new(0),
-            lock: AtomicU32::new(FREE),
+            lock: Lock::new(),
             socket: UnsafeCell::new(Socket { fd: -1, inode: 0 }),
         }
     }
@@ -82,20 +70,11 @@ impl Carrier {
                 // SAFETY: this thread alone has moved the owner to CHANGING, and others wait for it to become `me`.
                 let socket = unsafe { &mut *self.socket.get() };
                 close(socket);
-                self.lock.store(FREE, Ordering::Relaxed);
+                self.lock.reset();
                 self.owner.store(me, Ordering::Release);
             }
         }
-        if self
-            .lock
-            .compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Relaxed)
-            .is_err()
-        {
-            while self.lock.swap(CONTENDED, Ordering::Acquire) != FREE {
-                sys::futex_wait(&self.lock, CONTENDED);
-            }
-        }
-        Guard(self)
+        Guard(self, self.lock.lock())
     }
 }
 
@@ -124,8 +103,22 @@ impl Guard {
         Ok(socket.fd)
     }
 
-    /// Sends a request with its parts and waits for the reply, whose answer goes to `answer`. A descriptor that comes with
-    /// it is opened with `MSG_CMSG_CLOEXEC` or without, as `flags` say. The error is an errno.
+    /// Sends a request with its parts, to which there is no reply. The error is an errno.
+    ///
+    /// # Safety
+    /// The parts are the program's memory: the kernel checks them.
+    pub unsafe fn send(&mut self, request: &Request, parts: [iovec; 2]) -> Result<c_int, c_int> {
+        let fd = self.socket()?;
+        let mut vector = [sys::vector_of(request), parts[0], parts[1]];
+        // SAFETY: all zeros is a message without name, parts and control data.
+        let mut message: msghdr = unsafe { MaybeUninit::zeroed().assume_init() };
+        message.msg_iov = vector.as_mut_ptr();
+        message.msg_iovlen = vector.len();
+        sys::sendmsg(fd, &message).map_err(gone).map(|_| fd)
+    }
+
+    /// Sends a request with its parts and waits for the reply, whose answer goes to `answer`. Descriptors that come with
+    /// it are opened with `MSG_CMSG_CLOEXEC` or without, as `flags` say. The error is an errno.
     ///
     /// # Safety
     /// Parts and answer are the program's memory: the kernel checks them, but what lies there is overwritten.
@@ -135,15 +128,11 @@ impl Guard {
         parts: [iovec; 2],
         answer: iovec,
         flags: c_int,
-    ) -> Result<(Reply, Option<c_int>), c_int> {
-        let fd = self.socket()?;
-        let mut vector = [vector_of(request), parts[0], parts[1]];
+    ) -> Result<(Reply, [Option<c_int>; 2]), c_int> {
+        // SAFETY: as the caller promises.
+        let fd = unsafe { self.send(request, parts) }?;
         // SAFETY: all zeros is a message without name, parts and control data.
         let mut message: msghdr = unsafe { MaybeUninit::zeroed().assume_init() };
-        message.msg_iov = vector.as_mut_ptr();
-        message.msg_iovlen = vector.len();
-        sys::sendmsg(fd, &message).map_err(gone)?;
-
         let mut reply = MaybeUninit::<Reply>::uninit();
         let mut vector = [
             iovec {
@@ -158,11 +147,9 @@ impl Guard {
         message.msg_control = control.0.as_mut_ptr().cast();
         message.msg_controllen = CONTROL;
         let n = sys::recvmsg(fd, &mut message, flags).map_err(gone)?;
-        let received = received_descriptor(&message);
+        let received = received_descriptors(&message);
         if n < size_of::<Reply>() {
-            if let Some(fd) = received {
-                sys::close(fd);
-            }
+            received.into_iter().flatten().for_each(sys::close);
             // SAFETY: the guard is the right to use it.
             close(unsafe { &mut *self.0.socket.get() });
             return Err(libc::EIO);
@@ -180,13 +167,13 @@ fn gone(errno: c_int) -> c_int {
     }
 }
 
-/// Room for one descriptor.
+/// Room for two descriptors.
 const CONTROL: usize = 24;
 
 #[repr(align(8))]
 struct Control([u8; CONTROL]);
 
-fn received_descriptor(message: &msghdr) -> Option<c_int> {
+fn received_descriptors(message: &msghdr) -> [Option<c_int>; 2] {
     // SAFETY: the kernel has put whole headers into the control buffer and set its length.
     unsafe {
         let header = libc::CMSG_FIRSTHDR(message);
@@ -194,16 +181,10 @@ fn received_descriptor(message: &msghdr) -> Option<c_int> {
             || (*header).cmsg_level != libc::SOL_SOCKET
             || (*header).cmsg_type != libc::SCM_RIGHTS
         {
-            return None;
+            return [None; 2];
         }
-        Some(libc::CMSG_DATA(header).cast::<c_int>().read_unaligned())
-    }
-}
-
-/// The bytes of a value.
-fn vector_of<T>(value: &T) -> iovec {
-    iovec {
-        iov_base: (&raw const *value).cast_mut().cast(),
-        iov_len: size_of::<T>(),
+        let len = (*header).cmsg_len - libc::CMSG_LEN(0) as usize;
+        let fds = libc::CMSG_DATA(header).cast::<c_int>();
+        [0, 1].map(|i| (len >= (i + 1) * size_of::<c_int>()).then(|| fds.add(i).read_unaligned()))
     }
 }

@@ -4,34 +4,36 @@
 //! library's own calls), so whoever acts on an entry first asks the kernel whether the descriptor still is what it was.
 
 use libc::c_int;
-use std::sync::atomic::{AtomicU16, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 const SIZE: usize = 1 << 16;
 
-/// The entry of a channel of `rdma_cm`.
-const RDMA_CM: u16 = u16::MAX;
+/// Of a channel of `rdma_cm`, with its number below.
+const RDMA_CM: u32 = 1 << 16;
 /// The entry of a umad file.
-const UMAD: u16 = u16::MAX - 1;
+const UMAD: u32 = 1 << 17;
 /// The entry of an issm file.
-const ISSM: u16 = u16::MAX - 2;
+const ISSM: u32 = UMAD + 1;
 
 /// For each descriptor 0, the number of its uverbs device plus one, or one of the above.
-static KINDS: [AtomicU16; SIZE] = [const { AtomicU16::new(0) }; SIZE];
+static KINDS: [AtomicU32; SIZE] = [const { AtomicU32::new(0) }; SIZE];
 
-fn entry(fd: c_int) -> Option<&'static AtomicU16> {
+fn entry(fd: c_int) -> Option<&'static AtomicU32> {
     KINDS.get(usize::try_from(fd).ok()?)
 }
 
 /// The uverbs device of a descriptor, by the table.
 #[inline]
 pub fn uverbs(fd: c_int) -> Option<u16> {
-    kind(fd).filter(|kind| *kind < ISSM)?.checked_sub(1)
+    Some(kind(fd).filter(|kind| *kind < RDMA_CM)?.checked_sub(1)? as u16)
 }
 
-/// Is this descriptor a channel of `rdma_cm`, by the table?
+/// The number of the channel of `rdma_cm` that a descriptor is, by the table.
 #[inline]
-pub fn rdma_cm(fd: c_int) -> bool {
-    kind(fd) == Some(RDMA_CM)
+pub fn rdma_cm(fd: c_int) -> Option<u16> {
+    kind(fd)
+        .filter(|kind| (RDMA_CM..UMAD).contains(kind))
+        .map(|kind| kind as u16)
 }
 
 /// Is this descriptor a umad file, by the table?
@@ -43,17 +45,17 @@ pub fn umad(fd: c_int) -> bool {
 /// Is this descriptor a socket that stands for a device file, by the table?
 #[inline]
 pub fn device_socket(fd: c_int) -> bool {
-    kind(fd).is_some_and(|kind| kind >= ISSM)
+    kind(fd).is_some_and(|kind| kind >= RDMA_CM)
 }
 
 #[inline]
-fn kind(fd: c_int) -> Option<u16> {
+fn kind(fd: c_int) -> Option<u32> {
     Some(entry(fd)?.load(Ordering::Relaxed))
 }
 
 /// Enters a new descriptor as a channel of `rdma_cm`. `false`: the table has no room for it.
-pub fn set_rdma_cm(fd: c_int) -> bool {
-    set_kind(fd, RDMA_CM)
+pub fn set_rdma_cm(fd: c_int, channel: u16) -> bool {
+    set_kind(fd, RDMA_CM | u32::from(channel))
 }
 
 /// Enters a new descriptor as a umad file, or else an issm file. `false`: the table has no room for it.
@@ -61,7 +63,7 @@ pub fn set_umad(fd: c_int, umad: bool) -> bool {
     set_kind(fd, if umad { UMAD } else { ISSM })
 }
 
-fn set_kind(fd: c_int, kind: u16) -> bool {
+fn set_kind(fd: c_int, kind: u32) -> bool {
     entry(fd)
         .map(|entry| entry.store(kind, Ordering::Relaxed))
         .is_some()
@@ -80,7 +82,7 @@ pub fn copy(from: c_int, to: c_int) {
 
 /// Enters what a new descriptor is. `false`: the table has no room for it.
 pub fn set(fd: c_int, uverbs: Option<u16>) -> bool {
-    let kind = uverbs.map_or(0, |n| n.saturating_add(1).min(ISSM - 1));
+    let kind = uverbs.map_or(0, |n| u32::from(n.saturating_add(1)));
     match entry(fd) {
         Some(entry) => {
             if entry.load(Ordering::Relaxed) != kind {
@@ -116,14 +118,17 @@ mod tests {
         assert_eq!((uverbs(-1), uverbs(1 << 20)), (None, None));
         assert!(set(1 << 20, None) && !set(1 << 20, Some(0)));
 
-        assert!(set_rdma_cm(65_002) && rdma_cm(65_002) && uverbs(65_002).is_none());
+        assert!(set_rdma_cm(65_002, 0) && uverbs(65_002).is_none());
+        assert_eq!(rdma_cm(65_002), Some(0));
+        assert!(set_rdma_cm(65_002, 65_535) && uverbs(65_002).is_none());
+        assert_eq!(rdma_cm(65_002), Some(65_535));
         assert!(set(65_003, Some(3)));
         copy(65_003, 65_002);
-        assert_eq!((rdma_cm(65_002), uverbs(65_002)), (false, Some(3)));
-        assert!(!set_rdma_cm(1 << 20) && !rdma_cm(1 << 20));
+        assert_eq!((rdma_cm(65_002), uverbs(65_002)), (None, Some(3)));
+        assert!(!set_rdma_cm(1 << 20, 0) && rdma_cm(1 << 20).is_none());
 
         assert!(set_umad(65_004, true) && umad(65_004) && uverbs(65_004).is_none());
         assert!(set_umad(65_004, false) && !umad(65_004) && device_socket(65_004));
-        assert!(!rdma_cm(65_004) && !set_umad(1 << 20, true));
+        assert!(rdma_cm(65_004).is_none() && !set_umad(1 << 20, true));
     }
 }

@@ -137,9 +137,11 @@ unsafe fn open_image(
     if target.is_null() {
         return sys::fail(libc::ENAMETOOLONG);
     }
-    // SAFETY: as the caller promises. Files of real devices are links to themselves in the image.
+    // SAFETY: as the caller promises.
+    let named = unsafe { CStr::from_ptr(path) };
+    // Files of real devices are links to themselves in the image.
     if target != path
-        && let Some(file) = image::mad_file(unsafe { CStr::from_ptr(path) })
+        && let Some(file) = image::mad_file(named)
         && umad::is_ours(target)
     {
         return umad::open(file, flags);
@@ -176,9 +178,9 @@ fn still_ours(fd: c_int) -> bool {
 #[cfg_attr(not(test), unsafe(no_mangle))]
 #[cfg_attr(test, allow(dead_code))]
 pub unsafe extern "C" fn write(fd: c_int, buf: *const c_void, count: size_t) -> ssize_t {
-    if descriptors::rdma_cm(fd) {
+    if let Some(channel) = descriptors::rdma_cm(fd) {
         // SAFETY: the caller's buffer, holding an rdma_cm command.
-        match unsafe { rdma_cm::write(fd, buf, count) } {
+        match unsafe { rdma_cm::write(fd, channel, buf, count) } {
             Some(Ok(n)) => return n as ssize_t,
             Some(Err(errno)) => return sys::fail(errno) as ssize_t,
             None => drop(descriptors::set(fd, None)),

@@ -7,16 +7,19 @@
 //! libraries read sysfs instead.
 //!
 //! It sits in every process below `ferroce run`, shells included. So it looks at the first bytes of a path and at one
-//! table entry of a descriptor and otherwise passes the call on; it allocates nothing, starts no thread, takes no lock but
-//! for commands that it carries, and works before its own constructor and in signal handlers. It never touches packets or verbs objects, and it never
+//! table entry of a descriptor and otherwise passes the call on; it starts no thread, allocates nothing from the heap, takes no lock but
+//! for commands that it carries and maps no memory but for `rdma_cm`, and works before its own constructor and in signal handlers. It never touches packets or verbs objects, and it never
 //! hides a failure of the call that it passes on.
 
+mod answers;
 mod carrier;
+mod channels;
 mod command;
 mod descriptors;
 mod gid;
 mod image;
 mod interpose;
+mod lock;
 mod next;
 mod rdma_cm;
 mod sys;

@@ -1,16 +1,20 @@
 //! `/dev/infiniband/rdma_cm`: opening it, and the commands that librdmacm writes to it.
 //!
-//! The descriptor is one end of a socket pair that ferroced made. It holds a byte for each event that waits, so that it polls
-//! as the kernel's does, whoever polls. A write to it is carried to ferroced; only waiting for an event happens here, in
-//! the descriptor itself, so that signals and `O_NONBLOCK` mean what they always mean. As with the kernel, a forked
-//! child can close the descriptor but not use it (`EACCES`, which ferroced says).
+//! The descriptor is one end of a socket pair that ferroced made, out of which events come, so that it polls as the kernel's
+//! does, whoever polls. Only fetching an event happens here, in the descriptor itself, so that signals and
+//! `O_NONBLOCK` mean what they always mean; other commands are carried to ferroced, unless the answer came along with
+//! an event. As with the kernel, a forked child can close the descriptor but not use it (`EACCES`).
 
-use crate::carrier::{self, RDMA_CM};
+use crate::answers::{self, Question};
+use crate::carrier::RDMA_CM;
+use crate::channels::{self, Channel};
 use crate::{descriptors, sys};
 use ferroce_cabi::ucma::*;
-use ferroce_cabi::ucma_frame::{COMMAND, NO_CHANNEL, OPEN, Reply, Request, VERSION};
-use libc::{c_int, c_void, iovec};
-use std::mem::size_of;
+use ferroce_cabi::ucma_frame::{
+    Answers, COMMAND, LONG_RECORD, NO_CHANNEL, OPEN, Record, Request, SHORT_RECORD, TAKEN, VERSION,
+};
+use libc::{c_int, c_void, iovec, msghdr, pid_t};
+use std::mem::{MaybeUninit, offset_of, size_of};
 use std::ptr::null_mut;
 
 /// The numbers that a channel shows as its device's: those of the image's device files.
@@ -20,6 +24,8 @@ const NOTHING: iovec = iovec {
     iov_base: null_mut(),
     iov_len: 0,
 };
+/// Bytes of an event as old libraries know it.
+const SHORT_EVENT: usize = offset_of!(rdma_ucm_event_resp, reserved);
 
 fn bytes(base: *const c_void, len: usize) -> iovec {
     iovec {
@@ -33,51 +39,65 @@ pub fn open(flags: c_int) -> c_int {
     let request = Request {
         version: VERSION,
         kind: OPEN,
-        channel: 0,
-        from: 0,
-        command_len: 0,
-        option_len: 0,
+        ..Request::default()
     };
     let cloexec = if flags & libc::O_CLOEXEC != 0 {
         libc::MSG_CMSG_CLOEXEC
     } else {
         0
     };
+    let me = sys::getpid();
+    let mut carrier = RDMA_CM.lock();
     // SAFETY: nothing of the program's is read or written.
-    let exchanged = unsafe {
-        RDMA_CM
-            .lock()
-            .exchange(&request, [NOTHING; 2], NOTHING, cloexec)
-    };
-    let fd = match exchanged {
-        Ok((Reply { result: 0, .. }, Some(fd))) => fd,
-        // The kernel had no number left to give it.
-        Ok((Reply { result: 0, .. }, None)) => return sys::fail(libc::EMFILE),
-        Ok((reply, received)) => {
-            received.into_iter().for_each(sys::close);
-            return sys::fail(reply.result.wrapping_neg());
-        }
+    let exchanged = unsafe { carrier.exchange(&request, [NOTHING; 2], NOTHING, cloexec) };
+    let (reply, [fd, page]) = match exchanged {
+        Ok(exchanged) => exchanged,
         // Without a ferroced there is no such device.
         Err(libc::EIO) => return sys::fail(libc::ENODEV),
         Err(errno) => return sys::fail(errno),
     };
+    if let Some(page) = page {
+        answers::adopt(page);
+        sys::close(page);
+    }
+    drop(carrier);
+    let fd = match (reply.result, fd) {
+        (0, Some(fd)) => fd,
+        // The kernel had no number left to give it.
+        (0, None) => return sys::fail(libc::EMFILE),
+        (errno, fd) => {
+            fd.into_iter().for_each(sys::close);
+            return sys::fail(errno.wrapping_neg());
+        }
+    };
     if flags & libc::O_NONBLOCK != 0 {
         sys::set_nonblocking(fd);
     }
-    if !descriptors::set_rdma_cm(fd) {
+    let number = reply.answer_len as u16;
+    channels::by_number(number).open(me, sys::inode(fd).unwrap_or(0));
+    if !descriptors::set_rdma_cm(fd, number) {
         sys::close(fd);
         return sys::fail(libc::EMFILE);
     }
     fd
 }
 
-/// Carries out a write to a channel. `None`: the descriptor is no channel any more, and the write is not ours. The
-/// error is an errno.
+/// Carries out a write to a channel, by the table the one with that number. `None`: the descriptor is no channel any more,
+/// and the write is not ours. The error is an errno.
 ///
 /// # Safety
 /// `command` is readable for `len` bytes, and the addresses in it are as the rdma_cm ABI asks.
-pub unsafe fn write(fd: c_int, command: *const c_void, len: usize) -> Option<Result<usize, c_int>> {
-    let channel = sys::socket_inode(fd)?;
+pub unsafe fn write(
+    fd: c_int,
+    number: u16,
+    command: *const c_void,
+    len: usize,
+) -> Option<Result<usize, c_int>> {
+    let inode = sys::socket_inode(fd)?;
+    let channel = channels::by_number(number);
+    if channel.inode() != inode {
+        return None;
+    }
     if len < size_of::<rdma_ucm_cmd_hdr>() {
         return Some(Err(libc::EINVAL));
     }
@@ -91,29 +111,35 @@ pub unsafe fn write(fd: c_int, command: *const c_void, len: usize) -> Option<Res
         return Some(Err(libc::EINVAL));
     }
     let mut call = Call {
+        me: sys::getpid(),
         fd,
-        from: -1,
+        number,
+        channel,
+        from: None,
         request: Request {
             version: VERSION,
             kind: COMMAND,
-            channel,
-            from: 0,
+            channel: inode,
             command_len: whole as u32,
-            option_len: 0,
+            ..Request::default()
         },
         parts: [bytes(command, whole), NOTHING],
         answer: NOTHING,
     };
     // SAFETY: the command follows the header, as its length says.
     let done = unsafe {
-        match call.prepare(&header, command.byte_add(size_of::<rdma_ucm_cmd_hdr>())) {
+        let body = command.byte_add(size_of::<rdma_ucm_cmd_hdr>());
+        match call.prepare(&header, body) {
             Err(errno) => Some(Err(errno)),
-            Ok(()) if header.cmd == RDMA_USER_CM_CMD_GET_EVENT => call.next_event(),
-            Ok(()) => call.run(&mut RDMA_CM.lock()),
+            Ok(()) if header.cmd == RDMA_USER_CM_CMD_GET_EVENT => Some(call.next_event()),
+            Ok(()) => match call.known(&header, body) {
+                Some(known) => Some(known),
+                None => call.carry(&header),
+            },
         }
     };
     let failed = matches!(done, None | Some(Err(libc::EIO)));
-    let done = match failed && sys::is_at_end(fd) {
+    let done = match failed && sys::is_abandoned(fd) {
         // SAFETY: as the caller promises.
         true => Some(unsafe { call.afterwards(header.cmd) }),
         false => done,
@@ -123,12 +149,22 @@ pub unsafe fn write(fd: c_int, command: *const c_void, len: usize) -> Option<Res
 
 /// One command under way.
 struct Call {
+    me: pid_t,
     fd: c_int,
-    /// `MIGRATE_ID`: the descriptor in the command.
-    from: c_int,
+    number: u16,
+    channel: &'static Channel,
+    /// `MIGRATE_ID`: the channel in the command, and the id.
+    from: Option<From>,
     request: Request,
     parts: [iovec; 2],
     answer: iovec,
+}
+
+#[derive(Clone, Copy)]
+struct From {
+    fd: c_int,
+    number: u16,
+    id: u32,
 }
 
 impl Call {
@@ -160,8 +196,15 @@ impl Call {
         {
             // SAFETY: inside the command.
             let command = unsafe { body.cast::<rdma_ucm_migrate_id>().read_unaligned() };
-            self.from = command.fd.cast_signed();
-            self.request.from = sys::socket_inode(self.from).unwrap_or(0);
+            let fd = command.fd.cast_signed();
+            self.request.from = sys::socket_inode(fd).unwrap_or(0);
+            self.from = descriptors::rdma_cm(fd)
+                .filter(|number| channels::by_number(*number).inode() == self.request.from)
+                .map(|number| From {
+                    fd,
+                    number,
+                    id: command.id,
+                });
         }
         Ok(())
     }
@@ -186,23 +229,85 @@ impl Call {
         Ok(())
     }
 
-    /// Has the command carried out; `None`: ferroced knows of no such channel.
+    /// Answers a question whose answer came along with an event; `None`: ferroced must be asked.
+    ///
+    /// # Safety
+    /// As [`prepare`](Self::prepare).
+    unsafe fn known(
+        &self,
+        header: &rdma_ucm_cmd_hdr,
+        body: *const c_void,
+    ) -> Option<Result<(), c_int>> {
+        let has = |len| usize::from(header.r#in) >= len;
+        let (id, question) = match header.cmd {
+            RDMA_USER_CM_CMD_QUERY if has(size_of::<rdma_ucm_query>()) => {
+                // SAFETY: inside the command.
+                let command = unsafe { body.cast::<rdma_ucm_query>().read_unaligned() };
+                (command.id, Question::Query(command.option))
+            }
+            RDMA_USER_CM_CMD_INIT_QP_ATTR if has(size_of::<rdma_ucm_init_qp_attr>()) => {
+                // SAFETY: inside the command.
+                let command = unsafe { body.cast::<rdma_ucm_init_qp_attr>().read_unaligned() };
+                (command.id, Question::QpAttr(command.qp_state))
+            }
+            _ => return None,
+        };
+        if !self.channel.is_of(self.me) {
+            return None;
+        }
+        let place = (self.answer.iov_base as u64, self.answer.iov_len);
+        // SAFETY: as the caller promises.
+        unsafe { answers::give(self.number, id, question, place) }
+    }
+
+    /// Has the command carried out by ferroced; `None`: it knows of no such channel. While a command may take events back,
+    /// nobody else takes any.
     ///
     /// # Safety
     /// As [`write`].
-    unsafe fn run(&self, carrier: &mut carrier::Guard) -> Option<Result<(), c_int>> {
+    unsafe fn carry(&mut self, header: &rdma_ucm_cmd_hdr) -> Option<Result<(), c_int>> {
+        let takes_back = matches!(
+            header.cmd,
+            RDMA_USER_CM_CMD_DESTROY_ID
+                | RDMA_USER_CM_CMD_LEAVE_MCAST
+                | RDMA_USER_CM_CMD_MIGRATE_ID
+        );
+        let locked = |number: u16| {
+            let channel = channels::by_number(number);
+            (takes_back && channel.is_of(self.me)).then(|| channel.lock())
+        };
+        let other = self.from.filter(|from| from.number != self.number);
+        // In the order of their numbers, lest two wait for each other.
+        let (first, second) = match other {
+            Some(from) if from.number < self.number => (from.number, Some(self.number)),
+            Some(from) => (self.number, Some(from.number)),
+            None => (self.number, None),
+        };
+        let _guards = (locked(first), second.and_then(locked));
+        // SAFETY: as the caller promises.
+        let done = unsafe { self.run() };
+        if let (Some(Ok(())), Some(from)) = (&done, self.from) {
+            answers::moved(from.number, self.number, from.id);
+        }
+        done
+    }
+
+    /// # Safety
+    /// As [`write`].
+    unsafe fn run(&mut self) -> Option<Result<(), c_int>> {
+        let from = self.from.map(|from| channels::by_number(from.number));
+        self.request.taken = self.channel.taken();
+        self.request.taken_from = from.map_or(0, Channel::taken);
+        let flags = libc::MSG_CMSG_CLOEXEC;
         // SAFETY: as the caller promises.
         let exchanged = unsafe {
-            carrier.exchange(
-                &self.request,
-                self.parts,
-                self.answer,
-                libc::MSG_CMSG_CLOEXEC,
-            )
+            RDMA_CM
+                .lock()
+                .exchange(&self.request, self.parts, self.answer, flags)
         };
         let reply = match exchanged {
             Ok((reply, received)) => {
-                received.into_iter().for_each(sys::close);
+                received.into_iter().flatten().for_each(sys::close);
                 reply
             }
             Err(errno) => return Some(Err(errno)),
@@ -210,9 +315,10 @@ impl Call {
         if reply.result == NO_CHANNEL {
             return None;
         }
-        // Under the lock, so that no other thread takes these bytes for an event's.
-        let _ = sys::take_bytes(self.fd, reply.take);
-        let _ = sys::take_bytes(self.from, reply.take_from);
+        throw_away(self.fd, self.channel, reply.take);
+        if let Some((from, channel)) = self.from.zip(from) {
+            throw_away(from.fd, channel, reply.take_from);
+        }
         Some(match reply.result {
             0 => Ok(()),
             errno => Err(errno.wrapping_neg()),
@@ -248,32 +354,98 @@ impl Call {
     ///
     /// # Safety
     /// As [`write`].
-    unsafe fn next_event(&mut self) -> Option<Result<(), c_int>> {
+    unsafe fn next_event(&mut self) -> Result<(), c_int> {
+        if !self.channel.is_of(self.me) {
+            return Err(libc::EACCES);
+        }
+        if self.answer.iov_len < SHORT_EVENT {
+            return Err(libc::ENOSPC);
+        }
         let mut held = None;
         let done = loop {
-            // Without an event the lock is of no use, and others might close the channel while it is awaited.
-            if sys::has_bytes(self.fd) {
-                let mut carrier = RDMA_CM.lock();
-                if sys::take_bytes(self.fd, 1) == Ok(1) {
-                    // SAFETY: as the caller promises.
-                    match unsafe { self.run(&mut carrier) } {
-                        Some(Err(libc::EAGAIN)) => continue,
-                        done => break done,
-                    }
-                }
+            // SAFETY: as the caller promises.
+            match unsafe { self.take_event() } {
+                Err(libc::EAGAIN) => {}
+                done => break done,
             }
             if held.is_none() {
                 held = sys::duplicate(self.fd);
                 self.fd = held.unwrap_or(self.fd);
             }
-            match sys::wait_for_bytes(self.fd) {
+            match sys::wait_for_message(self.fd) {
                 Ok(true) => {}
                 // Nothing more will come: ferroced has gone.
-                Ok(false) => break Some(Err(libc::EIO)),
-                Err(errno) => break Some(Err(errno)),
+                Ok(false) => break Err(libc::EIO),
+                Err(errno) => break Err(errno),
             }
         };
         held.into_iter().for_each(sys::close);
         done
+    }
+
+    /// Takes the next event (`EAGAIN`: there is none) and keeps what came along.
+    ///
+    /// # Safety
+    /// As [`write`].
+    unsafe fn take_event(&self) -> Result<(), c_int> {
+        let mut record = MaybeUninit::<Record>::uninit();
+        let mut rest = [0u8; size_of::<rdma_ucm_event_resp>()];
+        let mut along = MaybeUninit::<Answers>::uninit();
+        let event = self.answer.iov_len.min(size_of::<rdma_ucm_event_resp>());
+        let mut vector = [
+            iovec {
+                iov_base: record.as_mut_ptr().cast(),
+                iov_len: size_of::<Record>(),
+            },
+            bytes(self.answer.iov_base, event),
+            iovec {
+                iov_base: rest.as_mut_ptr().cast(),
+                iov_len: size_of::<rdma_ucm_event_resp>() - event,
+            },
+            iovec {
+                iov_base: along.as_mut_ptr().cast(),
+                iov_len: size_of::<Answers>(),
+            },
+        ];
+        // SAFETY: all zeros is a message without name, parts and control data.
+        let mut message: msghdr = unsafe { MaybeUninit::zeroed().assume_init() };
+        message.msg_iov = vector.as_mut_ptr();
+        message.msg_iovlen = vector.len();
+        let guard = self.channel.lock();
+        // An event whose place is no memory stays.
+        let flags = libc::MSG_PEEK | libc::MSG_DONTWAIT;
+        let n = sys::recvmsg(self.fd, &mut message, flags)?;
+        if n < SHORT_RECORD || !sys::drop_message(self.fd) {
+            return Err(libc::EIO);
+        }
+        self.channel.add_taken(1);
+        // SAFETY: as many bytes have been received.
+        let record = unsafe { record.assume_init() };
+        if record.answers != 0 && n == LONG_RECORD {
+            // SAFETY: as many bytes have been received.
+            answers::keep(self.number, &record, unsafe { along.assume_init_ref() });
+        }
+        drop(guard);
+        if record.tell != 0 {
+            let word = Request {
+                kind: TAKEN,
+                command_len: 0,
+                taken: self.channel.taken(),
+                ..self.request
+            };
+            // Whoever does not hear it is gone, and its end of the channel with it.
+            // SAFETY: nothing of the program's is read.
+            let _ = unsafe { RDMA_CM.lock().send(&word, [NOTHING; 2]) };
+        }
+        Ok(())
+    }
+}
+
+/// Takes back records whose events are gone, under the channel's lock.
+fn throw_away(fd: c_int, channel: &Channel, records: u32) {
+    for _ in 0..records {
+        if sys::drop_message(fd) {
+            channel.add_taken(1);
+        }
     }
 }

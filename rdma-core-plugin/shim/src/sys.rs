@@ -1,8 +1,9 @@
 //! Small system calls for the shim's own use, made directly so that they meet no interposed function.
 
-use libc::{c_char, c_int, c_long, c_void, msghdr, pid_t, stat};
+use libc::{c_char, c_int, c_long, c_void, iovec, msghdr, pid_t, stat};
 use std::ffi::CStr;
 use std::mem::{MaybeUninit, size_of};
+use std::ptr::null_mut;
 use std::sync::atomic::AtomicU32;
 
 /// Sets the calling thread's `errno`.
@@ -63,6 +64,11 @@ pub fn socket_inode(fd: c_int) -> Option<u64> {
     status(fd)
         .filter(|st| st.st_mode & libc::S_IFMT == libc::S_IFSOCK)
         .map(|st| st.st_ino)
+}
+
+/// The inode number of whatever a descriptor is.
+pub fn inode(fd: c_int) -> Option<u64> {
+    status(fd).map(|st| st.st_ino)
 }
 
 fn status(fd: c_int) -> Option<stat> {
@@ -135,37 +141,31 @@ pub fn recvmsg(fd: c_int, message: &mut msghdr, flags: c_int) -> Result<usize, c
     }
 }
 
-/// Takes up to `n` bytes out of a socket, without waiting. The error is an errno.
-pub fn take_bytes(fd: c_int, n: u32) -> Result<usize, c_int> {
-    let mut bytes = [0u8; 256];
-    let mut taken = 0;
-    while taken < n as usize {
-        let want = bytes.len().min(n as usize - taken);
-        match receive(
-            fd,
-            bytes.get_mut(..want).unwrap_or(&mut []),
-            libc::MSG_DONTWAIT,
-        )? {
-            0 => break,
-            some => taken += some,
-        }
-    }
-    Ok(taken)
+/// Takes a message out of a socket and throws it away, without waiting; `false`: there was none.
+pub fn drop_message(fd: c_int) -> bool {
+    receive(fd, &mut [], libc::MSG_DONTWAIT).is_ok()
 }
 
-/// Has a socket a byte now?
-pub fn has_bytes(fd: c_int) -> bool {
-    receive(fd, &mut [0], libc::MSG_PEEK | libc::MSG_DONTWAIT).is_ok_and(|n| n > 0)
+/// Whether a socket's other end has closed, whatever is left to read.
+pub fn is_abandoned(fd: c_int) -> bool {
+    let mut poll = libc::pollfd {
+        fd,
+        events: 0,
+        revents: 0,
+    };
+    let no_time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    let (poll_at, time) = (&raw mut poll, &raw const no_time);
+    // SAFETY: one descriptor, a time, no signals.
+    let n = unsafe { libc::syscall(libc::SYS_ppoll, poll_at, 1usize, time, 0usize, 0usize) };
+    n == 1 && poll.revents & libc::POLLHUP != 0
 }
 
-/// Whether a socket's other end has closed, and nothing is left to read.
-pub fn is_at_end(fd: c_int) -> bool {
-    receive(fd, &mut [0], libc::MSG_PEEK | libc::MSG_DONTWAIT) == Ok(0)
-}
-
-/// Waits until a socket has a byte, which stays there; `false`: none will come. A non-blocking socket does not wait, and
+/// Waits until a socket has a message, which stays there; `false`: none will come. A non-blocking socket does not wait, and
 /// a signal ends the wait if its handler does not ask for more (`EINTR`). The error is an errno.
-pub fn wait_for_bytes(fd: c_int) -> Result<bool, c_int> {
+pub fn wait_for_message(fd: c_int) -> Result<bool, c_int> {
     receive(fd, &mut [0], libc::MSG_PEEK).map(|n| n > 0)
 }
 
@@ -191,6 +191,68 @@ pub unsafe fn receive_raw(
     // SAFETY: as the caller promises; the kernel checks the addresses, and nobody asks who sent it.
     let n = unsafe { libc::syscall(libc::SYS_recvfrom, fd, base, len, flags, 0usize, 0usize) };
     usize::try_from(n).map_err(|_| errno())
+}
+
+/// Maps the beginning of a file, to be read; null on failure.
+pub fn map_shared(fd: c_int, len: usize) -> *mut c_void {
+    map(len, libc::PROT_READ, libc::MAP_SHARED, fd)
+}
+
+/// New memory of zeros; null on failure.
+pub fn map_private(len: usize) -> *mut c_void {
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+    map(len, libc::PROT_READ | libc::PROT_WRITE, flags, -1)
+}
+
+fn map(len: usize, access: c_int, flags: c_int, fd: c_int) -> *mut c_void {
+    // SAFETY: the kernel chooses where.
+    let at = unsafe {
+        let (access, flags, fd) = (access as c_long, flags as c_long, fd as c_long);
+        libc::syscall(libc::SYS_mmap, 0usize, len, access, flags, fd, 0usize)
+    };
+    match at {
+        -1 => null_mut(),
+        at => at as *mut c_void,
+    }
+}
+
+/// Copies to an address that a program has given, which may be none. The error is an errno: `EFAULT`, or what forbids
+/// the system call.
+///
+/// # Safety
+/// What lies at the address is overwritten.
+pub unsafe fn copy_out(address: u64, bytes: &[u8]) -> Result<(), c_int> {
+    let (from, to) = (
+        iovec {
+            iov_base: bytes.as_ptr().cast_mut().cast(),
+            iov_len: bytes.len(),
+        },
+        iovec {
+            iov_base: address as *mut c_void,
+            iov_len: bytes.len(),
+        },
+    );
+    let (from, to) = (&raw const from, &raw const to);
+    // SAFETY: the kernel checks the address in this process's own memory.
+    let n = unsafe {
+        let me = libc::syscall(libc::SYS_getpid);
+        // As wide as the kernel takes them: nobody else widens what goes through `syscall`.
+        let (one, flags) = (1usize, 0usize);
+        libc::syscall(libc::SYS_process_vm_writev, me, from, one, to, one, flags)
+    };
+    match usize::try_from(n) {
+        Ok(n) if n == bytes.len() => Ok(()),
+        Ok(_) => Err(libc::EFAULT),
+        Err(_) => Err(errno()),
+    }
+}
+
+/// The bytes of a value, as a part of a message.
+pub fn vector_of<T>(value: &T) -> iovec {
+    iovec {
+        iov_base: (&raw const *value).cast_mut().cast(),
+        iov_len: size_of::<T>(),
+    }
 }
 
 /// Sets `O_NONBLOCK`.

@@ -36,7 +36,7 @@ fn request(kind: u32, channel: u64, from: u64, command_len: usize) -> Request {
         channel,
         from,
         command_len: command_len as u32,
-        option_len: 0,
+        ..Request::default()
     }
 }
 
@@ -69,11 +69,11 @@ pub fn open(file: MadFile, flags: c_int) -> c_int {
             .exchange(&request, [NOTHING; 2], NOTHING, cloexec)
     };
     let fd = match exchanged {
-        Ok((Reply { result: 0, .. }, Some(fd))) => fd,
+        Ok((Reply { result: 0, .. }, [Some(fd), _])) => fd,
         // The kernel had no number left to give it.
-        Ok((Reply { result: 0, .. }, None)) => return sys::fail(libc::EMFILE),
+        Ok((Reply { result: 0, .. }, _)) => return sys::fail(libc::EMFILE),
         Ok((reply, received)) => {
-            received.into_iter().for_each(sys::close);
+            received.into_iter().flatten().for_each(sys::close);
             return sys::fail(reply.result.wrapping_neg());
         }
         // Without a ferroced there is no such device.
@@ -82,7 +82,7 @@ pub fn open(file: MadFile, flags: c_int) -> c_int {
     };
     if matches!(file, MadFile::Issm(_)) {
         // Whoever holds the port gives it up when he closes his.
-        let refused = match sys::wait_for_bytes(fd) {
+        let refused = match sys::wait_for_message(fd) {
             Ok(true) => None,
             Ok(false) => Some(libc::EIO),
             Err(errno) => Some(errno),
@@ -146,7 +146,7 @@ unsafe fn carry(request: &Request, part: iovec, answer: iovec) -> Option<Result<
     };
     let reply = match exchanged {
         Ok((reply, received)) => {
-            received.into_iter().for_each(sys::close);
+            received.into_iter().flatten().for_each(sys::close);
             reply
         }
         Err(errno) => return Some(Err(errno)),

@@ -2,7 +2,7 @@
 //! Sizes, ids and addresses in them are a program's word and are checked.
 
 use ferroce_cabi::ucma::*;
-use ferroce_cabi::ucma_frame::NO_CHANNEL;
+use ferroce_cabi::ucma_frame::{NO_CHANNEL, Request};
 use rustix::io::Errno;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
@@ -28,7 +28,7 @@ pub struct Outcome {
     pub result: i32,
     /// Bytes for the program's response address.
     pub answer: Vec<u8>,
-    /// Bytes to be taken back from the channel's descriptor.
+    /// Records to be taken out of the channel's descriptor and thrown away.
     pub take: u32,
     /// The same, of the other channel's.
     pub take_from: u32,
@@ -55,8 +55,7 @@ impl Ucma {
     pub fn command(
         &mut self,
         caller: Caller,
-        channel: u64,
-        from: u64,
+        request: &Request,
         (bytes, option): (&[u8], &[u8]),
         host: &Host<'_>,
     ) -> Outcome {
@@ -64,12 +63,13 @@ impl Ucma {
             result,
             ..Outcome::default()
         };
-        let Some(entry) = self.channels.get(&channel) else {
-            return refuse(NO_CHANNEL);
-        };
-        let same_process = caller.pid != 0 && caller.pid == entry.pid;
-        if entry.session != caller.session && !same_process {
-            return refuse(-Errno::ACCESS.raw_os_error());
+        let (channel, from) = (request.channel, request.from);
+        if let Err(result) = self.admits(caller, channel) {
+            return refuse(result);
+        }
+        self.taken(channel, request.taken);
+        if self.admits(caller, from).is_ok() {
+            self.taken(from, request.taken_from);
         }
         let result = rdma_ucm_cmd_hdr::read_from_prefix(bytes)
             .map_err(|_| Errno::INVAL)
@@ -85,10 +85,11 @@ impl Ucma {
                 self.dispatch(head.cmd, &command, host)
             });
         self.settle(host);
-        let surplus = |ucma: &mut Self, channel| {
+        self.announce(host);
+        let recalled = |ucma: &mut Self, channel| {
             ucma.channels
                 .get_mut(&channel)
-                .map_or(0, |channel| channel.surplus())
+                .map_or(0, |channel| channel.recalled())
         };
         let (result, answer) = match result {
             Ok(answer) => (0, answer),
@@ -97,12 +98,22 @@ impl Ucma {
         Outcome {
             result,
             answer,
-            take: surplus(self, channel),
+            take: recalled(self, channel),
             take_from: if from == channel {
                 0
             } else {
-                surplus(self, from)
+                recalled(self, from)
             },
+        }
+    }
+
+    /// Whether a caller may use a channel; the error is what it is told.
+    pub(super) fn admits(&self, caller: Caller, channel: u64) -> Result<(), i32> {
+        let entry = self.channels.get(&channel).ok_or(NO_CHANNEL)?;
+        let same_process = caller.pid != 0 && caller.pid == entry.pid;
+        match entry.session == caller.session || same_process {
+            true => Ok(()),
+            false => Err(-Errno::ACCESS.raw_os_error()),
         }
     }
 
@@ -172,13 +183,13 @@ impl Ucma {
                         std::mem::offset_of!(rdma_ucm_query_route_resp, ibdev_index),
                     )
                 })?;
-                let id = self.id(channel, asked.id)?;
+                let id = self.look(channel, asked.id)?;
                 Ok(cut(super::query::route(id, host).as_bytes(), command))
             }
             RDMA_USER_CM_CMD_QUERY => {
                 let asked: rdma_ucm_query = parse(command)?;
                 let short = std::mem::offset_of!(rdma_ucm_query_addr_resp, ibdev_index);
-                let id = self.id(channel, asked.id)?;
+                let id = self.look(channel, asked.id)?;
                 match asked.option {
                     RDMA_USER_CM_QUERY_ADDR => {
                         at_least(command, short)?;
@@ -242,15 +253,8 @@ impl Ucma {
             RDMA_USER_CM_CMD_INIT_QP_ATTR => {
                 room::<ib_uverbs_qp_attr>(command)?;
                 let asked: rdma_ucm_init_qp_attr = parse(command)?;
-                self.id(channel, asked.id)?;
+                self.look(channel, asked.id)?;
                 Ok(bytes(&self.qp_attr(asked.id, asked.qp_state)?))
-            }
-            RDMA_USER_CM_CMD_GET_EVENT => {
-                if let Some(channel) = self.channels.get_mut(&channel) {
-                    channel.byte_taken();
-                }
-                at_least(command, std::mem::offset_of!(rdma_ucm_event_resp, reserved))?;
-                Ok(cut(self.next_event(channel)?.as_bytes(), command))
             }
             RDMA_USER_CM_CMD_SET_OPTION => {
                 let asked: rdma_ucm_set_option = parse(command)?;
@@ -299,8 +303,8 @@ impl Ucma {
                 let events_reported = self.migrate(channel, command.from, asked.id)?;
                 Ok(bytes(&rdma_ucm_migrate_resp { events_reported }))
             }
-            // The kernel has no GET_OPTION either.
-            RDMA_USER_CM_CMD_GET_OPTION => Err(Errno::NOSYS),
+            // The kernel has no GET_OPTION either. Events are in the descriptor.
+            RDMA_USER_CM_CMD_GET_OPTION | RDMA_USER_CM_CMD_GET_EVENT => Err(Errno::NOSYS),
             _ => Err(Errno::INVAL),
         }
     }

@@ -247,6 +247,7 @@ impl Ucma {
         let Some(&handle) = self.by_cm.get(&cm) else {
             return;
         };
+        self.generations.touch(handle);
         let Some(id) = self.ids.get_mut(handle) else {
             return;
         };

@@ -16,6 +16,7 @@ impl Ucma {
                 continue;
             };
             id.state = State::Removed;
+            self.generations.touch(handle);
             let (cm, service) = (id.cm.take(), id.service.take());
             if let Some(cm) = cm {
                 self.by_cm.remove(&cm);
@@ -36,6 +37,7 @@ impl Ucma {
             };
             let own = id.path.map_or(id.src.gid(), |path| path.av.local_gid);
             let gone = id.gid_index.and_then(served) != Some(own) && !id.any;
+            self.generations.touch(handle);
             if gone && !id.displaced {
                 self.raise(handle, Kind::AddrChange, 0, Detail::None);
             }
@@ -54,6 +56,7 @@ impl Ucma {
         for handle in self.bound() {
             let index = self.ids.get(handle).and_then(|id| id.gid_index);
             if index.is_some_and(on_it) {
+                self.generations.touch(handle);
                 self.raise(handle, Kind::AddrChange, 0, Detail::None);
             }
         }

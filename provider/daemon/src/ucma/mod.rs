@@ -7,6 +7,7 @@
 
 mod accept;
 mod addr;
+mod answers;
 mod commands;
 mod connect;
 mod datagram;
@@ -28,7 +29,8 @@ mod serve;
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
 
-use ferroce_control::DeviceInfo;
+use ferroce_cabi::ucma_frame::MAX_CHANNELS;
+use ferroce_control::{ControlError, DeviceInfo, GENERATIONS, Generations};
 use ferroce_fabric::cm::{Cm, CmConfig, CmId, Limits, Time};
 use rustix::io::Errno;
 
@@ -42,7 +44,8 @@ use crate::gids::GidTable;
 use crate::interfaces::Snapshot;
 
 /// The most ids that there may be; the CM keeps no more connections either.
-const MAX_IDS: usize = 1 << 16;
+const MAX_IDS: usize = GENERATIONS;
+const _: () = assert!(MAX_IDS <= MAX_CHANNELS);
 /// The most services that may be listened to.
 const MAX_LISTENERS: usize = 1 << 14;
 
@@ -69,7 +72,12 @@ struct Service {
 /// Everything the programs have.
 pub(crate) struct Ucma {
     channels: HashMap<u64, Channel>,
+    /// The channels' numbers.
+    numbers: Table<u64>,
+    /// Channels that may have something to announce.
+    unannounced: Vec<u64>,
     ids: Table<Id>,
+    generations: Generations,
     groups: Table<Group>,
     ports: Ports,
     services: HashMap<u64, Service>,
@@ -90,7 +98,7 @@ impl std::fmt::Debug for Ucma {
 
 impl Ucma {
     /// A server without clients, for the device with that node GUID.
-    pub fn new(node_guid: [u8; 8]) -> Self {
+    pub fn new(node_guid: [u8; 8]) -> Result<Self, ControlError> {
         let config = CmConfig {
             ca_guid: u64::from_be_bytes(node_guid),
             // What the engine says of itself: local_ca_ack_delay.
@@ -102,9 +110,12 @@ impl Ucma {
                 listeners: MAX_LISTENERS,
             },
         };
-        Self {
+        Ok(Self {
             channels: HashMap::new(),
+            numbers: Table::default(),
+            unannounced: Vec::new(),
             ids: Table::default(),
+            generations: Generations::create()?,
             groups: Table::default(),
             ports: Ports::default(),
             services: HashMap::new(),
@@ -112,13 +123,21 @@ impl Ucma {
             pauses: pause::Pauses::default(),
             cm: Cm::new(config),
             out: Outbox::default(),
-        }
+        })
     }
 
-    /// Adds a channel, whose other end is `inode` to its program, process `pid` of session `session`.
-    pub fn open(&mut self, inode: u64, socket: OwnedFd, session: u64, pid: u32) {
+    /// Adds a channel, whose other end is `inode` to its program, process `pid` of session `session`. Returns its number.
+    pub fn open(
+        &mut self,
+        inode: u64,
+        socket: OwnedFd,
+        session: u64,
+        pid: u32,
+    ) -> Result<u32, Errno> {
+        let number = self.numbers.insert(inode)?;
         self.channels
-            .insert(inode, Channel::new(socket, session, pid));
+            .insert(inode, Channel::new(socket, session, pid, number));
+        Ok(number)
     }
 
     /// Removes a channel with everything on it.
@@ -132,12 +151,21 @@ impl Ucma {
         for handle in mine {
             self.remove_id(handle, host);
         }
-        self.channels.remove(&inode);
+        if let Some(channel) = self.channels.remove(&inode) {
+            self.numbers.remove(channel.number);
+        }
     }
 
-    /// An id as a command on a channel names it.
+    /// An id as a command on a channel names it, which is about to change it.
     fn id(&mut self, channel: u64, handle: u32) -> Result<&mut Id, Errno> {
-        let id = self.ids.get_mut(handle).filter(|id| id.known);
+        self.look(channel, handle)?;
+        self.generations.touch(handle);
+        self.existing(handle)
+    }
+
+    /// An id as a command on a channel names it, which asks about it.
+    fn look(&self, channel: u64, handle: u32) -> Result<&Id, Errno> {
+        let id = self.ids.get(handle).filter(|id| id.known);
         let id = id.ok_or(Errno::NOENT)?;
         if id.channel != channel {
             return Err(Errno::INVAL);
@@ -158,6 +186,7 @@ impl Ucma {
         let Some(id) = self.ids.remove(handle) else {
             return 0;
         };
+        self.generations.touch(handle);
         if let Some(service) = id.service {
             self.stop_listening(service, handle, host);
         }
@@ -177,6 +206,7 @@ impl Ucma {
             .get_mut(&id.channel)
             .map(|channel| channel.forget(handle))
             .unwrap_or_default();
+        self.announce_on(id.channel);
         for request in requests {
             self.remove_id(request, host);
         }

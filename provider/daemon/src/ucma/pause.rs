@@ -8,8 +8,8 @@ use ferroce_fabric::{reject, sidr_status};
 
 use super::{Host, Ucma};
 
-/// How long a service that has lost its last listener is remembered, in nanoseconds.
-const LINGER: Time = 1_000_000_000;
+/// How long a service that has lost its last listener is remembered, in nanoseconds: perftest pauses for a second.
+const LINGER: Time = 2_000_000_000;
 /// How long a request waits for a listener.
 const WAIT: Time = 300_000_000;
 /// The most requests that wait.

@@ -5,7 +5,7 @@ use rustix::io::Errno;
 
 use super::Ucma;
 use super::datagram::{address, set_qkey};
-use super::id::qp_type;
+use super::id::{Id, qp_type};
 
 /// `enum ibv_qp_state`.
 mod qp_state {
@@ -47,29 +47,25 @@ impl Ucma {
     /// the connection is not so far.
     pub(super) fn qp_attr(&mut self, handle: u32, state: u32) -> Result<ib_uverbs_qp_attr, Errno> {
         let id = self.ids.get_mut(handle).ok_or(Errno::NOENT)?;
-        let gid_index = id.gid_index.ok_or(Errno::INVAL)?;
-        if state > qp_state::ERR {
+        if !id.is_datagram() {
+            return self.connection_attr(self.ids.get(handle).ok_or(Errno::NOENT)?, state);
+        }
+        let mut attr = unconnected(id, state)?;
+        set_qkey(id, 0)?;
+        attr.qkey = id.qkey;
+        attr.qp_attr_mask |= mask::QKEY;
+        Ok(attr)
+    }
+
+    /// The same, of an id for connections. Nothing is changed.
+    pub(super) fn connection_attr(&self, id: &Id, state: u32) -> Result<ib_uverbs_qp_attr, Errno> {
+        if id.is_datagram() {
             return Err(Errno::INVAL);
         }
-        let mut attr = ib_uverbs_qp_attr {
-            qp_state: state,
-            port_num: 1,
-            rq_psn: if state == qp_state::RTR { id.psn } else { 0 },
-            ..Default::default()
-        };
-        let cm = match id.cm {
-            Some(cm) if !id.is_datagram() => cm,
-            _ => {
-                attr.qp_attr_mask = mask::STATE | mask::PKEY_INDEX | mask::PORT;
-                if id.is_datagram() {
-                    set_qkey(id, 0)?;
-                    attr.qkey = id.qkey;
-                    attr.qp_attr_mask |= mask::QKEY;
-                } else {
-                    attr.qp_attr_mask |= mask::ACCESS_FLAGS;
-                }
-                return Ok(attr);
-            }
+        let mut attr = unconnected(id, state)?;
+        let Some((cm, gid_index)) = id.cm.zip(id.gid_index) else {
+            attr.qp_attr_mask |= mask::ACCESS_FLAGS;
+            return Ok(attr);
         };
         let ack_timeout = id.ack_timeout;
         // The initiator's QP of an XRC pair only sends, the target's only receives.
@@ -114,4 +110,18 @@ impl Ucma {
         }
         Ok(attr)
     }
+}
+
+/// What an id's QP needs in any case.
+fn unconnected(id: &Id, state: u32) -> Result<ib_uverbs_qp_attr, Errno> {
+    if id.gid_index.is_none() || state > qp_state::ERR {
+        return Err(Errno::INVAL);
+    }
+    Ok(ib_uverbs_qp_attr {
+        qp_attr_mask: mask::STATE | mask::PKEY_INDEX | mask::PORT,
+        qp_state: state,
+        port_num: 1,
+        rq_psn: if state == qp_state::RTR { id.psn } else { 0 },
+        ..Default::default()
+    })
 }

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::fs;
 use std::io::IoSlice;
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use ferroce_cabi::ucma_frame::{self, Reply, Request};
@@ -20,7 +20,7 @@ use rustix::net::{
 };
 use zerocopy::{FromBytes, IntoBytes};
 
-use super::commands::{Caller, Outcome};
+use super::commands::Caller;
 use super::{Host, Ucma};
 use crate::DaemonError;
 use crate::daemon::Surroundings as View;
@@ -33,8 +33,6 @@ const DATAGRAMS: usize = 128;
 const MAX_REQUEST: usize = size_of::<Request>() + ucma_frame::MAX_COMMAND + ucma_frame::MAX_OPTION;
 /// The most service IDs that a status message lists.
 const MAX_SHOWN: usize = 1000;
-/// The most channels of one session.
-const MAX_CHANNELS: usize = 1 << 16;
 
 /// A program's connection.
 #[derive(Debug)]
@@ -86,7 +84,7 @@ impl Server {
             accepting: true,
             sessions: HashMap::new(),
             last_session: 0,
-            ucma: Ucma::new(node_guid),
+            ucma: Ucma::new(node_guid)?,
             qp1: Qp1::default(),
             started: Instant::now(),
             buffer: vec![0; 4096].into_boxed_slice(),
@@ -160,12 +158,14 @@ impl Server {
     pub fn addresses_changed(&mut self, view: &View<'_>) {
         let host = self.host(view);
         self.ucma.addresses_changed(&host);
+        self.finish(&host, view);
     }
 
     /// An interface has another hardware address.
     pub fn hardware_changed(&mut self, ifindex: u32, view: &View<'_>) {
         let host = self.host(view);
         self.ucma.hardware_changed(ifindex, &host);
+        self.finish(&host, view);
     }
 
     /// When [`handle_timeout`](Self::handle_timeout) has something to do.
@@ -218,67 +218,86 @@ impl Server {
         let entry = self.sessions.get_mut(&session).ok_or(Errno::INVAL)?;
         match head.kind {
             ucma_frame::OPEN => {
-                let (outcome, theirs) = match self.open(session, view.poller) {
-                    Ok(theirs) => (Outcome::default(), Some(theirs)),
+                let mut head = Reply {
+                    result: 0,
+                    take: 0,
+                    take_from: 0,
+                    answer_len: 0,
+                };
+                let theirs = match self.open(session, view.poller) {
+                    Ok((theirs, number)) => {
+                        head.answer_len = number;
+                        Some(theirs)
+                    }
                     Err(errno) => {
-                        let result = -errno.raw_os_error();
-                        (
-                            Outcome {
-                                result,
-                                ..Outcome::default()
-                            },
-                            None,
-                        )
+                        head.result = -errno.raw_os_error();
+                        None
                     }
                 };
-                self.reply(session, &outcome, theirs.as_ref())
+                let fds = theirs
+                    .as_ref()
+                    .map(|theirs| [theirs.as_fd(), self.ucma.generations.shared().as_fd()]);
+                let fds = fds.as_ref().map_or(&[][..], |fds| &fds[..]);
+                self.reply(session, head, &[], fds)
             }
             ucma_frame::COMMAND => {
                 let caller = entry.caller;
                 let host = self.host(view);
-                let outcome =
-                    self.ucma
-                        .command(caller, head.channel, head.from, (command, option), &host);
+                let outcome = self.ucma.command(caller, &head, (command, option), &host);
                 self.finish(&host, view);
-                self.reply(session, &outcome, None)
+                let reply = Reply {
+                    result: outcome.result,
+                    take: outcome.take,
+                    take_from: outcome.take_from,
+                    answer_len: outcome.answer.len() as u32,
+                };
+                self.reply(session, reply, &outcome.answer, &[])
+            }
+            ucma_frame::TAKEN => {
+                let caller = entry.caller;
+                let host = self.host(view);
+                if self.ucma.admits(caller, head.channel).is_ok() {
+                    self.ucma.taken(head.channel, head.taken);
+                    self.ucma.announce(&host);
+                }
+                Ok(())
             }
             _ => Err(Errno::INVAL),
         }
     }
 
-    /// Makes a channel and returns the program's end.
-    fn open(&mut self, session: u64, poller: &Poller) -> Result<OwnedFd, Errno> {
+    /// Makes a channel and returns the program's end, and its number.
+    fn open(&mut self, session: u64, poller: &Poller) -> Result<(OwnedFd, u32), Errno> {
         let entry = self.sessions.get_mut(&session).ok_or(Errno::INVAL)?;
-        if entry.channels >= MAX_CHANNELS {
+        if entry.channels >= ucma_frame::MAX_CHANNELS {
             return Err(Errno::MFILE);
         }
         let flags = SocketFlags::CLOEXEC;
         let (ours, theirs) =
-            rustix::net::socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+            rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
         // What a program writes past librdmacm goes nowhere.
         rustix::net::shutdown(&ours, rustix::net::Shutdown::Read)?;
         let inode = rustix::fs::fstat(&theirs)?.st_ino;
         poller.add_hangup(&ours, Token::CmChannel(inode))?;
+        let number = self.ucma.open(inode, ours, session, entry.caller.pid)?;
         entry.channels += 1;
-        self.ucma.open(inode, ours, session, entry.caller.pid);
-        Ok(theirs)
+        Ok((theirs, number))
     }
 
-    fn reply(&self, session: u64, outcome: &Outcome, fd: Option<&OwnedFd>) -> Result<(), Errno> {
+    fn reply(
+        &self,
+        session: u64,
+        head: Reply,
+        answer: &[u8],
+        fds: &[BorrowedFd<'_>],
+    ) -> Result<(), Errno> {
         let entry = self.sessions.get(&session).ok_or(Errno::INVAL)?;
-        let head = Reply {
-            result: outcome.result,
-            take: outcome.take,
-            take_from: outcome.take_from,
-            answer_len: outcome.answer.len() as u32,
-        };
-        let fds: Vec<_> = fd.map(AsFd::as_fd).into_iter().collect();
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
         let mut ancillary = SendAncillaryBuffer::new(&mut space);
-        if !fds.is_empty() && !ancillary.push(SendAncillaryMessage::ScmRights(&fds)) {
+        if !fds.is_empty() && !ancillary.push(SendAncillaryMessage::ScmRights(fds)) {
             return Err(Errno::TOOBIG);
         }
-        let parts = [IoSlice::new(head.as_bytes()), IoSlice::new(&outcome.answer)];
+        let parts = [IoSlice::new(head.as_bytes()), IoSlice::new(answer)];
         let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
         rustix::net::sendmsg(&entry.socket, &parts, &mut ancillary, flags).map(drop)
     }
@@ -375,6 +394,7 @@ impl Server {
     /// Handles what the CM has to say, and sends what it wants sent.
     fn finish(&mut self, host: &Host<'_>, view: &View<'_>) {
         self.ucma.settle(host);
+        self.ucma.announce(host);
         for (to, mad) in std::mem::take(&mut self.ucma.out.mads) {
             // An address may have gone since.
             if let Some(own) = view.gids.entries().find(|entry| entry.gid == to.local_gid) {

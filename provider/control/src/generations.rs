@@ -1,0 +1,100 @@
+//! Which of the connection manager's ids have changed: a number for each, in a page that programs can read.
+//!
+//! Beside an event the daemon tells the program what it would answer if it were asked about the id now. The program's side may
+//! answer from that for as long as the id's number is what it was; the daemon counts it up whenever an answer may have
+//! changed, whoever changed it. Nothing but the validity of such answers depends on the numbers.
+
+use std::fs::File;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use memmap2::{MmapOptions, MmapRaw};
+use rustix::fs::{MemfdFlags, SealFlags};
+
+use crate::ControlError;
+
+/// How many ids have a number.
+pub const GENERATIONS: usize = 1 << 16;
+const LEN: usize = GENERATIONS * size_of::<u32>();
+
+/// The daemon's view of the page.
+#[derive(Debug)]
+pub struct Generations {
+    map: MmapRaw,
+    shared: OwnedFd,
+}
+
+impl Generations {
+    /// A new page of zeros. Memory is taken as ids come into use.
+    pub fn create() -> Result<Self, ControlError> {
+        let doing = "creating the page of generations";
+        let io = |source| ControlError::Io {
+            what: doing,
+            source,
+        };
+        let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+        let fd = rustix::fs::memfd_create("ferroce-generations", flags)
+            .map_err(ControlError::io(doing))?;
+        rustix::fs::ftruncate(&fd, LEN as u64).map_err(ControlError::io(doing))?;
+        let seals = SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL;
+        rustix::fs::fcntl_add_seals(&fd, seals).map_err(ControlError::io(doing))?;
+        let map = MmapOptions::new()
+            .len(LEN)
+            .map_raw(&fd.as_fd())
+            .map_err(io)?;
+        // Through this one a program can only read.
+        let shared = File::open(format!("/proc/self/fd/{}", fd.as_raw_fd())).map_err(io)?;
+        Ok(Self {
+            map,
+            shared: shared.into(),
+        })
+    }
+
+    /// The descriptor for programs, open for reading only.
+    pub fn shared(&self) -> &OwnedFd {
+        &self.shared
+    }
+
+    /// The number of an id now; 0 for what is no id.
+    pub fn of(&self, id: u32) -> u32 {
+        self.cell(id).map_or(0, |cell| cell.load(Ordering::Acquire))
+    }
+
+    /// Says that answers about an id may have changed.
+    pub fn touch(&self, id: u32) {
+        if let Some(cell) = self.cell(id) {
+            cell.fetch_add(1, Ordering::Release);
+        }
+    }
+
+    fn cell(&self, id: u32) -> Option<&AtomicU32> {
+        let index = usize::try_from(id).ok().filter(|i| *i < GENERATIONS)?;
+        let base = self.map.as_mut_ptr().cast::<u32>();
+        // SAFETY: the mapping is LEN bytes long, page-aligned, readable and writable, and lives as long as `self`; the index is
+        // inside. Other processes only read it, through atomics too.
+        Some(unsafe { AtomicU32::from_ptr(base.add(index)) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_id_has_its_number_and_programs_cannot_write() {
+        let page = Generations::create().unwrap();
+        page.touch(0);
+        page.touch(65_535);
+        page.touch(65_535);
+        page.touch(65_536);
+        assert_eq!((page.of(0), page.of(1)), (1, 0));
+        assert_eq!((page.of(65_535), page.of(65_536)), (2, 0));
+        let shared = page.shared().try_clone().unwrap();
+        let map = MmapOptions::new().len(LEN).map_raw(&shared.as_fd());
+        assert!(map.is_err(), "mapped for writing");
+        let map = MmapOptions::new()
+            .len(LEN)
+            .map_raw_read_only(&shared.as_fd());
+        assert!(map.is_ok());
+    }
+}

@@ -1,0 +1,66 @@
+//! What the shim keeps of each channel of `rdma_cm`, by the channel's number: whose it is, and how many records have been taken
+//! out of its descriptor. Copies of a descriptor are the same channel.
+
+use crate::lock::{Guard, Lock};
+use ferroce_cabi::ucma_frame::MAX_CHANNELS;
+use libc::pid_t;
+use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
+
+/// One channel.
+pub struct Channel {
+    /// The process that opened it; another's child must not touch the lock, which a thread of its parent's may hold.
+    owner: AtomicI32,
+    taken: AtomicU32,
+    inode: AtomicU64,
+    lock: Lock,
+}
+
+/// All channels that there can be. The pages of those that are not in use do not exist.
+static CHANNELS: [Channel; MAX_CHANNELS] = [const {
+    Channel {
+        owner: AtomicI32::new(0),
+        taken: AtomicU32::new(0),
+        inode: AtomicU64::new(0),
+        lock: Lock::new(),
+    }
+}; MAX_CHANNELS];
+
+/// The channel of a number.
+pub fn by_number(number: u16) -> &'static Channel {
+    &CHANNELS[usize::from(number)]
+}
+
+impl Channel {
+    /// It is new, and process `owner`'s.
+    pub fn open(&self, owner: pid_t, inode: u64) {
+        self.lock.reset();
+        self.taken.store(0, Ordering::Relaxed);
+        self.inode.store(inode, Ordering::Relaxed);
+        self.owner.store(owner, Ordering::Release);
+    }
+
+    /// Whether that process has opened it.
+    pub fn is_of(&self, process: pid_t) -> bool {
+        self.owner.load(Ordering::Acquire) == process
+    }
+
+    /// The inode number of its descriptor.
+    pub fn inode(&self) -> u64 {
+        self.inode.load(Ordering::Relaxed)
+    }
+
+    /// The right to take records, of the process that has opened it only.
+    pub fn lock(&self) -> Guard<'_> {
+        self.lock.lock()
+    }
+
+    /// How many records have been taken, modulo 2^32; exactly so many for whoever holds the lock.
+    pub fn taken(&self) -> u32 {
+        self.taken.load(Ordering::Relaxed)
+    }
+
+    /// Some more have been taken, under the lock.
+    pub fn add_taken(&self, n: u32) {
+        self.taken.fetch_add(n, Ordering::Relaxed);
+    }
+}
