@@ -1,0 +1,398 @@
+//! What only switches have: SwitchInfo, forwarding tables, and where packets go.
+
+mod agent;
+
+use agent::Agent;
+use ferroce_fabric::sma::{Discard, Node, NodeConfig, Route};
+use ferroce_wire::bits::Access;
+use ferroce_wire::smp::{
+    LedInfo, LinearBlock, MULTICAST_LID, MulticastBlock, NodeInfo, PERMISSIVE_LID, PKeyBlock,
+    SlToVl, SwitchInfo, attribute, state, status,
+};
+
+const PORTS: u8 = 20;
+
+/// A switch with LID 5 that is configured, and of which all ports are active.
+fn active() -> Agent {
+    let mut agent = Agent::switch(PORTS);
+    agent
+        .change(0, |info| (info.lid, info.master_sm_lid) = (5, 1))
+        .unwrap();
+    for port in 1..=PORTS {
+        assert_eq!(agent.bring(port, state::ACTIVE), state::ACTIVE);
+    }
+    set_info(&mut agent, |info| info.linear_fdb_top = 200);
+    agent
+}
+
+fn switch_info(agent: &mut Agent) -> SwitchInfo {
+    let (status, data) = agent.get(1, attribute::SWITCH_INFO, 0).unwrap();
+    assert_eq!(status, 0);
+    SwitchInfo::parse(&data)
+}
+
+fn set_info(agent: &mut Agent, change: impl FnOnce(&mut SwitchInfo)) -> u16 {
+    let mut info = switch_info(agent);
+    change(&mut info);
+    let mut data = [0; 64];
+    info.emit(&mut data);
+    agent.set(1, attribute::SWITCH_INFO, 0, &data).unwrap().0
+}
+
+fn set_linear(agent: &mut Agent, block: u32, routes: &[(usize, u8)]) {
+    let mut entries =
+        LinearBlock::parse(&agent.get(1, attribute::LINEAR_FORWARDING, block).unwrap().1);
+    for (entry, port) in routes {
+        entries.0[*entry] = *port;
+    }
+    let mut data = [0; 64];
+    entries.emit(&mut data);
+    assert_eq!(
+        agent
+            .set(1, attribute::LINEAR_FORWARDING, block, &data)
+            .unwrap(),
+        (0, data)
+    );
+}
+
+fn set_group(agent: &mut Agent, lid: u16, ports: &[u8]) {
+    let entry = usize::from(lid - MULTICAST_LID);
+    for position in 0..=PORTS / 16 {
+        let modifier = u32::from(position) << 28 | (entry / 32) as u32;
+        let mut block = MulticastBlock::parse(
+            &agent
+                .get(1, attribute::MULTICAST_FORWARDING, modifier)
+                .unwrap()
+                .1,
+        );
+        block.0[entry % 32] = ports
+            .iter()
+            .filter(|port| **port / 16 == position)
+            .map(|port| 1 << (port % 16))
+            .sum();
+        let mut data = [0; 64];
+        block.emit(&mut data);
+        assert_eq!(
+            agent
+                .set(1, attribute::MULTICAST_FORWARDING, modifier, &data)
+                .unwrap(),
+            (0, data)
+        );
+    }
+}
+
+#[test]
+fn a_switch_says_what_it_is() {
+    let mut agent = Agent::switch(PORTS);
+    let info = NodeInfo::parse(&agent.get(7, attribute::NODE_INFO, 0).unwrap().1);
+    assert_eq!(
+        (info.node_type, info.num_ports, info.local_port_num),
+        (2, PORTS, 7)
+    );
+    assert_eq!((info.node_guid, info.port_guid), (2, 2));
+    let info = switch_info(&mut agent);
+    assert_eq!(
+        (
+            info.linear_fdb_cap,
+            info.random_fdb_cap,
+            info.multicast_fdb_cap
+        ),
+        (0xc000, 0, 1024)
+    );
+    assert_eq!(
+        (info.partition_enforcement_cap, info.enhanced_port0),
+        (0, false)
+    );
+    // Port 0 has no link, and is active from the beginning.
+    let port = agent.port_info(0);
+    assert_eq!(
+        (port.port_state, port.port_physical_state),
+        (state::ACTIVE, 5)
+    );
+}
+
+#[test]
+fn every_component_of_switch_info() {
+    let mut agent = active();
+    let before = switch_info(&mut agent);
+    // Read-only components stay.
+    for field in SwitchInfo::FIELDS
+        .iter()
+        .filter(|field| field.access == Access::Ro)
+    {
+        let (_, mut data) = agent.get(1, attribute::SWITCH_INFO, 0).unwrap();
+        let other = !field.load(&data);
+        field.store(&mut data, other);
+        let mut info = SwitchInfo::parse(&data);
+        info.port_state_change = false;
+        info.emit(&mut data);
+        assert_eq!(agent.set(1, attribute::SWITCH_INFO, 0, &data).unwrap().0, 0);
+        assert_eq!(switch_info(&mut agent), before, "{}", field.name);
+    }
+    // Legal values are taken, others refused.
+    type Setter = fn(&mut SwitchInfo, u16);
+    let rules: [(Setter, &[u16], &[u16]); 5] = [
+        (
+            |info, value| info.linear_fdb_top = value,
+            &[0, 1, 0xbfff],
+            &[0xc000, 0xffff],
+        ),
+        (
+            |info, value| info.default_multicast_primary_port = value as u8,
+            &[0, 1, 20, 255],
+            &[21, 254],
+        ),
+        (
+            |info, value| info.default_multicast_not_primary_port = value as u8,
+            &[0, 1, 20, 255],
+            &[21, 254],
+        ),
+        (
+            |info, value| info.life_time_value = value as u8,
+            &[0, 1, 19, 20, 31],
+            &[],
+        ),
+        (
+            |info, value| info.multicast_fdb_top = value,
+            &[0, 0xbfff, 0xc000, 0xc3ff],
+            &[1, 0xbffe, 0xc400, 0xffff],
+        ),
+    ];
+    for (set, legal, illegal) in rules {
+        for value in legal {
+            let mut expected = switch_info(&mut agent);
+            expected.port_state_change = false;
+            set(&mut expected, *value);
+            assert_eq!(
+                set_info(&mut agent, |info| {
+                    info.port_state_change = true;
+                    set(info, *value);
+                }),
+                0
+            );
+            assert_eq!(switch_info(&mut agent), expected);
+        }
+        for value in illegal {
+            let expected = switch_info(&mut agent);
+            assert_eq!(
+                set_info(&mut agent, |info| set(info, *value)),
+                status::INVALID_VALUE
+            );
+            assert_eq!(switch_info(&mut agent), expected);
+        }
+    }
+    assert_eq!(
+        agent.get(1, attribute::SWITCH_INFO, 1).unwrap().0,
+        status::INVALID_VALUE
+    );
+}
+
+#[test]
+fn tables_end_where_their_capacity_does() {
+    let mut agent = active();
+    assert_eq!(
+        agent.get(1, attribute::LINEAR_FORWARDING, 767).unwrap(),
+        (0, [0xff; 64])
+    );
+    assert_eq!(
+        agent.get(1, attribute::LINEAR_FORWARDING, 768).unwrap().0,
+        status::INVALID_VALUE
+    );
+    assert_eq!(
+        agent.get(1, attribute::MULTICAST_FORWARDING, 31).unwrap(),
+        (0, [0; 64])
+    );
+    for modifier in [32, 1 << 9, 2 << 28, 15 << 28] {
+        assert_eq!(
+            agent
+                .get(1, attribute::MULTICAST_FORWARDING, modifier)
+                .unwrap()
+                .0,
+            status::INVALID_VALUE
+        );
+    }
+    assert_eq!(
+        agent.get(1, attribute::RANDOM_FORWARDING, 0).unwrap().0,
+        status::UNSUPPORTED_ATTRIBUTE
+    );
+    // Small tables have half a block.
+    let mut config = NodeConfig::switch(2, 2);
+    (config.linear_fdb, config.multicast_fdb) = (70, 3);
+    let mut agent = Agent::linked(config);
+    let (status, data) = agent
+        .set(1, attribute::LINEAR_FORWARDING, 1, &[1; 64])
+        .unwrap();
+    assert_eq!(
+        (status, &data[..8]),
+        (0, &[1, 1, 1, 1, 1, 1, 0xff, 0xff][..])
+    );
+    let (status, data) = agent
+        .set(1, attribute::MULTICAST_FORWARDING, 0, &[1; 64])
+        .unwrap();
+    assert_eq!((status, &data[..8]), (0, &[1, 1, 1, 1, 1, 1, 0, 0][..]));
+}
+
+#[test]
+fn tables_of_ports() {
+    let mut agent = Agent::switch(PORTS);
+    // P_Keys: port 0 has a table, the others have none.
+    let (status, data) = agent.get(3, attribute::P_KEY_TABLE, 0).unwrap();
+    assert_eq!((status, PKeyBlock::parse(&data).0[0]), (0, 0xffff));
+    for port in [1, PORTS, PORTS + 1] {
+        let modifier = u32::from(port) << 16;
+        assert_eq!(
+            agent.get(3, attribute::P_KEY_TABLE, modifier).unwrap().0,
+            status::INVALID_VALUE
+        );
+    }
+    // Lanes by the ports of entry and exit.
+    let mut data = [0; 64];
+    SlToVl([0; 16]).emit(&mut data);
+    for (input, output) in [(0, 1), (20, 20), (0, 0)] {
+        let modifier = input << 8 | output;
+        assert_eq!(
+            agent.set(1, attribute::SL_TO_VL, modifier, &data).unwrap(),
+            (0, data)
+        );
+    }
+    for modifier in [21, 21 << 8, 1 << 16] {
+        assert_eq!(
+            agent.get(1, attribute::SL_TO_VL, modifier).unwrap().0,
+            status::INVALID_VALUE
+        );
+    }
+    // Lamps.
+    LedInfo { led_mask: true }.emit(&mut data);
+    assert_eq!(agent.set(1, attribute::LED_INFO, 4, &data).unwrap().0, 0);
+    assert!(agent.node.port(4).unwrap().led() && !agent.node.port(1).unwrap().led());
+    assert_eq!(
+        agent.get(1, attribute::LED_INFO, 21).unwrap().0,
+        status::INVALID_VALUE
+    );
+    assert_eq!(
+        agent.get(1, attribute::PORT_INFO, 21).unwrap().0,
+        status::INVALID_VALUE
+    );
+}
+
+#[test]
+fn packets_leave_by_the_port_of_their_lid() {
+    let mut agent = active();
+    set_linear(&mut agent, 0, &[(7, 3), (8, 0), (9, 21), (10, 2)]);
+    set_linear(&mut agent, 3, &[(8, 4), (9, 4)]); // LIDs 200 and 201
+    let node = &agent.node;
+    let to = |dlid| node.forward(2, dlid, false);
+    assert_eq!(to(7), Route::Port(3));
+    assert_eq!(to(5), Route::Local, "its own");
+    assert_eq!(to(8), Route::Local, "the table says port 0");
+    assert_eq!(to(10), Route::Drop(Discard::Looping));
+    for lid in [0, 6, 9, 201, 0xbfff] {
+        assert_eq!(
+            to(lid),
+            Route::Drop(Discard::NoRoute),
+            "{lid}: none, no such port, or behind LinearFDBTop"
+        );
+    }
+    assert_eq!(to(200), Route::Port(4));
+    assert_eq!(
+        node.forward(0, 7, false),
+        Route::Port(3),
+        "from the switch itself"
+    );
+    assert_eq!(
+        node.forward(21, 7, false),
+        Route::Drop(Discard::NotReceiving)
+    );
+    assert_eq!(node.forward(2, PERMISSIVE_LID, true), Route::Local);
+    let adapter = Node::new(NodeConfig::channel_adapter(1, &[2]));
+    assert_eq!(adapter.forward(1, 7, false), Route::Drop(Discard::NoSwitch));
+}
+
+#[test]
+fn only_active_ports_pass_data_and_any_link_passes_management() {
+    let mut agent = active();
+    set_linear(&mut agent, 0, &[(7, 3)]);
+    for (from, to, data, management) in [
+        (state::ACTIVE, state::ACTIVE, Route::Port(3), Route::Port(3)),
+        (
+            state::ARMED,
+            state::ACTIVE,
+            Route::Drop(Discard::NotReceiving),
+            Route::Port(3),
+        ),
+        (
+            state::INIT,
+            state::ACTIVE,
+            Route::Drop(Discard::NotReceiving),
+            Route::Port(3),
+        ),
+        (
+            state::ACTIVE,
+            state::ARMED,
+            Route::Drop(Discard::NotSending),
+            Route::Port(3),
+        ),
+        (
+            state::ACTIVE,
+            state::INIT,
+            Route::Drop(Discard::NotSending),
+            Route::Port(3),
+        ),
+        (
+            state::ACTIVE,
+            state::DOWN,
+            Route::Drop(Discard::NotSending),
+            Route::Drop(Discard::NotSending),
+        ),
+        (
+            state::DOWN,
+            state::ACTIVE,
+            Route::Drop(Discard::NotReceiving),
+            Route::Drop(Discard::NotReceiving),
+        ),
+    ] {
+        for (port, state) in [(2, from), (3, to)] {
+            agent.node.link_down(0, port, &mut agent.out);
+            if state != state::DOWN {
+                assert!(agent.node.link_up(0, port, agent::OFFER, &mut agent.out));
+                assert_eq!(agent.bring(port, state), state);
+            }
+        }
+        assert_eq!(agent.node.forward(2, 7, false), data, "{from} {to}");
+        assert_eq!(agent.node.forward(2, 7, true), management, "{from} {to}");
+    }
+}
+
+#[test]
+fn groups_leave_by_all_their_ports_but_one() {
+    let mut agent = active();
+    let group = MULTICAST_LID + 70;
+    set_group(&mut agent, group, &[0, 1, 2, 17, 20]);
+    let members = |agent: &Agent, from, lid| match agent.node.forward(from, lid, false) {
+        Route::Ports(ports) => ports.iter().collect::<Vec<_>>(),
+        route => panic!("{route:?}"),
+    };
+    assert_eq!(members(&agent, 2, group), [0, 1, 17, 20]);
+    assert_eq!(members(&agent, 3, group), [0, 1, 2, 17, 20]);
+    agent.node.link_down(0, 17, &mut agent.out);
+    assert_eq!(members(&agent, 0, group), [1, 2, 20]);
+    assert_eq!(
+        agent.node.forward(2, group + 1, false),
+        Route::Drop(Discard::NoRoute)
+    );
+    // Groups that the table does not know go to the primary port, and from there to the other.
+    set_info(&mut agent, |info| {
+        info.default_multicast_primary_port = 4;
+        info.default_multicast_not_primary_port = 6;
+    });
+    for lid in [group + 1, 0xfffe] {
+        assert_eq!(members(&agent, 2, lid), [4]);
+        assert_eq!(members(&agent, 4, lid), [6]);
+    }
+    assert_eq!(members(&agent, 2, group), [0, 1, 20]);
+    // Behind MulticastFDBTop nothing counts.
+    set_info(&mut agent, |info| info.multicast_fdb_top = group - 1);
+    assert_eq!(members(&agent, 2, group), [4]);
+    set_info(&mut agent, |info| info.multicast_fdb_top = group);
+    assert_eq!(members(&agent, 2, group), [0, 1, 20]);
+}
