@@ -66,7 +66,7 @@ enum {
 	EXS_EVT_CLOSE,
 };
 
-/* An exs_evt_flags bit beside MSG_TRUNC: the peer has shut down for writing (a receive of 0 bytes). */
+/* An exs_evt_flags bit beside MSG_EOR and MSG_TRUNC: the peer has shut down for writing (a receive of 0 bytes). */
 #define EXS_EVF_EOF 0x1000000
 
 /* EXS_EVT_ACCEPT: one event for each element of addrvec. */
@@ -81,7 +81,7 @@ typedef struct exs_evt_xfer {
 	void *exs_evt_buffer;         /* as given */
 	size_t exs_evt_length;        /* bytes transferred; after a failure, those before it */
 	exs_mhandle_t exs_evt_mhandle; /* as given */
-	int exs_evt_flags;            /* receive: MSG_TRUNC (SOCK_SEQPACKET: the rest of the message is lost), EXS_EVF_EOF */
+	int exs_evt_flags;            /* receive: EXS_EVF_EOF; SOCK_SEQPACKET: MSG_EOR, MSG_TRUNC (the rest is lost) */
 } exs_evt_xfer_t;
 
 struct exs_xferfile;

@@ -37,7 +37,7 @@ pub const COMPLETIONS: usize = POSTS + SLOTS;
 /// In a `wr_id` beside the socket's key: a receive slot.
 const RECEIVE: u64 = 1 << 31;
 
-const _: () = assert!(POSTS < RECEIVE as usize && SLOTS < RECEIVE as usize);
+const _: () = assert!(SLOTS < RECEIVE as usize);
 
 /// The memory that messages travel in: receive slots, then headers and payloads of what is posted. The device reads
 /// and writes it, so that it is never borrowed as a whole.
@@ -147,7 +147,7 @@ pub struct Conn {
     link: Link,
     /// Receives that were told to stop end as if nothing more came, rather than as canceled.
     pub quiet_stop: bool,
-    /// The connection broke without the peer's having said that it ends.
+    /// The connection broke before the peer said that it takes no more.
     pub reset: bool,
 }
 
@@ -379,7 +379,7 @@ impl Conn {
         self.id.destroy_qp();
         self.cq.release(COMPLETIONS);
         if let Some(machine) = &mut self.machine {
-            self.reset = !machine.peer_ended();
+            self.reset = !machine.peer_stopped();
             machine.gone();
         }
         self.act();

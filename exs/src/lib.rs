@@ -8,6 +8,8 @@
 //! the C boundary. `progress` is the one thread that keeps things going while the application does not wait.
 
 mod abi;
+#[cfg(test)]
+mod abi_test;
 mod api;
 mod conn;
 mod errno;

@@ -128,7 +128,7 @@ fn handle(library: &Library, event: &CmEvent) {
         }
         REJECTED => failed(library, &socket, Errno(libc::ECONNREFUSED)),
         UNREACHABLE => failed(library, &socket, Errno(libc::ETIMEDOUT)),
-        CONNECT_ERROR => failed(library, &socket, Errno(libc::ECONNABORTED)),
+        CONNECT_ERROR => failed(library, &socket, Errno(libc::ECONNRESET)),
         DISCONNECTED | DEVICE_REMOVAL => {
             listen::established(library, &socket, true);
             socket.disconnected();

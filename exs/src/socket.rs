@@ -537,9 +537,7 @@ impl Inner {
             Link::Up if stopped => Err(Errno(libc::EPIPE)),
             Link::Up => Ok(conn),
             // Whether the peer said so before it went is known when all has come back.
-            Link::Draining if conn.machine().is_some_and(|machine| machine.peer_ended()) => {
-                Err(Errno(libc::EPIPE))
-            }
+            Link::Draining if stopped => Err(Errno(libc::EPIPE)),
             Link::Gone if !conn.reset => Err(Errno(libc::EPIPE)),
             Link::Draining | Link::Gone => Err(Errno(libc::ECONNRESET)),
         }

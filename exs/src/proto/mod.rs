@@ -34,7 +34,8 @@ const EAGER_SLOTS: u64 = 4;
 const ADVERT_LEAST: u64 = 8 << 10;
 /// Adverts that may be out at once.
 const ADVERTS: usize = 16;
-/// Sources that may be out at once: enough to fill the link, few enough that adverts can catch up.
+/// Large sends that are under way before another is offered as a source: enough to fill the link, few enough that
+/// adverts can catch up.
 const SOURCES: usize = 4;
 
 /// What the machine may use.
@@ -269,7 +270,7 @@ impl Machine {
             Some(Posted::Control) => self.flow.control_posts -= 1,
             Some(Posted::Write(op)) => {
                 self.flow.rdma_posts -= 1;
-                self.tx.part_done(op);
+                self.tx.write_done(op);
             }
             Some(Posted::Read { op, source }) => {
                 self.flow.rdma_posts -= 1;
@@ -287,8 +288,8 @@ impl Machine {
         }
         self.gone = true;
         self.posted.clear();
-        let orderly = self.peer_ended();
-        self.tx.abandon(if orderly {
+        // An end of the peer's stream does not say that it took ours.
+        self.tx.abandon(if self.tx.stopped {
             Outcome::Refused
         } else {
             Outcome::Reset
@@ -338,11 +339,6 @@ impl Machine {
     /// Whether a receive would end at once.
     pub fn readable(&self) -> bool {
         self.rx.readable() || self.gone
-    }
-
-    /// Whether the peer has said that it ends the connection.
-    pub fn peer_ended(&self) -> bool {
-        self.rx.fin || self.tx.stopped
     }
 
     /// Whether the peer takes no more data.

@@ -42,6 +42,8 @@ pub(super) struct Sender {
     adverts: VecDeque<Advert>,
     /// Operations whose memory the peer is reading, oldest first.
     sources: VecDeque<u64>,
+    /// RDMA WRITEs under way.
+    writes: usize,
     /// Data and Source messages sent.
     items: u32,
     /// The rest of this message is not wanted.
@@ -102,19 +104,24 @@ impl Sender {
         }
     }
 
+    /// An RDMA WRITE is over.
+    pub fn write_done(&mut self, op: u64) {
+        self.writes -= 1;
+        self.part_done(op);
+    }
+
     /// The connection is gone: nothing posted will complete any more.
     pub fn abandon(&mut self, outcome: Outcome) {
+        self.writes = 0;
         self.stopped = true;
         self.owes_stop_ack = false;
         self.adverts.clear();
         self.sources.clear();
-        let mut number = self.first;
         let mut open = Vec::new();
-        for op in &mut self.ops {
+        for (number, op) in (self.first..).zip(&mut self.ops) {
             if std::mem::take(&mut op.parts) > 0 {
                 open.push(number);
             }
-            number += 1;
         }
         self.fail(outcome, &open);
     }
@@ -294,6 +301,7 @@ impl Machine {
         };
         if length > 0 {
             self.flow.rdma_posts += 1;
+            self.tx.writes += 1;
             self.posted.push_back(Posted::Write(number));
             self.actions.push_back(Action::Write {
                 op: number,
@@ -323,7 +331,9 @@ impl Machine {
     }
 
     fn push_source(&mut self, number: u64, offset: u64, left: u64, end: bool) -> bool {
-        if self.tx.sources.len() >= SOURCES || !self.may_control() {
+        // While enough is under way, the next advert is worth waiting for: an offer would make those on their way void.
+        let under_way = self.tx.sources.len() + self.tx.writes;
+        if under_way >= SOURCES || !self.may_control() {
             return false;
         }
         let header = Header {

@@ -244,9 +244,8 @@ pub struct Address {
 impl Address {
     fn unspecified() -> Self {
         // SAFETY: all zeros is a `sockaddr_storage`.
-        Self {
-            storage: unsafe { std::mem::zeroed() },
-        }
+        let storage = unsafe { std::mem::zeroed() };
+        Self { storage }
     }
 
     /// Takes the bytes of an address: `EINVAL` if there are too few, `EAFNOSUPPORT` if it is of another family.
