@@ -70,7 +70,10 @@ static int note(bool pass, long value, const char *reason)
 			fprintf(stderr, "the other process: %s\n", reason);
 	} else if (record->verdict != FAIL) {
 		record->value = value;
-		strncpy(record->reason, reason, sizeof(record->reason) - 1);
+		// A signal handler comes here too: nothing that formats.
+		size_t length = strnlen(reason, sizeof(record->reason) - 1);
+		memcpy(record->reason, reason, length);
+		record->reason[length] = '\0';
 		record->verdict = pass ? PASS : FAIL;
 	}
 	return pass ? EXIT_SUCCESS : EXIT_FAILURE;

@@ -2,12 +2,15 @@
 
 #include "peer.h"
 
+#include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { LIMIT = 20 };
+// Seconds for a test, and for one that does not heed them.
+enum { LIMIT = 20, GRACE = 5 };
 
 static const struct program *program;
 
@@ -75,10 +78,15 @@ static void call_and_check(param *p, const struct test_case *c)
 	print_macro(c->number, c->value, c->name, ret, c->error ? -1 : PRINT_ANY, c->error);
 }
 
+static unsigned limit_of(const struct test_case *c)
+{
+	return c->limit ? c->limit : LIMIT;
+}
+
 static _Noreturn void test_process(param *p, const struct test_case *c)
 {
 	setup_fault_catcher();
-	time_limit(c->limit ? c->limit : LIMIT);
+	time_limit(limit_of(c));
 	if (c->peer)
 		start_peer(p);
 	if (c->state)
@@ -92,6 +100,18 @@ static _Noreturn void test_process(param *p, const struct test_case *c)
 		wait_for_peer();
 	}
 	finish(EXIT_SUCCESS);
+}
+
+// The test's own alarm should have ended it: this is for one that cannot be woken.
+static int ends_within(pid_t child, unsigned seconds)
+{
+	struct pollfd end = {.fd = syscall(SYS_pidfd_open, child, 0), .events = POLLIN};
+
+	if (end.fd < 0)
+		return 1;
+	int count = poll(&end, 1, seconds * 1000);
+	close(end.fd);
+	return count;
 }
 
 // Whatever a test leaves behind is in its process group, and ours to collect once its parent is gone.
@@ -121,6 +141,8 @@ static int run_test(param *p, const struct test_case *c)
 	}
 	setpgid(child, child);
 	int status = 0;
+	if (!ends_within(child, limit_of(c) + GRACE))
+		kill(child, SIGKILL);
 	while (waitpid(child, &status, 0) < 0 && errno == EINTR)
 		;
 	end_group(child);

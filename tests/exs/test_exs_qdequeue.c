@@ -155,19 +155,22 @@ static void less_than_wanted(param *p)
 	print_pass(0);
 }
 
-static void on_alarm(int number)
+static void on_signal(int number)
 {
 	(void)number;
 }
 
+// Again and again: a signal may come before the call waits.
 static void interrupted(param *p)
 {
-	struct sigaction action = {.sa_handler = on_alarm};
+	struct sigaction action = {.sa_handler = on_signal};
+	struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGUSR1};
+	struct itimerspec often = {{0, 50000000}, {0, 50000000}};
+	timer_t timer;
 
-	sigaction(SIGALRM, &action, NULL);
-	// Again and again: a signal may come before the call waits.
-	struct itimerval timer = {{0, 50000}, {0, 50000}};
-	setitimer(ITIMER_REAL, &timer, NULL);
+	sigaction(SIGUSR1, &action, NULL);
+	CHECK(!timer_create(CLOCK_MONOTONIC, &event, &timer), "timer_create: %s", strerror(errno));
+	timer_settime(timer, 0, &often, NULL);
 	print_macro(p->test_number, p->test_value, p->test_name, exs_qdequeue(p->qh, events, 1, NULL), -1, EINTR);
 }
 
