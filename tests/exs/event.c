@@ -21,6 +21,19 @@ exs_event_t take_event(param *p, int type, int fd, int error)
 	return event;
 }
 
+long reset_again(param *p, int type)
+{
+	errno = 0;
+	long ret = p->call(p);
+
+	if (ret == 0) {
+		take_event(p, type, p->fd, ECONNRESET);
+		errno = ECONNRESET;
+		ret = -1;
+	}
+	return ret;
+}
+
 void expect_no_event(param *p)
 {
 	struct timeval none = {0, 0};

@@ -10,6 +10,8 @@
 // Takes the next event from the queue of p, which must be of this type, socket and errno and carry p's ahandle, and must come
 // within seconds. The test fails if not.
 exs_event_t take_event(param *p, int type, int fd, int error);
+// The call on a connection that is known to be broken: refused at once, or in its event.
+long reset_again(param *p, int type);
 // No event may be there now.
 void expect_no_event(param *p);
 // The bytes that a send or receive event reports, with its buffer and memory handle checked.

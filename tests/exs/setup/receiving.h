@@ -69,8 +69,7 @@ static inline void reset_while_receiving(param *p)
 		CHECK(!p->call(p), "%s", strerror(errno));
 		kill_peer();
 		take_event(p, EXS_EVT_RECV, p->fd, ECONNRESET);
-		errno = 0;
-		ret = p->call(p);
+		ret = reset_again(p, EXS_EVT_RECV);
 	} else {
 		kill_peer();
 		errno = 0;

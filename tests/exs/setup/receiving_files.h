@@ -126,8 +126,7 @@ static inline void dead_sender(param *p)
 		CHECK(ret == 0, "answers %ld, %s", ret, strerror(errno));
 		kill_peer();
 		take_event(p, EXS_EVT_RECVFILE, p->fd, ECONNRESET);
-		errno = 0;
-		ret = p->call(p);
+		ret = reset_again(p, EXS_EVT_RECVFILE);
 	}
 	print_macro(p->test_number, p->test_value, p->test_name, ret, -1, ECONNRESET);
 }

@@ -87,6 +87,14 @@ pub const CM: &[Need] = &[
     program("gzip", "gzip"),
 ];
 
+/// What the tests of the Extended Sockets library are built with.
+pub const EXS: &[Need] = &[
+    program("gcc", "cc"),
+    program("make", "make"),
+    file("libibverbs-dev", "/usr/include/infiniband/verbs.h"),
+    file("librdmacm-dev", "/usr/include/rdma/rdma_cma.h"),
+];
+
 /// What rdma-core's own test suite runs on.
 pub const PYVERBS: &[Need] = &[
     program("python3", "python3"),

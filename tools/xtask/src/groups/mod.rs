@@ -9,6 +9,7 @@ mod cm_sockets;
 mod cm_wire;
 mod environment;
 mod errors;
+mod exs;
 mod lint;
 mod memcheck;
 mod pyverbs;
@@ -84,6 +85,13 @@ const GROUPS: &[Group] = &[
         needs: packages::CM,
         product: true,
         cases: cm::cases,
+    },
+    Group {
+        name: "exs",
+        about: "conformance of the Extended Sockets library",
+        needs: packages::EXS,
+        product: true,
+        cases: exs::cases,
     },
     Group {
         name: "errors",

@@ -1,0 +1,324 @@
+//! Group `exs`: the conformance framework of the Extended Sockets library, as its scripts run it: every test program in
+//! both modes over one daemon, two daemons and IPv6.
+//!
+//! The programs of `tests/exs` are built with their own makefile against the built header and library. Each of their
+//! lines is a result here. What one place answers, word for word, the others must answer too.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::iter;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+
+use super::environment;
+use crate::build;
+use crate::case::{Case, Ending, Endings, Stop};
+use crate::host::Host;
+use crate::lab::{Lab, Place};
+use crate::process::{self, Finished};
+
+/// For all programs in one mode.
+const LIMIT: Duration = Duration::from_secs(240);
+const FIELDS: usize = 7;
+
+pub(super) fn cases() -> Vec<Case> {
+    let mut cases = Vec::new();
+    for place in [Place::OneDaemon, Place::TwoDaemons] {
+        for mode in Mode::ALL {
+            cases.push(Case::many(
+                format!("exs/{}/{}", place.name(), mode.name()),
+                move |lab| many(run_all(lab, place, mode)),
+            ));
+        }
+        cases.push(Case::new(
+            format!("exs/{}/nothing is left in the daemons", place.name()),
+            move |lab| nothing_left(lab, place),
+        ));
+    }
+    for mode in Mode::ALL {
+        cases.push(Case::many(format!("exs/ipv6/{}", mode.name()), move |lab| {
+            many(run_over_ipv6(lab, mode))
+        }));
+        cases.push(Case::new(
+            format!("exs/two runs have equal logs, {}", mode.name()),
+            move |lab| equal_logs(lab, mode),
+        ));
+    }
+    cases.push(Case::new(
+        "exs/docs/conformance.md counts the tests",
+        documented,
+    ));
+    cases
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Mode {
+    Blocking,
+    NonBlocking,
+}
+
+impl Mode {
+    const ALL: [Mode; 2] = [Mode::Blocking, Mode::NonBlocking];
+
+    fn name(self) -> &'static str {
+        match self {
+            Mode::Blocking => "blocking",
+            Mode::NonBlocking => "non-blocking",
+        }
+    }
+
+    fn options(self) -> &'static [&'static str] {
+        match self {
+            Mode::Blocking => &["-v"],
+            Mode::NonBlocking => &["-v", "-n"],
+        }
+    }
+}
+
+fn many(result: Result<Vec<(String, Ending)>, Stop>) -> Endings {
+    match result {
+        Ok(endings) => Endings::Many(endings),
+        Err(stop) => Endings::One(Err(stop)),
+    }
+}
+
+fn sources() -> PathBuf {
+    build::workspace().join("tests/exs")
+}
+
+/// Builds library and programs and answers the directory of the programs.
+fn programs() -> Result<PathBuf> {
+    let library = build::exs()?;
+    let out = build::scratch("exs")?;
+    let mut make = Command::new("make");
+    make.args(["--silent", "-j2", "-C"])
+        .arg(sources())
+        .arg(format!("OUT={}", out.display()))
+        .arg(format!(
+            "EXS_CFLAGS=-I{}",
+            build::workspace().join("exs/include").display()
+        ))
+        .arg(format!(
+            "EXS_LIBS=-L{0} -lexs -Wl,-rpath,{0}",
+            library.display()
+        ));
+    let output = make.output().context("make")?;
+    if !output.status.success() {
+        bail!(
+            "{}\n{}",
+            process::line_of(&make),
+            String::from_utf8_lossy(&output.stderr)
+        );
+    }
+    Ok(out)
+}
+
+/// Where the log of a place and a mode is kept.
+fn log_of(place: &str, mode: Mode) -> Result<PathBuf> {
+    Ok(build::scratch("exs-logs")?.join(format!("{place}-{}.log", mode.name())))
+}
+
+/// Runs all programs with the server's side on one host and the tests' on the other, which may be the same.
+fn run_all(lab: &mut Lab, place: Place, mode: Mode) -> Result<Vec<(String, Ending)>, Stop> {
+    let dir = lab.case_dir()?;
+    let site = lab.site(place)?;
+    let other = (place != Place::OneDaemon).then(|| site.server());
+    run_on(site.client(), other, &dir, &place.name(), mode)
+}
+
+/// The same over IPv6, on a host of its own.
+fn run_over_ipv6(lab: &mut Lab, mode: Mode) -> Result<Vec<(String, Ending)>, Stop> {
+    if std::net::UdpSocket::bind("[::1]:0").is_err() {
+        return Err(Stop::Skip("there is no IPv6 here".to_owned()));
+    }
+    let dir = lab.case_dir()?;
+    lab.vacate();
+    let mut host = Host::new(lab.programs(), "::1", None)?;
+    host.up()?;
+    run_on(&host, None, &dir, "ipv6", mode)
+}
+
+fn run_on(
+    host: &Host,
+    other: Option<&Host>,
+    dir: &Path,
+    place: &str,
+    mode: Mode,
+) -> Result<Vec<(String, Ending)>, Stop> {
+    let programs = programs()?;
+    let log = log_of(place, mode)?;
+    let _ = fs::remove_file(&log);
+    let mut command = host.run(sources().join("test_all_check.sh"));
+    command
+        .args(mode.options())
+        .args(["-a", &host.address])
+        .env("EXS_TEST_PROGRAMS", &programs)
+        .env("EXS_TEST_LOG", &log);
+    if let Some(other) = other {
+        let prefix = other.run("");
+        let words: Vec<String> = iter::once(prefix.get_program())
+            .chain(prefix.get_args())
+            .map(|word| word.to_string_lossy().into_owned())
+            .filter(|word| !word.is_empty())
+            .collect();
+        command
+            .env("PEER_COMMAND", words.join("\n"))
+            .env("EXS_TEST_PEER_ADDR", &other.address);
+    }
+    let finished = process::run(command, dir, "test_all_check", LIMIT)?;
+    let endings = endings(&finished);
+    let failed = endings.iter().any(|(_, ending)| ending.is_err());
+    if endings.is_empty() || finished.success() == failed {
+        return Err(Stop::with(
+            format!("{} results, and {}", endings.len(), finished.ending()),
+            &[&finished],
+        ));
+    }
+    Ok(endings)
+}
+
+/// Reads the lines of results; those of a program come before the line that sums it up.
+fn endings(finished: &Finished) -> Vec<(String, Ending)> {
+    let mut endings = Vec::new();
+    let mut program = Vec::new();
+    for line in finished.out.lines() {
+        if let Some(sum) = line.strip_prefix("# ") {
+            let name = sum.split(',').next().unwrap_or_default();
+            endings.extend(
+                program
+                    .drain(..)
+                    .map(|(test, ending)| (format!("{name} {test}"), ending)),
+            );
+            continue;
+        }
+        let fields: Vec<&str> = line.splitn(FIELDS, " : ").collect();
+        let [number, value, name, _, result, _, reason] = fields[..] else {
+            continue;
+        };
+        let ending = match result {
+            "PASS" => Ok(()),
+            _ => Err(Stop::with(format!("{name}: {reason}"), &[finished])),
+        };
+        program.push((format!("{number} {value}"), ending));
+    }
+    // A program that did not come to its sum.
+    endings.extend(program.into_iter().map(|(test, _)| {
+        let what = "its program did not come to an end";
+        (test, Err(Stop::with(what, &[finished])))
+    }));
+    endings
+}
+
+/// No process, and so no slot, is left behind by all of this.
+fn nothing_left(lab: &mut Lab, place: Place) -> Ending {
+    let site = lab.site(place)?;
+    for host in [site.server(), site.client()] {
+        let status = host.status()?;
+        if environment::clients(&status) != 0 {
+            return Err(Stop::fail(format!("slots are still taken: {status}")));
+        }
+    }
+    Ok(())
+}
+
+/// Two runs differ in nothing: what one daemon answers, two answer, in the same words.
+fn equal_logs(_: &mut Lab, mode: Mode) -> Ending {
+    let logs = [Place::OneDaemon, Place::TwoDaemons]
+        .map(|place| log_of(&place.name(), mode).and_then(|path| Ok(fs::read_to_string(path)?)));
+    let [Ok(one), Ok(two)] = logs else {
+        return Err(Stop::Skip("the places were not both run".to_owned()));
+    };
+    let (one, two): (Vec<_>, Vec<_>) = (one.lines().collect(), two.lines().collect());
+    match one.iter().zip(&two).find(|(one, two)| one != two) {
+        Some((one, two)) => Err(Stop::fail(format!("{one}\nis, with two daemons,\n{two}"))),
+        None if one.len() != two.len() => Err(Stop::fail(format!(
+            "{} lines, and {} with two daemons",
+            one.len(),
+            two.len()
+        ))),
+        None => Ok(()),
+    }
+}
+
+/// The table of `docs/conformance.md` has every program, with as many tests as it has.
+fn documented(_: &mut Lab) -> Ending {
+    let programs = programs()?;
+    let path = build::workspace().join("docs/conformance.md");
+    let text = fs::read_to_string(path).map_err(anyhow::Error::from)?;
+    let rows = documented_counts(&text);
+    let mut names = BTreeSet::new();
+    for entry in fs::read_dir(sources()).map_err(anyhow::Error::from)? {
+        let name = entry.map_err(anyhow::Error::from)?.file_name();
+        let name = name.to_string_lossy();
+        if name.starts_with("test_exs_") && name.ends_with(".c") {
+            names.insert(name.trim_end_matches(".c").to_owned());
+        }
+    }
+    for name in &names {
+        let output = Command::new(programs.join(name))
+            .arg("-l")
+            .output()
+            .map_err(anyhow::Error::from)?;
+        let count = String::from_utf8_lossy(&output.stdout).lines().count();
+        let row = rows.iter().find(|(row, _)| row == name);
+        let documented = row.map_or("nothing".to_owned(), |(_, count)| count.to_string());
+        if documented != count.to_string() {
+            return Err(Stop::fail(format!(
+                "{name} has {count} tests; the table says {documented}"
+            )));
+        }
+    }
+    if rows.len() != names.len() {
+        return Err(Stop::fail("the table has programs that are not there"));
+    }
+    Ok(())
+}
+
+/// Rows that begin with a program's name in backquotes; the last cell is the number of its tests.
+fn documented_counts(text: &str) -> Vec<(String, usize)> {
+    text.lines()
+        .filter_map(|line| {
+            let rest = line.strip_prefix("| `test_exs_")?;
+            let (name, rest) = rest.split_once('`')?;
+            let count = rest.trim_end().trim_end_matches('|').rsplit('|').next()?;
+            Some((format!("test_exs_{name}"), count.trim().parse().ok()?))
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn finished(out: &str) -> Finished {
+        Finished {
+            line: String::new(),
+            status: None,
+            out: out.to_owned(),
+            err: String::new(),
+            elapsed: Duration::ZERO,
+        }
+    }
+
+    #[test]
+    fn results_belong_to_the_program_that_sums_them_up() {
+        let endings = endings(&finished(
+            "1 : EPERM : exs_send(fd) [no exs_init] : blocking : PASS : 1 : Operation not permitted\n\
+             2 : OK_EXS_SEND : exs_send(fd) : blocking : FAIL : -1 : Time Out\n\
+             # exs_send, blocking: 1 passed, 1 failed\n\
+             1 : EPERM : exs_recv(fd) : blocking : PASS : 1 : Operation not permitted\n",
+        ));
+        let names: Vec<_> = endings.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(names, ["exs_send 1 EPERM", "exs_send 2 OK_EXS_SEND", "1 EPERM"]);
+        assert!(endings[0].1.is_ok() && endings[1].1.is_err() && endings[2].1.is_err());
+    }
+
+    #[test]
+    fn the_table_counts() {
+        let rows = documented_counts("| `test_exs_send` | 5.2.10 | both | 28 |\n| `test_exs_x` | no |\n");
+        assert_eq!(rows, [("test_exs_send".to_owned(), 28)]);
+    }
+}
