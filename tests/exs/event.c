@@ -4,15 +4,25 @@
 
 enum { EVENT_SECONDS = 15 };
 
-exs_event_t take_event(param *p, int type, int fd, int error)
+exs_event_t next_event(const param *p)
 {
 	struct timeval limit = {EVENT_SECONDS, 0};
 	exs_event_t event;
+	int count;
 
 	memset(&event, 0x5a, sizeof(event));
-	int count = exs_qdequeue(p->qh, &event, 1, &limit);
+	do
+		count = exs_qdequeue(p->qh, &event, 1, &limit);
+	while (count < 0 && errno == EINTR); // the other process has ended
 	CHECK(count >= 0, "exs_qdequeue: %s", strerror(errno));
-	CHECK(count == 1, "no event of type %d", type);
+	CHECK(count == 1, "an operation has no end");
+	return event;
+}
+
+exs_event_t take_event(param *p, int type, int fd, int error)
+{
+	exs_event_t event = next_event(p);
+
 	CHECK(event.exs_evt_type == type, "event of type %d, not %d", event.exs_evt_type, type);
 	CHECK(event.exs_evt_errno == error, "event of type %d: %s, not %s", type, strerror(event.exs_evt_errno),
 	      strerror(error));

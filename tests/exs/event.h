@@ -7,7 +7,9 @@
 
 #include "result.h"
 
-// Takes the next event from the queue of p, which must be of this type, socket and errno and carry p's ahandle, and must come
+// The next event from the queue of p, whatever it is; the test fails if there is none within seconds.
+exs_event_t next_event(const param *p);
+// The next event, which must be of this type, socket and errno and carry p's ahandle, and must come
 // within seconds. The test fails if not.
 exs_event_t take_event(param *p, int type, int fd, int error);
 // The call on a connection that is known to be broken: refused at once, or in its event.

@@ -3,6 +3,7 @@
 #include "peer.h"
 
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -104,6 +105,22 @@ void kill_peer(void)
 	expect_peer_death();
 	kill(peer, SIGKILL);
 	collect_peer();
+}
+
+static void *kill_later(void *microseconds)
+{
+	usleep((uintptr_t)microseconds);
+	kill(peer, SIGKILL);
+	return NULL;
+}
+
+void kill_peer_later(unsigned microseconds)
+{
+	pthread_t thread;
+
+	expect_peer_death();
+	CHECK(!pthread_create(&thread, NULL, kill_later, (void *)(uintptr_t)microseconds), "no thread");
+	pthread_detach(thread);
 }
 
 void wait_for_peer(void)

@@ -87,6 +87,8 @@ _Noreturn void finish(int code);
 void meet(param *p);
 // Ends the other process by SIGKILL and waits until it is gone.
 void kill_peer(void);
+// Does the same in so many microseconds, whatever the test does meanwhile.
+void kill_peer_later(unsigned microseconds);
 // Waits for the other process's end, which must be a good one.
 void wait_for_peer(void);
 // The end of the other process, if there is one, is not a failure from now on.

@@ -54,9 +54,8 @@ static void peer_is_a_crowd(param *p)
 			      "exs_connect %d: %s", i, strerror(errno));
 	}
 	for (int i = 0; p->mode && i < count; i++) {
-		exs_event_t event;
+		exs_event_t event = next_event(p);
 
-		CHECK(exs_qdequeue(p->qh, &event, 1, NULL) == 1, "exs_qdequeue: %s", strerror(errno));
 		CHECK(event.exs_evt_type == EXS_EVT_CONNECT && !event.exs_evt_errno, "connection %d: %s", i,
 		      strerror(event.exs_evt_errno));
 	}

@@ -22,6 +22,12 @@ static inline int initialized(param *p)
 	return p->mode ? ok_exs_qcreate(p) : 0;
 }
 
+// A queue that blocking mode has not got.
+static inline int with_own_queue(param *p)
+{
+	return p->mode ? 0 : ok_exs_qcreate(p);
+}
+
 // The library and an event queue in either mode.
 static inline int with_queue(param *p)
 {

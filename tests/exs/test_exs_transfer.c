@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//
+// A file from end to end, without its bytes in the memory of either program. How many MiB: $EXS_TEST_FILE_MIB, else 64; 5120 is
+// the five gigabytes for which the usual limit of a file is lifted.
+
+#include "setup/peers.h"
+#include "setup/sending_files.h"
+
+#include <pthread.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { USUAL_MIB = 64, FLAT_KIB = 48 << 10, TRANSFER_LIMIT = 200, BLOCK = 1 << 20 };
+
+static off_t size_of_file(void)
+{
+	const char *mib = getenv("EXS_TEST_FILE_MIB");
+
+	return (off_t)(mib ? atoi(mib) : USUAL_MIB) << 20;
+}
+
+// Words that say where they are, so that a block in another's place is seen.
+static uint64_t word(uint64_t number)
+{
+	return (number + 1) * 0x9e3779b97f4a7c15;
+}
+
+static void fill_file(param *p, off_t size)
+{
+	static uint64_t block[BLOCK / sizeof(uint64_t)];
+	const size_t words = sizeof(block) / sizeof(*block);
+
+	require(make_sparse_file(p, 0));
+	for (off_t at = 0; at < size; at += BLOCK) {
+		for (size_t i = 0; i < words; i++)
+			block[i] = word(at / sizeof(uint64_t) + i);
+		CHECK(pwrite(p->file_fd, block, BLOCK, at) == BLOCK, "%s: %s", p->path, strerror(errno));
+	}
+}
+
+static void check_file(param *p, off_t size)
+{
+	static uint64_t block[BLOCK / sizeof(uint64_t)];
+	const size_t words = sizeof(block) / sizeof(*block);
+	struct stat status;
+
+	CHECK(!fstat(p->file_fd, &status) && status.st_size == size, "a file of %lld bytes", (long long)status.st_size);
+	for (off_t at = 0; at < size; at += BLOCK) {
+		CHECK(pread(p->file_fd, block, BLOCK, at) == BLOCK, "%s: %s", p->path, strerror(errno));
+		for (size_t i = 0; i < words; i++)
+			CHECK(block[i] == word(at / sizeof(uint64_t) + i), "byte %lld is not what was sent",
+			      (long long)(at + i * sizeof(uint64_t)));
+	}
+}
+
+// Memory of the process's own, in KiB: what the kernel keeps of a file is not.
+static long own_memory(void)
+{
+	char line[128];
+	long kib = -1;
+	FILE *status = fopen("/proc/self/status", "r");
+
+	while (status && fgets(line, sizeof(line), status))
+		if (sscanf(line, "RssAnon: %ld", &kib) == 1)
+			break;
+	if (status)
+		fclose(status);
+	CHECK(kib >= 0, "RssAnon is not in /proc/self/status");
+	return kib;
+}
+
+static volatile int over;
+static long most;
+
+static void *watch_memory(void *unused)
+{
+	while (!over) {
+		long now = own_memory();
+
+		most = now > most ? now : most;
+		usleep(2000);
+	}
+	return unused;
+}
+
+// Does it, and says by how many KiB the memory grew meanwhile.
+static long growth_during(param *p, void (*what)(param *p))
+{
+	pthread_t watcher;
+	long before = most = own_memory();
+
+	CHECK(!pthread_create(&watcher, NULL, watch_memory, NULL), "no thread");
+	what(p);
+	over = 1;
+	pthread_join(watcher, NULL);
+	return most - before;
+}
+
+static void send_whole_file(param *p)
+{
+	off_t none = 0;
+
+	CHECK(!exs_fcntl(p->fd, EXS_F_SETFILELIMIT, &none), "exs_fcntl: %s", strerror(errno));
+	require(ok_exs_sendfile(p, size_of_file()));
+	hang_up(p);
+}
+
+static void receive_whole_file(param *p)
+{
+	off_t got = exs_recvfile(p->fd, p->sendvec, 1, p->flags, p->qh, p->ah);
+
+	CHECK(got >= 0, "exs_recvfile: %s", strerror(errno));
+	if (p->mode) {
+		exs_event_t event;
+		// Longer than the usual time for an event.
+		CHECK(exs_qdequeue(p->qh, &event, 1, NULL) == 1 && !event.exs_evt_errno, "the event: %s",
+		      strerror(event.exs_evt_errno));
+		got = transferred_file(&event, p->sendvec, 1);
+	}
+	CHECK(got == size_of_file(), "%lld bytes of %lld", (long long)got, (long long)size_of_file());
+}
+
+static void peer_sends_whole_file(param *p)
+{
+	require(unconnected(p));
+	fill_file(p, size_of_file());
+	require(ok_exs_connect(p));
+	long growth = growth_during(p, send_whole_file);
+	CHECK(growth < FLAT_KIB, "the sender's memory grows by %ld KiB", growth);
+	meet(p);
+}
+
+static void end_to_end(param *p)
+{
+	require(accepted(p));
+	require(make_sparse_file(p, 0));
+	long growth = growth_during(p, receive_whole_file);
+	CHECK(growth < FLAT_KIB, "the receiver's memory grows by %ld KiB", growth);
+	check_file(p, size_of_file());
+	print_pass(0);
+}
+
+static const struct test_case all_tests[] = {
+	{1, OK(OK_TRANSFER), "exs_sendfile() to exs_recvfile()", .peer = peer_sends_whole_file, .run = end_to_end, .limit = TRANSFER_LIMIT},
+};
+
+PROGRAM("transfer", NULL)
