@@ -39,9 +39,10 @@ pub(super) fn cases() -> Vec<Case> {
         ));
     }
     for mode in Mode::ALL {
-        cases.push(Case::many(format!("exs/ipv6/{}", mode.name()), move |lab| {
-            many(run_over_ipv6(lab, mode))
-        }));
+        cases.push(Case::many(
+            format!("exs/ipv6/{}", mode.name()),
+            move |lab| many(run_over_ipv6(lab, mode)),
+        ));
         cases.push(Case::new(
             format!("exs/two runs have equal logs, {}", mode.name()),
             move |lab| equal_logs(lab, mode),
@@ -312,7 +313,10 @@ mod tests {
              1 : EPERM : exs_recv(fd) : blocking : PASS : 1 : Operation not permitted\n",
         ));
         let names: Vec<_> = endings.iter().map(|(name, _)| name.as_str()).collect();
-        assert_eq!(names, ["exs_send 1 EPERM", "exs_send 2 OK_EXS_SEND", "1 EPERM"]);
+        assert_eq!(
+            names,
+            ["exs_send 1 EPERM", "exs_send 2 OK_EXS_SEND", "1 EPERM"]
+        );
         assert!(endings[0].1.is_ok() && endings[1].1.is_err() && endings[2].1.is_err());
     }
 
