@@ -6,7 +6,7 @@ use std::fs;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-use ferroce_control::{Counter, CounterPage, DeviceInfo, Event, RuntimeDir, seqpacket};
+use ferroce_control::{Counter, CounterPage, DeviceInfo, Event, IbPort, RuntimeDir, seqpacket};
 use ferroce_fabric::pma::Pma;
 use nix::sys::signalfd::SignalFd;
 use rustix::io::Errno;
@@ -79,6 +79,8 @@ pub struct Daemon {
     pub(crate) first_umad: u32,
     /// The ports, if they are InfiniBand's.
     pub(crate) fabric: Option<Fabric>,
+    /// The ports as the image shows them.
+    pub(crate) ib_shown: Vec<IbPort>,
     /// Who answers questions about performance.
     pub(crate) pma: Pma,
     pub(crate) own: CounterPage,
@@ -144,6 +146,7 @@ impl Daemon {
             umad,
             first_umad: real::free_umad_number(),
             fabric: None,
+            ib_shown: Vec::new(),
             pma: Pma::new(1, ports),
             own: CounterPage::private()?,
             departed: Totals::default(),

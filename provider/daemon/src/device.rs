@@ -228,7 +228,7 @@ fn eui64(mac: [u8; 6]) -> [u8; 8] {
 }
 
 /// A locally administered EUI-64 made of a seed (FNV-1a).
-fn made_up(seed: &[u8]) -> [u8; 8] {
+pub(crate) fn made_up(seed: &[u8]) -> [u8; 8] {
     let hash = seed.iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, &byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
     });

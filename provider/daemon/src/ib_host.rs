@@ -32,6 +32,8 @@ impl Daemon {
             ends.push((cable, socket));
         }
         self.info.ib_ports = ends.len() as u8;
+        let granted = self.groups.iter().map(Group::granted_receive_buffer);
+        self.info.rcvbuf = granted.min().unwrap_or(0);
         let config = config(&self.info, ends.len());
         self.info.sys_image_guid = self.info.node_guid;
         self.fabric = Some(Fabric::new(config, ends, self.own.clone()));
@@ -92,8 +94,15 @@ impl Daemon {
             .filter_map(|(port, event)| Some((port, verbs_event(event)?)));
         let told: Vec<_> = told.collect();
         if told.is_empty() {
+            // A port that is trained, or armed, is no event, but others can see it.
+            let ports = self.ib_ports();
+            if ports != self.ib_shown {
+                self.ib_shown = ports;
+                self.ib_show();
+            }
             return;
         }
+        self.ib_shown = self.ib_ports();
         tracing::debug!(?told, "the ports have changed");
         self.ib_show();
         for (port, event) in told {

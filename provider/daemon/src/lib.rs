@@ -25,6 +25,7 @@ mod qp1;
 mod real;
 mod requests;
 mod slots;
+pub mod switch;
 mod sysfs;
 mod totals;
 mod ucma;

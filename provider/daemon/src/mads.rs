@@ -166,6 +166,7 @@ impl Daemon {
         Shown {
             sums: self.totals(),
             ports: ports.collect(),
+            is_device: true,
         }
     }
 

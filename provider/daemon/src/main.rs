@@ -10,6 +10,7 @@ use clap::Parser;
 use ferroce_control::RuntimeDir;
 use ferroced::config::{AddrSpec, LinkLayer};
 use ferroced::ib::cable::Cable;
+use ferroced::switch::{Switch, SwitchSettings};
 use ferroced::{Config, Daemon, DaemonError, Settings};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
@@ -56,6 +57,10 @@ struct Arguments {
     #[arg(long, value_name = "LOCAL=REMOTE")]
     cable: Vec<Cable>,
 
+    /// Be an InfiniBand switch with so many ports, and no device. Stays in the foreground
+    #[arg(long, value_name = "PORTS", conflicts_with_all = ["addr", "netdev", "link_layer", "idle_exit"])]
+    switch: Option<u8>,
+
     /// The device's name [default: ferroce0]
     #[arg(long)]
     name: Option<String>,
@@ -88,7 +93,9 @@ struct Arguments {
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let dir = RuntimeDir::resolve(arguments.runtime_dir.as_deref());
-    let result = if arguments.foreground || arguments.detached {
+    let result = if let Some(ports) = arguments.switch {
+        switch(arguments, ports)
+    } else if arguments.foreground || arguments.detached {
         serve(arguments, dir)
     } else {
         detach(&dir)
@@ -166,6 +173,36 @@ fn serve(arguments: Arguments, dir: RuntimeDir) -> Result<(), String> {
     })
 }
 
+/// Runs a switch until a signal comes.
+fn switch(arguments: Arguments, ports: u8) -> Result<(), String> {
+    let run = || -> Result<(), DaemonError> {
+        start_log(arguments.log.as_deref())?;
+        let signals = block_signals()?;
+        let switch = Switch::start(SwitchSettings {
+            ports,
+            cables: arguments.cable,
+            name: arguments.name.unwrap_or_else(|| "ferroce switch".into()),
+            receive_buffer: arguments.receive_buffer.unwrap_or(8 << 20),
+        })?;
+        switch.run(&signals)
+    };
+    run().map_err(|e| e.to_string())
+}
+
+/// From here on the signals that end the process come through a descriptor.
+fn block_signals() -> Result<SignalFd, DaemonError> {
+    let mut set = SigSet::empty();
+    for signal in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP] {
+        set.add(signal);
+    }
+    set.thread_block()
+        .and_then(|()| SignalFd::with_flags(&set, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK))
+        .map_err(|e| DaemonError::Os {
+            what: "waiting for signals".into(),
+            source: e.into(),
+        })
+}
+
 fn start(arguments: Arguments, dir: RuntimeDir) -> Result<(Daemon, SignalFd), DaemonError> {
     let Arguments {
         config,
@@ -195,17 +232,7 @@ fn start(arguments: Arguments, dir: RuntimeDir) -> Result<(Daemon, SignalFd), Da
     let settings = Settings::try_from(config)?;
 
     // Before the daemon holds anything that a signal would leave behind.
-    let mut set = SigSet::empty();
-    for signal in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP] {
-        set.add(signal);
-    }
-    let signals = set
-        .thread_block()
-        .and_then(|()| SignalFd::with_flags(&set, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK))
-        .map_err(|e| DaemonError::Os {
-            what: "waiting for signals".into(),
-            source: e.into(),
-        })?;
+    let signals = block_signals()?;
     raise_descriptor_limit();
     rustix::process::umask(rustix::fs::Mode::from_bits_truncate(0o077));
     if arguments.detached {

@@ -6,27 +6,30 @@ use ferroce_fabric::pma::{Counter, Counters, Totals as PortTotals};
 use crate::ib::Counts;
 use crate::totals::Totals;
 
-/// A device's counters, for its one port or, with what the ports themselves count, for several.
+/// A node's counters: a device's, for its one port or, with what the ports themselves count, for several; or a switch's.
 #[derive(Debug)]
 pub(crate) struct Shown {
     /// The sums over all processes, which are the first port's. The data path does not count by port.
     pub(crate) sums: Totals,
-    /// What is counted at each port beside, in order; empty with RoCE, and with one port.
+    /// What is counted at each port beside, in order, and links lost; empty with RoCE.
     pub(crate) ports: Vec<(Counts, u64)>,
+    /// There are processes with queue pairs.
+    pub(crate) is_device: bool,
 }
 
 impl Counters for Shown {
     fn totals(&self, port: u8) -> PortTotals {
         let mut totals = PortTotals::default();
-        let at = usize::from(port).saturating_sub(1);
-        if self.ports.len() < 2 {
+        let by_device = self.is_device && self.ports.len() < 2;
+        if by_device {
             self.device(&mut totals);
         }
-        if let Some((counts, downed)) = self.ports.get(at) {
+        let at = usize::from(port).checked_sub(1);
+        if let Some((counts, downed)) = at.and_then(|at| self.ports.get(at)) {
             totals[Counter::LinkDowned] = *downed;
             totals[Counter::Vl15Dropped] = counts.vl15_dropped;
             totals[Counter::RcvSwitchRelayErrors] = counts.relay_errors;
-            if self.ports.len() > 1 {
+            if !by_device {
                 of_port(counts, &mut totals);
             }
         }

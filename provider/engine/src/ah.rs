@@ -13,6 +13,7 @@ use parking_lot::RwLock;
 use crate::context::Pd;
 use crate::error::{Error, Result};
 use crate::hca::Hca;
+use crate::ib::Link;
 use crate::limits;
 use crate::mgid;
 use crate::path::{Path, PathKey, gid_address};
@@ -27,6 +28,12 @@ pub struct Ah {
 impl Ah {
     pub(crate) fn create(pd: &Arc<Pd>, av: &AddressVector) -> Result<Arc<Ah>> {
         let hca = pd.context().hca();
+        if hca.is_infiniband() {
+            let link = hca.link(av.port_num)?;
+            // What is wrong with it shows now.
+            link.path_key(av, 0)?;
+            return Self::add(pd, av, Route::Cable(link, *av));
+        }
         if av.port_num != 1 {
             return Err(Error::Invalid("the device has port 1 only"));
         }
@@ -45,12 +52,20 @@ impl Ah {
                 "RoCE needs a GRH: set is_global and the destination GID",
             ));
         };
-        let handle = hca.ahs.write().insert(Arc::new(Target {
-            pd: pd.handle(),
+        let route = Route::Address {
             gid,
             remote,
             traffic_class: av.traffic_class,
             hop_limit: av.hop_limit,
+        };
+        Self::add(pd, av, route)
+    }
+
+    fn add(pd: &Arc<Pd>, av: &AddressVector, route: Route) -> Result<Arc<Ah>> {
+        let hca = pd.context().hca();
+        let handle = hca.ahs.write().insert(Arc::new(Target {
+            pd: pd.handle(),
+            route,
             paths: RwLock::new(Vec::new()),
         }))?;
         pd.add_user();
@@ -106,35 +121,59 @@ fn destination(dgid: [u8; 16], local: IpAddr) -> Result<IpAddr> {
 pub(crate) struct Target {
     /// Its protection domain.
     pub(crate) pd: u32,
-    gid: GidEntry,
-    remote: IpAddr,
-    traffic_class: u8,
-    hop_limit: u8,
+    route: Route,
     paths: RwLock<Vec<Arc<Path>>>,
+}
+
+/// Where a handle leads.
+enum Route {
+    /// To an address, with RoCE.
+    Address {
+        gid: GidEntry,
+        remote: IpAddr,
+        traffic_class: u8,
+        hop_limit: u8,
+    },
+    /// By the cable of an InfiniBand port.
+    Cable(Arc<Link>, AddressVector),
 }
 
 impl Target {
     /// The path to queue pairs of a slot.
     pub(crate) fn path(&self, hca: &Hca, slot: u8) -> Result<Arc<Path>> {
         // Every process on the group gets a datagram, whatever slot its number names.
-        let slot = if self.remote.is_multicast() { 0 } else { slot };
+        let slot = match &self.route {
+            Route::Address { remote, .. } if remote.is_multicast() => 0,
+            _ => slot,
+        };
         let known = |paths: &Vec<Arc<Path>>| paths.iter().find(|p| p.key.slot == slot).cloned();
         if let Some(path) = known(&self.paths.read()) {
             return Ok(path);
         }
-        let key = PathKey {
-            local: self.gid.addr,
-            remote: self.remote,
-            slot,
-            traffic_class: self.traffic_class,
-            hop_limit: self.hop_limit,
-        };
-        let path = match hca.path(key, &self.gid) {
-            Err(e) => match self.around(key, &e) {
-                Some(around) => hca.path(around, &self.gid)?,
-                None => return Err(e),
-            },
-            path => path?,
+        let path = match &self.route {
+            Route::Cable(link, av) => hca.cable_path(link.path_key(av, slot)?, link)?,
+            Route::Address {
+                gid,
+                remote,
+                traffic_class,
+                hop_limit,
+            } => {
+                let key = PathKey {
+                    local: gid.addr,
+                    remote: *remote,
+                    slot,
+                    traffic_class: *traffic_class,
+                    hop_limit: *hop_limit,
+                    lids: None,
+                };
+                match hca.path(key, gid) {
+                    Err(e) => match around(key, &e) {
+                        Some(around) => hca.path(around, gid)?,
+                        None => return Err(e),
+                    },
+                    path => path?,
+                }
+            }
         };
         let mut paths = self.paths.write();
         Ok(known(&paths).unwrap_or_else(|| {
@@ -142,20 +181,20 @@ impl Target {
             path
         }))
     }
+}
 
-    /// An IPv6 group that a loopback cannot carry, as Linux has no route for it, is reached through the IPv4 group that
-    /// stands in for it.
-    fn around(&self, key: PathKey, error: &Error) -> Option<PathKey> {
-        let unreachable = matches!(error, Error::Io { source, .. }
-            if source.raw_os_error() == Some(libc::ENETUNREACH));
-        match key.remote {
-            IpAddr::V6(group) if unreachable && key.local.is_loopback() => Some(PathKey {
-                local: Ipv4Addr::LOCALHOST.into(),
-                remote: mgid::stand_in(group.octets()).into(),
-                ..key
-            }),
-            _ => None,
-        }
+/// An IPv6 group that a loopback cannot carry, as Linux has no route for it, is reached through the IPv4 group that
+/// stands in for it.
+fn around(key: PathKey, error: &Error) -> Option<PathKey> {
+    let unreachable = matches!(error, Error::Io { source, .. }
+        if source.raw_os_error() == Some(libc::ENETUNREACH));
+    match key.remote {
+        IpAddr::V6(group) if unreachable && key.local.is_loopback() => Some(PathKey {
+            local: Ipv4Addr::LOCALHOST.into(),
+            remote: mgid::stand_in(group.octets()).into(),
+            ..key
+        }),
+        _ => None,
     }
 }
 
@@ -214,17 +253,19 @@ mod tests {
     fn target(pd: u32) -> Arc<Target> {
         Arc::new(Target {
             pd,
-            gid: GidEntry {
-                index: 0,
-                gid: [0; 16],
-                addr: Ipv4Addr::LOCALHOST.into(),
-                scope_id: 0,
-                ifindex: 1,
-                ifname: "lo".into(),
+            route: Route::Address {
+                gid: GidEntry {
+                    index: 0,
+                    gid: [0; 16],
+                    addr: Ipv4Addr::LOCALHOST.into(),
+                    scope_id: 0,
+                    ifindex: 1,
+                    ifname: "lo".into(),
+                },
+                remote: Ipv4Addr::LOCALHOST.into(),
+                traffic_class: 0,
+                hop_limit: 0,
             },
-            remote: Ipv4Addr::LOCALHOST.into(),
-            traffic_class: 0,
-            hop_limit: 0,
             paths: RwLock::new(Vec::new()),
         })
     }

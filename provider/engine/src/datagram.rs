@@ -5,17 +5,22 @@ use std::net::IpAddr;
 use ferroce_control::Counter;
 use ferroce_transport::Time;
 use ferroce_wire::Packet;
-use ferroce_wire::grh::IpHeader;
+use ferroce_wire::grh::{self, Grh, IpHeader};
+use ferroce_wire::link::LinkPacket;
 
 use crate::hca::Hca;
+use crate::ib::{self, Link};
 use crate::keys::KeyTable;
 use crate::mcast::Members;
 use crate::qp::{Inner, Qp};
 use crate::qp_host::QpHost;
-use crate::rx::{Datagram, same_partition};
+use crate::rx::Datagram;
 
 /// The queue pair number of multicast (all ones).
 const MULTICAST_QP: u32 = 0xff_ffff;
+
+/// The P_Key table's one entry with RoCE: the default partition, full member.
+const DEFAULT_PKEY: u16 = 0xffff;
 
 /// How a packet came.
 pub(crate) struct Arrival<'a> {
@@ -26,10 +31,17 @@ pub(crate) struct Arrival<'a> {
     pub(crate) bytes: usize,
     /// IPv4's identification.
     pub(crate) id: u16,
+    /// By an InfiniBand port: its headers.
+    pub(crate) link: Option<(&'a Link, &'a LinkPacket<'a>)>,
 }
 
 impl Arrival<'_> {
-    fn grh(&self) -> [u8; 40] {
+    fn grh(&self) -> [u8; grh::LEN] {
+        if let Some((_, packet)) = self.link {
+            let mut bytes = [0; grh::LEN];
+            packet.grh.as_ref().map(|grh: &Grh| grh.emit(&mut bytes));
+            return bytes;
+        }
         let header = IpHeader {
             source: self.datagram.from,
             destination: self.local,
@@ -55,6 +67,7 @@ impl Qp {
     ) {
         self.hca().counters().add(Counter::RxSendRequests, 1);
         let mut host = QpHost::new(self, keys, None, now);
+        host.origin = arrival.link.map(|(link, packet)| link.origin(packet));
         inner
             .transport
             .receive_datagram(now, packet, &arrival.grh(), &mut host);
@@ -80,7 +93,7 @@ impl Hca {
             counters.add(Counter::RxMisdirected, 1);
             return;
         }
-        if !same_partition(packet) {
+        if !ib::same_partition(DEFAULT_PKEY, packet.bth.pkey) {
             counters.add(Counter::RxWrongPkey, 1);
             return;
         }

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Once, Weak};
 
 use ferroce_control::{Client, Counter, CounterPage, DeviceInfo, Event, GidEntry, RuntimeDir};
-use ferroce_transport::Time;
+use ferroce_transport::{QpAttr, QpAttrMask, Time};
 use parking_lot::{Mutex, RwLock};
 
 use crate::ah::AhTable;
@@ -18,6 +18,7 @@ use crate::driver::Driver;
 use crate::error::{Error, Result};
 use crate::guard;
 use crate::helper;
+use crate::ib::{self, Link};
 use crate::keys::KeyTable;
 use crate::limits::{DeviceAttr, PortAttr, Violations};
 use crate::mcast::Multicast;
@@ -69,6 +70,8 @@ pub struct Hca {
     slot: u8,
     counters: CounterPage,
     gids: RwLock<Vec<GidEntry>>,
+    /// The ports of an InfiniBand device; none of a RoCE device.
+    links: Vec<Arc<Link>>,
     port_active: AtomicBool,
     /// The daemon is gone.
     gone: AtomicBool,
@@ -150,6 +153,10 @@ impl Hca {
         let name = std::fs::read_to_string("/proc/self/comm").unwrap_or_default();
         let attachment = control.attach(name.trim_end())?;
         let gids = control.gids()?;
+        let ports = match attachment.device.ib_ports {
+            0 => Vec::new(),
+            _ => control.ports()?,
+        };
         let control_fd = control.event_fd().as_raw_fd();
         let hca = Arc::new(Hca {
             control: Mutex::new(control),
@@ -159,6 +166,10 @@ impl Hca {
             slot: attachment.slot,
             counters: attachment.counters,
             gids: RwLock::new(gids),
+            links: ports
+                .into_iter()
+                .map(|port| Arc::new(Link::new(port)))
+                .collect(),
             gone: AtomicBool::new(false),
             generation: FORKS.load(Ordering::Relaxed),
             gso: enabled("FERROCE_GSO"),
@@ -198,17 +209,88 @@ impl Hca {
 
     /// What the device can do.
     pub fn device_attr(&self) -> DeviceAttr {
-        DeviceAttr::new(self.info.node_guid)
+        let mut attr = DeviceAttr::new(self.info.node_guid);
+        if self.is_infiniband() {
+            attr.of_infiniband(self.links.iter().map(|link| link.port().p_keys.len()));
+        }
+        attr
     }
 
-    /// The port as it is now.
-    pub fn port_attr(&self) -> PortAttr {
-        PortAttr::new(
+    /// A port as it is now (`EINVAL`: there is none of that number).
+    pub fn port_attr(&self, number: u8) -> Result<PortAttr> {
+        if self.is_infiniband() {
+            let link = self.link(number)?;
+            let violations = self.violations();
+            return Ok(PortAttr::of_infiniband(&link.port(), violations));
+        }
+        if number != 1 {
+            return Err(Error::Invalid("the device has port 1 only"));
+        }
+        Ok(PortAttr::new(
             self.port_active.load(Ordering::Relaxed),
             self.info.active_mtu,
             self.info.speed_mbps,
             self.violations(),
-        )
+        ))
+    }
+
+    /// Whether the ports have cables and LIDs.
+    pub(crate) fn is_infiniband(&self) -> bool {
+        !self.links.is_empty()
+    }
+
+    /// A port of an InfiniBand device.
+    pub(crate) fn link(&self, number: u8) -> Result<Arc<Link>> {
+        ib::find(&self.links, number).cloned()
+    }
+
+    /// Whether there is a port of that number.
+    pub(crate) fn has_port(&self, number: u8) -> bool {
+        match self.is_infiniband() {
+            true => ib::find(&self.links, number).is_ok(),
+            false => number == 1,
+        }
+    }
+
+    /// The MTU of the port that a change of attributes is about.
+    pub(crate) fn active_mtu(&self, attr: &QpAttr, mask: QpAttrMask) -> u32 {
+        let number = if mask.contains(QpAttrMask::AV) {
+            attr.av.port_num
+        } else {
+            attr.port_num
+        };
+        let link = ib::find(&self.links, number).ok();
+        link.map_or(self.info.active_mtu, |link| link.port().active_mtu)
+    }
+
+    /// The path by a port's cable with this key, opened if no QP has it yet.
+    pub(crate) fn cable_path(&self, key: PathKey, link: &Arc<Link>) -> Result<Arc<Path>> {
+        let lids = key
+            .lids
+            .ok_or(Error::Invalid("a path by a cable has LIDs"))?;
+        self.path_or(key, || {
+            Path::open_cable(key, &lids, link, self.slot, self.info.rcvbuf, self.gso)
+        })
+    }
+
+    /// Makes sure that packets off a port's cable are received.
+    pub(crate) fn listen_at(&self, link: &Arc<Link>) -> Result<()> {
+        let mut receivers = self.receivers.write();
+        let same = |r: &Arc<Receiver>| r.link.as_ref().is_some_and(|l| l.number == link.number);
+        if receivers.iter().any(same) {
+            return Ok(());
+        }
+        let index = u16::from(link.number) - 1;
+        let socket = self.control.lock().receive_socket(index)?;
+        receivers.push(Arc::new(Receiver::of_cable(
+            socket,
+            link.clone(),
+            self.slot,
+        )));
+        drop(receivers);
+        self.driver.wake();
+        self.control_events();
+        Ok(())
     }
 
     /// What all processes of the port have counted. The daemon knows; without it, this process's own.
@@ -282,12 +364,18 @@ impl Hca {
 
     /// The path with this key, opened if no QP has it yet.
     pub(crate) fn path(&self, key: PathKey, gid: &GidEntry) -> Result<Arc<Path>> {
+        self.path_or(key, || {
+            Path::open(key, gid, self.slot, self.info.rcvbuf, self.gso)
+        })
+    }
+
+    fn path_or(&self, key: PathKey, open: impl FnOnce() -> Result<Path>) -> Result<Arc<Path>> {
         let mut paths = self.paths.lock();
         if let Some(path) = paths.get(&key).and_then(Weak::upgrade) {
             return Ok(path);
         }
         paths.retain(|_, p| p.strong_count() != 0);
-        let path = Arc::new(Path::open(key, gid, self.slot, self.info.rcvbuf, self.gso)?);
+        let path = Arc::new(open()?);
         paths.insert(key, Arc::downgrade(&path));
         Ok(path)
     }
@@ -313,6 +401,9 @@ impl Hca {
 
     /// Makes sure that packets for every address of the port are received, now and when addresses are added.
     pub(crate) fn listen_everywhere(&self) -> Result<()> {
+        if self.is_infiniband() {
+            return self.links.iter().try_for_each(|link| self.listen_at(link));
+        }
         self.everywhere.store(true, Ordering::Relaxed);
         for gid in self.gids() {
             self.listen(&gid)?;
@@ -415,7 +506,17 @@ impl Hca {
                         });
                     }
                 }
-                Event::Port { .. } => {}
+                Event::Port { port, event } => {
+                    let ports = { self.control.lock().ports() };
+                    for port in ports.into_iter().flatten() {
+                        if let Ok(link) = ib::find(&self.links, port.number) {
+                            link.update(port);
+                        }
+                    }
+                    for context in self.contexts.lock().iter().filter_map(Weak::upgrade) {
+                        context.async_event(port.into(), event);
+                    }
+                }
                 Event::Shutdown => {
                     self.gone.store(true, Ordering::Relaxed);
                     // The next daemon could not bind while these are open.

@@ -24,6 +24,7 @@ mod events;
 mod guard;
 mod hca;
 mod helper;
+mod ib;
 mod import;
 mod keys;
 mod limits;

@@ -1,6 +1,6 @@
 //! What the device promises. Every number here can be had; one more gives the documented error.
 
-use ferroce_control::link::Rate;
+use ferroce_control::{IbPort, link::Rate};
 use ferroce_transport::Access;
 
 use crate::guard;
@@ -206,6 +206,17 @@ impl DeviceAttr {
     }
 }
 
+impl DeviceAttr {
+    /// What is different with InfiniBand ports: how many there are, with how long P_Key tables, and no multicast.
+    pub(crate) fn of_infiniband(&mut self, p_keys: impl ExactSizeIterator<Item = usize>) {
+        self.phys_port_cnt = p_keys.len() as u8;
+        self.max_pkeys = p_keys.min().map_or(1, |n| n as u16);
+        self.max_mcast_grp = 0;
+        self.max_mcast_qp_attach = 0;
+        self.max_total_mcast_qp_attach = 0;
+    }
+}
+
 /// `struct ibv_port_attr`, field by field; MTUs in bytes.
 #[derive(Clone, Debug)]
 #[allow(missing_docs)]
@@ -249,6 +260,34 @@ pub(crate) struct Violations {
 }
 
 impl PortAttr {
+    /// An InfiniBand port.
+    pub(crate) fn of_infiniband(port: &IbPort, violations: Violations) -> PortAttr {
+        PortAttr {
+            state: port.state.into(),
+            max_mtu: port.max_mtu,
+            active_mtu: port.active_mtu,
+            gid_tbl_len: port.gid_tbl_len.into(),
+            port_cap_flags: port.capabilities,
+            max_msg_sz: MAX_MSG,
+            bad_pkey_cntr: violations.pkey,
+            qkey_viol_cntr: violations.qkey,
+            pkey_tbl_len: port.p_keys.len() as u16,
+            lid: port.lid,
+            sm_lid: port.sm_lid,
+            lmc: port.lmc,
+            max_vl_num: port.vl_cap,
+            sm_sl: port.sm_sl,
+            subnet_timeout: port.subnet_timeout,
+            init_type_reply: port.init_type_reply,
+            active_width: port.width,
+            active_speed: port.speed,
+            phys_state: port.phys_state,
+            link_layer: 1,
+            flags: 0,
+            port_cap_flags2: 0,
+        }
+    }
+
     pub(crate) fn new(
         active: bool,
         active_mtu: u32,

@@ -99,6 +99,9 @@ impl Qp {
         if !self.is_datagram() {
             return Err(Error::Invalid("only UD queue pairs receive multicast"));
         }
+        if self.hca().is_infiniband() {
+            return Err(Error::Unsupported("InfiniBand multicast"));
+        }
         mgid::groups(gid).ok_or(Error::Invalid("the GID is not a multicast GID"))
     }
 }

@@ -69,6 +69,13 @@ impl Pacer {
         }
     }
 
+    /// Of a cable, at whose far end nothing is known of receivers.
+    pub(crate) fn by_the_clock(slot: u8, receive_buffer: u32) -> Pacer {
+        let pacer = Pacer::new(IpAddr::from([0; 4]), 0, slot, receive_buffer);
+        let _ = pacer.page.set(None);
+        pacer
+    }
+
     fn page(&self) -> Option<&FlowPage> {
         let open = || (!self.ip.is_multicast()).then(|| FlowPage::open(self.ip, self.scope_id));
         self.page.get_or_init(|| open().flatten()).as_ref()

@@ -10,11 +10,13 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use ferroce_control::GidEntry;
 use ferroce_wire::ROCE_V2_PORT;
-use ferroce_wire::icrc::Flow;
+use ferroce_wire::icrc::{Flow, Icrc};
+use ferroce_wire::link::Head;
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 
 use crate::congestion::Congestion;
 use crate::error::{Error, Result};
+use crate::ib::{Lids, Link};
 use crate::pacing::Pacer;
 
 /// What makes two QPs share a path.
@@ -26,13 +28,23 @@ pub(crate) struct PathKey {
     pub(crate) slot: u8,
     pub(crate) traffic_class: u8,
     pub(crate) hop_limit: u8,
+    /// Of an InfiniBand port, whose cable's ends the addresses are.
+    pub(crate) lids: Option<Lids>,
+}
+
+/// What stands before the transport's headers, and begins the ICRC.
+pub(crate) enum Lead {
+    /// Nothing; the ICRC covers a pseudo header.
+    Roce(Flow),
+    /// LRH and perhaps GRH. Nothing goes out while the port is not active.
+    Infiniband(Head, std::sync::Arc<Link>),
 }
 
 pub(crate) struct Path {
     pub(crate) key: PathKey,
     socket: Socket,
     pub(crate) dest: SockAddr,
-    pub(crate) flow: Flow,
+    lead: Lead,
     pub(crate) congestion: Congestion,
     /// The pace of what nobody acknowledges.
     pub(crate) pacer: Pacer,
@@ -110,7 +122,7 @@ impl Path {
             key,
             socket,
             dest: address(key.remote, ROCE_V2_PORT),
-            flow,
+            lead: Lead::Roce(flow),
             congestion: Congestion::new(receive_buffer),
             pacer: Pacer::new(
                 key.remote,
@@ -122,8 +134,63 @@ impl Path {
         })
     }
 
+    /// A path by an InfiniBand port's cable. `own_slot` and `receive_buffer` as of [`open`](Self::open).
+    pub(crate) fn open_cable(
+        key: PathKey,
+        lids: &Lids,
+        link: &std::sync::Arc<Link>,
+        own_slot: u8,
+        receive_buffer: u32,
+        gso: bool,
+    ) -> Result<Path> {
+        let dest = link.destination(lids);
+        let domain = Domain::for_address(dest);
+        let socket = Socket::new(domain, Type::DGRAM, Some(Protocol::UDP))
+            .map_err(|e| Error::io("creating a send socket", e))?;
+        let _ = socket.set_send_buffer_size(4 << 20);
+        bind(&socket, key, 0, own_slot)?;
+        let gso = gso && option(&socket, key.remote, OptionKind::Segment, 0).is_ok();
+        Ok(Path {
+            key,
+            socket,
+            dest: dest.into(),
+            lead: Lead::Infiniband(lids.head(), link.clone()),
+            congestion: Congestion::new(receive_buffer),
+            pacer: Pacer::by_the_clock(key.slot, receive_buffer),
+            gso: AtomicBool::new(gso),
+        })
+    }
+
+    /// Bytes before the BTH.
+    pub(crate) fn lead_len(&self) -> usize {
+        match &self.lead {
+            Lead::Roce(_) => 0,
+            Lead::Infiniband(head, _) => head.len(),
+        }
+    }
+
+    /// Writes what stands before the BTH of a packet that has `transport` bytes from there to the end of its ICRC, and begins
+    /// the ICRC. `number` is its place in the run.
+    pub(crate) fn begin(&self, transport: usize, number: u16, out: &mut [u8]) -> Icrc {
+        match &self.lead {
+            Lead::Roce(flow) => flow.start(transport, number),
+            Lead::Infiniband(head, _) => head.emit(transport, out),
+        }
+    }
+
+    /// Whether packets may go out at all.
+    fn is_open(&self) -> bool {
+        match &self.lead {
+            Lead::Roce(_) => true,
+            Lead::Infiniband(_, link) => link.active.load(Relaxed),
+        }
+    }
+
     /// Sends the run of datagrams that `iov` describes; `segment` is their size when there are several.
     pub(crate) fn send(&self, iov: &mut [libc::iovec], segment: Option<u16>) -> io::Result<()> {
+        if !self.is_open() {
+            return Err(io::ErrorKind::NetworkDown.into());
+        }
         let mut control = Control([0; CONTROL]);
         // SAFETY: all zeroes is a valid msghdr.
         let mut msg: libc::msghdr = unsafe { std::mem::zeroed() };
@@ -237,6 +304,7 @@ fn start_port(key: PathKey, own_slot: u8) -> u16 {
         .octets()
         .into_iter()
         .chain([key.slot, own_slot, key.traffic_class])
+        .chain(key.lids.map_or([0; 2], |lids| lids.dlid.to_be_bytes()))
         .fold(0x811c_9dc5u32, |h, b| {
             (h ^ u32::from(b)).wrapping_mul(0x0100_0193)
         });

@@ -41,6 +41,7 @@ impl Qp {
             peer: self.peer(),
             domain: self.domain().map(|domain| &**domain),
             counters: self.hca().counters(),
+            p_key: self.p_key(),
             paced: self.is_unreliable(),
         };
         if source.paced {

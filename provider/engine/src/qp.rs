@@ -2,13 +2,14 @@
 //! `qp_close`.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, AtomicUsize, Ordering};
 
 use ferroce_transport::{QpAttr, QpAttrMask, QpCap, QpState, QpType, Time};
 use parking_lot::{Mutex, MutexGuard};
 
 use crate::context::{Context, Pd};
 use crate::cq::Cq;
+use crate::datagram::Arrival;
 use crate::error::{Error, Result};
 use crate::hca::Hca;
 use crate::keys::Peer;
@@ -67,6 +68,8 @@ pub struct Qp {
     pub(crate) openers: Openers,
     /// Multicast groups that it is attached to.
     pub(crate) groups: AtomicU32,
+    /// The P_Key of its entry in the port's table.
+    pub(crate) p_key: AtomicU16,
     /// On the receive path's list of QPs to pump.
     pub(crate) touched: AtomicBool,
 }
@@ -111,6 +114,7 @@ impl Qp {
         let mask = mask - self.other_half();
         let hca = self.hca();
         check_modify(hca, attr, mask)?;
+        let p_key = self.p_key_of(attr, mask)?;
         let path = if mask.contains(QpAttrMask::AV) {
             Some(self.resolve(attr, mask)?)
         } else {
@@ -134,6 +138,9 @@ impl Qp {
         let now = timers::now();
         let mut host = QpHost::new(self, &keys, None, now);
         inner.transport.modify(attr, mask, now, &mut host)?;
+        if let Some(p_key) = p_key {
+            self.p_key.store(p_key, Ordering::Relaxed);
+        }
         if let Some(path) = path {
             self.set_active(&mut inner, false);
             inner.path = Some(path);
@@ -216,6 +223,12 @@ impl Qp {
         Some(free.unwrap_or_else(|| self.inner.lock()))
     }
 
+    /// The P_Key that its packets bear.
+    #[inline]
+    pub(crate) fn p_key(&self) -> u16 {
+        self.p_key.load(Ordering::Relaxed)
+    }
+
     /// Number of the protection domain, 0 (which none has) for an XRC target.
     pub(crate) fn pd_handle(&self) -> u32 {
         self.pd.as_ref().map_or(0, |pd| pd.handle())
@@ -257,58 +270,80 @@ impl Qp {
         }
     }
 
+    /// The P_Key that a change of port or index leads to.
+    fn p_key_of(&self, attr: &QpAttr, mask: QpAttrMask) -> Result<Option<u16>> {
+        let hca = self.hca();
+        if !hca.is_infiniband() || !mask.intersects(QpAttrMask::PKEY_INDEX | QpAttrMask::PORT) {
+            return Ok(None);
+        }
+        let now = self.inner.lock().transport.query();
+        let of = |bit, new, old| if mask.contains(bit) { new } else { old };
+        let port = of(QpAttrMask::PORT, attr.port_num.into(), now.port_num.into());
+        let index: u16 = of(QpAttrMask::PKEY_INDEX, attr.pkey_index, now.pkey_index);
+        hca.link(port as u8)?.p_key(index).map(Some)
+    }
+
     /// The path that an address vector and destination QPN name; makes sure that answers are received.
     fn resolve(&self, attr: &QpAttr, mask: QpAttrMask) -> Result<Arc<Path>> {
         let av = &attr.av;
-        if !av.is_global {
-            return Err(Error::Invalid(
-                "RoCE needs a GRH: set is_global and the destination GID",
-            ));
-        }
         let hca = self.hca();
-        let gid = hca.gid(av.sgid_index)?;
         let dest = if mask.contains(QpAttrMask::DEST_QPN) {
             attr.dest_qp_num
         } else {
             self.inner.lock().transport.query().dest_qp_num
         };
+        let slot = (dest >> 16) as u8;
+        if hca.is_infiniband() {
+            let link = hca.link(av.port_num)?;
+            hca.listen_at(&link)?;
+            return hca.cable_path(link.path_key(av, slot)?, &link);
+        }
+        if !av.is_global {
+            return Err(Error::Invalid(
+                "RoCE needs a GRH: set is_global and the destination GID",
+            ));
+        }
+        let gid = hca.gid(av.sgid_index)?;
         let key = PathKey {
             local: gid.addr,
             remote: gid_address(av.dgid),
-            slot: (dest >> 16) as u8,
+            slot,
             traffic_class: av.traffic_class,
             hop_limit: av.hop_limit,
+            lids: None,
         };
         hca.listen(&gid)?;
         hca.path(key, &gid)
     }
 
-    /// Whether a packet between these addresses is from the peer: the source must be the other end of the path.
-    pub(crate) fn accepts_from(
-        inner: &Inner,
-        remote: std::net::IpAddr,
-        local: std::net::IpAddr,
-    ) -> bool {
-        inner
-            .path
-            .as_ref()
-            .is_some_and(|p| p.key.remote == remote && p.key.local == local)
+    /// Whether a packet is from the peer: its source must be the other end of the path.
+    pub(crate) fn accepts_from(inner: &Inner, arrival: &Arrival<'_>) -> bool {
+        let Some(path) = &inner.path else {
+            return false;
+        };
+        match (&path.key.lids, arrival.link) {
+            (Some(lids), Some((_, packet))) => lids.is_from_peer(packet),
+            (None, None) => {
+                path.key.remote == arrival.datagram.from && path.key.local == arrival.local
+            }
+            _ => false,
+        }
     }
 }
 
 /// What only the device knows: limits, the GID table, the port.
 fn check_modify(hca: &Hca, attr: &QpAttr, mask: QpAttrMask) -> Result<()> {
     let invalid = |what| Err(Error::Invalid(what));
-    if mask.contains(QpAttrMask::PORT) && attr.port_num != 1 {
-        return invalid("port_num: the device has port 1 only");
+    if mask.contains(QpAttrMask::PORT) && !hca.has_port(attr.port_num) {
+        return invalid("port_num: the device has no such port");
     }
-    if mask.contains(QpAttrMask::AV) && attr.av.port_num != 1 {
-        return invalid("ah_attr.port_num: the device has port 1 only");
+    if mask.contains(QpAttrMask::AV) && !hca.has_port(attr.av.port_num) {
+        return invalid("ah_attr.port_num: the device has no such port");
     }
-    if mask.contains(QpAttrMask::PKEY_INDEX) && attr.pkey_index != 0 {
+    if mask.contains(QpAttrMask::PKEY_INDEX) && attr.pkey_index != 0 && !hca.is_infiniband() {
         return invalid("pkey_index: the table has one entry");
     }
-    if mask.contains(QpAttrMask::PATH_MTU) && attr.path_mtu > hca.info().active_mtu {
+    if mask.contains(QpAttrMask::PATH_MTU) && attr.path_mtu > hca.active_mtu(attr, mask) {
         return invalid("path_mtu exceeds the port's active MTU");
     }
     if mask.contains(QpAttrMask::MAX_QP_RD_ATOMIC) && attr.max_rd_atomic > limits::MAX_RD_ATOMIC {

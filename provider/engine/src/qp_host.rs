@@ -9,6 +9,7 @@ use ferroce_transport::{
 };
 
 use crate::guard;
+use crate::ib::Origin;
 use crate::keys::{KeyTable, Peer, Piece};
 use crate::memory;
 use crate::path::Path;
@@ -32,6 +33,8 @@ pub(crate) struct QpHost<'a> {
     peer: Peer,
     /// XRC target: the shared receive queue that the request at hand is for.
     selected: Option<Arc<Srq>>,
+    /// Where the datagram at hand came from, by an InfiniBand port.
+    pub(crate) origin: Option<Origin>,
     /// A completion queue had no room.
     pub(crate) overrun: bool,
     /// The packet at hand is a NAK for a PSN sequence error.
@@ -52,6 +55,7 @@ impl<'a> QpHost<'a> {
             now,
             peer: qp.peer(),
             selected: None,
+            origin: None,
             overrun: false,
             sequence_nak: false,
         }
@@ -94,7 +98,7 @@ impl<'a> QpHost<'a> {
             WcData::Imm(imm) => (imm, WC_WITH_IMM),
             WcData::Invalidated(key) => (key.to_ne_bytes(), WC_WITH_INV),
         };
-        if c.grh {
+        if c.grh && self.origin.is_none_or(|origin| origin.has_grh) {
             wc_flags |= WC_GRH;
         }
         Wc {
@@ -106,6 +110,9 @@ impl<'a> QpHost<'a> {
             qp_num: self.qp.qp_num(),
             src_qp: c.src_qp,
             wc_flags,
+            slid: self.origin.map_or(0, |origin| origin.slid),
+            sl: self.origin.map_or(0, |origin| origin.sl),
+            dlid_path_bits: self.origin.map_or(0, |origin| origin.path_bits),
             ..Wc::default()
         }
     }

@@ -8,12 +8,15 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use ferroce_control::FlowPage;
 use ferroce_transport::Time;
 
+use crate::ib::Link;
 use crate::mcast::Members;
 
 /// One receiving socket: this process's slot at one address, or a multicast group.
 pub(crate) struct Receiver {
     pub(crate) socket: OwnedFd,
     pub(crate) local: IpAddr,
+    /// The InfiniBand port whose cable ends here.
+    pub(crate) link: Option<Arc<Link>>,
     /// A multicast group's members in this process.
     pub(crate) members: Option<Arc<Members>>,
     /// Datagrams that the kernel has dropped for want of room in the socket's buffer, as last seen.
@@ -44,6 +47,15 @@ impl Receiver {
         }
     }
 
+    /// Takes over a slot's socket at the end of a port's cable.
+    pub(crate) fn of_cable(socket: OwnedFd, link: Arc<Link>, slot: u8) -> Receiver {
+        Receiver {
+            slot,
+            link: Some(link.clone()),
+            ..Receiver::new(socket, link.local())
+        }
+    }
+
     /// Takes over the socket of a multicast group.
     pub(crate) fn of_group(socket: OwnedFd, group: IpAddr, members: Arc<Members>) -> Receiver {
         Receiver {
@@ -69,6 +81,7 @@ impl Receiver {
         Receiver {
             socket,
             local,
+            link: None,
             members: None,
             dropped: AtomicU32::new(info[MEMINFO - 1]),
             slot: 0,

@@ -10,10 +10,12 @@ use ferroce_control::{Counter, CounterPage};
 use ferroce_transport::Time;
 use ferroce_wire::ROCE_V2_PORT;
 use ferroce_wire::icrc::{Flow, Verdict};
+use ferroce_wire::link::LinkPacket;
 use ferroce_wire::{NakCode, Operation, Packet, Syndrome};
 
 use crate::datagram::Arrival;
 use crate::hca::Hca;
+use crate::ib;
 use crate::pacing;
 use crate::qp::{Inner, Qp};
 use crate::qp_host::QpHost;
@@ -22,9 +24,6 @@ use crate::timers;
 
 /// The largest datagram, or run of merged datagrams.
 pub(crate) const MAX_DATAGRAM: usize = 65_536;
-/// The default partition key, full member: the table's one entry.
-const PKEY: u16 = 0xffff;
-
 /// What one receive call brought, beside the bytes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Datagram {
@@ -98,9 +97,10 @@ impl Hca {
     ) {
         let now = crate::timers::now();
         let counters = self.counters();
-        let Some(flow) = flow(rx, receiver, datagram) else {
+        let flow = flow(rx, receiver, datagram);
+        if flow.is_none() && receiver.link.is_none() {
             return;
-        };
+        }
         let segment = if datagram.segment == 0 {
             data.len().max(1)
         } else {
@@ -117,6 +117,21 @@ impl Hca {
         let mut unacknowledged = false;
         let mut current: Option<(&Arc<Qp>, parking_lot::MutexGuard<'_, Inner>)> = None;
         for (i, bytes) in data.chunks(segment).enumerate() {
+            // Off a cable comes a whole InfiniBand packet; from its BTH on all is the same.
+            let (bytes, local) = match &receiver.link {
+                None => (bytes, None),
+                Some(link) => match LinkPacket::parse(bytes) {
+                    Some(local) if link.takes(&local) => (local.transport, Some(local)),
+                    Some(_) => {
+                        counters.add(Counter::RxMisdirected, 1);
+                        continue;
+                    }
+                    None => {
+                        counters.add(Counter::RxParseErrors, 1);
+                        continue;
+                    }
+                },
+            };
             // Parsing first: what is not even a packet needs no checksum.
             let packet = match Packet::parse(bytes) {
                 Ok(packet) => packet,
@@ -126,7 +141,12 @@ impl Hca {
                 }
             };
             // a packet whose ICRC is wrong is dropped silently
-            let id = match flow.verify(bytes, i as u16) {
+            let verdict = match (&local, &flow) {
+                (Some(local), _) if local.is_intact() => Verdict::Exact,
+                (None, Some(flow)) => flow.verify(bytes, i as u16),
+                _ => Verdict::Bad,
+            };
+            let id = match verdict {
                 Verdict::Exact => i as u16,
                 Verdict::WithId(id) => id,
                 Verdict::Bad => {
@@ -139,6 +159,7 @@ impl Hca {
                 local: receiver.local,
                 bytes: bytes.len(),
                 id,
+                link: receiver.link.as_deref().zip(local.as_ref()),
             };
             if let Some(members) = &receiver.members {
                 self.deliver_to_group(members, &packet, &arrival, &keys, now);
@@ -161,12 +182,12 @@ impl Hca {
                 counters.add(Counter::RxUnknownQp, 1);
                 continue;
             };
-            if !same_partition(&packet) {
+            if !ib::same_partition(qp.p_key(), packet.bth.pkey) {
                 counters.add(Counter::RxWrongPkey, 1);
             } else if qp.is_datagram() {
                 unacknowledged = true;
                 qp.take_datagram(&mut inner, &packet, &arrival, &keys, now);
-            } else if !Qp::accepts_from(&inner, datagram.from, receiver.local) {
+            } else if !Qp::accepts_from(&inner, &arrival) {
                 counters.add(Counter::RxBadPeer, 1);
             } else {
                 let Inner {
@@ -216,11 +237,6 @@ impl Hca {
             qp.pump(&mut inner, &keys, now, flush);
         }
     }
-}
-
-/// Whether a packet is of our partition, and not from one limited member to another (ours is full).
-pub(crate) fn same_partition(packet: &Packet<'_>) -> bool {
-    (packet.bth.pkey ^ PKEY) & 0x7fff == 0
 }
 
 /// Counts what a packet asks for or refuses; returns whether it is a NAK for a PSN sequence error.

@@ -12,7 +12,8 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use ferroce_control::{Counter, CounterPage};
 use ferroce_transport::{Access, Gather, MemoryError, Sink, Time, TxPacket};
-use ferroce_wire::{Header, MAX_HEADER, NakCode, Syndrome, opcode};
+use ferroce_wire::link::MAX_HEAD;
+use ferroce_wire::{Bth, Header, MAX_HEADER, NakCode, Syndrome, opcode};
 
 use crate::ah::AhTable;
 use crate::guard;
@@ -30,7 +31,7 @@ const MAX_BYTES: usize = 65_507;
 /// Pieces up to this size are copied: cheaper than one more iovec.
 const COPY_LIMIT: usize = 256;
 /// Room that one packet without long pieces needs beside its payload.
-const PACKET_SLACK: usize = MAX_HEADER + 3 + 4;
+const PACKET_SLACK: usize = MAX_HEAD + MAX_HEADER + 3 + 4;
 /// `UIO_MAXIOV`.
 const MAX_IOVECS: usize = 1024;
 
@@ -84,6 +85,8 @@ pub(crate) struct Source<'a> {
     /// XRC target: the shared receive queues that have protection domains of their own.
     pub(crate) domain: Option<&'a Domain>,
     pub(crate) counters: &'a CounterPage,
+    /// The P_Key that the packets bear.
+    pub(crate) p_key: u16,
     /// Nobody acknowledges the packets, so that they are paced.
     pub(crate) paced: bool,
 }
@@ -292,16 +295,21 @@ impl Run<'_> {
         total: usize,
     ) -> Result<(), MemoryError> {
         let header = Header {
-            bth: packet.bth,
+            bth: Bth {
+                pkey: self.source.p_key,
+                ..packet.bth
+            },
             ext: packet.ext,
         };
-        let head = self.used;
-        self.used += header.emit(&mut self.scratch.arena[head..]);
-        // The kernel numbers the segments of one send from 0, and gives a single datagram 0.
         let Some(path) = self.way.path() else {
             return Err(MemoryError::Key);
         };
-        let mut icrc = path.flow.start(total, self.segments as u16);
+        let lead = path.lead_len();
+        // The kernel numbers the segments of one send from 0, and gives a single datagram 0.
+        let number = self.segments as u16;
+        let mut icrc = path.begin(total - lead, number, &mut self.scratch.arena[self.used..]);
+        let head = self.used + lead;
+        self.used = head + header.emit(&mut self.scratch.arena[head..]);
         icrc.header(&self.scratch.arena[head..self.used]);
         let Source { keys, peer, .. } = self.source;
         match packet.payload {
@@ -355,7 +363,8 @@ impl Sink for Run<'_> {
             bth: packet.bth,
             ext: packet.ext,
         };
-        let total = header.len() + len + usize::from(packet.bth.pad) + 4;
+        let lead = self.way.path().map_or(0, Path::lead_len);
+        let total = lead + header.len() + len + usize::from(packet.bth.pad) + 4;
         let pieces = match packet.payload {
             Gather::Sges { sges, .. } => sges.len(),
             _ => 1,

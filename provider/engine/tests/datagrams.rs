@@ -125,14 +125,14 @@ fn a_wrong_qkey_is_dropped_and_counted() {
     let (a, b) = (end("127.0.42.1"), end("127.0.42.2"));
     b.receive(&b.qp, 1);
     let ah = a.host.ah(b.gid());
-    let before = b.host.hca.port_attr().qkey_viol_cntr;
+    let before = b.host.hca.port_attr(1).unwrap().qkey_viol_cntr;
     send(&a.qp, &ah, b.qp.qp_num(), QKEY + 1, b"no").unwrap();
     // With the top bit the queue pair's own is sent.
     send(&a.qp, &ah, b.qp.qp_num(), 1 << 31, b"yes").unwrap();
     let got = wait(&b.cq, 1)[0];
     assert_eq!((got.status, got.byte_len), (0, 43));
     quiet(&b.cq);
-    assert_eq!(b.host.hca.port_attr().qkey_viol_cntr, before + 1);
+    assert_eq!(b.host.hca.port_attr(1).unwrap().qkey_viol_cntr, before + 1);
     assert_eq!(wait(&a.cq, 2).iter().map(|wc| wc.status).sum::<u32>(), 0);
 }
 

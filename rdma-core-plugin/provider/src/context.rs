@@ -239,11 +239,10 @@ unsafe extern "C" fn query_port(
     attr: *mut ibv_port_attr,
 ) -> c_int {
     guard::run(|| {
-        if port != 1 {
-            return Err(Errno(libc::EINVAL));
-        }
-        // SAFETY: a context of ours, and the caller's structure.
-        unsafe { attr.write(convert::port_attr(&engine(context).hca().port_attr())) };
+        // SAFETY: a context of ours.
+        let found = unsafe { engine(context) }.hca().port_attr(port)?;
+        // SAFETY: the caller's structure.
+        unsafe { attr.write(convert::port_attr(&found)) };
         Ok(0)
     })
 }

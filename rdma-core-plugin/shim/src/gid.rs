@@ -7,6 +7,7 @@ use std::ffi::CStr;
 
 /// `IBV_GID_TYPE_IB` and `IBV_GID_TYPE_ROCE_V1` share their name in sysfs; on Ethernet it is the latter.
 const IBV_GID_TYPE_ROCE_V1: u32 = 1;
+const IBV_GID_TYPE_IB: u32 = 0;
 
 /// A device of the image, by its directory in `/sys/class/infiniband`.
 pub struct Device {
@@ -59,6 +60,8 @@ impl Device {
             let (kind, len) = read(b"/gid_attrs/types/")?;
             entry.gid_type = if kind.get(..len)? == b"RoCE v2" {
                 IBV_GID_TYPE_ROCE_V2
+            } else if self.is_infiniband(port) {
+                IBV_GID_TYPE_IB
             } else {
                 IBV_GID_TYPE_ROCE_V1
             };
@@ -66,6 +69,18 @@ impl Device {
                 read(b"/gid_attrs/ndevs/").map_or(0, |(name, len)| interface_index(&name, len));
         }
         Some(entry)
+    }
+
+    fn is_infiniband(&self, port: u32) -> bool {
+        let mut text = [0; 32];
+        let Some(mut path) = self.port(port) else {
+            return false;
+        };
+        path.push(b"/link_layer");
+        let kind = path
+            .as_cstr()
+            .and_then(|path| sys::read_file(path, &mut text));
+        kind == Some(b"InfiniBand")
     }
 
     /// Is there such a port?

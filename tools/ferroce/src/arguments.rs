@@ -67,6 +67,11 @@ pub enum Command {
     /// through LD_PRELOAD, RDMAV_DRIVERS and FERROCE_RUNTIME_DIR in their environment; what the first two
     /// held before is kept. Real devices stay visible.
     Run(Run),
+    /// Be an InfiniBand switch, in the foreground
+    ///
+    /// Its ports have cables to those of devices (`ferroce up --link-layer infiniband`) and of other
+    /// switches. A subnet manager somewhere on the fabric configures it: `ferroce run -- opensm`.
+    Switch(Switch),
     /// Show the device, its addresses, the programs that use it, and counters
     Status {
         /// Print JSON
@@ -115,6 +120,23 @@ pub struct Up {
     /// Stay in the foreground and log to standard error
     #[arg(long)]
     pub foreground: bool,
+}
+
+/// `ferroce switch`.
+#[derive(Debug, Args)]
+pub struct Switch {
+    /// How many ports, 1 to 254
+    #[arg(long, value_name = "N")]
+    pub ports: u8,
+
+    /// The cable of a port, from port 1 on: our UDP endpoint and the one at the other end, as in
+    /// 127.0.1.1:7101=127.0.0.1:7101
+    #[arg(long, value_name = "LOCAL=REMOTE")]
+    pub cable: Vec<String>,
+
+    /// Its name, as in a node description [default: ferroce switch]
+    #[arg(long)]
+    pub name: Option<String>,
 }
 
 /// `ferroce run`.

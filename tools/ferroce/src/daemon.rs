@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use ferroce_control::{Client, ControlError, Event, RuntimeDir};
 use rustix::fs::{FlockOperation, OFlags};
 
-use crate::arguments::Up;
+use crate::arguments::{Switch, Up};
 use crate::error::Error;
 
 /// How long the daemon may take to stop.
@@ -56,6 +56,22 @@ pub fn up(dir: &RuntimeDir, up: &Up) -> Result<ExitCode, Error> {
     let addrs: Vec<String> = status.gids.iter().map(|gid| gid.addr.to_string()).collect();
     println!("{} is up at {}", status.device.name, addrs.join(", "));
     Ok(ExitCode::SUCCESS)
+}
+
+/// `ferroce switch`.
+pub fn switch(dir: &RuntimeDir, switch: &Switch) -> Result<ExitCode, Error> {
+    let mut command = command(dir)?;
+    command.arg("--switch").arg(switch.ports.to_string());
+    for cable in &switch.cable {
+        command.arg("--cable").arg(cable);
+    }
+    if let Some(name) = &switch.name {
+        command.arg("--name").arg(name);
+    }
+    Err(Error::Exec {
+        program: "ferroced".into(),
+        source: command.exec(),
+    })
 }
 
 /// `ferroce down`.

@@ -20,6 +20,7 @@ fn main() -> ExitCode {
     let result = match arguments.command {
         Command::Up(up) => daemon::up(&dir, &up),
         Command::Down => daemon::down(&dir),
+        Command::Switch(switch) => daemon::switch(&dir, &switch),
         Command::Run(run) => run::run(&dir, &run),
         Command::Status { json } => show::status(&dir, json),
         Command::Devices => show::devices(&dir),

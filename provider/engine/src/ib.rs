@@ -1,0 +1,235 @@
+//! Ports of an InfiniBand device: what the daemon says of them, where packets go, and which may be taken.
+//!
+//! The daemon trains the ports and lets a subnet manager configure them; here is only what the data path needs to know. Multicast
+//! and connection management over these ports are not there.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+use ferroce_control::IbPort;
+use ferroce_transport::AddressVector;
+use ferroce_wire::Lrh;
+use ferroce_wire::grh::Grh;
+use ferroce_wire::link::{Head, LinkPacket, MANAGEMENT_LANE};
+use ferroce_wire::lrh::NextHeader;
+use parking_lot::RwLock;
+
+use crate::error::{Error, Result};
+use crate::path::PathKey;
+
+/// `enum ibv_port_state`: data may go out and come in.
+const ACTIVE: u8 = 4;
+/// The bits of a P_Key that name the partition; the other is the membership.
+const PARTITION: u16 = 0x7fff;
+
+/// One port.
+pub(crate) struct Link {
+    pub(crate) number: u8,
+    pub(crate) active: AtomicBool,
+    state: RwLock<IbPort>,
+}
+
+/// What a path over LIDs adds to its endpoints.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Lids {
+    pub(crate) port: u8,
+    pub(crate) slid: u16,
+    pub(crate) dlid: u16,
+    sl: u8,
+    lane: u8,
+    pub(crate) global: Option<Global>,
+}
+
+/// What a GRH says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Global {
+    sgid: [u8; 16],
+    pub(crate) dgid: [u8; 16],
+    traffic_class: u8,
+    flow_label: u32,
+    hop_limit: u8,
+}
+
+/// What a completion says of where a datagram came from.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Origin {
+    pub(crate) slid: u16,
+    pub(crate) sl: u8,
+    pub(crate) path_bits: u8,
+    pub(crate) has_grh: bool,
+}
+
+impl Link {
+    pub(crate) fn new(port: IbPort) -> Link {
+        Link {
+            number: port.number,
+            active: AtomicBool::new(port.state == ACTIVE),
+            state: RwLock::new(port),
+        }
+    }
+
+    /// Takes what the daemon says now.
+    pub(crate) fn update(&self, port: IbPort) {
+        self.active.store(port.state == ACTIVE, Relaxed);
+        *self.state.write() = port;
+    }
+
+    /// The port as it is now.
+    pub(crate) fn port(&self) -> IbPort {
+        self.state.read().clone()
+    }
+
+    /// The key of the P_Key table's entry.
+    pub(crate) fn p_key(&self, index: u16) -> Result<u16> {
+        let state = self.state.read();
+        let key = state.p_keys.get(usize::from(index)).copied();
+        key.filter(|key| key & PARTITION != 0).ok_or(Error::Invalid(
+            "pkey_index: no such entry in the P_Key table",
+        ))
+    }
+
+    /// The path that an address vector names.
+    pub(crate) fn path_key(&self, av: &AddressVector, slot: u8) -> Result<PathKey> {
+        let state = self.state.read();
+        if av.dlid == 0 || av.dlid >= 0xc000 {
+            return Err(Error::Invalid(
+                "dlid: unicast LIDs are 1 to 0xbfff, and InfiniBand multicast is not offered",
+            ));
+        }
+        let bits = (1u16 << state.lmc) - 1;
+        if u16::from(av.src_path_bits) > bits {
+            return Err(Error::Invalid("src_path_bits: the port's LMC is less"));
+        }
+        let sl = av.sl & 0x0f;
+        let lane = state.lanes[usize::from(sl)];
+        if lane >= MANAGEMENT_LANE {
+            return Err(Error::Invalid("sl: the port drops this service level"));
+        }
+        let global = match av.is_global {
+            false => None,
+            true => {
+                let index = u16::from(av.sgid_index);
+                let sgid = state.gids.iter().find(|(at, _)| *at == index);
+                let (_, sgid) =
+                    sgid.ok_or(Error::Invalid("sgid_index: no such entry in the GID table"))?;
+                Some(Global {
+                    sgid: *sgid,
+                    dgid: av.dgid,
+                    traffic_class: av.traffic_class,
+                    flow_label: av.flow_label & 0xf_ffff,
+                    hop_limit: av.hop_limit,
+                })
+            }
+        };
+        let own = has_lid(&state, av.dlid);
+        Ok(PathKey {
+            local: state.local.ip(),
+            // What is for this very port does not leave by the cable.
+            remote: if own {
+                state.local.ip()
+            } else {
+                state.remote.ip()
+            },
+            slot,
+            traffic_class: 0,
+            hop_limit: 0,
+            lids: Some(Lids {
+                port: self.number,
+                slid: state.lid | u16::from(av.src_path_bits),
+                dlid: av.dlid,
+                sl,
+                lane,
+                global,
+            }),
+        })
+    }
+
+    /// The endpoint to which packets of a path are sent.
+    pub(crate) fn destination(&self, lids: &Lids) -> SocketAddr {
+        let state = self.state.read();
+        match has_lid(&state, lids.dlid) {
+            true => state.local,
+            false => state.remote,
+        }
+    }
+
+    /// The address from which they are sent.
+    pub(crate) fn local(&self) -> IpAddr {
+        self.state.read().local.ip()
+    }
+
+    /// Whether a packet off the cable is a data packet for this port. Whose it is, is told by its destination QP.
+    pub(crate) fn takes(&self, packet: &LinkPacket<'_>) -> bool {
+        self.active.load(Relaxed)
+            && packet.lrh.vl != MANAGEMENT_LANE
+            && has_lid(&self.state.read(), packet.lrh.dlid)
+    }
+
+    /// What a completion says of a datagram.
+    pub(crate) fn origin(&self, packet: &LinkPacket<'_>) -> Origin {
+        let bits = (1u16 << self.state.read().lmc) - 1;
+        Origin {
+            slid: packet.lrh.slid,
+            sl: packet.lrh.sl,
+            path_bits: (packet.lrh.dlid & bits) as u8,
+            has_grh: packet.grh.is_some(),
+        }
+    }
+}
+
+impl Lids {
+    /// What stands before the BTH.
+    pub(crate) fn head(&self) -> Head {
+        Head {
+            lrh: Lrh {
+                vl: self.lane,
+                version: 0,
+                sl: self.sl,
+                next: NextHeader::Local,
+                dlid: self.dlid,
+                words: 0,
+                slid: self.slid,
+            },
+            grh: self.global.map(|global| Grh {
+                version: 6,
+                traffic_class: global.traffic_class,
+                flow_label: global.flow_label,
+                payload_len: 0,
+                next_header: 0,
+                hop_limit: global.hop_limit,
+                sgid: global.sgid,
+                dgid: global.dgid,
+            }),
+        }
+    }
+
+    /// Whether a packet is from the other end of this path, as a connected queue pair demands.
+    pub(crate) fn is_from_peer(&self, packet: &LinkPacket<'_>) -> bool {
+        let global = match (&self.global, &packet.grh) {
+            (None, None) => true,
+            (Some(own), Some(grh)) => own.dgid == grh.sgid && own.sgid == grh.dgid,
+            _ => false,
+        };
+        global && packet.lrh.slid == self.dlid && packet.lrh.dlid == self.slid
+    }
+}
+
+/// The port of that number.
+pub(crate) fn find(links: &[Arc<Link>], number: u8) -> Result<&Arc<Link>> {
+    links
+        .iter()
+        .find(|link| link.number == number)
+        .ok_or(Error::Invalid("port_num: the device has no such port"))
+}
+
+/// Whether two keys are of one partition, and not of limited members both.
+pub(crate) fn same_partition(own: u16, theirs: u16) -> bool {
+    (own ^ theirs) & PARTITION == 0 && (own | theirs) & !PARTITION != 0
+}
+
+/// Whether this is one of the port's LIDs.
+fn has_lid(port: &IbPort, lid: u16) -> bool {
+    let mask = u16::MAX << port.lmc;
+    port.lid != 0 && lid & mask == port.lid & mask
+}
