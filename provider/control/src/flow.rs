@@ -7,23 +7,29 @@
 //! from here finds it, whichever daemon he belongs to. For addresses of other machines there is none.
 //!
 //! The numbers are advice: nothing but the pace of sending depends on them, and nobody waits on them without a limit.
+//!
+//! A daemon holds a lock on its files. One that was killed leaves them behind; the next daemon of that user, whatever its address
+//! and its namespace, removes those that nobody holds.
 
 use std::fs::{File, OpenOptions};
 use std::net::IpAddr;
 use std::os::fd::AsFd;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use memmap2::{MmapOptions, MmapRaw};
+use rustix::fs::{FlockOperation, OFlags, flock};
 
 use crate::ControlError;
 
 /// Slots of an address, each with two counters.
 const SLOTS: usize = 256;
 /// Standard files close on exec by themselves.
-const NO_FOLLOW: i32 = rustix::fs::OFlags::NOFOLLOW.bits() as i32;
+const NO_FOLLOW: i32 = OFlags::NOFOLLOW.bits() as i32;
+/// The system's shared memory.
+const DIRECTORY: &str = "/dev/shm";
 const PAGE: usize = SLOTS * 2 * size_of::<u64>();
 
 /// The counters of one address. Clones are the same page.
@@ -36,6 +42,8 @@ pub struct FlowPage {
 #[derive(Debug)]
 pub struct FlowFile {
     path: PathBuf,
+    /// Locked for as long as it is open.
+    _file: File,
 }
 
 impl FlowFile {
@@ -46,7 +54,9 @@ impl FlowFile {
             what: "creating the counters of an address",
             source,
         };
-        let _ = std::fs::remove_file(&path);
+        sweep();
+        // Of an earlier owner, who has gone; whoever sweeps it this moment has gone on when the lock is ours.
+        remove(&path, true);
         let file = OpenOptions::new()
             .write(true)
             .create_new(true)
@@ -54,9 +64,55 @@ impl FlowFile {
             .custom_flags(NO_FOLLOW)
             .open(&path)
             .map_err(io)?;
-        let made = FlowFile { path };
-        file.set_len(PAGE as u64).map_err(io)?;
+        // Until it has its length, nobody takes it for left behind.
+        flock(&file, FlockOperation::LockExclusive).map_err(|errno| io(errno.into()))?;
+        let made = FlowFile { path, _file: file };
+        made._file.set_len(PAGE as u64).map_err(io)?;
         Ok(made)
+    }
+}
+
+/// Removes the files of this user's daemons that were killed. What cannot be looked at stays.
+fn sweep() {
+    let Ok(entries) = std::fs::read_dir(DIRECTORY) else {
+        return;
+    };
+    let prefix = prefix();
+    for entry in entries.flatten() {
+        let ours = entry.file_name();
+        if ours.to_str().is_some_and(|name| name.starts_with(&prefix)) {
+            remove(&entry.path(), false);
+        }
+    }
+}
+
+/// Removes what nobody holds, unless it is another file by the time that it is locked. One without its length is just being made,
+/// unless the caller holds the address (`ours`) and so is the only one who could.
+fn remove(path: &Path, ours: bool) {
+    let mut options = OpenOptions::new();
+    // What others have put there must neither lead elsewhere nor make the daemon wait.
+    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    let Ok(file) = options
+        .read(true)
+        .custom_flags(flags.bits() as i32)
+        .open(path)
+    else {
+        return;
+    };
+    let mine = |metadata: &std::fs::Metadata| metadata.uid() == rustix::process::geteuid().as_raw();
+    let how = match ours {
+        true => FlockOperation::LockExclusive,
+        false => FlockOperation::NonBlockingLockExclusive,
+    };
+    if !file.metadata().is_ok_and(|metadata| mine(&metadata)) || flock(&file, how).is_err() {
+        return;
+    }
+    let id = |metadata: &std::fs::Metadata| (metadata.dev(), metadata.ino());
+    let (Ok(locked), Ok(there)) = (file.metadata(), std::fs::symlink_metadata(path)) else {
+        return;
+    };
+    if (ours || locked.len() == PAGE as u64) && id(&locked) == id(&there) {
+        let _ = std::fs::remove_file(path);
     }
 }
 
@@ -142,11 +198,13 @@ fn name(ip: IpAddr, scope_id: u32) -> Result<PathBuf, ControlError> {
         what: "looking at the network namespace",
         source,
     })?;
-    Ok(PathBuf::from(format!(
-        "/dev/shm/ferroce-{}-{}-{ip}-{scope_id}",
-        rustix::process::geteuid().as_raw(),
-        namespace.ino()
-    )))
+    let (prefix, namespace) = (prefix(), namespace.ino());
+    Ok(Path::new(DIRECTORY).join(format!("{prefix}{namespace}-{ip}-{scope_id}")))
+}
+
+/// How the names of all files of this user begin.
+fn prefix() -> String {
+    format!("ferroce-flow-{}-", rustix::process::geteuid().as_raw())
 }
 
 #[cfg(test)]
@@ -177,5 +235,27 @@ mod tests {
         drop(file);
         assert!(FlowPage::open(ip, 0).is_none());
         assert_eq!(a.in_flight(255), 400, "who has it keeps it");
+    }
+
+    #[test]
+    fn what_a_killed_daemon_leaves_is_removed_by_another() {
+        let [dead, alive, new, young] = [92, 93, 94, 95].map(|n| IpAddr::from([192, 0, 2, n]));
+        let left = |ip, len| {
+            let path = name(ip, 0).unwrap();
+            let file = File::create(&path).unwrap();
+            file.set_len(len).unwrap();
+            path
+        };
+        let kept = FlowFile::create(alive, 0).unwrap();
+        let (gone, begun) = (left(dead, PAGE as u64), left(young, 0));
+        let made = FlowFile::create(new, 0).unwrap();
+        assert!(!gone.exists(), "nobody holds it");
+        assert!(kept.path.exists() && made.path.exists());
+        assert!(begun.exists(), "somebody is making it");
+        // But not who has the address: it can be nobody else.
+        let again = FlowFile::create(young, 0).unwrap();
+        assert!(FlowPage::open(young, 0).is_some());
+        drop((kept, made, again));
+        assert!(!begun.exists());
     }
 }
