@@ -28,7 +28,7 @@ pub use forward::{Discard, PortSet, Route};
 pub use port::Port;
 pub use types::{
     Envelope, LinkCapabilities, LinkCommand, NodeConfig, NodeKind, Offer, Output, PortEvent,
-    Violation,
+    SmpCounters, Violation,
 };
 
 use crate::cm::Time;
@@ -45,6 +45,7 @@ pub struct Node {
     ports: Vec<Port>,
     switch: Option<Switch>,
     next_tid: u64,
+    counters: SmpCounters,
 }
 
 impl Node {
@@ -64,6 +65,7 @@ impl Node {
             config,
             ports,
             switch,
+            counters: SmpCounters::default(),
         }
     }
 
@@ -79,11 +81,14 @@ impl Node {
         if !self.contains(port) || self.is_internal(port) {
             return;
         }
+        self.counters.received += 1;
         self.expire_leases(now);
         let mut smp = *smp;
         if !self.is_for_us(port, from.dlid) {
             if self.switch.is_some() {
-                self.send_by_lid(port, from, &smp, out);
+                self.pass_on(port, from, &smp, out);
+            } else {
+                self.counters.dropped += 1;
             }
             return;
         }
@@ -100,6 +105,7 @@ impl Node {
         if !self.contains(port) {
             return;
         }
+        self.counters.sent_by_programs += 1;
         self.expire_leases(now);
         let mut smp = *smp;
         let step = match smp[1] {
@@ -138,6 +144,11 @@ impl Node {
         self.ports.iter()
     }
 
+    /// What has become of SMPs so far.
+    pub fn counters(&self) -> &SmpCounters {
+        &self.counters
+    }
+
     /// What the node was made from, with its description as it is now.
     pub fn config(&self) -> &NodeConfig {
         &self.config
@@ -159,15 +170,35 @@ impl Node {
     ) {
         match step {
             Step::Here => self.process(now, port, from, smp, out),
-            Step::Manager => out.deliver(port, from, smp),
-            Step::Out(exit) => self.send_by_port(exit, Envelope::directed(from.sl), smp, out),
+            Step::Manager => self.deliver(port, from, smp, out),
+            Step::Out(exit) => {
+                let has_left = self.send_by_port(exit, Envelope::directed(from.sl), smp, out);
+                self.count_passed(has_left);
+            }
             Step::Lid(dlid) => {
                 let slid = self.lid(self.key_port(port));
-                let envelope = Envelope { slid, dlid, ..from };
-                self.send_by_lid(port, envelope, smp, out);
+                self.pass_on(port, Envelope { slid, dlid, ..from }, smp, out);
             }
-            Step::Drop => {}
+            Step::Drop => self.counters.dropped += 1,
         }
+    }
+
+    fn pass_on(&mut self, port: u8, to: Envelope, smp: &Mad, out: &mut impl Output) {
+        let has_left = self.send_by_lid(port, to, smp, out);
+        self.count_passed(has_left);
+    }
+
+    fn count_passed(&mut self, has_left: bool) {
+        if has_left {
+            self.counters.passed_on += 1;
+        } else {
+            self.counters.dropped += 1;
+        }
+    }
+
+    fn deliver(&mut self, port: u8, from: Envelope, smp: &Mad, out: &mut impl Output) {
+        self.counters.delivered += 1;
+        out.deliver(port, from, smp);
     }
 
     /// Sends the answer to a request that came from `from`.
@@ -179,6 +210,8 @@ impl Node {
         status: u16,
         out: &mut impl Output,
     ) {
+        self.counters.answered += 1;
+        self.counters.refused += u64::from(status != 0);
         let mut header = MadHeader::parse(smp).expect("a whole MAD");
         header.method = method::GET_RESP;
         header.status = status;
@@ -197,7 +230,9 @@ impl Node {
         match step {
             // Answers never lead back into the agent, so this cannot recurse.
             Step::Here | Step::Manager => out.deliver(port, from, smp),
-            Step::Out(exit) => self.send_by_port(exit, Envelope::directed(from.sl), smp, out),
+            Step::Out(exit) => {
+                self.send_by_port(exit, Envelope::directed(from.sl), smp, out);
+            }
             Step::Lid(dlid) => {
                 // As the request came to one of several LIDs, so the answer comes from it.
                 let slid = if from.dlid == PERMISSIVE_LID || is_directed {
@@ -205,30 +240,28 @@ impl Node {
                 } else {
                     from.dlid
                 };
-                let envelope = Envelope { slid, dlid, ..from };
-                self.send_by_lid(port, envelope, smp, out);
+                self.send_by_lid(port, Envelope { slid, dlid, ..from }, smp, out);
             }
             Step::Drop => {}
         }
     }
 
-    /// Out by one port, if it has a link.
-    fn send_by_port(&self, exit: u8, to: Envelope, smp: &Mad, out: &mut impl Output) {
-        if self.port(exit).is_some_and(Port::has_link) && !self.is_internal(exit) {
+    /// Out by one port, if it has a link; `false` if not.
+    fn send_by_port(&self, exit: u8, to: Envelope, smp: &Mad, out: &mut impl Output) -> bool {
+        let can = self.port(exit).is_some_and(Port::has_link) && !self.is_internal(exit);
+        if can {
             out.send(exit, to, smp);
         }
+        can
     }
 
     /// Out by the port that the forwarding table names; a channel adapter's `port` knows only one way.
-    fn send_by_lid(&self, port: u8, to: Envelope, smp: &Mad, out: &mut impl Output) {
+    fn send_by_lid(&self, port: u8, to: Envelope, smp: &Mad, out: &mut impl Output) -> bool {
         let exit = match &self.switch {
-            Some(switch) if to.dlid != PERMISSIVE_LID => match switch.unicast(to.dlid) {
-                Some(exit) => exit,
-                None => return,
-            },
-            _ => port,
+            Some(switch) if to.dlid != PERMISSIVE_LID => switch.unicast(to.dlid),
+            _ => Some(port),
         };
-        self.send_by_port(exit, to, smp, out);
+        exit.is_some_and(|exit| self.send_by_port(exit, to, smp, out))
     }
 
     fn directions(&self, port: u8) -> Directions {

@@ -45,7 +45,11 @@ pub fn arrived(at: &Directions, smp: &mut Mad) -> Step {
     }
     let hop = route.hop_pointer;
     let step = if hop == 0 && route.hop_count != 0 {
-        Step::Drop // whoever sent it should have counted (C14-9:1)
+        // Only where a LID-routed part ends may nobody have counted yet (C14-9:1).
+        if !at.is_switch || route.dr_slid == PERMISSIVE_LID {
+            return Step::Drop;
+        }
+        out(at, initial_path(smp)[1])
     } else if hop < route.hop_count {
         if !at.is_switch {
             return Step::Drop;
@@ -83,9 +87,6 @@ pub fn departing(at: &Directions, dlid: u16, smp: &mut Mad) -> Step {
     if route.returning {
         if route.dr_dlid != PERMISSIVE_LID {
             return Step::Lid(dlid);
-        }
-        if route.hop_count == 0 {
-            return Step::Manager;
         }
         if route.hop_pointer != route.hop_count + 1 {
             return Step::Drop;

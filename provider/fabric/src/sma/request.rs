@@ -32,7 +32,7 @@ impl Node {
     ) {
         let header = MadHeader::parse(smp).expect("a whole MAD");
         if header.method & method::RESPONSE != 0 {
-            return out.deliver(port, from, smp);
+            return self.deliver(port, from, smp, out);
         }
         if header.base_version != BASE_VERSION || header.class_version != smp::CLASS_VERSION {
             return self.reply(port, from, smp, status::BAD_VERSION, out);
@@ -40,7 +40,7 @@ impl Node {
         match header.method {
             method::GET | method::SET if header.attribute == attribute::SM_INFO => {
                 if self.is_sm(port) {
-                    out.deliver(port, from, smp);
+                    self.deliver(port, from, smp, out);
                 } else {
                     self.reply(port, from, smp, status::UNSUPPORTED_ATTRIBUTE, out);
                 }
@@ -64,8 +64,8 @@ impl Node {
                     }
                 }
             }
-            method::TRAP if self.is_sm(port) => out.deliver(port, from, smp),
-            method::TRAP => {}
+            method::TRAP if self.is_sm(port) => self.deliver(port, from, smp, out),
+            method::TRAP => self.counters.dropped += 1,
             method::TRAP_REPRESS => {
                 if self.check_m_key(now, port, from, &header, smp, out)
                     && header.attribute == attribute::NOTICE

@@ -227,6 +227,7 @@ impl Node {
             if let Some((notice, tid)) = port.traps.next(now, interval) {
                 let (number, to) = (port.number, to_subnet_manager(port));
                 let smp = trap(kind, to.slid, notice, tid);
+                self.counters.traps += 1;
                 if self.is_own_lid(number, to.dlid) {
                     out.deliver(number, to, &smp);
                 } else {

@@ -201,6 +201,27 @@ pub struct Offer {
     pub speeds_ext: u8,
 }
 
+/// What has become of SMPs since the node was made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SmpCounters {
+    /// Arrived by links.
+    pub received: u64,
+    /// Came from programs of this host.
+    pub sent_by_programs: u64,
+    /// Answered, refusals included.
+    pub answered: u64,
+    /// Answered with a status that is not good.
+    pub refused: u64,
+    /// Sent on: by the next hop, or to where programs wanted them.
+    pub passed_on: u64,
+    /// Handed to programs, answers to their own requests of this node aside.
+    pub delivered: u64,
+    /// Dropped: no way, no sense, not for us, or a wrong M_Key (which the port counts, too).
+    pub dropped: u64,
+    /// Traps sent, repetitions included.
+    pub traps: u64,
+}
+
 /// A packet with a P_Key or Q_Key that it should not have.
 pub use ferroce_wire::smp::BadKey as Violation;
 
