@@ -14,6 +14,7 @@
 //! *Credits* count two kinds of slots, so that control messages pass where data is held back. Of the control slots the
 //! last is kept for `Credit`, which both ends send when half of a kind is free and not yet told: so neither starves.
 
+mod binding;
 mod flow;
 pub mod message;
 mod receiver;

@@ -1,0 +1,316 @@
+//! One connection: the protocol's machine, its queue pair, the slots that messages travel in, and the operations in
+//! progress. It is used under its socket's lock.
+
+mod act;
+mod slots;
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use crate::errno::Result;
+use crate::memory::Buffer;
+use crate::proto::message::{HEADER, Header, Hello};
+use crate::proto::{Limits, Machine};
+use crate::queue::Target;
+use crate::verbs::{Address, CmId, Completion, Cq, Device, Work};
+use slots::{
+    CONTROL_POSTS, CONTROL_SLOTS, DATA_POSTS, DATA_SLOTS, PAYLOAD, PIECE, POSTS, RDMA_POSTS, SLOTS,
+    Slots,
+};
+
+/// Completions that a connection can have outstanding.
+pub const COMPLETIONS: usize = POSTS + SLOTS;
+
+/// In a `wr_id` beside the socket's key: a receive slot.
+const RECEIVE: u64 = 1 << 31;
+
+const _: () = assert!(SLOTS < RECEIVE as usize);
+
+/// An operation in progress.
+struct Op {
+    buffer: Buffer,
+    mhandle: usize,
+    target: Target,
+}
+
+/// How far the link is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Link {
+    /// In use, or about to be.
+    Up,
+    /// In the error state; what is posted is coming back.
+    Draining,
+    /// The queue pair is no more.
+    Gone,
+}
+
+/// A connection.
+pub struct Conn {
+    key: u64,
+    /// The socket's descriptor, for events.
+    pub socket: i32,
+    id: CmId,
+    device: Arc<Device>,
+    cq: Arc<Cq>,
+    inline: bool,
+    slots: Slots,
+    messages: bool,
+    machine: Option<Machine>,
+    /// Messages that arrived before the connection manager said that there is a connection.
+    early: Vec<(u32, usize)>,
+    sends: VecDeque<Op>,
+    first_send: u64,
+    receives: VecDeque<Op>,
+    first_receive: u64,
+    works: Vec<Work>,
+    next_header: usize,
+    next_payload: usize,
+    send_posts: usize,
+    receive_posts: usize,
+    link: Link,
+    /// Receives that were told to stop end as if nothing more came, rather than as canceled.
+    pub quiet_stop: bool,
+    /// The connection broke before the peer said that it takes no more.
+    pub reset: bool,
+}
+
+impl Conn {
+    /// Makes the queue pair of an identifier and posts all slots.
+    pub fn new(key: u64, messages: bool, mut id: CmId, device: Arc<Device>) -> Result<Self> {
+        let cq = device.cq(COMPLETIONS)?;
+        let made = Slots::new(&device)
+            .and_then(|slots| Ok((slots, id.create_qp(&device, &cq, POSTS, SLOTS)?)));
+        let (slots, inline) = match made {
+            Ok(made) => made,
+            Err(error) => {
+                cq.release(COMPLETIONS);
+                return Err(error);
+            }
+        };
+        let mut conn = Self {
+            key,
+            socket: -1,
+            id,
+            device,
+            cq,
+            inline: inline as usize >= HEADER,
+            slots,
+            messages,
+            machine: None,
+            early: Vec::new(),
+            sends: VecDeque::new(),
+            first_send: 0,
+            receives: VecDeque::new(),
+            first_receive: 0,
+            works: Vec::new(),
+            next_header: 0,
+            next_payload: 0,
+            send_posts: 0,
+            receive_posts: 0,
+            link: Link::Up,
+            quiet_stop: false,
+            reset: false,
+        };
+        for slot in 0..SLOTS as u32 {
+            conn.repost(slot)?;
+        }
+        Ok(conn)
+    }
+
+    /// What to tell the peer while connecting.
+    pub fn hello(&self) -> Hello {
+        Hello {
+            messages: self.messages,
+            data_slots: DATA_SLOTS as u16,
+            control_slots: CONTROL_SLOTS as u16,
+            payload: PAYLOAD as u32,
+        }
+    }
+
+    /// Sends the connection request.
+    pub fn connect(&mut self) -> Result<()> {
+        let hello = self.hello().encode();
+        self.id.connect(&hello)
+    }
+
+    /// Accepts the request, which said this.
+    pub fn accept(&mut self, theirs: &Hello) -> Result<()> {
+        self.establish(theirs);
+        let hello = self.hello().encode();
+        self.id.accept(&hello)
+    }
+
+    /// Both ends know each other: the protocol begins.
+    pub fn establish(&mut self, theirs: &Hello) {
+        if self.machine.is_some() {
+            return;
+        }
+        self.machine = Some(Machine::new(Limits {
+            messages: self.messages,
+            peer_data: theirs.data_slots,
+            peer_control: theirs.control_slots,
+            own_data: DATA_SLOTS as u16,
+            own_control: CONTROL_SLOTS as u16,
+            payload: u64::from(theirs.payload).min(PAYLOAD as u64),
+            data_posts: DATA_POSTS,
+            control_posts: CONTROL_POSTS,
+            rdma_posts: RDMA_POSTS,
+            piece: PIECE,
+        }));
+        for (slot, length) in std::mem::take(&mut self.early) {
+            self.arrived(slot, length);
+        }
+        self.act();
+    }
+
+    /// The peer's address.
+    pub fn peer(&self) -> Address {
+        self.id.peer()
+    }
+
+    /// The device.
+    pub fn device(&self) -> &Arc<Device> {
+        &self.device
+    }
+
+    /// The machine, once there is a connection.
+    pub fn machine(&self) -> Option<&Machine> {
+        self.machine.as_ref()
+    }
+
+    /// How far the link is.
+    pub fn link(&self) -> Link {
+        self.link
+    }
+
+    /// Starts a send. `end`: a message ends with it.
+    pub fn send(&mut self, buffer: Buffer, end: bool, mhandle: usize, target: Target) {
+        let (length, exposable) = (buffer.length as u64, buffer.exposable());
+        self.sends.push_back(Op {
+            buffer,
+            mhandle,
+            target,
+        });
+        self.with_machine(|machine| {
+            machine.send(length, end, exposable);
+        });
+    }
+
+    /// Starts a receive. `fill` as [`Machine::receive`] has it.
+    pub fn receive(&mut self, buffer: Buffer, fill: bool, mhandle: usize, target: Target) {
+        let (length, exposable) = (buffer.length as u64, buffer.exposable());
+        self.receives.push_back(Op {
+            buffer,
+            mhandle,
+            target,
+        });
+        self.with_machine(|machine| {
+            machine.receive(length, fill, exposable);
+        });
+    }
+
+    /// Ends the stream.
+    pub fn finish(&mut self) {
+        self.with_machine(Machine::finish);
+    }
+
+    /// Takes no more.
+    pub fn stop(&mut self) {
+        self.with_machine(Machine::stop);
+    }
+
+    fn with_machine(&mut self, change: impl FnOnce(&mut Machine)) {
+        if let Some(machine) = &mut self.machine {
+            change(machine);
+        }
+        self.act();
+    }
+
+    /// Takes completions, in their order.
+    pub fn completions<'a>(&mut self, completions: impl Iterator<Item = &'a Completion>) {
+        for completion in completions {
+            let low = completion.wr_id & 0xffff_ffff;
+            let good = completion.status == 0;
+            if low & RECEIVE != 0 {
+                self.receive_posts = self.receive_posts.saturating_sub(1);
+                if good {
+                    self.arrived((low & !RECEIVE) as u32, completion.length as usize);
+                }
+            } else {
+                self.send_posts = self.send_posts.saturating_sub(1);
+                if let (true, Some(machine)) = (good, &mut self.machine) {
+                    machine.completed();
+                }
+            }
+            if !good {
+                self.sever();
+            }
+        }
+        self.act();
+        self.look_drained();
+    }
+
+    /// A message is in a slot.
+    fn arrived(&mut self, slot: u32, length: usize) {
+        let Some(machine) = &mut self.machine else {
+            self.early.push((slot, length));
+            return;
+        };
+        let taken = match Header::parse(self.slots.slot(slot, length)) {
+            Some(header) => machine.message(slot, &header).is_ok(),
+            None => false,
+        };
+        if !taken {
+            self.sever();
+        }
+    }
+
+    /// Ends the link: what is posted comes back, then [`Link::Gone`].
+    pub fn sever(&mut self) {
+        if self.link == Link::Up {
+            self.link = Link::Draining;
+            self.works.clear();
+            self.id.disconnect();
+            self.look_drained();
+        }
+    }
+
+    /// Answers the peer's end, though the link is ending already.
+    pub fn answer_disconnect(&mut self) {
+        match self.link {
+            Link::Up => self.sever(),
+            _ => self.id.disconnect(),
+        }
+    }
+
+    fn look_drained(&mut self) {
+        if self.link == Link::Draining && self.send_posts == 0 && self.receive_posts == 0 {
+            self.end();
+        }
+    }
+
+    /// Takes the queue pair away, whether all has come back or not, and ends all operations.
+    pub fn end(&mut self) {
+        if self.link == Link::Gone {
+            return;
+        }
+        self.sever();
+        if self.link == Link::Gone {
+            return;
+        }
+        self.link = Link::Gone;
+        self.id.destroy_qp();
+        self.cq.release(COMPLETIONS);
+        if let Some(machine) = &mut self.machine {
+            self.reset = !machine.peer_stopped();
+            machine.gone();
+        }
+        self.act();
+    }
+}
+
+impl Drop for Conn {
+    fn drop(&mut self) {
+        self.end();
+    }
+}

@@ -1,0 +1,64 @@
+//! Socket addresses, as bytes that are checked before they are believed.
+
+use crate::errno::{Errno, Result};
+
+/// A socket address of IPv4 or IPv6.
+#[derive(Clone, Copy)]
+pub struct Address {
+    storage: libc::sockaddr_storage,
+}
+
+impl Address {
+    pub(super) fn unspecified() -> Self {
+        // SAFETY: all zeros is a `sockaddr_storage`.
+        let storage = unsafe { std::mem::zeroed() };
+        Self { storage }
+    }
+
+    /// Takes the bytes of an address: `EINVAL` if there are too few, `EAFNOSUPPORT` if it is of another family.
+    pub fn parse(bytes: &[u8], family: i32) -> Result<Self> {
+        let Some(said) = bytes.first_chunk::<2>() else {
+            return Err(Errno(libc::EINVAL));
+        };
+        if i32::from(u16::from_ne_bytes(*said)) != family {
+            return Err(Errno(libc::EAFNOSUPPORT));
+        }
+        let length = size_of_family(family);
+        if bytes.len() < length {
+            return Err(Errno(libc::EINVAL));
+        }
+        let mut address = Self::unspecified();
+        // SAFETY: an address of either family fits into the storage, and any bytes make one.
+        unsafe {
+            std::ptr::copy_nonoverlapping(
+                bytes.as_ptr(),
+                (&raw mut address.storage).cast::<u8>(),
+                length,
+            );
+        }
+        Ok(address)
+    }
+
+    pub(super) fn storage(&self) -> &libc::sockaddr_storage {
+        &self.storage
+    }
+
+    pub(super) fn storage_mut(&mut self) -> &mut libc::sockaddr_storage {
+        &mut self.storage
+    }
+
+    /// Its bytes.
+    pub fn bytes(&self) -> &[u8] {
+        let length = size_of_family(i32::from(self.storage.ss_family));
+        // SAFETY: the storage is at least that large and initialised.
+        unsafe { std::slice::from_raw_parts((&raw const self.storage).cast(), length) }
+    }
+}
+
+fn size_of_family(family: i32) -> usize {
+    match family {
+        libc::AF_INET => size_of::<libc::sockaddr_in>(),
+        libc::AF_INET6 => size_of::<libc::sockaddr_in6>(),
+        _ => 2,
+    }
+}
