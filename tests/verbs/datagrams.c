@@ -56,6 +56,58 @@ static void wrong_qkey(void)
 	works(e, 9);
 }
 
+// What is in front of a datagram: over IPv6 its header, over IPv4 20 bytes that say nothing and then its header. An address
+// handle made of it leads back to the sender.
+static void global_route_header(void)
+{
+	static const uint8_t v4_prefix[12] = {[10] = 0xff, [11] = 0xff};
+	struct endpoint *e = pair();
+	struct address self = address_of(e);
+	uint8_t grh[GRH_SIZE];
+
+	// From afar, as only this side can look at what came.
+	CHECK_EQ(post_recv(e, 1, 1000, GRH_SIZE + 256), 0);
+	remote_fill(0, 0, 200, 5);
+	CHECK_EQ(remote_post(0, 2, IBV_WR_SEND, 0, 200, &self, 0, 0), 0);
+	struct ibv_wc wc = expect_wc(e->recv_cq, 1, IBV_WC_SUCCESS);
+
+	remote_expect(0, false, 2, IBV_WC_SUCCESS);
+	CHECK(wc.wc_flags & IBV_WC_GRH, "no GRH");
+	CHECK_EQ(wc.byte_len, GRH_SIZE + 200);
+	CHECK_EQ(wc.src_qp, remote.qpn);
+	check_filled(e->buffer + 1000 + GRH_SIZE, 200, 5, "datagram");
+	memcpy(grh, e->buffer + 1000, GRH_SIZE);
+	if (memcmp(&e->gid, v4_prefix, 12) == 0) {
+		CHECK_EQ(grh[20], 0x45);
+		// BTH, DETH, payload and ICRC in UDP.
+		CHECK_EQ(grh[22] << 8 | grh[23], 20 + 8 + 12 + 8 + 200 + 4);
+		CHECK_EQ(grh[29], 17);
+		CHECK(memcmp(grh + 32, remote.gid.raw + 12, 4) == 0, "not the sender's IPv4 address");
+		CHECK(memcmp(grh + 36, self.gid.raw + 12, 4) == 0, "not the receiver's IPv4 address");
+	} else {
+		CHECK_EQ(grh[0] >> 4, 6);
+		CHECK_EQ(grh[4] << 8 | grh[5], 8 + 12 + 8 + 200 + 4);
+		CHECK_EQ(grh[6], 17);
+		CHECK(memcmp(grh + 8, &remote.gid, 16) == 0, "not the sender's GID");
+		CHECK(memcmp(grh + 24, &self.gid, 16) == 0, "not the receiver's GID");
+	}
+
+	struct ibv_pd *pd = e->pd;
+	struct ibv_ah *ah = ibv_create_ah_from_wc(pd, &wc, (struct ibv_grh *)(e->buffer + 1000), 1);
+	struct ibv_sge sge = sge_of(e, 0, 300);
+	struct ibv_send_wr wr = {.wr_id = 3, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND,
+				 .send_flags = IBV_SEND_SIGNALED, .wr.ud = {ah, wc.src_qp, TEST_QKEY}}, *bad;
+
+	CHECK(ah, "ibv_create_ah_from_wc: %s", strerror(errno));
+	fill(e->buffer, 300, 9);
+	CHECK_EQ(remote_post_recv(0, 4, 2000, GRH_SIZE + 300), 0);
+	CHECK_EQ(ibv_post_send(e->qp, &wr, &bad), 0);
+	expect_wc(e->send_cq, 3, IBV_WC_SUCCESS);
+	remote_expect(0, true, 4, IBV_WC_SUCCESS);
+	remote_check(0, 2000 + GRH_SIZE, 300, 9, "answer");
+	CHECK_EQ(ibv_destroy_ah(ah), 0);
+}
+
 // A Q_Key with the top bit set stands for the sender's own.
 static void controlled_qkey(void)
 {
@@ -285,7 +337,7 @@ static void transitions(void)
 }
 
 #define T(name) {#name, name, 0}
-PROGRAM(T(wrong_qkey), T(controlled_qkey), T(no_receive_request), T(short_receive_request), T(longer_than_the_mtu),
+PROGRAM(T(global_route_header), T(wrong_qkey), T(controlled_qkey), T(no_receive_request), T(short_receive_request), T(longer_than_the_mtu),
 	T(no_such_operation), T(no_address_handle), T(address_handle_of_another_domain),
 	T(address_handle_of_another_context), T(bad_address_handles), T(send_queue_full), T(receive_queue_full),
 	T(completion_queue_full), T(transitions))

@@ -16,6 +16,7 @@ mod host;
 mod hostile;
 mod huge;
 mod install;
+mod interop;
 mod lab;
 mod netns;
 mod packages;
@@ -94,6 +95,16 @@ enum Command {
         #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
         command: Vec<String>,
     },
+    /// Run programs between ferroce and the kernel's soft-RoCE, in a guest, and show the table
+    Interop {
+        #[command(flatten)]
+        scope: interop::Scope,
+        /// Also write the table to this file
+        #[arg(long, value_name = "FILE")]
+        table: Option<PathBuf>,
+        #[arg(long, hide = true, value_name = "DIR")]
+        inside: Option<PathBuf>,
+    },
     /// Copy programs and libraries below a prefix
     Install {
         /// Where to: DIR/bin and DIR/lib/ferroce
@@ -122,6 +133,11 @@ fn main() -> ExitCode {
         Command::PyverbsRxe { .. } => compare::run(),
         Command::RaceRxe { results, quick } => bench::race_inside(&results, quick).map(|()| true),
         Command::Guest { command } => guest::show(&command),
+        Command::Interop {
+            scope,
+            table,
+            inside,
+        } => interop::command(&scope, inside.as_deref(), table.as_deref()),
         Command::Install { prefix } => install::run(&prefix).map(|()| true),
     };
     match done {

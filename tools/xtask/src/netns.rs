@@ -67,6 +67,18 @@ pub fn done(command: &mut Command) -> Result<()> {
 }
 
 impl Namespace {
+    /// A namespace for root, with nothing in it but a loopback device that is down.
+    pub fn new() -> Result<Namespace> {
+        let mut unshare = Command::new("unshare");
+        unshare.arg("-n");
+        Namespace::hold(unshare, false)
+    }
+
+    /// A process that is in the namespace as long as this lives.
+    pub fn id(&self) -> u32 {
+        self.holder.id()
+    }
+
     /// A command that runs the program appended to it inside the namespace.
     pub fn enter(&self) -> Command {
         let mut command = Command::new("nsenter");

@@ -64,6 +64,16 @@ impl Packet {
         u32::from_be_bytes([0, qp[0], qp[1], qp[2]])
     }
 
+    /// Where it came from.
+    pub fn source(&self) -> std::net::Ipv4Addr {
+        [self.ip[12], self.ip[13], self.ip[14], self.ip[15]].into()
+    }
+
+    /// The Identification of its IPv4 header.
+    pub fn identification(&self) -> u16 {
+        u16::from_be_bytes([self.ip[4], self.ip[5]])
+    }
+
     /// Whether the ICRC at the end is the one that belongs there.
     pub fn icrc_is_right(&self) -> bool {
         let (covered, icrc) = self.ip.split_at(self.ip.len() - 4);

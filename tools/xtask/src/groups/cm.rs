@@ -11,32 +11,32 @@ use crate::lab::{Lab, Place};
 use crate::perftest::odd;
 use crate::process::{self, Finished, Running};
 
-pub(super) const LIMIT: Duration = Duration::from_secs(60);
+pub(crate) const LIMIT: Duration = Duration::from_secs(60);
 /// How long a server may take until it listens.
-pub(super) const LISTEN_LIMIT: Duration = Duration::from_secs(20);
+pub(crate) const LISTEN_LIMIT: Duration = Duration::from_secs(20);
 /// Port spaces as service IDs have them: `RDMA_PS_TCP`, `RDMA_PS_UDP`.
-pub(super) const TCP: u64 = 0x0106;
-const UDP: u64 = 0x0111;
-const IB: u64 = 0x013f;
+pub(crate) const TCP: u64 = 0x0106;
+pub(crate) const UDP: u64 = 0x0111;
+pub(crate) const IB: u64 = 0x013f;
 /// The port that these programs use unless told otherwise.
-const USUAL_PORT: u16 = 7174;
+pub(crate) const USUAL_PORT: u16 = 7174;
 /// No port space: the server listens at the UDP port itself, as datagram rsockets do.
 pub(super) const NONE: u64 = 0;
 
 /// A stock program: its server's and its client's command line, where `ADDR` and `PORT` stand for the server's.
-pub(super) struct Stock {
-    name: &'static str,
-    server: &'static str,
-    client: &'static str,
+pub(crate) struct Stock {
+    pub(crate) name: &'static str,
+    pub(crate) server: &'static str,
+    pub(crate) client: &'static str,
     /// The port space in which the server listens.
-    space: u64,
+    pub(crate) space: u64,
     /// Whether the server stays until it is killed.
-    stays: bool,
+    pub(crate) stays: bool,
     /// What the client must say.
-    says: &'static str,
+    pub(crate) says: &'static str,
 }
 
-pub(super) const fn stock(
+pub(crate) const fn stock(
     name: &'static str,
     server: &'static str,
     client: &'static str,
@@ -233,7 +233,7 @@ pub(super) fn cases() -> Vec<Case> {
 }
 
 /// Words of a command line for a server at `address`.
-fn words(line: &str, address: &str, port: u16) -> Vec<String> {
+pub(crate) fn words(line: &str, address: &str, port: u16) -> Vec<String> {
     line.split_whitespace()
         .map(|word| match word {
             "ADDR" => address.to_owned(),
@@ -250,7 +250,7 @@ fn command(host: &Host, words: &[String]) -> Command {
 }
 
 /// Whether a host's daemon has a listener on a port.
-fn listens(host: &Host, space: u64, port: u16) -> bool {
+pub(crate) fn listens(host: &Host, space: u64, port: u16) -> bool {
     let wanted = space << 16 | u64::from(port);
     let status = host.status().unwrap_or_default();
     let services = status["cm"]["services"].as_array();
@@ -326,7 +326,7 @@ fn exchange(
     judge(&client, &server, stock)
 }
 
-pub(super) fn judge(client: &Finished, server: &Finished, stock: &Stock) -> Ending {
+pub(crate) fn judge(client: &Finished, server: &Finished, stock: &Stock) -> Ending {
     let evidence = [client, server];
     if !client.success() {
         return Err(Stop::with(

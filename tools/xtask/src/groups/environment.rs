@@ -34,14 +34,14 @@ pub(super) fn counter(status: &Value, word: &str) -> u64 {
 }
 
 /// A capture that runs.
-pub(super) struct Capture {
+pub(crate) struct Capture {
     tshark: Running,
     file: PathBuf,
 }
 
 impl Capture {
     /// Captures RoCEv2 on an interface of a host from now on, at most `packets`.
-    pub(super) fn start(
+    pub(crate) fn start(
         host: &Host,
         interface: &str,
         packets: u32,
@@ -87,7 +87,7 @@ impl Capture {
 
     /// Waits, within bounds, until no more packets reach the file: the kernel hands them over in blocks, and what it holds when a
     /// capture ends is lost.
-    pub(super) fn settle(&self) {
+    pub(crate) fn settle(&self) {
         let length = || std::fs::metadata(&self.file).map_or(0, |metadata| metadata.len());
         let deadline = Instant::now() + Duration::from_secs(10);
         let (mut last, mut since) = (length(), Instant::now());
@@ -100,7 +100,7 @@ impl Capture {
     }
 
     /// Ends the capture.
-    pub(super) fn finish(self) -> Result<PathBuf, Stop> {
+    pub(crate) fn finish(self) -> Result<PathBuf, Stop> {
         self.tshark.signal(Signal::INT);
         let finished = self.tshark.finish(Duration::from_secs(20));
         if finished.success() {

@@ -2,14 +2,15 @@
 //!
 //! A new group is a module with a function that lists its cases, and a line in [`GROUPS`].
 
-mod cm;
+pub(crate) mod cm;
 mod cm_changes;
 mod cm_more;
 mod cm_sockets;
 mod cm_wire;
-mod environment;
+pub(crate) mod environment;
 mod errors;
 mod exs;
+mod interop;
 mod lint;
 mod memcheck;
 mod pyverbs;
@@ -108,6 +109,13 @@ const GROUPS: &[Group] = &[
         cases: robust::cases,
     },
     Group {
+        name: "interop",
+        about: "programs between ferroce and the kernel's soft-RoCE, in a guest; named, it takes minutes",
+        needs: packages::CM,
+        product: true,
+        cases: interop::cases,
+    },
+    Group {
         name: "memcheck",
         about: "programs under Valgrind: no invalid access, no leak of ours",
         needs: packages::MEMCHECK,
@@ -185,7 +193,7 @@ fn choose(filters: &[String]) -> Result<Vec<(&'static Group, Vec<Case>)>> {
     for group in GROUPS {
         let cases: Vec<Case> = (group.cases)()
             .into_iter()
-            .filter(|case| wanted(filters, &case.name))
+            .filter(|case| wanted(filters, &case.name) && interop::belongs(filters, &case.name))
             .collect();
         if !cases.is_empty() {
             chosen.push((group, cases));

@@ -1,0 +1,42 @@
+//! Group `interop`: programs between ferroce and the Linux kernel's soft-RoCE, in a throw-away guest.
+//!
+//! Where nothing is named, one program of each kind is run; named, all of them.
+
+use crate::case::{Case, Endings};
+use crate::interop::{self, Scope};
+use crate::lab::Lab;
+
+const SHORT: &str = "interop/short";
+const WHOLE: &str = "interop/whole";
+
+pub(super) fn cases() -> Vec<Case> {
+    [(SHORT, true), (WHOLE, false)]
+        .map(|(name, short)| Case::many(name, move |lab| all(lab, short)))
+        .into()
+}
+
+/// Whether a case is run: the short form where no group is named, else the whole, unless the short form is asked for.
+pub(super) fn belongs(filters: &[String], name: &str) -> bool {
+    let short = filters.is_empty() || filters.iter().any(|filter| filter == SHORT);
+    match name {
+        SHORT => short,
+        WHOLE => !short,
+        _ => true,
+    }
+}
+
+fn all(lab: &mut Lab, short: bool) -> Endings {
+    // The guest has its own.
+    lab.vacate();
+    let scope = Scope { short, only: None };
+    let ran = lab
+        .case_dir()
+        .and_then(|share| interop::run(&scope, &share));
+    match ran {
+        Ok((runs, table)) => {
+            println!("{table}");
+            Endings::Many(runs.into_iter().map(|run| (run.name, run.ending)).collect())
+        }
+        Err(stop) => Endings::One(Err(stop)),
+    }
+}

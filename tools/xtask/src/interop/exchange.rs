@@ -1,0 +1,392 @@
+//! One run: a server on one side, a client on the other, and how both ended.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+
+use super::field::{Family, Field, Side};
+use super::programs::{Choice, DIFFERS, Program, Setting};
+use crate::case::{Ending, Stop};
+use crate::cprogram;
+use crate::groups::cm::{self, Stock};
+use crate::perftest::Ends;
+use crate::process::{self, Finished, Running};
+
+/// How long an end may take. The guest is emulated, on a machine that may be busy.
+const LIMIT: Duration = Duration::from_secs(60);
+/// How long a server may take until it listens.
+const LISTEN_LIMIT: Duration = Duration::from_secs(30);
+/// How long the other end may take when one has failed.
+const AFTERMATH: Duration = Duration::from_secs(2);
+/// The largest size of perftest's `-a`.
+const LARGEST: u64 = 8 << 20;
+
+/// Runs a program in a setting. One that is several tests answers one by one.
+pub fn run(
+    field: &Field,
+    program: Program,
+    setting: &Setting,
+    port: u16,
+    dir: &Path,
+) -> Vec<(String, Ending)> {
+    let name = program.name();
+    let one = |ending| vec![(name.clone(), ending)];
+    match program {
+        Program::Perftest(line) => one(perftest(field, setting, line, port, dir)),
+        Program::Connected(line) => one(connected(field, setting, line, port, dir)),
+        Program::Pingpong(line) => one(pingpong(field, setting, line, port, dir)),
+        Program::Stock(stock) => one(exchange(field, setting, stock, port, dir)),
+        Program::Multicast => one(multicast(field, setting, dir)),
+        Program::NobodyListens => one(nobody_listens(field, setting, port, dir)),
+        Program::ClientKilled => one(client_killed(field, setting, port, dir)),
+        Program::C(program, choice) => match c_program(field, setting, program, choice, dir) {
+            Ok(endings) => endings
+                .into_iter()
+                .map(|(test, ending)| (format!("{name}: {test}"), ending))
+                .collect(),
+            Err(stop) => one(Err(stop)),
+        },
+    }
+}
+
+/// Both ends of a program that exchanges addresses over TCP: `extra` gives each side's further options.
+fn pair(
+    field: &Field,
+    setting: &Setting,
+    line: &str,
+    port: u16,
+    dir: &Path,
+    extra: impl Fn(Side) -> Result<Vec<String>, Stop>,
+) -> Result<Ends, Stop> {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let command = |side: Side| -> Result<Command, Stop> {
+        let mut command = field.command(side, words[0]);
+        command.args(&words[1..]).args(extra(side)?);
+        command.args(["-p", &port.to_string()]);
+        Ok(command)
+    };
+    let mut server = process::spawn(command(setting.server)?, dir, "server")?;
+    if !server.listens(port, LISTEN_LIMIT) {
+        let server = server.finish(Duration::ZERO);
+        return Err(Stop::with("the server does not come to listen", &[&server]));
+    }
+    let mut client = command(setting.server.other())?;
+    client.arg(setting.server.address(Family::V4));
+    let client = process::run(client, dir, "client", LIMIT)?;
+    let server = server.finish(patience(&client));
+    Ok(Ends { server, client })
+}
+
+fn patience(client: &Finished) -> Duration {
+    if client.success() { LIMIT } else { AFTERMATH }
+}
+
+fn perftest(field: &Field, setting: &Setting, line: &str, port: u16, dir: &Path) -> Ending {
+    let ends = pair(field, setting, line, port, dir, |side| {
+        let gid = field.gid_index(side, setting.family)?;
+        Ok(["-F", "-d", side.device(), "-x", &gid.to_string()]
+            .map(str::to_owned)
+            .to_vec())
+    })?;
+    ends.clean()?;
+    let all = line.split_whitespace().any(|word| word == "-a");
+    let rows = ends.table(if all { LARGEST.ilog2() as usize } else { 1 })?;
+    if all && rows.last().is_none_or(|row| row.bytes != LARGEST) {
+        return Err(ends.fail(format!("the last row is not that of {LARGEST} bytes")));
+    }
+    Ok(())
+}
+
+fn pingpong(field: &Field, setting: &Setting, line: &str, port: u16, dir: &Path) -> Ending {
+    let mtu = field.path_mtu().to_string();
+    let ends = pair(field, setting, line, port, dir, |side| {
+        let gid = field.gid_index(side, setting.family)?.to_string();
+        let mut options = vec!["-d", side.device(), "-g", &gid];
+        if !line.starts_with("ibv_ud") {
+            options.extend(["-m", &mtu]);
+        }
+        Ok(options.into_iter().map(str::to_owned).collect())
+    })?;
+    ends.clean()?;
+    for finished in [&ends.client, &ends.server] {
+        if finished.out.contains("invalid data") {
+            return Err(ends.fail("the received bytes are wrong".to_owned()));
+        }
+        if !finished.out.contains(" iters in ") {
+            return Err(ends.fail("the result is missing".to_owned()));
+        }
+    }
+    Ok(())
+}
+
+/// Whether a side listens at a port of rdma_cm.
+fn listens(field: &Field, side: Side, space: u64, port: u16) -> bool {
+    match side {
+        Side::Ferroce => cm::listens(&field.ferroce, space, port),
+        Side::Rxe => {
+            let mut command = field.plain(side, "rdma");
+            command.args(["resource", "show", "cm_id"]);
+            let listed = command.output().map(|output| output.stdout);
+            let wanted = format!(":{port} ");
+            String::from_utf8_lossy(&listed.unwrap_or_default())
+                .lines()
+                .any(|line| line.contains("LISTEN") && line.contains(&wanted))
+        }
+    }
+}
+
+/// A server that listens.
+fn serve(
+    field: &Field,
+    side: Side,
+    words: &[String],
+    space: u64,
+    port: u16,
+    dir: &Path,
+) -> Result<Running, Stop> {
+    let mut command = field.command(side, &words[0]);
+    command.args(&words[1..]);
+    let mut server = process::spawn(command, dir, "server")?;
+    let deadline = Instant::now() + LISTEN_LIMIT;
+    while !listens(field, side, space, port) {
+        if Instant::now() > deadline || server.ended_within(Duration::from_millis(20)) {
+            let server = server.finish(Duration::ZERO);
+            return Err(Stop::with("the server does not come to listen", &[&server]));
+        }
+    }
+    Ok(server)
+}
+
+/// Server and client of rdma_cm.
+fn exchange(field: &Field, setting: &Setting, stock: &Stock, port: u16, dir: &Path) -> Ending {
+    // udaddy cannot be told.
+    let port = match stock.server.contains("PORT") {
+        true => port,
+        false => cm::USUAL_PORT,
+    };
+    let line = |line| cm::words(line, setting.server.address(setting.family), port);
+    let server = serve(
+        field,
+        setting.server,
+        &line(stock.server),
+        stock.space,
+        port,
+        dir,
+    )?;
+    let words = line(stock.client);
+    let mut command = field.command(setting.server.other(), &words[0]);
+    command.args(&words[1..]);
+    let client = process::run(command, dir, "client", LIMIT)?;
+    let server = match stock.stays {
+        true => server.kill(),
+        false => server.finish(patience(&client)),
+    };
+    cm::judge(&client, &server, stock)
+}
+
+/// perftest through rdma_cm.
+fn connected(field: &Field, setting: &Setting, line: &str, port: u16, dir: &Path) -> Ending {
+    let words = |side: Side| -> Vec<String> {
+        let mut words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
+        words.extend(["-R", "-F", "-d", side.device(), "-p"].map(str::to_owned));
+        words.push(port.to_string());
+        words
+    };
+    let server = serve(
+        field,
+        setting.server,
+        &words(setting.server),
+        cm::TCP,
+        port,
+        dir,
+    )?;
+    let side = setting.server.other();
+    let words = words(side);
+    let mut command = field.command(side, &words[0]);
+    command.args(&words[1..]);
+    command.arg(setting.server.address(setting.family));
+    let client = process::run(command, dir, "client", LIMIT)?;
+    let ends = Ends {
+        server: server.finish(patience(&client)),
+        client,
+    };
+    ends.clean()?;
+    ends.table(1).map(|_| ())
+}
+
+/// Datagrams from one member of a group to another.
+fn multicast(field: &Field, setting: &Setting, dir: &Path) -> Ending {
+    const GROUP: std::net::Ipv4Addr = std::net::Ipv4Addr::new(239, 78, 1, 1);
+    let command = |side: Side| {
+        let mut command = field.command(side, "mckey");
+        command.args(["-m", &GROUP.to_string(), "-C", "10"]);
+        command.args(["-b", side.address(setting.family)]);
+        command
+    };
+    let mut server = process::spawn(command(setting.server), dir, "receiver")?;
+    let joined = |running: &Running| {
+        let table = fs::read_to_string(format!("/proc/{}/net/igmp", running.id()));
+        let wanted = format!("{:08X}", u32::from_le_bytes(GROUP.octets()));
+        table.is_ok_and(|table| table.contains(&wanted))
+    };
+    if !server.wait_until(LISTEN_LIMIT, joined) {
+        let server = server.finish(Duration::ZERO);
+        return Err(Stop::with("the receiver does not join", &[&server]));
+    }
+    let mut sender = command(setting.server.other());
+    sender.arg("-s");
+    let client = process::run(sender, dir, "sender", LIMIT)?;
+    let server = server.finish(patience(&client));
+    let stock = cm::stock("mckey", "mckey", "mckey", "return status 0");
+    cm::judge(&client, &server, &stock)
+}
+
+fn rping(field: &Field, setting: &Setting, port: u16) -> Command {
+    let mut command = field.command(setting.server.other(), "rping");
+    let address = setting.server.address(setting.family);
+    command.args(["-c", "-a", address, "-p", &port.to_string()]);
+    command
+}
+
+/// Where nobody listens the answer is at once that one.
+fn nobody_listens(field: &Field, setting: &Setting, port: u16, dir: &Path) -> Ending {
+    let finished = process::run(rping(field, setting, port), dir, "client", LIMIT)?;
+    let text = format!("{}{}", finished.out, finished.err);
+    // IBTA's reason 8: there is no such service.
+    if finished.success() || !text.contains("RDMA_CM_EVENT_REJECTED, error 8") {
+        let what = "not rejected for want of a listener";
+        return Err(Stop::with(what, &[&finished]));
+    }
+    Ok(())
+}
+
+/// The server learns that its client has gone.
+fn client_killed(field: &Field, setting: &Setting, port: u16, dir: &Path) -> Ending {
+    let line = "rping -s -a ADDR -p PORT -v";
+    let words = cm::words(line, setting.server.address(setting.family), port);
+    let server = serve(field, setting.server, &words, cm::TCP, port, dir)?;
+    let mut command = rping(field, setting, port);
+    command.arg("-v");
+    let mut client = process::spawn(command, dir, "client")?;
+    let busy = client.wait_until(LIMIT, |client| client.output().contains("rdma-ping-"));
+    client.signal(Signal::KILL);
+    let client = client.finish(AFTERMATH);
+    let server = server.finish(LIMIT);
+    let evidence = [&client, &server];
+    if !busy {
+        return Err(Stop::with("the ends do not come to talk", &evidence));
+    }
+    if server.status.is_none() {
+        return Err(Stop::with("the server waits still", &evidence));
+    }
+    Ok(())
+}
+
+/// A connection to an address where nobody is, which takes the better part of two minutes to fail: run beside the others.
+pub struct Unanswered(Vec<(Setting, Running)>);
+
+impl Unanswered {
+    /// Begins one on each side.
+    pub fn begin(field: &Field, mtu: u32, dir: &Path) -> Result<Unanswered, Stop> {
+        let begin = |server: Side| {
+            let mut command = field.command(server.other(), "rping");
+            command.args(["-c", "-a", super::field::NOBODY, "-C", "1"]);
+            let setting = Setting {
+                server,
+                family: Family::V4,
+                mtu,
+                bad: false,
+            };
+            let name = format!("nobody-{}", server.name());
+            Ok((setting, process::spawn(command, dir, &name)?))
+        };
+        let both = [Side::Ferroce, Side::Rxe].map(begin);
+        both.into_iter()
+            .collect::<Result<_, Stop>>()
+            .map(Unanswered)
+    }
+
+    /// How they ended: told that there was no answer.
+    pub fn end(self) -> Vec<(Setting, Ending)> {
+        let end = |(setting, running): (Setting, Running)| {
+            let finished = running.finish(Duration::from_secs(150));
+            let text = format!("{}{}", finished.out, finished.err);
+            let told = text.contains("RDMA_CM_EVENT_UNREACHABLE, error -110");
+            let ending = if told {
+                Ok(())
+            } else {
+                Err(Stop::with("not told that nobody answers", &[&finished]))
+            };
+            (setting, ending)
+        };
+        self.0.into_iter().map(end).collect()
+    }
+}
+
+/// Tests of a C program: it runs on the client's side, and its second process on the server's.
+fn c_program(
+    field: &Field,
+    setting: &Setting,
+    name: &str,
+    choice: Choice,
+    dir: &Path,
+) -> Result<Vec<(String, Ending)>, Stop> {
+    // Compiled before the guest was started.
+    let program = cprogram::compile(name)?;
+    let side = setting.server.other();
+    let place = |side: Side| -> Result<[(&str, String); 2], Stop> {
+        let gid = field.gid_index(side, setting.family)?.to_string();
+        Ok([
+            ("VERBS_DEVICE", side.device().to_owned()),
+            ("GID_INDEX", gid),
+        ])
+    };
+    // A command that runs what follows it on the other side: its words, one a line.
+    let mut peer: Vec<String> = match setting.server {
+        Side::Rxe => vec!["nsenter".into(), "--net=/proc/1/ns/net".into()],
+        Side::Ferroce => {
+            let prefix = field.ferroce.run("");
+            std::iter::once(prefix.get_program())
+                .chain(prefix.get_args())
+                .map(|word| word.to_string_lossy().into_owned())
+                .filter(|word| !word.is_empty())
+                .collect()
+        }
+    };
+    peer.push("env".into());
+    for (variable, value) in place(setting.server)? {
+        peer.push(format!("{variable}={value}"));
+    }
+    let command = |words: &[&str]| -> Result<Command, Stop> {
+        let mut command = field.command(side, &program);
+        command.args(words).envs(place(side)?);
+        command.env("PEER_COMMAND", peer.join("\n"));
+        Ok(command)
+    };
+    let listed = process::run(command(&["--list"])?, dir, "list", LIMIT)?;
+    let tests: Vec<&str> = match choice {
+        Choice::Only(tests) => tests.to_vec(),
+        Choice::All => listed.out.lines().collect(),
+    };
+    let mut endings: Vec<(String, Ending)> = Vec::new();
+    for test in tests {
+        let differs = DIFFERS.iter().find(|differs| {
+            differs.test == (name, test)
+                && differs.server.is_none_or(|server| server == setting.server)
+        });
+        if let Some(differs) = differs {
+            endings.push((test.to_owned(), Err(Stop::Skip(differs.why.to_owned()))));
+            continue;
+        }
+        let finished = process::run(command(&[test])?, dir, test, LIMIT)?;
+        endings.extend(
+            cprogram::endings(&finished)
+                .into_iter()
+                .map(|(_, ending)| (test.to_owned(), ending)),
+        );
+    }
+    Ok(endings)
+}

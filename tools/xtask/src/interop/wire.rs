@@ -1,0 +1,369 @@
+//! Packets themselves: each side accepts every packet of the other, and drops what was damaged. Counters prove it.
+//!
+//! rdma_rxe of Linux 6.1 has no counter of wrong ICRCs: it says each (or some, when there are many) to the kernel's log, and its
+//! `rcvd_pkts` counts what passed.
+
+use std::fs::File;
+use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
+use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+
+use super::Scope;
+use super::exchange;
+use super::field::{Family, Field, Side};
+use super::programs::{MTUS, Program, Setting};
+use crate::case::{Ending, Stop};
+use crate::groups::environment::Capture;
+use crate::pcap::{self, ROCE_V2};
+
+/// One test here: name, setting, how it ended, seconds.
+type Done = (String, Setting, Ending, f64);
+
+/// Bytes of BTH and DETH.
+const HEADERS: usize = 20;
+/// Bytes of a management datagram.
+const MAD: usize = 256;
+
+/// What runs one test in a setting.
+type Test = fn(&mut Field, &Setting, &Path) -> Ending;
+
+/// All of these tests.
+pub fn all(field: &mut Field, scope: &Scope, dir: &Path) -> Vec<Done> {
+    let mut done = Vec::new();
+    let mut run = |name: &str, settings: &[Setting], test: Test| {
+        if scope.only.as_ref().is_some_and(|part| !name.contains(part)) {
+            return;
+        }
+        for setting in settings {
+            let from = Instant::now();
+            let ending = field
+                .set_mtu(setting.mtu)
+                .and_then(|()| test(field, setting, dir));
+            done.push((
+                name.to_owned(),
+                *setting,
+                ending,
+                from.elapsed().as_secs_f64(),
+            ));
+        }
+    };
+    let every = settings(&[Family::V4, Family::V6], &MTUS);
+    let (few, one) = match scope.short {
+        true => (
+            settings(&[Family::V4], &MTUS[1..]),
+            settings(&[Family::V4], &MTUS[1..]),
+        ),
+        false => (every, settings(&[Family::V4], &MTUS)),
+    };
+    run("every packet is accepted", &few, whole_sends);
+    if !scope.short {
+        run("every packet is accepted, sends cut early", &few, cut_sends);
+        run("damaged in the network", &one, damaged_on_the_way);
+        run("captured: Identification, ICRC", &one, captured);
+        run("XRC", &one[..2], xrc);
+    }
+    run("one bit flipped", &one, one_bit);
+    done
+}
+
+/// Each role in each of these.
+fn settings(families: &[Family], mtus: &[u32]) -> Vec<Setting> {
+    let mut all = Vec::new();
+    for mtu in mtus {
+        for family in families {
+            all.extend([Side::Ferroce, Side::Rxe].map(|server| Setting {
+                server,
+                family: *family,
+                mtu: *mtu,
+                bad: false,
+            }));
+        }
+    }
+    all
+}
+
+/// Packets of each side that were sent, and that the other side took.
+struct Traffic {
+    sent: [u64; 2],
+    taken: [u64; 2],
+    wrong: [u64; 2],
+}
+
+impl Traffic {
+    /// The counters now, rdma_rxe's packets first.
+    fn now(field: &Field) -> Result<Traffic, Stop> {
+        Ok(Traffic {
+            sent: [
+                field.rxe_counter("sent_pkts")?,
+                field.ferroce_counter("sent_pkts")?,
+            ],
+            taken: [
+                field.ferroce_counter("rcvd_pkts")?,
+                field.rxe_counter("rcvd_pkts")?,
+            ],
+            wrong: [
+                field.ferroce_counter("rx_icrc_encapsulated")?,
+                complaints(field)?,
+            ],
+        })
+    }
+
+    /// What has come since.
+    fn since(&self, field: &Field) -> Result<Traffic, Stop> {
+        let now = Traffic::now(field)?;
+        let less = |now: [u64; 2], then: [u64; 2]| [now[0] - then[0], now[1] - then[1]];
+        Ok(Traffic {
+            sent: less(now.sent, self.sent),
+            taken: less(now.taken, self.taken),
+            wrong: less(now.wrong, self.wrong),
+        })
+    }
+}
+
+/// How often the kernel's log has a wrong ICRC.
+fn complaints(field: &Field) -> Result<u64, Stop> {
+    let output = field
+        .plain(Side::Rxe, "dmesg")
+        .output()
+        .map_err(|error| Stop::fail(format!("dmesg: {error}")))?;
+    let log = String::from_utf8_lossy(&output.stdout);
+    Ok(log.matches("bad ICRC").count() as u64)
+}
+
+fn whole_sends(field: &mut Field, setting: &Setting, dir: &Path) -> Ending {
+    accepted(field, setting, dir)
+}
+
+fn cut_sends(field: &mut Field, setting: &Setting, dir: &Path) -> Ending {
+    field.cut_early(true)?;
+    let ending = accepted(field, setting, dir);
+    field.cut_early(false)?;
+    ending
+}
+
+/// Long messages in both directions: what one sent, the other took, to the packet, and nobody saw a wrong ICRC.
+fn accepted(field: &Field, setting: &Setting, dir: &Path) -> Ending {
+    let before = Traffic::now(field)?;
+    // The server of READs sends responses; all of these are cut from long sends.
+    for (line, port) in [
+        ("ib_write_bw -s 100000 -n 10", 18_100),
+        ("ib_read_bw -s 100000 -n 10", 18_101),
+    ] {
+        perform(field, Program::Perftest(line), setting, port, dir)?;
+    }
+    let mut seen = before.since(field)?;
+    // What was sent last may still be under way to a counter.
+    let deadline = Instant::now() + Duration::from_secs(5);
+    while seen.sent != seen.taken && Instant::now() < deadline {
+        thread::sleep(Duration::from_millis(50));
+        seen = before.since(field)?;
+    }
+    if seen.sent != seen.taken || seen.wrong != [0, 0] || seen.sent.contains(&0) {
+        return Err(Stop::fail(format!(
+            "rxe and ferroce sent {:?} packets, the other took {:?}, wrong ICRCs: {:?}",
+            seen.sent, seen.taken, seen.wrong
+        )));
+    }
+    Ok(())
+}
+
+fn perform(field: &Field, program: Program, setting: &Setting, port: u16, dir: &Path) -> Ending {
+    exchange::run(field, program, setting, port, dir)
+        .into_iter()
+        .try_for_each(|(_, ending)| ending)
+}
+
+/// A network that flips a bit now and then: the bytes are right all the same, and those who drop say so.
+fn damaged_on_the_way(field: &mut Field, setting: &Setting, dir: &Path) -> Ending {
+    let before = Traffic::now(field)?;
+    for side in [Side::Rxe, Side::Ferroce] {
+        field.netem(side, &["corrupt", "3%"])?;
+    }
+    field.cut_early(true)?;
+    let line = "ibv_rc_pingpong -c -s 50000 -n 40";
+    let ending = perform(field, Program::Pingpong(line), setting, 18_102, dir);
+    field.mend()?;
+    ending?;
+    let seen = before.since(field)?;
+    // What ferroce sends has a UDP checksum of the kernel's, which sees most of it before rdma_rxe does.
+    if seen.wrong[0] == 0 {
+        return Err(Stop::fail("ferroce saw no wrong ICRC"));
+    }
+    Ok(())
+}
+
+/// The datagram of a management class that nobody answers: BTH, DETH, MAD.
+fn datagram() -> Vec<u8> {
+    let mut bytes = vec![0; HEADERS + MAD];
+    // UD SEND only, to queue pair 1, default partition.
+    bytes[0] = 0x64;
+    bytes[2..4].copy_from_slice(&[0xff, 0xff]);
+    bytes[7] = 1;
+    // Q_Key and queue pair of management.
+    bytes[12..16].copy_from_slice(&0x8001_0000_u32.to_be_bytes());
+    bytes[19] = 1;
+    // Communication management, version 2, Send, an alternate path for a connection that there is not.
+    bytes[HEADERS..HEADERS + 4].copy_from_slice(&[1, 7, 2, 3]);
+    bytes[HEADERS + 17] = 0x19;
+    bytes
+}
+
+/// The server's side drops every packet with a bit flipped, wherever it is, and takes the same packet without.
+fn one_bit(field: &mut Field, setting: &Setting, _dir: &Path) -> Ending {
+    let sender = setting.server.other();
+    let address = |side: Side| -> Result<Ipv4Addr, Stop> {
+        side.address(Family::V4)
+            .parse()
+            .map_err(|error| Stop::fail(format!("{error}")))
+    };
+    let (from, to) = (address(sender)?, address(setting.server)?);
+    let socket = socket_of(field, sender, from)?;
+    let local = SocketAddrV4::new(
+        from,
+        socket.local_addr().map_err(anyhow::Error::from)?.port(),
+    );
+    let good = pcap::with_icrc(&datagram(), local, to);
+    let send = |bytes: &[u8]| -> Ending {
+        socket
+            .send_to(bytes, (to, ROCE_V2))
+            .map_err(anyhow::Error::from)?;
+        Ok(())
+    };
+    // PSN, source queue pair, first and last byte of the MAD, both ends of the ICRC.
+    let places = [
+        11,
+        19,
+        HEADERS,
+        HEADERS + 40,
+        HEADERS + MAD - 1,
+        good.len() - 4,
+        good.len() - 1,
+    ];
+    let before = Traffic::now(field)?;
+    for place in places {
+        for bit in [0, 7] {
+            let mut bad = good.clone();
+            bad[place] ^= 1 << bit;
+            send(&bad)?;
+        }
+    }
+    let damaged = 2 * places.len() as u64;
+    match setting.server {
+        Side::Ferroce => {
+            wait(|| Ok(before.since(field)?.wrong[0] == damaged))
+                .map_err(|stop| told(field, &before, stop))?;
+            send(&good)?;
+            // Only the good one reaches the communication manager.
+            wait(|| Ok(before.since(field)?.taken[0] == 1))
+                .map_err(|stop| told(field, &before, stop))
+        }
+        Side::Rxe => {
+            wait(|| Ok(before.since(field)?.wrong[1] > 0))
+                .map_err(|stop| told(field, &before, stop))?;
+            send(&good)?;
+            wait(|| Ok(before.since(field)?.taken[1] > 0))
+                .map_err(|stop| told(field, &before, stop))?;
+            // All of the bad ones came before it.
+            match before.since(field)?.taken[1] {
+                1 => Ok(()),
+                taken => Err(Stop::fail(format!("{taken} packets were taken"))),
+            }
+        }
+    }
+}
+
+/// What the counters said when something was waited for in vain.
+fn told(field: &Field, before: &Traffic, stop: Stop) -> Stop {
+    match before.since(field) {
+        Ok(seen) => Stop::fail(format!(
+            "sent {:?}, taken {:?}, wrong ICRCs {:?}",
+            seen.sent, seen.taken, seen.wrong
+        )),
+        Err(_) => stop,
+    }
+}
+
+/// Waits, within bounds, for something to hold.
+fn wait(mut holds: impl FnMut() -> Result<bool, Stop>) -> Ending {
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while !holds()? {
+        if Instant::now() > deadline {
+            return Err(Stop::fail("waited in vain"));
+        }
+        thread::sleep(Duration::from_millis(50));
+    }
+    Ok(())
+}
+
+/// A socket in a side's namespace. The kernel makes the UDP checksum of what it is given, so that only the ICRC is there to notice.
+fn socket_of(field: &Field, side: Side, address: Ipv4Addr) -> Result<UdpSocket, Stop> {
+    let namespace = match side {
+        Side::Rxe => "/proc/1/ns/net".to_owned(),
+        Side::Ferroce => format!("/proc/{}/ns/net", field.namespace()?),
+    };
+    let made = thread::spawn(move || -> anyhow::Result<UdpSocket> {
+        // This thread's only; it ends with the socket made.
+        move_into_link_name_space(
+            std::os::fd::AsFd::as_fd(&File::open(namespace)?),
+            Some(LinkNameSpaceType::Network),
+        )?;
+        Ok(UdpSocket::bind((address, 0))?)
+    });
+    let socket = made
+        .join()
+        .map_err(|_| Stop::fail("no socket"))?
+        .map_err(Stop::from)?;
+    Ok(socket)
+}
+
+/// A capture of both directions: rdma_rxe numbers its IPv4 packets, and every packet's ICRC is the one that belongs there.
+fn captured(field: &mut Field, setting: &Setting, dir: &Path) -> Ending {
+    field.cut_early(true)?;
+    let capture = Capture::start(&field.ferroce, Side::Ferroce.interface(), 100_000, dir)?;
+    let line = "ib_write_bw -s 100000 -n 10";
+    let ran = perform(field, Program::Perftest(line), setting, 18_103, dir);
+    capture.settle();
+    let file = capture.finish()?;
+    field.cut_early(false)?;
+    ran?;
+    let packets = pcap::read(&file)?;
+    let from = |side: Side| {
+        packets
+            .iter()
+            .filter(move |packet| packet.source().to_string() == side.address(Family::V4))
+    };
+    for side in [Side::Rxe, Side::Ferroce] {
+        let all = from(side).count();
+        let wrong = from(side).filter(|packet| !packet.icrc_is_right()).count();
+        if all == 0 || wrong > 0 {
+            return Err(Stop::fail(format!(
+                "{wrong} of {all} packets of {} have a wrong ICRC",
+                side.name()
+            )));
+        }
+    }
+    let numbered = from(Side::Rxe)
+        .filter(|packet| packet.identification() != 0)
+        .count();
+    if numbered == 0 {
+        return Err(Stop::fail("rdma_rxe numbers no packet"));
+    }
+    Ok(())
+}
+
+/// XRC, where the kernel's device has it.
+fn xrc(field: &mut Field, setting: &Setting, dir: &Path) -> Ending {
+    let output = field
+        .command(Side::Rxe, "ibv_devinfo")
+        .args(["-v", "-d", Side::Rxe.device()])
+        .output()
+        .map_err(anyhow::Error::from)?;
+    if !String::from_utf8_lossy(&output.stdout).contains("XRC") {
+        return Err(Stop::Skip("rdma_rxe of this kernel has no XRC".to_owned()));
+    }
+    let line = "ib_send_bw -c XRC -n 50";
+    perform(field, Program::Perftest(line), setting, 18_104, dir)
+}
