@@ -290,6 +290,8 @@ int post(struct endpoint *e, uint64_t id, enum ibv_wr_opcode opcode, size_t offs
 	} else if (remote) {
 		wr.wr.rdma.remote_addr = remote->va + remote_offset;
 		wr.wr.rdma.rkey = remote->rkey;
+		if (opcode == IBV_WR_SEND_WITH_INV)
+			wr.invalidate_rkey = remote->rkey;
 	}
 	return ibv_post_send(e->qp, &wr, &bad);
 }

@@ -340,6 +340,31 @@ static void send_with_invalidate(void)
 	CHECK_EQ(ibv_dereg_mr(far->mr), 0);
 }
 
+// The same between two processes, the window's owner being told by a message that it is the only one's again.
+static void invalidated_by_the_other_process(void)
+{
+	struct options options = {.mr_access = ALL_ACCESS | IBV_ACCESS_MW_BIND};
+	struct address remote, to;
+
+	far = open_pair(&options, NULL, NULL, &remote);
+	window = allocate(IBV_MW_TYPE_2);
+	to = address_of(far);
+	to.rkey = bind_part(WINDOW_ACCESS);
+	remote_fill(0, 0, LENGTH, 7);
+	CHECK_EQ(remote_post(0, 1, IBV_WR_RDMA_WRITE, 0, LENGTH, &to, START, IBV_SEND_SIGNALED), 0);
+	remote_expect(0, false, 1, IBV_WC_SUCCESS);
+	check_filled(far->buffer + START, LENGTH, 7, "WRITE through the window");
+	CHECK_EQ(post_recv(far, 9, 0, 64), 0);
+	CHECK_EQ(remote_post(0, 2, IBV_WR_SEND_WITH_INV, 0, 16, &to, 0, IBV_SEND_SIGNALED), 0);
+	remote_expect(0, false, 2, IBV_WC_SUCCESS);
+	struct ibv_wc wc = expect_wc(far->recv_cq, 9, IBV_WC_SUCCESS);
+
+	CHECK_EQ(wc.byte_len, 16);
+	CHECK_EQ(wc.invalidated_rkey, to.rkey);
+	CHECK_EQ(remote_post(0, 3, IBV_WR_RDMA_WRITE, 0, 8, &to, START, IBV_SEND_SIGNALED), 0);
+	remote_expect(0, false, 3, IBV_WC_REM_ACCESS_ERR);
+}
+
 static void refused_invalidate(struct endpoint *by, uint32_t rkey)
 {
 	if (by != near)
@@ -570,6 +595,7 @@ PROGRAM(T(announced), T(type_1), T(type_2), T(builder), T(zero_based_1), T(zero_
 	T(unbound_by_length_zero), T(never_bound), T(beyond_the_end), T(before_the_start), T(no_right_to_read),
 	T(no_right_to_write), T(no_right_to_atomics), T(neighbouring_key), T(other_queue_pair),
 	T(other_queue_pair_of_type_1), T(other_domain), T(local_invalidate), T(send_with_invalidate),
+	T(invalidated_by_the_other_process),
 	T(invalidate_type_1), T(invalidate_type_1_from_afar), T(invalidate_region), T(invalidate_region_from_afar),
 	T(invalidate_stale_key), T(invalidate_over_another_queue_pair), T(deallocated), T(queue_pair_destroyed),
 	T(region_in_use), T(domain_in_use), T(region_without_bind_right), T(write_without_local_write),

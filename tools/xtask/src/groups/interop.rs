@@ -28,7 +28,10 @@ pub(super) fn belongs(filters: &[String], name: &str) -> bool {
 fn all(lab: &mut Lab, short: bool) -> Endings {
     // The guest has its own.
     lab.vacate();
-    let scope = Scope { short, only: None };
+    let scope = Scope {
+        short,
+        only: Vec::new(),
+    };
     let ran = lab
         .case_dir()
         .and_then(|share| interop::run(&scope, &share));

@@ -23,7 +23,6 @@ const FIRST_PORT: u16 = 18_600;
 struct Runner {
     outcomes: File,
     field: Field,
-    only: Option<String>,
 }
 
 /// Runs the plan.
@@ -38,12 +37,8 @@ pub fn run(share: &Path, scope: &Scope) -> Result<()> {
         "both sides are up after {:.1} s",
         begun.elapsed().as_secs_f64()
     );
-    let mut runner = Runner {
-        outcomes,
-        field,
-        only: scope.only.clone(),
-    };
-    let unanswered = match scope.short || !runner.wants("rping to an address of nobody") {
+    let mut runner = Runner { outcomes, field };
+    let unanswered = match scope.short || !scope.wants("rping to an address of nobody") {
         true => None,
         false => Some(
             Unanswered::begin(&runner.field, programs::MTUS[0], dir.path())
@@ -52,7 +47,7 @@ pub fn run(share: &Path, scope: &Scope) -> Result<()> {
     };
     let mut bad = false;
     for (index, (program, setting)) in programs::plan(scope.short).into_iter().enumerate() {
-        if !runner.wants(&program.name()) {
+        if !scope.wants(&program.name()) {
             continue;
         }
         let prepared = runner.prepare(&setting, &mut bad);
@@ -77,10 +72,6 @@ pub fn run(share: &Path, scope: &Scope) -> Result<()> {
 }
 
 impl Runner {
-    fn wants(&self, name: &str) -> bool {
-        self.only.as_ref().is_none_or(|part| name.contains(part))
-    }
-
     /// Makes the link what the setting says.
     fn prepare(&mut self, setting: &Setting, bad: &mut bool) -> Ending {
         self.field.set_mtu(setting.mtu)?;

@@ -32,9 +32,16 @@ pub struct Scope {
     /// One program of each kind only
     #[arg(long)]
     pub short: bool,
-    /// Only programs whose name has this part
-    #[arg(long, value_name = "PART")]
-    pub only: Option<String>,
+    /// Only programs whose name has this part, or one of these
+    #[arg(long, value_name = "PART,PART", value_delimiter = ',')]
+    pub only: Vec<String>,
+}
+
+impl Scope {
+    /// Whether a program of this name is wanted.
+    fn wants(&self, name: &str) -> bool {
+        self.only.is_empty() || self.only.iter().any(|part| name.contains(part))
+    }
 }
 
 /// A part of the result: the run's name, how it ended and how long it took.
@@ -60,7 +67,7 @@ pub fn run(scope: &Scope, share: &Path) -> Result<(Vec<Run>, String), Stop> {
     if scope.short {
         command.push("--short");
     }
-    if let Some(part) = &scope.only {
+    for part in &scope.only {
         command.extend(["--only", part]);
     }
     let limit = if scope.short { SHORT } else { WHOLE };
