@@ -112,11 +112,6 @@ impl Host {
         &self.programs
     }
 
-    /// A process that is in the host's namespace, if it has one to itself.
-    pub fn namespace_id(&self) -> Option<u32> {
-        self.namespace.as_ref().map(Namespace::id)
-    }
-
     /// A command in the host's namespace, without ferroce's environment.
     pub fn plain(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
         let mut command = match &self.namespace {

@@ -75,9 +75,20 @@ fn pair(
     }
     let mut client = command(setting.server.other())?;
     client.arg(setting.server.address(Family::V4));
-    let client = process::run(client, dir, "client", LIMIT)?;
+    // Many megabytes, and so an exception.
+    let limit = if has_all_sizes(line) {
+        3 * LIMIT
+    } else {
+        LIMIT
+    };
+    let client = process::run(client, dir, "client", limit)?;
     let server = server.finish(patience(&client));
     Ok(Ends { server, client })
+}
+
+/// Whether perftest is told to try all sizes.
+fn has_all_sizes(line: &str) -> bool {
+    line.split_whitespace().any(|word| word == "-a")
 }
 
 fn patience(client: &Finished) -> Duration {
@@ -92,7 +103,7 @@ fn perftest(field: &Field, setting: &Setting, line: &str, port: u16, dir: &Path)
             .to_vec())
     })?;
     ends.clean()?;
-    let all = line.split_whitespace().any(|word| word == "-a");
+    let all = has_all_sizes(line);
     let rows = ends.table(if all { LARGEST.ilog2() as usize } else { 1 })?;
     if all && rows.last().is_none_or(|row| row.bytes != LARGEST) {
         return Err(ends.fail(format!("the last row is not that of {LARGEST} bytes")));
@@ -364,6 +375,9 @@ fn c_program(
         let mut command = field.command(side, &program);
         command.args(words).envs(place(side)?);
         command.env("PEER_COMMAND", peer.join("\n"));
+        if setting.server == Side::Rxe {
+            command.env("PEER_WITHOUT_EVENTS", "yes");
+        }
         Ok(command)
     };
     let listed = process::run(command(&["--list"])?, dir, "list", LIMIT)?;

@@ -182,12 +182,6 @@ impl Field {
         }
     }
 
-    /// A process in ferroce's namespace.
-    pub fn namespace(&self) -> Result<u32, Stop> {
-        let id = self.ferroce.namespace_id();
-        id.ok_or_else(|| Stop::fail("ferroce has no namespace of its own"))
-    }
-
     fn ip(&self, side: Side, arguments: &[&str]) -> Result<(), Stop> {
         let mut command = self.plain(side, "ip");
         command.args(arguments);

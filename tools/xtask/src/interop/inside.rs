@@ -47,7 +47,7 @@ pub fn run(share: &Path, scope: &Scope) -> Result<()> {
     };
     let mut bad = false;
     for (index, (program, setting)) in programs::plan(scope.short).into_iter().enumerate() {
-        if !scope.wants(&program.name()) {
+        if !scope.wants(&format!("{} ({})", program.name(), setting.name())) {
             continue;
         }
         let prepared = runner.prepare(&setting, &mut bad);

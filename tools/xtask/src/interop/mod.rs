@@ -32,7 +32,7 @@ pub struct Scope {
     /// One program of each kind only
     #[arg(long)]
     pub short: bool,
-    /// Only programs whose name has this part, or one of these
+    /// Only runs whose name, setting and all, has this part, or one of these
     #[arg(long, value_name = "PART,PART", value_delimiter = ',')]
     pub only: Vec<String>,
 }

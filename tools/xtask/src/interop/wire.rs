@@ -2,27 +2,29 @@
 //!
 //! rdma_rxe of Linux 6.1 does not count wrong ICRCs; its `rcvd_pkts` counts what passed.
 
-use std::fs::File;
-use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
+use std::fs;
+use std::net::{Ipv4Addr, SocketAddrV4};
 use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
-
-use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use super::Scope;
 use super::exchange;
 use super::field::{Family, Field, Side};
 use super::programs::{MTUS, Program, Setting};
+use crate::build;
 use crate::case::{Ending, Stop};
 use crate::groups::environment::Capture;
-use crate::pcap::{self, ROCE_V2};
+use crate::pcap;
+use crate::process;
 
 /// One test here: name, setting, how it ended, seconds.
 type Done = (String, Setting, Ending, f64);
 
 /// Bytes of BTH and DETH.
 const HEADERS: usize = 20;
+/// Where the damaged packets come from.
+const SOURCE_PORT: u16 = 18_199;
 /// Bytes of a management datagram.
 const MAD: usize = 256;
 
@@ -199,7 +201,7 @@ fn datagram() -> Vec<u8> {
 }
 
 /// The server's side drops every packet with a bit flipped, wherever it is, and takes the same packet without.
-fn one_bit(field: &mut Field, setting: &Setting, _dir: &Path) -> Ending {
+fn one_bit(field: &mut Field, setting: &Setting, dir: &Path) -> Ending {
     let sender = setting.server.other();
     let address = |side: Side| -> Result<Ipv4Addr, Stop> {
         side.address(Family::V4)
@@ -207,18 +209,7 @@ fn one_bit(field: &mut Field, setting: &Setting, _dir: &Path) -> Ending {
             .map_err(|error| Stop::fail(format!("{error}")))
     };
     let (from, to) = (address(sender)?, address(setting.server)?);
-    let socket = socket_of(field, sender, from)?;
-    let local = SocketAddrV4::new(
-        from,
-        socket.local_addr().map_err(anyhow::Error::from)?.port(),
-    );
-    let good = pcap::with_icrc(&datagram(), local, to);
-    let send = |bytes: &[u8]| -> Ending {
-        socket
-            .send_to(bytes, (to, ROCE_V2))
-            .map_err(anyhow::Error::from)?;
-        Ok(())
-    };
+    let good = pcap::with_icrc(&datagram(), SocketAddrV4::new(from, SOURCE_PORT), to);
     // PSN, source queue pair, first and last byte of the MAD, both ends of the ICRC.
     let places = [
         11,
@@ -230,17 +221,19 @@ fn one_bit(field: &mut Field, setting: &Setting, _dir: &Path) -> Ending {
         good.len() - 1,
     ];
     let before = Traffic::now(field)?;
+    let mut payloads = Vec::new();
     for place in places {
         for bit in [0, 7] {
             let mut bad = good.clone();
             bad[place] ^= 1 << bit;
-            send(&bad)?;
+            payloads.push(bad);
         }
     }
+    // Packets of one sender are handled in order: when the good one is there, the bad ones have been dealt with.
+    payloads.push(good.clone());
+    send(field, sender, from, to, &payloads, dir)?;
     let damaged = 2 * places.len() as u64;
     let ours = setting.server == Side::Ferroce;
-    // Packets of one sender are handled in order: when the good one is there, the bad ones have been dealt with.
-    send(&good)?;
     let taken = |seen: &Traffic| seen.taken[usize::from(!ours)];
     wait(|| Ok(taken(&before.since(field)?) > 0)).map_err(|stop| told(field, &before, stop))?;
     if ours {
@@ -276,25 +269,31 @@ fn wait(mut holds: impl FnMut() -> Result<bool, Stop>) -> Ending {
     Ok(())
 }
 
-/// A socket in a side's namespace. The kernel makes the UDP checksum of what it is given, so that only the ICRC is there to notice.
-fn socket_of(field: &Field, side: Side, address: Ipv4Addr) -> Result<UdpSocket, Stop> {
-    let namespace = match side {
-        Side::Rxe => "/proc/1/ns/net".to_owned(),
-        Side::Ferroce => format!("/proc/{}/ns/net", field.namespace()?),
-    };
-    let made = thread::spawn(move || -> anyhow::Result<UdpSocket> {
-        // This thread's only; it ends with the socket made.
-        move_into_link_name_space(
-            std::os::fd::AsFd::as_fd(&File::open(namespace)?),
-            Some(LinkNameSpaceType::Network),
-        )?;
-        Ok(UdpSocket::bind((address, 0))?)
-    });
-    let socket = made
-        .join()
-        .map_err(|_| Stop::fail("no socket"))?
-        .map_err(Stop::from)?;
-    Ok(socket)
+/// Sends UDP payloads from a side. The kernel makes the UDP checksums of what it is given, so that only the ICRC is there to notice.
+fn send(
+    field: &Field,
+    side: Side,
+    from: Ipv4Addr,
+    to: Ipv4Addr,
+    payloads: &[Vec<u8>],
+    dir: &Path,
+) -> Ending {
+    let file = dir.join("payloads");
+    let hex =
+        |bytes: &Vec<u8>| -> String { bytes.iter().map(|byte| format!("{byte:02x}")).collect() };
+    let lines: Vec<String> = payloads.iter().map(hex).collect();
+    fs::write(&file, lines.join("\n")).map_err(anyhow::Error::from)?;
+    let mut command = field.plain(side, "sh");
+    let script = build::workspace().join("tests/interop/send.py");
+    command.args(["-c", "python3 \"$0\" \"$1\" \"$2\" \"$3\" <\"$4\""]);
+    command.arg(script);
+    command.args([from.to_string(), SOURCE_PORT.to_string(), to.to_string()]);
+    command.arg(&file);
+    let sent = process::run(command, dir, "send", Duration::from_secs(60))?;
+    match sent.success() {
+        true => Ok(()),
+        false => Err(Stop::with(sent.ending(), &[&sent])),
+    }
 }
 
 /// A capture of both directions: rdma_rxe numbers its IPv4 packets, and every packet's ICRC is the one that belongs there.
