@@ -1,5 +1,9 @@
 //! The device as one process has it: the slot, the tables, the sockets.
 
+mod clock;
+mod notices;
+mod sockets;
+
 use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
 use std::os::fd::{AsRawFd, RawFd};
@@ -7,8 +11,8 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Once, Weak};
 
-use ferroce_control::{Client, Counter, CounterPage, DeviceInfo, Event, GidEntry, RuntimeDir};
-use ferroce_transport::{QpAttr, QpAttrMask, Time};
+use ferroce_control::{Client, Counter, CounterPage, DeviceInfo, GidEntry, RuntimeDir};
+use ferroce_transport::{QpAttr, QpAttrMask};
 use parking_lot::{Mutex, RwLock};
 
 use crate::ah::AhTable;
@@ -22,20 +26,12 @@ use crate::ib::{self, Link};
 use crate::keys::KeyTable;
 use crate::limits::{DeviceAttr, PortAttr, Violations};
 use crate::mcast::Multicast;
-use crate::path::{Path, PathKey, scope};
+use crate::path::{Path, PathKey};
 use crate::receiver::Receiver;
 use crate::rx::RxState;
 use crate::table::QpTable;
-use crate::timers::{self, Alarm, Timers};
+use crate::timers::{Alarm, Timers};
 use crate::xrc::Domains;
-
-/// `enum ibv_event_type`
-const EVENT_DEVICE_FATAL: u32 = 8;
-const EVENT_PORT_ACTIVE: u32 = 9;
-const EVENT_PORT_ERR: u32 = 10;
-const EVENT_GID_CHANGE: u32 = 18;
-/// Port events carry the port's number.
-const PORT: u64 = 1;
 
 /// How many objects of a kind there are.
 #[derive(Default)]
@@ -263,36 +259,6 @@ impl Hca {
         link.map_or(self.info.active_mtu, |link| link.port().active_mtu)
     }
 
-    /// The path by a port's cable with this key, opened if no QP has it yet.
-    pub(crate) fn cable_path(&self, key: PathKey, link: &Arc<Link>) -> Result<Arc<Path>> {
-        let lids = key
-            .lids
-            .ok_or(Error::Invalid("a path by a cable has LIDs"))?;
-        self.path_or(key, || {
-            Path::open_cable(key, &lids, link, self.slot, self.info.rcvbuf, self.gso)
-        })
-    }
-
-    /// Makes sure that packets off a port's cable are received.
-    pub(crate) fn listen_at(&self, link: &Arc<Link>) -> Result<()> {
-        let mut receivers = self.receivers.write();
-        let same = |r: &Arc<Receiver>| r.link.as_ref().is_some_and(|l| l.number == link.number);
-        if receivers.iter().any(same) {
-            return Ok(());
-        }
-        let index = u16::from(link.number) - 1;
-        let socket = self.control.lock().receive_socket(index)?;
-        receivers.push(Arc::new(Receiver::of_cable(
-            socket,
-            link.clone(),
-            self.slot,
-        )));
-        drop(receivers);
-        self.driver.wake();
-        self.control_events();
-        Ok(())
-    }
-
     /// What all processes of the port have counted. The daemon knows; without it, this process's own.
     fn violations(&self) -> Violations {
         let status = match self.is_gone() {
@@ -362,58 +328,6 @@ impl Hca {
         contexts.push(Arc::downgrade(context));
     }
 
-    /// The path with this key, opened if no QP has it yet.
-    pub(crate) fn path(&self, key: PathKey, gid: &GidEntry) -> Result<Arc<Path>> {
-        self.path_or(key, || {
-            Path::open(key, gid, self.slot, self.info.rcvbuf, self.gso)
-        })
-    }
-
-    fn path_or(&self, key: PathKey, open: impl FnOnce() -> Result<Path>) -> Result<Arc<Path>> {
-        let mut paths = self.paths.lock();
-        if let Some(path) = paths.get(&key).and_then(Weak::upgrade) {
-            return Ok(path);
-        }
-        paths.retain(|_, p| p.strong_count() != 0);
-        let path = Arc::new(open()?);
-        paths.insert(key, Arc::downgrade(&path));
-        Ok(path)
-    }
-
-    /// Makes sure that packets for a GID's address are received.
-    pub(crate) fn listen(&self, gid: &GidEntry) -> Result<()> {
-        let mut receivers = self.receivers.write();
-        if receivers.iter().any(|r| r.local == gid.addr) {
-            return Ok(());
-        }
-        let socket = self.control.lock().receive_socket(gid.index)?;
-        receivers.push(Arc::new(Receiver::of_slot(
-            socket,
-            gid.addr,
-            scope(gid.addr, gid.scope_id),
-            self.slot,
-        )));
-        drop(receivers);
-        self.driver.wake();
-        self.control_events();
-        Ok(())
-    }
-
-    /// Makes sure that packets for every address of the port are received, now and when addresses are added.
-    pub(crate) fn listen_everywhere(&self) -> Result<()> {
-        if self.is_infiniband() {
-            return self.links.iter().try_for_each(|link| self.listen_at(link));
-        }
-        self.everywhere.store(true, Ordering::Relaxed);
-        for gid in self.gids() {
-            self.listen(&gid)?;
-        }
-        for receiver in self.receivers.read_recursive().iter() {
-            receiver.ask_for_headers();
-        }
-        Ok(())
-    }
-
     /// From now on what is received without acknowledgement is counted, for those who send it (see `pacing`).
     pub(crate) fn unacknowledged_traffic(&self) {
         self.unacknowledged.store(true, Ordering::Relaxed);
@@ -437,113 +351,6 @@ impl Hca {
 
     pub(crate) fn forget_srq_number(&self, number: u32) {
         self.srq_numbers.lock().remove(&(number as u16));
-    }
-
-    pub(crate) fn add_timer(&self, at: Time, index: u16) {
-        if self.timers.add(at, index) {
-            self.driver.wake_for(at);
-        }
-    }
-
-    pub(crate) fn add_alarm(&self, at: Time, alarm: Alarm) {
-        if self.alarms.add(at, alarm) {
-            self.driver.wake_for(at);
-        }
-    }
-
-    /// When something is to be done next; `Time::MAX` for never.
-    pub(crate) fn next_timer(&self) -> Time {
-        self.timers.next().min(self.alarms.next())
-    }
-
-    /// The device's clock, which stamps completions: nanoseconds of `CLOCK_MONOTONIC`.
-    pub fn clock(&self) -> u64 {
-        timers::now()
-    }
-
-    /// Runs the QPs and the completion queues whose time has come.
-    pub(crate) fn run_timers(&self, now: Time) {
-        if self.alarms.next() <= now {
-            while let Some(alarm) = self.alarms.pop(now) {
-                if let Some(cq) = alarm.cq.upgrade() {
-                    cq.alarm(now);
-                }
-            }
-        }
-        if self.timers.next() > now {
-            return;
-        }
-        let qps = self.qps.read_recursive();
-        let keys = self.keys.read_recursive();
-        while let Some(index) = self.timers.pop(now) {
-            if let Some(qp) = qps.find(index) {
-                qp.timer_fired(&keys, now);
-            }
-        }
-    }
-
-    /// Takes what the daemon has told since. Called by the helper, and after requests (whose answers events may precede).
-    pub(crate) fn control_events(&self) {
-        while let Some(event) = { self.control.lock().try_event() } {
-            match event {
-                Event::GidChange => {
-                    if let Ok(gids) = self.control.lock().gids() {
-                        *self.gids.write() = gids;
-                    }
-                    if self.everywhere.load(Ordering::Relaxed)
-                        && let Err(error) = self.listen_everywhere()
-                    {
-                        tracing::warn!(%error, "datagrams to a new address are not received");
-                    }
-                    self.port_event(EVENT_GID_CHANGE);
-                }
-                Event::PortState { active } => {
-                    if self.port_active.swap(active, Ordering::Relaxed) != active {
-                        self.port_event(if active {
-                            EVENT_PORT_ACTIVE
-                        } else {
-                            EVENT_PORT_ERR
-                        });
-                    }
-                }
-                Event::Port { port, event } => {
-                    let ports = { self.control.lock().ports() };
-                    for port in ports.into_iter().flatten() {
-                        if let Ok(link) = ib::find(&self.links, port.number) {
-                            link.update(port);
-                        }
-                    }
-                    for context in self.contexts.lock().iter().filter_map(Weak::upgrade) {
-                        context.async_event(port.into(), event);
-                    }
-                }
-                Event::Shutdown => {
-                    self.gone.store(true, Ordering::Relaxed);
-                    // The next daemon could not bind while these are open.
-                    self.receivers.write().clear();
-                    self.fail_all();
-                    self.port_event(EVENT_DEVICE_FATAL);
-                }
-            }
-        }
-    }
-
-    /// The daemon left, and with it the sockets' steering: every QP fails, as when an adapter is pulled.
-    fn fail_all(&self) {
-        let qps = self.qps.read_recursive();
-        let keys = self.keys.read_recursive();
-        let now = timers::now();
-        for qp in qps.iter() {
-            if let Some(mut inner) = qp.lock() {
-                qp.unplugged(&mut inner, &keys, now);
-            }
-        }
-    }
-
-    fn port_event(&self, event: u32) {
-        for context in self.contexts.lock().iter().filter_map(Weak::upgrade) {
-            context.async_event(PORT, event);
-        }
     }
 }
 

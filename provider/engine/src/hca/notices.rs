@@ -1,0 +1,84 @@
+//! What the daemon tells all its clients: addresses that came or went, the port's state, its end.
+
+use std::sync::Weak;
+use std::sync::atomic::Ordering;
+
+use ferroce_control::Event;
+
+use super::Hca;
+use crate::ib;
+use crate::timers;
+
+/// `enum ibv_event_type`
+const EVENT_DEVICE_FATAL: u32 = 8;
+const EVENT_PORT_ACTIVE: u32 = 9;
+const EVENT_PORT_ERR: u32 = 10;
+const EVENT_GID_CHANGE: u32 = 18;
+/// Port events carry the port's number.
+const PORT: u64 = 1;
+
+impl Hca {
+    /// Takes what the daemon has told since. Called by the helper, and after requests (whose answers events may precede).
+    pub(crate) fn control_events(&self) {
+        while let Some(event) = { self.control.lock().try_event() } {
+            match event {
+                Event::GidChange => {
+                    if let Ok(gids) = self.control.lock().gids() {
+                        *self.gids.write() = gids;
+                    }
+                    if self.everywhere.load(Ordering::Relaxed)
+                        && let Err(error) = self.listen_everywhere()
+                    {
+                        tracing::warn!(%error, "datagrams to a new address are not received");
+                    }
+                    self.port_event(EVENT_GID_CHANGE);
+                }
+                Event::PortState { active } => {
+                    if self.port_active.swap(active, Ordering::Relaxed) != active {
+                        self.port_event(if active {
+                            EVENT_PORT_ACTIVE
+                        } else {
+                            EVENT_PORT_ERR
+                        });
+                    }
+                }
+                Event::Port { port, event } => {
+                    let ports = { self.control.lock().ports() };
+                    for port in ports.into_iter().flatten() {
+                        if let Ok(link) = ib::find(&self.links, port.number) {
+                            link.update(port);
+                        }
+                    }
+                    for context in self.contexts.lock().iter().filter_map(Weak::upgrade) {
+                        context.async_event(port.into(), event);
+                    }
+                }
+                Event::Shutdown => {
+                    self.gone.store(true, Ordering::Relaxed);
+                    // The next daemon could not bind while these are open.
+                    self.receivers.write().clear();
+                    self.fail_all();
+                    self.port_event(EVENT_DEVICE_FATAL);
+                }
+            }
+        }
+    }
+
+    /// The daemon left, and with it the sockets' steering: every QP fails, as when an adapter is pulled.
+    fn fail_all(&self) {
+        let qps = self.qps.read_recursive();
+        let keys = self.keys.read_recursive();
+        let now = timers::now();
+        for qp in qps.iter() {
+            if let Some(mut inner) = qp.lock() {
+                qp.unplugged(&mut inner, &keys, now);
+            }
+        }
+    }
+
+    fn port_event(&self, event: u32) {
+        for context in self.contexts.lock().iter().filter_map(Weak::upgrade) {
+            context.async_event(PORT, event);
+        }
+    }
+}

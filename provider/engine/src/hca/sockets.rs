@@ -1,0 +1,96 @@
+//! The sockets of the device in this process: a way out for each path, a way in for each address and cable.
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
+
+use ferroce_control::GidEntry;
+
+use super::Hca;
+use crate::error::{Error, Result};
+use crate::ib::Link;
+use crate::path::{Path, PathKey, scope};
+use crate::receiver::Receiver;
+
+impl Hca {
+    /// The path by a port's cable with this key, opened if no QP has it yet.
+    pub(crate) fn cable_path(&self, key: PathKey, link: &Arc<Link>) -> Result<Arc<Path>> {
+        let lids = key
+            .lids
+            .ok_or(Error::Invalid("a path by a cable has LIDs"))?;
+        self.path_or(key, || {
+            Path::open_cable(key, &lids, link, self.slot, self.info.rcvbuf, self.gso)
+        })
+    }
+
+    /// The path with this key, opened if no QP has it yet.
+    pub(crate) fn path(&self, key: PathKey, gid: &GidEntry) -> Result<Arc<Path>> {
+        self.path_or(key, || {
+            Path::open(key, gid, self.slot, self.info.rcvbuf, self.gso)
+        })
+    }
+
+    fn path_or(&self, key: PathKey, open: impl FnOnce() -> Result<Path>) -> Result<Arc<Path>> {
+        let mut paths = self.paths.lock();
+        if let Some(path) = paths.get(&key).and_then(Weak::upgrade) {
+            return Ok(path);
+        }
+        paths.retain(|_, p| p.strong_count() != 0);
+        let path = Arc::new(open()?);
+        paths.insert(key, Arc::downgrade(&path));
+        Ok(path)
+    }
+
+    /// Makes sure that packets for a GID's address are received.
+    pub(crate) fn listen(&self, gid: &GidEntry) -> Result<()> {
+        let mut receivers = self.receivers.write();
+        if receivers.iter().any(|r| r.local == gid.addr) {
+            return Ok(());
+        }
+        let socket = self.control.lock().receive_socket(gid.index)?;
+        receivers.push(Arc::new(Receiver::of_slot(
+            socket,
+            gid.addr,
+            scope(gid.addr, gid.scope_id),
+            self.slot,
+        )));
+        drop(receivers);
+        self.driver.wake();
+        self.control_events();
+        Ok(())
+    }
+
+    /// Makes sure that packets off a port's cable are received.
+    pub(crate) fn listen_at(&self, link: &Arc<Link>) -> Result<()> {
+        let mut receivers = self.receivers.write();
+        let same = |r: &Arc<Receiver>| r.link.as_ref().is_some_and(|l| l.number == link.number);
+        if receivers.iter().any(same) {
+            return Ok(());
+        }
+        let index = u16::from(link.number) - 1;
+        let socket = self.control.lock().receive_socket(index)?;
+        receivers.push(Arc::new(Receiver::of_cable(
+            socket,
+            link.clone(),
+            self.slot,
+        )));
+        drop(receivers);
+        self.driver.wake();
+        self.control_events();
+        Ok(())
+    }
+
+    /// Makes sure that packets for every address of the port are received, now and when addresses are added.
+    pub(crate) fn listen_everywhere(&self) -> Result<()> {
+        if self.is_infiniband() {
+            return self.links.iter().try_for_each(|link| self.listen_at(link));
+        }
+        self.everywhere.store(true, Ordering::Relaxed);
+        for gid in self.gids() {
+            self.listen(&gid)?;
+        }
+        for receiver in self.receivers.read_recursive().iter() {
+            receiver.ask_for_headers();
+        }
+        Ok(())
+    }
+}
