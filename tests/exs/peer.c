@@ -100,12 +100,8 @@ static int collect_peer(void)
 	return status;
 }
 
-void kill_peer(void)
-{
-	expect_peer_death();
-	kill(peer, SIGKILL);
-	collect_peer();
-}
+static pthread_t killer;
+static int has_killer;
 
 static void *kill_later(void *microseconds)
 {
@@ -116,11 +112,21 @@ static void *kill_later(void *microseconds)
 
 void kill_peer_later(unsigned microseconds)
 {
-	pthread_t thread;
-
 	expect_peer_death();
-	CHECK(!pthread_create(&thread, NULL, kill_later, (void *)(uintptr_t)microseconds), "no thread");
-	pthread_detach(thread);
+	has_killer = !pthread_create(&killer, NULL, kill_later, (void *)(uintptr_t)microseconds);
+	CHECK(has_killer, "no thread");
+}
+
+void kill_peer(void)
+{
+	expect_peer_death();
+	// Its process id is nobody's once it is collected: not before the one who is to kill it has done so.
+	if (has_killer)
+		pthread_join(killer, NULL);
+	else
+		kill(peer, SIGKILL);
+	has_killer = 0;
+	collect_peer();
 }
 
 void wait_for_peer(void)

@@ -48,7 +48,7 @@ _Noreturn void finish(int code)
 void require(int result)
 {
 	if (result < 0)
-		finish(EXIT_FAILURE);
+		FAIL("a correct call failed");
 }
 
 // A call that is to be refused posts nothing either.

@@ -230,6 +230,8 @@ static void one_process(param *p)
 // Connections come and go, and take nothing with them.
 static void peer_accepts_again(param *p)
 {
+	// Nobody is refused, however far this side is behind.
+	p->backlog = QUEUED;
 	require(serving(p));
 	for (int i = 0, listener = p->fd; i < QUEUED; i++) {
 		p->fd = listener;
