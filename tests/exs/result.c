@@ -149,9 +149,11 @@ static int run_test(param *p, const struct test_case *c)
 	return print_verdict(status);
 }
 
-static int runs_in(const struct test_case *c, int mode)
+static int is_performed(const struct test_case *c, const param *p)
 {
-	return !c->modes || (c->modes & (mode ? NON_BLOCKING : BLOCKING));
+	if ((c->modes & ONLY_IPV4) && p->family != PF_INET)
+		return 0;
+	return !c->modes || (c->modes & (p->mode ? NON_BLOCKING : BLOCKING));
 }
 
 static int run_tests(param *p)
@@ -161,10 +163,10 @@ static int run_tests(param *p)
 
 	prctl(PR_SET_CHILD_SUBREAPER, 1);
 	for (size_t i = 0; !p->iter && i < program->count; i++)
-		if (runs_in(&program->cases[i], p->mode))
+		if (is_performed(&program->cases[i], p))
 			run_test(p, &program->cases[i]) ? failed++ : passed++;
 	for (const struct iter *iter = p->iter; iter; iter = iter->next)
-		if (runs_in(find(iter->number), p->mode))
+		if (is_performed(find(iter->number), p))
 			run_test(p, find(iter->number)) ? failed++ : passed++;
 	snprintf(line, sizeof(line), "# %s, %s: %d passed, %d failed\n", p->func, p->mode ? "non-blocking" : "blocking",
 		 passed, failed);

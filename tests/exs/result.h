@@ -19,8 +19,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-// The modes that a case is performed in; none means both.
-enum { BLOCKING = 1, NON_BLOCKING = 2 };
+// The modes that a case is performed in; none means both. ONLY_IPV4 leaves it out where the address is another.
+enum { BLOCKING = 1, NON_BLOCKING = 2, BOTH = 3, ONLY_IPV4 = 4 };
 
 struct test_case {
 	int number;

@@ -77,10 +77,10 @@ static void declarations(param *p)
 
 static const struct test_case all_tests[] = {
 	{1, OK(OK_FIGURE_2_2), "open and close a socket", .run = without_a_connection},
-	{2, OK(OK_FIGURE_5_1), "send a file with exs_send() in blocks", .peer = peer_of_a_listing, .run = sends_a_file},
-	{3, OK(OK_FIGURE_5_2), "send a file with exs_send() and mmap(2)", .peer = peer_of_a_listing, .run = sends_a_file},
-	{4, OK(OK_FIGURE_5_3), "send a file with exs_sendfile() and exs_fdvec", .peer = peer_of_a_listing, .run = sends_a_file},
-	{5, OK(OK_FIGURE_5_6), "send a file with exs_sendfile() and exs_pathvec", .peer = peer_of_a_listing, .run = sends_a_file},
+	{2, OK(OK_FIGURE_5_1), "send a file with exs_send() in blocks", BOTH | ONLY_IPV4, .peer = peer_of_a_listing, .run = sends_a_file},
+	{3, OK(OK_FIGURE_5_2), "send a file with exs_send() and mmap(2)", BOTH | ONLY_IPV4, .peer = peer_of_a_listing, .run = sends_a_file},
+	{4, OK(OK_FIGURE_5_3), "send a file with exs_sendfile() and exs_fdvec", BOTH | ONLY_IPV4, .peer = peer_of_a_listing, .run = sends_a_file},
+	{5, OK(OK_FIGURE_5_6), "send a file with exs_sendfile() and exs_pathvec", BOTH | ONLY_IPV4, .peer = peer_of_a_listing, .run = sends_a_file},
 	{6, OK(OK_FIGURE_5_4), "exs_xferfile, exs_xfvec and exs_pathvec", .run = declarations},
 };
 
