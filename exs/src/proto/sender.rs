@@ -51,6 +51,8 @@ pub(super) struct Sender {
     finishing: bool,
     fin_sent: bool,
     pub stopped: bool,
+    /// How sends end once nothing can be sent any more.
+    refusal: Option<Outcome>,
     owes_stop_ack: bool,
 }
 
@@ -68,7 +70,7 @@ impl Sender {
         });
         let number = self.first + self.ops.len() as u64 - 1;
         if self.stopped {
-            self.fail(Outcome::Refused, &[]);
+            self.fail(self.refusal.unwrap_or(Outcome::Refused), &[]);
         }
         number
     }
@@ -113,6 +115,7 @@ impl Sender {
     /// The connection is gone: nothing posted will complete any more.
     pub fn abandon(&mut self, outcome: Outcome) {
         self.writes = 0;
+        self.refusal = Some(outcome);
         self.stopped = true;
         self.owes_stop_ack = false;
         self.adverts.clear();

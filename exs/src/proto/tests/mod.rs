@@ -220,6 +220,9 @@ fn a_break_at_any_moment_ends_everything() {
             end.machine.gone();
             end.act();
             assert_eq!(end.machine.sending(), 0);
+            // What is sent from now on fares no better, and no differently.
+            end.send(vec![1], false, false);
+            assert_eq!(end.sent.last(), Some(&(0, Outcome::Reset)));
         }
         // What was there may still be taken; then the break shows, for good.
         loop {
