@@ -82,6 +82,7 @@ mod imp {
         ".hidden ferroce_guard_end",
         ".hidden ferroce_guard_fault",
         ".hidden ferroce_guard_copy",
+        ".hidden ferroce_guard_copy_words",
         ".hidden ferroce_guard_probe",
         ".hidden ferroce_guard_publish1",
         ".hidden ferroce_guard_publish2",
@@ -93,6 +94,7 @@ mod imp {
         ".globl ferroce_guard_end",
         ".globl ferroce_guard_fault",
         ".globl ferroce_guard_copy",
+        ".globl ferroce_guard_copy_words",
         ".globl ferroce_guard_probe",
         ".globl ferroce_guard_publish1",
         ".globl ferroce_guard_publish2",
@@ -103,6 +105,32 @@ mod imp {
         "ferroce_guard_begin:",
         "ferroce_guard_copy:", // rdi to, rsi from, rdx bytes
         "mov rcx, rdx",
+        "rep movsb",
+        "xor eax, eax",
+        "ret",
+        "ferroce_guard_copy_words:", // the same, for processors where `rep movsb` goes byte by byte
+        "cmp rdx, 64",
+        "jb 3f",
+        "2:",
+        "movups xmm0, [rsi]",
+        "movups xmm1, [rsi + 16]",
+        "movups xmm2, [rsi + 32]",
+        "movups xmm3, [rsi + 48]",
+        "movups [rdi], xmm0",
+        "movups [rdi + 16], xmm1",
+        "movups [rdi + 32], xmm2",
+        "movups [rdi + 48], xmm3",
+        "add rsi, 64",
+        "add rdi, 64",
+        "sub rdx, 64",
+        "cmp rdx, 64",
+        "jae 2b",
+        "3:",
+        "mov ecx, edx",
+        "shr ecx, 3",
+        "rep movsq",
+        "mov ecx, edx",
+        "and ecx, 7",
         "rep movsb",
         "xor eax, eax",
         "ret",
@@ -156,6 +184,7 @@ mod imp {
         static ferroce_guard_end: u8;
         static ferroce_guard_fault: u8;
         fn ferroce_guard_copy(dst: *mut u8, src: *const u8, len: usize) -> u32;
+        fn ferroce_guard_copy_words(dst: *mut u8, src: *const u8, len: usize) -> u32;
         fn ferroce_guard_probe(first: *const u8, last: *const u8) -> u32;
         fn ferroce_guard_publish1(dst: *mut u8, value: u64) -> u32;
         fn ferroce_guard_publish2(dst: *mut u8, value: u64) -> u32;
@@ -176,8 +205,25 @@ mod imp {
 
     #[inline]
     pub unsafe fn copy(dst: *mut u8, src: *const u8, len: usize) -> Result<(), Fault> {
+        let copy = if std::arch::is_x86_feature_detected!("ermsb") {
+            ferroce_guard_copy
+        } else {
+            ferroce_guard_copy_words
+        };
         // SAFETY: the caller's promise; a fault comes back as an error.
-        checked(unsafe { ferroce_guard_copy(dst, src, len) })
+        checked(unsafe { copy(dst, src, len) })
+    }
+
+    /// The copy that this processor does not take.
+    #[cfg(test)]
+    pub unsafe fn copy_otherwise(dst: *mut u8, src: *const u8, len: usize) -> Result<(), Fault> {
+        let copy = if std::arch::is_x86_feature_detected!("ermsb") {
+            ferroce_guard_copy_words
+        } else {
+            ferroce_guard_copy
+        };
+        // SAFETY: the caller's promise; a fault comes back as an error.
+        checked(unsafe { copy(dst, src, len) })
     }
 
     #[inline]
@@ -360,11 +406,28 @@ mod tests {
             p
         };
         let mut own = [7u8; 64];
+        for len in 0..300 {
+            let from: Vec<u8> = (0..len).map(|i| i as u8 ^ 0x5a).collect();
+            for copy in [imp::copy, imp::copy_otherwise] {
+                let mut to = vec![0u8; len + 1];
+                // SAFETY: both are as long.
+                assert_eq!(unsafe { copy(to.as_mut_ptr(), from.as_ptr(), len) }, Ok(()));
+                assert_eq!((&to[..len], to[len]), (&from[..], 0));
+            }
+        }
         // SAFETY: the first page is mapped; accesses to the second are what is tested.
         unsafe {
             assert_eq!(copy(p.add(4096 - 64), own.as_ptr(), 64), Ok(()));
             assert_eq!(copy(p.add(4096 - 63), own.as_ptr(), 64), Err(Fault));
             assert_eq!(copy(own.as_mut_ptr(), p.add(4096 - 1), 2), Err(Fault));
+            assert_eq!(
+                imp::copy_otherwise(p.add(4096 - 64), own.as_ptr(), 64),
+                Ok(())
+            );
+            assert_eq!(
+                imp::copy_otherwise(p.add(4096 - 63), own.as_ptr(), 64),
+                Err(Fault)
+            );
             assert_eq!(probe(p, 4096), Ok(()));
             assert_eq!(probe(p, 4097), Err(Fault));
             assert_eq!(probe(p.add(100), 8000), Err(Fault));

@@ -13,7 +13,7 @@ use crate::tx::{self, NoPath, Source, Way};
 const BUDGET: u32 = 256 << 10;
 /// The same where nobody acknowledges: about what fits one send, so that its pace is looked at between sends.
 const PACED_BUDGET: u32 = 64 << 10;
-/// How long an acknowledgement waits for a request of ours to go out beside.
+/// How long an acknowledgement waits at least for a request of ours to go out beside.
 const ACK_DELAY: Time = 20_000;
 
 impl Qp {
@@ -68,7 +68,7 @@ impl Qp {
         inner.ack_at = match inner.transport.has_pending_ack() {
             true if inner.ack_at == Time::MAX => {
                 self.hca().counters().add(Counter::AckDeferred, 1);
-                now + ACK_DELAY
+                now + inner.transport.ack_patience().max(ACK_DELAY)
             }
             true => inner.ack_at,
             false => Time::MAX,

@@ -245,6 +245,11 @@ impl Qp {
         self.pace.ping_pong()
     }
 
+    /// How long an ACK that may be held back is worth holding, going by how long the requests before took to follow: at most 200 µs.
+    pub fn ack_patience(&self) -> Time {
+        self.pace.patience()
+    }
+
     /// When [`handle_timeout`](Self::handle_timeout) is to be called, if at all.
     pub fn next_timeout(&self) -> Option<Time> {
         self.req.timers.next()
