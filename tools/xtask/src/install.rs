@@ -1,16 +1,22 @@
-//! `cargo xtask install --prefix DIR`: programs to DIR/bin, libraries under their final names to DIR/lib/ferroce.
+//! `cargo xtask install --prefix DIR`: programs to DIR/bin, libraries under their final names to DIR/lib/ferroce, and
+//! the EXS library with header, manual pages and pkg-config file to their usual places.
 
 use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
 use crate::build;
+use crate::packages;
 
 /// Builds and copies.
 pub fn run(prefix: &Path) -> Result<()> {
+    packages::ensure(packages::EXS)?;
     let from = build::product()?;
-    for path in copy(&from, prefix)? {
+    let mut installed = copy(&from, prefix)?;
+    installed.extend(copy_exs(&build::exs()?, prefix)?);
+    for path in installed {
         println!("{}", path.display());
     }
     Ok(())
@@ -30,12 +36,68 @@ pub fn copy(from: &Path, prefix: &Path) -> Result<Vec<PathBuf>> {
         .collect()
 }
 
+/// Copies the EXS library that is built in `from`, and what belongs to it; answers what there is now below the prefix.
+pub fn copy_exs(from: &Path, prefix: &Path) -> Result<Vec<PathBuf>> {
+    const VERSION: &str = env!("CARGO_PKG_VERSION");
+    let sources = build::workspace().join("exs");
+    let lib = prefix.join("lib");
+    let real = format!("libexs.so.{VERSION}");
+    let mut installed = vec![
+        place(&from.join("libexs.so"), &lib, &real)?,
+        // As the dynamic linker asks for it, and as the compiler does.
+        link(&real, &lib, "libexs.so.1")?,
+        link("libexs.so.1", &lib, "libexs.so")?,
+        place(
+            &sources.join("include/exs.h"),
+            &prefix.join("include"),
+            "exs.h",
+        )?,
+    ];
+    let template = fs::read_to_string(sources.join("exs.pc.in")).context("exs.pc.in")?;
+    let prefix_text = prefix
+        .to_str()
+        .context("the prefix must be UTF-8 for pkg-config")?;
+    let text = template
+        .replace("@PREFIX@", prefix_text)
+        .replace("@VERSION@", VERSION);
+    installed.push(write(&text, &lib.join("pkgconfig"), "exs.pc")?);
+    for page in fs::read_dir(sources.join("man")).context("exs/man")? {
+        let page = page?.path();
+        let name = page.file_name().and_then(|name| name.to_str());
+        let (name, section) = name
+            .and_then(|name| Some((name, name.rsplit_once('.')?.1)))
+            .with_context(|| format!("{}: no section", page.display()))?;
+        let dir = prefix.join(format!("share/man/man{section}"));
+        installed.push(place(&page, &dir, name)?);
+    }
+    Ok(installed)
+}
+
+/// Writes beside the target and renames.
+fn write(text: &str, dir: &Path, name: &str) -> Result<PathBuf> {
+    let fresh = dir.join(format!(".{name}.new"));
+    fs::create_dir_all(dir).with_context(|| format!("{}", dir.display()))?;
+    fs::write(&fresh, text).with_context(|| format!("{}", fresh.display()))?;
+    renamed(&fresh, dir, name)
+}
+
+fn link(to: &str, dir: &Path, name: &str) -> Result<PathBuf> {
+    let fresh = dir.join(format!(".{name}.new"));
+    let _ = fs::remove_file(&fresh);
+    symlink(to, &fresh).with_context(|| format!("{}", fresh.display()))?;
+    renamed(&fresh, dir, name)
+}
+
 /// Copies beside the target and renames, so that a running program or mapped library stays whole.
 fn place(from: &Path, dir: &Path, name: &str) -> Result<PathBuf> {
     fs::create_dir_all(dir).with_context(|| format!("{}", dir.display()))?;
-    let target = dir.join(name);
     let fresh = dir.join(format!(".{name}.new"));
     fs::copy(from, &fresh).with_context(|| format!("{} to {}", from.display(), fresh.display()))?;
-    fs::rename(&fresh, &target).with_context(|| format!("{}", target.display()))?;
+    renamed(&fresh, dir, name)
+}
+
+fn renamed(fresh: &Path, dir: &Path, name: &str) -> Result<PathBuf> {
+    let target = dir.join(name);
+    fs::rename(fresh, &target).with_context(|| format!("{}", target.display()))?;
     Ok(target)
 }

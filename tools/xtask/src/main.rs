@@ -10,6 +10,7 @@ mod case;
 mod compare;
 mod cprogram;
 mod demo;
+mod exs;
 mod groups;
 mod guest;
 mod host;

@@ -8,6 +8,7 @@ use anyhow::{Context, Result, anyhow, bail};
 
 use crate::case::Stop;
 use crate::cprogram;
+use crate::exs;
 use crate::host::Host;
 use crate::perftest::Pair;
 use crate::process;
@@ -17,6 +18,7 @@ const BASELINE_PORT: u16 = 19_901;
 const QPERF_PORT: u16 = 19_902;
 const PERFTEST_PORT: u16 = 19_903;
 const CMTIME_PORT: u16 = 19_904;
+const EXS_PORT: u16 = 19_905;
 
 /// One measured quantity and its repetitions.
 pub struct Figure {
@@ -71,6 +73,8 @@ impl<'a> Bench<'a> {
             ("send_1m", "Gb/s", |b| b.bandwidth("ib_send_bw", 1 << 20)),
             ("read_64k", "Gb/s", |b| b.bandwidth("ib_read_bw", 65_536)),
             ("read_1m", "Gb/s", |b| b.bandwidth("ib_read_bw", 1 << 20)),
+            ("exs_64k", "Gb/s", |b| b.exs_bandwidth(65_536)),
+            ("exs_1m", "Gb/s", |b| b.exs_bandwidth(1 << 20)),
             ("udp_latency", "us", |b| b.udp_latency()),
             ("tcp_latency", "us", |b| b.tcp_latency()),
             ("write_latency", "us", |b| b.latency("ib_write_lat", 2)),
@@ -252,6 +256,34 @@ impl<'a> Bench<'a> {
             .get(column)
             .copied()
             .ok_or_else(|| anyhow!("{tool}: a column is missing"))
+    }
+
+    /// Bandwidth in Gb/s from one EXS socket to another, the memory registered at both ends.
+    fn exs_bandwidth(&self, size: usize) -> Result<f64> {
+        let program = exs::example(self.host.programs(), "exs_bw")?;
+        let port = EXS_PORT.to_string();
+        let address = self.host.address.as_str();
+        let mut server = self.host.run(&program);
+        server.args(["-p", &port, "-b", address]);
+        let server = process::spawn(server, &self.dir, "exs-server")?;
+        // It waits for the server by itself.
+        let mut client = self.host.run(&program);
+        client
+            .args(["-p", &port, "-s", &size.to_string()])
+            .args(["-D", &self.seconds.to_string(), address]);
+        let client = process::run(client, &self.dir, "exs-client", LIMIT)?;
+        let server = server.finish(if client.success() {
+            LIMIT
+        } else {
+            Duration::ZERO
+        });
+        for finished in [&client, &server] {
+            if !finished.success() {
+                bail!("{}: {}\n{}", finished.line, finished.ending(), finished.err);
+            }
+        }
+        let row = client.out.lines().last().unwrap_or_default();
+        number(row.split_whitespace().nth(2).unwrap_or_default())
     }
 
     /// What a C program of the tests prints behind `label`.

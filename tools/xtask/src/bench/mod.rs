@@ -25,6 +25,7 @@ pub fn run(json: Option<&Path>, quick: bool) -> Result<()> {
     packages::ensure(packages::BENCH)?;
     let programs = build::product()?;
     build::packages(&["ferroce-baseline"])?;
+    build::exs()?;
     let mut host = Host::new(&programs, "127.0.0.1", None)?;
     host.up()?;
     let (repetitions, seconds) = if quick { (2, 1) } else { (5, 2) };

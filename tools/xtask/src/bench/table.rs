@@ -25,6 +25,8 @@ struct Rule {
 
 const UDP: Option<(&str, f64, &str)> = Some(("udp_bandwidth", 1.0, "raw UDP GSO/GRO"));
 const TCP: Option<(&str, f64, &str)> = Some(("tcp_bandwidth", 1.0, "TCP (qperf 64 KiB)"));
+const WRITE_64K: Option<(&str, f64, &str)> = Some(("write_64k", 1.0, "ib_write_bw 64 KiB"));
+const WRITE_1M: Option<(&str, f64, &str)> = Some(("write_1m", 1.0, "ib_write_bw 1 MiB"));
 const PING: Option<(&str, f64, &str)> = Some(("udp_latency", 1.0, "raw UDP ping-pong"));
 const ROUND: Option<(&str, f64, &str)> = Some(("udp_latency", 2.0, "raw UDP round trip"));
 const RATE: Option<(&str, f64, &str)> = Some(("udp_rate", 1.0, "raw UDP GSO/GRO, packets"));
@@ -45,6 +47,10 @@ const RULES: &[Rule] = &[
     rule("ib_send_bw 1 MiB", "send_1m", UDP, Target::None),
     rule("ib_read_bw 64 KiB", "read_64k", UDP, Target::None),
     rule("ib_read_bw 1 MiB", "read_1m", UDP, Target::None),
+    rule("exs_bw 64 KiB", "exs_64k", TCP, Target::AtLeast(1.0)),
+    rule("exs_bw 1 MiB", "exs_1m", TCP, Target::AtLeast(1.0)),
+    rule("exs_bw 64 KiB", "exs_64k", WRITE_64K, Target::None),
+    rule("exs_bw 1 MiB", "exs_1m", WRITE_1M, Target::AtLeast(0.9)),
     rule(
         "raw UDP polled ping-pong, one way",
         "udp_latency",
