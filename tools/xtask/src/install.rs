@@ -43,10 +43,10 @@ pub fn copy_exs(from: &Path, prefix: &Path) -> Result<Vec<PathBuf>> {
     let lib = prefix.join("lib");
     let real = format!("libexs.so.{VERSION}");
     let mut installed = vec![
-        place(&from.join("libexs.so"), &lib, &real)?,
+        place(&from.join(build::EXS_SONAME), &lib, &real)?,
         // As the dynamic linker asks for it, and as the compiler does.
-        link(&real, &lib, "libexs.so.1")?,
-        link("libexs.so.1", &lib, "libexs.so")?,
+        link(&real, &lib, build::EXS_SONAME)?,
+        link(build::EXS_SONAME, &lib, "libexs.so")?,
         place(
             &sources.join("include/exs.h"),
             &prefix.join("include"),

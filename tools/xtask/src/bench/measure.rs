@@ -268,9 +268,11 @@ impl<'a> Bench<'a> {
         let server = process::spawn(server, &self.dir, "exs-server")?;
         // It waits for the server by itself.
         let mut client = self.host.run(&program);
-        client
-            .args(["-p", &port, "-s", &size.to_string()])
-            .args(["-D", &self.seconds.to_string(), address]);
+        client.args(["-p", &port, "-s", &size.to_string()]).args([
+            "-D",
+            &self.seconds.to_string(),
+            address,
+        ]);
         let client = process::run(client, &self.dir, "exs-client", LIMIT)?;
         let server = server.finish(if client.success() {
             LIMIT
