@@ -50,13 +50,6 @@ pub const BENCH: &[Need] = &[
     file("librdmacm-dev", "/usr/include/rdma/rdma_cma.h"),
 ];
 
-/// What the EXS library is built with.
-pub const EXS: &[Need] = &[
-    program("gcc", "cc"),
-    file("libibverbs-dev", "/usr/include/infiniband/verbs.h"),
-    file("librdmacm-dev", "/usr/include/rdma/rdma_cma.h"),
-];
-
 /// What the unit tests compile against: the layouts of `cabi` are compared with the C headers.
 pub const HEADERS: &[Need] = &[
     program("gcc", "cc"),
@@ -98,6 +91,7 @@ pub const CM: &[Need] = &[
 pub const EXS: &[Need] = &[
     program("gcc", "cc"),
     program("make", "make"),
+    program("pkgconf", "pkg-config"),
     file("libibverbs-dev", "/usr/include/infiniband/verbs.h"),
     file("librdmacm-dev", "/usr/include/rdma/rdma_cma.h"),
 ];

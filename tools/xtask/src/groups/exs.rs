@@ -52,6 +52,7 @@ pub(super) fn cases() -> Vec<Case> {
         "exs/docs/conformance.md counts the tests",
         documented,
     ));
+    cases.extend(super::exs_programs::cases());
     cases
 }
 

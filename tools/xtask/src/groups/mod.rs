@@ -10,6 +10,7 @@ mod cm_wire;
 pub(crate) mod environment;
 mod errors;
 mod exs;
+mod exs_programs;
 mod interop;
 mod lint;
 mod memcheck;
