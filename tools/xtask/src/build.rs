@@ -4,6 +4,7 @@ use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::OnceLock;
 
 use anyhow::{Context, Result, bail};
 
@@ -80,6 +81,15 @@ pub const EXS_SONAME: &str = "libexs.so.1";
 ///
 /// Cargo's own shared objects have neither a soname nor symbol versions, so the archive is linked here.
 pub fn exs() -> Result<PathBuf> {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    if let Some(dir) = BUILT.get() {
+        return Ok(dir.clone());
+    }
+    let dir = link_exs()?;
+    Ok(BUILT.get_or_init(|| dir).clone())
+}
+
+fn link_exs() -> Result<PathBuf> {
     let dir = packages(&[EXS])?;
     let archive = dir.join(EXS_ARCHIVE);
     let library = dir.join(EXS_SONAME);
