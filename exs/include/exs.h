@@ -169,8 +169,9 @@ typedef struct exs_signal {
 
 /*
  * Commands of exs_fcntl(), beside F_GETFL and F_SETFL (of which only O_NONBLOCK changes anything).
- * With O_NONBLOCK a call that would wait fails instead: EBUSY for a send for which the peer has given no
- * send credit, EAGAIN for a receive or accept for which there is nothing yet.
+ * With O_NONBLOCK a call with EXS_BLOCK that would wait fails instead: EBUSY for a send for which the peer has
+ * given no credit (with some, a SOCK_STREAM socket sends as much as that and says so), EAGAIN for a receive or
+ * accept for which there is nothing yet. File transfers wait all the same.
  */
 #define EXS_F_GETFILELIMIT 0x4501 /* argument off_t *: the largest exs_sendfile() in bytes, 0 for none */
 #define EXS_F_SETFILELIMIT 0x4502 /* argument const off_t *: the same */
@@ -186,7 +187,8 @@ int exs_socket(int family, int socktype, int protocol);
 int exs_bind(int fd, const struct sockaddr *address, socklen_t addrlen);
 int exs_listen(int fd, int backlog);
 
-/* With EXS_BLOCK addrvec_cnt must be 1, and the new socket is in addrvec[0].exs_newsocket; returns 0 either way. */
+/* EINVAL, not EBADF, if the socket is none. With EXS_BLOCK addrvec_cnt must be 1, and the new socket is in
+ * addrvec[0].exs_newsocket; returns 0 either way. */
 int exs_accept(int socket, exs_acceptaddr_t *addrvec, int addrvec_cnt, int flags, exs_qhandle_t qhandle);
 int exs_connect(int sockno, const struct sockaddr *address, socklen_t address_len, int flags,
 		const struct timeval *timeout, exs_qhandle_t qhandle, exs_ahandle_t ahandle);
