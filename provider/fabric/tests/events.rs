@@ -98,11 +98,11 @@ fn each_event_has_its_cause() {
 #[test]
 fn the_first_data_packet_activates_an_armed_port() {
     let mut agent = Agent::adapter(1);
-    assert!(!agent.node.data_arrived(0, 1, &mut agent.out));
+    assert!(!agent.node.data_arrived(1, &mut agent.out));
     agent.bring(1, state::ARMED);
-    assert!(agent.node.data_arrived(0, 1, &mut agent.out));
+    assert!(agent.node.data_arrived(1, &mut agent.out));
     assert_eq!(agent.out.events(), [(1, PortEvent::Active)]);
-    assert!(agent.node.data_arrived(0, 1, &mut agent.out));
+    assert!(agent.node.data_arrived(1, &mut agent.out));
     assert_eq!(agent.out.events().len(), 1);
     assert!(agent.node.port(1).unwrap().is_active());
 }

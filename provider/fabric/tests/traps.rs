@@ -5,7 +5,9 @@ mod agent;
 use agent::{Agent, Out};
 use ferroce_fabric::sma::{Envelope, Violation};
 use ferroce_wire::mad::{Mad, MadHeader};
-use ferroce_wire::smp::{self, NoticeHeader, SwitchInfo, attribute, capability, method, trap};
+use ferroce_wire::smp::{
+    self, NoticeHeader, SwitchInfo, attribute, capability, method, state, trap,
+};
 
 /// The interval of SubnetTimeOut 18 in nanoseconds.
 const INTERVAL: u64 = 4096 << 18;
@@ -257,9 +259,33 @@ fn a_switch_tells_when_a_port_changes() {
         (0, false),
         "writing one clears it"
     );
+    // What the subnet manager does itself is no news to it.
+    for command in [state::ARMED, state::ACTIVE, state::DOWN] {
+        agent.change(3, |info| info.port_state = command).unwrap();
+    }
+    let switch = SwitchInfo::parse(&agent.get(1, attribute::SWITCH_INFO, 0).unwrap().1);
+    assert_eq!(
+        (switch.port_state_change, agent.out.traps().len()),
+        (false, 0)
+    );
+    assert!(agent.node.link_up(0, 3, agent::OFFER, &mut agent.out));
+    let (_, _, up) = agent.out.traps()[0];
+    assert_eq!(number_of(&up), 128, "but that the link came back");
+    let mut heard = up;
+    heard[3] = method::TRAP_REPRESS;
+    agent.receive(
+        2,
+        Envelope {
+            slid: 9,
+            dlid: 5,
+            sl: 0,
+        },
+        &heard,
+    );
+    agent.now = INTERVAL;
     agent.out.0.clear();
 
-    agent.node.link_down(0, 3, &mut agent.out);
+    agent.node.link_down(agent.now, 3, &mut agent.out);
     let (exit, to, smp) = agent.out.traps()[0];
     assert_eq!(
         (exit, to),
@@ -290,8 +316,8 @@ fn a_switch_tells_when_a_port_changes() {
     // Errors of links are told with the port's number.
     agent
         .node
-        .link_errors(INTERVAL, 2, trap::LOCAL_LINK_INTEGRITY, &mut agent.out);
-    agent.node.handle_timeout(2 * INTERVAL, &mut agent.out);
+        .link_errors(2 * INTERVAL, 2, trap::LOCAL_LINK_INTEGRITY, &mut agent.out);
+    agent.node.handle_timeout(3 * INTERVAL, &mut agent.out);
     let traps = agent.out.traps();
     let errors = traps
         .iter()

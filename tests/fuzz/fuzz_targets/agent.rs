@@ -117,7 +117,7 @@ fuzz_target!(|input: &[u8]| {
                 }
                 5 => {
                     node.link_up(now, port, OFFER, &mut out);
-                    node.data_arrived(now, port, &mut out);
+                    node.data_arrived(port, &mut out);
                 }
                 6 => {
                     node.link_down(now, port, &mut out);

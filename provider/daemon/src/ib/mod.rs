@@ -282,8 +282,7 @@ impl Fabric {
 
     /// A data packet at a port of a switch.
     fn pass_on(&mut self, port: u8, packet: &LinkPacket<'_>, bytes: &[u8]) {
-        let time = self.time();
-        self.node.data_arrived(time, port, &mut self.out);
+        self.node.data_arrived(port, &mut self.out);
         self.settle();
         match self.node.forward(port, packet.lrh.dlid, false) {
             Way::Local => self.take(0, packet),
@@ -346,8 +345,7 @@ impl Fabric {
             let found = state.gids().find(|(_, gid)| *gid == grh.dgid);
             found.map(|(index, _)| index as u8)
         });
-        let time = self.time();
-        let open = self.node.data_arrived(time, port, &mut self.out) || port == 0;
+        let open = self.node.data_arrived(port, &mut self.out) || port == 0;
         self.settle();
         if !ours || !open {
             return;

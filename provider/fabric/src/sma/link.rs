@@ -73,7 +73,7 @@ impl Node {
         }
         state.info.port_state = state::INIT;
         state.info.port_physical_state = phys_state::LINK_UP;
-        self.state_changed(now, port, out);
+        self.link_changed(now, out);
         true
     }
 
@@ -87,40 +87,41 @@ impl Node {
         }
         state.link_downed += 1;
         let physical = state.info.link_down_default_state;
-        self.take_down(now, port, physical, out);
+        self.take_down(port, physical, out);
+        self.link_changed(now, out);
     }
 
     /// A data packet arrived by the link of a port: may it be taken? The first one takes an armed port to active.
-    pub fn data_arrived(&mut self, now: Time, port: u8, out: &mut impl Output) -> bool {
+    pub fn data_arrived(&mut self, port: u8, out: &mut impl Output) -> bool {
         let Some(state) = self.port_mut(port) else {
             return false;
         };
         match state.info.port_state {
             state::ACTIVE => true,
             state::ARMED => {
-                self.activate(now, port, out);
+                self.activate(port, out);
                 true
             }
             _ => false,
         }
     }
 
-    pub(super) fn arm(&mut self, now: Time, port: u8, out: &mut impl Output) {
+    pub(super) fn arm(&mut self, port: u8) {
         self.port_mut(port).expect("exists").info.port_state = state::ARMED;
-        self.state_changed(now, port, out);
     }
 
-    pub(super) fn activate(&mut self, now: Time, port: u8, out: &mut impl Output) {
+    pub(super) fn activate(&mut self, port: u8, out: &mut impl Output) {
         self.port_mut(port).expect("exists").info.port_state = state::ACTIVE;
         out.event(port, PortEvent::Active);
-        self.state_changed(now, port, out);
     }
 
-    pub(super) fn take_down(&mut self, now: Time, port: u8, physical: u8, out: &mut impl Output) {
+    pub(super) fn take_down(&mut self, port: u8, physical: u8, out: &mut impl Output) {
         let state = self.port_mut(port).expect("exists");
         let before = std::mem::replace(&mut state.info.port_state, state::DOWN);
         state.info.port_physical_state = physical;
         state.info.link_speed_ext_active = 0;
+        // Whoever would have heard them is behind the link.
+        state.traps.clear();
         if before == state::ACTIVE {
             out.event(port, PortEvent::Error);
         }
@@ -132,19 +133,15 @@ impl Node {
                 _ => LinkCommand::Poll,
             },
         );
-        if before != state::DOWN {
-            self.state_changed(now, port, out);
-        }
     }
 
-    /// A switch remembers that a port has changed, and says so to the subnet manager.
-    fn state_changed(&mut self, now: Time, port: u8, out: &mut impl Output) {
+    /// A switch remembers that a port's link has come or gone, and says so to the subnet manager. What a subnet manager
+    /// itself commands is no news.
+    fn link_changed(&mut self, now: Time, out: &mut impl Output) {
         if let Some(switch) = &mut self.switch {
             switch.info.port_state_change = true;
             let lid = self.port(0).map_or(0, Port::lid);
             self.raise(now, 0, Notice::LinkState(lid), out);
-        } else if self.port(port).is_some_and(|port| !port.has_link()) {
-            self.port_mut(port).expect("exists").traps.clear();
         }
     }
 }

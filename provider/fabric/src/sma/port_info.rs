@@ -47,8 +47,8 @@ impl Node {
             self.commit(request.now, number, info, out);
             match change {
                 StateChange::None => {}
-                StateChange::Arm => self.arm(request.now, number, out),
-                StateChange::Activate => self.activate(request.now, number, out),
+                StateChange::Arm => self.arm(number),
+                StateChange::Activate => self.activate(number, out),
                 // The answer may have to leave by this very port.
                 StateChange::Down(physical) => request.down = Some((number, physical)),
             }

@@ -60,7 +60,7 @@ impl Node {
                     let status = result.err().unwrap_or(0);
                     self.reply(port, from, smp, status, out);
                     if let Some((number, physical)) = request.down {
-                        self.take_down(now, number, physical, out);
+                        self.take_down(number, physical, out);
                     }
                 }
             }
