@@ -9,6 +9,7 @@ use std::fs;
 use std::iter;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
@@ -91,8 +92,12 @@ fn sources() -> PathBuf {
     build::workspace().join("tests/exs")
 }
 
-/// Builds library and programs and answers the directory of the programs.
+/// Builds library and programs, once, and answers the directory of the programs.
 fn programs() -> Result<PathBuf> {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    if let Some(built) = BUILT.get() {
+        return Ok(built.clone());
+    }
     let library = build::exs()?;
     let out = build::scratch("exs")?;
     let mut make = Command::new("make");
@@ -115,7 +120,7 @@ fn programs() -> Result<PathBuf> {
             String::from_utf8_lossy(&output.stderr)
         );
     }
-    Ok(out)
+    Ok(BUILT.get_or_init(|| out).clone())
 }
 
 /// Where the log of a place and a mode is kept.
