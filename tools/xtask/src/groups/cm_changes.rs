@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use super::cm::{LIMIT, TCP, wait_for_listener};
 use super::environment::Capture;
-use super::watch::ip;
+use super::watch::{ip, only_ipv4};
 use super::{environment, expect};
 use crate::case::{Case, Ending, Stop};
 use crate::cprogram;
@@ -140,6 +140,7 @@ fn change(lab: &mut Lab, test: &str, make: impl FnOnce(&mut Host) -> Ending) -> 
     let dir = lab.case_dir()?;
     let pair = pair()?;
     let mut host = Host::new(lab.programs(), netns::ADDRESSES[0], Some(pair.a))?;
+    only_ipv4(&host, netns::INTERFACES[0])?;
     host.up_with(&["--netdev", netns::INTERFACES[0]])?;
     let mut command = host.run(program);
     command.arg(test);

@@ -26,9 +26,7 @@ pub(super) fn asyncwatch(lab: &mut Lab) -> Ending {
     let [near, far] = netns::INTERFACES;
     let other = Host::new(lab.programs(), netns::ADDRESSES[1], Some(pair.b))?;
     let mut host = Host::new(lab.programs(), netns::ADDRESSES[0], Some(pair.a))?;
-    // Link-local addresses come and go with the carrier, each a change of the GID table.
-    ip(&host, &["link", "set", near, "addrgenmode", "none"])?;
-    ip(&host, &["-6", "addr", "flush", "dev", near])?;
+    only_ipv4(&host, near)?;
     host.up_with(&["--netdev", near])?;
     // Standard output that is no terminal is held back until it fills a buffer.
     let mut command = host.run("stdbuf");
@@ -71,6 +69,12 @@ fn wait(watch: &mut Running, wanted: &str, times: usize) -> Ending {
             watch.output()
         )))
     }
+}
+
+/// Takes the link-local addresses off an interface: they come and go with the carrier, and late, each a change of the GID table.
+pub(super) fn only_ipv4(host: &Host, interface: &str) -> Ending {
+    ip(host, &["link", "set", interface, "addrgenmode", "none"])?;
+    ip(host, &["-6", "addr", "flush", "dev", interface])
 }
 
 /// `ip` on a host.
