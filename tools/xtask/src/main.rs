@@ -27,6 +27,7 @@ mod process;
 mod report;
 mod rxe;
 mod skips;
+mod subnet;
 mod suite;
 mod tsan;
 mod unittest;

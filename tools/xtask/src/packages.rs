@@ -87,6 +87,14 @@ pub const CM: &[Need] = &[
     program("gzip", "gzip"),
 ];
 
+/// What the tests of the InfiniBand link layer run.
+pub const FABRIC: &[Need] = &[
+    program("opensm", "opensm"),
+    program("infiniband-diags", "ibnetdiscover"),
+    program("ibverbs-utils", "ibv_rc_pingpong"),
+    program("perftest", "ib_write_bw"),
+];
+
 /// What the tests of the Extended Sockets library are built with.
 pub const EXS: &[Need] = &[
     program("gcc", "cc"),

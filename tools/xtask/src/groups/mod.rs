@@ -11,6 +11,7 @@ pub(crate) mod environment;
 mod errors;
 mod exs;
 mod exs_programs;
+mod fabric;
 mod interop;
 mod lint;
 mod memcheck;
@@ -87,6 +88,13 @@ const GROUPS: &[Group] = &[
         needs: packages::CM,
         product: true,
         cases: cm::cases,
+    },
+    Group {
+        name: "fabric",
+        about: "OpenSM and infiniband-diags over InfiniBand ports and switches",
+        needs: packages::FABRIC,
+        product: true,
+        cases: fabric::cases,
     },
     Group {
         name: "exs",

@@ -1,0 +1,268 @@
+//! InfiniBand fabrics on loopback addresses: hosts with cables, switches, and OpenSM.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use crate::case::Stop;
+use crate::host::Host;
+use crate::packages;
+use crate::process::{self, Finished, Running};
+use rustix::process::Signal;
+
+/// How long anything on a fabric may take.
+pub const LIMIT: Duration = Duration::from_secs(30);
+/// How long to wait before looking again.
+const BETWEEN_LOOKS: Duration = Duration::from_millis(50);
+/// The cable's end of every host.
+const HOST_PORT: u16 = 7101;
+/// The first cable's end of a switch, and that of the first cable between switches.
+const SWITCH_PORT: u16 = 7101;
+const TRUNK_PORT: u16 = 7701;
+
+/// A fabric that runs.
+pub struct Subnet {
+    /// Its hosts, each with one port.
+    pub hosts: Vec<Host>,
+    /// Held until the end.
+    _switches: Vec<Running>,
+    dir: PathBuf,
+    count: usize,
+}
+
+/// A subnet manager that runs.
+pub struct Manager {
+    running: Running,
+    log: PathBuf,
+}
+
+impl Subnet {
+    /// Two hosts with a cable between them.
+    pub fn back_to_back(programs: &Path, dir: &Path) -> Result<Subnet, Stop> {
+        let mut hosts = Vec::new();
+        for (own, other) in [(1, 2), (2, 1)] {
+            hosts.push(host(
+                programs,
+                own,
+                &format!("127.0.0.{own}:{HOST_PORT}=127.0.0.{other}:{HOST_PORT}"),
+            )?);
+        }
+        Ok(Subnet {
+            hosts,
+            _switches: Vec::new(),
+            dir: dir.to_owned(),
+            count: 0,
+        })
+    }
+
+    /// Two switches with two cables between them, and half of the hosts at each.
+    pub fn two_switches(programs: &Path, dir: &Path, hosts: usize) -> Result<Subnet, Stop> {
+        let half = hosts / 2;
+        let mut subnet = Subnet {
+            hosts: Vec::new(),
+            _switches: Vec::new(),
+            dir: dir.to_owned(),
+            count: 0,
+        };
+        let end = |switch: usize, port: usize| {
+            format!("127.0.100.{switch}:{}", usize::from(SWITCH_PORT) + port)
+        };
+        for switch in 1..=2 {
+            let mut command = Command::new(programs.join("ferroce"));
+            command.args(["switch", "--ports", &(half + 2).to_string()]);
+            command.args(["--name", &format!("switch {switch}")]);
+            for port in 0..half {
+                let host = (switch - 1) * half + port + 1;
+                let cable = format!("{}=127.0.0.{host}:{HOST_PORT}", end(switch, port));
+                command.args(["--cable", &cable]);
+            }
+            for trunk in 0..2 {
+                let port = usize::from(TRUNK_PORT) + trunk;
+                let cable = format!("127.0.100.{switch}:{port}=127.0.100.{}:{port}", 3 - switch);
+                command.args(["--cable", &cable]);
+            }
+            let running = process::spawn(command, dir, &format!("switch{switch}"))?;
+            subnet._switches.push(running);
+        }
+        for number in 1..=hosts {
+            let (switch, port) = (1 + (number - 1) / half, (number - 1) % half);
+            let cable = format!("127.0.0.{number}:{HOST_PORT}={}", end(switch, port));
+            subnet.hosts.push(self::host(programs, number, &cable)?);
+        }
+        Ok(subnet)
+    }
+
+    /// Starts OpenSM on a host (from 0) with these options, and waits until the subnet is up.
+    pub fn manage(&mut self, host: usize, options: &[&str]) -> Result<Manager, Stop> {
+        let mut manager = self.start_manager(host, options)?;
+        manager.wait_for("SUBNET UP")?;
+        Ok(manager)
+    }
+
+    /// Starts OpenSM.
+    pub fn start_manager(&mut self, host: usize, options: &[&str]) -> Result<Manager, Stop> {
+        self.count += 1;
+        let dir = self.dir.join(format!("opensm{}", self.count));
+        fs::create_dir_all(&dir).map_err(anyhow::Error::from)?;
+        let log = dir.join("log");
+        // A standby looks every ten seconds otherwise, and believes it the fourth time.
+        let settings = dir.join("opensm.conf");
+        fs::write(
+            &settings,
+            "sminfo_polling_timeout 500\npolling_retry_number 3\n",
+        )
+        .map_err(anyhow::Error::from)?;
+        let mut command = self.hosts[host].run("env");
+        for variable in ["OSM_CACHE_DIR", "OSM_TMP_DIR"] {
+            command.arg(format!("{variable}={}", dir.display()));
+        }
+        // What it says is in its log at once.
+        command
+            .arg(program("opensm")?)
+            .arg("-d2")
+            .arg("-f")
+            .arg(&log);
+        command.arg("-F").arg(&settings).args(options);
+        let running = process::spawn(command, &dir, "opensm")?;
+        Ok(Manager { running, log })
+    }
+
+    /// Runs a program to its end on a host (from 0); it must succeed.
+    pub fn run(&mut self, host: usize, line: &[&str]) -> Result<Finished, Stop> {
+        let finished = self.attempt(host, line)?;
+        match finished.success() {
+            true => Ok(finished),
+            false => Err(Stop::with(
+                format!("{} on host {}", finished.ending(), host + 1),
+                &[&finished],
+            )),
+        }
+    }
+
+    /// Runs a program to its end on a host (from 0).
+    pub fn attempt(&mut self, host: usize, line: &[&str]) -> Result<Finished, Stop> {
+        let name = format!("{}-{}", self.next(), line[0]);
+        let command = self.command(host, line)?;
+        Ok(process::run(command, &self.dir, &name, LIMIT)?)
+    }
+
+    /// Starts a program on a host (from 0).
+    pub fn spawn(&mut self, host: usize, line: &[&str]) -> Result<Running, Stop> {
+        let name = format!("{}-{}", self.next(), line[0]);
+        let command = self.command(host, line)?;
+        Ok(process::spawn(command, &self.dir, &name)?)
+    }
+
+    /// Runs a program whose output must have all of `wanted`.
+    pub fn expect(
+        &mut self,
+        host: usize,
+        line: &[&str],
+        wanted: &[&str],
+    ) -> Result<Finished, Stop> {
+        let finished = self.run(host, line)?;
+        match wanted.iter().find(|word| !finished.out.contains(**word)) {
+            None => Ok(finished),
+            Some(word) => Err(Stop::with(
+                format!("the output has no {word:?}"),
+                &[&finished],
+            )),
+        }
+    }
+
+    /// Runs a program again and again until its output has `wanted`.
+    pub fn wait_for(&mut self, host: usize, line: &[&str], wanted: &str) -> Result<(), Stop> {
+        let deadline = std::time::Instant::now() + LIMIT;
+        let name = format!("{}-{}", self.next(), line[0]);
+        loop {
+            let finished = process::run(self.command(host, line)?, &self.dir, &name, LIMIT)?;
+            if finished.out.contains(wanted) {
+                return Ok(());
+            }
+            if std::time::Instant::now() > deadline {
+                return Err(Stop::with(
+                    format!("{wanted:?} does not come"),
+                    &[&finished],
+                ));
+            }
+            std::thread::sleep(BETWEEN_LOOKS);
+        }
+    }
+
+    /// Runs a program of two ends (a server that listens on a TCP port, and a client); both must succeed.
+    pub fn pair(
+        &mut self,
+        hosts: (usize, usize),
+        line: &[&str],
+        port: u16,
+    ) -> Result<[Finished; 2], Stop> {
+        let number = port.to_string();
+        let line = [line, &["-p", &number]].concat();
+        let mut server = self.spawn(hosts.0, &line)?;
+        if !server.listens(port, LIMIT) {
+            let server = server.kill();
+            return Err(Stop::with("the server does not listen", &[&server]));
+        }
+        let client = self.attempt(hosts.1, &[&line[..], &["127.0.0.1"]].concat())?;
+        let server = server.finish(LIMIT);
+        match client.success() && server.success() {
+            true => Ok([server, client]),
+            false => Err(Stop::with("not both ends succeed", &[&server, &client])),
+        }
+    }
+
+    fn next(&mut self) -> usize {
+        self.count += 1;
+        self.count
+    }
+
+    fn command(&self, host: usize, line: &[&str]) -> Result<Command, Stop> {
+        let mut command = self.hosts[host].run(program(line[0])?);
+        command.args(&line[1..]);
+        Ok(command)
+    }
+}
+
+impl Manager {
+    /// Waits until its log has a word.
+    pub fn wait_for(&mut self, word: &str) -> Result<(), Stop> {
+        let log = self.log.clone();
+        let has = |_: &Running| fs::read_to_string(&log).is_ok_and(|text| text.contains(word));
+        if self.running.wait_until(LIMIT, has) {
+            return Ok(());
+        }
+        let log = fs::read_to_string(&self.log).unwrap_or_default();
+        Err(Stop::fail(format!(
+            "opensm does not come to {word:?}; its log is:\n{log}"
+        )))
+    }
+
+    /// Errors in its log.
+    pub fn errors(&self) -> Vec<String> {
+        let log = fs::read_to_string(&self.log).unwrap_or_default();
+        let errors = log.lines().filter(|line| line.contains("ERR "));
+        errors.map(str::to_owned).collect()
+    }
+
+    /// Kills it; it has no time to say anything.
+    pub fn kill(self) {
+        self.running.kill();
+    }
+
+    /// Asks it to leave.
+    pub fn stop(self) {
+        self.running.signal(Signal::TERM);
+        self.running.finish(LIMIT);
+    }
+}
+
+fn host(programs: &Path, number: usize, cable: &str) -> Result<Host, Stop> {
+    let mut host = Host::new(programs, &format!("127.0.0.{number}"), None)?;
+    host.up_with(&["--link-layer", "infiniband", "--cable", cable])?;
+    Ok(host)
+}
+
+fn program(name: &str) -> Result<PathBuf, Stop> {
+    packages::which(name).ok_or_else(|| Stop::fail(format!("{name} is not installed")))
+}
