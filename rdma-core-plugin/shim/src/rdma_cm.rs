@@ -5,16 +5,16 @@
 //! `O_NONBLOCK` mean what they always mean; other commands are carried to ferroced, unless the answer came along with
 //! an event. As with the kernel, a forked child can close the descriptor but not use it (`EACCES`).
 
+mod fetch;
+
 use crate::answers::{self, Question};
 use crate::carrier::RDMA_CM;
 use crate::channels::{self, Channel};
 use crate::{descriptors, sys};
 use ferroce_cabi::ucma::*;
-use ferroce_cabi::ucma_frame::{
-    Answers, COMMAND, LONG_RECORD, NO_CHANNEL, OPEN, Record, Request, SHORT_RECORD, TAKEN, VERSION,
-};
-use libc::{c_int, c_void, iovec, msghdr, pid_t};
-use std::mem::{MaybeUninit, offset_of, size_of};
+use ferroce_cabi::ucma_frame::{COMMAND, NO_CHANNEL, OPEN, Request, VERSION};
+use libc::{c_int, c_void, iovec, pid_t};
+use std::mem::size_of;
 use std::ptr::null_mut;
 
 /// The numbers that a channel shows as its device's: those of the image's device files.
@@ -24,8 +24,6 @@ const NOTHING: iovec = iovec {
     iov_base: null_mut(),
     iov_len: 0,
 };
-/// Bytes of an event as old libraries know it.
-const SHORT_EVENT: usize = offset_of!(rdma_ucm_event_resp, reserved);
 
 fn bytes(base: *const c_void, len: usize) -> iovec {
     iovec {
@@ -345,97 +343,6 @@ impl Call {
                     .cast::<rdma_ucm_destroy_id_resp>()
                     .write_unaligned(nothing)
             };
-        }
-        Ok(())
-    }
-
-    /// Waits for an event, if the descriptor is a blocking one, and fetches it. As in the kernel, the channel stays open
-    /// while somebody waits, whatever other threads close meanwhile: their number may be another file's by then.
-    ///
-    /// # Safety
-    /// As [`write`].
-    unsafe fn next_event(&mut self) -> Result<(), c_int> {
-        if !self.channel.is_of(self.me) {
-            return Err(libc::EACCES);
-        }
-        if self.answer.iov_len < SHORT_EVENT {
-            return Err(libc::ENOSPC);
-        }
-        let mut held = None;
-        let done = loop {
-            // SAFETY: as the caller promises.
-            match unsafe { self.take_event() } {
-                Err(libc::EAGAIN) => {}
-                done => break done,
-            }
-            if held.is_none() {
-                held = sys::duplicate(self.fd);
-                self.fd = held.unwrap_or(self.fd);
-            }
-            match sys::wait_for_message(self.fd) {
-                Ok(true) => {}
-                // Nothing more will come: ferroced has gone.
-                Ok(false) => break Err(libc::EIO),
-                Err(errno) => break Err(errno),
-            }
-        };
-        held.into_iter().for_each(sys::close);
-        done
-    }
-
-    /// Takes the next event (`EAGAIN`: there is none) and keeps what came along.
-    ///
-    /// # Safety
-    /// As [`write`].
-    unsafe fn take_event(&self) -> Result<(), c_int> {
-        let mut record = MaybeUninit::<Record>::uninit();
-        let mut rest = [0u8; size_of::<rdma_ucm_event_resp>()];
-        let mut along = MaybeUninit::<Answers>::uninit();
-        let event = self.answer.iov_len.min(size_of::<rdma_ucm_event_resp>());
-        let mut vector = [
-            iovec {
-                iov_base: record.as_mut_ptr().cast(),
-                iov_len: size_of::<Record>(),
-            },
-            bytes(self.answer.iov_base, event),
-            iovec {
-                iov_base: rest.as_mut_ptr().cast(),
-                iov_len: size_of::<rdma_ucm_event_resp>() - event,
-            },
-            iovec {
-                iov_base: along.as_mut_ptr().cast(),
-                iov_len: size_of::<Answers>(),
-            },
-        ];
-        // SAFETY: all zeros is a message without name, parts and control data.
-        let mut message: msghdr = unsafe { MaybeUninit::zeroed().assume_init() };
-        message.msg_iov = vector.as_mut_ptr();
-        message.msg_iovlen = vector.len();
-        let guard = self.channel.lock();
-        // An event whose place is no memory stays.
-        let flags = libc::MSG_PEEK | libc::MSG_DONTWAIT;
-        let n = sys::recvmsg(self.fd, &mut message, flags)?;
-        if n < SHORT_RECORD || !sys::drop_message(self.fd) {
-            return Err(libc::EIO);
-        }
-        self.channel.add_taken(1);
-        // SAFETY: as many bytes have been received.
-        let record = unsafe { record.assume_init() };
-        if record.answers != 0 && n == LONG_RECORD {
-            // SAFETY: as many bytes have been received.
-            answers::keep(self.number, &record, unsafe { along.assume_init_ref() });
-        }
-        drop(guard);
-        if record.tell != 0 {
-            let word = Request {
-                kind: TAKEN,
-                command_len: 0,
-                taken: self.channel.taken(),
-                ..self.request
-            };
-            // Whoever does not hear it is gone, and its end of the channel with it.
-            // SAFETY: nothing of the program's is read.
-            let _ = unsafe { RDMA_CM.lock().send(&word, [NOTHING; 2]) };
         }
         Ok(())
     }

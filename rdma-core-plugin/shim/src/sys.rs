@@ -1,5 +1,9 @@
 //! Small system calls for the shim's own use, made directly so that they meet no interposed function.
 
+mod path;
+
+pub use path::PathBuffer;
+
 use libc::{c_char, c_int, c_long, c_void, iovec, msghdr, pid_t, stat};
 use std::ffi::CStr;
 use std::mem::{MaybeUninit, size_of};
@@ -358,85 +362,9 @@ pub fn pipe_both_ways() -> c_int {
     both
 }
 
-/// A path put together on the stack.
-pub struct PathBuffer {
-    bytes: [u8; 512],
-    len: usize,
-}
-
-impl PathBuffer {
-    /// An empty path.
-    pub fn new() -> Self {
-        PathBuffer {
-            bytes: [0; 512],
-            len: 0,
-        }
-    }
-
-    /// Appends; a path that grows too long stays too long.
-    pub fn push(&mut self, part: &[u8]) {
-        // One byte stays zero as the end.
-        if let Some(room) = self
-            .bytes
-            .get_mut(self.len..self.len.saturating_add(part.len()))
-            && self.len + part.len() < 512
-        {
-            room.copy_from_slice(part);
-            self.len += part.len();
-        } else {
-            self.len = usize::MAX;
-        }
-    }
-
-    /// Appends a decimal number.
-    pub fn push_number(&mut self, mut value: u32) {
-        let mut digits = [0; 10];
-        let mut n = 0;
-        for digit in digits.iter_mut().rev() {
-            *digit = b'0' + (value % 10) as u8;
-            value /= 10;
-            n += 1;
-            if value == 0 {
-                break;
-            }
-        }
-        if let Some(written) = digits.get(10 - n..) {
-            self.push(written);
-        }
-    }
-
-    /// The path, if it fitted.
-    pub fn as_cstr(&self) -> Option<&CStr> {
-        if self.len >= self.bytes.len() {
-            return None;
-        }
-        CStr::from_bytes_until_nul(&self.bytes).ok()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn paths_are_put_together_and_overflow_is_seen() {
-        let mut path = PathBuffer::new();
-        path.push(b"/a/");
-        path.push_number(0);
-        path.push(b"/");
-        path.push_number(4_294_967_295);
-        assert_eq!(path.as_cstr(), Some(c"/a/0/4294967295"));
-        path.push(&[b'x'; 600]);
-        assert_eq!(path.as_cstr(), None);
-        path.push(b"y");
-        assert_eq!(path.as_cstr(), None);
-
-        let mut full = PathBuffer::new();
-        full.push(&[b'x'; 511]);
-        assert_eq!(full.as_cstr().unwrap().to_bytes().len(), 511);
-        full.push(b"y");
-        assert_eq!(full.as_cstr(), None);
-    }
 
     #[test]
     fn a_pipe_carries_both_ways() {

@@ -1,9 +1,7 @@
-//! A channel's queue of events, and the records in its descriptor, out of which the program takes them. What comes along with
-//! them is `answers`' business.
+//! Events: raising them, and putting them into the channels' descriptors as records. What comes along with them is `answers`'
+//! business.
 
-use std::collections::VecDeque;
 use std::io::IoSlice;
-use std::os::fd::OwnedFd;
 
 use ferroce_cabi::ucma::{rdma_ucm_event_resp, rdma_ucm_ud_param};
 use ferroce_cabi::ucma_frame::Record;
@@ -11,6 +9,7 @@ use rustix::io::Errno;
 use rustix::net::{SendAncillaryBuffer, SendFlags};
 use zerocopy::IntoBytes;
 
+use super::channel::Event;
 use super::id::Params;
 use super::{Host, Ucma};
 
@@ -44,124 +43,8 @@ pub enum Detail {
     Datagram(Box<rdma_ucm_ud_param>),
 }
 
-/// One event of a channel's.
-#[derive(Debug)]
-struct Event {
-    /// The id whose event it is: of a request, the listener.
-    owner: u32,
-    /// The multicast group whose event it is.
-    group: Option<u32>,
-    /// Of a request: the new id.
-    request: Option<u32>,
-    /// The id that the program will ask about next.
-    subject: Option<u32>,
-    answer: Box<rdma_ucm_event_resp>,
-}
-
-/// A descriptor holds at most this many records; the others follow when the program says that it has taken some.
-const MAX_WINDOW: usize = 64;
-/// What a record costs of the socket's buffer, in bytes, and something over.
-const RECORD_COST: usize = 2560;
 /// A listener with less room than this hears of each request that its program takes.
 const LITTLE_ROOM: u32 = 32;
-
-/// One descriptor of a program's.
-#[derive(Debug)]
-pub struct Channel {
-    /// The end that is not the program's.
-    pub socket: OwnedFd,
-    /// The session that opened it.
-    pub session: u64,
-    /// The process that did, 0 if unknown.
-    pub pid: u32,
-    /// Its number.
-    pub number: u32,
-    /// Events that are not in the descriptor yet.
-    waiting: VecDeque<Event>,
-    /// Those that are, and as far as is known have not been taken.
-    sent: VecDeque<Event>,
-    /// How many records have been put into the descriptor, modulo 2^32.
-    count: u32,
-    /// How many it may hold.
-    window: usize,
-    /// How many the program must throw away.
-    recalled: u32,
-}
-
-impl Channel {
-    /// A channel without events.
-    pub fn new(socket: OwnedFd, session: u64, pid: u32, number: u32) -> Self {
-        let room = rustix::net::sockopt::socket_send_buffer_size(&socket).unwrap_or(0);
-        Self {
-            socket,
-            session,
-            pid,
-            number,
-            waiting: VecDeque::new(),
-            sent: VecDeque::new(),
-            count: 0,
-            window: (room / RECORD_COST).clamp(1, MAX_WINDOW),
-            recalled: 0,
-        }
-    }
-
-    /// Takes notice of how many records the program has taken out. Returns the events in them, in order. What makes no
-    /// sense is ignored: it may be old, since threads overtake each other.
-    fn taken(&mut self, taken: u32) -> Vec<Event> {
-        let left = self.count.wrapping_sub(taken) as usize;
-        let n = self.sent.len().saturating_sub(left);
-        self.sent.drain(..n).collect()
-    }
-
-    /// The next event, if the descriptor may hold one more.
-    fn next(&self) -> Option<&Event> {
-        self.waiting
-            .front()
-            .filter(|_| self.sent.len() < self.window)
-    }
-
-    /// Whether the program shall say when it has taken the next record: twice in a window, and before it can be empty
-    /// while events wait.
-    fn wants_word(&self) -> bool {
-        (self.count.wrapping_add(1) as usize).is_multiple_of(self.window.div_ceil(2))
-    }
-
-    /// The next event is in the descriptor.
-    fn advance(&mut self) {
-        self.count = self.count.wrapping_add(1);
-        self.sent.extend(self.waiting.pop_front());
-    }
-
-    /// Takes events away, in order. If one of them is in the descriptor already, all there are recalled, and those that stay
-    /// follow once more; so how many were taken must be known exactly, and no more be taken meanwhile.
-    fn extract(&mut self, theirs: impl Fn(&Event) -> bool) -> Vec<Event> {
-        if self.sent.iter().any(&theirs) {
-            self.recalled += self.sent.len() as u32;
-            for event in self.sent.drain(..).rev() {
-                self.waiting.push_front(event);
-            }
-        }
-        let (theirs, rest): (VecDeque<_>, _) = self.waiting.drain(..).partition(theirs);
-        self.waiting = rest;
-        theirs.into()
-    }
-
-    /// How many records the program must take and throw away.
-    pub fn recalled(&mut self) -> u32 {
-        std::mem::take(&mut self.recalled)
-    }
-
-    /// Drops the events of an id. Returns the requests among them, which nobody knows.
-    pub fn forget(&mut self, owner: u32) -> Vec<u32> {
-        let events = self.extract(|event| event.owner == owner);
-        events.iter().filter_map(|event| event.request).collect()
-    }
-
-    /// Drops the events of a multicast group.
-    pub fn forget_group(&mut self, group: u32) {
-        self.extract(|event| event.group == Some(group));
-    }
-}
 
 impl Ucma {
     /// Queues an event of an id. Those of ids whose program has not said what to call them are dropped, as it could not
@@ -355,96 +238,4 @@ fn answer(uid: u64, id: u32, kind: Kind, status: i32, detail: Detail) -> Box<rdm
         Detail::Datagram(param) => answer.param.copy_from_slice(param.as_bytes()),
     }
     answer
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
-
-    fn channel(events: impl IntoIterator<Item = (u32, Option<u32>)>) -> Channel {
-        let (flags, kind) = (SocketFlags::CLOEXEC, SocketType::SEQPACKET);
-        let (ours, _) = socketpair(AddressFamily::UNIX, kind, flags, None).unwrap();
-        let mut channel = Channel::new(ours, 1, 1, 0);
-        channel
-            .waiting
-            .extend(events.into_iter().map(|(owner, request)| Event {
-                owner,
-                group: None,
-                request,
-                subject: None,
-                answer: answer(1, owner, Kind::AddrResolved, 0, Detail::None),
-            }));
-        channel
-    }
-
-    fn fill(channel: &mut Channel) -> usize {
-        let before = channel.count;
-        while channel.next().is_some() {
-            channel.advance();
-        }
-        (channel.count - before) as usize
-    }
-
-    fn owners(events: &[Event]) -> Vec<u32> {
-        events.iter().map(|event| event.owner).collect()
-    }
-
-    #[test]
-    fn the_descriptor_holds_a_window() {
-        let mut channel = channel((0..200).map(|i| (i, None)));
-        let window = channel.window;
-        assert!((2..=MAX_WINDOW).contains(&window));
-        assert_eq!(fill(&mut channel), window);
-        assert_eq!(owners(&channel.taken(3)), [0, 1, 2]);
-        // What another thread has seen before that is old.
-        assert!(channel.taken(2).is_empty());
-        assert_eq!(fill(&mut channel), 3);
-        assert_eq!(channel.sent.len(), window);
-        // Nobody has taken more than there was.
-        assert!(channel.taken(channel.count.wrapping_add(1)).is_empty());
-    }
-
-    #[test]
-    fn the_program_is_asked_for_word_before_the_descriptor_is_empty() {
-        let mut channel = channel((0..1000).map(|i| (i, None)));
-        let mut asked = Vec::new();
-        while channel.next().is_some() {
-            if channel.wants_word() {
-                asked.push(channel.count + 1);
-            }
-            channel.advance();
-            if channel.next().is_none() {
-                // Nobody says anything but what was asked for.
-                let word = asked.remove(0);
-                channel.taken(word);
-            }
-        }
-        assert_eq!(channel.count, 1000);
-    }
-
-    #[test]
-    fn events_that_go_recall_what_is_in_the_descriptor() {
-        let mut channel = channel([(1, None), (2, Some(7)), (3, None), (2, None)]);
-        fill(&mut channel);
-        channel.taken(1);
-        assert_eq!(channel.forget(2), [7]);
-        // Both requests' records and the one between them.
-        assert_eq!((channel.recalled(), channel.recalled()), (3, 0));
-        // The one between follows once more, and the count goes on.
-        assert_eq!(fill(&mut channel), 1);
-        assert_eq!(channel.count, 5);
-        // What was said before the recall is old.
-        assert!(channel.taken(1).is_empty());
-        assert!(channel.taken(4).is_empty());
-        assert_eq!(owners(&channel.taken(5)), [3]);
-    }
-
-    #[test]
-    fn events_that_go_before_they_are_sent_recall_nothing() {
-        let mut channel = channel([(1, None), (2, None)]);
-        channel.advance();
-        assert!(channel.forget(2).is_empty());
-        assert_eq!((channel.recalled(), channel.sent.len()), (0, 1));
-    }
 }

@@ -8,6 +8,7 @@
 mod accept;
 mod addr;
 mod answers;
+mod channel;
 mod commands;
 mod connect;
 mod datagram;
@@ -21,6 +22,7 @@ mod pause;
 mod ports;
 mod qp_attr;
 mod query;
+mod report;
 mod requests;
 mod resolve;
 mod route;
@@ -34,7 +36,7 @@ use ferroce_control::{ControlError, DeviceInfo, GENERATIONS, Generations};
 use ferroce_fabric::cm::{Cm, CmConfig, CmId, Limits, Time};
 use rustix::io::Errno;
 
-use self::events::Channel;
+use self::channel::Channel;
 use self::id::{Id, State};
 use self::multicast::Group;
 use self::outbox::Outbox;

@@ -9,9 +9,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use ferroce_cabi::ucma_frame::{self, Reply, Request};
-use ferroce_control::{CmStatus, GidEntry, RuntimeDir, seqpacket};
+use ferroce_control::{GidEntry, RuntimeDir, seqpacket};
 use ferroce_fabric::Av;
-use ferroce_fabric::cm::{KIND_NAMES, KINDS};
 use ferroce_wire::mad::{CLASS_CM, Mad};
 use rustix::io::Errno;
 use rustix::net::{
@@ -31,8 +30,6 @@ use crate::qp1::{self, Qp1, Received};
 const DATAGRAMS: usize = 128;
 /// Longest request: head, command, option.
 const MAX_REQUEST: usize = size_of::<Request>() + ucma_frame::MAX_COMMAND + ucma_frame::MAX_OPTION;
-/// The most service IDs that a status message lists.
-const MAX_SHOWN: usize = 1000;
 
 /// A program's connection.
 #[derive(Debug)]
@@ -52,7 +49,7 @@ pub(crate) struct Server {
     pub(super) accepting: bool,
     pub(super) sessions: HashMap<u64, Session>,
     pub(super) last_session: u64,
-    ucma: Ucma,
+    pub(super) ucma: Ucma,
     qp1: Qp1,
     started: Instant,
     buffer: Box<[u8]>,
@@ -94,52 +91,6 @@ impl Server {
     /// Whether anybody uses it.
     pub fn is_idle(&self) -> bool {
         self.sessions.is_empty()
-    }
-
-    /// For `ferroce status`.
-    pub fn status(&self) -> CmStatus {
-        let listened = self
-            .ucma
-            .services
-            .iter()
-            .filter(|(_, service)| !service.ids.is_empty());
-        let mut services: Vec<u64> = listened.map(|(id, _)| *id).collect();
-        services.sort_unstable();
-        services.truncate(MAX_SHOWN);
-        CmStatus {
-            programs: self.sessions.len() as u32,
-            ids: self.ucma.ids.len() as u32,
-            connections: self.ucma.cm.len() as u32,
-            services,
-        }
-    }
-
-    /// Messages of the connection manager, by the names of the kernel's files.
-    pub fn messages(&self) -> Vec<(String, u64)> {
-        let counters = self.ucma.cm.counters();
-        let groups = [
-            ("cm_tx_msgs", &counters.sent),
-            ("cm_tx_retries", &counters.retried),
-            ("cm_rx_msgs", &counters.received),
-            ("cm_rx_duplicates", &counters.duplicates),
-        ];
-        let files = |(group, numbers): (&str, &[u64; KINDS])| {
-            let group = group.to_owned();
-            let named = KIND_NAMES.into_iter().zip(*numbers);
-            named.map(move |(kind, n)| (format!("{group}/{kind}"), n))
-        };
-        groups.into_iter().flat_map(files).collect()
-    }
-
-    /// Messages that changed nothing, by reason.
-    pub fn dropped(&self) -> [(&'static str, u64); 4] {
-        let counters = self.ucma.cm.counters();
-        [
-            ("cm_malformed", counters.malformed),
-            ("cm_unknown", counters.unknown),
-            ("cm_unexpected", counters.unexpected),
-            ("cm_refused", counters.refused),
-        ]
     }
 
     /// The device goes. Programs are told, and have until [`is_gone`](Self::is_gone) to clean up.
