@@ -39,7 +39,7 @@ const PARTITION: u16 = 0x7fff;
 #[expect(clippy::large_enum_variant, reason = "nearly all are MADs")]
 pub(crate) enum Happened {
     /// A MAD for programs, or for others who answer at QP1.
-    Mad(Incoming),
+    Mad(Box<Incoming>),
     /// Something that verbs consumers are told.
     Port(u8, PortEvent),
 }
@@ -365,7 +365,7 @@ impl Fabric {
             gid: grh.sgid,
             flow_label: grh.flow_label,
         });
-        self.happened.push(Happened::Mad(Incoming {
+        self.happened.push(Happened::Mad(Box::new(Incoming {
             port,
             qpn: 1,
             from: Address {
@@ -378,7 +378,7 @@ impl Fabric {
                 pkey_index,
             },
             mad: *mad,
-        }));
+        })));
     }
 
     /// A program sends an SMP.
@@ -466,7 +466,7 @@ impl Fabric {
         if out.to.qpn != 1 {
             return;
         }
-        self.happened.push(Happened::Mad(Incoming {
+        self.happened.push(Happened::Mad(Box::new(Incoming {
             port: out.port,
             qpn: 1,
             from: Address {
@@ -476,7 +476,7 @@ impl Fabric {
                 ..out.to
             },
             mad: out.mad,
-        }));
+        })));
     }
 
     /// Does what the node wants done. That may make it want more.
@@ -489,7 +489,7 @@ impl Fabric {
                 match action {
                     Action::Send(port, to, smp) => self.transmit_smp(port, to, &smp),
                     Action::Deliver(port, from, mad) => {
-                        self.happened.push(Happened::Mad(Incoming {
+                        self.happened.push(Happened::Mad(Box::new(Incoming {
                             port,
                             qpn: 0,
                             from: Address {
@@ -502,7 +502,7 @@ impl Fabric {
                                 pkey_index: 0,
                             },
                             mad,
-                        }));
+                        })));
                     }
                     Action::Event(port, event) => self.happened.push(Happened::Port(port, event)),
                     Action::Link(port, command) => {
