@@ -4,7 +4,7 @@
 //! A program run with the name of a test runs that test and prints one line, `ok NAME`, `skip NAME: why` or
 //! `not ok NAME: why`; without a name it runs all of them. `--list` prints the names.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::iter;
 use std::path::{Path, PathBuf};
@@ -51,22 +51,26 @@ pub fn compile(name: &str) -> Result<PathBuf> {
     if modified(&program).is_some_and(|built| Some(built) > newest) {
         return Ok(program);
     }
+    let libraries = ["-pthread", "-Wl,--as-needed", "-libverbs", "-lrdmacm"];
+    let arguments = inputs
+        .into_iter()
+        .map(OsString::from)
+        .chain(libraries.map(OsString::from));
+    compile_with(&program, arguments)?;
+    Ok(program)
+}
+
+/// Compiles a C program, every warning an error.
+pub fn compile_with(
+    program: &Path,
+    arguments: impl IntoIterator<Item = impl AsRef<OsStr>>,
+) -> Result<()> {
     let mut command = Command::new("cc");
     command
-        .args([
-            "-std=gnu11",
-            "-D_GNU_SOURCE",
-            "-O2",
-            "-g",
-            "-Wall",
-            "-Wextra",
-            "-Werror",
-            "-pthread",
-            "-o",
-        ])
-        .arg(&program)
-        .args(&inputs)
-        .args(["-Wl,--as-needed", "-libverbs", "-lrdmacm"]);
+        .args(["-std=gnu11", "-D_GNU_SOURCE", "-O2", "-g"])
+        .args(["-Wall", "-Wextra", "-Werror", "-o"])
+        .arg(program)
+        .args(arguments);
     let output = command.output().context("cc")?;
     if !output.status.success() {
         bail!(
@@ -75,7 +79,7 @@ pub fn compile(name: &str) -> Result<PathBuf> {
             String::from_utf8_lossy(&output.stderr)
         );
     }
-    Ok(program)
+    Ok(())
 }
 
 /// Runs all tests of a program at a place. Where the place has two hosts, the tests' second process is on the other.
@@ -164,27 +168,7 @@ fn modified(path: &Path) -> Option<std::time::SystemTime> {
 pub fn compile_plain(name: &str, flags: &[impl AsRef<OsStr>]) -> Result<PathBuf> {
     let source = sources().join(format!("{name}.c"));
     let program = build::scratch("verbs")?.join(name);
-    let mut command = Command::new("cc");
-    command
-        .args([
-            "-std=gnu11",
-            "-D_GNU_SOURCE",
-            "-O2",
-            "-Wall",
-            "-Wextra",
-            "-Werror",
-            "-o",
-        ])
-        .arg(&program)
-        .arg(&source)
-        .args(flags);
-    let output = command.output().context("cc")?;
-    if !output.status.success() {
-        bail!(
-            "{}\n{}",
-            process::line_of(&command),
-            String::from_utf8_lossy(&output.stderr)
-        );
-    }
+    let flags = flags.iter().map(AsRef::as_ref);
+    compile_with(&program, iter::once(source.as_os_str()).chain(flags))?;
     Ok(program)
 }

@@ -1,13 +1,12 @@
 //! The EXS library's example programs, compiled here with the system's compiler against the header and the library.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
-use anyhow::{Context, Result, bail};
+use anyhow::Result;
 
 use crate::build;
-use crate::process;
+use crate::cprogram;
 
 /// Compiles `exs/examples/NAME.c` against the library in `library`, where the program also finds it.
 pub fn example(library: &Path, name: &str) -> Result<PathBuf> {
@@ -33,21 +32,11 @@ pub fn compile(
     flags: impl IntoIterator<Item = impl AsRef<OsStr>>,
 ) -> Result<()> {
     let examples = build::workspace().join("exs/examples");
-    let mut command = Command::new("cc");
-    command
-        .args(["-std=gnu11", "-D_GNU_SOURCE", "-O2", "-g"])
-        .args(["-Wall", "-Wextra", "-Werror", "-o"])
-        .arg(program)
-        .arg(examples.join(format!("{name}.c")))
-        .arg(examples.join("common.c"))
-        .args(flags);
-    let output = command.output().context("cc")?;
-    if !output.status.success() {
-        bail!(
-            "{}\n{}",
-            process::line_of(&command),
-            String::from_utf8_lossy(&output.stderr)
-        );
-    }
-    Ok(())
+    let sources = [format!("{name}.c"), "common.c".to_owned()].map(|file| examples.join(file));
+    let flags: Vec<OsString> = flags.into_iter().map(|f| f.as_ref().to_owned()).collect();
+    let arguments = sources.iter().map(|path| path.as_os_str());
+    cprogram::compile_with(
+        program,
+        arguments.chain(flags.iter().map(OsString::as_os_str)),
+    )
 }

@@ -80,6 +80,15 @@ impl Running {
         self.finished(status)
     }
 
+    /// Waits for the end of a server whose client has ended: at most `limit`, and not at all if the client failed.
+    pub fn finish_after(self, client: &Finished, limit: Duration) -> Finished {
+        self.finish(if client.success() {
+            limit
+        } else {
+            Duration::ZERO
+        })
+    }
+
     /// Sends SIGKILL and collects.
     pub fn kill(mut self) -> Finished {
         let _ = self.child.kill();

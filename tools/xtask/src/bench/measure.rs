@@ -11,7 +11,7 @@ use crate::cprogram;
 use crate::exs;
 use crate::host::Host;
 use crate::perftest::Pair;
-use crate::process;
+use crate::process::{self, Finished};
 
 const LIMIT: Duration = Duration::from_secs(60);
 const BASELINE_PORT: u16 = 19_901;
@@ -150,16 +150,8 @@ impl<'a> Bench<'a> {
             bail!("the yardstick's server does not start");
         }
         let client = process::run(command(client), &self.dir, "baseline-client", LIMIT)?;
-        let server = server.finish(if client.success() {
-            LIMIT
-        } else {
-            Duration::ZERO
-        });
-        for finished in [&client, &server] {
-            if !finished.success() {
-                bail!("{}: {}\n{}", finished.line, finished.ending(), finished.err);
-            }
-        }
+        let server = server.finish_after(&client, LIMIT);
+        successful(&[&client, &server])?;
         let output = if teller == End::Server {
             server.out
         } else {
@@ -274,16 +266,8 @@ impl<'a> Bench<'a> {
             address,
         ]);
         let client = process::run(client, &self.dir, "exs-client", LIMIT)?;
-        let server = server.finish(if client.success() {
-            LIMIT
-        } else {
-            Duration::ZERO
-        });
-        for finished in [&client, &server] {
-            if !finished.success() {
-                bail!("{}: {}\n{}", finished.line, finished.ending(), finished.err);
-            }
-        }
+        let server = server.finish_after(&client, LIMIT);
+        successful(&[&client, &server])?;
         let row = client.out.lines().last().unwrap_or_default();
         number(row.split_whitespace().nth(2).unwrap_or_default())
     }
@@ -309,9 +293,7 @@ impl<'a> Bench<'a> {
         let mut command = Command::new(self.host.programs().join("udp-baseline"));
         command.args(["connect", "127.0.0.1:0"]);
         let finished = process::run(command, &self.dir, "baseline-connect", LIMIT)?;
-        if !finished.success() {
-            bail!("{}: {}\n{}", finished.line, finished.ending(), finished.err);
-        }
+        successful(&[&finished])?;
         number(&finished.out)
     }
 
@@ -358,6 +340,15 @@ pub fn cmtime_rate(client: &process::Finished) -> Result<f64> {
 enum End {
     Server,
     Client,
+}
+
+fn successful(programs: &[&Finished]) -> Result<()> {
+    for finished in programs {
+        if !finished.success() {
+            bail!("{}: {}\n{}", finished.line, finished.ending(), finished.err);
+        }
+    }
+    Ok(())
 }
 
 fn number(text: &str) -> Result<f64> {

@@ -42,11 +42,7 @@ pub(super) fn multicast(lab: &mut Lab, place: Place) -> Ending {
         "-s",
     ]);
     let client = process::run(command, &dir, "sender", LIMIT)?;
-    let server = server.finish(if client.success() {
-        LIMIT
-    } else {
-        Duration::ZERO
-    });
+    let server = server.finish_after(&client, LIMIT);
     judge(
         &client,
         &server,

@@ -181,11 +181,7 @@ fn bandwidth(lab: &mut Lab, place: Place) -> Ending {
 fn both(server: Command, client: Command, dir: &Path) -> Result<(Finished, Finished), Stop> {
     let server = process::spawn(server, dir, "server")?;
     let client = process::run(client, dir, "client", LIMIT)?;
-    let server = server.finish(if client.success() {
-        LIMIT
-    } else {
-        Duration::ZERO
-    });
+    let server = server.finish_after(&client, LIMIT);
     if !client.success() || !server.success() {
         return Err(Stop::with("an end failed", &[&client, &server]));
     }
