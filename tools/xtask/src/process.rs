@@ -80,12 +80,12 @@ impl Running {
         self.finished(status)
     }
 
-    /// Waits for the end of a server whose client has ended: at most `limit`, and not at all if the client failed.
+    /// Waits for the end of a server whose client has ended: at most `limit`, or a moment to say why if the client failed.
     pub fn finish_after(self, client: &Finished, limit: Duration) -> Finished {
         self.finish(if client.success() {
             limit
         } else {
-            Duration::ZERO
+            Duration::from_secs(5)
         })
     }
 

@@ -317,11 +317,7 @@ fn exchange(
     let client = process::run(command(client_host, &client), dir, "client", LIMIT)?;
     let server = match stock.stays {
         true => server.kill(),
-        false => server.finish(if client.success() {
-            LIMIT
-        } else {
-            Duration::from_secs(5)
-        }),
+        false => server.finish_after(&client, LIMIT),
     };
     judge(&client, &server, stock)
 }

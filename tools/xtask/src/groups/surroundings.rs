@@ -125,11 +125,7 @@ fn without_io_uring(lab: &mut Lab, seccomp: bool) -> Ending {
         let mut client = command();
         client.arg(&host.address);
         let client = process::run(client, &dir, "client", LIMIT)?;
-        let server = server.finish(if client.success() {
-            LIMIT
-        } else {
-            Duration::from_secs(5)
-        });
+        let server = server.finish_after(&client, LIMIT);
         let evidence = [&client, &server];
         for finished in [&client, &server] {
             let said = finished
