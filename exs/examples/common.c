@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 void fail(const char *what)
 {
@@ -36,6 +37,39 @@ long number(const char *text, const char *what, long low, long high)
 	if (errno || end == text || *end || value < low || value > high)
 		refuse("%s must be a number between %ld and %ld, not \"%s\"", what, low, high, text);
 	return value;
+}
+
+static _Noreturn void show(const char *usage, int status)
+{
+	fputs(usage, status ? stderr : stdout);
+	exit(status);
+}
+
+struct ends ends_of(int argc, char **argv, const char *usage, int server_words, int client_words)
+{
+	struct ends ends = { .port = DEFAULT_PORT };
+	int option;
+
+	while ((option = getopt(argc, argv, "p:b:lh")) != -1) {
+		switch (option) {
+		case 'p':
+			ends.port = optarg;
+			break;
+		case 'b':
+			ends.address = optarg;
+			break;
+		case 'l':
+			ends.server = 1;
+			break;
+		case 'h':
+			show(usage, 0);
+		default:
+			show(usage, 2);
+		}
+	}
+	if (argc - optind != (ends.server ? server_words : client_words))
+		show(usage, 2);
+	return ends;
 }
 
 /* The first address that the name stands for. The caller frees it. */

@@ -19,6 +19,19 @@ _Noreturn void refuse(const char *format, ...) __attribute__((format(printf, 1, 
 /* A decimal number between low and high, or the end of the program. */
 long number(const char *text, const char *what, long low, long high);
 
+/* Which end of a connection a program is, as its options say. */
+struct ends {
+	const char *port;    /* -p PORT */
+	const char *address; /* -b ADDRESS, of the server; NULL for all */
+	int server;	     /* -l */
+};
+
+/*
+ * Reads the options. What follows them, from argv[optind] on, must be as many words as the end wants; otherwise, or after
+ * -h, the program ends with its usage.
+ */
+struct ends ends_of(int argc, char **argv, const char *usage, int server_words, int client_words);
+
 /* A listening socket at an address of this host, NULL for all of them. */
 int listening(const char *host, const char *port, int socktype);
 

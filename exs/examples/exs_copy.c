@@ -7,7 +7,6 @@
 #include "common.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <unistd.h>
 
 static exs_xferfile_t whole_file(char *path, int flags)
@@ -54,43 +53,17 @@ static void send_to(const char *host, const char *port, char *source)
 	exs_blocking_close(fd);
 }
 
-static _Noreturn void usage(int status)
-{
-	fprintf(status ? stderr : stdout, "usage: exs_copy [-p PORT] FILE HOST\n"
-					  "       exs_copy [-p PORT] [-b ADDRESS] -l TARGET\n");
-	exit(status);
-}
-
 int main(int argc, char **argv)
 {
-	const char *port = DEFAULT_PORT, *address = NULL;
-	char *target = NULL;
-	int option;
+	static const char usage[] = "usage: exs_copy [-p PORT] FILE HOST\n"
+				    "       exs_copy [-p PORT] [-b ADDRESS] -l TARGET\n";
+	struct ends ends = ends_of(argc, argv, usage, 1, 2);
 
-	while ((option = getopt(argc, argv, "p:b:l:h")) != -1) {
-		switch (option) {
-		case 'p':
-			port = optarg;
-			break;
-		case 'b':
-			address = optarg;
-			break;
-		case 'l':
-			target = optarg;
-			break;
-		case 'h':
-			usage(0);
-		default:
-			usage(2);
-		}
-	}
-	if (argc - optind != (target ? 0 : 2))
-		usage(2);
 	if (exs_init(EXS_VERSION) < 0)
 		fail("exs_init");
-	if (target)
-		receive(address, port, target);
+	if (ends.server)
+		receive(ends.address, ends.port, argv[optind]);
 	else
-		send_to(argv[optind + 1], port, argv[optind]);
+		send_to(argv[optind + 1], ends.port, argv[optind]);
 	return 0;
 }

@@ -118,41 +118,16 @@ static void converse(const char *host, const char *port)
 		fail("exs_blocking_close");
 }
 
-static _Noreturn void usage(int status)
-{
-	fprintf(status ? stderr : stdout, "usage: exs_echo [-p PORT] [-b ADDRESS] -l\n"
-					  "       exs_echo [-p PORT] HOST\n");
-	exit(status);
-}
-
 int main(int argc, char **argv)
 {
-	const char *port = DEFAULT_PORT, *address = NULL;
-	int option, server = 0;
+	static const char usage[] = "usage: exs_echo [-p PORT] HOST\n"
+				    "       exs_echo [-p PORT] [-b ADDRESS] -l\n";
+	struct ends ends = ends_of(argc, argv, usage, 0, 1);
 
-	while ((option = getopt(argc, argv, "p:b:lh")) != -1) {
-		switch (option) {
-		case 'p':
-			port = optarg;
-			break;
-		case 'b':
-			address = optarg;
-			break;
-		case 'l':
-			server = 1;
-			break;
-		case 'h':
-			usage(0);
-		default:
-			usage(2);
-		}
-	}
-	if (argc - optind != !server)
-		usage(2);
 	if (exs_init(EXS_VERSION) < 0)
 		fail("exs_init");
-	if (server)
-		serve(address, port);
-	converse(argv[optind], port);
+	if (ends.server)
+		serve(ends.address, ends.port);
+	converse(argv[optind], ends.port);
 	return 0;
 }
