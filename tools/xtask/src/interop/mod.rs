@@ -33,7 +33,12 @@ pub struct Scope {
     #[arg(long)]
     pub short: bool,
     /// Only runs whose name, setting and all, has this part, or one of these
-    #[arg(long, value_name = "PART,PART", value_delimiter = ',')]
+    #[arg(
+        long,
+        value_name = "PART,PART",
+        value_delimiter = ',',
+        allow_hyphen_values = true
+    )]
     pub only: Vec<String>,
 }
 
@@ -67,9 +72,13 @@ pub fn run(scope: &Scope, share: &Path) -> Result<(Vec<Run>, String), Stop> {
     if scope.short {
         command.push("--short");
     }
-    for part in &scope.only {
-        command.extend(["--only", part]);
-    }
+    // In one word, as a part may begin like an option.
+    let parts: Vec<String> = scope
+        .only
+        .iter()
+        .map(|part| format!("--only={part}"))
+        .collect();
+    command.extend(parts.iter().map(String::as_str));
     let limit = if scope.short { SHORT } else { WHOLE };
     let finished = guest::run(&command, share, "runner", limit)?;
     let text = std::fs::read_to_string(share.join(inside::OUTCOMES)).unwrap_or_default();
