@@ -13,7 +13,7 @@ const VERSION: u8 = 1;
 /// What a segment's PayloadLength counts at most: everything behind the RMPP header.
 const SEGMENT: usize = mad::LEN - HEADER_END;
 /// The longest message that a receiver puts together, in bytes.
-pub const MAX_MESSAGE: usize = 256 * 1024;
+pub const MAX_MESSAGE: usize = 383 * 1024;
 /// How many segments may be under way to a receiver.
 const WINDOW: u32 = 64;
 

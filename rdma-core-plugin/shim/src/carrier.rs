@@ -94,6 +94,9 @@ impl Guard {
         if socket.fd < 0 || sys::socket_inode(socket.fd) != Some(socket.inode) {
             let directory = IMAGE.directory().ok_or(libc::ENODEV)?;
             let fd = sys::connect(directory, self.0.name.as_bytes())?;
+            if self.0.name == ucma_frame::UMAD_SOCKET {
+                sys::enlarge_send_buffer(fd, 2 * ucma_frame::MAX_UMAD as c_int);
+            }
             let Some(inode) = sys::socket_inode(fd) else {
                 sys::close(fd);
                 return Err(libc::ENODEV);

@@ -321,6 +321,22 @@ pub fn connect(directory: &[u8], name: &[u8]) -> Result<c_int, c_int> {
     Ok(fd)
 }
 
+/// Asks for room for long datagrams: as much as the system allows.
+pub fn enlarge_send_buffer(fd: c_int, bytes: c_int) {
+    let (value, len) = (&raw const bytes, size_of::<c_int>());
+    // SAFETY: the option's value is an int that outlives the call.
+    unsafe {
+        libc::syscall(
+            libc::SYS_setsockopt,
+            fd,
+            libc::SOL_SOCKET,
+            libc::SO_SNDBUF,
+            value,
+            len,
+        )
+    };
+}
+
 /// Moves a descriptor near the end of what the process may have, if there is room.
 fn raise(fd: c_int) -> c_int {
     let Some(raised) = duplicate(fd) else {
