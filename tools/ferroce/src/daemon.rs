@@ -54,7 +54,11 @@ pub fn up(dir: &RuntimeDir, up: &Up) -> Result<ExitCode, Error> {
     }
     let status = Client::connect(dir)?.status()?;
     let addrs: Vec<String> = status.gids.iter().map(|gid| gid.addr.to_string()).collect();
-    println!("{} is up at {}", status.device.name, addrs.join(", "));
+    match status.device.ib_ports {
+        0 => println!("{} is up at {}", status.device.name, addrs.join(", ")),
+        1 => println!("{} is up with an InfiniBand port", status.device.name),
+        n => println!("{} is up with {n} InfiniBand ports", status.device.name),
+    }
     Ok(ExitCode::SUCCESS)
 }
 

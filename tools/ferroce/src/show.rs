@@ -115,19 +115,29 @@ fn describe(status: &Status, dir: &RuntimeDir) -> String {
         .map(|pair| format!("{:02x}{:02x}", pair[0], pair[1]))
         .collect();
     let state = if device.port_active { "ACTIVE" } else { "DOWN" };
+    // Ports with cables have states and rates each of their own: sysfs and ibstat show them.
+    let port = match device.ib_ports {
+        0 => format!(
+            "port 1: {state}, RoCE v2 ({}, MTU {}), path MTU {}, {}",
+            device.netdev,
+            device.netdev_mtu,
+            device.active_mtu,
+            Rate::of_mbps(device.speed_mbps).sysfs(),
+        ),
+        n => format!(
+            "{n} InfiniBand port(s), at best {state}; path MTU {}",
+            device.active_mtu
+        ),
+    };
     let mut text = format!(
         "{} ({}), node GUID {}\n\
-         port 1: {state}, {} ({}, MTU {}), path MTU {}, {}\n\
+         {}\n\
          ferroced {}, process {}, up {}, runtime directory {}\n\
          receive buffer {} KiB, slots: {} claimed, {} free, {} resting\n",
         device.name,
         device.uverbs,
         guid.join(":"),
-        "RoCE v2",
-        device.netdev,
-        device.netdev_mtu,
-        device.active_mtu,
-        Rate::of_mbps(device.speed_mbps).sysfs(),
+        port,
         status.version,
         status.pid,
         duration(status.uptime_seconds),
