@@ -133,9 +133,9 @@ impl Context {
     }
 
     /// Takes back the unread ones of the `written` events that name `cookie`; returns how many the consumer has read, which it
-    /// must acknowledge before the object may go. In a forked child none: the pipe and what is in it are the parent's.
+    /// must acknowledge before the object may go.
     pub(crate) fn take_back_events(&self, cookie: u64, written: u32) -> u32 {
-        if written == 0 || self.hca().is_inherited() {
+        if written == 0 {
             return 0;
         }
         let _order = self.order.lock();

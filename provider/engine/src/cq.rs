@@ -316,6 +316,10 @@ impl Cq {
 
     /// Ends the queue. The caller then waits until the consumer has acknowledged what was delivered.
     pub fn destroy(&self) -> Result<Delivered> {
+        // A parent's, in whose middle the fork may have come: another thread's locks are never let go of here.
+        if self.context.hca().is_inherited() {
+            return Ok(Delivered::default());
+        }
         if self.users.load(Ordering::Relaxed) != 0 {
             return Err(Error::Busy("completion queue"));
         }
@@ -324,13 +328,11 @@ impl Cq {
         queue.armed = Armed::No;
         queue.due = Time::MAX;
         self.len.store(0, Ordering::Release);
-        // As of other events: a parent's are not a child's to take.
-        let comp = match &self.channel {
-            Some(channel) if !self.context.hca().is_inherited() => {
-                queue.notified - channel.take_back(|r| *r == self.cookie.to_ne_bytes())
-            }
-            _ => 0,
-        };
+        let unread = self
+            .channel
+            .as_ref()
+            .map_or(0, |c| c.take_back(|r| *r == self.cookie.to_ne_bytes()));
+        let comp = queue.notified - unread;
         let events = self.context.take_back_events(self.cookie, queue.events);
         let delivered = Delivered { comp, events };
         let old = queue.entries.move_to(None);
