@@ -1,10 +1,17 @@
 //! Group `memcheck`: programs under Valgrind, which must find no invalid access and no leak of ours.
 
+use std::ffi::OsStr;
+use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
+use anyhow::Context;
+
+use super::cm::{TCP, wait_for_listener};
+use crate::build;
 use crate::case::{Case, Ending, Stop};
 use crate::cprogram;
+use crate::exs;
 use crate::lab::{Lab, Place};
 use crate::perftest::{Pair, odd};
 use crate::process;
@@ -45,7 +52,12 @@ pub(super) fn cases() -> Vec<Case> {
     let suites = SUITES
         .iter()
         .map(|part| Case::new(format!("memcheck/pyverbs {part}"), |lab| pyverbs(lab, part)));
-    pingpongs.chain(programs).chain(suites).collect()
+    let files = Case::new("memcheck/exs_copy", copy);
+    pingpongs
+        .chain(programs)
+        .chain(suites)
+        .chain([files])
+        .collect()
 }
 
 /// Both ends under Valgrind.
@@ -121,6 +133,43 @@ fn pyverbs(lab: &mut Lab, part: &str) -> Ending {
         return Err(Stop::with("none of these tests ran", &[&finished]));
     }
     clean(&dir, 1, Leaks::Ours)
+}
+
+/// A file from one EXS socket to another, both ends under Valgrind.
+fn copy(lab: &mut Lab) -> Ending {
+    let program = exs::example(&build::exs()?, "exs_copy")?;
+    let (dir, port) = (lab.case_dir()?, lab.port());
+    let host = lab.site(Place::OneDaemon)?.client();
+    let (source, target) = (dir.join("source"), dir.join("target"));
+    let bytes: Vec<u8> = (0..300_001u32).map(|i| (i * 7 % 251) as u8).collect();
+    fs::write(&source, &bytes).context("source")?;
+    let words = valgrind::command(&dir);
+    let command = |arguments: [&OsStr; 2], server: bool| {
+        let mut command = host.run(&words[0]);
+        command.args(&words[1..]).arg(&program);
+        command.args(["-p", &port.to_string()]);
+        if server {
+            command.arg("-b");
+        }
+        command.args(arguments);
+        command
+    };
+    let address = OsStr::new(&host.address);
+    let mut serve = command([address, OsStr::new("-l")], true);
+    serve.arg(&target);
+    let mut server = process::spawn(serve, &dir, "server")?;
+    if !wait_for_listener(&mut server, host, TCP, port) {
+        let server = server.finish(Duration::ZERO);
+        return Err(Stop::with("the server does not come to listen", &[&server]));
+    }
+    let call = command([source.as_os_str(), address], false);
+    let client = process::run(call, &dir, "client", LIMIT)?;
+    let server = server.finish_after(&client, LIMIT);
+    let arrived = fs::read(&target).unwrap_or_default();
+    if !client.success() || !server.success() || arrived != bytes {
+        return Err(Stop::with("the file did not arrive", &[&client, &server]));
+    }
+    clean(&dir, 2, Leaks::Ours)
 }
 
 /// No finding that counts, in at least as many reports.
