@@ -54,24 +54,21 @@ impl Group {
             IpAddr::V4(_) => SocketAddr::new(ip, PORT),
             IpAddr::V6(v6) => SocketAddr::V6(SocketAddrV6::new(v6, PORT, 0, scope_id)),
         };
-        Self::take(
-            address,
-            Packets::Roce,
-            receive_buffer,
-            flow_file(ip, scope_id),
-        )
+        let mut group = Self::take(address, Packets::Roce, receive_buffer)?;
+        // Only now that the address is ours: the file may be another daemon's.
+        group._flow = flow_file(ip, scope_id);
+        Ok(group)
     }
 
     /// Takes a cable's end for good.
     pub fn open_cable(end: SocketAddr, receive_buffer: usize) -> Result<Self, DaemonError> {
-        Self::take(end, Packets::Infiniband, receive_buffer, None)
+        Self::take(end, Packets::Infiniband, receive_buffer)
     }
 
     fn take(
         address: SocketAddr,
         packets: Packets,
         receive_buffer: usize,
-        flow: Option<FlowFile>,
     ) -> Result<Self, DaemonError> {
         let claim = claim(address)?;
         // Without SO_REUSEPORT this fails if anybody at all is bound there, and with it it would
@@ -82,7 +79,7 @@ impl Group {
             packets,
             receive_buffer,
             members: Vec::new(),
-            _flow: flow,
+            _flow: None,
             _claim: claim,
         };
         group.socket(0)?;
