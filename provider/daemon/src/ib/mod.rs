@@ -36,7 +36,6 @@ const PARTITION: u16 = 0x7fff;
 
 /// What happened that is not the fabric's own business.
 #[derive(Debug)]
-#[expect(clippy::large_enum_variant, reason = "nearly all are MADs")]
 pub(crate) enum Happened {
     /// A MAD for programs, or for others who answer at QP1.
     Mad(Box<Incoming>),
