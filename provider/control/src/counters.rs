@@ -1,6 +1,6 @@
 //! Counters of one client, in a page of memory that the client adds to and the daemon sums up.
-//! Nothing else is ever kept in the page, and neither side trusts the other's numbers for anything
-//! but showing them.
+//! Beside these there is only what is counted at each InfiniBand port (`ports`). Neither side trusts the other's
+//! numbers for anything but showing them and telling a subnet manager.
 
 use std::fmt;
 use std::fs::File;
@@ -190,11 +190,21 @@ impl CounterPage {
 
     #[inline]
     fn cell(&self, counter: Counter) -> &AtomicU64 {
+        self.word(counter as usize)
+    }
+
+    /// How many words there are.
+    pub(crate) const WORDS: usize = PAGE / size_of::<u64>();
+
+    /// One word of the page; its index must be one ([`WORDS`](Self::WORDS)).
+    #[inline]
+    pub(crate) fn word(&self, index: usize) -> &AtomicU64 {
+        assert!(index < Self::WORDS);
         let base = self.map.as_mut_ptr().cast::<u64>();
         // SAFETY: the mapping is PAGE bytes long, page-aligned, readable and writable, and lives as
-        // long as `self`. Every counter's index is inside it (asserted above). The memory is shared
+        // long as `self`. The index is inside it (asserted above). The memory is shared
         // with other processes, and both sides access it through atomics only.
-        unsafe { AtomicU64::from_ptr(base.add(counter as usize)) }
+        unsafe { AtomicU64::from_ptr(base.add(index)) }
     }
 }
 

@@ -10,6 +10,7 @@ mod error;
 mod flow;
 mod generations;
 pub mod link;
+mod ports;
 pub mod protocol;
 mod runtime_dir;
 pub mod seqpacket;
@@ -20,6 +21,7 @@ pub use counters::{Counter, CounterPage};
 pub use error::ControlError;
 pub use flow::{FlowFile, FlowPage};
 pub use generations::{GENERATIONS, Generations};
+pub use ports::{Key, MAX_PORTS, PortCounter, WrongKey};
 pub use protocol::{
     Attachment, ClientStatus, CmStatus, DeviceInfo, Event, GID_TABLE_LEN, GidEntry, IbPort,
     SlotStatus, Status,

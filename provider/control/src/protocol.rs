@@ -185,6 +185,12 @@ pub struct IbPort {
     pub gid_tbl_len: u16,
     /// By service level, the virtual lane; 15: packets are dropped.
     pub lanes: [u8; 16],
+    /// P_KeyViolations: packets with a P_Key that is not their queue pair's, as the subnet manager sees them.
+    #[serde(default)]
+    pub p_key_violations: u16,
+    /// Q_KeyViolations, likewise.
+    #[serde(default)]
+    pub q_key_violations: u16,
     /// Our end of the cable.
     pub local: SocketAddr,
     /// The other end.

@@ -78,6 +78,7 @@ impl Daemon {
 
     /// Forgets a connection and takes back what it had claimed.
     pub(crate) fn disconnect(&mut self, id: u64) {
+        self.take_reports();
         let Some(connection) = self.connections.remove(&id) else {
             return;
         };

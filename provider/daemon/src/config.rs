@@ -23,9 +23,6 @@ pub struct AddrSpec {
     pub interface: Option<String>,
 }
 
-/// The most ports of one InfiniBand device.
-pub const MAX_PORTS: usize = 8;
-
 impl FromStr for AddrSpec {
     type Err = String;
 
@@ -233,9 +230,10 @@ fn ends_of_cables(cables: &[Cable], addrs: &[AddrSpec]) -> Result<Vec<AddrSpec>,
     if !addrs.is_empty() {
         return setting("an InfiniBand port has a cable and no address: leave out addr".into());
     }
-    if cables.is_empty() || cables.len() > MAX_PORTS {
+    if cables.is_empty() || cables.len() > ferroce_control::MAX_PORTS {
         return setting(format!(
-            "an InfiniBand device has 1 to {MAX_PORTS} ports, and so many cables: give them with --cable"
+            "an InfiniBand device has 1 to {} ports, and so many cables: give them with --cable",
+            ferroce_control::MAX_PORTS
         ));
     }
     let mut ends: Vec<AddrSpec> = Vec::new();

@@ -6,7 +6,9 @@ use std::fs;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-use ferroce_control::{Counter, CounterPage, DeviceInfo, Event, IbPort, RuntimeDir, seqpacket};
+use ferroce_control::{
+    Counter, CounterPage, DeviceInfo, Event, IbPort, MAX_PORTS, RuntimeDir, seqpacket,
+};
 use ferroce_fabric::pma::Pma;
 use nix::sys::signalfd::SignalFd;
 use rustix::io::Errno;
@@ -85,6 +87,8 @@ pub struct Daemon {
     pub(crate) pma: Pma,
     pub(crate) own: CounterPage,
     pub(crate) departed: Totals,
+    /// Packets with wrong keys that the subnet manager has been told of, by port and key.
+    pub(crate) reported: [[u64; 2]; MAX_PORTS],
     pub(crate) refreshed: Instant,
     /// Whether sums may have changed since though nobody is attached.
     pub(crate) dirty: bool,
@@ -150,6 +154,7 @@ impl Daemon {
             pma: Pma::new(1, ports),
             own: CounterPage::private()?,
             departed: Totals::default(),
+            reported: [[0; 2]; MAX_PORTS],
             refreshed: now,
             dirty: false,
             idle_since: Some(now),
@@ -426,13 +431,16 @@ impl Daemon {
     /// Brings the image up to date.
     pub(crate) fn refresh_image(&mut self) -> Result<(), DaemonError> {
         let totals = self.totals();
+        let shown = self.performance();
+        let counters = (1..=self.info.ib_ports.max(1)).map(|port| self.pma.named(port, &shown));
+        let counters: Vec<_> = counters.collect();
         let ib_ports = self.ib_ports();
         self.image.show(&View {
             info: &self.info,
             ib_ports: &ib_ports,
             first_umad: self.first_umad,
             gids: self.gids.entries().collect(),
-            counters: totals.port_counters(),
+            counters,
             hw_counters: totals.hw_counters(),
             cm_messages: self.rdma_cm.messages(),
         })

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use ferroce_control::{DeviceInfo, Event, IbPort};
+use ferroce_control::{CounterPage, DeviceInfo, Event, IbPort, Key};
 use ferroce_fabric::sma::{LinkCapabilities, NodeConfig, Port, PortEvent};
 use ferroce_wire::smp::capability;
 use ferroce_wire::smp::phys_state::LINK_UP;
@@ -43,6 +43,7 @@ impl Daemon {
 
     /// Does what is due at the ports, and what follows.
     pub(crate) fn ib_tick(&mut self) {
+        self.take_reports();
         if let Some(fabric) = &mut self.fabric {
             fabric.tick();
             self.ib_settle();
@@ -52,6 +53,8 @@ impl Daemon {
 
     /// Handles what came to a port. `false`: this is no InfiniBand device.
     pub(crate) fn ib_receive(&mut self, group: usize) -> bool {
+        // A subnet manager that asks is to see all.
+        self.take_reports();
         let Some(fabric) = &mut self.fabric else {
             return false;
         };
@@ -60,6 +63,36 @@ impl Daemon {
         self.carry_mads();
         self.dirty = true;
         true
+    }
+
+    /// Tells the agent of packets with wrong keys that processes have had since the last time.
+    pub(crate) fn take_reports(&mut self) {
+        if self.fabric.is_none() {
+            return;
+        }
+        let totals = self.totals();
+        let pages: Vec<CounterPage> = self
+            .connections
+            .values()
+            .filter_map(|connection| Some(connection.claimed.as_ref()?.counters.clone()))
+            .collect();
+        let Some(fabric) = &mut self.fabric else {
+            return;
+        };
+        for (port, reported) in (1..=fabric.ports()).zip(&mut self.reported) {
+            for (key, reported) in Key::ALL.into_iter().zip(reported) {
+                let total = totals.at(port, key.counter());
+                let new = total.wrapping_sub(std::mem::replace(reported, total));
+                // Reports that wait beside the first are of the same time, and not needed.
+                let mut reports = pages.iter().filter_map(|page| page.take_report(port, key));
+                let first = reports.next();
+                reports.for_each(drop);
+                if new > 0 {
+                    let times = u16::try_from(new).unwrap_or(u16::MAX);
+                    fabric.wrong_key(port, key, times, &first.unwrap_or_default());
+                }
+            }
+        }
     }
 
     /// Whom a port's subnet manager is, as of now.
@@ -196,6 +229,8 @@ fn describe(port: &Port, fabric: &Fabric) -> Option<IbPort> {
             .collect(),
         gid_tbl_len: port.guids().len() as u16,
         lanes: std::array::from_fn(|sl| port.virtual_lane(0, sl as u8).unwrap_or(15)),
+        p_key_violations: info.p_key_violations,
+        q_key_violations: info.q_key_violations,
         local: cable.local,
         remote: cable.remote,
     })

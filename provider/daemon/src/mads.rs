@@ -166,7 +166,6 @@ impl Daemon {
         Shown {
             sums: self.totals(),
             ports: ports.collect(),
-            is_device: true,
         }
     }
 

@@ -94,7 +94,10 @@ impl Daemon {
         let answer = match message.request {
             Request::Attach { name, .. } => self.attach(id, &name),
             Request::Gids => Reply::Gids(self.gids.entries().cloned().collect()).into(),
-            Request::Ports => Reply::Ports(self.ib_ports()).into(),
+            Request::Ports => {
+                self.take_reports();
+                Reply::Ports(self.ib_ports()).into()
+            }
             Request::ReceiveSocket { gid_index } => self.receive_socket(id, gid_index),
             Request::Status => Reply::Status(Box::new(self.status(id))).into(),
             Request::Shutdown => {

@@ -174,7 +174,6 @@ impl Switch {
         Shown {
             sums: Totals::default(),
             ports: ports.collect(),
-            is_device: false,
         }
     }
 

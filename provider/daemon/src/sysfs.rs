@@ -36,8 +36,8 @@ pub struct View<'a> {
     pub first_umad: u32,
     /// The used entries of its GID table.
     pub gids: Vec<&'a GidEntry>,
-    /// `counters/*`.
-    pub counters: Vec<(&'static str, u64)>,
+    /// `counters/*` of each port.
+    pub counters: Vec<Vec<(&'static str, u64)>>,
     /// `hw_counters/*`.
     pub hw_counters: Vec<(&'static str, u64)>,
     /// `cm_tx_msgs/*` and its like, directory and all.
@@ -303,14 +303,20 @@ fn port_files(dir: &mut Dir<'_>, view: &View<'_>) {
                 .file(&format!("gid_attrs/ndevs/{index}"), ""),
         };
     }
-    for (name, value) in &view.counters {
-        dir.file(&format!("counters/{name}"), value.to_string());
-    }
+    counter_files(dir, 1, view);
     for (name, value) in &view.hw_counters {
         dir.file(&format!("hw_counters/{name}"), value.to_string());
     }
     for (name, value) in &view.cm_messages {
         dir.file(name, value.to_string());
+    }
+}
+
+fn counter_files(dir: &mut Dir<'_>, port: u8, view: &View<'_>) {
+    let index = usize::from(port).checked_sub(1);
+    let counters = index.and_then(|index| view.counters.get(index));
+    for (name, value) in counters.into_iter().flatten() {
+        dir.file(&format!("counters/{name}"), value.to_string());
     }
 }
 
@@ -348,9 +354,7 @@ fn ib_port_files(dir: &mut Dir<'_>, port: &IbPort, view: &View<'_>) {
             .file(&format!("gid_attrs/types/{index}"), "IB/RoCE v1")
             .file(&format!("gid_attrs/ndevs/{index}"), "");
     }
-    for (name, value) in &view.counters {
-        dir.file(&format!("counters/{name}"), value.to_string());
-    }
+    counter_files(dir, port.number, view);
     for (name, value) in &view.hw_counters {
         dir.file(&format!("hw_counters/{name}"), value.to_string());
     }

@@ -50,7 +50,7 @@ fn the_libraries_find_what_they_read() {
             ib_ports: &[],
             first_umad: 0,
             gids: vec![&gid],
-            counters: vec![("port_xmit_data", 7)],
+            counters: vec![vec![("port_xmit_data", 7)]],
             hw_counters: vec![("duplicate_request", 9)],
             cm_messages: vec![("cm_tx_msgs/req".to_owned(), 5)],
         })

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use ferroce_control::Counter;
+use ferroce_control::{Counter, Key};
 use ferroce_transport::Time;
 use ferroce_wire::Packet;
 use ferroce_wire::grh::{self, Grh, IpHeader};
@@ -71,6 +71,14 @@ impl Qp {
         inner
             .transport
             .receive_datagram(now, packet, &arrival.grh(), &mut host);
+        if host.wrong_qkey
+            && let Some((link, local)) = arrival.link
+        {
+            let key = packet.ext.deth.map_or(0, |deth| deth.qkey);
+            let report = ib::wrong_key(local, packet, key);
+            let counters = self.hca().counters();
+            counters.report(link.number, Key::Queue, &report);
+        }
         if host.overrun {
             self.overrun(inner, keys, now);
         }

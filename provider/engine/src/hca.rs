@@ -215,9 +215,16 @@ impl Hca {
     /// A port as it is now (`EINVAL`: there is none of that number).
     pub fn port_attr(&self, number: u8) -> Result<PortAttr> {
         if self.is_infiniband() {
-            let link = self.link(number)?;
-            let violations = self.violations();
-            return Ok(PortAttr::of_infiniband(&link.port(), violations));
+            let port = self.link(number)?.port();
+            // The counters are as they were when the port last changed.
+            let now = self.control.lock().ports();
+            // Events may have come before the answer.
+            self.control_events();
+            let now = now.ok().and_then(|ports| {
+                let mut ports = ports.into_iter();
+                ports.find(|now| now.number == number)
+            });
+            return Ok(PortAttr::of_infiniband(&now.unwrap_or(port)));
         }
         if number != 1 {
             return Err(Error::Invalid("the device has port 1 only"));

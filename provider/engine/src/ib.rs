@@ -7,9 +7,10 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use ferroce_control::IbPort;
+use ferroce_control::{IbPort, WrongKey};
 use ferroce_transport::AddressVector;
 use ferroce_wire::Lrh;
+use ferroce_wire::Packet;
 use ferroce_wire::grh::Grh;
 use ferroce_wire::link::{Head, LinkPacket, MANAGEMENT_LANE};
 use ferroce_wire::lrh::NextHeader;
@@ -84,7 +85,7 @@ impl Link {
     pub(crate) fn p_key(&self, index: u16) -> Result<u16> {
         let state = self.state.read();
         let key = state.p_keys.get(usize::from(index)).copied();
-        key.filter(|key| key & PARTITION != 0).ok_or(Error::Invalid(
+        key.filter(|key| is_partition(*key)).ok_or(Error::Invalid(
             "pkey_index: no such entry in the P_Key table",
         ))
     }
@@ -205,13 +206,14 @@ impl Lids {
     }
 
     /// Whether a packet is from the other end of this path, as a connected queue pair demands.
-    pub(crate) fn is_from_peer(&self, packet: &LinkPacket<'_>) -> bool {
+    /// Ports may be on fabrics of their own, with the same LIDs.
+    pub(crate) fn is_from_peer(&self, port: u8, packet: &LinkPacket<'_>) -> bool {
         let global = match (&self.global, &packet.grh) {
             (None, None) => true,
             (Some(own), Some(grh)) => own.dgid == grh.sgid && own.sgid == grh.dgid,
             _ => false,
         };
-        global && packet.lrh.slid == self.dlid && packet.lrh.dlid == self.slid
+        global && port == self.port && packet.lrh.slid == self.dlid && packet.lrh.dlid == self.slid
     }
 }
 
@@ -225,7 +227,30 @@ pub(crate) fn find(links: &[Arc<Link>], number: u8) -> Result<&Arc<Link>> {
 
 /// Whether two keys are of one partition, and not of limited members both.
 pub(crate) fn same_partition(own: u16, theirs: u16) -> bool {
-    (own ^ theirs) & PARTITION == 0 && (own | theirs) & !PARTITION != 0
+    is_partition(own) && (own ^ theirs) & PARTITION == 0 && (own | theirs) & !PARTITION != 0
+}
+
+/// Whether a key is one at all, and not an empty entry of the table.
+pub(crate) fn is_partition(key: u16) -> bool {
+    key & PARTITION != 0
+}
+
+/// What the subnet manager is told of a packet whose key was wrong.
+pub(crate) fn wrong_key(local: &LinkPacket<'_>, packet: &Packet<'_>, key: u32) -> WrongKey {
+    let (sgid, dgid) = local
+        .grh
+        .as_ref()
+        .map_or_else(Default::default, |grh| (grh.sgid, grh.dgid));
+    WrongKey {
+        slid: local.lrh.slid,
+        dlid: local.lrh.dlid,
+        key,
+        sl: local.lrh.sl,
+        source_qp: packet.ext.deth.map_or(0, |deth| deth.src_qp),
+        dest_qp: packet.bth.dest_qp,
+        sgid,
+        dgid,
+    }
 }
 
 /// Whether this is one of the port's LIDs.

@@ -261,7 +261,7 @@ pub(crate) struct Violations {
 
 impl PortAttr {
     /// An InfiniBand port.
-    pub(crate) fn of_infiniband(port: &IbPort, violations: Violations) -> PortAttr {
+    pub(crate) fn of_infiniband(port: &IbPort) -> PortAttr {
         PortAttr {
             state: port.state.into(),
             max_mtu: port.max_mtu,
@@ -269,8 +269,8 @@ impl PortAttr {
             gid_tbl_len: port.gid_tbl_len.into(),
             port_cap_flags: port.capabilities,
             max_msg_sz: MAX_MSG,
-            bad_pkey_cntr: violations.pkey,
-            qkey_viol_cntr: violations.qkey,
+            bad_pkey_cntr: port.p_key_violations.into(),
+            qkey_viol_cntr: port.q_key_violations.into(),
             pkey_tbl_len: port.p_keys.len() as u16,
             lid: port.lid,
             sm_lid: port.sm_lid,

@@ -2,7 +2,7 @@
 //! `qp_close`.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU32, AtomicUsize, Ordering};
 
 use ferroce_transport::{QpAttr, QpAttrMask, QpCap, QpState, QpType, Time};
 use parking_lot::{Mutex, MutexGuard};
@@ -70,6 +70,8 @@ pub struct Qp {
     pub(crate) groups: AtomicU32,
     /// The P_Key of its entry in the port's table.
     pub(crate) p_key: AtomicU16,
+    /// Its port, once it has one.
+    pub(crate) port: AtomicU8,
     /// On the receive path's list of QPs to pump.
     pub(crate) touched: AtomicBool,
 }
@@ -114,7 +116,7 @@ impl Qp {
         let mask = mask - self.other_half();
         let hca = self.hca();
         check_modify(hca, attr, mask)?;
-        let p_key = self.p_key_of(attr, mask)?;
+        self.check_p_key(attr, mask)?;
         let path = if mask.contains(QpAttrMask::AV) {
             Some(self.resolve(attr, mask)?)
         } else {
@@ -138,9 +140,7 @@ impl Qp {
         let now = timers::now();
         let mut host = QpHost::new(self, &keys, None, now);
         inner.transport.modify(attr, mask, now, &mut host)?;
-        if let Some(p_key) = p_key {
-            self.p_key.store(p_key, Ordering::Relaxed);
-        }
+        self.renew_p_key(&inner);
         if let Some(path) = path {
             self.set_active(&mut inner, false);
             inner.path = Some(path);
@@ -270,17 +270,41 @@ impl Qp {
         }
     }
 
-    /// The P_Key that a change of port or index leads to.
-    fn p_key_of(&self, attr: &QpAttr, mask: QpAttrMask) -> Result<Option<u16>> {
+    /// A change of port or index must lead to a P_Key.
+    fn check_p_key(&self, attr: &QpAttr, mask: QpAttrMask) -> Result<()> {
         let hca = self.hca();
         if !hca.is_infiniband() || !mask.intersects(QpAttrMask::PKEY_INDEX | QpAttrMask::PORT) {
-            return Ok(None);
+            return Ok(());
         }
         let now = self.inner.lock().transport.query();
         let of = |bit, new, old| if mask.contains(bit) { new } else { old };
         let port = of(QpAttrMask::PORT, attr.port_num.into(), now.port_num.into());
         let index: u16 = of(QpAttrMask::PKEY_INDEX, attr.pkey_index, now.pkey_index);
-        hca.link(port as u8)?.p_key(index).map(Some)
+        hca.link(port as u8)?.p_key(index).map(drop)
+    }
+
+    /// Takes the P_Key as its port's table has it now: a subnet manager may change it at any time. An entry that has become empty
+    /// is 0, with which nothing goes out or comes in.
+    pub(crate) fn renew_p_key(&self, inner: &Inner) {
+        let hca = self.hca();
+        if !hca.is_infiniband() {
+            return;
+        }
+        let now = inner.transport.query();
+        let Ok(link) = hca.link(now.port_num) else {
+            return;
+        };
+        let key = link.p_key(now.pkey_index).unwrap_or(0);
+        self.p_key.store(key, Ordering::Relaxed);
+        self.port.store(now.port_num, Ordering::Relaxed);
+    }
+
+    /// Whether a packet came by its port. Of a connected queue pair the path says so too.
+    #[inline]
+    pub(crate) fn is_at(&self, arrival: &Arrival<'_>) -> bool {
+        arrival
+            .link
+            .is_none_or(|(link, _)| link.number == self.port.load(Ordering::Relaxed))
     }
 
     /// The path that an address vector and destination QPN name; makes sure that answers are received.
@@ -322,7 +346,7 @@ impl Qp {
             return false;
         };
         match (&path.key.lids, arrival.link) {
-            (Some(lids), Some((_, packet))) => lids.is_from_peer(packet),
+            (Some(lids), Some((link, packet))) => lids.is_from_peer(link.number, packet),
             (None, None) => {
                 path.key.remote == arrival.datagram.from && path.key.local == arrival.local
             }

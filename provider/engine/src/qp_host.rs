@@ -35,6 +35,8 @@ pub(crate) struct QpHost<'a> {
     selected: Option<Arc<Srq>>,
     /// Where the datagram at hand came from, by an InfiniBand port.
     pub(crate) origin: Option<Origin>,
+    /// The datagram at hand was dropped for its Q_Key.
+    pub(crate) wrong_qkey: bool,
     /// A completion queue had no room.
     pub(crate) overrun: bool,
     /// The packet at hand is a NAK for a PSN sequence error.
@@ -56,6 +58,7 @@ impl<'a> QpHost<'a> {
             peer: qp.peer(),
             selected: None,
             origin: None,
+            wrong_qkey: false,
             overrun: false,
             sequence_nak: false,
         }
@@ -302,6 +305,7 @@ impl Host for QpHost<'_> {
     }
 
     fn note(&mut self, note: Note) {
+        self.wrong_qkey |= matches!(note, Note::QkeyViolation);
         self.count(match note {
             Note::Duplicate => Counter::DuplicateRequest,
             Note::OutOfSequence => Counter::OutOfSequence,

@@ -1,7 +1,7 @@
 //! Making queue pairs: what each service is created with, the limits, and the place in the tables.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, AtomicUsize};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU32, AtomicUsize};
 
 use ferroce_transport::{QpCap, QpConfig, QpType, Time};
 use parking_lot::Mutex;
@@ -149,6 +149,7 @@ impl Qp {
                 openers: Openers::new(context, opener.clone(), cookie),
                 groups: AtomicU32::new(0),
                 p_key: AtomicU16::new(0xffff),
+                port: AtomicU8::new(0),
                 touched: AtomicBool::new(false),
             }))
         });

@@ -6,7 +6,7 @@ use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use ferroce_control::{Counter, CounterPage};
+use ferroce_control::{Counter, CounterPage, Key, PortCounter};
 use ferroce_transport::Time;
 use ferroce_wire::ROCE_V2_PORT;
 use ferroce_wire::icrc::{Flow, Verdict};
@@ -106,11 +106,22 @@ impl Hca {
         } else {
             datagram.segment
         };
-        counters.add(Counter::RxPackets, data.len().div_ceil(segment) as u64);
-        counters.add(Counter::RxBytes, data.len() as u64);
+        let count = |counter, at_port, n: u64| {
+            counters.add(counter, n);
+            if let Some(link) = &receiver.link {
+                counters.add_at(link.number, at_port, n);
+            }
+        };
+        let packets = data.len().div_ceil(segment) as u64;
+        count(Counter::RxPackets, PortCounter::RxPackets, packets);
+        count(Counter::RxBytes, PortCounter::RxBytes, data.len() as u64);
         if let Some(dropped) = datagram.dropped {
             let more = dropped.wrapping_sub(receiver.dropped.swap(dropped, Relaxed));
-            counters.add(Counter::RxSocketOverflow, more.into());
+            count(
+                Counter::RxSocketOverflow,
+                PortCounter::Overruns,
+                more.into(),
+            );
         }
         let qps = self.qps.read_recursive();
         let keys = self.keys.read_recursive();
@@ -127,7 +138,7 @@ impl Hca {
                         continue;
                     }
                     None => {
-                        counters.add(Counter::RxParseErrors, 1);
+                        count(Counter::RxParseErrors, PortCounter::RxErrors, 1);
                         continue;
                     }
                 },
@@ -136,7 +147,7 @@ impl Hca {
             let packet = match Packet::parse(bytes) {
                 Ok(packet) => packet,
                 Err(_) => {
-                    counters.add(Counter::RxParseErrors, 1);
+                    count(Counter::RxParseErrors, PortCounter::RxErrors, 1);
                     continue;
                 }
             };
@@ -150,7 +161,7 @@ impl Hca {
                 Verdict::Exact => i as u16,
                 Verdict::WithId(id) => id,
                 Verdict::Bad => {
-                    counters.add(Counter::RxIcrcErrors, 1);
+                    count(Counter::RxIcrcErrors, PortCounter::RxErrors, 1);
                     continue;
                 }
             };
@@ -184,6 +195,12 @@ impl Hca {
             };
             if !ib::same_partition(qp.p_key(), packet.bth.pkey) {
                 counters.add(Counter::RxWrongPkey, 1);
+                if let Some((link, local)) = arrival.link {
+                    let report = ib::wrong_key(local, &packet, packet.bth.pkey.into());
+                    counters.report(link.number, Key::Partition, &report);
+                }
+            } else if !qp.is_at(&arrival) {
+                counters.add(Counter::RxBadPeer, 1);
             } else if qp.is_datagram() {
                 unacknowledged = true;
                 qp.take_datagram(&mut inner, &packet, &arrival, &keys, now);
@@ -194,7 +211,7 @@ impl Hca {
                     transport, path, ..
                 } = &mut *inner;
                 let mut host = QpHost::new(qp, &keys, path.as_deref(), now);
-                host.sequence_nak = count(counters, &packet);
+                host.sequence_nak = count_kind(counters, &packet);
                 transport.receive(now, &packet, &mut host);
                 if host.overrun {
                     qp.overrun(&mut inner, &keys, now);
@@ -240,7 +257,7 @@ impl Hca {
 }
 
 /// Counts what a packet asks for or refuses; returns whether it is a NAK for a PSN sequence error.
-fn count(counters: &CounterPage, packet: &Packet<'_>) -> bool {
+fn count_kind(counters: &CounterPage, packet: &Packet<'_>) -> bool {
     let syndrome = packet.ext.aeth.map(|aeth| aeth.kind());
     let request = match packet.info.operation {
         Operation::Send => Counter::RxSendRequests,

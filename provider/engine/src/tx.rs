@@ -10,7 +10,7 @@ use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use ferroce_control::{Counter, CounterPage};
+use ferroce_control::{Counter, CounterPage, PortCounter};
 use ferroce_transport::{Access, Gather, MemoryError, Sink, Time, TxPacket};
 use ferroce_wire::link::MAX_HEAD;
 use ferroce_wire::{Bth, Header, MAX_HEADER, NakCode, Syndrome, opcode};
@@ -18,6 +18,7 @@ use ferroce_wire::{Bth, Header, MAX_HEADER, NakCode, Syndrome, opcode};
 use crate::ah::AhTable;
 use crate::guard;
 use crate::hca::Hca;
+use crate::ib;
 use crate::keys::{KeyTable, Peer, Piece};
 use crate::pacing;
 use crate::path::Path;
@@ -153,13 +154,21 @@ impl Run<'_> {
                 let cost = pacing::cost(self.bytes, segment.is_some());
                 path.pacer.sent(cost, timers::now());
             }
-            match path.send(&mut self.scratch.iov, segment) {
-                Ok(()) => {
-                    counters.add(Counter::TxPackets, self.segments as u64);
-                    counters.add(Counter::TxBytes, self.bytes as u64);
+            let count = |counter, at_port, n: usize| {
+                counters.add(counter, n as u64);
+                if let Some(lids) = &path.key.lids {
+                    counters.add_at(lids.port, at_port, n as u64);
                 }
+            };
+            // Without a partition, since the entry of the port's table is empty, there is nobody to talk to.
+            let sent = ib::is_partition(self.source.p_key)
+                && path.send(&mut self.scratch.iov, segment).is_ok();
+            if sent {
+                count(Counter::TxPackets, PortCounter::TxPackets, self.segments);
+                count(Counter::TxBytes, PortCounter::TxBytes, self.bytes);
+            } else {
                 // Lost like any packet: the transport sends it again or reports the peer unreachable, if it promises to.
-                Err(_) => counters.add(Counter::TxErrors, self.segments as u64),
+                count(Counter::TxErrors, PortCounter::TxDiscards, self.segments);
             }
         }
         self.scratch.iov.clear();

@@ -59,6 +59,22 @@ impl Pma {
         Some(answer)
     }
 
+    /// A port's counters as the attributes show them, resets included, by the names that Linux has for them in sysfs. Those that
+    /// have a wide counter show that one. Nothing of a port that there is not.
+    pub fn named(&self, port: u8, counters: &impl Counters) -> Vec<(&'static str, u64)> {
+        let totals = counters.totals(port);
+        let wide = self.extended.values(port, &totals);
+        let narrow = self.narrow.values(port, &totals);
+        let mut named: Vec<(&'static str, u64)> = Vec::new();
+        for (counter, value) in wide.chain(narrow) {
+            let name = counter.name();
+            if named.iter().all(|(other, _)| *other != name) {
+                named.push((name, value));
+            }
+        }
+        named
+    }
+
     /// When [`handle_timeout`](Pma::handle_timeout) is due: at the start and at the end of sampling.
     pub fn next_timeout(&self) -> Option<Time> {
         self.samples.next_timeout()

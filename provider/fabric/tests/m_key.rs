@@ -112,6 +112,22 @@ fn combination(protect: u8, method: u8, port: u8, modifier: u8, key: u64, keys: 
 }
 
 #[test]
+fn who_sets_a_key_is_shown_it() {
+    let mut agent = bench(0, [0, KEY]);
+    let mut info = *agent.node.port(1).unwrap().info();
+    (info.port_state, info.port_physical_state) = (0, 0);
+    (info.m_key, info.m_key_protect_bits) = (KEY, 2);
+    let mut data = [0; 64];
+    info.emit(&mut data);
+    // The request itself has no key yet.
+    let smp = request(method::SET, attribute::PORT_INFO, 1, 0, &data);
+    let (status, data) = agent.ask(1, &smp).unwrap();
+    assert_eq!((status, PortInfo::parse(&data).m_key), (0, KEY));
+    let smp = request(method::GET, attribute::PORT_INFO, 1, 0, &[0; 64]);
+    assert_eq!(agent.ask(1, &smp), None);
+}
+
+#[test]
 fn a_refused_set_changes_nothing() {
     let mut agent = bench(0, [KEY, KEY]);
     let mut info = *agent.node.port(1).unwrap().info();

@@ -60,11 +60,13 @@ fn bad_keys_are_counted_and_told() {
         qp2: 0x22,
         ..Violation::default()
     };
-    agent.node.p_key_violation(0, 1, violation, &mut agent.out);
+    agent
+        .node
+        .p_key_violation(0, 1, 1, violation, &mut agent.out);
     agent.now = INTERVAL;
     agent
         .node
-        .q_key_violation(agent.now, 1, violation, &mut agent.out);
+        .q_key_violation(agent.now, 1, 1, violation, &mut agent.out);
     let info = *agent.node.port(1).unwrap().info();
     assert_eq!(
         (
@@ -81,10 +83,10 @@ fn bad_keys_are_counted_and_told() {
     for _ in 0..0x1_0000u32 {
         agent
             .node
-            .p_key_violation(agent.now, 1, violation, &mut agent.out);
+            .p_key_violation(agent.now, 1, 1, violation, &mut agent.out);
         agent
             .node
-            .q_key_violation(agent.now, 1, violation, &mut agent.out);
+            .q_key_violation(agent.now, 1, 1, violation, &mut agent.out);
     }
     let info = *agent.node.port(1).unwrap().info();
     assert_eq!(
@@ -105,7 +107,7 @@ fn a_trap_is_repeated_until_it_is_heard() {
     let mut agent = configured();
     agent
         .node
-        .q_key_violation(0, 1, Violation::default(), &mut agent.out);
+        .q_key_violation(0, 1, 1, Violation::default(), &mut agent.out);
     assert_eq!(agent.out.traps().len(), 1);
     let (exit, to, first) = agent.out.traps()[0];
     assert_eq!(
@@ -143,7 +145,9 @@ fn not_for_ever_and_not_without_bound() {
             key,
             ..Violation::default()
         };
-        agent.node.p_key_violation(0, 1, violation, &mut agent.out);
+        agent
+            .node
+            .p_key_violation(0, 1, 1, violation, &mut agent.out);
     }
     let mut now = 0;
     while let Some(due) = agent.node.next_timeout() {
@@ -161,7 +165,7 @@ fn nobody_is_told_before_there_is_a_subnet_manager() {
     let mut agent = Agent::adapter(1);
     agent
         .node
-        .q_key_violation(0, 1, Violation::default(), &mut agent.out);
+        .q_key_violation(0, 1, 1, Violation::default(), &mut agent.out);
     agent.node.set_is_sm(0, 1, true, &mut agent.out);
     assert_eq!(
         (agent.out.traps().len(), agent.node.next_timeout()),
@@ -171,7 +175,7 @@ fn nobody_is_told_before_there_is_a_subnet_manager() {
     let mut agent = configured();
     agent
         .node
-        .q_key_violation(0, 1, Violation::default(), &mut agent.out);
+        .q_key_violation(0, 1, 1, Violation::default(), &mut agent.out);
     agent.node.link_down(0, 1, &mut agent.out);
     assert_eq!(agent.node.next_timeout(), None);
 }
@@ -213,7 +217,7 @@ fn traps_to_a_subnet_manager_behind_the_same_port_stay_here() {
     agent.configure(1, 5, 5);
     agent
         .node
-        .q_key_violation(0, 1, Violation::default(), &mut agent.out);
+        .q_key_violation(0, 1, 1, Violation::default(), &mut agent.out);
     let delivered: Vec<_> = agent
         .out
         .0

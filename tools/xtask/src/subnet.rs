@@ -45,8 +45,27 @@ impl Subnet {
             hosts.push(host(
                 programs,
                 own,
-                &format!("127.0.0.{own}:{HOST_PORT}=127.0.0.{other}:{HOST_PORT}"),
+                &[&format!(
+                    "127.0.0.{own}:{HOST_PORT}=127.0.0.{other}:{HOST_PORT}"
+                )],
             )?);
+        }
+        Ok(Subnet {
+            hosts,
+            _switches: Vec::new(),
+            dir: dir.to_owned(),
+            count: 0,
+        })
+    }
+
+    /// A host with two ports, and at the other end of each one's cable a host (1 and 2) of its own: two fabrics.
+    pub fn two_ports(programs: &Path, dir: &Path) -> Result<Subnet, Stop> {
+        let cable = |from: &str, to: &str| format!("127.0.0.{from}=127.0.0.{to}");
+        let ports = [cable("1:7101", "2:7101"), cable("1:7102", "3:7101")];
+        let mut hosts = vec![host(programs, 1, &[&ports[0], &ports[1]])?];
+        for (number, own) in [(2, "1:7101"), (3, "1:7102")] {
+            let cable = cable(&format!("{number}:{HOST_PORT}"), own);
+            hosts.push(host(programs, number, &[&cable])?);
         }
         Ok(Subnet {
             hosts,
@@ -88,7 +107,7 @@ impl Subnet {
         for number in 1..=hosts {
             let (switch, port) = (1 + (number - 1) / half, (number - 1) % half);
             let cable = format!("127.0.0.{number}:{HOST_PORT}={}", end(switch, port));
-            subnet.hosts.push(self::host(programs, number, &cable)?);
+            subnet.hosts.push(self::host(programs, number, &[&cable])?);
         }
         Ok(subnet)
     }
@@ -102,17 +121,24 @@ impl Subnet {
 
     /// Starts OpenSM.
     pub fn start_manager(&mut self, host: usize, options: &[&str]) -> Result<Manager, Stop> {
+        self.start_manager_with(host, options, "")
+    }
+
+    /// Starts OpenSM with these lines in its file of settings.
+    pub fn start_manager_with(
+        &mut self,
+        host: usize,
+        options: &[&str],
+        settings: &str,
+    ) -> Result<Manager, Stop> {
         self.count += 1;
         let dir = self.dir.join(format!("opensm{}", self.count));
         fs::create_dir_all(&dir).map_err(anyhow::Error::from)?;
         let log = dir.join("log");
         // A standby looks every ten seconds otherwise, and believes it the fourth time.
+        let text = format!("sminfo_polling_timeout 500\npolling_retry_number 3\n{settings}");
         let settings = dir.join("opensm.conf");
-        fs::write(
-            &settings,
-            "sminfo_polling_timeout 500\npolling_retry_number 3\n",
-        )
-        .map_err(anyhow::Error::from)?;
+        fs::write(&settings, text).map_err(anyhow::Error::from)?;
         let mut command = self.hosts[host].run("env");
         for variable in ["OSM_CACHE_DIR", "OSM_TMP_DIR"] {
             command.arg(format!("{variable}={}", dir.display()));
@@ -173,18 +199,25 @@ impl Subnet {
 
     /// Runs a program again and again until its output has `wanted`.
     pub fn wait_for(&mut self, host: usize, line: &[&str], wanted: &str) -> Result<(), Stop> {
+        self.wait_until(host, line, |output| output.contains(wanted))
+    }
+
+    /// Runs a program again and again until its output is as it should be.
+    pub fn wait_until(
+        &mut self,
+        host: usize,
+        line: &[&str],
+        good: impl Fn(&str) -> bool,
+    ) -> Result<(), Stop> {
         let deadline = std::time::Instant::now() + LIMIT;
         let name = format!("{}-{}", self.next(), line[0]);
         loop {
             let finished = process::run(self.command(host, line)?, &self.dir, &name, LIMIT)?;
-            if finished.out.contains(wanted) {
+            if good(&finished.out) {
                 return Ok(());
             }
             if std::time::Instant::now() > deadline {
-                return Err(Stop::with(
-                    format!("{wanted:?} does not come"),
-                    &[&finished],
-                ));
+                return Err(Stop::with("what is waited for does not come", &[&finished]));
             }
             std::thread::sleep(BETWEEN_LOOKS);
         }
@@ -197,18 +230,37 @@ impl Subnet {
         line: &[&str],
         port: u16,
     ) -> Result<[Finished; 2], Stop> {
+        self.pair_at(hosts, [line, line], port)
+    }
+
+    /// The same, with a line for the server and one for the client.
+    pub fn pair_at(
+        &mut self,
+        hosts: (usize, usize),
+        [ours, theirs]: [&[&str]; 2],
+        port: u16,
+    ) -> Result<[Finished; 2], Stop> {
         let number = port.to_string();
-        let line = [line, &["-p", &number]].concat();
-        let mut server = self.spawn(hosts.0, &line)?;
-        if !server.listens(port, LIMIT) {
-            let server = server.kill();
-            return Err(Stop::with("the server does not listen", &[&server]));
-        }
-        let client = self.attempt(hosts.1, &[&line[..], &["127.0.0.1"]].concat())?;
+        let server = self.server(hosts.0, ours, port)?;
+        let line = [theirs, &["-p", &number, "127.0.0.1"]].concat();
+        let client = self.attempt(hosts.1, &line)?;
         let server = server.finish(LIMIT);
         match client.success() && server.success() {
             true => Ok([server, client]),
             false => Err(Stop::with("not both ends succeed", &[&server, &client])),
+        }
+    }
+
+    /// Starts a program that listens on a TCP port.
+    pub fn server(&mut self, host: usize, line: &[&str], port: u16) -> Result<Running, Stop> {
+        let number = port.to_string();
+        let mut server = self.spawn(host, &[line, &["-p", &number]].concat())?;
+        match server.listens(port, LIMIT) {
+            true => Ok(server),
+            false => {
+                let server = server.kill();
+                Err(Stop::with("the server does not listen", &[&server]))
+            }
         }
     }
 
@@ -257,9 +309,12 @@ impl Manager {
     }
 }
 
-fn host(programs: &Path, number: usize, cable: &str) -> Result<Host, Stop> {
+/// A host with a port for each cable.
+fn host(programs: &Path, number: usize, cables: &[&str]) -> Result<Host, Stop> {
     let mut host = Host::new(programs, &format!("127.0.0.{number}"), None)?;
-    host.up_with(&["--link-layer", "infiniband", "--cable", cable])?;
+    let mut options = vec!["--link-layer", "infiniband"];
+    options.extend(cables.iter().flat_map(|cable| ["--cable", cable]));
+    host.up_with(&options)?;
     Ok(host)
 }
 

@@ -12,9 +12,10 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
-use ferroce_control::{Counter, CounterPage};
+use ferroce_control::{Counter, CounterPage, Key, WrongKey};
 use ferroce_fabric::sma::{
     Envelope, LinkCommand, Node, NodeConfig, Offer, Output, Port, PortEvent, Route as Way,
+    Violation,
 };
 use ferroce_wire::Lrh;
 use ferroce_wire::grh::Grh;
@@ -350,13 +351,27 @@ impl Fabric {
         if !ours || !open {
             return;
         }
+        let wrong = |key| WrongKey {
+            slid: from.slid,
+            dlid: from.dlid,
+            key,
+            sl: from.sl,
+            source_qp: ends.src_qp,
+            dest_qp: ends.dest_qp,
+            sgid: packet.grh.map_or([0; 16], |grh| grh.sgid),
+            dgid: packet.grh.map_or([0; 16], |grh| grh.dgid),
+        };
         let Some(pkey_index) = partition else {
             self.sums.add(Counter::RxWrongPkey, 1);
             if let Some(link) = index(port).and_then(|at| self.links.get_mut(at)) {
                 link.counts.wrong_pkey += 1;
             }
-            return;
+            return self.wrong_key(port, Key::Partition, 1, &wrong(ends.pkey.into()));
         };
+        if ends.qkey != mad::QP1_QKEY {
+            self.sums.add(Counter::QkeyViolation, 1);
+            return self.wrong_key(port, Key::Queue, 1, &wrong(ends.qkey));
+        }
         let route = packet.grh.map(|grh| Route {
             gid_index: gid_index.unwrap_or(0),
             hop_limit: grh.hop_limit,
@@ -378,6 +393,26 @@ impl Fabric {
             },
             mad: *mad,
         })));
+    }
+
+    /// Packets (`times`) had a wrong key, one of them so.
+    pub(crate) fn wrong_key(&mut self, port: u8, key: Key, times: u16, report: &WrongKey) {
+        let violation = Violation {
+            lid1: report.slid,
+            lid2: report.dlid,
+            key: report.key,
+            sl: report.sl,
+            qp1: report.source_qp,
+            qp2: report.dest_qp,
+            gid1: report.sgid,
+            gid2: report.dgid,
+        };
+        let (time, node, out) = (self.time(), &mut self.node, &mut self.out);
+        match key {
+            Key::Partition => node.p_key_violation(time, port, times, violation, out),
+            Key::Queue => node.q_key_violation(time, port, times, violation, out),
+        }
+        self.settle();
     }
 
     /// A program sends an SMP.

@@ -49,6 +49,7 @@ impl Hca {
                             link.update(port);
                         }
                     }
+                    self.renew_p_keys();
                     for context in self.contexts.lock().iter().filter_map(Weak::upgrade) {
                         context.async_event(port.into(), event);
                     }
@@ -72,6 +73,15 @@ impl Hca {
         for qp in qps.iter() {
             if let Some(mut inner) = qp.lock() {
                 qp.unplugged(&mut inner, &keys, now);
+            }
+        }
+    }
+
+    /// The ports' tables have changed.
+    fn renew_p_keys(&self) {
+        for qp in self.qps.read_recursive().iter() {
+            if let Some(inner) = qp.lock() {
+                qp.renew_p_key(&inner);
             }
         }
     }

@@ -53,6 +53,35 @@ pub enum Counter {
     MulticastRcvPackets,
 }
 
+impl Counter {
+    /// What sysfs calls it on Linux.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Counter::SymbolErrors => "symbol_error",
+            Counter::LinkErrorRecovery => "link_error_recovery",
+            Counter::LinkDowned => "link_downed",
+            Counter::RcvErrors => "port_rcv_errors",
+            Counter::RcvRemotePhysicalErrors => "port_rcv_remote_physical_errors",
+            Counter::RcvSwitchRelayErrors => "port_rcv_switch_relay_errors",
+            Counter::XmitDiscards => "port_xmit_discards",
+            Counter::XmitConstraintErrors => "port_xmit_constraint_errors",
+            Counter::RcvConstraintErrors => "port_rcv_constraint_errors",
+            Counter::LocalLinkIntegrityErrors => "local_link_integrity_errors",
+            Counter::ExcessiveBufferOverruns => "excessive_buffer_overrun_errors",
+            Counter::Vl15Dropped => "VL15_dropped",
+            Counter::XmitData => "port_xmit_data",
+            Counter::RcvData => "port_rcv_data",
+            Counter::XmitPackets => "port_xmit_packets",
+            Counter::RcvPackets => "port_rcv_packets",
+            Counter::XmitWait => "port_xmit_wait",
+            Counter::UnicastXmitPackets => "unicast_xmit_packets",
+            Counter::UnicastRcvPackets => "unicast_rcv_packets",
+            Counter::MulticastXmitPackets => "multicast_xmit_packets",
+            Counter::MulticastRcvPackets => "multicast_rcv_packets",
+        }
+    }
+}
+
 /// How many there are.
 pub const COUNTERS: usize = Counter::MulticastRcvPackets as usize + 1;
 
@@ -198,6 +227,19 @@ impl View {
                 .store(data, shown.field.max().min(u128::from(sum)));
         }
         Ok(())
+    }
+
+    /// What it shows of a port.
+    pub(super) fn values(&self, port: u8, totals: &Totals) -> impl Iterator<Item = (Counter, u64)> {
+        let index = port.checked_sub(self.first).map(usize::from);
+        let zero = index.and_then(|index| self.zero.get(index));
+        zero.into_iter().flat_map(|zero| {
+            self.shown.iter().map(|shown| {
+                let value = totals[shown.counter].wrapping_sub(zero[shown.counter]);
+                let value = shown.field.max().min(u128::from(value));
+                (shown.counter, value as u64)
+            })
+        })
     }
 
     /// The ports that a PortSelect means.

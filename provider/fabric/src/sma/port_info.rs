@@ -58,7 +58,8 @@ impl Node {
         }
         let port = self.port(number).expect("still there");
         let mut answer = port.info;
-        if !port.shows_key(request.m_key) {
+        // Who has set it knows it; subnet managers take it from the answer.
+        if !request.is_set && !port.shows_key(request.m_key) {
             answer.m_key = 0;
         }
         if let Some((_, physical)) = request.down {

@@ -88,11 +88,12 @@ impl Traps {
 }
 
 impl Node {
-    /// A data packet for a port had a P_Key that is not in its table: counted, and told by trap 257.
+    /// Data packets (`times`) for a port had a P_Key that their QP does not: counted, and one of them told by trap 257.
     pub fn p_key_violation(
         &mut self,
         now: Time,
         port: u8,
+        times: u16,
         violation: Violation,
         out: &mut impl Output,
     ) {
@@ -100,15 +101,16 @@ impl Node {
             return;
         };
         let count = &mut state.info.p_key_violations;
-        *count = count.saturating_add(1);
+        *count = count.saturating_add(times);
         self.raise(now, port, Notice::BadPKey(violation), out);
     }
 
-    /// A datagram for a port had a Q_Key that its QP does not: counted, and told by trap 258.
+    /// Datagrams (`times`) for a port had a Q_Key that their QP does not: counted, and one of them told by trap 258.
     pub fn q_key_violation(
         &mut self,
         now: Time,
         port: u8,
+        times: u16,
         violation: Violation,
         out: &mut impl Output,
     ) {
@@ -116,7 +118,7 @@ impl Node {
             return;
         };
         let count = &mut state.info.q_key_violations;
-        *count = count.saturating_add(1);
+        *count = count.saturating_add(times);
         self.raise(now, port, Notice::BadQKey(violation), out);
     }
 

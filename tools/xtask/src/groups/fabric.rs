@@ -1,16 +1,16 @@
 //! Group `fabric`: stock OpenSM and infiniband-diags over ports of the InfiniBand link layer, and what programs see of it.
 
-use super::expect;
+use super::{expect, fabric_ports, fabric_programs};
 use crate::case::{Case, Ending, Stop};
 use crate::lab::{Lab, Place};
 use crate::process::Running;
 use crate::subnet::{LIMIT, Subnet};
 
 /// `ibstat` says so of a port that may carry data.
-const ACTIVE: &str = "State: Active";
+pub(super) const ACTIVE: &str = "State: Active";
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
+    let mut cases = vec![
         Case::new("fabric/roce/ibstat and perfquery", roce),
         Case::new("fabric/back to back/diagnostics", diagnostics),
         Case::new("fabric/back to back/data over LIDs", data),
@@ -23,11 +23,14 @@ pub(super) fn cases() -> Vec<Case> {
         Case::new("fabric/two switches/min-hop", |lab| eight(lab, "minhop")),
         Case::new("fabric/two switches/up-down", |lab| eight(lab, "updn")),
         Case::new("fabric/two switches/subnet manager fails over", failover),
-    ]
+    ];
+    cases.extend(fabric_ports::cases());
+    cases.extend(fabric_programs::cases());
+    cases
 }
 
 /// Two hosts with a cable, and OpenSM on the first.
-fn back_to_back(lab: &mut Lab) -> Result<Subnet, Stop> {
+pub(super) fn back_to_back(lab: &mut Lab) -> Result<Subnet, Stop> {
     lab.vacate();
     let dir = lab.case_dir()?;
     Subnet::back_to_back(lab.programs(), &dir)
@@ -66,7 +69,7 @@ fn roce(lab: &mut Lab) -> Ending {
 }
 
 /// The number behind a label and dots, as infiniband-diags print them.
-fn number_after(text: &str, label: &str) -> Option<u64> {
+pub(super) fn number_after(text: &str, label: &str) -> Option<u64> {
     let (_, rest) = text.split_once(label)?;
     let digits = rest.trim_start_matches('.').lines().next()?.trim();
     digits.parse().ok()

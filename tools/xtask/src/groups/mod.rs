@@ -12,6 +12,8 @@ mod errors;
 mod exs;
 mod exs_programs;
 mod fabric;
+mod fabric_ports;
+mod fabric_programs;
 mod interop;
 mod lint;
 mod memcheck;

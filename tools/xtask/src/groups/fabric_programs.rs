@@ -1,0 +1,121 @@
+//! Stock programs of subnet management that ask for more than the others: OpenSM's own test, dumps, resets, a route by LID that goes on
+//! by hops.
+
+use super::expect;
+use super::fabric::{back_to_back, number_after};
+use crate::case::{Case, Ending};
+use crate::lab::Lab;
+use crate::subnet::Subnet;
+
+pub(super) fn cases() -> Vec<Case> {
+    vec![
+        Case::new("fabric/programs/osmtest", osmtest),
+        Case::new("fabric/programs/ibsysstat and smpdump", dumps),
+        Case::new("fabric/programs/across a switch", across),
+    ]
+}
+
+/// OpenSM's test: it writes down what there is, then has all that the subnet administrator does checked against that.
+fn osmtest(lab: &mut Lab) -> Ending {
+    let mut subnet = back_to_back(lab)?;
+    let _manager = subnet.manage(0, &[])?;
+    let guid = subnet.run(1, &["ibstat", "-p"])?.out.trim().to_owned();
+    let dir = lab.case_dir()?.display().to_string();
+    for (flow, passes) in [
+        ("c", "\"Create Inventory\" PASS"),
+        ("a", "\"All Validations\" PASS"),
+    ] {
+        let file = format!("{dir}/inventory");
+        let log = format!("{dir}/osmtest-{flow}.log");
+        let line = ["osmtest", "-f", flow, "-i", &file, "-l", &log, "-g", &guid];
+        subnet.expect(1, &line, &[passes])?;
+    }
+    Ok(())
+}
+
+/// What `ibsysstat` asks a server of its own class, and what `smpdump` shows byte by byte.
+fn dumps(lab: &mut Lab) -> Ending {
+    let mut subnet = back_to_back(lab)?;
+    let _manager = subnet.manage(0, &[])?;
+    let server = subnet.spawn(0, &["ibsysstat", "-S"])?;
+    subnet.wait_for(1, &["ibsysstat", "1"], "sysstat ping succeeded")?;
+    subnet.expect(1, &["ibsysstat", "1", "cpu"], &["cpu 0: model"])?;
+    subnet.run(1, &["ibsysstat", "1", "host"])?;
+    server.kill();
+    // NodeInfo: both versions 1, channel adapter, one port.
+    for address in [&["1"][..], &["-D", "0,1"]] {
+        subnet.expect(
+            1,
+            &[&["smpdump"], address, &["0x11"]].concat(),
+            &["0101 0101"],
+        )?;
+    }
+    subnet.expect(1, &["smpdump", "-s", "-D", "0,1", "0x10"], &["ferroce0"])?;
+    // Of the optional classes of counters and attributes there are none, and the programs are told so.
+    for line in [
+        &["smpquery", "-t", "200", "SI", "1"][..],
+        &["smpquery", "-t", "200", "MEPI", "1"],
+        &["perfquery", "-t", "200", "-T", "1", "1"],
+    ] {
+        let said = subnet.attempt(1, line)?;
+        expect(!said.success() && !said.err.contains("timed out"), || {
+            format!("{line:?}\n{}{}", said.out, said.err)
+        })?;
+    }
+    Ok(())
+}
+
+/// Through switches: every operation of `smpquery`, `ibportstate` by LID, and by LID as far as a switch and by a hop from there, tables.
+fn across(lab: &mut Lab) -> Ending {
+    lab.vacate();
+    let dir = lab.case_dir()?;
+    let mut subnet = Subnet::two_switches(lab.programs(), &dir, 4)?;
+    for host in 0..4 {
+        subnet.wait_for(host, &["ibstat"], "Physical state: LinkUp")?;
+    }
+    let _manager = subnet.manage(0, &[])?;
+    let switches = subnet.run(3, &["ibswitches"])?;
+    let near = switches.out.lines().find(|line| line.contains("switch 2"));
+    let lid = near.and_then(|line| line.split(" lid ").nth(1)?.split(' ').next());
+    let lid = lid.unwrap_or_default().to_owned();
+    for (operation, wanted) in [
+        ("NodeInfo", "NodeType:........................Switch"),
+        ("NodeDesc", "switch 2"),
+        ("PortInfo", "LinkState:.......................Active"),
+        ("SwitchInfo", "LinearFdbCap"),
+        ("PKeyTable", "0xffff"),
+        ("SL2VLTable", "ports: in"),
+        ("VLArbitration", "VLArbitration tables"),
+        ("GUIDInfo", "GUID"),
+    ] {
+        // The first port of the second switch is host 2's.
+        let port: &[&str] = match operation {
+            "PortInfo" | "SL2VLTable" | "VLArbitration" => &["1"],
+            _ => &[],
+        };
+        let by_lid = [&["smpquery", operation, &lid], port].concat();
+        subnet.expect(0, &by_lid, &[wanted])?;
+        let by_hops = [&["smpquery", "-D", operation, "0,1"], port].concat();
+        subnet.expect(3, &by_hops, &[wanted])?;
+    }
+    // A host's port is asked for directly, its peer's by a hop beyond.
+    subnet.expect(
+        0,
+        &["ibportstate", &lid, "1", "query"],
+        &["Peer PortInfo:", "Active"],
+    )?;
+    let tables = subnet.expect(0, &["dump_fts"], &["Unicast lids", "switch 1", "switch 2"])?;
+    let hosts = tables.out.matches("ferroce0").count();
+    expect(hosts == 8, || tables.out.clone())?;
+    subnet.expect(0, &["dump_fts", "-M"], &["Multicast mlids"])?;
+    // All ports of a switch together, and its resets.
+    let packets = |text: &str| number_after(text, "PortXmitPkts:");
+    let all = subnet.run(0, &["perfquery", "-x", "-a", &lid])?;
+    subnet.run(0, &["perfquery", "-R", "-a", "-x", &lid])?;
+    let zeroed = subnet.run(0, &["perfquery", "-x", "-a", &lid])?;
+    let (before, after) = (packets(&all.out), packets(&zeroed.out));
+    expect(
+        before > Some(20) && after < Some(20) && after.is_some(),
+        || format!("{before:?} packets, {after:?} after the reset"),
+    )
+}
