@@ -229,15 +229,15 @@ mod tests {
     fn each_port_has_its_own() {
         let page = CounterPage::private().unwrap();
         for port in 0..=255 {
-            page.add_at(port, PortCounter::TxPackets, port.into());
+            page.add_at(port, PortCounter::TxPackets, u64::from(port));
             page.add_at(port, PortCounter::WrongQkey, 1);
         }
         for port in 0..=255u8 {
             let there = (1..=MAX_PORTS).contains(&usize::from(port));
-            let sent = if there { port.into() } else { 0 };
+            let sent = if there { u64::from(port) } else { 0 };
             assert_eq!(page.read_at(port, PortCounter::TxPackets), sent);
             assert_eq!(page.read_at(port, PortCounter::TxBytes), 0);
-            assert_eq!(page.read_at(port, PortCounter::WrongQkey), there.into());
+            assert_eq!(page.read_at(port, PortCounter::WrongQkey), u64::from(there));
         }
         assert!(Counter::ALL.iter().all(|&counter| page.read(counter) == 0));
     }

@@ -5,12 +5,14 @@
 //! the kernel steers them to the processes that own them, or a switch passes them on.
 
 pub mod cable;
+mod end;
 mod packets;
 mod training;
 
-use std::io;
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
+
+use nix::errno::Errno;
 
 use ferroce_control::{Counter, CounterPage, Key, WrongKey};
 use ferroce_fabric::sma::{
@@ -22,11 +24,11 @@ use ferroce_wire::grh::Grh;
 use ferroce_wire::link::{Head, LinkPacket, MANAGEMENT_LANE};
 use ferroce_wire::lrh::NextHeader;
 use ferroce_wire::mad::{self, Mad};
-use rustix::io::Errno;
-use rustix::net::{RecvFlags, SendFlags};
+use ferroce_wire::smp::PERMISSIVE_LID;
 
 use crate::umad::{Address, Incoming, Outgoing, Route};
 use cable::Cable;
+use end::End;
 use packets::{Ends, Unfit};
 use training::{Change, Training};
 
@@ -67,7 +69,7 @@ pub(crate) struct Counts {
 #[derive(Debug)]
 struct Link {
     cable: Cable,
-    socket: OwnedFd,
+    end: End,
     training: Training,
     counts: Counts,
 }
@@ -82,6 +84,8 @@ pub(crate) struct Fabric {
     happened: Vec<Happened>,
     started: Instant,
     psn: u32,
+    /// A switch handles a packet that may cross so many switches, this one included.
+    hops: Option<u8>,
     /// The sums over all ports.
     sums: CounterPage,
     buffer: Box<[u8]>,
@@ -135,7 +139,7 @@ impl Fabric {
         let now = Instant::now();
         let link = |(cable, socket)| Link {
             cable,
-            socket,
+            end: End::new(socket, cable.remote),
             training: Training::new(now),
             counts: Counts::default(),
         };
@@ -146,6 +150,7 @@ impl Fabric {
             happened: Vec::new(),
             started: now,
             psn: 0,
+            hops: None,
             sums,
             buffer: vec![0; 8192].into_boxed_slice(),
         }
@@ -196,7 +201,7 @@ impl Fabric {
                 let link = &mut self.links[usize::from(port) - 1];
                 let (frame, change) = link.training.tick(now, offer);
                 if let Some(frame) = &frame {
-                    let _ = link.transmit(frame);
+                    let _ = link.end.send(frame, None);
                 }
                 if let Some(change) = change {
                     self.link_changed(port, change);
@@ -218,7 +223,7 @@ impl Fabric {
             let offer = self.offer(port);
             let link = &self.links[usize::from(port) - 1];
             if let Some(frame) = link.training.last_word(offer) {
-                let _ = link.transmit(&frame);
+                let _ = link.end.send(&frame, None);
             }
         }
     }
@@ -240,11 +245,16 @@ impl Fabric {
         };
         let mut buffer = std::mem::take(&mut self.buffer);
         for _ in 0..DATAGRAMS {
-            let socket = &self.links[at].socket;
-            match rustix::net::recv(socket, &mut buffer[..], RecvFlags::DONTWAIT) {
-                Ok((len, whole)) if len == whole => self.datagram(port, at, &buffer[..len]),
-                Ok(_) => self.links[at].counts.rx_errors += 1,
-                Err(Errno::AGAIN) => break,
+            match self.links[at].end.receive(&mut buffer) {
+                Ok((len, hops)) => match buffer.get(..len) {
+                    Some(bytes) => {
+                        self.hops = self.node.is_switch().then_some(hops);
+                        self.datagram(port, at, bytes);
+                        self.hops = None;
+                    }
+                    None => self.links[at].counts.rx_errors += 1,
+                },
+                Err(Errno::EAGAIN) => break,
                 // What a peer's ICMP left on the socket.
                 Err(_) => {}
             }
@@ -287,12 +297,12 @@ impl Fabric {
         self.settle();
         match self.node.forward(port, packet.lrh.dlid, false) {
             Way::Local => self.take(0, packet),
-            Way::Port(exit) => self.transmit(exit, bytes),
+            Way::Port(exit) => self.pass(exit, bytes),
             Way::Ports(exits) => {
                 for exit in exits.iter() {
                     match exit {
                         0 => self.take(0, packet),
-                        exit => self.transmit(exit, bytes),
+                        exit => self.pass(exit, bytes),
                     }
                 }
             }
@@ -301,6 +311,18 @@ impl Fabric {
                     link.counts.relay_errors += 1;
                 }
             }
+        }
+    }
+
+    /// Sends on what came to a switch, unless it has crossed too many.
+    fn pass(&mut self, exit: u8, bytes: &[u8]) {
+        match self.hops {
+            Some(..=1) => {
+                if let Some(link) = index(exit).and_then(|at| self.links.get_mut(at)) {
+                    link.counts.tx_discards += 1;
+                }
+            }
+            hops => self.transmit(exit, bytes, hops.map(|hops| hops - 1)),
         }
     }
 
@@ -492,7 +514,7 @@ impl Fabric {
                 _ => return,
             },
         };
-        self.transmit(exit, &packet);
+        self.transmit(exit, &packet, None);
     }
 
     /// A MAD from QP1 of a port to itself.
@@ -570,14 +592,19 @@ impl Fabric {
             psn: self.next_psn(),
         };
         let packet = packets::emit(&head, ends, smp);
-        self.transmit(port, &packet);
+        // Directed routes have a count of their own; what goes by LID and is not from here is passed on.
+        let is_own = self.node.port(0).is_some_and(|own| own.has_lid(to.slid));
+        match is_own || to.slid == PERMISSIVE_LID {
+            true => self.transmit(port, &packet, None),
+            false => self.pass(port, &packet),
+        }
     }
 
-    fn transmit(&mut self, port: u8, packet: &[u8]) {
+    fn transmit(&mut self, port: u8, packet: &[u8], hops: Option<u8>) {
         let Some(link) = index(port).and_then(|at| self.links.get_mut(at)) else {
             return;
         };
-        match link.transmit(packet) {
+        match link.end.send(packet, hops) {
             Ok(()) => {
                 link.counts.tx_packets += 1;
                 link.counts.tx_bytes += packet.len() as u64;
@@ -630,14 +657,6 @@ impl Fabric {
     /// The node's clock.
     fn time(&self) -> u64 {
         self.started.elapsed().as_nanos() as u64
-    }
-}
-
-impl Link {
-    fn transmit(&self, bytes: &[u8]) -> io::Result<()> {
-        let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
-        rustix::net::sendto(&self.socket, bytes, flags, &self.cable.remote)?;
-        Ok(())
     }
 }
 
