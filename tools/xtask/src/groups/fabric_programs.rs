@@ -86,7 +86,7 @@ fn across(lab: &mut Lab) -> Ending {
         ("PKeyTable", "0xffff"),
         ("SL2VLTable", "ports: in"),
         ("VLArbitration", "VLArbitration tables"),
-        ("GUIDInfo", "GUID"),
+        ("GUIDInfo", "guids capacity"),
     ] {
         // The first port of the second switch is host 2's.
         let port: &[&str] = match operation {
