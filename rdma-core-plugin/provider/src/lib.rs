@@ -3,7 +3,7 @@
 //!
 //! This crate turns C calls into calls of `ferroce-engine` and back: it checks what only C can get wrong (null pointers,
 //! numbers outside an enumeration), keeps the C objects, and turns errors into the errno of the manual pages. It decides
-//! nothing about protocol and sends nothing. No panic leaves it: see [`guard`].
+//! nothing about protocol and sends nothing. No panic leaves it: see `guard`.
 
 mod ah;
 mod context;

@@ -1,6 +1,6 @@
 //! Ports of the InfiniBand link layer: their cables, their training, the node's management agent, and the packets of QP0 and QP1.
 //!
-//! [`Fabric`] is what a host with such ports and a switch have in common. It reads and writes the ports' sockets and
+//! `Fabric` is what a host with such ports and a switch have in common. It reads and writes the ports' sockets and
 //! asks [`Node`] what to do; MADs that are for somebody else of this process come out of it. Data packets of queue pairs never come here:
 //! the kernel steers them to the processes that own them, or a switch passes them on.
 
