@@ -6,7 +6,7 @@ use ferroce_wire::cm::{Dreq, Message, PrivateData, Rej, about, reject};
 
 impl Cm {
     /// Refuses a request, or a reply, or takes an own request or reply back: sends a REJ. `reason` is one of
-    /// [`reject`](crate::reject), `ari` the additional information that goes with it.
+    /// [`reject`], `ari` the additional information that goes with it.
     ///
     /// # Errors
     /// [`CmError::NoSuchId`], [`CmError::WrongState`] once a connection is established, [`CmError::TooLong`] (72 and 148 bytes).
