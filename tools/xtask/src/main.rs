@@ -11,6 +11,7 @@ mod compare;
 mod cprogram;
 mod demo;
 mod exs;
+mod flood;
 mod groups;
 mod guest;
 mod host;

@@ -302,6 +302,11 @@ impl Manager {
         self.running.kill();
     }
 
+    /// Asks it to read its files and look at the fabric anew.
+    pub fn reload(&self) {
+        self.running.signal(Signal::HUP);
+    }
+
     /// Asks it to leave.
     pub fn stop(self) {
         self.running.signal(Signal::TERM);

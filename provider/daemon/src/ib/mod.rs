@@ -280,8 +280,10 @@ impl Fabric {
         if !self.node.port(port).is_some_and(Port::has_link) {
             return;
         }
-        counts.rx_packets += 1;
-        counts.rx_bytes += bytes.len() as u64;
+        let link = &mut self.links[at];
+        link.training.alive(Instant::now());
+        link.counts.rx_packets += 1;
+        link.counts.rx_bytes += bytes.len() as u64;
         self.sums.add(Counter::RxPackets, 1);
         self.sums.add(Counter::RxBytes, bytes.len() as u64);
         let management = packet.lrh.vl == MANAGEMENT_LANE;

@@ -124,6 +124,13 @@ impl Training {
         Some(Change::Up(offer))
     }
 
+    /// A packet has come over the link: a sign of life as good as a frame, which a flood may have crowded out.
+    pub(crate) fn alive(&mut self, now: Instant) {
+        if self.up {
+            self.heard = now;
+        }
+    }
+
     /// The ends have nothing in common: on as if nothing had been heard.
     pub(crate) fn refused(&mut self, now: Instant) {
         self.up = false;

@@ -1,6 +1,6 @@
 //! Group `fabric`: stock OpenSM and infiniband-diags over ports of the InfiniBand link layer, and what programs see of it.
 
-use super::{expect, fabric_ports, fabric_programs};
+use super::{expect, fabric_ports, fabric_programs, fabric_robust};
 use crate::case::{Case, Ending, Stop};
 use crate::lab::{Lab, Place};
 use crate::process::Running;
@@ -26,6 +26,7 @@ pub(super) fn cases() -> Vec<Case> {
     ];
     cases.extend(fabric_ports::cases());
     cases.extend(fabric_programs::cases());
+    cases.extend(fabric_robust::cases());
     cases
 }
 

@@ -14,6 +14,7 @@ mod exs_programs;
 mod fabric;
 mod fabric_ports;
 mod fabric_programs;
+mod fabric_robust;
 mod interop;
 mod lint;
 mod memcheck;

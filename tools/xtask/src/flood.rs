@@ -1,0 +1,150 @@
+//! A flood of management packets at a cable's end: such as are answered, such as are wrong, such as are nothing at all.
+
+use std::net::{SocketAddr, UdpSocket};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use ferroce_wire::link::{Head, MANAGEMENT_LANE};
+use ferroce_wire::lrh::NextHeader;
+use ferroce_wire::mad::{DEFAULT_PKEY, LEN, Mad, MadHeader, QP1_QKEY};
+use ferroce_wire::{Bth, Deth, Ext, Header, ICRC_LEN, Lrh, opcode};
+
+/// BTH and DETH.
+const HEADERS: usize = 20;
+/// Packets between two pauses, and how long one is: some ten thousand packets a second, more than anybody handles who has other things to do.
+const BURST: usize = 64;
+const PAUSE: Duration = Duration::from_millis(1);
+
+/// A flood that goes on until it is stopped.
+pub struct Flood {
+    stop: Arc<AtomicBool>,
+    sent: Arc<AtomicU64>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Flood {
+    /// Begins: to the end `to`, where the port with LID `lid` is. Answers go to LID `from`.
+    pub fn start(to: SocketAddr, from: u16, lid: u16) -> std::io::Result<Flood> {
+        let socket = UdpSocket::bind("127.0.0.1:0")?;
+        let stop = Arc::new(AtomicBool::new(false));
+        let sent = Arc::new(AtomicU64::new(0));
+        let (told, count) = (Arc::clone(&stop), Arc::clone(&sent));
+        let packets = packets(from, lid);
+        let thread = std::thread::spawn(move || {
+            while !told.load(Relaxed) {
+                for packet in packets.iter().cycle().take(BURST) {
+                    // What is not taken was no flood.
+                    if socket.send_to(packet, to).is_ok() {
+                        count.fetch_add(1, Relaxed);
+                    }
+                }
+                std::thread::sleep(PAUSE);
+            }
+        });
+        Ok(Flood {
+            stop,
+            sent,
+            thread: Some(thread),
+        })
+    }
+
+    /// How many packets were sent so far.
+    pub fn sent(&self) -> u64 {
+        self.sent.load(Relaxed)
+    }
+}
+
+impl Drop for Flood {
+    fn drop(&mut self) {
+        self.stop.store(true, Relaxed);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// One of each kind.
+fn packets(from: u16, lid: u16) -> Vec<Vec<u8>> {
+    // Get(NodeInfo), Get(PortInfo), Set(PortInfo) of nothing, at QP0; Get(PortCounters), Get of a class without agent at QP1.
+    let smps =
+        [(1, 0x11), (1, 0x15), (2, 0x15)].map(|(method, attribute)| (0, 0x01, method, attribute));
+    let gmps = [(4, 0x12), (0x32, 0x10)].map(|(class, attribute)| (1, class, 1, attribute));
+    let mut packets: Vec<Vec<u8>> = smps
+        .into_iter()
+        .chain(gmps)
+        .map(|(qp, class, method, attribute)| packet([from, lid], qp, class, method, attribute))
+        .collect();
+    let whole = packets[0].clone();
+    // At QP1 with a Q_Key that is not its own.
+    packets.push(packet_with_key([from, lid], 1, 4, 1, 0x12, 0x1111_1111));
+    // Cut off anywhere, damaged anywhere.
+    packets.extend((0..whole.len()).step_by(7).map(|len| whole[..len].to_vec()));
+    packets.extend((0..whole.len()).step_by(5).map(|at| {
+        let mut packet = whole.clone();
+        packet[at] ^= 1 << (at % 8);
+        packet
+    }));
+    packets
+}
+
+fn packet(lids: [u16; 2], qp: u32, class: u8, method: u8, attribute: u16) -> Vec<u8> {
+    let qkey = if qp == 0 { 0 } else { QP1_QKEY };
+    packet_with_key(lids, qp, class, method, attribute, qkey)
+}
+
+fn packet_with_key(
+    [from, lid]: [u16; 2],
+    qp: u32,
+    class: u8,
+    method: u8,
+    attribute: u16,
+    qkey: u32,
+) -> Vec<u8> {
+    let mut mad: Mad = [0; LEN];
+    MadHeader {
+        base_version: 1,
+        class,
+        class_version: 1,
+        method,
+        tid: 0x1234,
+        attribute,
+        ..MadHeader::default()
+    }
+    .emit(&mut mad);
+    let head = Head {
+        lrh: Lrh {
+            vl: if qp == 0 { MANAGEMENT_LANE } else { 0 },
+            version: 0,
+            sl: 0,
+            next: NextHeader::Local,
+            dlid: lid,
+            words: 0,
+            slid: from,
+        },
+        grh: None,
+    };
+    let header = Header {
+        bth: Bth {
+            opcode: opcode::UD_SEND_ONLY,
+            pkey: DEFAULT_PKEY,
+            dest_qp: qp,
+            ..Bth::default()
+        },
+        ext: Ext {
+            deth: Some(Deth { qkey, src_qp: qp }),
+            ..Ext::default()
+        },
+    };
+    let transport = HEADERS + LEN + ICRC_LEN;
+    let mut packet = vec![0; head.len() + transport];
+    let mut icrc = head.emit(transport, &mut packet);
+    let (_, rest) = packet.split_at_mut(head.len());
+    let len = header.emit(rest);
+    icrc.header(&rest[..len]);
+    icrc.payload(&mad);
+    rest[len..len + LEN].copy_from_slice(&mad);
+    rest[len + LEN..].copy_from_slice(&icrc.finish());
+    packet
+}

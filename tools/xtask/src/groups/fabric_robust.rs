@@ -1,0 +1,193 @@
+//! What must not break a fabric: floods of management packets, forwarding tables that lead in a circle, partitions that change under
+//! traffic.
+
+use std::fs;
+use std::path::Path;
+
+use super::expect;
+use super::fabric::{back_to_back, number_after};
+use crate::case::{Case, Ending, Stop};
+use crate::flood::Flood;
+use crate::lab::Lab;
+use crate::subnet::{LIMIT, Subnet};
+
+pub(super) fn cases() -> Vec<Case> {
+    vec![
+        Case::new("fabric/robust/flood of management packets", flood),
+        Case::new("fabric/robust/forwarding tables in a circle", circle),
+        Case::new("fabric/robust/partitions change under traffic", partitions),
+    ]
+}
+
+/// Data goes on while QP0 and QP1 of one end are flooded; neither does the port go down, nor do its agents stop answering.
+fn flood(lab: &mut Lab) -> Ending {
+    let mut subnet = back_to_back(lab)?;
+    let mut manager = subnet.manage(1, &[])?;
+    let before = subnet.run(1, &["perfquery", "2", "1"])?;
+    let to = "127.0.0.1:7101".parse().expect("an endpoint");
+    let flood = Flood::start(to, 1, 2).map_err(anyhow::Error::from)?;
+    // Perftest says what its measurement's time brought, and fails if any completion has an error.
+    for program in ["ib_write_bw", "ib_send_bw"] {
+        let line = [program, "-D", "2"];
+        subnet.pair((0, 1), &line, lab.port())?;
+    }
+    let sent = flood.sent();
+    // Still under the flood.
+    subnet.wait_for(1, &["smpquery", "NI", "2"], "Channel Adapter")?;
+    drop(flood);
+    expect(sent > 20_000, || format!("only {sent} packets were sent"))?;
+    let after = subnet.run(1, &["perfquery", "2", "1"])?;
+    let count = |text: &str, label| number_after(text, label).unwrap_or_default();
+    let grown = |label| count(&after.out, label).wrapping_sub(count(&before.out, label));
+    // Those that were damaged or cut off were counted.
+    expect(
+        grown("PortRcvErrors:") > 1000 && grown("LinkDownedCounter:") == 0,
+        || after.out.clone(),
+    )?;
+    subnet.expect(0, &["ibstat"], &[super::fabric::ACTIVE, "Base lid: 2"])?;
+    // Some had a wrong Q_Key. The subnet manager is told of one now and then, not of each.
+    manager.wait_for("num:258")?;
+    let info = subnet.run(1, &["smpquery", "PI", "2", "1"])?;
+    expect(count(&info.out, "QkeyViolations:") > 100, || {
+        info.out.clone()
+    })
+}
+
+/// What all ports of a switch have sent, and dropped.
+fn sent_and_dropped(subnet: &mut Subnet, lid: &str) -> Result<[u64; 2], Stop> {
+    let sent = subnet.run(0, &["perfquery", "-x", "-a", lid])?;
+    let dropped = subnet.run(0, &["perfquery", "-a", lid])?;
+    let sent = number_after(&sent.out, "PortXmitPkts:");
+    let dropped = number_after(&dropped.out, "PortXmitDiscards:");
+    Ok([sent.unwrap_or_default(), dropped.unwrap_or_default()])
+}
+
+/// A packet that two switches send each other is dropped after as many hops as the datagram around it may have.
+fn circle(lab: &mut Lab) -> Ending {
+    lab.vacate();
+    let dir = lab.case_dir()?;
+    let mut subnet = Subnet::two_switches(lab.programs(), &dir, 4)?;
+    for host in 0..4 {
+        subnet.wait_for(host, &["ibstat"], "Physical state: LinkUp")?;
+    }
+    let manager = subnet.manage(0, &[])?;
+    let tables = subnet.run(0, &["dump_fts"])?.out;
+    let stat = subnet.run(3, &["ibstat"])?;
+    let lid = stat
+        .out
+        .lines()
+        .find_map(|l| l.trim().strip_prefix("Base lid: "));
+    let lid: u16 = lid.and_then(|lid| lid.parse().ok()).unwrap_or_default();
+    manager.stop();
+    // Ports 3 and 4 of both switches are cabled to each other: out by 3, back by 4.
+    let (key, mut exit) = (format!("0x{lid:04x} "), "");
+    let mut lines = Vec::new();
+    for line in tables.lines() {
+        if line.starts_with("Unicast lids") {
+            exit = if line.contains("(switch 1)") {
+                "003"
+            } else {
+                "004"
+            };
+        }
+        lines.push(match line.strip_prefix(&key) {
+            Some(rest) => format!("{key}{exit}{}", &rest[3..]),
+            None => line.to_owned(),
+        });
+    }
+    let file = dir.join("tables");
+    fs::write(&file, lines.join("\n")).map_err(anyhow::Error::from)?;
+    let file = file.display().to_string();
+    let _manager = subnet.manage(0, &["-R", "file", "-U", &file])?;
+    let switches = subnet.run(0, &["ibswitches"])?;
+    let lids = switches
+        .out
+        .lines()
+        .filter_map(|l| l.split(" lid ").nth(1)?.split(' ').next());
+    let lids: Vec<String> = lids.map(str::to_owned).collect();
+    let mut before = [0; 2];
+    for lid in &lids {
+        subnet.expect(0, &["ibroute", lid], &[&format!("{key}00")])?;
+        let [sent, dropped] = sent_and_dropped(&mut subnet, lid)?;
+        before = [before[0] + sent, before[1] + dropped];
+    }
+    // An SMP and a packet of QP1, each sent once.
+    let lid = lid.to_string();
+    for line in [
+        ["smpquery", "-t", "200", "NI", &lid],
+        ["perfquery", "-t", "200", "-x", &lid],
+    ] {
+        let said = subnet.attempt(0, &line)?;
+        expect(!said.success(), || {
+            "the packets do not go in a circle".to_owned()
+        })?;
+    }
+    let mut after = [0; 2];
+    for lid in &lids {
+        let [sent, dropped] = sent_and_dropped(&mut subnet, lid)?;
+        after = [after[0] + sent, after[1] + dropped];
+    }
+    let grown = [after[0] - before[0], after[1] - before[1]];
+    // Linux sends datagrams with a TTL of 64.
+    let good = (60..1000).contains(&grown[0]) && grown[1] >= 2;
+    expect(good, || format!("{grown:?} packets were sent and dropped"))
+}
+
+/// Limited members of a partition do not talk with each other. Made such while they do, they stop; the port counts it and tells the
+/// subnet manager. With a full member they go on.
+fn partitions(lab: &mut Lab) -> Ending {
+    lab.vacate();
+    let dir = lab.case_dir()?;
+    let mut subnet = Subnet::two_switches(lab.programs(), &dir, 4)?;
+    for host in 0..4 {
+        subnet.wait_for(host, &["ibstat"], "Physical state: LinkUp")?;
+    }
+    let file = dir.join("partitions");
+    let members = |file: &Path, text: &str| {
+        fs::write(file, format!("Default=0x7fff : {text};\n")).map_err(anyhow::Error::from)
+    };
+    members(&file, "ALL=full")?;
+    let path = file.display().to_string();
+    let mut manager = subnet.manage(0, &["-P", &path])?;
+    subnet.pair((1, 2), &["ibv_rc_pingpong", "-n", "300"], lab.port())?;
+    let port = lab.port();
+    let line = ["ibv_rc_pingpong", "-n", "1000000000"];
+    let server = subnet.server(1, &line, port)?;
+    let number = port.to_string();
+    let client = subnet.spawn(2, &[&line[..], &["-p", &number, "127.0.0.1"]].concat())?;
+    let file_of = "/sys/class/infiniband/ferroce0/ports/1/counters/port_rcv_packets";
+    let many = |text: &str| text.trim().parse().is_ok_and(|n: u64| n > 2000);
+    subnet.wait_until(2, &["cat", file_of], many)?;
+    members(&file, "ALL=limited, SELF=full")?;
+    manager.reload();
+    let client = client.finish(LIMIT);
+    server.kill();
+    let wanted = "transport retry counter exceeded";
+    if client.success() || !client.err.contains(wanted) {
+        return Err(Stop::with("limited members go on talking", &[&client]));
+    }
+    manager.wait_for("num:257")?;
+    let said = subnet.run(1, &["ibv_devinfo", "-v"])?;
+    let other = subnet.run(2, &["ibv_devinfo", "-v"])?;
+    let bad = |text: &str| {
+        let count = text
+            .lines()
+            .find_map(|l| l.trim().strip_prefix("bad_pkey_cntr:"));
+        count.and_then(|n| n.trim().trim_start_matches("0x").parse::<u64>().ok())
+    };
+    let counts = [bad(&said.out), bad(&other.out)];
+    expect(counts.iter().flatten().any(|n| *n > 0), || {
+        format!("{counts:?}\n{}", said.out)
+    })?;
+    // The subnet manager's host is a full member.
+    subnet.pair((0, 1), &["ibv_rc_pingpong", "-n", "300"], lab.port())?;
+    members(&file, "ALL=full")?;
+    manager.reload();
+    for host in 1..=2 {
+        let full = |text: &str| text.trim() == "0xffff";
+        let line = ["cat", "/sys/class/infiniband/ferroce0/ports/1/pkeys/0"];
+        subnet.wait_until(host, &line, full)?;
+    }
+    subnet.pair((1, 2), &["ibv_rc_pingpong", "-n", "300"], lab.port())?;
+    Ok(())
+}
