@@ -168,14 +168,14 @@ impl Subnet {
 
     /// Runs a program to its end on a host (from 0).
     pub fn attempt(&mut self, host: usize, line: &[&str]) -> Result<Finished, Stop> {
-        let name = format!("{}-{}", self.next(), line[0]);
+        let name = self.label(line);
         let command = self.command(host, line)?;
         Ok(process::run(command, &self.dir, &name, LIMIT)?)
     }
 
     /// Starts a program on a host (from 0).
     pub fn spawn(&mut self, host: usize, line: &[&str]) -> Result<Running, Stop> {
-        let name = format!("{}-{}", self.next(), line[0]);
+        let name = self.label(line);
         let command = self.command(host, line)?;
         Ok(process::spawn(command, &self.dir, &name)?)
     }
@@ -210,7 +210,7 @@ impl Subnet {
         good: impl Fn(&str) -> bool,
     ) -> Result<(), Stop> {
         let deadline = std::time::Instant::now() + LIMIT;
-        let name = format!("{}-{}", self.next(), line[0]);
+        let name = self.label(line);
         loop {
             let finished = process::run(self.command(host, line)?, &self.dir, &name, LIMIT)?;
             if good(&finished.out) {
@@ -264,9 +264,11 @@ impl Subnet {
         }
     }
 
-    fn next(&mut self) -> usize {
+    /// What a program's output is kept as.
+    fn label(&mut self, line: &[&str]) -> String {
         self.count += 1;
-        self.count
+        let name = Path::new(line[0]).file_name().unwrap_or_default();
+        format!("{}-{}", self.count, name.display())
     }
 
     fn command(&self, host: usize, line: &[&str]) -> Result<Command, Stop> {

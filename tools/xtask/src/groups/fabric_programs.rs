@@ -2,8 +2,9 @@
 //! by hops.
 
 use super::expect;
-use super::fabric::{back_to_back, number_after};
+use super::fabric::{ACTIVE, back_to_back, number_after};
 use crate::case::{Case, Ending};
+use crate::cprogram;
 use crate::lab::Lab;
 use crate::subnet::Subnet;
 
@@ -12,6 +13,7 @@ pub(super) fn cases() -> Vec<Case> {
         Case::new("fabric/programs/osmtest", osmtest),
         Case::new("fabric/programs/ibsysstat and smpdump", dumps),
         Case::new("fabric/programs/across a switch", across),
+        Case::new("fabric/programs/umad's files", files),
     ]
 }
 
@@ -63,6 +65,16 @@ fn dumps(lab: &mut Lab) -> Ending {
         })?;
     }
     Ok(())
+}
+
+/// What the stock programs do not ask of umad, by a C program: see `tests/verbs/umad_files.c`.
+fn files(lab: &mut Lab) -> Ending {
+    let program = cprogram::compile_plain("umad_files", &["-libumad"])?;
+    let mut subnet = back_to_back(lab)?;
+    let _manager = subnet.manage(0, &[])?;
+    subnet.wait_for(1, &["ibstat"], ACTIVE)?;
+    let program = program.display().to_string();
+    subnet.expect(1, &[&program], &["ok\n"]).map(drop)
 }
 
 /// Through switches: every operation of `smpquery`, `ibportstate` by LID, and by LID as far as a switch and by a hop from there, tables.
