@@ -93,6 +93,8 @@ pub const FABRIC: &[Need] = &[
     program("infiniband-diags", "ibnetdiscover"),
     program("ibverbs-utils", "ibv_rc_pingpong"),
     program("perftest", "ib_write_bw"),
+    program("gcc", "cc"),
+    file("libibumad-dev", "/usr/include/infiniband/umad.h"),
 ];
 
 /// What the tests of the Extended Sockets library are built with.
