@@ -128,14 +128,14 @@ impl Daemon {
         let told: Vec<_> = told.collect();
         if told.is_empty() {
             // A port that is trained, or armed, is no event, but others can see it.
-            let ports = self.ib_ports();
+            let ports = self.ib_state();
             if ports != self.ib_shown {
                 self.ib_shown = ports;
                 self.ib_show();
             }
             return;
         }
-        self.ib_shown = self.ib_ports();
+        self.ib_shown = self.ib_state();
         tracing::debug!(?told, "the ports have changed");
         self.ib_show();
         for (port, event) in told {
@@ -165,6 +165,15 @@ impl Daemon {
             .ports()
             .filter_map(|port| describe(port, fabric))
             .collect()
+    }
+
+    /// The ports without what counts: a number that grows with every wrong packet is no reason to write the image anew.
+    fn ib_state(&self) -> Vec<IbPort> {
+        let mut ports = self.ib_ports();
+        for port in &mut ports {
+            (port.p_key_violations, port.q_key_violations) = (0, 0);
+        }
+        ports
     }
 
     /// When [`ib_tick`](Self::ib_tick) has something to do.
