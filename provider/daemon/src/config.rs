@@ -170,6 +170,8 @@ pub struct Settings {
     pub netdev: Option<String>,
     /// The cables of an InfiniBand device's ports; empty: a RoCE device.
     pub cables: Vec<Cable>,
+    /// The IP addresses by which these ports are found, in their order; there may be fewer.
+    pub ib_addrs: Vec<IpAddr>,
     /// The device's name.
     pub name: String,
     /// How long to stay without clients; `None`: for ever.
@@ -204,6 +206,7 @@ impl TryFrom<Config> for Settings {
                 ferroce_control::GID_TABLE_LEN
             )));
         }
+        let mut ib_addrs = Vec::new();
         let addrs = match config.link_layer.unwrap_or_default() {
             LinkLayer::Ethernet if config.cable.is_empty() => config.addr,
             LinkLayer::Ethernet => {
@@ -211,12 +214,16 @@ impl TryFrom<Config> for Settings {
                     "a cable needs link_layer = \"infiniband\" (--link-layer infiniband)".into(),
                 ));
             }
-            LinkLayer::Infiniband => ends_of_cables(&config.cable, &config.addr)?,
+            LinkLayer::Infiniband => {
+                ib_addrs = addresses_of_ports(&config.addr, config.cable.len())?;
+                ends_of_cables(&config.cable)?
+            }
         };
         Ok(Self {
             addrs,
             netdev: config.netdev,
             cables: config.cable,
+            ib_addrs,
             name,
             idle_exit: config.idle_exit.map(Duration::from_secs),
             receive_buffer: config.receive_buffer.unwrap_or(8 << 20),
@@ -224,12 +231,25 @@ impl TryFrom<Config> for Settings {
     }
 }
 
-/// The addresses at which an InfiniBand device's cables end.
-fn ends_of_cables(cables: &[Cable], addrs: &[AddrSpec]) -> Result<Vec<AddrSpec>, DaemonError> {
-    let setting = |text: String| Err(DaemonError::Setting(text));
-    if !addrs.is_empty() {
-        return setting("an InfiniBand port has a cable and no address: leave out addr".into());
+/// The addresses of an InfiniBand device's ports, which need not be the host's.
+fn addresses_of_ports(addrs: &[AddrSpec], ports: usize) -> Result<Vec<IpAddr>, DaemonError> {
+    if addrs.len() > ports {
+        return Err(DaemonError::Setting(format!(
+            "an InfiniBand port has one address at most: {} addresses are too many for {ports} cables",
+            addrs.len()
+        )));
     }
+    if let Some(local) = addrs.iter().find(|addr| addr.interface.is_some()) {
+        return Err(DaemonError::Setting(format!(
+            "an InfiniBand port is no interface: {local} cannot be its address"
+        )));
+    }
+    Ok(addrs.iter().map(|addr| addr.ip).collect())
+}
+
+/// The addresses at which an InfiniBand device's cables end.
+fn ends_of_cables(cables: &[Cable]) -> Result<Vec<AddrSpec>, DaemonError> {
+    let setting = |text: String| Err(DaemonError::Setting(text));
     if cables.is_empty() || cables.len() > ferroce_control::MAX_PORTS {
         return setting(format!(
             "an InfiniBand device has 1 to {} ports, and so many cables: give them with --cable",
@@ -306,22 +326,28 @@ mod tests {
     }
 
     #[test]
-    fn an_infiniband_device_has_cables_and_no_addresses() {
+    fn an_infiniband_device_has_cables() {
         let read = |text: &str| Settings::try_from(toml::from_str::<Config>(text).unwrap());
         let settings = read(
             r#"
             link_layer = "infiniband"
             cable = ["127.0.0.1:7101=127.0.0.2:7101", "127.0.0.1:7102=127.0.0.3:7101"]
+            addr = ["10.0.0.1"]
             "#,
         )
         .unwrap();
         assert_eq!((settings.cables.len(), settings.addrs.len()), (2, 1));
+        assert_eq!(settings.ib_addrs, ["10.0.0.1".parse::<IpAddr>().unwrap()]);
         for (text, word) in [
             (r#"link_layer = "infiniband""#, "1 to 8 ports"),
             (r#"cable = ["127.0.0.1:1=127.0.0.2:1"]"#, "link_layer"),
             (
-                "link_layer = \"infiniband\"\naddr = [\"127.0.0.1\"]\ncable = [\"127.0.0.1:1=127.0.0.2:1\"]",
-                "no address",
+                "link_layer = \"infiniband\"\naddr = [\"10.0.0.1\", \"10.0.0.2\"]\ncable = [\"127.0.0.1:1=127.0.0.2:1\"]",
+                "too many",
+            ),
+            (
+                "link_layer = \"infiniband\"\naddr = [\"fe80::1%eth0\"]\ncable = [\"127.0.0.1:1=127.0.0.2:1\"]",
+                "no interface",
             ),
             (
                 "link_layer = \"infiniband\"\ncable = [\"127.0.0.1:1=127.0.0.2:1\", \"127.0.0.1:1=127.0.0.3:1\"]",

@@ -41,6 +41,8 @@ pub(crate) struct Surroundings<'a> {
     pub(crate) gids: &'a GidTable,
     pub(crate) info: &'a DeviceInfo,
     pub(crate) snapshot: &'a Snapshot,
+    /// None of a RoCE device.
+    pub(crate) ports: &'a [IbPort],
     pub(crate) poller: &'a Poller,
     pub(crate) counters: &'a CounterPage,
 }
@@ -83,6 +85,8 @@ pub struct Daemon {
     pub(crate) fabric: Option<Fabric>,
     /// The ports as the image shows them.
     pub(crate) ib_shown: Vec<IbPort>,
+    /// Their GIDs, with the IP addresses that go with them.
+    pub(crate) ib_gids: GidTable,
     /// Who answers questions about performance.
     pub(crate) pma: Pma,
     pub(crate) own: CounterPage,
@@ -151,6 +155,7 @@ impl Daemon {
             first_umad: real::free_umad_number(),
             fabric: None,
             ib_shown: Vec::new(),
+            ib_gids: GidTable::default(),
             pma: Pma::new(1, ports),
             own: CounterPage::private()?,
             departed: Totals::default(),
@@ -387,18 +392,28 @@ impl Daemon {
         }
     }
 
-    fn with_rdma_cm_and_groups<R>(
+    pub(crate) fn with_rdma_cm_and_groups<R>(
         &mut self,
         act: impl FnOnce(&mut Server, &Surroundings<'_>, &[Group]) -> R,
     ) -> R {
         let around = Surroundings {
-            gids: &self.gids,
+            gids: match self.fabric {
+                Some(_) => &self.ib_gids,
+                None => &self.gids,
+            },
             info: &self.info,
             snapshot: &self.snapshot,
+            ports: &self.ib_shown,
             poller: &self.poller,
             counters: &self.own,
         };
-        act(&mut self.rdma_cm, &around, &self.groups)
+        let result = act(&mut self.rdma_cm, &around, &self.groups);
+        if self.fabric.is_some() {
+            for mad in self.rdma_cm.outgoing() {
+                self.send_mad(&mad);
+            }
+        }
+        result
     }
 
     /// Throws away packets that came for nobody, and counts them.

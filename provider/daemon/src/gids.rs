@@ -86,6 +86,18 @@ impl Default for GidTable {
 }
 
 impl GidTable {
+    /// A table of just these entries, each at its index.
+    pub fn of(entries: Vec<GidEntry>) -> Self {
+        let len = entries.iter().map(|entry| entry.index).max();
+        let len = len.map_or(0, |last| usize::from(last) + 1);
+        let mut rows = vec![Row::default(); len];
+        for entry in entries {
+            let index = usize::from(entry.index);
+            rows[index].entry = Some(entry);
+        }
+        Self { rows }
+    }
+
     /// Makes the table hold what is wanted and nothing else. Returns whether anything changed. What does
     /// not fit is left out.
     pub fn update(&mut self, wanted: &[Wanted]) -> bool {

@@ -1,14 +1,16 @@
 //! The daemon as the host of InfiniBand ports: their sockets, and what programs and libraries see of them.
 
+use std::net::Ipv6Addr;
 use std::time::Instant;
 
-use ferroce_control::{CounterPage, DeviceInfo, Event, IbPort, Key};
+use ferroce_control::{CounterPage, DeviceInfo, Event, GidEntry, IbPort, Key};
 use ferroce_fabric::sma::{LinkCapabilities, NodeConfig, Port, PortEvent};
 use ferroce_wire::smp::capability;
 use ferroce_wire::smp::phys_state::LINK_UP;
 
 use crate::DaemonError;
 use crate::daemon::Daemon;
+use crate::gids::GidTable;
 use crate::group::Group;
 use crate::ib::{Fabric, Happened};
 
@@ -132,6 +134,7 @@ impl Daemon {
             if ports != self.ib_shown {
                 self.ib_shown = ports;
                 self.ib_show();
+                self.ib_tell_rdma_cm();
             }
             return;
         }
@@ -141,6 +144,29 @@ impl Daemon {
         for (port, event) in told {
             self.broadcast(Event::Port { port, event });
         }
+        self.ib_tell_rdma_cm();
+    }
+
+    /// Brings the communication manager up to date with the ports.
+    fn ib_tell_rdma_cm(&mut self) {
+        let addrs = &self.settings.ib_addrs;
+        let mut entries = Vec::new();
+        for (at, port) in self.ib_shown.iter().enumerate() {
+            for (index, gid) in port.gids.iter().filter(|(index, _)| *index < 256) {
+                // The port's address goes with its first GID.
+                let addr = addrs.get(at).copied().filter(|_| *index == 0);
+                entries.push(GidEntry {
+                    index: (at as u16) << 8 | index,
+                    gid: *gid,
+                    addr: addr.unwrap_or(Ipv6Addr::from(*gid).into()),
+                    scope_id: 0,
+                    ifindex: 0,
+                    ifname: String::new(),
+                });
+            }
+        }
+        self.ib_gids = GidTable::of(entries);
+        self.with_rdma_cm(|server, around| server.ports_changed(around));
     }
 
     /// Brings the image up to date with the ports.

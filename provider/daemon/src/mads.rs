@@ -54,7 +54,7 @@ impl Daemon {
     }
 
     /// Sends one MAD. What has no way is lost, as on a wire.
-    fn send_mad(&mut self, out: &Outgoing) {
+    pub(crate) fn send_mad(&mut self, out: &Outgoing) {
         if let Some(fabric) = &mut self.fabric {
             match out.qpn {
                 0 => fabric.send_smp(out),
@@ -133,6 +133,13 @@ impl Daemon {
         let of_qp0 = matches!(header.class, 0x01 | 0x81);
         if header.base_version != mad::BASE_VERSION || of_qp0 != (came.qpn == 0) {
             return;
+        }
+        if came.qpn == 1 && self.fabric.is_some() {
+            let taken =
+                self.with_rdma_cm_and_groups(|server, around, _| server.gmp_came(came, around));
+            if taken {
+                return;
+            }
         }
         let is_request = header.method & mad::METHOD_RESPONSE == 0;
         if header.class == CLASS_PERFORMANCE && came.qpn == 1 && is_request {

@@ -38,7 +38,8 @@ struct Arguments {
     runtime_dir: Option<PathBuf>,
 
     /// An address to serve, IPv4 or IPv6; may be repeated. Addresses that are given are fixed [default:
-    /// those of --netdev]
+    /// those of --netdev]. Of InfiniBand ports the first is the first cable's, and so on, by which rdma_cm
+    /// finds the port; the host need not have it [default: none]
     #[arg(long, value_name = "IP")]
     addr: Vec<AddrSpec>,
 

@@ -6,7 +6,7 @@
 //!
 //! - [`cm`]: connections by REQ, REP, RTU and their relatives, and service ID resolution, for one device;
 //! - [`ipcm`]: how IP addresses and ports travel in service IDs and private data, as `rdma_cm` uses them;
-//! - [`rmpp`]: messages longer than a MAD;
+//! - [`rmpp`]: messages longer than a MAD; [`sa`]: questions to the subnet administrator;
 //! - [`sma`]: subnet management agents, of channel adapters and switches;
 //! - [`pma`]: performance management agents; [`gsa`]: what is answered where no agent is.
 //!
@@ -19,6 +19,7 @@ pub mod gsa;
 pub mod ipcm;
 pub mod pma;
 pub mod rmpp;
+pub mod sa;
 pub mod sma;
 
 pub use cm::{

@@ -37,6 +37,7 @@ pub mod packet;
 pub mod pma;
 pub mod psn;
 mod raw;
+pub mod sa;
 pub mod smp;
 
 pub use aeth::{Aeth, CreditCode, NakCode, Syndrome, rnr_timer_nanos};

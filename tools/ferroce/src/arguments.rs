@@ -86,7 +86,9 @@ pub enum Command {
 #[derive(Debug, Args)]
 pub struct Up {
     /// An address to serve, IPv4 or IPv6 (fe80::1%eth0 with its interface); may be repeated. Addresses
-    /// that are given are fixed [default: those of --netdev]
+    /// that are given are fixed [default: those of --netdev]. Of
+    /// InfiniBand ports the first is the first cable's, and so on, by which rdma_cm finds the port; the
+    /// host need not have it [default: none]
     #[arg(long, value_name = "IP")]
     pub addr: Vec<String>,
 

@@ -95,6 +95,7 @@ pub const FABRIC: &[Need] = &[
     program("perftest", "ib_write_bw"),
     program("gcc", "cc"),
     file("libibumad-dev", "/usr/include/infiniband/umad.h"),
+    program("rdmacm-utils", "rping"),
 ];
 
 /// What the tests of the Extended Sockets library are built with.

@@ -316,10 +316,16 @@ impl Manager {
     }
 }
 
+/// The IP address of a host's first port, by the host's number from 1.
+pub fn address(number: usize) -> String {
+    format!("10.9.0.{number}")
+}
+
 /// A host with a port for each cable.
 fn host(programs: &Path, number: usize, cables: &[&str]) -> Result<Host, Stop> {
     let mut host = Host::new(programs, &format!("127.0.0.{number}"), None)?;
-    let mut options = vec!["--link-layer", "infiniband"];
+    let address = address(number);
+    let mut options = vec!["--link-layer", "infiniband", "--addr", &address];
     options.extend(cables.iter().flat_map(|cable| ["--cable", cable]));
     host.up_with(&options)?;
     Ok(host)

@@ -252,9 +252,13 @@ impl Addr {
         matches!(self, Self::Ip { ip: IpAddr::V6(ip), .. } if ip.is_unicast_link_local())
     }
 
-    /// Whether it names the host of a GID.
+    /// Whether it names the host of a GID, by that itself or by the IP address that goes with it.
     pub fn names(&self, entry: &GidEntry) -> bool {
-        entry.gid == self.gid() && (self.scope() == 0 || self.scope() == entry.scope_id)
+        let named = match self {
+            Self::Ib(ib) => entry.gid == ib.gid,
+            _ => entry.addr == self.meant(),
+        };
+        named && (self.scope() == 0 || self.scope() == entry.scope_id)
     }
 }
 

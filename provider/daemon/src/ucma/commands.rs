@@ -3,6 +3,7 @@
 
 use ferroce_cabi::ucma::*;
 use ferroce_cabi::ucma_frame::{NO_CHANNEL, Request};
+use ferroce_fabric::cm::Time;
 use rustix::io::Errno;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
@@ -153,7 +154,8 @@ impl Ucma {
                 let src = Addr::parse(&asked.src_addr).ok_or(Errno::INVAL)?;
                 let dst = Addr::parse(&asked.dst_addr).ok_or(Errno::INVAL)?;
                 self.id(channel, asked.id)?;
-                self.resolve_addr(asked.id, src, dst, command.caller, host)
+                let patience = millis(asked.timeout_ms);
+                self.resolve_addr(asked.id, src, dst, patience, command.caller, host)
                     .map(nothing)
             }
             RDMA_USER_CM_CMD_RESOLVE_ADDR => {
@@ -167,13 +169,15 @@ impl Ucma {
                 };
                 let dst = sized(&asked.dst_addr, asked.dst_size)?;
                 self.id(channel, asked.id)?;
-                self.resolve_addr(asked.id, src, dst, command.caller, host)
+                let patience = millis(asked.timeout_ms);
+                self.resolve_addr(asked.id, src, dst, patience, command.caller, host)
                     .map(nothing)
             }
             RDMA_USER_CM_CMD_RESOLVE_ROUTE => {
                 let asked: rdma_ucm_resolve_route = parse(command)?;
                 self.id(channel, asked.id)?;
-                self.resolve_route(asked.id, host).map(nothing)
+                self.resolve_route(asked.id, millis(asked.timeout_ms), host)
+                    .map(nothing)
             }
             RDMA_USER_CM_CMD_QUERY_ROUTE => {
                 let asked: rdma_ucm_query = parse(command)?;
@@ -344,6 +348,11 @@ fn bytes(value: &(impl IntoBytes + Immutable)) -> Vec<u8> {
 /// As much of an answer as there is room for: libraries grow with their structures.
 fn cut(answer: &[u8], command: &Command<'_>) -> Vec<u8> {
     answer[..answer.len().min(command.room)].to_vec()
+}
+
+/// Milliseconds of a command, of which negative ones are none.
+fn millis(timeout: impl TryInto<u64>) -> Time {
+    timeout.try_into().unwrap_or(0).saturating_mul(1_000_000)
 }
 
 fn parse<T: FromBytes>(command: &Command<'_>) -> Result<T, Errno> {

@@ -1,5 +1,7 @@
 //! Connections: what a program asks of one, and what the CM says of it.
 
+use std::net::IpAddr;
+
 use ferroce_cabi::ucma::rdma_ucm_ece;
 use ferroce_fabric::cm::{Accept, CmError, CmEvent, CmId, Connect, Resolve};
 use ferroce_fabric::ipcm::IpHeader;
@@ -37,12 +39,12 @@ impl Ucma {
         let id = self.ids.get_mut(handle).ok_or(Errno::NOENT)?;
         let path = id.path.filter(|_| id.state == State::RouteResolved);
         let path = path.ok_or(Errno::INVAL)?;
-        let private_data = with_header(
-            id,
-            params.private_data(),
-            path.av.local_gid,
-            path.av.remote_gid,
-        )?;
+        let ends = match host.is_ib() {
+            false => (ip_of(&path.av.local_gid), ip_of(&path.av.remote_gid)),
+            true if id.dst.is_zero() || id.dst.is_loopback() => (id.src.meant(), id.src.meant()),
+            true => (id.src.meant(), id.dst.meant()),
+        };
+        let private_data = with_header(id, params.private_data(), ends)?;
         let service_id = id.service_id(&id.dst);
         let conn = &params.conn;
         let cm = if id.is_datagram() {
@@ -295,14 +297,14 @@ impl Ucma {
 }
 
 /// Private data with what the RDMA IP CM service puts in front of it.
-fn with_header(id: &Id, data: &[u8], local: [u8; 16], remote: [u8; 16]) -> Result<Vec<u8>, Errno> {
+fn with_header(id: &Id, data: &[u8], (src, dst): (IpAddr, IpAddr)) -> Result<Vec<u8>, Errno> {
     let mut whole = Vec::new();
     if !id.src.is_ib() {
         // Not what the program said: that may be a wildcard, or IPv4 in IPv6 clothes.
         let header = IpHeader {
             src_port: id.src.port(),
-            src: ip_of(&local),
-            dst: ip_of(&remote),
+            src,
+            dst,
         };
         whole.extend_from_slice(&header.emit());
     }

@@ -10,6 +10,7 @@ use rustix::io::Errno;
 
 use super::events::{Detail, Kind};
 use super::id::{Id, Params};
+use super::route::{NO_LID, port_of};
 use super::{Host, Ucma};
 
 /// The Q_Key of IP services (`RDMA_UDP_QKEY`).
@@ -83,8 +84,9 @@ pub(super) fn request(data: &[u8]) -> Box<rdma_ucm_ud_param> {
     param
 }
 
-/// An address vector as verbs have it.
+/// An address vector as verbs have it. Within an InfiniBand subnet there are LIDs and no GRH.
 pub(super) fn address(av: &Av, gid_index: u16) -> ib_uverbs_ah_attr {
+    let ethernet = av.local_lid == NO_LID;
     ib_uverbs_ah_attr {
         grh: ib_uverbs_global_route {
             dgid: av.remote_gid,
@@ -95,8 +97,9 @@ pub(super) fn address(av: &Av, gid_index: u16) -> ib_uverbs_ah_attr {
             reserved: 0,
         },
         sl: av.sl,
-        is_global: 1,
-        port_num: 1,
+        dlid: if ethernet { 0 } else { av.remote_lid },
+        is_global: (ethernet || av.hop_limit > 1).into(),
+        port_num: port_of(gid_index),
         ..Default::default()
     }
 }

@@ -30,13 +30,16 @@ impl Ucma {
 
     /// The device's addresses have changed: ids whose own is gone are told, once.
     pub(super) fn addresses_changed(&mut self, host: &Host<'_>) {
-        let served = |index: u16| host.gids.entry(index).map(|entry: &GidEntry| entry.gid);
         for handle in self.bound() {
             let Some(id) = self.ids.get_mut(handle) else {
                 continue;
             };
-            let own = id.path.map_or(id.src.gid(), |path| path.av.local_gid);
-            let gone = id.gid_index.and_then(served) != Some(own) && !id.any;
+            let is_own = |entry: &GidEntry| match id.path {
+                Some(path) => entry.gid == path.av.local_gid,
+                None => id.src.names(entry),
+            };
+            let entry = id.gid_index.and_then(|index| host.gids.entry(index));
+            let gone = !entry.is_some_and(is_own) && !id.any;
             self.generations.touch(handle);
             if gone && !id.displaced {
                 self.raise(handle, Kind::AddrChange, 0, Detail::None);

@@ -13,14 +13,14 @@ use super::channel::Event;
 use super::id::Params;
 use super::{Host, Ucma};
 
-/// `enum rdma_cm_event_type`, but for what never happens here: routes and groups are had at once, and QPs are the
-/// program's.
+/// `enum rdma_cm_event_type`, but for what never happens here: groups are had at once, and QPs are the program's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum Kind {
     AddrResolved = 0,
     AddrError = 1,
     RouteResolved = 2,
+    RouteError = 3,
     ConnectRequest = 4,
     ConnectResponse = 5,
     Unreachable = 7,

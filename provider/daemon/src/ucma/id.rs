@@ -6,8 +6,7 @@ use ferroce_fabric::cm::{CmId, Path};
 use super::addr::Addr;
 use super::ports::Port;
 
-/// How far an id has come, in the kernel's terms. Resolving happens at once here, so the states of waiting for it are
-/// missing.
+/// How far an id has come, in the kernel's terms. Over Ethernet, resolving happens at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
     /// New.
@@ -16,6 +15,10 @@ pub enum State {
     Bound,
     /// It knows its device and the way to the destination.
     AddrResolved,
+    /// It asks a subnet administrator for the way to the destination.
+    AddrQuery,
+    /// It asks one for a path.
+    RouteQuery,
     /// It has a path.
     RouteResolved,
     /// It is being connected, or is connected.
@@ -67,6 +70,10 @@ pub struct Id {
     pub gid_index: Option<u16>,
     /// Whether that one has gone.
     pub displaced: bool,
+    /// The peer's GID, if that is no matter of its address: over InfiniBand.
+    pub remote_gid: Option<super::addr::Gid>,
+    /// The number of what it asks the subnet administrator.
+    pub asks: Option<u32>,
     /// The way to the peer.
     pub path: Option<Path>,
     /// Its claim to a port.
@@ -112,6 +119,8 @@ impl Id {
             any: false,
             gid_index: None,
             displaced: false,
+            remote_gid: None,
+            asks: None,
             path: None,
             port: None,
             tos: None,

@@ -14,8 +14,11 @@ mod connect;
 mod datagram;
 mod device;
 mod events;
+mod gmp;
 mod id;
+mod infiniband;
 mod multicast;
+mod names;
 mod options;
 mod outbox;
 mod pause;
@@ -32,7 +35,7 @@ use std::collections::HashMap;
 use std::os::fd::OwnedFd;
 
 use ferroce_cabi::ucma_frame::MAX_CHANNELS;
-use ferroce_control::{ControlError, DeviceInfo, GENERATIONS, Generations};
+use ferroce_control::{ControlError, DeviceInfo, GENERATIONS, Generations, IbPort};
 use ferroce_fabric::cm::{Cm, CmConfig, CmId, Limits, Time};
 use rustix::io::Errno;
 
@@ -48,6 +51,8 @@ use crate::interfaces::Snapshot;
 /// The most ids that there may be; the CM keeps no more connections either.
 const MAX_IDS: usize = GENERATIONS;
 const _: () = assert!(MAX_IDS <= MAX_CHANNELS);
+/// `IBV_PORT_ACTIVE`.
+const ACTIVE: u8 = 4;
 /// The most services that may be listened to.
 const MAX_LISTENERS: usize = 1 << 14;
 
@@ -59,8 +64,22 @@ pub(crate) struct Host<'a> {
     pub info: &'a DeviceInfo,
     /// The host's interfaces.
     pub snapshot: &'a Snapshot,
+    /// The device's ports, if they are InfiniBand's.
+    pub ports: &'a [IbPort],
     /// Now.
     pub now: Time,
+}
+
+impl<'a> Host<'a> {
+    /// Whether the ports are InfiniBand's.
+    fn is_ib(&self) -> bool {
+        !self.ports.is_empty()
+    }
+
+    /// One of these, from 1.
+    fn port(&self, number: u8) -> Option<&'a IbPort> {
+        self.ports.iter().find(|port| port.number == number)
+    }
 }
 
 /// A service to which ids listen; the CM knows of one listener for all of them.
@@ -86,6 +105,8 @@ pub(crate) struct Ucma {
     by_cm: HashMap<CmId, u32>,
     pauses: pause::Pauses,
     cm: Cm,
+    questions: infiniband::Questions,
+    names: names::Names,
     out: Outbox,
 }
 
@@ -124,6 +145,8 @@ impl Ucma {
             by_cm: HashMap::new(),
             pauses: pause::Pauses::default(),
             cm: Cm::new(config),
+            questions: infiniband::Questions::default(),
+            names: names::Names::default(),
             out: Outbox::default(),
         })
     }
@@ -191,6 +214,9 @@ impl Ucma {
         self.generations.touch(handle);
         if let Some(service) = id.service {
             self.stop_listening(service, handle, host);
+        }
+        if let Some(number) = id.asks {
+            self.questions.forget(number);
         }
         if let Some(cm) = id.cm {
             self.by_cm.remove(&cm);

@@ -9,7 +9,7 @@ use super::addr::Addr;
 use super::datagram::{address, request, set_qkey};
 use super::events::{Detail, Kind};
 use super::id::State;
-use super::route::PKEY;
+use super::route::{NO_LID, PKEY};
 use super::{Host, Ucma};
 
 /// The QP number that means all members of a group.
@@ -43,6 +43,10 @@ impl Ucma {
         let id = self.existing(handle)?;
         let entry = id.gid_index.and_then(|index| host.gids.entry(index));
         let entry = entry.ok_or(Errno::INVAL)?;
+        if host.is_ib() {
+            // Who is in a group is the subnet administrator's matter there.
+            return Err(Errno::OPNOTSUPP);
+        }
         if !id.is_datagram() || !matches!(id.state, State::Bound | State::AddrResolved) {
             return Err(Errno::INVAL);
         }
@@ -64,8 +68,8 @@ impl Ucma {
             traffic_class: id.tos.unwrap_or(0),
             flow_label: 0,
             hop_limit: HOP_LIMIT,
-            local_lid: 0,
-            remote_lid: 0,
+            local_lid: NO_LID,
+            remote_lid: NO_LID,
         };
         let mut param = request(&[]);
         param.ah_attr = address(&av, entry.index);

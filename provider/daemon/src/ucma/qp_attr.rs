@@ -6,6 +6,7 @@ use rustix::io::Errno;
 use super::Ucma;
 use super::datagram::{address, set_qkey};
 use super::id::{Id, qp_type};
+use super::route::port_of;
 
 /// `enum ibv_qp_state`.
 mod qp_state {
@@ -114,13 +115,12 @@ impl Ucma {
 
 /// What an id's QP needs in any case.
 fn unconnected(id: &Id, state: u32) -> Result<ib_uverbs_qp_attr, Errno> {
-    if id.gid_index.is_none() || state > qp_state::ERR {
-        return Err(Errno::INVAL);
-    }
+    let gid_index = id.gid_index.filter(|_| state <= qp_state::ERR);
+    let gid_index = gid_index.ok_or(Errno::INVAL)?;
     Ok(ib_uverbs_qp_attr {
         qp_attr_mask: mask::STATE | mask::PKEY_INDEX | mask::PORT,
         qp_state: state,
-        port_num: 1,
+        port_num: port_of(gid_index),
         rq_psn: if state == qp_state::RTR { id.psn } else { 0 },
         ..Default::default()
     })

@@ -5,12 +5,13 @@ use ferroce_cabi::ucma::{
     rdma_ucm_query_route_resp, sockaddr_ib,
 };
 use ferroce_fabric::cm::Path;
+use ferroce_wire::sa::PathRecord;
 use zerocopy::IntoBytes;
 
 use super::Host;
 use super::addr::{Addr, Gid};
 use super::id::Id;
-use super::route::PKEY;
+use super::route::{NO_LID, PKEY, port_of};
 
 /// A device of the image has no number in the kernel.
 const NO_INDEX: u32 = !0;
@@ -27,12 +28,21 @@ fn node_guid(id: &Id, host: &Host<'_>) -> u64 {
 }
 
 /// Both GIDs, which of an IP address are what it maps to.
-fn gids(id: &Id) -> (Gid, Gid) {
+fn gids(id: &Id, host: &Host<'_>) -> (Gid, Gid) {
     match (id.gid_index, id.path) {
         (None, _) => ([0; 16], [0; 16]),
         (_, Some(path)) => (path.av.local_gid, path.av.remote_gid),
-        _ => (id.src.gid(), id.dst.gid()),
+        (Some(index), None) => {
+            let own = host.gids.entry(index).map(|entry| entry.gid);
+            let remote = id.remote_gid.unwrap_or(id.dst.gid());
+            (own.unwrap_or(id.src.gid()), remote)
+        }
     }
+}
+
+/// The device's port that an id is bound to; 0: none.
+fn port(id: &Id) -> u8 {
+    id.gid_index.map_or(0, port_of)
 }
 
 /// The answer to `RDMA_USER_CM_QUERY_ADDR`.
@@ -48,7 +58,7 @@ pub(super) fn addr(id: &Id, host: &Host<'_>) -> rdma_ucm_query_addr_resp {
 
 /// The answer to `RDMA_USER_CM_QUERY_GID`.
 pub(super) fn gid(id: &Id, host: &Host<'_>) -> rdma_ucm_query_addr_resp {
-    let (src, dst) = gids(id);
+    let (src, dst) = gids(id, host);
     let native = |addr: &Addr, gid: Gid| {
         let mut bytes = addr.emit();
         if !addr.is_ib() {
@@ -76,7 +86,7 @@ pub(super) fn gid(id: &Id, host: &Host<'_>) -> rdma_ucm_query_addr_resp {
 fn device(id: &Id, host: &Host<'_>) -> rdma_ucm_query_addr_resp {
     rdma_ucm_query_addr_resp {
         node_guid: node_guid(id, host),
-        port_num: id.gid_index.is_some().into(),
+        port_num: port(id),
         pkey_be: if id.gid_index.is_some() {
             PKEY.to_be()
         } else {
@@ -107,44 +117,46 @@ pub(super) fn path(id: &Id, room: usize) -> Vec<u8> {
     answer
 }
 
-/// A PathRecord of subnet administration (IBTA 15.2.5.16).
-fn packed(path: &Path, service_id: u64) -> [u8; 64] {
+/// A PathRecord of subnet administration (IBTA 15.2.5.16). Over Ethernet it has no LIDs.
+fn packed(path: &Path, service_id: u64) -> [u8; PathRecord::LEN] {
     let av = &path.av;
-    let exactly = |value: u8| EXACTLY << 6 | value & 0x3f;
-    let mut record = [0; 64];
-    record[..8].copy_from_slice(&service_id.to_be_bytes());
-    record[8..24].copy_from_slice(&av.remote_gid);
-    record[24..40].copy_from_slice(&av.local_gid);
-    // No LIDs: bytes 40 to 43.
-    let flow_hop = (av.flow_label & 0x000f_ffff) << 8 | u32::from(av.hop_limit);
-    record[44..48].copy_from_slice(&flow_hop.to_be_bytes());
-    record[48] = av.traffic_class;
-    // Reversible; one path.
-    record[49] = 0x80 | 1;
-    record[50..52].copy_from_slice(&av.pkey.to_be_bytes());
-    record[52..54].copy_from_slice(&u16::from(av.sl & 0xf).to_be_bytes());
-    record[54] = exactly(path.mtu);
-    record[55] = exactly(path.packet_rate);
-    record[56] = exactly(path.packet_life_time);
-    record
+    let lid = |lid| if lid == NO_LID { 0 } else { lid };
+    PathRecord {
+        service_id,
+        dgid: av.remote_gid,
+        sgid: av.local_gid,
+        dlid: lid(av.remote_lid),
+        slid: lid(av.local_lid),
+        flow_label: av.flow_label,
+        hop_limit: av.hop_limit,
+        traffic_class: av.traffic_class,
+        pkey: av.pkey,
+        sl: av.sl,
+        mtu: path.mtu,
+        rate: path.packet_rate,
+        life_time: path.packet_life_time,
+    }
+    .emit()
 }
 
-/// Reads the path that a program supplies.
-pub(super) fn unpacked(record: &[u8; 64], near: &Path) -> Path {
-    let byte = |at: usize| record[at];
-    let flow_hop = u32::from_be_bytes([byte(44), byte(45), byte(46), byte(47)]);
+/// Reads the path that a program supplies. Where it begins and ends is what `near` says, but for the far LID of InfiniBand.
+pub(super) fn unpacked(record: &[u8; PathRecord::LEN], near: &Path) -> Path {
+    let record = PathRecord::parse(record);
     let mut path = *near;
-    path.av.flow_label = flow_hop >> 8 & 0x000f_ffff;
-    if flow_hop as u8 != 0 {
-        path.av.hop_limit = flow_hop as u8;
+    path.av.flow_label = record.flow_label;
+    if record.hop_limit != 0 {
+        path.av.hop_limit = record.hop_limit;
     }
-    path.av.traffic_class = byte(48);
-    path.av.sl = byte(53) & 0xf;
-    if (1..=near.mtu).contains(&(byte(54) & 0x3f)) {
-        path.mtu = byte(54) & 0x3f;
+    path.av.traffic_class = record.traffic_class;
+    path.av.sl = record.sl;
+    if near.av.local_lid != NO_LID {
+        path.av.remote_lid = record.dlid;
     }
-    path.packet_rate = byte(55) & 0x3f;
-    path.packet_life_time = byte(56) & 0x1f;
+    if (1..=near.mtu).contains(&record.mtu) {
+        path.mtu = record.mtu;
+    }
+    path.packet_rate = record.rate;
+    path.packet_life_time = record.life_time;
     path
 }
 
@@ -152,7 +164,7 @@ pub(super) fn unpacked(record: &[u8; 64], near: &Path) -> Path {
 pub(super) fn route(id: &Id, host: &Host<'_>) -> rdma_ucm_query_route_resp {
     let mut answer = rdma_ucm_query_route_resp {
         node_guid: node_guid(id, host),
-        port_num: id.gid_index.is_some().into(),
+        port_num: port(id),
         ibdev_index: NO_INDEX,
         ..Default::default()
     };
@@ -165,7 +177,7 @@ pub(super) fn route(id: &Id, host: &Host<'_>) -> rdma_ucm_query_route_resp {
     if id.gid_index.is_none() {
         return answer;
     }
-    let (sgid, dgid) = gids(id);
+    let (sgid, dgid) = gids(id, host);
     let first = &mut answer.ib_route[0];
     (first.sgid, first.dgid, first.pkey_be) = (sgid, dgid, PKEY.to_be());
     if let Some(path) = &id.path {
@@ -184,6 +196,10 @@ pub(super) fn route(id: &Id, host: &Host<'_>) -> rdma_ucm_query_route_resp {
             packet_life_time: path.packet_life_time,
             ..*first
         };
+        if path.av.local_lid != NO_LID {
+            first.dlid_be = path.av.remote_lid.to_be();
+            first.slid_be = path.av.local_lid.to_be();
+        }
         answer.num_paths = 1;
     }
     answer

@@ -41,8 +41,17 @@ impl Ucma {
             Transport::Xrc => qp_type::XRC_RECV,
             Transport::Rd => 0,
         };
+        // Over Ethernet a datagram tells the way back, over InfiniBand the request does.
+        let way = match host.is_ib() {
+            true => self.cm.qp_rtr(cm).map_or(*from, |rtr| rtr.av),
+            false => *from,
+        };
         let path = Path {
-            av: *from,
+            av: Av {
+                local_gid: from.local_gid,
+                remote_gid: from.remote_gid,
+                ..way
+            },
             mtu: req.mtu,
             packet_rate: req.primary.packet_rate,
             packet_life_time: req.primary.local_ack_timeout.saturating_sub(1),

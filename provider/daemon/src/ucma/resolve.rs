@@ -1,18 +1,19 @@
-//! Binding, resolving and listening: from an address to the device's GID, a port, a path. Everything is known at once,
-//! so what the kernel answers later in an event is queued as one before the command returns.
+//! Binding, resolving and listening: from an address to the device's GID, a port, a path. Over Ethernet everything is
+//! known at once, so what the kernel answers later in an event is queued as one before the command returns.
 
 use std::net::IpAddr;
 
 use ferroce_cabi::ucma::{RDMA_PS_IB, RDMA_PS_IPOIB, RDMA_PS_TCP, RDMA_PS_UDP};
-use ferroce_fabric::cm::{Av, Path};
+use ferroce_fabric::cm::{Av, Path, Time};
 use rustix::io::Errno;
 
 use super::addr::Addr;
 use super::commands::Caller;
 use super::events::{Detail, Kind};
 use super::id::State;
+use super::infiniband::near_end;
 use super::ports::{Owner, Port};
-use super::route::{PKEY, mtu_code, own_gid, rate_code, remote_gid, source};
+use super::route::{NO_LID, PKEY, mtu_code, own_gid, rate_code, remote_gid, source};
 use super::{Host, MAX_LISTENERS, Service, Ucma};
 
 /// Ports below this are for the privileged.
@@ -23,8 +24,6 @@ const MAX_BACKLOG: u32 = 1 << 14;
 const PACKET_LIFE_TIME: u8 = 16;
 /// Hop limit of what an IP host sends.
 const HOP_LIMIT: u8 = 64;
-/// LIDs have no meaning over Ethernet.
-const NO_LID: u16 = 0xffff;
 
 /// The bits of a service ID that name a port space (`RDMA_IB_IP_PS_MASK`).
 const PS_MASK: u64 = 0xffff_ffff_ffff_0000;
@@ -102,6 +101,7 @@ impl Ucma {
         handle: u32,
         src: Addr,
         dst: Addr,
+        patience: Time,
         caller: Caller,
         host: &Host<'_>,
     ) -> Result<(), Errno> {
@@ -153,6 +153,9 @@ impl Ucma {
                 (owner.dst, owner.dst_any) = (dst, false);
             });
         }
+        if status == 0 && host.is_ib() && self.ask_for_gid(handle, patience, host)? {
+            return Ok(());
+        }
         let kind = if status == 0 {
             Kind::AddrResolved
         } else {
@@ -162,9 +165,17 @@ impl Ucma {
         Ok(())
     }
 
-    /// `RESOLVE_ROUTE`: a path over Ethernet follows from the addresses.
-    pub(super) fn resolve_route(&mut self, handle: u32, host: &Host<'_>) -> Result<(), Errno> {
+    /// `RESOLVE_ROUTE`: a path over Ethernet follows from the addresses, over InfiniBand the subnet administrator knows it.
+    pub(super) fn resolve_route(
+        &mut self,
+        handle: u32,
+        patience: Time,
+        host: &Host<'_>,
+    ) -> Result<(), Errno> {
         let path = self.path_of(handle, host)?;
+        if host.is_ib() {
+            return self.ask_for_path(handle, &path, patience, host);
+        }
         let id = self.existing(handle)?;
         id.path = Some(path);
         id.state = State::RouteResolved;
@@ -180,6 +191,9 @@ impl Ucma {
         }
         let entry = id.gid_index.and_then(|index| host.gids.entry(index));
         let entry = entry.ok_or(Errno::NODEV)?;
+        if host.is_ib() {
+            return near_end(id, entry, host);
+        }
         Ok(Path {
             av: Av {
                 local_gid: entry.gid,

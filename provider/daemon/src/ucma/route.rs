@@ -7,12 +7,19 @@ use ferroce_control::GidEntry;
 use ferroce_control::link::Rate;
 use rustix::io::Errno;
 
-use super::Host;
 use super::addr::{Addr, Gid, gid_of};
 use super::id::Id;
+use super::{ACTIVE, Host};
 
 /// The default partition.
 pub(super) const PKEY: u16 = 0xffff;
+/// LIDs have no meaning over Ethernet.
+pub(super) const NO_LID: u16 = 0xffff;
+
+/// The port of a GID's index: InfiniBand ports have a table each, which one after another are 256 entries long here.
+pub(super) fn port_of(index: u16) -> u8 {
+    (index >> 8) as u8 + 1
+}
 
 /// The device's GID that an address names; `None`: the address stands for all of them, as a loopback address does unless the
 /// device is at such addresses itself. Then the others are those of other devices (`ENODEV`): a datagram rsocket whose source the
@@ -47,6 +54,9 @@ pub(super) fn source<'a>(id: &Id, dst: &Addr, host: &Host<'a>) -> Result<&'a Gid
     if let Some(index) = id.gid_index {
         return host.gids.entry(index).ok_or(Errno::NODEV);
     }
+    if host.is_ib() {
+        return infiniband_source(dst, host);
+    }
     let v4 = dst.meant().is_ipv4();
     let suits = |entry: &&GidEntry| {
         entry.addr.is_ipv4() == v4
@@ -66,6 +76,25 @@ pub(super) fn source<'a>(id: &Id, dst: &Addr, host: &Host<'a>) -> Result<&'a Gid
         .entries()
         .find(|entry| entry.addr == routed && suits(entry));
     exact.or_else(|| suitable.next()).ok_or(Errno::NODEV)
+}
+
+/// The same over InfiniBand, where the host's routes say nothing: a port that is active before one that is not. Between IP
+/// addresses one leads from ports that have one of that family.
+fn infiniband_source<'a>(dst: &Addr, host: &Host<'a>) -> Result<&'a GidEntry, Errno> {
+    let own = host.gids.entries().find(|entry| dst.names(entry));
+    let suits = |entry: &&GidEntry| {
+        let has_address = entry.gid != gid_of(entry.addr);
+        let same_family = entry.addr.is_ipv4() == dst.meant().is_ipv4();
+        dst.is_ib() || has_address && same_family
+    };
+    let active = |entry: &&GidEntry| {
+        let port = host.port(port_of(entry.index));
+        port.is_some_and(|port| port.state == ACTIVE)
+    };
+    let mut all = host.gids.entries().filter(suits);
+    let first = || host.gids.entries().filter(suits).find(active);
+    let found = own.or_else(first).or_else(|| all.next());
+    found.ok_or(Errno::NODEV)
 }
 
 /// The address from which the host's routes lead to a destination.

@@ -25,6 +25,7 @@ use crate::DaemonError;
 use crate::daemon::Surroundings as View;
 use crate::poller::{Poller, Token};
 use crate::qp1::{self, Qp1, Received};
+use crate::umad::Outgoing;
 
 /// How many datagrams of one address are handled before others have their turn.
 const DATAGRAMS: usize = 128;
@@ -51,6 +52,8 @@ pub(crate) struct Server {
     pub(super) last_session: u64,
     pub(super) ucma: Ucma,
     qp1: Qp1,
+    /// What is to be sent from QP1 of InfiniBand ports.
+    pub(super) outgoing: Vec<Outgoing>,
     started: Instant,
     buffer: Box<[u8]>,
 }
@@ -83,6 +86,7 @@ impl Server {
             last_session: 0,
             ucma: Ucma::new(node_guid)?,
             qp1: Qp1::default(),
+            outgoing: Vec::new(),
             started: Instant::now(),
             buffer: vec![0; 4096].into_boxed_slice(),
         })
@@ -96,6 +100,7 @@ impl Server {
     /// The device goes. Programs are told, and have until [`is_gone`](Self::is_gone) to clean up.
     pub fn remove_device(&mut self, view: &View<'_>) {
         let host = self.host(view);
+        self.ucma.withdraw(&host);
         self.ucma.remove_device(&host);
         self.finish(&host, view);
     }
@@ -121,7 +126,12 @@ impl Server {
 
     /// When [`handle_timeout`](Self::handle_timeout) has something to do.
     pub fn next_timeout(&self) -> Option<Instant> {
-        let times = [self.ucma.cm.next_timeout(), self.ucma.next_pause()];
+        let times = [
+            self.ucma.cm.next_timeout(),
+            self.ucma.next_pause(),
+            self.ucma.questions.next_timeout(),
+            self.ucma.names.next_timeout(),
+        ];
         let at = times.into_iter().flatten().min()?;
         Some(self.started + Duration::from_nanos(at))
     }
@@ -131,6 +141,8 @@ impl Server {
         let host = self.host(view);
         self.ucma.cm.handle_timeout(host.now, &mut self.ucma.out);
         self.ucma.end_pauses(false, &host);
+        self.ucma.repeat_questions(&host);
+        self.ucma.renew(&host);
         self.finish(&host, view);
     }
 
@@ -343,9 +355,12 @@ impl Server {
     }
 
     /// Handles what the CM has to say, and sends what it wants sent.
-    fn finish(&mut self, host: &Host<'_>, view: &View<'_>) {
+    pub(super) fn finish(&mut self, host: &Host<'_>, view: &View<'_>) {
         self.ucma.settle(host);
         self.ucma.announce(host);
+        if host.is_ib() {
+            return self.hand_out(&host);
+        }
         for (to, mad) in std::mem::take(&mut self.ucma.out.mads) {
             // An address may have gone since.
             if let Some(own) = view.gids.entries().find(|entry| entry.gid == to.local_gid) {
@@ -354,11 +369,12 @@ impl Server {
         }
     }
 
-    fn host<'a>(&self, view: &View<'a>) -> Host<'a> {
+    pub(super) fn host<'a>(&self, view: &View<'a>) -> Host<'a> {
         Host {
             gids: view.gids,
             info: view.info,
             snapshot: view.snapshot,
+            ports: view.ports,
             now: self.started.elapsed().as_nanos() as u64,
         }
     }

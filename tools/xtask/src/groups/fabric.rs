@@ -27,6 +27,7 @@ pub(super) fn cases() -> Vec<Case> {
     cases.extend(fabric_ports::cases());
     cases.extend(fabric_programs::cases());
     cases.extend(fabric_robust::cases());
+    cases.extend(super::fabric_cm::cases());
     cases
 }
 
@@ -200,6 +201,8 @@ fn peer_killed(lab: &mut Lab) -> Ending {
     subnet.hosts[1].up_with(&[
         "--link-layer",
         "infiniband",
+        "--addr",
+        &crate::subnet::address(2),
         "--cable",
         "127.0.0.2:7101=127.0.0.1:7101",
     ])?;
@@ -284,6 +287,7 @@ fn eight(lab: &mut Lab, engine: &str) -> Ending {
     subnet.run(5, &["ibqueryerrors"])?;
     subnet.pair((1, 6), &["ibv_rc_pingpong", "-n", "300"], lab.port())?;
     subnet.pair((6, 2), &["ib_write_bw", "-n", "200"], lab.port())?;
+    super::fabric_cm::rping(&mut subnet, (2, 7), lab.port())?;
     manager.stop();
     Ok(())
 }

@@ -12,6 +12,7 @@ mod errors;
 mod exs;
 mod exs_programs;
 mod fabric;
+mod fabric_cm;
 mod fabric_ports;
 mod fabric_programs;
 mod fabric_robust;

@@ -1,0 +1,296 @@
+//! What over InfiniBand must be asked for: the GID of an IP address and the path to a GID. The subnet administrator knows both, and
+//! ids wait for its answers in states of their own. How its MADs travel is `serve`'s business.
+
+use std::collections::HashMap;
+
+use ferroce_control::GidEntry;
+use ferroce_fabric::cm::{Av, Path, Time};
+use ferroce_fabric::sa::{Answer, Failure, Question, SaClient};
+use ferroce_wire::mad::Mad;
+use ferroce_wire::sa::{DATA_LEN, PathRecord, ServiceRecord, attribute, component, method};
+use rustix::io::Errno;
+
+use super::addr::Addr;
+use super::events::{Detail, Kind};
+use super::id::{Id, State};
+use super::names;
+use super::route::{PKEY, mtu_code, port_of};
+use super::{Host, Ucma};
+
+/// Upper half of our transaction IDs. Agents of programs are numbered from below.
+const MARK: u32 = 0xfe00_0001;
+/// The longest that a program may want to wait.
+const MOST_PATIENCE: Time = 60_000_000_000;
+/// The last LID of one port.
+const LAST_UNICAST: u16 = 0xbfff;
+
+/// Whom an answer is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Asker {
+    /// An id that wants to know where an IP address is.
+    Address(u32),
+    /// An id that wants a path.
+    Path(u32),
+    /// A port that made its own address known.
+    Name(u8),
+}
+
+/// What the subnet administrator was asked and has not answered.
+#[derive(Debug)]
+pub(super) struct Questions {
+    client: SaClient,
+    askers: HashMap<u32, Asker>,
+}
+
+impl Default for Questions {
+    fn default() -> Self {
+        Self {
+            client: SaClient::new(MARK),
+            askers: HashMap::new(),
+        }
+    }
+}
+
+impl Questions {
+    /// Nobody waits for the answer any more.
+    pub(super) fn forget(&mut self, number: u32) {
+        self.client.forget(number);
+        self.askers.remove(&number);
+    }
+
+    /// When the next repetition is due.
+    pub(super) fn next_timeout(&self) -> Option<Time> {
+        self.client.next_timeout()
+    }
+}
+
+impl Ucma {
+    /// Asks the subnet administrator. `EAGAIN`: too much is asked already.
+    pub(super) fn ask(
+        &mut self,
+        asker: Asker,
+        question: Question,
+        patience: Time,
+        host: &Host<'_>,
+    ) -> Result<u32, Errno> {
+        let patience = patience.min(MOST_PATIENCE);
+        let asked = self.questions.client.ask(host.now, question, patience);
+        let (number, mad) = asked.ok_or(Errno::AGAIN)?;
+        self.questions.askers.insert(number, asker);
+        self.out.questions.push((question.port, mad));
+        Ok(number)
+    }
+
+    /// Finds the GID of an id's destination. `true`: the subnet administrator has been asked, and the event comes later.
+    pub(super) fn ask_for_gid(
+        &mut self,
+        handle: u32,
+        patience: Time,
+        host: &Host<'_>,
+    ) -> Result<bool, Errno> {
+        let id = self.existing(handle)?;
+        let entry = id.gid_index.and_then(|index| host.gids.entry(index));
+        let entry = entry.ok_or(Errno::NODEV)?;
+        let dst = id.dst;
+        let own = host.gids.entries().find(|own| dst.names(own));
+        id.remote_gid = match (own, dst) {
+            (Some(own), _) => Some(own.gid),
+            _ if dst.is_zero() || dst.is_loopback() => Some(entry.gid),
+            (None, Addr::Ib(ib)) => Some(ib.gid),
+            _ => None,
+        };
+        if id.remote_gid.is_some() {
+            return Ok(false);
+        }
+        // Until it is known that the question can be asked.
+        id.state = State::Bound;
+        let question = Question {
+            port: port_of(entry.index),
+            method: method::GET,
+            attribute: attribute::SERVICE_RECORD,
+            mask: component::SERVICE_NAME,
+            data: names::record(dst.meant(), entry.gid, PKEY).emit(),
+            // As an address is resolved over Ethernet: who is not there now may be in a moment.
+            patient: true,
+        };
+        let number = self.ask(Asker::Address(handle), question, patience, host)?;
+        let id = self.existing(handle)?;
+        (id.asks, id.state) = (Some(number), State::AddrQuery);
+        Ok(true)
+    }
+
+    /// Asks for an id's path.
+    pub(super) fn ask_for_path(
+        &mut self,
+        handle: u32,
+        near: &Path,
+        patience: Time,
+        host: &Host<'_>,
+    ) -> Result<(), Errno> {
+        let index = self.existing(handle)?.gid_index.ok_or(Errno::NODEV)?;
+        let wanted = PathRecord {
+            dgid: near.av.remote_gid,
+            sgid: near.av.local_gid,
+            pkey: near.av.pkey,
+            ..PathRecord::default()
+        };
+        let mut data = [0; DATA_LEN];
+        data[..PathRecord::LEN].copy_from_slice(&wanted.emit());
+        let question = Question {
+            port: port_of(index),
+            method: method::GET,
+            attribute: attribute::PATH_RECORD,
+            mask: component::PATH,
+            data,
+            patient: false,
+        };
+        let number = self.ask(Asker::Path(handle), question, patience, host)?;
+        let id = self.existing(handle)?;
+        id.asks = Some(number);
+        id.state = State::RouteQuery;
+        Ok(())
+    }
+
+    /// Whether a MAD that came to a port answers a question.
+    pub(super) fn awaits(&self, port: u8, mad: &Mad) -> bool {
+        self.questions.client.is_ours(port, mad)
+    }
+
+    /// The subnet administrator has answered.
+    pub(super) fn sa_answered(&mut self, port: u8, mad: &Mad, host: &Host<'_>) {
+        if let Some((number, answer)) = self.questions.client.receive(port, mad) {
+            self.told(number, answer, host);
+        }
+    }
+
+    /// Repeats questions, and gives up those that nobody answers.
+    pub(super) fn repeat_questions(&mut self, host: &Host<'_>) {
+        let (again, over) = self.questions.client.handle_timeout(host.now);
+        self.out.questions.extend(again);
+        for (number, answer) in over {
+            self.told(number, answer, host);
+        }
+    }
+
+    fn told(&mut self, number: u32, answer: Answer, host: &Host<'_>) {
+        match self.questions.askers.remove(&number) {
+            None => {}
+            Some(Asker::Name(port)) => self.name_told(port, answer, host),
+            Some(Asker::Address(handle)) => self.gid_told(handle, number, answer),
+            Some(Asker::Path(handle)) => self.path_told(handle, number, answer, host),
+        }
+    }
+
+    /// The id that still waits for an answer.
+    fn waiting(&mut self, handle: u32, number: u32) -> Option<&mut Id> {
+        self.generations.touch(handle);
+        let id = self.ids.get_mut(handle);
+        let id = id.filter(|id| id.asks == Some(number))?;
+        id.asks = None;
+        Some(id)
+    }
+
+    fn gid_told(&mut self, handle: u32, number: u32, answer: Answer) {
+        let Some(id) = self.waiting(handle, number) else {
+            return;
+        };
+        if id.state != State::AddrQuery {
+            return;
+        }
+        match answer {
+            Ok(data) => {
+                id.remote_gid = Some(ServiceRecord::parse(&data).gid);
+                id.state = State::AddrResolved;
+                self.raise(handle, Kind::AddrResolved, 0, Detail::None);
+            }
+            Err(failure) => {
+                id.state = State::Bound;
+                self.raise(handle, Kind::AddrError, status(failure), Detail::None);
+            }
+        }
+    }
+
+    fn path_told(&mut self, handle: u32, number: u32, answer: Answer, host: &Host<'_>) {
+        let Some(id) = self.waiting(handle, number) else {
+            return;
+        };
+        if id.state != State::RouteQuery {
+            return;
+        }
+        let entry = id.gid_index.and_then(|index| host.gids.entry(index));
+        let near = entry.and_then(|entry| near_end(id, entry, host).ok());
+        let path = answer.map(|data| near.and_then(|near| path(&data, &near)));
+        let status = match path {
+            Ok(Some(mut path)) => {
+                if let Some(timeout) = id.ack_timeout.filter(|timeout| *timeout > 0) {
+                    path.packet_life_time = timeout - 1;
+                }
+                id.path = Some(path);
+                id.state = State::RouteResolved;
+                return self.raise(handle, Kind::RouteResolved, 0, Detail::None);
+            }
+            Ok(None) => -Errno::HOSTUNREACH.raw_os_error(),
+            Err(failure) => status(failure),
+        };
+        id.state = State::AddrResolved;
+        self.raise(handle, Kind::RouteError, status, Detail::None);
+    }
+}
+
+/// What is known of an id's path without asking anybody: it begins at our port.
+pub(super) fn near_end(id: &Id, entry: &GidEntry, host: &Host<'_>) -> Result<Path, Errno> {
+    let port = host.port(port_of(entry.index)).ok_or(Errno::NODEV)?;
+    let remote_gid = id.remote_gid.ok_or(Errno::INVAL)?;
+    Ok(Path {
+        av: Av {
+            local_gid: entry.gid,
+            remote_gid,
+            pkey: port.p_keys.first().copied().unwrap_or(PKEY),
+            sl: 0,
+            traffic_class: 0,
+            flow_label: 0,
+            hop_limit: 0,
+            local_lid: port.lid,
+            remote_lid: 0,
+        },
+        mtu: mtu_code(port.active_mtu),
+        packet_rate: 0,
+        packet_life_time: port.subnet_timeout,
+    })
+}
+
+/// The path of a record. `None`: it makes no sense.
+fn path(data: &[u8; DATA_LEN], near: &Path) -> Option<Path> {
+    let record = PathRecord::parse(data.first_chunk()?);
+    let unicast = |lid: u16| (1..=LAST_UNICAST).contains(&lid);
+    let good = unicast(record.dlid) && unicast(record.slid) && (1..=5).contains(&record.mtu);
+    let same = (record.dgid, record.sgid) == (near.av.remote_gid, near.av.local_gid);
+    (good && same).then_some(Path {
+        av: Av {
+            pkey: record.pkey,
+            sl: record.sl,
+            traffic_class: record.traffic_class,
+            flow_label: record.flow_label,
+            hop_limit: record.hop_limit,
+            local_lid: record.slid,
+            remote_lid: record.dlid,
+            ..near.av
+        },
+        mtu: record.mtu,
+        packet_rate: record.rate,
+        packet_life_time: record.life_time,
+    })
+}
+
+/// An event's status.
+fn status(failure: Failure) -> i32 {
+    let errno = match failure {
+        Failure::TimedOut => Errno::TIMEDOUT,
+        Failure::NoRecord => Errno::HOSTUNREACH,
+        Failure::Refused(status) => {
+            tracing::debug!(status, "the subnet administrator refuses");
+            Errno::INVAL
+        }
+    };
+    -errno.raw_os_error()
+}

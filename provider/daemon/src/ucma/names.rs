@@ -1,0 +1,159 @@
+//! Making known which IP address a port has: a ServiceRecord with the subnet administrator, by whose name the others find its GID.
+//! It is renewed while the port is active; a subnet manager that starts anew has forgotten it, and says so.
+
+use std::net::IpAddr;
+
+use ferroce_fabric::cm::Time;
+use ferroce_fabric::sa::{Answer, Question};
+use ferroce_wire::mad::Gid;
+use ferroce_wire::sa::{ServiceRecord, attribute, component, method};
+
+use super::addr::gid_of;
+use super::infiniband::Asker;
+use super::route::{PKEY, port_of};
+use super::{ACTIVE, Host, Ucma};
+
+/// The service of having an address. The first byte says that the number is of a local system's making.
+const SERVICE_ID: u64 = 0x0200_0000_6665_6970;
+/// Seconds for which a record is kept.
+const LEASE: u32 = 120;
+/// How often it is renewed.
+const RENEWAL: Time = 40_000_000_000;
+/// How long to wait when it was refused.
+const PAUSE: Time = 2_000_000_000;
+
+/// One port's record.
+#[derive(Clone, Copy, Debug, Default)]
+struct Name {
+    asks: Option<u32>,
+    again: Option<Time>,
+}
+
+/// The ports' records, by the ports' numbers from 1.
+#[derive(Debug, Default)]
+pub(super) struct Names(Vec<Name>);
+
+impl Names {
+    /// When the next renewal is due.
+    pub(super) fn next_timeout(&self) -> Option<Time> {
+        self.0.iter().filter_map(|name| name.again).min()
+    }
+}
+
+impl Ucma {
+    /// The ports have changed, or their subnet manager has, or it wants to be told anew: makes known all addresses.
+    pub(super) fn publish(&mut self, host: &Host<'_>) {
+        self.names.0.resize(host.ports.len(), Name::default());
+        for port in 1..=host.ports.len() as u8 {
+            self.publish_port(port, host);
+        }
+    }
+
+    /// Renews what is due.
+    pub(super) fn renew(&mut self, host: &Host<'_>) {
+        for at in 0..self.names.0.len() {
+            if self.names.0[at]
+                .again
+                .is_some_and(|again| again <= host.now)
+            {
+                self.publish_port(at as u8 + 1, host);
+            }
+        }
+    }
+
+    fn publish_port(&mut self, port: u8, host: &Host<'_>) {
+        let Some(name) = self.names.0.get_mut(usize::from(port) - 1) else {
+            return;
+        };
+        name.again = None;
+        if let Some(number) = name.asks.take() {
+            self.questions.forget(number);
+        }
+        let Some(question) = registration(port, method::SET, host) else {
+            return;
+        };
+        let asked = self.ask(Asker::Name(port), question, RENEWAL, host).ok();
+        if let Some(name) = self.names.0.get_mut(usize::from(port) - 1) {
+            name.asks = asked;
+            name.again = asked.is_none().then_some(host.now + PAUSE);
+        }
+    }
+
+    /// The device goes: its addresses are nobody's.
+    pub(super) fn withdraw(&mut self, host: &Host<'_>) {
+        for port in 1..=self.names.0.len() as u8 {
+            if let Some(question) = registration(port, method::DELETE, host) {
+                // Nobody will be here for the answer.
+                let _ = self.ask(Asker::Name(port), question, 0, host);
+            }
+        }
+    }
+
+    /// The subnet administrator has taken a record, or has not.
+    pub(super) fn name_told(&mut self, port: u8, answer: Answer, host: &Host<'_>) {
+        let Some(name) = self.names.0.get_mut(usize::from(port) - 1) else {
+            return;
+        };
+        name.asks = None;
+        name.again = Some(host.now + if answer.is_ok() { RENEWAL } else { PAUSE });
+        match answer {
+            Ok(_) => tracing::debug!(port, "the port's address is known"),
+            Err(failure) => tracing::warn!(port, ?failure, "nobody knows the port's address"),
+        }
+    }
+}
+
+/// What makes a port's address known, or withdraws it. `None`: it has none, or is not active.
+fn registration(port: u8, method: u8, host: &Host<'_>) -> Option<Question> {
+    let state = host.port(port).filter(|port| port.state == ACTIVE)?;
+    let has_address = |gid: Gid, addr: IpAddr| gid != gid_of(addr);
+    let entry = host
+        .gids
+        .entries()
+        .find(|entry| port_of(entry.index) == port && has_address(entry.gid, entry.addr))?;
+    let pkey = state.p_keys.first().copied().unwrap_or(PKEY);
+    let mask = component::SERVICE_RID;
+    Some(Question {
+        port,
+        method,
+        attribute: attribute::SERVICE_RECORD,
+        mask: match method {
+            method::DELETE => mask,
+            _ => mask | component::SERVICE_LEASE | component::SERVICE_NAME | DATA,
+        },
+        data: record(entry.addr, entry.gid, pkey).emit(),
+        patient: false,
+    })
+}
+
+/// ServiceData8, all sixteen.
+const DATA: u64 = 0xffff << 7;
+
+/// The record of an address.
+pub(super) fn record(addr: IpAddr, gid: Gid, pkey: u16) -> ServiceRecord {
+    let mut name = [0; 64];
+    let text = format!("ferroce IP {addr}");
+    name[..text.len()].copy_from_slice(text.as_bytes());
+    ServiceRecord {
+        id: SERVICE_ID,
+        gid,
+        pkey,
+        lease: LEASE,
+        name,
+        data: gid_of(addr),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_address_has_a_name_of_its_own_that_fits() {
+        let name = |ip: &str| record(ip.parse().unwrap(), [0; 16], PKEY).name;
+        assert_ne!(name("192.0.2.1"), name("192.0.2.11"));
+        let long = name("fd00:1111:2222:3333:4444:5555:6666:7777");
+        assert_eq!(long[50..], [0; 14]);
+        assert_eq!(name("192.0.2.1")[..21], *b"ferroce IP 192.0.2.1\0");
+    }
+}

@@ -1,0 +1,249 @@
+//! Asking the subnet administrator: questions are repeated until they are answered or it is too late. Where the administrator is
+//! and what is asked for, the host says; so it does who else may speak in its name.
+
+use std::collections::HashMap;
+
+use ferroce_wire::mad::Mad;
+use ferroce_wire::sa::{DATA_LEN, SaMad};
+
+use crate::cm::Time;
+
+/// How long to wait for an answer before asking again.
+const PERIOD: Time = 500_000_000;
+/// The most questions at a time.
+const MOST: usize = 1 << 16;
+/// The administrator has no time now: the status that every class has for it.
+const BUSY: u16 = 1;
+/// Method or attribute are unknown: what every port answers in whose place no administrator does.
+const NOBODY: u16 = 0x000c;
+/// No record fits.
+const NO_RECORDS: u16 = 0x0300;
+
+/// A question.
+#[derive(Clone, Copy, Debug)]
+pub struct Question {
+    /// By which port, from 1.
+    pub port: u8,
+    /// Method.
+    pub method: u8,
+    /// Attribute.
+    pub attribute: u16,
+    /// Which components of the record count.
+    pub mask: u64,
+    /// The record.
+    pub data: [u8; DATA_LEN],
+    /// Ask again when there is no such record: there may be one by and by.
+    pub patient: bool,
+}
+
+/// Why a question has no good answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// Nobody answered in time.
+    TimedOut,
+    /// There is no such record.
+    NoRecord,
+    /// The administrator refused, with this status.
+    Refused(u16),
+}
+
+/// What became of a question.
+pub type Answer = Result<[u8; DATA_LEN], Failure>;
+
+#[derive(Debug)]
+struct Pending {
+    question: Question,
+    again: Time,
+    until: Time,
+    /// The administrator has said that there is no such record.
+    none: bool,
+}
+
+/// The questions of one node.
+#[derive(Debug)]
+pub struct SaClient {
+    /// Upper half of the transaction IDs.
+    mark: u32,
+    last: u32,
+    pending: HashMap<u32, Pending>,
+}
+
+impl SaClient {
+    /// A client whose transaction IDs have `mark` as their upper half.
+    pub fn new(mark: u32) -> Self {
+        Self {
+            mark,
+            last: 0,
+            pending: HashMap::new(),
+        }
+    }
+
+    /// Asks, for as long as `patience` nanoseconds. Returns the question's number and its MAD; `None`: there are too many.
+    pub fn ask(&mut self, now: Time, question: Question, patience: Time) -> Option<(u32, Mad)> {
+        if self.pending.len() >= MOST {
+            return None;
+        }
+        loop {
+            self.last = self.last.wrapping_add(1);
+            if !self.pending.contains_key(&self.last) {
+                break;
+            }
+        }
+        let until = now.saturating_add(patience);
+        let entry = Pending {
+            question,
+            again: now.saturating_add(PERIOD).min(until),
+            until,
+            none: false,
+        };
+        self.pending.insert(self.last, entry);
+        Some((self.last, self.mad(self.last, &question)))
+    }
+
+    /// Nobody waits for the answer any more.
+    pub fn forget(&mut self, number: u32) {
+        self.pending.remove(&number);
+    }
+
+    /// Whether a MAD that came to a port is the answer to a question of ours. The host has seen to it that it is the
+    /// administrator's.
+    pub fn is_ours(&self, port: u8, mad: &Mad) -> bool {
+        self.find(port, mad).is_some()
+    }
+
+    fn find(&self, port: u8, mad: &Mad) -> Option<(u32, SaMad)> {
+        let answer = SaMad::parse_answer(mad)?;
+        let number = answer.tid as u32;
+        let pending = self.pending.get(&number)?;
+        let fits = (answer.tid >> 32) as u32 == self.mark
+            && pending.question.port == port
+            && pending.question.attribute == answer.attribute;
+        fits.then_some((number, answer))
+    }
+
+    /// Takes an answer. `None`: it is none, or one that is not final.
+    pub fn receive(&mut self, port: u8, mad: &Mad) -> Option<(u32, Answer)> {
+        let (number, answer) = self.find(port, mad)?;
+        let pending = self.pending.get_mut(&number)?;
+        let answer = match answer.status {
+            0 => Ok(answer.data),
+            // There may be one by and by.
+            BUSY | NOBODY => return None,
+            NO_RECORDS if pending.question.patient => {
+                pending.none = true;
+                return None;
+            }
+            NO_RECORDS => Err(Failure::NoRecord),
+            status => Err(Failure::Refused(status)),
+        };
+        self.pending.remove(&number);
+        Some((number, answer))
+    }
+
+    /// When [`handle_timeout`](Self::handle_timeout) is due.
+    pub fn next_timeout(&self) -> Option<Time> {
+        self.pending.values().map(|pending| pending.again).min()
+    }
+
+    /// Does what is due: what to send, with its port, and the questions that are given up.
+    pub fn handle_timeout(&mut self, now: Time) -> (Vec<(u8, Mad)>, Vec<(u32, Answer)>) {
+        let (mut again, mut over) = (Vec::new(), Vec::new());
+        for (number, pending) in &mut self.pending {
+            if pending.until <= now {
+                let failure = match pending.none {
+                    true => Failure::NoRecord,
+                    false => Failure::TimedOut,
+                };
+                over.push((*number, Err(failure)));
+            } else if pending.again <= now {
+                pending.again = now.saturating_add(PERIOD).min(pending.until);
+                again.push((*number, pending.question));
+            }
+        }
+        for (number, _) in &over {
+            self.pending.remove(number);
+        }
+        let again = again
+            .iter()
+            .map(|(number, question)| (question.port, self.mad(*number, question)));
+        (again.collect(), over)
+    }
+
+    fn mad(&self, number: u32, question: &Question) -> Mad {
+        SaMad {
+            method: question.method,
+            status: 0,
+            tid: u64::from(self.mark) << 32 | u64::from(number),
+            attribute: question.attribute,
+            mask: question.mask,
+            data: question.data,
+        }
+        .emit()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ferroce_wire::mad::METHOD_RESPONSE;
+    use ferroce_wire::sa::{attribute, method};
+
+    const SECOND: Time = 1_000_000_000;
+
+    fn question(patient: bool) -> Question {
+        Question {
+            port: 1,
+            method: method::GET,
+            attribute: attribute::PATH_RECORD,
+            mask: 0,
+            data: [7; DATA_LEN],
+            patient,
+        }
+    }
+
+    fn answered(mad: &Mad, status: u16) -> Mad {
+        let mut mad = *mad;
+        mad[3] |= METHOD_RESPONSE;
+        mad[4..6].copy_from_slice(&status.to_be_bytes());
+        mad
+    }
+
+    #[test]
+    fn a_question_is_repeated_until_it_is_answered() {
+        let mut client = SaClient::new(9);
+        let (number, mad) = client.ask(0, question(false), 2 * SECOND).unwrap();
+        assert_eq!(client.next_timeout(), Some(PERIOD));
+        let (again, over) = client.handle_timeout(PERIOD);
+        assert_eq!((again, over), (vec![(1, mad)], vec![]));
+        // Nobody's answer, another port's, and one that is none.
+        assert_eq!(client.receive(2, &answered(&mad, 0)), None);
+        assert_eq!(client.receive(1, &mad), None);
+        assert_eq!(client.receive(1, &answered(&mad, BUSY)), None);
+        assert_eq!(client.receive(1, &answered(&mad, NOBODY)), None);
+        let answer = client.receive(1, &answered(&mad, 0));
+        assert_eq!(answer, Some((number, Ok([7; DATA_LEN]))));
+        assert_eq!(client.receive(1, &answered(&mad, 0)), None);
+        assert_eq!(client.next_timeout(), None);
+    }
+
+    #[test]
+    fn what_is_not_answered_is_given_up() {
+        let mut client = SaClient::new(9);
+        let (silent, _) = client.ask(0, question(true), SECOND).unwrap();
+        let (absent, mad) = client.ask(0, question(true), SECOND).unwrap();
+        assert_eq!(client.receive(1, &answered(&mad, NO_RECORDS)), None);
+        let (again, mut over) = client.handle_timeout(SECOND);
+        over.sort_by_key(|(number, _)| *number);
+        assert!(again.is_empty());
+        assert_eq!(
+            over,
+            [
+                (silent, Err(Failure::TimedOut)),
+                (absent, Err(Failure::NoRecord))
+            ]
+        );
+        let (refused, mad) = client.ask(0, question(false), SECOND).unwrap();
+        let answer = client.receive(1, &answered(&mad, 0x0200));
+        assert_eq!(answer, Some((refused, Err(Failure::Refused(0x0200)))));
+    }
+}
