@@ -50,6 +50,15 @@ pub enum Failure {
 /// What became of a question.
 pub type Answer = Result<[u8; DATA_LEN], Failure>;
 
+/// What is due at some time.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Due {
+    /// What to send once more, with the ports.
+    pub again: Vec<(u8, Mad)>,
+    /// The questions that are given up.
+    pub over: Vec<(u32, Answer)>,
+}
+
 #[derive(Debug)]
 struct Pending {
     question: Question,
@@ -145,8 +154,8 @@ impl SaClient {
         self.pending.values().map(|pending| pending.again).min()
     }
 
-    /// Does what is due: what to send, with its port, and the questions that are given up.
-    pub fn handle_timeout(&mut self, now: Time) -> (Vec<(u8, Mad)>, Vec<(u32, Answer)>) {
+    /// Does what is due.
+    pub fn handle_timeout(&mut self, now: Time) -> Due {
         let (mut again, mut over) = (Vec::new(), Vec::new());
         for (number, pending) in &mut self.pending {
             if pending.until <= now {
@@ -166,7 +175,10 @@ impl SaClient {
         let again = again
             .iter()
             .map(|(number, question)| (question.port, self.mad(*number, question)));
-        (again.collect(), over)
+        Due {
+            again: again.collect(),
+            over,
+        }
     }
 
     fn mad(&self, number: u32, question: &Question) -> Mad {
@@ -213,8 +225,8 @@ mod tests {
         let mut client = SaClient::new(9);
         let (number, mad) = client.ask(0, question(false), 2 * SECOND).unwrap();
         assert_eq!(client.next_timeout(), Some(PERIOD));
-        let (again, over) = client.handle_timeout(PERIOD);
-        assert_eq!((again, over), (vec![(1, mad)], vec![]));
+        let due = client.handle_timeout(PERIOD);
+        assert_eq!((due.again, due.over), (vec![(1, mad)], vec![]));
         // Nobody's answer, another port's, and one that is none.
         assert_eq!(client.receive(2, &answered(&mad, 0)), None);
         assert_eq!(client.receive(1, &mad), None);
@@ -232,7 +244,7 @@ mod tests {
         let (silent, _) = client.ask(0, question(true), SECOND).unwrap();
         let (absent, mad) = client.ask(0, question(true), SECOND).unwrap();
         assert_eq!(client.receive(1, &answered(&mad, NO_RECORDS)), None);
-        let (again, mut over) = client.handle_timeout(SECOND);
+        let Due { again, mut over } = client.handle_timeout(SECOND);
         over.sort_by_key(|(number, _)| *number);
         assert!(again.is_empty());
         assert_eq!(

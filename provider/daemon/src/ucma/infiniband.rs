@@ -165,9 +165,9 @@ impl Ucma {
 
     /// Repeats questions, and gives up those that nobody answers.
     pub(super) fn repeat_questions(&mut self, host: &Host<'_>) {
-        let (again, over) = self.questions.client.handle_timeout(host.now);
-        self.out.questions.extend(again);
-        for (number, answer) in over {
+        let due = self.questions.client.handle_timeout(host.now);
+        self.out.questions.extend(due.again);
+        for (number, answer) in due.over {
             self.told(number, answer, host);
         }
     }

@@ -359,7 +359,7 @@ impl Server {
         self.ucma.settle(host);
         self.ucma.announce(host);
         if host.is_ib() {
-            return self.hand_out(&host);
+            return self.hand_out(host);
         }
         for (to, mad) in std::mem::take(&mut self.ucma.out.mads) {
             // An address may have gone since.
