@@ -22,6 +22,10 @@ const RENEWAL: Time = 40_000_000_000;
 /// How long to wait when it was refused.
 const PAUSE: Time = 2_000_000_000;
 
+/// How long a change must be past. While the subnet manager activates one port after another, a packet from one that is active
+/// makes the next so in its place (armed ports become active by data), and it takes its own Set's refusal for an error.
+const SETTLING: Time = 500_000_000;
+
 /// One port's record.
 #[derive(Clone, Copy, Debug, Default)]
 struct Name {
@@ -44,8 +48,11 @@ impl Ucma {
     /// The ports have changed, or their subnet manager has, or it wants to be told anew: makes known all addresses.
     pub(super) fn publish(&mut self, host: &Host<'_>) {
         self.names.0.resize(host.ports.len(), Name::default());
-        for port in 1..=host.ports.len() as u8 {
-            self.publish_port(port, host);
+        for name in &mut self.names.0 {
+            if let Some(number) = name.asks.take() {
+                self.questions.forget(number);
+            }
+            name.again = Some(host.now + SETTLING);
         }
     }
 
