@@ -16,6 +16,7 @@ use ferroce_cabi::ucma_frame::{COMMAND, NO_CHANNEL, OPEN, Request, VERSION};
 use libc::{c_int, c_void, iovec, pid_t};
 use std::mem::size_of;
 use std::ptr::null_mut;
+use std::time::Duration;
 
 /// The numbers that a channel shows as its device's: those of the image's device files.
 pub const DEVICE: libc::dev_t = libc::makedev(1, 3);
@@ -137,13 +138,21 @@ pub unsafe fn write(
         }
     };
     let failed = matches!(done, None | Some(Err(libc::EIO)));
-    let done = match failed && sys::is_abandoned(fd) {
+    // A daemon that dies closes one thing after the other: who may rely on its being gone waits for the rest.
+    let wait = match LETS_GO.contains(&header.cmd) {
+        true => Duration::from_secs(1),
+        false => Duration::ZERO,
+    };
+    let done = match failed && sys::is_abandoned(fd, wait) {
         // SAFETY: as the caller promises.
         true => Some(unsafe { call.afterwards(header.cmd) }),
         false => done,
     };
     Some(done?.map(|()| len))
 }
+
+/// What is done once the daemon is gone.
+const LETS_GO: [u32; 2] = [RDMA_USER_CM_CMD_DESTROY_ID, RDMA_USER_CM_CMD_LEAVE_MCAST];
 
 /// One command under way.
 struct Call {
@@ -329,8 +338,7 @@ impl Call {
     /// # Safety
     /// As [`write`].
     unsafe fn afterwards(&self, command: u32) -> Result<(), c_int> {
-        let lets_go = [RDMA_USER_CM_CMD_DESTROY_ID, RDMA_USER_CM_CMD_LEAVE_MCAST];
-        if !lets_go.contains(&command) {
+        if !LETS_GO.contains(&command) {
             return Err(libc::EIO);
         }
         // No event is awaited any more.

@@ -9,6 +9,7 @@ use std::ffi::CStr;
 use std::mem::{MaybeUninit, size_of};
 use std::ptr::null_mut;
 use std::sync::atomic::AtomicU32;
+use std::time::Duration;
 
 /// Sets the calling thread's `errno`.
 pub fn set_errno(value: c_int) {
@@ -150,18 +151,18 @@ pub fn drop_message(fd: c_int) -> bool {
     receive(fd, &mut [], libc::MSG_DONTWAIT).is_ok()
 }
 
-/// Whether a socket's other end has closed, whatever is left to read.
-pub fn is_abandoned(fd: c_int) -> bool {
+/// Whether a socket's other end has closed, or does within `wait`, whatever is left to read.
+pub fn is_abandoned(fd: c_int, wait: Duration) -> bool {
     let mut poll = libc::pollfd {
         fd,
         events: 0,
         revents: 0,
     };
-    let no_time = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
+    let wait = libc::timespec {
+        tv_sec: wait.as_secs() as libc::time_t,
+        tv_nsec: libc::c_long::from(wait.subsec_nanos() as i32),
     };
-    let (poll_at, time) = (&raw mut poll, &raw const no_time);
+    let (poll_at, time) = (&raw mut poll, &raw const wait);
     // SAFETY: one descriptor, a time, no signals.
     let n = unsafe { libc::syscall(libc::SYS_ppoll, poll_at, 1usize, time, 0usize, 0usize) };
     n == 1 && poll.revents & libc::POLLHUP != 0

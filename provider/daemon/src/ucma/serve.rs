@@ -48,9 +48,10 @@ pub(crate) struct Server {
     pub(super) listener: OwnedFd,
     /// Whether the listener is watched.
     pub(super) accepting: bool,
+    /// With the channels. It goes before the sessions: a program whose connection ends shall find its channels at their end, too.
+    pub(super) ucma: Ucma,
     pub(super) sessions: HashMap<u64, Session>,
     pub(super) last_session: u64,
-    pub(super) ucma: Ucma,
     qp1: Qp1,
     /// What is to be sent from QP1 of InfiniBand ports.
     pub(super) outgoing: Vec<Outgoing>,
