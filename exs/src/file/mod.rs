@@ -13,6 +13,7 @@ use std::sync::Arc;
 
 use crate::abi::EvtFlags;
 use crate::memory::Memory;
+use crate::socket::Transfer;
 
 pub use plan::plan;
 pub use receive::receive;
@@ -22,18 +23,35 @@ pub use send::send;
 /// A part of a transfer.
 pub enum Extent {
     /// The application's memory.
-    Memory {
-        address: usize,
-        length: usize,
-        mhandle: usize,
-        memory: Option<Arc<Memory>>,
-    },
+    Memory(Piece),
     /// A part of a file. Received without a length: to the end of what comes.
     File {
         file: File,
         offset: u64,
         length: Option<u64>,
     },
+}
+
+/// Memory of the application's, as an element names it.
+pub struct Piece {
+    pub address: usize,
+    pub length: usize,
+    pub mhandle: usize,
+    pub memory: Option<Arc<Memory>>,
+}
+
+impl Piece {
+    /// What a socket is given; `flag` as there.
+    fn transfer(&self, flag: bool) -> Transfer {
+        Transfer {
+            address: self.address,
+            length: self.length,
+            memory: self.memory.clone(),
+            region: None,
+            mhandle: self.mhandle,
+            flag,
+        }
+    }
 }
 
 /// A checked vector.
@@ -52,7 +70,7 @@ pub struct Moved {
 impl Extent {
     fn length(&self) -> u64 {
         match self {
-            Self::Memory { length, .. } => *length as u64,
+            Self::Memory(piece) => piece.length as u64,
             Self::File { length, .. } => length.unwrap_or(0),
         }
     }

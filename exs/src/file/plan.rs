@@ -8,7 +8,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-use super::{Extent, Plan};
+use super::{Extent, Piece, Plan};
 use crate::abi::{EXS_FDVEC, EXS_IOVEC, EXS_PATHVEC, EXS_SHUT_WR, EXS_XFERVEC_MAX, XferFile};
 use crate::errno::{Errno, Result};
 use crate::library::Library;
@@ -54,12 +54,12 @@ fn extent(library: &Library, element: &XferFile, used: Use) -> Result<(Extent, i
             if iov.exs_iov_base == 0 || iov.exs_iov_len == 0 {
                 return Err(Errno(libc::EINVAL));
             }
-            let extent = Extent::Memory {
+            let extent = Extent::Memory(Piece {
                 address: iov.exs_iov_base,
                 length: iov.exs_iov_len,
                 mhandle: iov.exs_iov_mhandle,
                 memory: crate::api::memory_of(library, iov.exs_iov_mhandle)?,
-            };
+            });
             Ok((extent, 0))
         }
         EXS_FDVEC => {

@@ -11,7 +11,7 @@ use crate::errno::Result;
 use crate::library::Library;
 use crate::memory::Use;
 use crate::queue::Target;
-use crate::socket::{Admission, Socket, Transfer};
+use crate::socket::{Admission, Socket};
 
 /// Where the bytes of a receive go.
 struct Job<'a> {
@@ -48,27 +48,16 @@ fn receive_extents(ring: &mut Ring<'_>, moved: &mut Moved, extents: &[Extent]) -
         while !over && jobs.len() < ahead {
             let Some(extent) = extents.peek() else { break };
             match extent {
-                Extent::Memory {
-                    address,
-                    length,
-                    mhandle,
-                    memory,
-                } => {
+                Extent::Memory(piece) => {
                     extents.next();
-                    let transfer = Transfer {
-                        address: *address,
-                        length: *length,
-                        memory: memory.clone(),
-                        region: None,
-                        mhandle: *mhandle,
-                        flag: !ring.socket.messages || extents.peek().is_some(),
-                    };
+                    let transfer =
+                        piece.transfer(!ring.socket.messages || extents.peek().is_some());
                     let target = ring.target()?;
                     ring.socket.receive(transfer, Admission::File, target)?;
                     ring.flying.push_back(None);
                     jobs.push_back(Job {
                         file: None,
-                        length: *length,
+                        length: piece.length,
                     });
                 }
                 Extent::File {

@@ -9,7 +9,7 @@ use crate::errno::{Errno, Result};
 use crate::library::Library;
 use crate::memory::Use;
 use crate::queue::Target;
-use crate::socket::{Admission, Socket, Transfer};
+use crate::socket::{Admission, Socket};
 
 /// Sends a plan, whose turn has come.
 pub fn send(library: &'static Library, socket: &Arc<Socket>, plan: Plan) -> (Moved, Result<()>) {
@@ -46,21 +46,9 @@ fn send_extents(ring: &mut Ring<'_>, moved: &mut Moved, extents: &[Extent]) -> R
     }
     for extent in extents {
         match extent {
-            Extent::Memory {
-                address,
-                length,
-                mhandle,
-                memory,
-            } => {
-                left -= *length as u64;
-                let transfer = Transfer {
-                    address: *address,
-                    length: *length,
-                    memory: memory.clone(),
-                    region: None,
-                    mhandle: *mhandle,
-                    flag: left == 0 && ring.socket.messages,
-                };
+            Extent::Memory(piece) => {
+                left -= piece.length as u64;
+                let transfer = piece.transfer(left == 0 && ring.socket.messages);
                 let target = ring.target()?;
                 ring.socket.send(transfer, Admission::File, target)?;
                 ring.flying.push_back(None);

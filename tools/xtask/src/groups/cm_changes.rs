@@ -126,7 +126,6 @@ impl Unanswered {
         let status = self.host.status()?;
         let count = |name| environment::counter(&status, name);
         // The former counts the repetitions, too.
-        // The former counts the repetitions, too.
         let sent = (count("cm_tx_msgs/req"), count("cm_tx_retries/req"));
         expect(sent == (REPEATED + 1, REPEATED), || {
             format!("{sent:?} requests and repetitions were sent")
