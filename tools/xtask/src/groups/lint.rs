@@ -1,4 +1,4 @@
-//! Group `lint`: the workspace is formatted and has no clippy warnings.
+//! Group `lint`: the workspace is formatted, and neither clippy nor rustdoc has a warning.
 
 use std::time::Duration;
 
@@ -23,26 +23,33 @@ pub(super) fn cases() -> Vec<Case> {
                 "warnings",
             ],
         ),
+        cargo(
+            "lint/rustdoc",
+            &["doc", "--quiet", "--workspace", "--no-deps"],
+        ),
     ]
 }
 
 fn cargo(name: &'static str, arguments: &'static [&'static str]) -> Case {
     Case::new(name, move |lab| {
-        let component = if arguments[0] == "fmt" {
-            "rustfmt"
-        } else {
-            "clippy"
+        // rustdoc comes with rustc; the other two may have been left out.
+        let component = match arguments[0] {
+            "fmt" => Some("rustfmt"),
+            "clippy" => Some("clippy"),
+            _ => None,
         };
-        let mut probe = build::cargo();
-        probe.args([arguments[0], "--version"]);
-        if !process::run(probe, &lab.case_dir()?, "probe", LIMIT)?.success() {
-            return Err(Stop::Skip(format!(
-                "cargo {} is not here: rustup component add {component}",
-                arguments[0]
-            )));
+        if let Some(component) = component {
+            let mut probe = build::cargo();
+            probe.args([arguments[0], "--version"]);
+            if !process::run(probe, &lab.case_dir()?, "probe", LIMIT)?.success() {
+                return Err(Stop::Skip(format!(
+                    "cargo {} is not here: rustup component add {component}",
+                    arguments[0]
+                )));
+            }
         }
         let mut command = build::cargo();
-        command.args(arguments);
+        command.args(arguments).env("RUSTDOCFLAGS", "-D warnings");
         let finished = process::run(command, &lab.case_dir()?, "cargo", LIMIT)?;
         if finished.success() {
             Ok(())
