@@ -12,7 +12,7 @@ use std::time::Duration;
 use serde::{Deserialize, Deserializer};
 
 use crate::DaemonError;
-use crate::ib::cable::Cable;
+use ferroce_fabric::link::Cable;
 
 /// An address to serve: `192.0.2.1`, `2001:db8::1`, or with its interface `fe80::1%eth0`.
 #[derive(Clone, Debug, PartialEq, Eq)]

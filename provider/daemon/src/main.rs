@@ -8,8 +8,8 @@ use std::process::{Command, ExitCode, Stdio};
 
 use clap::Parser;
 use ferroce_control::RuntimeDir;
+use ferroce_fabric::link::Cable;
 use ferroced::config::{AddrSpec, LinkLayer};
-use ferroced::ib::cable::Cable;
 use ferroced::switch::{Switch, SwitchSettings};
 use ferroced::{Config, Daemon, DaemonError, Settings};
 use nix::sys::signal::{SigSet, Signal};

@@ -15,12 +15,12 @@ use nix::sys::signalfd::SignalFd;
 use crate::DaemonError;
 use crate::device;
 use crate::group::Group;
-use crate::ib::cable::Cable;
 use crate::ib::{Fabric, Happened};
 use crate::performance::Shown;
 use crate::poller::{Poller, Token};
 use crate::totals::Totals;
 use crate::umad::Incoming;
+use ferroce_fabric::link::Cable;
 
 /// What a switch is made from.
 #[derive(Clone, Debug)]

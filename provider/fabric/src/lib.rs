@@ -8,6 +8,7 @@
 //! - [`ipcm`]: how IP addresses and ports travel in service IDs and private data, as `rdma_cm` uses them;
 //! - [`rmpp`]: messages longer than a MAD; [`sa`]: questions to the subnet administrator;
 //! - [`sma`]: subnet management agents, of channel adapters and switches;
+//! - [`link`]: the two ends of a cable;
 //! - [`pma`]: performance management agents; [`gsa`]: what is answered where no agent is.
 //!
 //! A host's loop is: [`Cm::receive`] for every MAD that came to QP1, [`Cm::handle_timeout`] when [`Cm::next_timeout`] has
@@ -17,6 +18,7 @@
 pub mod cm;
 pub mod gsa;
 pub mod ipcm;
+pub mod link;
 pub mod pma;
 pub mod rmpp;
 pub mod sa;

@@ -7,13 +7,15 @@
 //!
 //! - [`directed`] finds the next hop of a directed route;
 //! - `request` checks the M_Key and carries out Get, Set and TrapRepress; `port_info`, `tables` and `switch` are the attributes;
-//! - `link` is the state machine of a port, `traps` sends what a port has to tell, `forward` finds the way of other packets.
+//! - `link` is the state machine of a port, `traps` sends what a port has to tell, `forward` finds the way of other packets;
+//! - `gate` says which packets QP1 takes.
 //!
 //! What it never does: partition enforcement at the ports of a switch, random forwarding tables, arbitration between virtual
 //! lanes (the tables are kept for whoever sends), notices that wait to be fetched.
 
 pub mod directed;
 mod forward;
+mod gate;
 mod link;
 mod m_key;
 mod port;
@@ -25,6 +27,7 @@ mod traps;
 mod types;
 
 pub use forward::{Discard, PortSet, Route};
+pub use gate::Gate;
 pub use port::Port;
 pub use types::{
     Envelope, LinkCapabilities, LinkCommand, NodeConfig, NodeKind, Offer, Output, PortEvent,

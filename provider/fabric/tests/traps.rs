@@ -3,8 +3,8 @@
 mod agent;
 
 use agent::{Agent, Out};
-use ferroce_fabric::sma::{Envelope, Violation};
-use ferroce_wire::mad::{Mad, MadHeader};
+use ferroce_fabric::sma::{Envelope, Gate, Violation};
+use ferroce_wire::mad::{Mad, MadHeader, QP1_QKEY};
 use ferroce_wire::smp::{
     self, NoticeHeader, SwitchInfo, attribute, capability, method, state, trap,
 };
@@ -328,4 +328,24 @@ fn a_switch_tells_when_a_port_changes() {
         .find(|(_, _, trap)| number_of(trap) == 129)
         .unwrap();
     assert_eq!(smp::data(&errors.2)[12..15], [0, 5, 2]);
+}
+
+#[test]
+fn qp1_takes_what_has_its_keys() {
+    let mut agent = Agent::adapter(1);
+    let mut gate = |agent: &mut Agent, dlid, p_key, q_key| {
+        agent.node.gate(1, dlid, p_key, q_key, &mut agent.out)
+    };
+    assert_eq!(gate(&mut agent, 5, 0xffff, QP1_QKEY), Gate::Closed);
+    agent.configure(1, 5, 1);
+    assert_eq!(gate(&mut agent, 6, 0xffff, QP1_QKEY), Gate::Closed);
+    assert_eq!(gate(&mut agent, 5, 0x8001, 0), Gate::WrongPKey);
+    assert_eq!(gate(&mut agent, 5, 0xffff, 0), Gate::WrongQKey);
+    let mut block = [0; 64];
+    block[..4].copy_from_slice(&[0x7f, 0xff, 0x80, 1]);
+    agent.set(1, attribute::P_KEY_TABLE, 0, &block).unwrap();
+    assert_eq!(gate(&mut agent, 5, 1, QP1_QKEY), Gate::Open(1));
+    // Limited members do not talk to each other.
+    assert_eq!(gate(&mut agent, 5, 0x7fff, QP1_QKEY), Gate::WrongPKey);
+    assert_eq!(gate(&mut agent, 5, 0xffff, QP1_QKEY), Gate::Open(0));
 }

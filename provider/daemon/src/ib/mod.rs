@@ -4,10 +4,7 @@
 //! asks [`Node`] what to do; MADs that are for somebody else of this process come out of it. Data packets of queue pairs never come here:
 //! the kernel steers them to the processes that own them, or a switch passes them on.
 
-pub mod cable;
 mod end;
-mod packets;
-mod training;
 
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
@@ -15,8 +12,9 @@ use std::time::{Duration, Instant};
 use nix::errno::Errno;
 
 use ferroce_control::{Counter, CounterPage, Key, WrongKey};
+use ferroce_fabric::link::{self, Cable, Change, Ends, Training, Unfit};
 use ferroce_fabric::sma::{
-    Envelope, LinkCommand, Node, NodeConfig, Offer, Output, Port, PortEvent, Route as Way,
+    Envelope, Gate, LinkCommand, Node, NodeConfig, Offer, Output, Port, PortEvent, Route as Way,
     Violation,
 };
 use ferroce_wire::Lrh;
@@ -27,10 +25,7 @@ use ferroce_wire::mad::{self, Mad};
 use ferroce_wire::smp::PERMISSIVE_LID;
 
 use crate::umad::{Address, Incoming, Outgoing, Route};
-use cable::Cable;
 use end::End;
-use packets::{Ends, Unfit};
-use training::{Change, Training};
 
 /// How many datagrams of one port are handled before others have their turn.
 const DATAGRAMS: usize = 128;
@@ -263,7 +258,7 @@ impl Fabric {
     }
 
     fn datagram(&mut self, port: u8, at: usize, bytes: &[u8]) {
-        if training::is_frame(bytes) {
+        if link::is_frame(bytes) {
             if let Some(change) = self.links[at].training.came(Instant::now(), bytes) {
                 self.link_changed(port, change);
             }
@@ -330,7 +325,7 @@ impl Fabric {
 
     /// A packet for QP0 or QP1 of a port.
     fn take(&mut self, port: u8, packet: &LinkPacket<'_>) {
-        let (ends, mad) = match packets::read(packet) {
+        let (ends, mad) = match link::read(packet) {
             Ok(read) => read,
             Err(why) => {
                 let sum = match why {
@@ -363,18 +358,14 @@ impl Fabric {
         let Some(state) = self.node.port(port) else {
             return;
         };
-        let ours = state.has_lid(from.dlid);
-        let partition = pkey_index(state, ends.pkey);
         let lid = state.lid();
         let gid_index = packet.grh.and_then(|grh| {
             let found = state.gids().find(|(_, gid)| *gid == grh.dgid);
             found.map(|(index, _)| index as u8)
         });
-        let open = self.node.data_arrived(port, &mut self.out) || port == 0;
+        let out = &mut self.out;
+        let gate = (self.node).gate(port, from.dlid, ends.pkey, ends.qkey, out);
         self.settle();
-        if !ours || !open {
-            return;
-        }
         let wrong = |key| WrongKey {
             slid: from.slid,
             dlid: from.dlid,
@@ -385,17 +376,21 @@ impl Fabric {
             sgid: packet.grh.map_or([0; 16], |grh| grh.sgid),
             dgid: packet.grh.map_or([0; 16], |grh| grh.dgid),
         };
-        let Some(pkey_index) = partition else {
-            self.sums.add(Counter::RxWrongPkey, 1);
-            if let Some(link) = index(port).and_then(|at| self.links.get_mut(at)) {
-                link.counts.wrong_pkey += 1;
+        let pkey_index = match gate {
+            Gate::Open(index) => index,
+            Gate::Closed => return,
+            Gate::WrongPKey => {
+                self.sums.add(Counter::RxWrongPkey, 1);
+                if let Some(link) = index(port).and_then(|at| self.links.get_mut(at)) {
+                    link.counts.wrong_pkey += 1;
+                }
+                return self.wrong_key(port, Key::Partition, 1, &wrong(ends.pkey.into()));
             }
-            return self.wrong_key(port, Key::Partition, 1, &wrong(ends.pkey.into()));
+            Gate::WrongQKey => {
+                self.sums.add(Counter::QkeyViolation, 1);
+                return self.wrong_key(port, Key::Queue, 1, &wrong(ends.qkey));
+            }
         };
-        if ends.qkey != mad::QP1_QKEY {
-            self.sums.add(Counter::QkeyViolation, 1);
-            return self.wrong_key(port, Key::Queue, 1, &wrong(ends.qkey));
-        }
         let route = packet.grh.map(|grh| Route {
             gid_index: gid_index.unwrap_or(0),
             hop_limit: grh.hop_limit,
@@ -508,7 +503,7 @@ impl Fabric {
             src_qp: 1,
             psn: self.next_psn(),
         };
-        let packet = packets::emit(&head, ends, &out.mad);
+        let packet = link::emit(&head, ends, &out.mad);
         let exit = match self.node.is_switch() {
             false => out.port,
             true => match self.node.forward(0, out.to.lid, false) {
@@ -593,7 +588,7 @@ impl Fabric {
             src_qp: 0,
             psn: self.next_psn(),
         };
-        let packet = packets::emit(&head, ends, smp);
+        let packet = link::emit(&head, ends, smp);
         // Directed routes have a count of their own; what goes by LID and is not from here is passed on.
         let is_own = self.node.port(0).is_some_and(|own| own.has_lid(to.slid));
         match is_own || to.slid == PERMISSIVE_LID {
@@ -665,15 +660,4 @@ impl Fabric {
 /// Where a port's link is; port 0 of a switch has none.
 fn index(port: u8) -> Option<usize> {
     usize::from(port).checked_sub(1)
-}
-
-/// The entry of a port's P_Key table that a packet's key matches: the same partition, and not limited members both.
-pub(crate) fn pkey_index(port: &Port, pkey: u16) -> Option<u16> {
-    let matches = |own: &u16| {
-        own & PARTITION != 0 && (own ^ pkey) & PARTITION == 0 && (own | pkey) & !PARTITION != 0
-    };
-    port.p_keys()
-        .iter()
-        .position(matches)
-        .map(|index| index as u16)
 }

@@ -9,17 +9,22 @@ const TRANSPORT: usize = 12 + 8 + mad::LEN + ICRC_LEN;
 
 /// What the transport's headers of a MAD say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Ends {
-    pub(super) pkey: u16,
-    pub(super) dest_qp: u32,
-    pub(super) qkey: u32,
-    pub(super) src_qp: u32,
-    pub(super) psn: u32,
+pub struct Ends {
+    /// Partition key.
+    pub pkey: u16,
+    /// Queue pair that it is for: 0 or 1.
+    pub dest_qp: u32,
+    /// Queue key.
+    pub qkey: u32,
+    /// Queue pair that sent it.
+    pub src_qp: u32,
+    /// Packet sequence number, of no meaning here.
+    pub psn: u32,
 }
 
 /// Why a packet is no MAD.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Unfit {
+pub enum Unfit {
     /// It is malformed.
     Malformed,
     /// Its ICRC is wrong.
@@ -29,7 +34,7 @@ pub(super) enum Unfit {
 }
 
 /// A MAD's packet.
-pub(super) fn emit(head: &Head, ends: Ends, mad: &Mad) -> Vec<u8> {
+pub fn emit(head: &Head, ends: Ends, mad: &Mad) -> Vec<u8> {
     let header = Header {
         bth: Bth {
             opcode: opcode::UD_SEND_ONLY,
@@ -59,7 +64,7 @@ pub(super) fn emit(head: &Head, ends: Ends, mad: &Mad) -> Vec<u8> {
 }
 
 /// Takes a packet apart that is for QP0 or QP1. Whether its keys are right is for others to say.
-pub(super) fn read<'a>(packet: &LinkPacket<'a>) -> Result<(Ends, &'a Mad), Unfit> {
+pub fn read<'a>(packet: &LinkPacket<'a>) -> Result<(Ends, &'a Mad), Unfit> {
     if Bth::parse(packet.transport).is_some_and(|bth| bth.dest_qp > 1) {
         return Err(Unfit::Elsewhere);
     }

@@ -6,7 +6,7 @@
 
 use std::time::{Duration, Instant};
 
-use ferroce_fabric::sma::{LinkCommand, Offer};
+use crate::sma::{LinkCommand, Offer};
 
 /// How often an end that looks for the other sends.
 const POLL: Duration = Duration::from_millis(100);
@@ -16,7 +16,7 @@ const HEARTBEAT: Duration = Duration::from_millis(500);
 const LOSS: Duration = Duration::from_millis(2500);
 
 /// Bytes of a frame.
-pub(crate) const FRAME: usize = 16;
+pub const FRAME: usize = 16;
 /// The first byte of a frame: a link version that no InfiniBand packet has.
 const MARK: u8 = 0x0f;
 const VERSION: u8 = 1;
@@ -24,11 +24,11 @@ const KIND_TRAIN: u8 = 1;
 const KIND_DOWN: u8 = 2;
 
 /// A frame as it is sent.
-pub(crate) type Frame = [u8; FRAME];
+pub type Frame = [u8; FRAME];
 
 /// What has become of the link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Change {
+pub enum Change {
     /// Both ends hear each other; the other offers this.
     Up(Offer),
     /// The other has gone, or begins anew.
@@ -36,13 +36,13 @@ pub(crate) enum Change {
 }
 
 /// Whether a datagram of a cable is a frame, and no packet.
-pub(crate) fn is_frame(bytes: &[u8]) -> bool {
+pub fn is_frame(bytes: &[u8]) -> bool {
     bytes.first() == Some(&MARK)
 }
 
 /// One end of a cable.
 #[derive(Debug)]
-pub(crate) struct Training {
+pub struct Training {
     mode: LinkCommand,
     number: u32,
     /// What was heard last: the other's number and offer.
@@ -56,7 +56,7 @@ pub(crate) struct Training {
 
 impl Training {
     /// An end that looks for the other.
-    pub(crate) fn new(now: Instant) -> Self {
+    pub fn new(now: Instant) -> Self {
         Self {
             mode: LinkCommand::Poll,
             number: number(),
@@ -69,7 +69,7 @@ impl Training {
     }
 
     /// Lets go of the link and does as is commanded.
-    pub(crate) fn command(&mut self, now: Instant, command: LinkCommand) {
+    pub fn command(&mut self, now: Instant, command: LinkCommand) {
         if self.up {
             self.farewell = Some(self.number);
         }
@@ -82,12 +82,12 @@ impl Training {
 
     /// Whether there is a link.
     #[cfg(test)]
-    pub(crate) fn is_up(&self) -> bool {
+    pub fn is_up(&self) -> bool {
         self.up
     }
 
     /// A frame has come.
-    pub(crate) fn came(&mut self, now: Instant, frame: &[u8]) -> Option<Change> {
+    pub fn came(&mut self, now: Instant, frame: &[u8]) -> Option<Change> {
         let frame: &Frame = frame.try_into().ok()?;
         if frame[2] != VERSION || self.mode == LinkCommand::Disable {
             return None;
@@ -125,27 +125,27 @@ impl Training {
     }
 
     /// A packet has come over the link: a sign of life as good as a frame, which a flood may have crowded out.
-    pub(crate) fn alive(&mut self, now: Instant) {
+    pub fn alive(&mut self, now: Instant) {
         if self.up {
             self.heard = now;
         }
     }
 
     /// The ends have nothing in common: on as if nothing had been heard.
-    pub(crate) fn refused(&mut self, now: Instant) {
+    pub fn refused(&mut self, now: Instant) {
         self.up = false;
         self.send_at = now + POLL;
     }
 
     /// When [`tick`](Self::tick) has something to do.
-    pub(crate) fn next(&self) -> Option<Instant> {
+    pub fn next(&self) -> Option<Instant> {
         let loss = self.up.then(|| self.heard + LOSS);
         let send = (self.farewell.is_some() || self.sends()).then_some(self.send_at);
         [loss, send].into_iter().flatten().min()
     }
 
     /// Does what is due: returns a frame to send, and what has become of the link.
-    pub(crate) fn tick(&mut self, now: Instant, offer: Offer) -> (Option<Frame>, Option<Change>) {
+    pub fn tick(&mut self, now: Instant, offer: Offer) -> (Option<Frame>, Option<Change>) {
         if self.up && self.heard + LOSS <= now {
             return (None, Some(Change::Down));
         }
@@ -160,7 +160,7 @@ impl Training {
     }
 
     /// What to say when the port goes for good.
-    pub(crate) fn last_word(&self, offer: Offer) -> Option<Frame> {
+    pub fn last_word(&self, offer: Offer) -> Option<Frame> {
         self.up.then(|| self.frame(KIND_DOWN, self.number, offer))
     }
 
