@@ -1,0 +1,186 @@
+//! What a test is: its names, what it covers, its body, and the mutants that it must catch.
+//!
+//! Families whose members differ by a parameter are made by a function that returns one [`Test`] for each value; the body
+//! is a closure that holds the value.
+
+use crate::run::{Outcome, Run};
+use crate::sim::{Faults, MadFaults};
+use crate::suite;
+use crate::{MadRig, TransportRig};
+use std::time::Duration;
+
+/// A body against the transport tester.
+pub type TransportBody = dyn Fn(&mut Run, &mut dyn TransportRig) -> Outcome + Send + Sync;
+/// A body against the MAD tester.
+pub type MadBody = dyn Fn(&mut Run, &mut dyn MadRig) -> Outcome + Send + Sync;
+
+/// What a test does, and on which tester.
+pub enum Body {
+    /// On the transport tester.
+    Transport(Box<TransportBody>),
+    /// On the MAD tester.
+    Mad(Box<MadBody>),
+}
+
+/// One test.
+pub struct Test {
+    /// Name, `C09_060_09`.
+    pub id: String,
+    /// Family, `C09-060`.
+    pub family: &'static str,
+    /// What it is about, in a few words.
+    pub title: String,
+    /// Compliance statements as the code names them, `C9-60`; or sections of the specification.
+    pub statements: Vec<&'static str>,
+    /// Assertions that it decides, `v1c09-060#07`. Each must be checked in a run that passes.
+    pub assertions: Vec<String>,
+    /// Ports of the device that it needs.
+    pub ports: u8,
+    /// About how long it takes in real time.
+    pub takes: Duration,
+    /// What it does.
+    pub body: Body,
+    /// Devices that break one rule, each of which it must catch.
+    pub mutants: Vec<Mutant>,
+}
+
+/// How a mutant is made, anew for each run.
+pub enum Make {
+    /// Of the transport.
+    Transport(Box<dyn Fn() -> Faults + Send + Sync>),
+    /// Of the management agents.
+    Mad(Box<dyn Fn() -> MadFaults + Send + Sync>),
+}
+
+/// A device that breaks just one rule. Nothing in the device itself knows of it: the hooks lie around the state machine.
+pub struct Mutant {
+    /// Name, `completes-when-posted`.
+    pub name: &'static str,
+    /// What is wrong with it, in a sentence.
+    pub what: &'static str,
+    /// The assertion by which the test must fail.
+    pub caught_by: String,
+    /// The hooks.
+    pub make: Make,
+}
+
+impl Mutant {
+    /// A mutant of the transport.
+    pub fn transport(
+        name: &'static str,
+        what: &'static str,
+        caught_by: impl Into<String>,
+        make: impl Fn() -> Faults + Send + Sync + 'static,
+    ) -> Mutant {
+        Mutant {
+            name,
+            what,
+            caught_by: caught_by.into(),
+            make: Make::Transport(Box::new(make)),
+        }
+    }
+
+    /// A mutant of the management agents.
+    pub fn mad(
+        name: &'static str,
+        what: &'static str,
+        caught_by: impl Into<String>,
+        make: impl Fn() -> MadFaults + Send + Sync + 'static,
+    ) -> Mutant {
+        Mutant {
+            name,
+            what,
+            caught_by: caught_by.into(),
+            make: Make::Mad(Box::new(make)),
+        }
+    }
+}
+
+impl Test {
+    /// A test of the transport; statements, assertions and mutants are added by the methods below.
+    pub fn transport(
+        id: impl Into<String>,
+        family: &'static str,
+        title: impl Into<String>,
+        body: impl Fn(&mut Run, &mut dyn TransportRig) -> Outcome + Send + Sync + 'static,
+    ) -> Test {
+        Test::new(
+            id.into(),
+            family,
+            title.into(),
+            Body::Transport(Box::new(body)),
+        )
+    }
+
+    /// A test of the management agents.
+    pub fn mad(
+        id: impl Into<String>,
+        family: &'static str,
+        title: impl Into<String>,
+        body: impl Fn(&mut Run, &mut dyn MadRig) -> Outcome + Send + Sync + 'static,
+    ) -> Test {
+        Test::new(id.into(), family, title.into(), Body::Mad(Box::new(body)))
+    }
+
+    fn new(id: String, family: &'static str, title: String, body: Body) -> Test {
+        Test {
+            id,
+            family,
+            title,
+            statements: Vec::new(),
+            assertions: Vec::new(),
+            ports: 1,
+            takes: Duration::from_millis(500),
+            body,
+            mutants: Vec::new(),
+        }
+    }
+
+    /// Adds statements.
+    pub fn covers(mut self, statements: &[&'static str]) -> Test {
+        self.statements.extend(statements);
+        self
+    }
+
+    /// Adds assertions.
+    pub fn asserts<S: ToString>(mut self, assertions: impl IntoIterator<Item = S>) -> Test {
+        self.assertions
+            .extend(assertions.into_iter().map(|a| a.to_string()));
+        self
+    }
+
+    /// Needs so many ports.
+    pub fn on_ports(mut self, ports: u8) -> Test {
+        self.ports = ports;
+        self
+    }
+
+    /// Takes about so long in real time.
+    pub fn takes(mut self, time: Duration) -> Test {
+        self.takes = time;
+        self
+    }
+
+    /// Adds a mutant.
+    pub fn mutant(mut self, mutant: Mutant) -> Test {
+        self.mutants.push(mutant);
+        self
+    }
+}
+
+/// All tests, by id.
+pub fn all() -> Vec<Test> {
+    let mut tests = suite::tests();
+    tests.sort_by(|a, b| a.id.cmp(&b.id));
+    tests
+}
+
+/// The name among `known` that is most like `given`, if one is much like it.
+pub fn nearest<'a>(given: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let given = given.to_uppercase();
+    known
+        .map(|name| (strsim::jaro_winkler(&given, &name.to_uppercase()), name))
+        .filter(|(likeness, _)| *likeness > 0.8)
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .map(|(_, name)| name)
+}

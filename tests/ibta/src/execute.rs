@@ -1,0 +1,121 @@
+//! Runs a test on a backend and says how it ended.
+
+use crate::catalog::{Body, Test};
+use crate::rig::Backend;
+use crate::run::{AssertionResult, Entry, Listener, Outcome, Run, Stop, TestResult, Verdict};
+use crate::trace::Trace;
+use std::time::Duration;
+
+/// Runs a test on a fresh rig. The packets are given too.
+pub fn execute(test: &Test, backend: &mut dyn Backend, listener: Listener) -> (TestResult, Trace) {
+    let mut run = Run::new(listener);
+    let (outcome, time, trace) = carry_out(test, backend, &mut run);
+    (conclude(test, outcome, run.into_entries(), time), trace)
+}
+
+fn carry_out(test: &Test, backend: &mut dyn Backend, run: &mut Run) -> (Outcome, Duration, Trace) {
+    let nothing = |error| (Err(Stop::Broken(error)), Duration::ZERO, Trace::default());
+    match &test.body {
+        Body::Transport(body) => match backend.transport() {
+            Ok(mut rig) => {
+                let outcome = body(run, &mut *rig);
+                (outcome, rig.now(), rig.trace().clone())
+            }
+            Err(error) => nothing(error),
+        },
+        Body::Mad(body) => match backend.mad(test.ports) {
+            Ok(mut rig) => {
+                let outcome = body(run, &mut *rig);
+                (outcome, rig.now(), rig.trace().clone())
+            }
+            Err(error) => nothing(error),
+        },
+    }
+}
+
+/// Draws the conclusions. A test that passes must have decided each assertion that it declares, and no other.
+fn conclude(test: &Test, outcome: Outcome, entries: Vec<Entry>, time: Duration) -> TestResult {
+    let (mut result, mut reason) = match outcome {
+        Ok(()) => (Verdict::Pass, String::new()),
+        Err(Stop::Failed) => (Verdict::Fail, String::new()),
+        Err(Stop::NotApplicable(reason)) => (Verdict::NotApplicable, reason),
+        Err(Stop::Broken(error)) => (Verdict::Error, format!("{error:#}")),
+    };
+    let mut assertions: Vec<AssertionResult> = test
+        .assertions
+        .iter()
+        .map(|id| AssertionResult {
+            id: id.clone(),
+            result: Verdict::NotApplicable,
+            reason: String::new(),
+        })
+        .collect();
+    for entry in &entries {
+        let (id, verdict, why) = match entry {
+            Entry::Check {
+                assertion,
+                held: true,
+                ..
+            } => (assertion, Verdict::Pass, ""),
+            Entry::Check {
+                assertion, seen, ..
+            } => (assertion, Verdict::Fail, seen.as_str()),
+            Entry::NotApplicable { assertion, reason } => {
+                (assertion, Verdict::NotApplicable, reason.as_str())
+            }
+            _ => continue,
+        };
+        match assertions.iter_mut().find(|known| known.id == *id) {
+            Some(known) if known.result != Verdict::Fail => {
+                known.result = verdict;
+                known.reason = why.to_owned();
+            }
+            Some(_) => {}
+            None => {
+                result = Verdict::Error;
+                reason = format!("{id} is decided, but not declared");
+            }
+        }
+    }
+    match result {
+        Verdict::Fail => {
+            if let Some(failed) = assertions.iter().find(|a| a.result == Verdict::Fail) {
+                reason = format!("{}: {}", failed.id, failed.reason);
+            }
+        }
+        // A check that was made and not passed on would go unheard.
+        Verdict::Pass if assertions.iter().any(|a| a.result == Verdict::Fail) => {
+            result = Verdict::Error;
+            reason = "an assertion failed and the test went on".to_owned();
+        }
+        Verdict::Pass => {
+            let open = assertions
+                .iter()
+                .find(|a| a.result == Verdict::NotApplicable && a.reason.is_empty());
+            if let Some(open) = open {
+                result = Verdict::Error;
+                reason = format!("{} was never decided", open.id);
+            }
+        }
+        Verdict::NotApplicable | Verdict::Error => {}
+    }
+    for open in &mut assertions {
+        if open.result == Verdict::NotApplicable && open.reason.is_empty() {
+            open.reason = match result {
+                Verdict::NotApplicable => reason.clone(),
+                _ => "not reached".to_owned(),
+            };
+        }
+    }
+    TestResult {
+        id: test.id.clone(),
+        family: test.family.to_owned(),
+        title: test.title.clone(),
+        statements: test.statements.iter().map(|s| (*s).to_owned()).collect(),
+        result,
+        reason,
+        assertions,
+        entries,
+        time,
+    }
+}

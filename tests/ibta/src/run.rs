@@ -1,0 +1,217 @@
+//! A run of one test as the test sees it: steps, checks, and the ways to stop.
+//!
+//! What is recorded here becomes the report. Nothing is printed here.
+
+use serde::Serialize;
+use std::time::Duration;
+
+/// Why a test ended before its last step.
+#[derive(Debug)]
+pub enum Stop {
+    /// An assertion failed; it is recorded.
+    Failed,
+    /// The test is not for this device, and why.
+    NotApplicable(String),
+    /// The tester or the way to the device failed: neither good nor bad is known of the device.
+    Broken(anyhow::Error),
+}
+
+impl From<anyhow::Error> for Stop {
+    fn from(error: anyhow::Error) -> Stop {
+        Stop::Broken(error)
+    }
+}
+
+/// How a body ends.
+pub type Outcome<T = ()> = Result<T, Stop>;
+
+/// What is known of a test or an assertion at the end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub enum Verdict {
+    /// Everything was as it must be.
+    #[serde(rename = "PASS")]
+    Pass,
+    /// Something was not.
+    #[serde(rename = "FAIL")]
+    Fail,
+    /// It is not for this device, or was not reached.
+    #[serde(rename = "N/A")]
+    NotApplicable,
+    /// The tester failed.
+    #[serde(rename = "ERROR")]
+    Error,
+}
+
+impl Verdict {
+    /// As reports write it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Verdict::Pass => "PASS",
+            Verdict::Fail => "FAIL",
+            Verdict::NotApplicable => "N/A",
+            Verdict::Error => "ERROR",
+        }
+    }
+}
+
+/// What happened, in order.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case", tag = "kind")]
+pub enum Entry {
+    /// A step of the test's description began.
+    Step {
+        /// Its number there, `6.2`.
+        number: String,
+        /// What it says.
+        text: String,
+    },
+    /// Something worth knowing that decides nothing.
+    Note {
+        /// What.
+        text: String,
+    },
+    /// An assertion was checked.
+    Check {
+        /// Its name.
+        assertion: String,
+        /// Whether it held.
+        held: bool,
+        /// What was seen against what was due; of checks that held, empty.
+        seen: String,
+    },
+    /// An assertion is not for this device.
+    NotApplicable {
+        /// Its name.
+        assertion: String,
+        /// Why.
+        reason: String,
+    },
+}
+
+/// Hears of entries as they are made: a progress line, say.
+pub type Listener = Box<dyn FnMut(&Entry)>;
+
+/// A run of a test.
+pub struct Run {
+    entries: Vec<Entry>,
+    listener: Listener,
+}
+
+impl Run {
+    /// A run that `listener` hears of.
+    pub fn new(listener: Listener) -> Run {
+        Run {
+            entries: Vec::new(),
+            listener,
+        }
+    }
+
+    /// A step begins. `number` is that of the test's description, where there is one.
+    pub fn step(&mut self, number: impl ToString, text: impl ToString) {
+        self.record(Entry::Step {
+            number: number.to_string(),
+            text: text.to_string(),
+        });
+    }
+
+    /// Something worth knowing.
+    pub fn note(&mut self, text: impl ToString) {
+        self.record(Entry::Note {
+            text: text.to_string(),
+        });
+    }
+
+    /// Decides an assertion, once or many times; `seen` says what was seen against what was due, and is asked for only when
+    /// `held` is not true.
+    ///
+    /// # Errors
+    /// [`Stop::Failed`] if it did not hold: pass it on with `?`.
+    pub fn check(
+        &mut self,
+        assertion: impl ToString,
+        held: bool,
+        seen: impl FnOnce() -> String,
+    ) -> Outcome {
+        self.record(Entry::Check {
+            assertion: assertion.to_string(),
+            held,
+            seen: if held { String::new() } else { seen() },
+        });
+        if held { Ok(()) } else { Err(Stop::Failed) }
+    }
+
+    /// Decides that two values are the same.
+    ///
+    /// # Errors
+    /// As [`check`](Self::check).
+    pub fn check_eq<T: PartialEq + std::fmt::Debug>(
+        &mut self,
+        assertion: impl ToString,
+        what: &str,
+        seen: T,
+        due: T,
+    ) -> Outcome {
+        self.check(assertion, seen == due, || {
+            format!("{what} is {seen:x?}, must be {due:x?}")
+        })
+    }
+
+    /// An assertion is not for this device.
+    pub fn not_applicable(&mut self, assertion: impl ToString, reason: impl ToString) {
+        self.record(Entry::NotApplicable {
+            assertion: assertion.to_string(),
+            reason: reason.to_string(),
+        });
+    }
+
+    /// Everything recorded.
+    pub fn into_entries(self) -> Vec<Entry> {
+        self.entries
+    }
+
+    fn record(&mut self, entry: Entry) {
+        (self.listener)(&entry);
+        self.entries.push(entry);
+    }
+}
+
+/// The end of an assertion.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct AssertionResult {
+    /// Its name.
+    pub id: String,
+    /// PASS, FAIL or N/A.
+    pub result: Verdict,
+    /// Why, if not PASS.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub reason: String,
+}
+
+/// The end of a test.
+#[derive(Clone, Debug, Serialize)]
+pub struct TestResult {
+    /// Its name.
+    pub id: String,
+    /// Its family.
+    pub family: String,
+    /// Its title.
+    pub title: String,
+    /// Its statements.
+    pub statements: Vec<String>,
+    /// PASS, FAIL, N/A or ERROR.
+    pub result: Verdict,
+    /// Why, if not PASS.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub reason: String,
+    /// Every assertion that it declares.
+    pub assertions: Vec<AssertionResult>,
+    /// What happened.
+    pub entries: Vec<Entry>,
+    /// How long it took on the rig's clock.
+    #[serde(rename = "seconds", serialize_with = "seconds")]
+    pub time: Duration,
+}
+
+fn seconds<S: serde::Serializer>(time: &Duration, out: S) -> Result<S::Ok, S::Error> {
+    out.serialize_f64(time.as_secs_f64())
+}

@@ -1,0 +1,24 @@
+//! Makes simulated rigs.
+
+use super::{Faults, MadFaults};
+use crate::rig::{Backend, MadRig, TransportRig};
+use anyhow::{Result, bail};
+
+/// Rigs with a simulated device, sound or a mutant.
+#[derive(Default)]
+pub struct SimBackend {
+    /// Hooks of the next transport rig.
+    pub faults: Option<Faults>,
+    /// Hooks of the next MAD rig.
+    pub mad_faults: Option<MadFaults>,
+}
+
+impl Backend for SimBackend {
+    fn transport(&mut self) -> Result<Box<dyn TransportRig + '_>> {
+        bail!("there is no simulated transport yet");
+    }
+
+    fn mad(&mut self, ports: u8) -> Result<Box<dyn MadRig + '_>> {
+        bail!("there is no simulated node with {ports} ports yet");
+    }
+}
