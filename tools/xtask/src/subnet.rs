@@ -58,14 +58,18 @@ impl Subnet {
         })
     }
 
-    /// A host with two ports, and at the other end of each one's cable a host (1 and 2) of its own: two fabrics.
-    pub fn two_ports(programs: &Path, dir: &Path) -> Result<Subnet, Stop> {
-        let cable = |from: &str, to: &str| format!("127.0.0.{from}=127.0.0.{to}");
-        let ports = [cable("1:7101", "2:7101"), cable("1:7102", "3:7101")];
-        let mut hosts = vec![host(programs, 1, &[&ports[0], &ports[1]])?];
-        for (number, own) in [(2, "1:7101"), (3, "1:7102")] {
-            let cable = cable(&format!("{number}:{HOST_PORT}"), own);
-            hosts.push(host(programs, number, &[&cable])?);
+    /// A host with so many ports, and at the other end of each one's cable a host (from 1 on) of its own: as many fabrics.
+    pub fn star(programs: &Path, dir: &Path, ports: usize) -> Result<Subnet, Stop> {
+        let own = |port: usize| format!("127.0.0.1:{}", usize::from(HOST_PORT) + port);
+        let other = |port: usize| format!("127.0.0.{}:{HOST_PORT}", port + 2);
+        let cables: Vec<String> = (0..ports)
+            .map(|port| format!("{}={}", own(port), other(port)))
+            .collect();
+        let cables: Vec<&str> = cables.iter().map(String::as_str).collect();
+        let mut hosts = vec![host(programs, 1, &cables)?];
+        for port in 0..ports {
+            let cable = format!("{}={}", other(port), own(port));
+            hosts.push(host(programs, port + 2, &[&cable])?);
         }
         Ok(Subnet {
             hosts,
@@ -318,14 +322,22 @@ impl Manager {
 
 /// The IP address of a host's first port, by the host's number from 1.
 pub fn address(number: usize) -> String {
-    format!("10.9.0.{number}")
+    address_at(number, 0)
+}
+
+/// The IP address of a host's port (from 0).
+pub fn address_at(number: usize, port: usize) -> String {
+    format!("10.9.{port}.{number}")
 }
 
 /// A host with a port for each cable.
 fn host(programs: &Path, number: usize, cables: &[&str]) -> Result<Host, Stop> {
     let mut host = Host::new(programs, &format!("127.0.0.{number}"), None)?;
-    let address = address(number);
-    let mut options = vec!["--link-layer", "infiniband", "--addr", &address];
+    let addresses: Vec<String> = (0..cables.len())
+        .map(|port| address_at(number, port))
+        .collect();
+    let mut options = vec!["--link-layer", "infiniband"];
+    options.extend(addresses.iter().flat_map(|address| ["--addr", address]));
     options.extend(cables.iter().flat_map(|cable| ["--cable", cable]));
     host.up_with(&options)?;
     Ok(host)

@@ -28,6 +28,7 @@ pub(super) fn cases() -> Vec<Case> {
     cases.extend(fabric_programs::cases());
     cases.extend(fabric_robust::cases());
     cases.extend(super::fabric_cm::cases());
+    cases.extend(super::fabric_large::cases());
     cases
 }
 
@@ -56,6 +57,12 @@ fn roce(lab: &mut Lab) -> Ending {
     )?;
     let perfquery = run("perfquery", "perfquery -x")?;
     let sent = number_after(&perfquery.out, "PortXmitPkts:");
+    run("reset", "perfquery -x -R")?;
+    let reset = run("after", "perfquery -x")?;
+    expect(
+        number_after(&reset.out, "PortXmitPkts:").is_some_and(|n| n < 100),
+        || reset.out.clone(),
+    )?;
     let good = ibstat.out.contains(ACTIVE)
         && ibstat.out.contains("Link layer: Ethernet")
         && traffic.success()

@@ -9,8 +9,8 @@ use crate::process::Finished;
 use crate::subnet::{LIMIT, Subnet, address};
 
 /// Port spaces.
-const TCP: u64 = 0x106;
-const UDP: u64 = 0x111;
+pub(super) const TCP: u64 = 0x106;
+pub(super) const UDP: u64 = 0x111;
 const IB: u64 = 0x13f;
 /// The port at which udaddy listens.
 const UDADDY_PORT: u16 = 7174;
@@ -24,14 +24,14 @@ pub(super) fn cases() -> Vec<Case> {
     ]
 }
 
-/// Waits until the subnet administrator knows a host's address.
-fn known(subnet: &mut Subnet, host: usize) -> Ending {
-    let name = format!("ferroce IP {}\n", address(host + 1));
+/// Waits until the subnet administrator of a host knows an address.
+pub(super) fn known(subnet: &mut Subnet, host: usize, address: &str) -> Ending {
+    let name = format!("ferroce IP {address}\n");
     subnet.wait_for(host, &["saquery", "-S"], &name)
 }
 
 /// Runs a server on a host and a client on another; both must succeed.
-fn connect(
+pub(super) fn connect(
     subnet: &mut Subnet,
     hosts: (usize, usize),
     (server, client): (&[&str], &[&str]),
@@ -60,8 +60,8 @@ fn connect(
 
 /// `rping` between two hosts whose addresses are known.
 pub(super) fn rping(subnet: &mut Subnet, hosts: (usize, usize), port: u16) -> Ending {
-    known(subnet, hosts.0)?;
     let to = address(hosts.0 + 1);
+    known(subnet, hosts.0, &to)?;
     let client = ["rping", "-c", "-a", &to, "-C", "50", "-V"];
     let server = ["rping", "-s", "-a", &to, "-C", "50", "-V"];
     connect(subnet, hosts, (&server, &client), TCP, port)?;
@@ -130,7 +130,7 @@ fn refused(subnet: &mut Subnet, line: &[&str], wanted: &str) -> Ending {
 fn nobody(lab: &mut Lab) -> Ending {
     let mut subnet = back_to_back(lab)?;
     let manager = subnet.manage(0, &[])?;
-    known(&mut subnet, 0)?;
+    known(&mut subnet, 0, &address(1))?;
     let port = lab.port().to_string();
     // Nobody listens: reason 8, invalid service ID.
     let there = address(1);

@@ -2,47 +2,57 @@
 
 use super::expect;
 use super::fabric::{ACTIVE, number_after};
+use super::fabric_cm;
 use crate::case::{Case, Ending, Stop};
 use crate::lab::Lab;
-use crate::subnet::{Manager, Subnet};
+use crate::subnet::{Manager, Subnet, address_at};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![
         Case::new("fabric/two ports/diagnostics", diagnostics),
         Case::new("fabric/two ports/data and counters", counters),
         Case::new("fabric/two ports/management keys", keys),
+        Case::new("fabric/two ports/management key's lease", lease),
+        Case::new("fabric/two ports/connections", connections),
+        Case::new("fabric/three ports/data and connections", three),
     ]
 }
 
-/// The host with two ports is 0, those at the other ends are 1 and 2.
-fn two_ports(lab: &mut Lab) -> Result<Subnet, Stop> {
+/// The host with several ports is 0, those at the other ends are 1, 2 and so on.
+fn ports(lab: &mut Lab, count: usize) -> Result<Subnet, Stop> {
     lab.vacate();
     let dir = lab.case_dir()?;
-    Subnet::two_ports(lab.programs(), &dir)
+    Subnet::star(lab.programs(), &dir, count)
 }
 
-/// A subnet manager for each port, with these lines in its settings.
-fn manage(subnet: &mut Subnet, settings: [&str; 2]) -> Result<Vec<Manager>, Stop> {
+/// A subnet manager for each port, on its host, with these lines in its settings.
+fn manage(subnet: &mut Subnet, settings: &[&str]) -> Result<Vec<Manager>, Stop> {
     let mut managers = Vec::new();
-    for (index, settings) in settings.into_iter().enumerate() {
-        let guids = subnet.run(0, &["ibstat", "-p"])?;
-        let guid = guids.out.lines().nth(index).unwrap_or_default().to_owned();
-        let mut manager = subnet.start_manager_with(0, &["-g", &guid], settings)?;
+    let guids = subnet.run(0, &["ibstat", "-p"])?.out;
+    for (guid, settings) in guids.lines().zip(settings) {
+        let mut manager = subnet.start_manager_with(0, &["-g", guid], settings)?;
         manager.wait_for("SUBNET UP")?;
         managers.push(manager);
     }
-    for other in 1..=2 {
+    expect(managers.len() == settings.len(), || guids.clone())?;
+    active(subnet)?;
+    Ok(managers)
+}
+
+/// Waits until all ports may carry data.
+fn active(subnet: &mut Subnet) -> Ending {
+    let ports = subnet.hosts.len() - 1;
+    for other in 1..=ports {
         subnet.wait_for(other, &["ibstat"], ACTIVE)?;
     }
-    let both = |text: &str| text.matches(ACTIVE).count() == 2;
-    subnet.wait_until(0, &["ibstat"], both)?;
-    Ok(managers)
+    let all = |text: &str| text.matches(ACTIVE).count() == ports;
+    subnet.wait_until(0, &["ibstat"], all)
 }
 
 /// Each port tells of itself and of what is behind it.
 fn diagnostics(lab: &mut Lab) -> Ending {
-    let mut subnet = two_ports(lab)?;
-    let managers = manage(&mut subnet, ["", ""])?;
+    let mut subnet = ports(lab, 2)?;
+    let managers = manage(&mut subnet, &["", ""])?;
     for manager in &managers {
         expect(manager.errors().is_empty(), || manager.errors().join("\n"))?;
     }
@@ -98,8 +108,8 @@ fn packets(subnet: &mut Subnet, host: usize, port: &str) -> Result<[u64; 2], Sto
 
 /// Data by either port is counted there and nowhere else, in the same way at the other end; resets concern what they name.
 fn counters(lab: &mut Lab) -> Ending {
-    let mut subnet = two_ports(lab)?;
-    let _managers = manage(&mut subnet, ["", ""])?;
+    let mut subnet = ports(lab, 2)?;
+    let _managers = manage(&mut subnet, &["", ""])?;
     let mut before = [packets(&mut subnet, 0, "1")?, packets(&mut subnet, 0, "2")?];
     for (index, port) in ["1", "2"].into_iter().enumerate() {
         for program in [
@@ -165,14 +175,16 @@ fn violations(subnet: &mut Subnet, port: &str, key: &str) -> Result<u64, Stop> {
 /// A request about another port than that which it comes to needs the keys of both (C14-24.1.1, C14-29). Each port that does not know the
 /// key counts it.
 fn keys(lab: &mut Lab) -> Ending {
-    let mut subnet = two_ports(lab)?;
+    let mut subnet = ports(lab, 2)?;
     let setting =
         |key: &str| format!("m_key {key}\nm_key_protection_level 2\nm_key_lease_period 0\n");
     let (first, second) = (setting("0x1111"), setting("0x2222"));
-    let managers = manage(&mut subnet, [&first, &second])?;
+    let managers = manage(&mut subnet, &[&first, &second])?;
     for manager in &managers {
         expect(manager.errors().is_empty(), || manager.errors().join("\n"))?;
     }
+    let mut managers = managers.into_iter();
+    let mut first = managers.next().expect("one for each port");
     // Host 1 is at port 1, whose key is the first.
     for (key, named, answered, counts) in [
         ("0x1111", "1", true, [false, false]),
@@ -201,5 +213,117 @@ fn keys(lab: &mut Lab) -> Ending {
             ));
         }
     }
+    // Trap 256 tells each violation to the subnet manager of the port that saw it.
+    first.wait_for("num:256")
+}
+
+/// What a port's PortInfo says of its key to somebody who does not know it, if it answers at all.
+fn without_key(subnet: &mut Subnet) -> Result<Option<String>, Stop> {
+    let said = subnet.attempt(1, &["smpquery", "-K", "-t", "100", "-D", "PI", "0,1", "1"])?;
+    Ok(said.success().then_some(said.out))
+}
+
+/// A subnet manager that is there keeps the lease of a violated key from running out; when it has gone, protection lapses after that time,
+/// the key can be read, and another subnet manager can take over with it (C14-28, C14-30).
+fn lease(lab: &mut Lab) -> Ending {
+    let mut subnet = ports(lab, 2)?;
+    let settings =
+        "m_key 0x1111\nm_key_protection_level 2\nm_key_lease_period 1\nsweep_interval 1\n";
+    let mut managers = manage(&mut subnet, &[settings, ""])?;
+    // OpenSM makes it two seconds, one more than between its sweeps.
+    let begin = std::time::Instant::now();
+    while begin.elapsed() < std::time::Duration::from_secs(3) {
+        let said = without_key(&mut subnet)?;
+        expect(said.is_none(), || said.unwrap_or_default())?;
+    }
+    managers[0].wait_for("num:256")?;
+    managers.swap_remove(0).kill();
+    // The first of these starts the lease, those after it must not start it anew.
+    let deadline = std::time::Instant::now() + crate::subnet::LIMIT;
+    let said = loop {
+        match without_key(&mut subnet)? {
+            Some(said) => break said,
+            None if std::time::Instant::now() > deadline => {
+                return Err(Stop::fail("the lease does not run out"));
+            }
+            None => {}
+        }
+    };
+    expect(
+        said.contains("Mkey:............................0x0000000000001111")
+            && said.contains("ProtectBits:.....................0"),
+        || said.clone(),
+    )
+}
+
+/// Connections by either port, in both directions, with subnet managers of their own.
+fn connections(lab: &mut Lab) -> Ending {
+    let mut subnet = ports(lab, 2)?;
+    let _managers = manage(&mut subnet, &["", ""])?;
+    connect_by_each(&mut subnet, lab)
+}
+
+/// `rping` and `udaddy` between each port of host 0 and the host behind it: as a server, and as a client that is bound to the port's address.
+fn connect_by_each(subnet: &mut Subnet, lab: &Lab) -> Ending {
+    for port in 0..subnet.hosts.len() - 1 {
+        let other = port + 1;
+        let (own, theirs) = (address_at(1, port), address_at(other + 1, 0));
+        fabric_cm::known(subnet, other, &own)?;
+        fabric_cm::known(subnet, other, &theirs)?;
+        let server = ["rping", "-s", "-C", "20", "-V"];
+        let client = ["rping", "-c", "-C", "20", "-V", "-a"];
+        let towards = [&client[..], &[&own]].concat();
+        fabric_cm::connect(
+            subnet,
+            (0, other),
+            (&server, &towards),
+            fabric_cm::TCP,
+            lab.port(),
+        )?;
+        let back = [&client[..], &[&theirs, "-I", &own]].concat();
+        fabric_cm::connect(
+            subnet,
+            (other, 0),
+            (&server, &back),
+            fabric_cm::TCP,
+            lab.port(),
+        )?;
+        let datagrams = ["udaddy", "-c", "2", "-C", "10", "-s", &own];
+        let line = ["udaddy", "-c", "2", "-C", "10"];
+        fabric_cm::connect(subnet, (0, other), (&line, &datagrams), fabric_cm::UDP, 0)?;
+    }
     Ok(())
+}
+
+/// Three ports: what is said of each, data by each, connections by each.
+fn three(lab: &mut Lab) -> Ending {
+    let mut subnet = ports(lab, 3)?;
+    // From the other ends: OpenSM does not run on an adapter with more than two ports.
+    let mut managers = Vec::new();
+    for other in 1..=3 {
+        managers.push(subnet.manage(other, &[])?);
+    }
+    active(&mut subnet)?;
+    subnet.expect(0, &["ibstat"], &["Number of ports: 3", "Port 3:"])?;
+    let info = subnet.expect(0, &["ibv_devinfo"], &["phys_port_cnt:\t\t\t3"])?;
+    expect(info.out.matches("PORT_ACTIVE").count() == 3, || {
+        info.out.clone()
+    })?;
+    for (port, name) in ["1", "2", "3"].into_iter().enumerate() {
+        subnet.expect(
+            0,
+            &["smpquery", "-P", name, "NI", "2"],
+            &["NumPorts:........................3"],
+        )?;
+        let server = ["ib_write_bw", "-n", "200", "-i", name];
+        let client = ["ib_write_bw", "-n", "200"];
+        subnet.pair_at((0, port + 1), [&server, &client], lab.port())?;
+        let said = subnet.run(0, &["perfquery", "-P", name, "-x", "2", name])?;
+        let sent = number_after(&said.out, "PortRcvPkts:").unwrap_or_default();
+        let received = number_after(&said.out, "PortXmitPkts:").unwrap_or_default();
+        expect(sent > 200 * 16 && received > 0, || {
+            format!("port {name}: {sent} sent, {received} received")
+        })?;
+    }
+    connect_by_each(&mut subnet, lab)
 }

@@ -85,7 +85,7 @@ fn across(lab: &mut Lab) -> Ending {
     for host in 0..4 {
         subnet.wait_for(host, &["ibstat"], "Physical state: LinkUp")?;
     }
-    let _manager = subnet.manage(0, &[])?;
+    let _manager = subnet.manage(0, &["-s", "1"])?;
     let switches = subnet.run(3, &["ibswitches"])?;
     let near = switches.out.lines().find(|line| line.contains("switch 2"));
     let lid = near.and_then(|line| line.split(" lid ").nth(1)?.split(' ').next());
@@ -115,6 +115,54 @@ fn across(lab: &mut Lab) -> Ending {
         0,
         &["ibportstate", &lid, "1", "query"],
         &["Peer PortInfo:", "Active"],
+    )?;
+    // What subnet administration knows, record by record.
+    for (record, wanted) in [
+        ("NR", "NodeRecord dump:"),
+        ("PIR", "PortInfoRecord dump:"),
+        ("LR", "LinkRecord dump:"),
+        ("SWIR", "SwitchInfoRecord dump:"),
+        ("LFTR", "LFT Record dump:"),
+        ("SL2VL", "SL2VLTableRecord dump:"),
+        ("VLAR", "VLArbTableRecord dump:"),
+        ("PKTR", "PKeyTableRecord dump:"),
+        ("SMIR", "SMInfoRecord dump:"),
+        ("CPI", "SA ClassPortInfo:"),
+    ] {
+        subnet.expect(3, &["saquery", "--smkey", "1", record], &[wanted])?;
+    }
+    // A switch's port, switched off and on from afar: host 2's goes down and comes back.
+    for (operation, then) in [
+        ("disable", "State: Down"),
+        ("enable", ACTIVE),
+        ("reset", ACTIVE),
+    ] {
+        subnet.expect(
+            0,
+            &["ibportstate", &lid, "1", operation],
+            &["After PortInfo set:"],
+        )?;
+        subnet.wait_for(2, &["ibstat"], then)?;
+    }
+    // Whose peer went counts a lost link; who was told to let go of his does not.
+    let twice = |text: &str| number_after(text, "LinkDownedCounter:").is_some_and(|n| n >= 2);
+    subnet.wait_until(2, &["perfquery"], twice)?;
+    subnet.wait_for(2, &["ibstat"], ACTIVE)?;
+    // That is an error to `ibqueryerrors`, which then fails, until it is cleared.
+    for line in [&["ibqueryerrors"][..], &["ibqueryerrors", "-k", "-K"]] {
+        let said = subnet.attempt(0, line)?;
+        let good = !said.success() && said.out.contains("LinkDownedCounter ==");
+        expect(good, || format!("{line:?}\n{}{}", said.out, said.err))?;
+    }
+    let cleared = subnet.run(0, &["ibqueryerrors"])?;
+    expect(!cleared.out.contains("LinkDownedCounter =="), || {
+        cleared.out.clone()
+    })?;
+    subnet.expect(0, &["dump_lfts"], &["Unicast lids", "switch 1", "switch 2"])?;
+    subnet.expect(
+        0,
+        &["dump_mfts"],
+        &["Multicast mlids", "switch 1", "switch 2"],
     )?;
     let tables = subnet.expect(0, &["dump_fts"], &["Unicast lids", "switch 1", "switch 2"])?;
     let hosts = tables.out.matches("ferroce0").count();

@@ -13,6 +13,7 @@ mod exs;
 mod exs_programs;
 mod fabric;
 mod fabric_cm;
+mod fabric_large;
 mod fabric_ports;
 mod fabric_programs;
 mod fabric_robust;
