@@ -1,8 +1,98 @@
 //! Channels: a queue pair of the device and one of the tester, connected, in the words of the test specification.
+//!
+//! Sequence numbers are those of the specification's ChannelContext: the device starts at `device_psn` and the tester at
+//! `tester_psn`; helpers count from there, and whoever wants a wrong number gives it.
 
-use crate::protocol::{Command, Reply};
+use crate::packet::{RxPacket, TxPacket};
+use crate::protocol::{
+    Command, Completion, CreateQp, QpAttributes, RecvQueue, Region, Reply, SendRequest, Service,
+    Sge, Side, access, qp_state,
+};
 use crate::rig::TransportRig;
+use crate::run::{Outcome, Run};
 use anyhow::{Result, bail};
+use ferroce_wire::{Aeth, Bth, CreditCode, Ext, NakCode, Syndrome, opcode};
+use std::time::Duration;
+
+/// The tester's queue pair, unless a test says another.
+pub const TESTER_QP: u32 = 0x00_0777;
+/// P_Key of every port.
+pub const DEFAULT_PKEY: u16 = 0xffff;
+
+/// What a channel is opened with. The default suits most tests.
+#[derive(Clone, Copy, Debug)]
+pub struct ChannelOptions {
+    /// Service.
+    pub service: Service,
+    /// Path MTU in bytes.
+    pub pmtu: u32,
+    /// Local ACK Timeout exponent; 0 is infinite: the device never sends anything again by itself.
+    pub timeout: u8,
+    /// Retries, 0 to 7.
+    pub retry_cnt: u8,
+    /// Retries after RNR NAKs, 0 to 7; 7 is for ever.
+    pub rnr_retry: u8,
+    /// Code of the shortest wait that the device asks for in RNR NAKs.
+    pub min_rnr_timer: u8,
+    /// READs and atomics that the device has on their way.
+    pub max_rd_atomic: u8,
+    /// READs and atomics that the device keeps for the tester.
+    pub max_dest_rd_atomic: u8,
+    /// What the tester may do, `enum ibv_access_flags`.
+    pub access: u32,
+    /// Q_Key (UD).
+    pub qkey: u32,
+    /// The tester's queue pair number.
+    pub tester_qp: u32,
+    /// First PSN that the device sends.
+    pub device_psn: u32,
+    /// First PSN that the device expects.
+    pub tester_psn: u32,
+    /// Work requests of each queue.
+    pub max_wr: u32,
+    /// Elements of a work request.
+    pub max_sge: u32,
+    /// Handle of a shared receive queue.
+    pub srq: Option<u32>,
+    /// The state to stop in, on the way to RTS.
+    pub state: u32,
+}
+
+impl Default for ChannelOptions {
+    fn default() -> Self {
+        ChannelOptions {
+            service: Service::Rc,
+            pmtu: 1024,
+            timeout: 0,
+            retry_cnt: 7,
+            rnr_retry: 7,
+            min_rnr_timer: 12,
+            max_rd_atomic: 4,
+            max_dest_rd_atomic: 4,
+            access: access::ALL,
+            qkey: 0x1111_2222,
+            tester_qp: TESTER_QP,
+            // Near the end, so that most tests see PSNs wrap.
+            device_psn: 0xff_fffe,
+            tester_psn: 0xff_fffd,
+            max_wr: 16,
+            max_sge: 3,
+            srq: None,
+            state: qp_state::RTS,
+        }
+    }
+}
+
+/// A channel (the specification's ChannelContext). It holds no reference to the rig, so that a test may have several.
+#[derive(Clone, Copy, Debug)]
+pub struct Channel {
+    /// Number of the device's queue pair.
+    pub qp: u32,
+    /// What it was opened with.
+    pub options: ChannelOptions,
+    /// PSN of the tester's next request.
+    pub next_psn: u32,
+}
 
 /// Has the device side do something that must succeed.
 ///
@@ -14,3 +104,443 @@ pub fn must(rig: &mut dyn TransportRig, command: Command) -> Result<Reply> {
         reply => Ok(reply),
     }
 }
+
+fn unexpected<T>(reply: Reply) -> Result<T> {
+    bail!("the device side answered something else: {reply:?}")
+}
+
+/// Registers memory of zeros.
+///
+/// # Errors
+/// As [`must`].
+pub fn register(rig: &mut dyn TransportRig, len: u32, access: u32) -> Result<Region> {
+    match must(rig, Command::Register { len, access })? {
+        Reply::Region(region) => Ok(region),
+        other => unexpected(other),
+    }
+}
+
+/// What a program of the device reads in its memory.
+///
+/// # Errors
+/// As [`must`].
+pub fn read_memory(rig: &mut dyn TransportRig, addr: u64, len: u32) -> Result<Vec<u8>> {
+    match must(rig, Command::ReadMemory { addr, len })? {
+        Reply::Bytes { data } => Ok(data),
+        other => unexpected(other),
+    }
+}
+
+/// Has a program of the device write its memory.
+///
+/// # Errors
+/// As [`must`].
+pub fn write_memory(rig: &mut dyn TransportRig, addr: u64, data: &[u8]) -> Result<()> {
+    let data = data.to_vec();
+    must(rig, Command::WriteMemory { addr, data }).map(|_| ())
+}
+
+/// `len` bytes that differ from place to place.
+pub fn pattern(len: u32) -> Vec<u8> {
+    (0..len).map(|i| (i * 7 + i / 251) as u8).collect()
+}
+
+impl Channel {
+    /// OpenRcChannel, or one of another service: makes the device's queue pair and brings it to the state asked for.
+    ///
+    /// # Errors
+    /// The rig failed, or the device refused.
+    pub fn open(rig: &mut dyn TransportRig, options: ChannelOptions) -> Result<Channel> {
+        let mut options = options;
+        options.pmtu = options.pmtu.min(rig.mtu());
+        let create = CreateQp {
+            service: options.service,
+            max_send_wr: options.max_wr,
+            max_recv_wr: options.max_wr,
+            max_send_sge: options.max_sge,
+            max_recv_sge: options.max_sge,
+            max_inline_data: 64,
+            sq_sig_all: false,
+            srq: options.srq,
+        };
+        let qp = match must(rig, Command::CreateQp(create))? {
+            Reply::Qp { qp } => qp,
+            other => return unexpected(other),
+        };
+        let channel = Channel {
+            qp,
+            options,
+            next_psn: options.tester_psn & 0xff_ffff,
+        };
+        for state in [qp_state::INIT, qp_state::RTR, qp_state::RTS] {
+            if state <= options.state {
+                let attributes = channel.attributes_to(rig, state);
+                channel.modify(rig, attributes)?;
+            }
+        }
+        Ok(channel)
+    }
+
+    /// A reliable connection with the usual options.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn open_rc(rig: &mut dyn TransportRig) -> Result<Channel> {
+        Channel::open(rig, ChannelOptions::default())
+    }
+
+    /// CloseRcChannel: ends the queue pair; what is unfinished is flushed.
+    ///
+    /// # Errors
+    /// The rig failed, or the device refused.
+    pub fn close(self, rig: &mut dyn TransportRig) -> Result<()> {
+        must(rig, Command::DestroyQp { qp: self.qp }).map(|_| ())
+    }
+
+    /// The attributes that lead to INIT, RTR and RTS.
+    pub fn attributes_to(&self, rig: &dyn TransportRig, state: u32) -> QpAttributes {
+        let o = &self.options;
+        let (connected, reliable) = (o.service != Service::Ud, o.service == Service::Rc);
+        let to = QpAttributes {
+            qp_state: Some(state),
+            ..QpAttributes::default()
+        };
+        match state {
+            qp_state::INIT => QpAttributes {
+                pkey_index: Some(0),
+                port_num: Some(rig.port()),
+                qp_access_flags: connected.then_some(o.access & !access::MW_BIND),
+                qkey: (!connected).then_some(o.qkey),
+                ..to
+            },
+            qp_state::RTR if connected => QpAttributes {
+                ah_attr: Some(rig.path()),
+                path_mtu: Some(o.pmtu),
+                dest_qp_num: Some(o.tester_qp),
+                rq_psn: Some(o.tester_psn & 0xff_ffff),
+                max_dest_rd_atomic: reliable.then_some(o.max_dest_rd_atomic),
+                min_rnr_timer: reliable.then_some(o.min_rnr_timer),
+                ..to
+            },
+            qp_state::RTS => QpAttributes {
+                sq_psn: Some(o.device_psn & 0xff_ffff),
+                timeout: reliable.then_some(o.timeout),
+                retry_cnt: reliable.then_some(o.retry_cnt),
+                rnr_retry: reliable.then_some(o.rnr_retry),
+                max_rd_atomic: reliable.then_some(o.max_rd_atomic),
+                ..to
+            },
+            _ => to,
+        }
+    }
+
+    /// Modifies the device's queue pair.
+    ///
+    /// # Errors
+    /// The rig failed, or the device refused.
+    pub fn modify(&self, rig: &mut dyn TransportRig, attributes: QpAttributes) -> Result<()> {
+        let qp = self.qp;
+        must(rig, Command::ModifyQp { qp, attributes }).map(|_| ())
+    }
+
+    /// Attributes of the device's queue pair.
+    ///
+    /// # Errors
+    /// The rig failed, or the device refused.
+    pub fn query(&self, rig: &mut dyn TransportRig) -> Result<QpAttributes> {
+        match must(rig, Command::QueryQp { qp: self.qp })? {
+            Reply::QpAttributes(attributes) => Ok(attributes),
+            other => unexpected(other),
+        }
+    }
+
+    /// Has the device post a send request.
+    ///
+    /// # Errors
+    /// The rig failed, or the device refused.
+    pub fn post(&self, rig: &mut dyn TransportRig, request: SendRequest) -> Result<()> {
+        let qp = self.qp;
+        must(rig, Command::PostSend { qp, request }).map(|_| ())
+    }
+
+    /// Has the device post a receive request.
+    ///
+    /// # Errors
+    /// The rig failed, or the device refused.
+    pub fn post_recv(&self, rig: &mut dyn TransportRig, wr_id: u64, sge: Sge) -> Result<()> {
+        let queue = match self.options.srq {
+            Some(srq) => RecvQueue::Srq(srq),
+            None => RecvQueue::Qp(self.qp),
+        };
+        let sges = vec![sge];
+        must(rig, Command::PostRecv { queue, wr_id, sges }).map(|_| ())
+    }
+
+    /// Takes completions: as soon as `at_most` are there, or those that are after that time.
+    ///
+    /// # Errors
+    /// The rig failed, or the device refused.
+    pub fn poll(
+        &self,
+        rig: &mut dyn TransportRig,
+        queue: Side,
+        at_most: u32,
+        within: Duration,
+    ) -> Result<Vec<Completion>> {
+        let poll = Command::Poll {
+            qp: self.qp,
+            queue,
+            at_most,
+            within,
+        };
+        match must(rig, poll)? {
+            Reply::Completions { completions } => Ok(completions),
+            other => unexpected(other),
+        }
+    }
+
+    /// PollDut: exactly one completion comes.
+    ///
+    /// # Errors
+    /// None came, and the assertion failed.
+    pub fn poll_one(
+        &self,
+        run: &mut Run,
+        rig: &mut dyn TransportRig,
+        assertion: impl ToString,
+        queue: Side,
+    ) -> Outcome<Completion> {
+        let patience = rig.patience();
+        let mut all = self.poll(rig, queue, 1, patience)?;
+        all.extend(self.poll(rig, queue, u32::MAX, Duration::ZERO)?);
+        run.check(assertion, all.len() == 1, || {
+            format!("{} completions, must be one: {all:?}", all.len())
+        })?;
+        Ok(all.remove(0))
+    }
+
+    /// PollDut: no completion comes.
+    ///
+    /// # Errors
+    /// One came, and the assertion failed.
+    pub fn verify_no_completion(
+        &self,
+        run: &mut Run,
+        rig: &mut dyn TransportRig,
+        assertion: impl ToString,
+        queue: Side,
+    ) -> Outcome {
+        let silence = rig.silence();
+        let all = self.poll(rig, queue, 1, silence)?;
+        run.check(assertion, all.is_empty(), || {
+            format!("a completion came that must not: {all:?}")
+        })
+    }
+
+    /// TransportRxIbPacket: a valid packet comes for the tester's queue pair.
+    ///
+    /// # Errors
+    /// None came, or one that is not valid, and the assertion failed.
+    pub fn expect(
+        &self,
+        run: &mut Run,
+        rig: &mut dyn TransportRig,
+        assertion: impl ToString,
+        what: &str,
+    ) -> Outcome<RxPacket> {
+        let patience = rig.patience();
+        let assertion = assertion.to_string();
+        let packet = rig.receive(patience)?;
+        run.check(&assertion, packet.is_some(), || {
+            format!("no packet came within {patience:?}, {what} is due")
+        })?;
+        let packet = packet.ok_or_else(|| anyhow::anyhow!("no packet"))?;
+        self.verify(run, &assertion, &packet)?;
+        Ok(packet)
+    }
+
+    /// A packet is whole and for the tester's queue pair.
+    ///
+    /// # Errors
+    /// It is not, and the assertion failed.
+    pub fn verify(&self, run: &mut Run, assertion: &str, packet: &RxPacket) -> Outcome {
+        run.check(assertion, packet.problem.is_none(), || {
+            format!("{} is not valid", packet.describe())
+        })?;
+        let (bth, tester) = (&packet.bth, self.options.tester_qp);
+        let for_us = bth.dest_qp == tester && bth.pkey & 0x7fff == DEFAULT_PKEY & 0x7fff;
+        run.check(assertion, for_us, || {
+            format!(
+                "{} is for queue pair {:#x} and partition {:#06x}, must be {tester:#x} and {DEFAULT_PKEY:#06x}",
+                packet.describe(),
+                bth.dest_qp,
+                bth.pkey,
+            )
+        })
+    }
+
+    /// VerifyNoReceive: no packet comes.
+    ///
+    /// # Errors
+    /// One came, and the assertion failed.
+    pub fn expect_none(
+        &self,
+        run: &mut Run,
+        rig: &mut dyn TransportRig,
+        assertion: impl ToString,
+    ) -> Outcome {
+        let silence = rig.silence();
+        let packet = rig.receive(silence)?;
+        run.check(assertion, packet.is_none(), || {
+            let packet = packet.as_ref().map(RxPacket::describe);
+            format!("{} came, and nothing must", packet.unwrap_or_default())
+        })
+    }
+
+    /// The PSN of the device's `n`th packet, from 0.
+    pub fn device_psn(&self, n: u32) -> u32 {
+        self.options.device_psn.wrapping_add(n) & 0xff_ffff
+    }
+
+    /// The PSN of the tester's `n`th packet, from 0.
+    pub fn tester_psn(&self, n: u32) -> u32 {
+        self.options.tester_psn.wrapping_add(n) & 0xff_ffff
+    }
+
+    /// A packet for the device's queue pair, right in everything; change what is to be wrong and transmit it.
+    pub fn packet(&self, opcode: u8, psn: u32, ext: Ext, payload: &[u8]) -> TxPacket {
+        let bth = Bth {
+            opcode,
+            pkey: DEFAULT_PKEY,
+            dest_qp: self.qp,
+            psn: psn & 0xff_ffff,
+            ..Bth::default()
+        };
+        TxPacket::new(bth, ext, payload)
+    }
+
+    /// Transmits a request packet that asks to be acknowledged, with the tester's next PSN. Of a READ the caller adds the
+    /// PSNs of the further responses to `next_psn`.
+    ///
+    /// # Errors
+    /// The rig failed.
+    pub fn request(
+        &mut self,
+        rig: &mut dyn TransportRig,
+        opcode: u8,
+        ext: Ext,
+        payload: &[u8],
+    ) -> Result<u32> {
+        let psn = self.next_psn;
+        let mut packet = self.packet(opcode, psn, ext, payload);
+        packet.bth.ack_req = true;
+        self.next_psn = (psn + 1) & 0xff_ffff;
+        rig.transmit(&packet)?;
+        Ok(psn)
+    }
+
+    /// A response with an AETH.
+    pub fn response(
+        &self,
+        opcode: u8,
+        psn: u32,
+        syndrome: Syndrome,
+        msn: u32,
+        payload: &[u8],
+    ) -> TxPacket {
+        let ext = Ext {
+            aeth: Some(Aeth::new(syndrome, msn)),
+            ..Ext::default()
+        };
+        self.packet(opcode, psn, ext, payload)
+    }
+
+    /// TransportTxPacket: an ACK without credits.
+    ///
+    /// # Errors
+    /// The rig failed.
+    pub fn ack(&self, rig: &mut dyn TransportRig, psn: u32, msn: u32) -> Result<()> {
+        self.answer(rig, ACK, psn, msn)
+    }
+
+    /// A NAK.
+    ///
+    /// # Errors
+    /// The rig failed.
+    pub fn nak(&self, rig: &mut dyn TransportRig, code: NakCode, psn: u32, msn: u32) -> Result<()> {
+        self.answer(rig, Syndrome::Nak(code), psn, msn)
+    }
+
+    /// An acknowledge packet of any kind.
+    ///
+    /// # Errors
+    /// The rig failed.
+    pub fn answer(
+        &self,
+        rig: &mut dyn TransportRig,
+        syndrome: Syndrome,
+        psn: u32,
+        msn: u32,
+    ) -> Result<()> {
+        rig.transmit(&self.response(opcode::RC_ACKNOWLEDGE, psn, syndrome, msn, &[]))
+    }
+
+    /// An ATOMIC acknowledge.
+    ///
+    /// # Errors
+    /// The rig failed.
+    pub fn atomic_ack(
+        &self,
+        rig: &mut dyn TransportRig,
+        psn: u32,
+        msn: u32,
+        before: u64,
+    ) -> Result<()> {
+        let mut packet = self.response(opcode::RC_ATOMIC_ACKNOWLEDGE, psn, ACK, msn, &[]);
+        packet.ext.atomic_ack = Some(before);
+        rig.transmit(&packet)
+    }
+
+    /// Response `n` of `count` to a READ whose first response has that PSN.
+    pub fn read_response(
+        &self,
+        psn: u32,
+        msn: u32,
+        n: usize,
+        count: usize,
+        payload: &[u8],
+    ) -> TxPacket {
+        let opcode = match (n == 0, n + 1 == count) {
+            (true, true) => opcode::RC_READ_RESPONSE_ONLY,
+            (true, false) => opcode::RC_READ_RESPONSE_FIRST,
+            (false, true) => opcode::RC_READ_RESPONSE_LAST,
+            (false, false) => opcode::RC_READ_RESPONSE_MIDDLE,
+        };
+        self.response(opcode, psn + n as u32, ACK, msn, payload)
+    }
+
+    /// The responses of a READ of `data` whose first has that PSN.
+    ///
+    /// # Errors
+    /// The rig failed.
+    pub fn read_responses(
+        &self,
+        rig: &mut dyn TransportRig,
+        psn: u32,
+        msn: u32,
+        data: &[u8],
+    ) -> Result<()> {
+        let packets: Vec<&[u8]> = match data {
+            [] => vec![&[]],
+            data => data.chunks(self.options.pmtu as usize).collect(),
+        };
+        let count = packets.len();
+        for (n, payload) in packets.into_iter().enumerate() {
+            rig.transmit(&self.read_response(psn, msn, n, count, payload))?;
+        }
+        Ok(())
+    }
+}
+
+/// An acknowledgement by a responder that keeps no credits.
+pub const ACK: Syndrome = Syndrome::Ack(CreditCode::UNLIMITED);

@@ -1,6 +1,7 @@
 //! Packets as tests write and read them: every field at will, right or wrong.
 
-use ferroce_wire::{Aeth, Bth, Ext, Header, ICRC_LEN, OpcodeInfo, Packet, Syndrome};
+use ferroce_wire::icrc::Icrc;
+use ferroce_wire::{Aeth, Bth, Ext, Header, ICRC_LEN, OpcodeInfo, Packet, Syndrome, bth};
 use std::time::Duration;
 
 /// The ICRC of a packet to send.
@@ -54,6 +55,25 @@ impl TxPacket {
         if let Some(len) = self.truncate {
             bytes.truncate(len);
         }
+        bytes
+    }
+
+    /// The whole packet from the BTH to the ICRC; `start` begins the ICRC of a packet of that many bytes.
+    pub fn encode(&self, start: impl FnOnce(usize) -> Icrc) -> Vec<u8> {
+        let mut bytes = self.covered();
+        let mut icrc = start(bytes.len() + ICRC_LEN);
+        if bytes.len() >= bth::LEN {
+            icrc.header(&bytes);
+        } else {
+            icrc.payload(&bytes);
+        }
+        let mut crc = icrc.finish();
+        match self.icrc {
+            Crc::Right => {}
+            Crc::Wrong => crc[0] ^= 1,
+            Crc::Bytes(given) => crc = given,
+        }
+        bytes.extend_from_slice(&crc);
         bytes
     }
 

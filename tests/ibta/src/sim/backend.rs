@@ -1,6 +1,6 @@
 //! Makes simulated rigs.
 
-use super::{Faults, MadFaults};
+use super::{Faults, MadFaults, SimTransport};
 use crate::rig::{Backend, MadRig, TransportRig};
 use anyhow::{Result, bail};
 
@@ -15,7 +15,9 @@ pub struct SimBackend {
 
 impl Backend for SimBackend {
     fn transport(&mut self) -> Result<Box<dyn TransportRig + '_>> {
-        bail!("there is no simulated transport yet");
+        Ok(Box::new(SimTransport::new(
+            self.faults.take().unwrap_or_default(),
+        )))
     }
 
     fn mad(&mut self, ports: u8) -> Result<Box<dyn MadRig + '_>> {

@@ -9,6 +9,9 @@ use std::time::Duration;
 /// Gets a packet, gives what goes on in its place, each after a delay.
 pub type PacketHook = Box<dyn FnMut(TxPacket) -> Vec<(Duration, TxPacket)>>;
 
+/// Gets an address, the bytes there and those to place; gives those that are there afterwards, as many.
+pub type PlaceHook = Box<dyn FnMut(u64, &[u8], &[u8]) -> Vec<u8>>;
+
 /// Hooks around the transport.
 #[derive(Default)]
 pub struct Faults {
@@ -22,9 +25,8 @@ pub struct Faults {
     /// Send requests as they are posted: send completions that are raised at once.
     #[allow(clippy::type_complexity)]
     pub on_post: Option<Box<dyn FnMut(u32, &SendRequest) -> Vec<Completion>>>,
-    /// Bytes that the device places in memory: address, bytes before and bytes to place; gives those that are there then.
-    #[allow(clippy::type_complexity)]
-    pub on_place: Option<Box<dyn FnMut(u64, &[u8], &[u8]) -> Vec<u8>>>,
+    /// Bytes that the device places in memory.
+    pub on_place: Option<PlaceHook>,
     /// Commands before they are carried out.
     pub on_command: Option<Box<dyn FnMut(Command) -> Command>>,
     /// The device's timers run so much faster; 1 is right.
