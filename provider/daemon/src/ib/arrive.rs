@@ -1,0 +1,208 @@
+//! What comes to the ports: training, management packets for this node, and at a switch packets that go on. What is for programs
+//! is put where the host finds it.
+
+use std::time::Instant;
+
+use ferroce_control::{Counter, Key, WrongKey};
+use ferroce_fabric::link::{self, Unfit};
+use ferroce_fabric::sma::{Envelope, Gate, Port, Route as Way, Violation};
+use ferroce_wire::link::{LinkPacket, MANAGEMENT_LANE};
+use ferroce_wire::mad;
+use nix::errno::Errno;
+
+use super::{Fabric, Happened, index};
+use crate::umad::{Address, Incoming, Route};
+
+/// How many datagrams of one port are handled before others have their turn.
+const DATAGRAMS: usize = 128;
+
+impl Fabric {
+    /// Handles what has come to a port.
+    pub(crate) fn receive(&mut self, port: u8) {
+        let Some(at) = index(port).filter(|at| *at < self.links.len()) else {
+            return;
+        };
+        let mut buffer = std::mem::take(&mut self.buffer);
+        for _ in 0..DATAGRAMS {
+            match self.links[at].end.receive(&mut buffer) {
+                Ok((len, hops)) => match buffer.get(..len) {
+                    Some(bytes) => {
+                        self.hops = self.node.is_switch().then_some(hops);
+                        self.datagram(port, at, bytes);
+                        self.hops = None;
+                    }
+                    None => self.links[at].counts.rx_errors += 1,
+                },
+                Err(Errno::EAGAIN) => break,
+                // What a peer's ICMP left on the socket.
+                Err(_) => {}
+            }
+        }
+        self.buffer = buffer;
+    }
+
+    fn datagram(&mut self, port: u8, at: usize, bytes: &[u8]) {
+        if link::is_frame(bytes) {
+            if let Some(change) = self.links[at].training.came(Instant::now(), bytes) {
+                self.link_changed(port, change);
+            }
+            // An answer may be due at once.
+            self.tick();
+            return;
+        }
+        let counts = &mut self.links[at].counts;
+        let Some(packet) = LinkPacket::parse(bytes) else {
+            counts.rx_errors += 1;
+            self.sums.add(Counter::RxParseErrors, 1);
+            return;
+        };
+        if !self.node.port(port).is_some_and(Port::has_link) {
+            return;
+        }
+        let link = &mut self.links[at];
+        link.training.alive(Instant::now());
+        link.counts.rx_packets += 1;
+        link.counts.rx_bytes += bytes.len() as u64;
+        self.sums.add(Counter::RxPackets, 1);
+        self.sums.add(Counter::RxBytes, bytes.len() as u64);
+        let management = packet.lrh.vl == MANAGEMENT_LANE;
+        if self.node.is_switch() && !management {
+            return self.pass_on(port, &packet, bytes);
+        }
+        self.take(port, &packet);
+    }
+
+    /// A data packet at a port of a switch.
+    fn pass_on(&mut self, port: u8, packet: &LinkPacket<'_>, bytes: &[u8]) {
+        self.node.data_arrived(port, &mut self.out);
+        self.settle();
+        match self.node.forward(port, packet.lrh.dlid, false) {
+            Way::Local => self.take(0, packet),
+            Way::Port(exit) => self.pass(exit, bytes),
+            Way::Ports(exits) => {
+                for exit in exits.iter() {
+                    match exit {
+                        0 => self.take(0, packet),
+                        exit => self.pass(exit, bytes),
+                    }
+                }
+            }
+            Way::Drop(_) => {
+                if let Some(link) = index(port).and_then(|at| self.links.get_mut(at)) {
+                    link.counts.relay_errors += 1;
+                }
+            }
+        }
+    }
+
+    /// A packet for QP0 or QP1 of a port.
+    fn take(&mut self, port: u8, packet: &LinkPacket<'_>) {
+        let (ends, mad) = match link::read(packet) {
+            Ok(read) => read,
+            Err(why) => {
+                let sum = match why {
+                    Unfit::Malformed => Counter::RxParseErrors,
+                    Unfit::Damaged => Counter::RxIcrcErrors,
+                    Unfit::Elsewhere => Counter::RxUnknownQp,
+                };
+                self.sums.add(sum, 1);
+                if let Some(link) = index(port).and_then(|at| self.links.get_mut(at)) {
+                    match why {
+                        Unfit::Malformed | Unfit::Damaged => link.counts.rx_errors += 1,
+                        Unfit::Elsewhere => {
+                            link.counts.vl15_dropped += u64::from(packet.lrh.vl == MANAGEMENT_LANE)
+                        }
+                    }
+                }
+                return;
+            }
+        };
+        let from = Envelope {
+            slid: packet.lrh.slid,
+            dlid: packet.lrh.dlid,
+            sl: packet.lrh.sl,
+        };
+        if ends.dest_qp == 0 {
+            let time = self.time();
+            self.node.receive(time, port, from, mad, &mut self.out);
+            return self.settle();
+        }
+        let Some(state) = self.node.port(port) else {
+            return;
+        };
+        let lid = state.lid();
+        let gid_index = packet.grh.and_then(|grh| {
+            let found = state.gids().find(|(_, gid)| *gid == grh.dgid);
+            found.map(|(index, _)| index as u8)
+        });
+        let out = &mut self.out;
+        let gate = (self.node).gate(port, from.dlid, ends.pkey, ends.qkey, out);
+        self.settle();
+        let wrong = |key| WrongKey {
+            slid: from.slid,
+            dlid: from.dlid,
+            key,
+            sl: from.sl,
+            source_qp: ends.src_qp,
+            dest_qp: ends.dest_qp,
+            sgid: packet.grh.map_or([0; 16], |grh| grh.sgid),
+            dgid: packet.grh.map_or([0; 16], |grh| grh.dgid),
+        };
+        let pkey_index = match gate {
+            Gate::Open(index) => index,
+            Gate::Closed => return,
+            Gate::WrongPKey => {
+                self.sums.add(Counter::RxWrongPkey, 1);
+                if let Some(link) = index(port).and_then(|at| self.links.get_mut(at)) {
+                    link.counts.wrong_pkey += 1;
+                }
+                return self.wrong_key(port, Key::Partition, 1, &wrong(ends.pkey.into()));
+            }
+            Gate::WrongQKey => {
+                self.sums.add(Counter::QkeyViolation, 1);
+                return self.wrong_key(port, Key::Queue, 1, &wrong(ends.qkey));
+            }
+        };
+        let route = packet.grh.map(|grh| Route {
+            gid_index: gid_index.unwrap_or(0),
+            hop_limit: grh.hop_limit,
+            traffic_class: grh.traffic_class,
+            gid: grh.sgid,
+            flow_label: grh.flow_label,
+        });
+        self.happened.push(Happened::Mad(Box::new(Incoming {
+            port,
+            qpn: 1,
+            from: Address {
+                qpn: ends.src_qp,
+                qkey: mad::QP1_QKEY,
+                lid: from.slid,
+                sl: from.sl,
+                path_bits: (from.dlid ^ lid) as u8,
+                grh: route,
+                pkey_index,
+            },
+            mad: *mad,
+        })));
+    }
+
+    /// Packets (`times`) had a wrong key, one of them so.
+    pub(crate) fn wrong_key(&mut self, port: u8, key: Key, times: u16, report: &WrongKey) {
+        let violation = Violation {
+            lid1: report.slid,
+            lid2: report.dlid,
+            key: report.key,
+            sl: report.sl,
+            qp1: report.source_qp,
+            qp2: report.dest_qp,
+            gid1: report.sgid,
+            gid2: report.dgid,
+        };
+        let (time, node, out) = (self.time(), &mut self.node, &mut self.out);
+        match key {
+            Key::Partition => node.p_key_violation(time, port, times, violation, out),
+            Key::Queue => node.q_key_violation(time, port, times, violation, out),
+        }
+        self.settle();
+    }
+}
