@@ -333,7 +333,7 @@ fn a_switch_tells_when_a_port_changes() {
 #[test]
 fn qp1_takes_what_has_its_keys() {
     let mut agent = Agent::adapter(1);
-    let mut gate = |agent: &mut Agent, dlid, p_key, q_key| {
+    let gate = |agent: &mut Agent, dlid, p_key, q_key| {
         agent.node.gate(1, dlid, p_key, q_key, &mut agent.out)
     };
     assert_eq!(gate(&mut agent, 5, 0xffff, QP1_QKEY), Gate::Closed);
