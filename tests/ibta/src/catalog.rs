@@ -36,6 +36,8 @@ pub struct Test {
     pub assertions: Vec<String>,
     /// Ports of the device that it needs.
     pub ports: u8,
+    /// Of the management agents: VLCap of the device that it is about.
+    pub lanes: u8,
     /// About how long it takes in real time.
     pub takes: Duration,
     /// What it does.
@@ -130,6 +132,7 @@ impl Test {
             statements: Vec::new(),
             assertions: Vec::new(),
             ports: 1,
+            lanes: 1,
             takes: Duration::from_millis(500),
             body,
             mutants: Vec::new(),
@@ -152,6 +155,12 @@ impl Test {
     /// Needs so many ports.
     pub fn on_ports(mut self, ports: u8) -> Test {
         self.ports = ports;
+        self
+    }
+
+    /// Is about a device with this VLCap: 1 one data lane, 4 eight.
+    pub fn on_lanes(mut self, vl_cap: u8) -> Test {
+        self.lanes = vl_cap;
         self
     }
 

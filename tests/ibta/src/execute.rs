@@ -23,7 +23,7 @@ fn carry_out(test: &Test, backend: &mut dyn Backend, run: &mut Run) -> (Outcome,
             }
             Err(error) => nothing(error),
         },
-        Body::Mad(body) => match backend.mad(test.ports) {
+        Body::Mad(body) => match backend.mad(test.ports, test.lanes) {
             Ok(mut rig) => {
                 let outcome = body(run, &mut *rig);
                 (outcome, rig.now(), rig.trace().clone())

@@ -6,7 +6,7 @@
 //!
 //! - [`catalog`]: what a test is, its statements and its mutants; [`suite`]: the tests themselves;
 //! - [`run`]: steps, assertions and how a test ends; [`execute`]: runs a test on a backend;
-//! - [`packet`], [`channel`]: what tests speak of; [`protocol`]: what the device side is asked to do;
+//! - [`packet`], [`channel`], [`mad`]: what tests speak of; [`protocol`]: what the device side is asked to do;
 //! - [`trace`]: every packet of a test, for a capture file.
 //!
 //! A test never reads a clock, never sleeps by itself and never knows on which backend it runs.
@@ -15,6 +15,7 @@
 pub mod catalog;
 pub mod channel;
 pub mod execute;
+pub mod mad;
 pub mod packet;
 pub mod protocol;
 pub mod rig;

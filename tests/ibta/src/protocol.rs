@@ -33,6 +33,13 @@ pub enum Command {
         /// Index in its table.
         index: u32,
     },
+    /// A subnet manager works behind a port, or no longer: `issm` of the port is opened or closed. Answer: [`Reply::Done`].
+    IsSm {
+        /// Port.
+        port: u8,
+        /// Works.
+        on: bool,
+    },
     /// A queue pair with completion queues of its own. Answer: [`Reply::Qp`].
     CreateQp(CreateQp),
     /// Answer: [`Reply::Done`].

@@ -3,6 +3,7 @@
 //! Errors are failures of the rig (the agent is gone, say), never the device's refusal: that is a
 //! [`Reply::Errno`](crate::protocol::Reply::Errno).
 
+use crate::mad::wire;
 use crate::packet::{RxPacket, TxPacket};
 use crate::protocol::{AddressVector, Command, Reply};
 use crate::trace::Trace;
@@ -66,8 +67,12 @@ pub trait MadRig {
     fn now(&self) -> Duration;
     /// Cables, numbered from 1.
     fn ports(&self) -> u8;
+    /// Sends a packet by a cable as it stands, from the LRH to the ICRC.
+    fn transmit(&mut self, port: u8, packet: &[u8]) -> Result<()>;
     /// Sends a MAD by a cable.
-    fn send(&mut self, port: u8, to: Envelope, mad: &Mad) -> Result<()>;
+    fn send(&mut self, port: u8, to: Envelope, mad: &Mad) -> Result<()> {
+        self.transmit(port, &wire::packet(&to, mad))
+    }
     /// The next MAD that the device sent by that cable; `None` if none came within that time.
     fn receive(&mut self, port: u8, within: Duration) -> Result<Option<(Envelope, Mad)>>;
     /// Plugs a cable in, or pulls it out.
@@ -78,12 +83,17 @@ pub trait MadRig {
     fn sleep(&mut self, time: Duration) -> Result<()>;
     /// Every packet so far.
     fn trace(&self) -> &Trace;
+    /// How long to wait for what must come, whatever the device's timers say.
+    fn patience(&self) -> Duration {
+        Duration::from_secs(5)
+    }
 }
 
 /// Makes rigs, a fresh one for each test.
 pub trait Backend {
     /// A transport tester and a device without objects.
     fn transport(&mut self) -> Result<Box<dyn TransportRig + '_>>;
-    /// A MAD tester and a device as it is after power-up, with at least so many ports.
-    fn mad(&mut self, ports: u8) -> Result<Box<dyn MadRig + '_>>;
+    /// A MAD tester and a device with at least so many ports, which have links. `lanes` is the VLCap that the test is
+    /// about: a simulated device has just that, a real one what it has.
+    fn mad(&mut self, ports: u8, lanes: u8) -> Result<Box<dyn MadRig + '_>>;
 }

@@ -1,8 +1,8 @@
 //! Makes simulated rigs.
 
-use super::{Faults, MadFaults, SimTransport};
+use super::{Faults, MadFaults, MadSim, SimTransport};
 use crate::rig::{Backend, MadRig, TransportRig};
-use anyhow::{Result, bail};
+use anyhow::Result;
 
 /// Rigs with a simulated device, sound or a mutant.
 #[derive(Default)]
@@ -20,7 +20,8 @@ impl Backend for SimBackend {
         )))
     }
 
-    fn mad(&mut self, ports: u8) -> Result<Box<dyn MadRig + '_>> {
-        bail!("there is no simulated node with {ports} ports yet");
+    fn mad(&mut self, ports: u8, lanes: u8) -> Result<Box<dyn MadRig + '_>> {
+        let faults = self.mad_faults.take().unwrap_or_default();
+        Ok(Box::new(MadSim::new(ports, lanes, faults)))
     }
 }

@@ -120,7 +120,3 @@ impl Faults {
         self
     }
 }
-
-/// Hooks around the management agents.
-#[derive(Default)]
-pub struct MadFaults {}

@@ -5,8 +5,12 @@ mod backend;
 mod device;
 mod faults;
 mod host;
+mod mad_faults;
+mod node;
 mod transport;
 
 pub use backend::SimBackend;
-pub use faults::{Faults, MadFaults};
+pub use faults::Faults;
+pub use mad_faults::{MadFaults, OnCable};
+pub use node::MadSim;
 pub use transport::SimTransport;

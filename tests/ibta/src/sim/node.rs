@@ -1,0 +1,510 @@
+//! A node with its management agents in virtual time: the simulated device of the MAD tester.
+//!
+//! Subnet management is [`Node`], performance management [`Pma`]; what is here is only what a host adds: packets, the keys of queue pair
+//! 1, training (which takes a moment), counters, and what verbs tell of ports.
+
+use super::MadFaults;
+use super::mad_faults::OnCable;
+use crate::mad::wire;
+use crate::protocol::{AsyncEvent, Command, DeviceInfo, PortState, Reply};
+use crate::rig::{Envelope, MadRig};
+use crate::trace::{Carrier, Trace};
+use anyhow::Result;
+use ferroce_fabric::gsa;
+use ferroce_fabric::pma::{Counter, Counters, Pma, Totals};
+use ferroce_fabric::sma::{
+    self, Gate, LinkCapabilities, LinkCommand, Node, NodeConfig, Offer, Output, Port, PortEvent,
+    Violation,
+};
+use ferroce_wire::mad::{Mad, MadHeader, QP1_QKEY};
+use ferroce_wire::pma::CLASS as CLASS_PERFORMANCE;
+use ferroce_wire::smp::capability;
+use std::collections::VecDeque;
+use std::time::Duration;
+
+/// How long a link takes to come up.
+const TRAINING: Duration = Duration::from_millis(100);
+/// What the tester's ports offer.
+const OFFER: Offer = Offer {
+    widths: 0b11,
+    speeds: 0b111,
+    speeds_ext: 0b11,
+};
+const NODE_GUID: u64 = 0x0002_c903_0000_1000;
+const EINVAL: i32 = 22;
+const EOPNOTSUPP: i32 = 95;
+
+/// The simulated device and the tester's ends of its cables.
+pub struct MadSim {
+    node: Node,
+    pma: Pma,
+    faults: MadFaults,
+    now: Duration,
+    links: Vec<Link>,
+    events: VecDeque<AsyncEvent>,
+    trace: Trace,
+}
+
+/// A cable.
+struct Link {
+    plugged: bool,
+    /// The port looks for a peer, or answers one.
+    willing: bool,
+    /// When training is over.
+    up_at: Option<Duration>,
+    totals: Totals,
+    /// On the way to the tester, by time.
+    pending: VecDeque<(Duration, Envelope, Mad)>,
+}
+
+/// What the node wants done.
+#[derive(Default)]
+struct Actions(Vec<Action>);
+
+enum Action {
+    Send(u8, sma::Envelope, Mad),
+    Event(u8, PortEvent),
+    Link(u8, LinkCommand),
+}
+
+impl Output for Actions {
+    fn send(&mut self, port: u8, to: sma::Envelope, smp: &Mad) {
+        self.0.push(Action::Send(port, to, *smp));
+    }
+
+    // No program of this host listens.
+    fn deliver(&mut self, _: u8, _: sma::Envelope, _: &Mad) {}
+
+    fn event(&mut self, port: u8, event: PortEvent) {
+        self.0.push(Action::Event(port, event));
+    }
+
+    fn link(&mut self, port: u8, command: LinkCommand) {
+        self.0.push(Action::Link(port, command));
+    }
+}
+
+struct Shown<'a>(&'a [Link]);
+
+impl Counters for Shown<'_> {
+    fn totals(&self, port: u8) -> Totals {
+        let at = usize::from(port).checked_sub(1);
+        at.and_then(|at| self.0.get(at))
+            .map_or(Totals::default(), |link| link.totals)
+    }
+}
+
+impl MadSim {
+    /// A device whose ports have just got their links.
+    pub fn new(ports: u8, vl_cap: u8, mut faults: MadFaults) -> MadSim {
+        let guids: Vec<u64> = (1..=u64::from(ports))
+            .map(|port| NODE_GUID + port)
+            .collect();
+        let mut config = NodeConfig {
+            vendor_id: 0x02c9,
+            device_id: 0x1003,
+            revision: 1,
+            description: "simulated adapter".to_owned(),
+            link: LinkCapabilities {
+                vl_cap,
+                ..LinkCapabilities::default()
+            },
+            capability_mask: capability::IS_COMMUNICATION_MANAGEMENT_SUPPORTED,
+            ..NodeConfig::channel_adapter(NODE_GUID, &guids)
+        };
+        faults.configure(&mut config);
+        let link = |_| Link {
+            plugged: true,
+            willing: true,
+            up_at: Some(TRAINING),
+            totals: Totals::default(),
+            pending: VecDeque::new(),
+        };
+        let mut sim = MadSim {
+            pma: Pma::new(1, config.ports),
+            links: (1..=config.ports).map(link).collect(),
+            node: Node::new(config),
+            faults,
+            now: Duration::ZERO,
+            events: VecDeque::new(),
+            trace: Trace::default(),
+        };
+        sim.advance(TRAINING);
+        sim
+    }
+
+    /// The node's clock.
+    fn time(&self) -> u64 {
+        let now = self.now.as_nanos() as u64;
+        match self.faults.speed() {
+            1.0 => now,
+            speed => (now as f64 * speed) as u64,
+        }
+    }
+
+    /// When a moment of the node's clock is due on ours; a little late rather than early, as it must have come then.
+    fn due(&self, time: u64) -> Duration {
+        match self.faults.speed() {
+            1.0 => Duration::from_nanos(time),
+            speed => Duration::from_nanos((time as f64 / speed).ceil() as u64 + 1),
+        }
+    }
+
+    fn next_timeout(&self) -> Option<Duration> {
+        let agents = [self.node.next_timeout(), self.pma.next_timeout()];
+        let agents = agents.into_iter().flatten().map(|time| self.due(time));
+        let training = self.links.iter().filter_map(|link| link.up_at);
+        agents.chain(training).min()
+    }
+
+    /// Lets time pass until then.
+    fn advance(&mut self, until: Duration) {
+        while let Some(due) = self.next_timeout().filter(|due| *due <= until) {
+            self.now = self.now.max(due);
+            self.tick();
+        }
+        self.now = self.now.max(until);
+    }
+
+    fn tick(&mut self) {
+        let time = self.time();
+        let mut out = Actions::default();
+        for port in 1..=self.links.len() as u8 {
+            let now = self.now;
+            let link = self.link_mut(port);
+            if link.up_at.is_some_and(|at| at <= now) {
+                link.up_at = None;
+                self.node.link_up(time, port, OFFER, &mut out);
+            }
+        }
+        self.node.handle_timeout(time, &mut out);
+        self.pma.handle_timeout(time, &Shown(&self.links));
+        self.settle(out);
+    }
+
+    fn link_mut(&mut self, port: u8) -> &mut Link {
+        &mut self.links[usize::from(port) - 1]
+    }
+
+    /// Does what the node wants done; what is sent goes out before the link is let go of.
+    fn settle(&mut self, out: Actions) {
+        let mut actions = out.0;
+        actions.sort_by_key(|action| matches!(action, Action::Link(..)));
+        for action in actions {
+            match action {
+                Action::Send(port, to, mad) => {
+                    let envelope = Envelope {
+                        sl: to.sl,
+                        ..Envelope::smp(to.slid, to.dlid)
+                    };
+                    self.leave(OnCable {
+                        port,
+                        envelope,
+                        mad,
+                    });
+                }
+                Action::Event(port, event) => self.raise(port, event),
+                Action::Link(port, command) => {
+                    let retrain = self.now + TRAINING;
+                    let link = self.link_mut(port);
+                    link.willing = command != LinkCommand::Disable;
+                    link.up_at = (link.plugged && link.willing).then_some(retrain);
+                }
+            }
+        }
+    }
+
+    fn raise(&mut self, port: u8, event: PortEvent) {
+        let Some(number) = event_number(event) else {
+            return;
+        };
+        let event = AsyncEvent {
+            event: number,
+            element: port.into(),
+        };
+        self.events.extend(self.faults.on_event(event));
+    }
+
+    /// A MAD leaves the device.
+    fn leave(&mut self, mad: OnCable) {
+        for (delay, mad) in self.faults.on_tx(&self.node, mad) {
+            let packet = wire::packet(&mad.envelope, &mad.mad);
+            let at = self.now + delay;
+            let link = &mut self.links[usize::from(mad.port) - 1];
+            if !link.plugged {
+                continue;
+            }
+            link.totals[Counter::XmitPackets] += 1;
+            link.totals[Counter::UnicastXmitPackets] += 1;
+            link.totals[Counter::XmitData] += packet.len() as u64 / 4;
+            let behind = link.pending.partition_point(|(other, _, _)| *other <= at);
+            link.pending.insert(behind, (at, mad.envelope, mad.mad));
+            let carrier = Carrier::Cable { port: mad.port };
+            self.trace.push(at, true, carrier, &packet);
+        }
+    }
+
+    /// A packet arrives at the device.
+    fn arrive(&mut self, port: u8, packet: &[u8]) {
+        let has_link = self.node.port(port).is_some_and(Port::has_link);
+        if !has_link {
+            return;
+        }
+        let read = wire::read(packet);
+        let totals = &mut self.link_mut(port).totals;
+        totals[Counter::RcvPackets] += 1;
+        totals[Counter::UnicastRcvPackets] += 1;
+        totals[Counter::RcvData] += packet.len() as u64 / 4;
+        let Ok((envelope, mad)) = read else {
+            totals[Counter::RcvErrors] += 1;
+            return;
+        };
+        let came = OnCable {
+            port,
+            envelope,
+            mad,
+        };
+        for mad in self.faults.on_rx(&self.node, came) {
+            self.take(mad);
+        }
+    }
+
+    /// The MAD of a packet that is whole.
+    fn take(&mut self, came: OnCable) {
+        let (port, envelope) = (came.port, came.envelope);
+        let time = self.time();
+        let mut out = Actions::default();
+        if envelope.qp == 0 {
+            let from = sma::Envelope {
+                slid: envelope.slid,
+                dlid: envelope.dlid,
+                sl: envelope.sl,
+            };
+            self.node.receive(time, port, from, &came.mad, &mut out);
+            return self.settle(out);
+        }
+        let gate = self
+            .node
+            .gate(port, envelope.dlid, envelope.pkey, envelope.qkey, &mut out);
+        let wrong = |key| Violation {
+            lid1: envelope.slid,
+            lid2: envelope.dlid,
+            key,
+            sl: envelope.sl,
+            qp1: envelope.src_qp,
+            qp2: envelope.qp,
+            ..Violation::default()
+        };
+        match gate {
+            Gate::Closed => {}
+            Gate::WrongPKey => {
+                self.links[usize::from(port) - 1].totals[Counter::RcvConstraintErrors] += 1;
+                let wrong = wrong(envelope.pkey.into());
+                self.node.p_key_violation(time, port, 1, wrong, &mut out);
+            }
+            Gate::WrongQKey => {
+                let wrong = wrong(envelope.qkey);
+                self.node.q_key_violation(time, port, 1, wrong, &mut out);
+            }
+            Gate::Open(_) => self.general_service(time, &came),
+        }
+        self.settle(out);
+    }
+
+    fn general_service(&mut self, time: u64, came: &OnCable) {
+        let class = MadHeader::parse(&came.mad).map(|header| header.class);
+        let answer = match class {
+            Some(CLASS_PERFORMANCE) => self.pma.receive(time, &came.mad, &Shown(&self.links)),
+            _ => gsa::refuse(&came.mad),
+        };
+        if let Some(mad) = answer {
+            let envelope = Envelope {
+                slid: came.envelope.dlid,
+                dlid: came.envelope.slid,
+                qp: came.envelope.src_qp,
+                src_qp: 1,
+                qkey: QP1_QKEY,
+                ..came.envelope
+            };
+            self.leave(OnCable {
+                envelope,
+                mad,
+                port: came.port,
+            });
+        }
+    }
+
+    fn carry_out(&mut self, command: &Command) -> Reply {
+        let refuse = |code, what: &str| Reply::Errno {
+            code,
+            what: what.to_owned(),
+        };
+        match *command {
+            Command::Reset => {
+                self.events.clear();
+                Reply::Done
+            }
+            Command::Device => Reply::Device(DeviceInfo {
+                name: "simulated".to_owned(),
+                ports: self.links.len() as u8,
+                ..DeviceInfo::default()
+            }),
+            Command::QueryPort { port } => match self.node.port(port) {
+                Some(port) => Reply::Port(port_state(port)),
+                None => refuse(EINVAL, "ibv_query_port"),
+            },
+            Command::QueryPkey { port, index } => {
+                let keys = self.node.port(port).map(Port::p_keys);
+                match keys.and_then(|keys| keys.get(usize::from(index))) {
+                    Some(pkey) => Reply::Pkey { pkey: *pkey },
+                    None => refuse(EINVAL, "ibv_query_pkey"),
+                }
+            }
+            Command::QueryGid { port, index } => {
+                let Some(port) = self.node.port(port) else {
+                    return refuse(EINVAL, "ibv_query_gid");
+                };
+                let mut gids = port.gids();
+                let gid = gids.find(|(at, _)| *at as u32 == index).map(|(_, gid)| gid);
+                match gid {
+                    Some(gid) => Reply::Gid { gid },
+                    None if index < port.guids().len() as u32 => Reply::Gid { gid: [0; 16] },
+                    None => refuse(EINVAL, "ibv_query_gid"),
+                }
+            }
+            Command::IsSm { port, on } => {
+                let (time, mut out) = (self.time(), Actions::default());
+                self.node.set_is_sm(time, port, on, &mut out);
+                self.settle(out);
+                Reply::Done
+            }
+            Command::Events { within } => {
+                if self.events.is_empty() {
+                    self.advance(self.now + within);
+                }
+                Reply::Events {
+                    events: self.events.drain(..).collect(),
+                }
+            }
+            _ => refuse(EOPNOTSUPP, "the simulated node"),
+        }
+    }
+}
+
+impl MadRig for MadSim {
+    fn now(&self) -> Duration {
+        self.now
+    }
+
+    fn ports(&self) -> u8 {
+        self.links.len() as u8
+    }
+
+    fn transmit(&mut self, port: u8, packet: &[u8]) -> Result<()> {
+        let carrier = Carrier::Cable { port };
+        self.trace.push(self.now, false, carrier, packet);
+        if self.link_mut(port).plugged {
+            let mut packet = packet.to_vec();
+            self.faults.on_raw(&mut packet);
+            self.arrive(port, &packet);
+        }
+        Ok(())
+    }
+
+    fn receive(&mut self, port: u8, within: Duration) -> Result<Option<(Envelope, Mad)>> {
+        let deadline = self.now + within;
+        loop {
+            let first = self.link_mut(port).pending.front().map(|(at, _, _)| *at);
+            let due = self.next_timeout();
+            let until = [first, due, Some(deadline)].into_iter().flatten().min();
+            let until = until.unwrap_or(deadline);
+            if first.is_some_and(|at| at <= until.max(self.now)) {
+                self.now = self.now.max(until);
+                let came = self.link_mut(port).pending.pop_front();
+                return Ok(came.map(|(_, envelope, mad)| (envelope, mad)));
+            }
+            if until >= deadline {
+                self.advance(deadline);
+                let late = self
+                    .link_mut(port)
+                    .pending
+                    .front()
+                    .is_some_and(|(at, _, _)| *at <= deadline);
+                if !late {
+                    return Ok(None);
+                }
+                continue;
+            }
+            self.advance(until);
+        }
+    }
+
+    fn link(&mut self, port: u8, up: bool) -> Result<()> {
+        let (time, mut out) = (self.time(), Actions::default());
+        let retrain = self.now + TRAINING;
+        let link = self.link_mut(port);
+        link.plugged = up;
+        if up {
+            link.up_at = link.willing.then_some(retrain);
+        } else {
+            link.pending.clear();
+            let before = self.node.port(port).map_or(0, Port::link_downed);
+            self.node.link_down(time, port, &mut out);
+            let lost = self.node.port(port).map_or(0, Port::link_downed) - before;
+            self.link_mut(port).totals[Counter::LinkDowned] += lost;
+        }
+        self.settle(out);
+        for mad in self.faults.on_link(port, up) {
+            self.leave(mad);
+        }
+        Ok(())
+    }
+
+    fn command(&mut self, command: &Command) -> Result<Reply> {
+        let mut reply = self.carry_out(command);
+        self.faults.on_reply(&mut reply);
+        Ok(reply)
+    }
+
+    fn sleep(&mut self, time: Duration) -> Result<()> {
+        self.advance(self.now + time);
+        Ok(())
+    }
+
+    fn trace(&self) -> &Trace {
+        &self.trace
+    }
+}
+
+/// `enum ibv_event_type`.
+fn event_number(event: PortEvent) -> Option<u32> {
+    Some(match event {
+        PortEvent::Active => 9,
+        PortEvent::Error => 10,
+        PortEvent::LidChange => 11,
+        PortEvent::PkeyChange => 12,
+        PortEvent::SmChange => 13,
+        PortEvent::ClientReregister => 17,
+        PortEvent::GidChange => 18,
+        PortEvent::Led(_) => return None,
+    })
+}
+
+fn port_state(port: &Port) -> PortState {
+    let info = port.info();
+    PortState {
+        state: info.port_state.into(),
+        active_mtu: 128 << info.neighbor_mtu,
+        gid_tbl_len: port.guids().len() as u32,
+        pkey_tbl_len: port.p_keys().len() as u16,
+        lid: info.lid,
+        sm_lid: info.master_sm_lid,
+        sm_sl: info.master_sm_sl,
+        lmc: info.lmc,
+        ethernet: false,
+        capabilities: info.capability_mask,
+        subnet_timeout: info.subnet_timeout,
+        bad_pkeys: info.p_key_violations.into(),
+        bad_qkeys: info.q_key_violations.into(),
+    }
+}

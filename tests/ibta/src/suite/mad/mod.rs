@@ -1,0 +1,29 @@
+//! Tests of the management agents of a channel adapter, a module for each subject.
+
+mod both_keys;
+mod mutants;
+mod port_info;
+
+use crate::Test;
+use crate::mad::{Tester, with_tester};
+use crate::run::{Outcome, Run};
+use std::time::Duration;
+
+/// All of them.
+pub fn tests() -> Vec<Test> {
+    let subjects: &[fn() -> Vec<Test>] = &[both_keys::tests, port_info::tests];
+    subjects.iter().flat_map(|tests| tests()).collect()
+}
+
+/// A test with all ports configured.
+fn test(
+    id: impl Into<String>,
+    family: &'static str,
+    title: impl Into<String>,
+    body: impl Fn(&mut Run, &mut Tester<'_>) -> Outcome + Send + Sync + 'static,
+) -> Test {
+    Test::mad(id, family, title, move |run, rig| {
+        with_tester(run, rig, |run, tester| body(run, tester))
+    })
+    .takes(Duration::from_millis(300))
+}
