@@ -6,24 +6,33 @@ use ferroce_ibta::run::Verdict;
 use ferroce_ibta::sim::SimBackend;
 use std::collections::BTreeSet;
 
+/// Everything that is wrong, at once.
+fn report(wrong: &[String]) {
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
 #[test]
 fn every_test_passes() {
+    let mut wrong = Vec::new();
     for test in catalog::all() {
         let (result, _) = execute(&test, &mut SimBackend::default(), Box::new(|_| {}));
-        assert_eq!(
-            result.result,
-            Verdict::Pass,
-            "{}: {}",
-            result.id,
-            result.reason
-        );
+        if result.result != Verdict::Pass {
+            wrong.push(format!(
+                "{}: {:?} {}",
+                result.id, result.result, result.reason
+            ));
+        }
     }
+    report(&wrong);
 }
 
 #[test]
 fn every_mutant_is_caught_by_the_assertion_that_it_names() {
+    let mut wrong = Vec::new();
     for test in catalog::all() {
-        assert!(!test.mutants.is_empty(), "{} has no mutant", test.id);
+        if test.mutants.is_empty() {
+            wrong.push(format!("{} has no mutant", test.id));
+        }
         for mutant in &test.mutants {
             let mut backend = match &mutant.make {
                 Make::Transport(make) => SimBackend {
@@ -36,20 +45,21 @@ fn every_mutant_is_caught_by_the_assertion_that_it_names() {
                 },
             };
             let (result, _) = execute(&test, &mut backend, Box::new(|_| {}));
-            let caught = result
+            let failed = result
                 .assertions
                 .iter()
                 .find(|assertion| assertion.result == Verdict::Fail);
-            assert_eq!(
-                (result.result, caught.map(|a| a.id.as_str())),
-                (Verdict::Fail, Some(mutant.caught_by.as_str())),
-                "{} on {}: {}",
-                test.id,
-                mutant.name,
-                result.reason
-            );
+            let caught = result.result == Verdict::Fail
+                && failed.is_some_and(|assertion| assertion.id == mutant.caught_by);
+            if !caught {
+                wrong.push(format!(
+                    "{} on {}: {:?} {}, must fail by {}",
+                    test.id, mutant.name, result.result, result.reason, mutant.caught_by
+                ));
+            }
         }
     }
+    report(&wrong);
 }
 
 #[test]

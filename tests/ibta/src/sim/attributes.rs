@@ -8,6 +8,8 @@ use ferroce_transport::{
 
 /// `EINVAL`.
 pub(super) const EINVAL: i32 = 22;
+/// `EOPNOTSUPP`.
+pub(super) const EOPNOTSUPP: i32 = 95;
 /// `ENOMEM`.
 pub(super) const ENOMEM: i32 = 12;
 /// `EFAULT`.

@@ -3,7 +3,7 @@
 //! It has no clock of its own: the rig hands it the time. What reaches a queue pair must be a packet with a right ICRC, for
 //! its number and its partition; from there on all is the transport's.
 
-use super::attributes::{self as convert, EFAULT, EINVAL, ENOMEM};
+use super::attributes::{self as convert, EFAULT, EINVAL, ENOMEM, EOPNOTSUPP};
 use super::faults::PlaceHook;
 use super::host::{DeviceHost, SharedQueue};
 use crate::protocol::{
@@ -238,6 +238,7 @@ impl Device {
             }
             Command::PostSend { qp, request } => self.post_send(qp, &request),
             Command::PostRecv { queue, wr_id, sges } => self.post_recv(queue, wr_id, &sges),
+            Command::IsSm { .. } => refuse(EOPNOTSUPP, "issm"),
             Command::QueryPort { .. } | Command::QueryPkey { .. } | Command::QueryGid { .. } => {
                 refuse(EINVAL, "query of a port")
             }

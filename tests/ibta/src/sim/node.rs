@@ -4,6 +4,7 @@
 //! 1, training (which takes a moment), counters, and what verbs tell of ports.
 
 use super::MadFaults;
+use super::attributes::{EINVAL, EOPNOTSUPP};
 use super::mad_faults::OnCable;
 use crate::mad::wire;
 use crate::protocol::{AsyncEvent, Command, DeviceInfo, PortState, Reply};
@@ -31,8 +32,6 @@ const OFFER: Offer = Offer {
     speeds_ext: 0b11,
 };
 const NODE_GUID: u64 = 0x0002_c903_0000_1000;
-const EINVAL: i32 = 22;
-const EOPNOTSUPP: i32 = 95;
 
 /// The simulated device and the tester's ends of its cables.
 pub struct MadSim {
