@@ -5,11 +5,21 @@
 pub mod completion;
 pub mod mad;
 pub mod message;
+pub mod responses;
+pub mod timeout;
 
 use crate::Test;
 
+/// One a line, so that two who add one do not meet.
+#[rustfmt::skip]
+const SUBJECTS: &[fn() -> Vec<Test>] = &[
+    completion::tests,
+    mad::tests,
+    responses::tests,
+    timeout::tests,
+];
+
 /// All tests, in no order.
 pub fn tests() -> Vec<Test> {
-    let subjects: [fn() -> Vec<Test>; 2] = [completion::tests, mad::tests];
-    subjects.iter().flat_map(|tests| tests()).collect()
+    SUBJECTS.iter().flat_map(|tests| tests()).collect()
 }

@@ -1,0 +1,575 @@
+//! C9-142 and C9-143: when a requester sends again what nobody answers, and how often.
+//!
+//! T_tr is 4.096 µs · 2^(Local ACK Timeout). A device may wait between T_tr and 4·T_tr before it sends again; 0 is for ever.
+
+use super::message::{Message, Operation, R_KEY, VA};
+use crate::catalog::{Mutant, Test};
+use crate::channel::{Channel, ChannelOptions};
+use crate::packet::RxPacket;
+use crate::protocol::{Command, Completion, Side, qp_state};
+use crate::rig::TransportRig;
+use crate::run::{Outcome, Run};
+use crate::sim::Faults;
+use anyhow::Context;
+use ferroce_wire::NakCode;
+use std::time::Duration;
+
+const SUCCESS: u32 = 0;
+/// `IBV_WC_WR_FLUSH_ERR`.
+const FLUSHED: u32 = 5;
+/// `IBV_WC_RETRY_EXC_ERR`.
+const RETRY_EXCEEDED: u32 = 12;
+/// The timeout of tests that do not care: T_tr is 67 ms.
+const USUAL: u8 = 14;
+
+/// The tests.
+pub fn tests() -> Vec<Test> {
+    let mut tests = vec![as_described(), infinite(), restored(), after_naks()];
+    tests.extend(Operation::ALL.map(sent_again));
+    tests.extend([15, 16, 17].map(exponent));
+    tests.extend((0..=7).map(retries));
+    tests.extend(Operation::ALL.map(gives_up));
+    tests
+}
+
+/// T_tr of an exponent.
+fn t_tr(exponent: u8) -> Duration {
+    Duration::from_nanos(4096 << exponent)
+}
+
+/// Waits for a packet to be sent again, not before T_tr and not after 4·T_tr from the time at which it came before.
+fn again(
+    run: &mut Run,
+    rig: &mut dyn TransportRig,
+    cc: &Channel,
+    assertion: &str,
+    before: &RxPacket,
+    exponent: u8,
+) -> Outcome<RxPacket> {
+    let t = t_tr(exponent);
+    let late = before.at + 4 * t;
+    let packet = rig.receive((late + t).saturating_sub(rig.now()))?;
+    run.check(assertion, packet.is_some(), || {
+        format!("nothing was sent again within 5 T_tr, {:?}", 5 * t)
+    })?;
+    let packet = packet.context("no packet")?;
+    cc.verify(run, assertion, &packet)?;
+    let waited = packet.at.saturating_sub(before.at);
+    run.check(assertion, waited >= t && packet.at <= late, || {
+        format!("sent again after {waited:?}, must be {t:?} to {:?}", 4 * t)
+    })?;
+    let same = packet.bth.psn == before.bth.psn
+        && packet.bth.opcode == before.bth.opcode
+        && packet.ext == before.ext
+        && packet.payload == before.payload;
+    run.check(assertion, same, || {
+        format!("{} is not {} again", packet.describe(), before.describe())
+    })?;
+    Ok(packet)
+}
+
+/// The completion that says that all retries are spent comes within 4·T_tr of the last of them.
+fn exhausted(
+    run: &mut Run,
+    rig: &mut dyn TransportRig,
+    cc: &Channel,
+    assertion: &str,
+    wr_id: u64,
+    exponent: u8,
+) -> Outcome {
+    let within = 4 * t_tr(exponent) + rig.silence();
+    let done = cc.poll(rig, Side::Send, 1, within)?;
+    run.check_eq(assertion, "the number of completions", done.len(), 1)?;
+    run.check_eq(assertion, "wr_id", done[0].wr_id, wr_id)?;
+    run.check_eq(assertion, "the status", done[0].status, RETRY_EXCEEDED)
+}
+
+fn clock(name: &'static str, what: &'static str, assertion: &str, speed: f64) -> Mutant {
+    Mutant::transport(name, what, assertion, move || {
+        Faults::default().clock(speed)
+    })
+}
+
+fn too_early(assertion: &str) -> Mutant {
+    clock(
+        "too-early",
+        "sends again before T_tr has passed",
+        assertion,
+        3.0,
+    )
+}
+
+fn too_late(assertion: &str) -> Mutant {
+    clock("too-late", "sends again after 4 T_tr only", assertion, 0.4)
+}
+
+/// A device that has another retry count than it was told.
+fn other_count(assertion: &str, name: &'static str, what: &'static str, count: u8) -> Mutant {
+    Mutant::transport(name, what, assertion, move || {
+        Faults::default().command(move |mut command| {
+            if let Command::ModifyQp { attributes, .. } = &mut command
+                && attributes.retry_cnt.is_some()
+            {
+                attributes.retry_cnt = Some(count);
+            }
+            command
+        })
+    })
+}
+
+fn one_more(assertion: &str, count: u8) -> Mutant {
+    other_count(
+        assertion,
+        "one-retry-more",
+        "sends once more than the retry count allows",
+        count + 1,
+    )
+}
+
+fn one_less(assertion: &str, count: u8) -> Mutant {
+    other_count(
+        assertion,
+        "one-retry-less",
+        "gives up before its retries are spent",
+        count - 1,
+    )
+}
+
+fn other_status(assertion: &str) -> Mutant {
+    Mutant::transport(
+        "other-status",
+        "the request that was given up completes with a flush error",
+        assertion,
+        || {
+            Faults::default().completion(|_, completion| {
+                vec![Completion {
+                    status: FLUSHED,
+                    ..completion
+                }]
+            })
+        },
+    )
+}
+
+/// C09_142_01 as the specification describes it.
+fn as_described() -> Test {
+    const TIMEOUT: &str = "v1c09-142#01";
+    const COUNT: &str = "v1c09-143#01";
+    const EXPONENT: u8 = 18;
+    const RETRIES: u8 = 2;
+    Test::transport(
+        "C09_142_01",
+        "C09-142",
+        "a READ that nobody answers is sent again after T_tr, as often as the retry count says",
+        |run, rig| {
+            run.step("init.1", "OpenRcChannel");
+            run.step("init.2", format!("The retry count is {RETRIES}"));
+            run.step("init.3", format!("The ACK timeout is {EXPONENT} (1.07 s)"));
+            let cc = Channel::open(
+                rig,
+                ChannelOptions {
+                    timeout: EXPONENT,
+                    retry_cnt: RETRIES,
+                    ..ChannelOptions::default()
+                },
+            )?;
+            run.step("1", "Register memory for the packets that will come");
+            run.step(
+                "2",
+                "Post a receive request for each packet: the tester's queue takes them",
+            );
+            run.step("3", "The retry count is not zero: so it was set above");
+            run.step("4", "Get T_tr from the device");
+            let attributes = cc.query(rig)?;
+            let exponent = attributes.timeout.context("no timeout in the attributes")?;
+            run.check_eq(
+                TIMEOUT,
+                "the timeout that the device tells",
+                exponent,
+                EXPONENT,
+            )?;
+            run.check_eq(
+                COUNT,
+                "the retry count",
+                attributes.retry_cnt,
+                Some(RETRIES),
+            )?;
+            let t = t_tr(exponent);
+            run.note(format!("T_tr is {t:?}"));
+            run.step(
+                "5",
+                format!("The device posts a READ of one path MTU: R_Key {R_KEY:#x}, VA {VA:#x}"),
+            );
+            let read = Message::post(&cc, rig, Operation::Read, 1, 1, cc.device_psn(0))?;
+            let mut left = RETRIES;
+            let mut last = None;
+            run.step("6", "While the retry count is not zero");
+            while left > 0 {
+                run.step(
+                    "6.1",
+                    "Receive the request (from the second time on: the retry of 6.6)",
+                );
+                let packet = match last.take() {
+                    None => cc.expect(run, rig, TIMEOUT, "a READ request")?,
+                    Some(packet) => packet,
+                };
+                run.step("6.2", "It came and is valid");
+                run.step("6.3", "It is a single READ request");
+                read.verify(run, &cc, TIMEOUT, 0, &packet)?;
+                run.step("6.4", "Drop it silently");
+                run.step("6.5", format!("Sleep for T_tr, {t:?}: nothing comes"));
+                let early = rig.receive((packet.at + t).saturating_sub(rig.now()))?;
+                run.check(TIMEOUT, early.is_none(), || {
+                    format!("sent again before T_tr, {t:?}")
+                })?;
+                run.step("6.6", "A retry comes, before 4 T_tr");
+                let retry = again(run, rig, &cc, TIMEOUT, &packet, exponent)?;
+                left -= 1;
+                run.step("6.7", format!("The retry count has gone down: {left} left"));
+                run.note(format!("the retry came after {:?}", retry.at - packet.at));
+                last = Some(retry);
+            }
+            run.step("7", "End while");
+            run.step(
+                "8",
+                format!("The READ was sent again {RETRIES} times, and is not any more"),
+            );
+            let more = rig.receive(4 * t + rig.silence())?;
+            run.check(COUNT, more.is_none(), || {
+                format!("a request was sent again after {RETRIES} retries")
+            })?;
+            run.step("9", "The device tells IBV_WC_RETRY_EXC_ERR (12)");
+            run.step("10", "Poll for the completion of the READ");
+            run.step("11", "Exactly one completion is there");
+            let done = cc.poll_one(run, rig, COUNT, Side::Send)?;
+            run.step("12", "Its status is that error");
+            run.check_eq(COUNT, "the status", done.status, RETRY_EXCEEDED)?;
+            run.check_eq(COUNT, "wr_id", done.wr_id, 1)?;
+            run.step("13", "CloseRcChannel");
+            cc.close(rig)?;
+            Ok(())
+        },
+    )
+    .covers(&["C9-142", "C9-143"])
+    .asserts([TIMEOUT, COUNT])
+    .takes(Duration::from_secs(11))
+    .mutant(too_early(TIMEOUT))
+    .mutant(too_late(TIMEOUT))
+    .mutant(never_again(TIMEOUT))
+    .mutant(hidden_retry(COUNT, usize::from(RETRIES)))
+    .mutant(other_status(COUNT))
+}
+
+fn never_again(assertion: &str) -> Mutant {
+    Mutant::transport("never-again", "sends nothing again", assertion, || {
+        let mut sent = false;
+        Faults::default().tx_drop(move |_| std::mem::replace(&mut sent, true))
+    })
+}
+
+/// A device that says the right retry count and sends once more all the same.
+fn hidden_retry(assertion: &str, retries: usize) -> Mutant {
+    Mutant::transport(
+        "one-retry-more",
+        "sends once more than the retry count allows",
+        assertion,
+        move || {
+            let mut sent = 0;
+            Faults::default().tx(move |packet| {
+                sent += 1;
+                let more = (sent == retries + 1).then(|| (2 * t_tr(18), packet.clone()));
+                [Some((Duration::ZERO, packet)), more]
+                    .into_iter()
+                    .flatten()
+                    .collect()
+            })
+        },
+    )
+}
+
+/// Whatever the operation, it is sent again in time, twice, and completes once it is answered.
+fn sent_again(operation: Operation) -> Test {
+    let assertion = format!("c09-142:{}", operation.word().to_lowercase());
+    let a = assertion.clone();
+    Test::transport(
+        format!("C09_142_{}", operation.word()),
+        "C09-142",
+        format!("a {} that nobody answers is sent again", operation.name()),
+        move |run, rig| {
+            let cc = open(rig, USUAL, 7)?;
+            run.step("1", format!("The device posts a {}", operation.name()));
+            let message = Message::post(&cc, rig, operation, 1, 1, cc.device_psn(0))?;
+            let mut packet = message.receive(run, rig, &cc, &a)?.remove(0);
+            for n in 1..=2 {
+                run.step(
+                    1 + n,
+                    "Drop it: it comes again between T_tr and 4 T_tr later",
+                );
+                packet = again(run, rig, &cc, &a, &packet, USUAL)?;
+            }
+            run.step("4", "Answer it: it completes with success");
+            message.acknowledge(rig, &cc, 1)?;
+            let done = cc.poll_one(run, rig, &a, Side::Send)?;
+            run.check_eq(&a, "the status", done.status, SUCCESS)?;
+            message.verify_answer(run, rig, &a)?;
+            cc.close(rig)?;
+            Ok(())
+        },
+    )
+    .covers(&["C9-142"])
+    .takes(5 * t_tr(USUAL))
+    .mutant(too_early(&assertion))
+    .mutant(too_late(&assertion))
+    .asserts([assertion])
+}
+
+/// The timeout that was set is the one that is kept.
+fn exponent(exponent: u8) -> Test {
+    let assertion = format!("c09-142:timeout-{exponent}");
+    let a = assertion.clone();
+    Test::transport(
+        format!("C09_142_TIMEOUT_{exponent}"),
+        "C09-142",
+        format!("an ACK timeout of {exponent} is {:?}", t_tr(exponent)),
+        move |run, rig| {
+            let cc = open(rig, exponent, 7)?;
+            run.step("1", "The device posts a SEND");
+            let message = Message::post(&cc, rig, Operation::Send, 1, 1, cc.device_psn(0))?;
+            let packet = message.receive(run, rig, &cc, &a)?.remove(0);
+            run.step("2", "Drop it: it comes again between T_tr and 4 T_tr later");
+            again(run, rig, &cc, &a, &packet, exponent)?;
+            cc.close(rig)?;
+            Ok(())
+        },
+    )
+    .covers(&["C9-142"])
+    .takes(5 * t_tr(exponent) / 2)
+    .mutant(too_early(&assertion))
+    .mutant(too_late(&assertion))
+    .asserts([assertion])
+}
+
+/// A timeout of 0 is for ever.
+fn infinite() -> Test {
+    const ID: &str = "c09-142:infinite";
+    Test::transport(
+        "C09_142_INFINITE",
+        "C09-142",
+        "with an ACK timeout of 0 nothing is sent again",
+        |run, rig| {
+            let cc = open(rig, 0, 7)?;
+            run.step("1", "The device posts a SEND");
+            let message = Message::post(&cc, rig, Operation::Send, 1, 1, cc.device_psn(0))?;
+            message.receive(run, rig, &cc, ID)?;
+            run.step("2", "Drop it: nothing comes again, and nothing completes");
+            let patience = rig.patience();
+            let packet = rig.receive(patience)?;
+            run.check(ID, packet.is_none(), || "it was sent again".to_owned())?;
+            cc.verify_no_completion(run, rig, ID, Side::Send)?;
+            run.step("3", "Answer it late: it completes with success");
+            message.acknowledge(rig, &cc, 1)?;
+            let done = cc.poll_one(run, rig, ID, Side::Send)?;
+            run.check_eq(ID, "the status", done.status, SUCCESS)?;
+            cc.close(rig)?;
+            Ok(())
+        },
+    )
+    .covers(&["C9-142"])
+    .takes(Duration::from_millis(2500))
+    .asserts([ID])
+    .mutant(Mutant::transport(
+        "finite",
+        "takes a timeout of 0 for some time",
+        ID,
+        || {
+            Faults::default().command(|mut command| {
+                if let Command::ModifyQp { attributes, .. } = &mut command
+                    && attributes.timeout == Some(0)
+                {
+                    attributes.timeout = Some(USUAL);
+                }
+                command
+            })
+        },
+    ))
+}
+
+fn open(rig: &mut dyn TransportRig, timeout: u8, retry_cnt: u8) -> anyhow::Result<Channel> {
+    Channel::open(
+        rig,
+        ChannelOptions {
+            timeout,
+            retry_cnt,
+            ..ChannelOptions::default()
+        },
+    )
+}
+
+/// A message is sent once and again as often as the retry count says; then it fails, and what is behind it is flushed.
+fn give_up(
+    run: &mut Run,
+    rig: &mut dyn TransportRig,
+    assertion: &str,
+    operation: Operation,
+    count: u8,
+) -> Outcome {
+    let exponent = USUAL - 1;
+    let cc = open(rig, exponent, count)?;
+    run.step(
+        "1",
+        format!(
+            "The device posts a {}, the retry count is {count}",
+            operation.name()
+        ),
+    );
+    let message = Message::post(&cc, rig, operation, 1, 1, cc.device_psn(0))?;
+    let mut packet = message.receive(run, rig, &cc, assertion)?.remove(0);
+    for n in 1..=count {
+        run.step(format!("2.{n}"), "Drop it: it comes again");
+        packet = again(run, rig, &cc, assertion, &packet, exponent)?;
+    }
+    run.step("3", "It does not come once more");
+    let more = rig.receive(5 * t_tr(exponent))?;
+    run.check(assertion, more.is_none(), || {
+        format!("sent again after {count} retries")
+    })?;
+    run.step(
+        "4",
+        "It completes with IBV_WC_RETRY_EXC_ERR (12), and the queue pair is in error",
+    );
+    exhausted(run, rig, &cc, assertion, 1, exponent)?;
+    let state = cc.query(rig)?.qp_state;
+    run.check_eq(assertion, "the state", state, Some(qp_state::ERR))?;
+    run.step("5", "A request behind it is flushed");
+    Message::post(&cc, rig, operation, 1, 2, 0)?;
+    let done = cc.poll_one(run, rig, assertion, Side::Send)?;
+    run.check_eq(assertion, "the status", done.status, FLUSHED)?;
+    cc.close(rig)?;
+    Ok(())
+}
+
+/// Each retry count.
+fn retries(count: u8) -> Test {
+    let assertion = format!("c09-143:retry-{count}");
+    let a = assertion.clone();
+    let test = Test::transport(
+        format!("C09_143_RETRY_{count}"),
+        "C09-143",
+        format!("a SEND that nobody answers is sent again {count} times"),
+        move |run, rig| give_up(run, rig, &a, Operation::Send, count),
+    )
+    .covers(&["C9-143"])
+    .takes(t_tr(USUAL - 1) * (u32::from(count) + 1) * 5 / 2)
+    .asserts([&assertion]);
+    let test = match count {
+        7 => test,
+        _ => test.mutant(one_more(&assertion, count)),
+    };
+    match count {
+        0 => test,
+        _ => test.mutant(one_less(&assertion, count)),
+    }
+}
+
+/// Each operation.
+fn gives_up(operation: Operation) -> Test {
+    let assertion = format!("c09-143:{}", operation.word().to_lowercase());
+    let a = assertion.clone();
+    Test::transport(
+        format!("C09_143_{}", operation.word()),
+        "C09-143",
+        format!("a {} that nobody answers is given up", operation.name()),
+        move |run, rig| give_up(run, rig, &a, operation, 1),
+    )
+    .covers(&["C9-143"])
+    .takes(t_tr(USUAL - 1) * 9)
+    .mutant(one_more(&assertion, 1))
+    .mutant(other_status(&assertion))
+    .asserts([assertion])
+}
+
+/// Whoever gets an answer has all retries again.
+fn restored() -> Test {
+    const ID: &str = "c09-143:restored";
+    Test::transport(
+        "C09_143_RESTORED",
+        "C09-143",
+        "an answer restores the retry counter",
+        |run, rig| {
+            let cc = open(rig, USUAL, 1)?;
+            let mut psn = cc.device_psn(0);
+            for n in 1..=3 {
+                run.step(
+                    format!("{n}.1"),
+                    "The device posts a SEND, the retry count is 1",
+                );
+                let message = Message::post(&cc, rig, Operation::Send, 1, n, psn)?;
+                let packet = message.receive(run, rig, &cc, ID)?.remove(0);
+                run.step(format!("{n}.2"), "Drop it: it comes again");
+                again(run, rig, &cc, ID, &packet, USUAL)?;
+                run.step(format!("{n}.3"), "Answer it: it completes with success");
+                message.acknowledge(rig, &cc, n as u32)?;
+                let done = cc.poll_one(run, rig, ID, Side::Send)?;
+                run.check_eq(ID, "the status", done.status, SUCCESS)?;
+                psn = message.next_psn();
+            }
+            cc.close(rig)?;
+            Ok(())
+        },
+    )
+    .covers(&["C9-143"])
+    .takes(8 * t_tr(USUAL))
+    .asserts([ID])
+    .mutant(Mutant::transport(
+        "never-restored",
+        "the retry counter goes down for the life of the connection",
+        ID,
+        || {
+            // Packet, retry, packet: and the retry that the device would have sent is not.
+            let mut sent = 0;
+            Faults::default().tx_drop(move |_| {
+                sent += 1;
+                sent == 4
+            })
+        },
+    ))
+}
+
+/// NAKs for packet sequence errors count, too.
+fn after_naks() -> Test {
+    const ID: &str = "c09-143:sequence-naks";
+    const COUNT: u8 = 2;
+    Test::transport(
+        "C09_143_SEQUENCE_NAKS",
+        "C09-143",
+        "retries for packet sequence errors are bounded by the retry count",
+        |run, rig| {
+            let cc = open(rig, 0, COUNT)?;
+            run.step(
+                "1",
+                format!("The device posts a SEND, the retry count is {COUNT}"),
+            );
+            let message = Message::post(&cc, rig, Operation::Send, 1, 1, cc.device_psn(0))?;
+            message.receive(run, rig, &cc, ID)?;
+            for n in 1..=COUNT {
+                run.step(
+                    format!("2.{n}"),
+                    "NAK with a packet sequence error: it comes again",
+                );
+                cc.nak(rig, NakCode::PsnSequenceError, message.psn, 0)?;
+                message.receive(run, rig, &cc, ID)?;
+            }
+            run.step("3", "The next NAK ends it with IBV_WC_RETRY_EXC_ERR (12)");
+            cc.nak(rig, NakCode::PsnSequenceError, message.psn, 0)?;
+            let done = cc.poll_one(run, rig, ID, Side::Send)?;
+            run.check_eq(ID, "the status", done.status, RETRY_EXCEEDED)?;
+            cc.expect_none(run, rig, ID)?;
+            cc.close(rig)?;
+            Ok(())
+        },
+    )
+    .covers(&["C9-143"])
+    .asserts([ID])
+    .mutant(one_more(ID, COUNT))
+    .mutant(one_less(ID, COUNT))
+}
