@@ -4,13 +4,10 @@
 //! may begin at all was decided before, in `requester`.
 
 use crate::qp::Budget;
-use crate::requester::{Awaited, Flow};
+use crate::requester::{ACK_SPACING, Awaited, Flow};
 use crate::send_queue::SendWqe;
 use crate::*;
 use ferroce_wire::{AtomicEth, Bth, Ext, Reth, opcode};
-
-/// An acknowledgement is asked for at least every so many bytes of a long message.
-const ACK_SPACING: u64 = 64 << 10;
 
 impl Qp {
     /// Sends packets of the SEND or RDMA WRITE at the cursor.

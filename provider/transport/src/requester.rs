@@ -11,6 +11,10 @@ use std::collections::VecDeque;
 
 /// PSNs that may be outstanding: one less than half of their space, so that old and new can be told apart.
 const MAX_OUTSTANDING: u64 = (1 << 23) - 1;
+/// An acknowledgement is asked for at least every so many bytes of a long message.
+pub(crate) const ACK_SPACING: u64 = 64 << 10;
+/// Packets without a loss after which losses are taken to be rare.
+const CALM: u64 = 512;
 /// Least that a message counts for in the window, in bytes: small packets cost the network too.
 const MIN_COST: u64 = 256;
 
@@ -68,6 +72,8 @@ pub(crate) struct Requester {
     pub fault: Option<Fault>,
     /// The last loss that was acted upon.
     pub gap: Option<Gap>,
+    /// Once this PSN is acknowledged, losses are long ago.
+    pub calm_from: u64,
     /// Smoothed round-trip time, 0 before the first sample.
     pub rtt: u64,
     /// A packet under measurement: the PSN whose acknowledgement ends it, and when it was sent.
@@ -145,6 +151,7 @@ impl Requester {
 
     /// Goes back to the oldest unacknowledged PSN.
     pub fn rewind(&mut self, oldest: u64) {
+        self.calm_from = self.max + CALM;
         self.next = self.una;
         self.next_cost = self.una_cost;
         self.cursor = oldest;
@@ -197,6 +204,9 @@ impl Qp {
         host: &mut H,
         sink: &mut S,
     ) -> bool {
+        if !self.is_room_worth_a_run(window.into()) {
+            return false;
+        }
         loop {
             if !matches!(self.attr.qp_state, QpState::Rts | QpState::Sqd)
                 || self.req.timers.rnr.is_some()
@@ -228,6 +238,28 @@ impl Qp {
                 Err(_) => self.set_fault(seq, WcStatus::LocProtErr, host),
             }
         }
+    }
+
+    /// Is what the window has room for worth a visit to the network? While the window alone holds a long message back,
+    /// acknowledgements of little would each let little out, which would be acknowledged as little: runs of packets would
+    /// get ever shorter. So a run's worth is waited for. An answer that makes room is on its way. Where packets are lost none
+    /// is waited for: what follows shows a loss sooner than a timer.
+    fn is_room_worth_a_run(&self, window: u64) -> bool {
+        let req = &self.req;
+        let room = window.saturating_sub(req.next_cost.saturating_sub(req.una_cost));
+        if room >= ACK_SPACING.min(window / 4) || req.asked <= req.una || req.una < req.calm_from {
+            return true;
+        }
+        let left = match self.sq.wqe(req.cursor) {
+            Some(wqe) if wqe.is_answered() => 0,
+            Some(wqe) if req.cursor < req.started => {
+                let whole = wqe.cost_at(wqe.end - wqe.first, self.attr.path_mtu);
+                whole.saturating_sub(req.next_cost)
+            }
+            Some(wqe) => u64::from(wqe.len),
+            None => 0,
+        };
+        left <= room
     }
 
     /// Lets the next request begin, if there is one and it may, and gives it its PSNs.

@@ -6,7 +6,7 @@ use ferroce_transport::{
     Access, Dest, MemoryError, Qp, QpAttr, QpConfig, QpEvent, QpState, SendData, SendFlags, SendOp,
     SendRequest, Sge, Sink, TransmitOpts, TxPacket, WcStatus,
 };
-use ferroce_wire::{Aeth, CreditCode, Ext, Syndrome, opcode};
+use ferroce_wire::{Aeth, CreditCode, Ext, NakCode, Syndrome, opcode};
 
 const VA: u64 = 0x99_9000;
 const RKEY: u32 = 0x12345;
@@ -103,6 +103,36 @@ fn requests_in_flight_stay_within_the_window() {
         t.ack(DUT_PSN + acked as u32 - 1, 0);
     }
     assert_eq!(t.send_statuses(), [(1, OK)]);
+}
+
+/// Else acknowledgements of single packets would each let one packet out, for ever.
+#[test]
+fn a_full_window_is_refilled_by_runs_unless_packets_are_lost() {
+    let write_290 = || {
+        let mut t = Tester::new();
+        t.opts.window = 100 << 10;
+        let buffer = t.buffer(290 << 10, Access::empty());
+        t.post(1, WRITE, buffer);
+        t
+    };
+    let mut t = write_290();
+    let mut runs = vec![t.sent().len()];
+    for acked in 0..290 {
+        t.ack(DUT_PSN + acked, u32::from(acked == 289));
+        runs.push(t.sent().len());
+    }
+    runs.retain(|run| *run != 0);
+    assert_eq!(runs, [100, 25, 25, 25, 25, 25, 25, 25, 15]);
+    assert_eq!(t.send_statuses(), [(1, OK)]);
+
+    let mut t = write_290();
+    assert_eq!(t.sent().len(), 100);
+    t.answer(Syndrome::Nak(NakCode::PsnSequenceError), DUT_PSN + 10, 0);
+    assert_eq!(t.sent().len(), 100, "again from what is missing on");
+    for acked in 10..20 {
+        t.ack(DUT_PSN + acked, 0);
+        assert_eq!(t.sent().len(), 1, "the next loss must show");
+    }
 }
 
 fn credits(t: &mut Tester, psn: u32, msn: u32, count: u32) {
