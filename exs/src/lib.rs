@@ -11,6 +11,7 @@ mod abi;
 #[cfg(test)]
 mod abi_test;
 mod api;
+mod attention;
 mod conn;
 mod errno;
 mod file;

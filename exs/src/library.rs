@@ -5,12 +5,13 @@ use std::collections::{BTreeSet, HashMap};
 use std::ffi::c_void;
 use std::os::fd::RawFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use std::time::Instant;
 
 use parking_lot::{Mutex, RwLock};
 
 use crate::abi::EXS_QUEUES_MAX;
+use crate::attention::{Attention, Duty, Next};
 use crate::conn::Conn;
 use crate::errno::{Errno, Result};
 use crate::memory::Memory;
@@ -38,7 +39,7 @@ pub struct Library {
     pub epoll: RawFd,
     pub wake: RawFd,
     /// Threads that look for completions themselves.
-    pollers: AtomicUsize,
+    pub attention: Attention,
 }
 
 impl Library {
@@ -77,7 +78,7 @@ impl Library {
             timers: Mutex::default(),
             epoll,
             wake,
-            pollers: AtomicUsize::new(0),
+            attention: Attention::new(),
         }));
         library.watch(library.cm.fd, progress::CM)?;
         library.watch(wake, progress::WAKE)?;
@@ -322,9 +323,12 @@ impl Library {
         }
     }
 
-    /// Whether a thread looks for completions itself.
-    pub fn polled(&self) -> bool {
-        self.pollers.load(Ordering::SeqCst) > 0
+    /// Has every completion queue wake the progress thread; what came before it was asked for is taken here.
+    pub fn arm(&self) {
+        self.each_cq(|cq| {
+            cq.arm();
+            while self.poll(cq, true) > 0 {}
+        });
     }
 
     fn each_cq(&self, mut each: impl FnMut(&Cq)) {
@@ -338,7 +342,7 @@ impl Library {
 
 impl Progress for &Library {
     fn begin(&self) {
-        self.pollers.fetch_add(1, Ordering::SeqCst);
+        self.attention.begin();
     }
 
     fn advance(&self) -> bool {
@@ -347,14 +351,16 @@ impl Progress for &Library {
         found > 0
     }
 
-    fn end(&self) {
-        if self.pollers.fetch_sub(1, Ordering::SeqCst) == 1 {
-            // From here on events must come by themselves; what came before they were asked for is taken here.
-            self.each_cq(|cq| {
-                cq.arm();
-                while self.poll(cq, true) > 0 {}
-            });
+    fn end(&self, next: Next) {
+        match self.attention.end(next) {
+            Duty::None => {}
+            Duty::Watch => self.wake_up(),
+            Duty::Arm => self.arm(),
         }
+    }
+
+    fn awake(&self) {
+        self.attention.awake();
     }
 }
 

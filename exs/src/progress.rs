@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use crate::attention::Watcher;
 use crate::conn::Conn;
 use crate::errno::{Errno, Result};
 use crate::library::Library;
@@ -58,14 +59,23 @@ pub fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> Result<()> {
 
 fn run(library: &'static Library) {
     let mut events = [libc::epoll_event { events: 0, u64: 0 }; 16];
+    let mut watcher = Watcher::default();
     loop {
-        let (expired, next) = library.expired(Instant::now());
+        let now = Instant::now();
+        let (alone, watching) = watcher.watch(&library.attention, now);
+        if alone {
+            guarded(|| library.arm());
+        }
+        let (expired, next) = library.expired(now);
         for key in expired {
             if let Some(socket) = library.by_key(key) {
                 guarded(|| socket.overdue(library));
             }
         }
-        let timeout = next.map_or(-1, |next| next.as_millis().min(60_000) as i32 + 1);
+        let next = [next, watching].into_iter().flatten().min();
+        let timeout = next.map_or(-1, |next| {
+            next.as_micros().div_ceil(1000).min(60_000) as i32
+        });
         // SAFETY: there is room for 16 events.
         let count = unsafe { libc::epoll_wait(library.epoll, events.as_mut_ptr(), 16, timeout) };
         for event in &events[..count.clamp(0, 16) as usize] {
@@ -98,8 +108,8 @@ fn completions(library: &Library, device: u64) {
     while let Some(cq) = device.event() {
         cq.disarmed();
         while library.poll(&cq, true) > 0 {}
-        // While a thread looks itself, events would only wake this one for nothing; who looks last asks for them.
-        if !library.polled() {
+        // While a thread looks itself, events would only wake this one for nothing.
+        if !library.attention.attended() {
             cq.arm();
             while library.poll(&cq, true) > 0 {}
         }

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 
 use crate::abi::{self, Event};
+use crate::attention::Next;
 use crate::errno::{Errno, Result};
 
 /// How [`Queue::take`] waits.
@@ -59,8 +60,10 @@ pub trait Progress {
     fn begin(&self);
     /// Does what there is to do; true if there was something.
     fn advance(&self) -> bool;
-    /// The caller looks no more: events must come without it from now on.
-    fn end(&self);
+    /// The caller looks no more.
+    fn end(&self, next: Next);
+    /// The sleep that [`Next::Sleep`] announced is over.
+    fn awake(&self);
 }
 
 /// The longest that a waiting thread looks before it sleeps, and the shortest.
@@ -139,23 +142,30 @@ impl Queue {
         progress: &impl Progress,
     ) -> Result<Vec<Event>> {
         let started = Instant::now();
-        let (wait, patience) = {
+        let (wait, patience, signaled) = {
             let mut state = self.state.lock();
             if let Some(events) = ready(&mut state, least, most)? {
                 return Ok(events);
             }
-            (state.wait, state.patience)
+            (state.wait, state.patience, state.signal.is_some())
         };
-        if wait != Wait::Notify {
-            progress.begin();
-            let looked = self.look(least, most, until, started, wait, patience, progress);
-            progress.end();
-            if let Some(events) = looked? {
-                self.learn(started.elapsed(), patience);
-                return Ok(events);
-            }
+        progress.begin();
+        let looked = match wait {
+            Wait::Notify => Ok(None),
+            _ => self.look(least, most, until, started, wait, patience, progress),
+        };
+        progress.end(match &looked {
+            Ok(None) => Next::Sleep,
+            // A signal announces the next event: what would bring it forward must not wait for the caller.
+            Ok(Some(_)) if !signaled => Next::Back,
+            _ => Next::Away,
+        });
+        if let Some(events) = looked? {
+            self.learn(started.elapsed(), patience);
+            return Ok(events);
         }
         let slept = self.sleep(least, most, until);
+        progress.awake();
         self.learn(started.elapsed(), patience);
         slept
     }
