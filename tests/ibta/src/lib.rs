@@ -7,6 +7,7 @@
 //! - [`catalog`]: what a test is, its statements and its mutants; [`suite`]: the tests themselves;
 //! - [`run`]: steps, assertions and how a test ends; [`execute`]: runs a test on a backend;
 //! - [`packet`], [`channel`], [`mad`]: what tests speak of; [`protocol`]: what the device side is asked to do;
+//! - [`real`]: the tester of real devices;
 //! - [`trace`]: every packet of a test, for a capture file.
 //!
 //! A test never reads a clock, never sleeps by itself and never knows on which backend it runs.
@@ -18,6 +19,7 @@ pub mod execute;
 pub mod mad;
 pub mod packet;
 pub mod protocol;
+pub mod real;
 pub mod rig;
 pub mod run;
 pub mod sim;

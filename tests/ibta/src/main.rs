@@ -1,11 +1,16 @@
 //! `ferroce-ibta`: lists and runs the conformance suite.
 
+mod agent;
+
 use anyhow::{Result, bail};
 use clap::{Args, Parser, Subcommand};
-use ferroce_ibta::catalog::{self, Test};
+use ferroce_ibta::catalog::{self, Body, Test};
 use ferroce_ibta::execute::execute;
+use ferroce_ibta::real::{self, RealBackend};
+use ferroce_ibta::rig::Backend;
 use ferroce_ibta::run::Verdict;
 use ferroce_ibta::sim::SimBackend;
+use std::net::SocketAddr;
 use std::process::ExitCode;
 
 #[derive(Parser)]
@@ -28,6 +33,19 @@ enum Command {
     },
     /// Run tests
     Run(RunArgs),
+    /// Be the device's side of a test: do with a device what a tester says
+    Agent(AgentArgs),
+}
+
+#[derive(Args)]
+struct AgentArgs {
+    /// The device, as `ibv_devices` lists it
+    #[arg(long)]
+    device: String,
+    /// Serve testers that connect to this address and port, one after the other, until killed. Whoever can connect may
+    /// use the device [default: one tester, at standard input and output]
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    listen: Option<SocketAddr>,
 }
 
 #[derive(Args)]
@@ -42,19 +60,30 @@ struct RunArgs {
     #[arg(long)]
     all: bool,
     /// On a simulated device in virtual time
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["device", "agent", "tester"])]
     sim: bool,
+    #[command(flatten)]
+    real: real::Options,
 }
 
 fn main() -> ExitCode {
     let done = match Cli::parse().command {
         Command::List { family } => list(family.as_deref()),
         Command::Run(args) => run(&args),
+        Command::Agent(args) => agent(&args),
     };
     done.unwrap_or_else(|error| {
         eprintln!("ferroce-ibta: {error:#}");
         ExitCode::from(2)
     })
+}
+
+fn agent(args: &AgentArgs) -> Result<ExitCode> {
+    match args.listen {
+        None => agent::serve_stdio(&args.device)?,
+        Some(listen) => agent::serve_tcp(&args.device, listen)?,
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
 fn list(family: Option<&str>) -> Result<ExitCode> {
@@ -66,12 +95,19 @@ fn list(family: Option<&str>) -> Result<ExitCode> {
 
 fn run(args: &RunArgs) -> Result<ExitCode> {
     let tests = select(&args.ids, args.family.as_deref(), args.all)?;
-    if !args.sim {
-        bail!("there is no tester for real devices yet: add --sim");
-    }
+    let mut backend: Box<dyn Backend> = match args.sim {
+        true => Box::new(SimBackend::default()),
+        false => {
+            let mut backend = RealBackend::new(args.real.clone());
+            if (tests.iter()).any(|test| matches!(test.body, Body::Transport(_))) {
+                backend.prepare_transport()?;
+            }
+            Box::new(backend)
+        }
+    };
     let mut code = 0;
     for test in &tests {
-        let (result, _) = execute(test, &mut SimBackend::default(), Box::new(|_| {}));
+        let (result, _) = execute(test, &mut *backend, Box::new(|_| {}));
         println!(
             "{:5}  {}  {}",
             result.result.name(),

@@ -155,6 +155,8 @@ pub enum Reply {
     },
     Gid {
         gid: [u8; 16],
+        /// Of RoCE version 2.
+        roce_v2: bool,
     },
     Qp {
         qp: u32,

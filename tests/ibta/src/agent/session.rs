@@ -1,0 +1,398 @@
+//! What the tester asks for, done on the device: commands in, answers out. What a command names is looked up here, so nothing
+//! that the tester says can reach memory or objects that are not the session's.
+
+use std::collections::HashMap;
+use std::rc::Rc;
+use std::time::Duration;
+
+use anyhow::Result;
+use ferroce_cabi::{ibv_sge, ibv_srq_attr, wr_opcode};
+use ferroce_ibta::protocol::{
+    self, Command, CreateQp, RecvQueue, Reply, SendRequest, Sge, Side, send_flags,
+};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use super::convert;
+use super::device::Device;
+use super::library::{Verb, VerbsError};
+use super::objects::{Ah, Cq, Mw, Pd, Qp, QpParts, Srq};
+use super::post::{Bind, Send, Target};
+use super::region::Region;
+
+/// The largest region, in bytes.
+const MAX_REGION: u32 = 1 << 30;
+
+/// The objects of one tester. They go when it goes, or on [`Command::Reset`].
+pub(super) struct Session {
+    name: String,
+    device: Rc<Device>,
+    objects: Objects,
+}
+
+/// What was made, by the names that the tester knows it under.
+struct Objects {
+    qps: HashMap<u32, Rc<Qp>>,
+    srqs: HashMap<u32, Rc<Srq>>,
+    windows: HashMap<u32, (Rc<Mw>, u8)>,
+    handles: HashMap<u32, Rc<Ah>>,
+    /// Deregistered ones too, whose bytes can still be looked at.
+    regions: Vec<Rc<Region>>,
+    /// Counts handles, from 1.
+    last: u32,
+    pd: Rc<Pd>,
+}
+
+impl Objects {
+    fn new(device: &Rc<Device>) -> Verb<Objects> {
+        Ok(Objects {
+            qps: HashMap::new(),
+            srqs: HashMap::new(),
+            windows: HashMap::new(),
+            handles: HashMap::new(),
+            regions: Vec::new(),
+            last: 0,
+            pd: Pd::new(device)?,
+        })
+    }
+
+    fn handle(&mut self) -> u32 {
+        self.last += 1;
+        self.last
+    }
+
+    /// The region that all of these addresses are in.
+    fn region(&self, address: u64, len: u64) -> Option<&Rc<Region>> {
+        self.regions.iter().find(|r| r.holds(address, len))
+    }
+}
+
+/// What is no object of the session.
+fn unknown(call: &'static str) -> VerbsError {
+    VerbsError {
+        call,
+        errno: libc::EINVAL,
+    }
+}
+
+impl Session {
+    /// On a device, which may have other users.
+    pub(super) fn new(name: &str, device: &Rc<Device>) -> Result<Session> {
+        Ok(Session {
+            name: name.to_owned(),
+            device: device.clone(),
+            objects: Objects::new(device)?,
+        })
+    }
+
+    /// Carries a command out.
+    pub(super) fn carry_out(&mut self, command: Command) -> Reply {
+        self.verb(command).unwrap_or_else(|error| Reply::Errno {
+            code: error.errno,
+            what: error.call.to_owned(),
+        })
+    }
+
+    fn verb(&mut self, command: Command) -> Verb<Reply> {
+        let objects = &mut self.objects;
+        match command {
+            Command::Reset => {
+                *objects = Objects::new(&self.device)?;
+                while self.device.event().is_some() {}
+                Ok(Reply::Done)
+            }
+            Command::Device => Ok(Reply::Device(convert::device(
+                &self.name,
+                &self.device.query()?,
+            ))),
+            Command::QueryPort { port } => {
+                Ok(Reply::Port(convert::port(&self.device.query_port(port)?)))
+            }
+            Command::QueryPkey { port, index } => Ok(Reply::Pkey {
+                pkey: self.device.query_pkey(port, index)?,
+            }),
+            Command::QueryGid { port, index } => Ok(convert::gid(&self.device.gid(port, index)?)),
+            Command::CreateQp(what) => self.create_qp(&what),
+            Command::ModifyQp { qp, attributes } => {
+                let qp = self.qp(qp, "ibv_modify_qp")?;
+                let (attr, mask) = convert::to_attr(&attributes);
+                qp.modify(attr, mask)?;
+                Ok(Reply::Done)
+            }
+            Command::QueryQp { qp } => {
+                let qp = self.qp(qp, "ibv_query_qp")?;
+                let mask = convert::mask_of(qp.parts.service);
+                Ok(Reply::QpAttributes(convert::from_attr(
+                    &qp.query(mask)?,
+                    mask,
+                )))
+            }
+            Command::DestroyQp { qp } => {
+                let gone = objects.qps.remove(&qp);
+                gone.map(|_| Reply::Done)
+                    .ok_or_else(|| unknown("ibv_destroy_qp"))
+            }
+            Command::CreateSrq { max_wr, max_sge } => {
+                let attr = ibv_srq_attr {
+                    max_wr,
+                    max_sge,
+                    srq_limit: 0,
+                };
+                let made = Srq::new(&objects.pd, attr)?;
+                let srq = objects.handle();
+                objects.srqs.insert(srq, made);
+                Ok(Reply::Srq { srq })
+            }
+            Command::DestroySrq { srq } => {
+                let gone = objects.srqs.remove(&srq);
+                gone.map(|_| Reply::Done)
+                    .ok_or_else(|| unknown("ibv_destroy_srq"))
+            }
+            Command::Register { len, access } => {
+                if len > MAX_REGION {
+                    return Err(VerbsError {
+                        call: "ibv_reg_mr",
+                        errno: libc::ENOMEM,
+                    });
+                }
+                let region = Region::new(&objects.pd, len as usize, access as i32)?;
+                let reply = protocol::Region {
+                    addr: region.address(),
+                    len,
+                    lkey: region.lkey(),
+                    rkey: region.rkey(),
+                };
+                objects.regions.push(region);
+                Ok(Reply::Region(reply))
+            }
+            Command::Deregister { lkey } => {
+                let mut live = objects.regions.iter().rev();
+                let region = live.find(|region| region.is_live() && region.lkey() == lkey);
+                region
+                    .ok_or_else(|| unknown("ibv_dereg_mr"))?
+                    .deregister()?;
+                Ok(Reply::Done)
+            }
+            Command::WriteMemory { addr, data } => {
+                let call = "writing memory";
+                let region = objects.region(addr, data.len() as u64);
+                let region = region.ok_or_else(|| unknown(call))?;
+                let offset = (addr - region.address()) as usize;
+                region.write(offset, &data).ok_or_else(|| unknown(call))?;
+                Ok(Reply::Done)
+            }
+            Command::ReadMemory { addr, len } => {
+                let call = "reading memory";
+                let region = objects.region(addr, u64::from(len));
+                let region = region.ok_or_else(|| unknown(call))?;
+                let offset = (addr - region.address()) as usize;
+                let data = region.read(offset, len as usize);
+                Ok(Reply::Bytes {
+                    data: data.ok_or_else(|| unknown(call))?,
+                })
+            }
+            Command::AllocateWindow { kind } => {
+                let made = Mw::new(&objects.pd, kind.into())?;
+                let rkey = made.rkey();
+                let window = objects.handle();
+                objects.windows.insert(window, (made, kind));
+                Ok(Reply::Window { window, rkey })
+            }
+            Command::CreateAh { av } => {
+                let made = Ah::new(&objects.pd, convert::to_ah_attr(&av))?;
+                let ah = objects.handle();
+                objects.handles.insert(ah, made);
+                Ok(Reply::AddressHandle { ah })
+            }
+            Command::PostSend { qp, request } => self.post_send(qp, &request),
+            Command::PostRecv { queue, wr_id, sges } => {
+                let mut sges = elements(&sges);
+                match queue {
+                    RecvQueue::Qp(qp) => {
+                        let qp = self.qp(qp, "ibv_post_recv")?;
+                        qp.post_recv(wr_id, &mut sges)?;
+                    }
+                    RecvQueue::Srq(srq) => {
+                        let srq = objects.srqs.get(&srq);
+                        srq.ok_or_else(|| unknown("ibv_post_srq_recv"))?
+                            .post_recv(wr_id, &mut sges)?;
+                    }
+                }
+                Ok(Reply::Done)
+            }
+            Command::Poll {
+                qp,
+                queue,
+                at_most,
+                within,
+            } => {
+                let qp = self.qp(qp, "ibv_poll_cq")?;
+                let cq = match queue {
+                    Side::Send => &qp.parts.send,
+                    Side::Recv => &qp.parts.recv,
+                };
+                let found = cq.poll(at_most as usize, within)?;
+                Ok(Reply::Completions {
+                    completions: found.iter().map(convert::completion).collect(),
+                })
+            }
+            Command::Events { within } => Ok(self.events(within)),
+        }
+    }
+
+    fn qp(&self, number: u32, call: &'static str) -> Verb<&Rc<Qp>> {
+        self.objects.qps.get(&number).ok_or_else(|| unknown(call))
+    }
+
+    fn create_qp(&mut self, what: &CreateQp) -> Verb<Reply> {
+        let objects = &mut self.objects;
+        let srq = match what.srq {
+            None => None,
+            Some(srq) => {
+                let srq = objects.srqs.get(&srq);
+                Some(srq.ok_or_else(|| unknown("ibv_create_qp"))?.clone())
+            }
+        };
+        // Requests complete once, and a flushed queue holds as many as it has room for. Those of a shared queue are not known.
+        let received = match srq {
+            Some(_) => 1024,
+            None => what.max_recv_wr,
+        };
+        let parts = QpParts {
+            service: convert::service(what.service),
+            send: Cq::new(&self.device, what.max_send_wr.max(1))?,
+            recv: Cq::new(&self.device, received.max(1))?,
+            srq,
+            cap: convert::cap(what),
+            all_signaled: what.sq_sig_all,
+        };
+        let made = Qp::new(&objects.pd, parts)?;
+        let qp = made.number();
+        objects.qps.insert(qp, made);
+        Ok(Reply::Qp { qp })
+    }
+
+    fn post_send(&mut self, qp: u32, request: &SendRequest) -> Verb<Reply> {
+        let call = "ibv_post_send";
+        let objects = &self.objects;
+        let qp = self.qp(qp, call)?;
+        let inline = request.flags & send_flags::INLINE != 0;
+        let ours = |sge: &Sge| objects.region(sge.addr, sge.len.into()).is_some();
+        if inline && !request.sges.iter().all(ours) {
+            return Err(VerbsError {
+                call,
+                errno: libc::EFAULT,
+            });
+        }
+        let target = match (request.to, request.opcode) {
+            (Some(to), _) => {
+                let ah = objects.handles.get(&to.ah).ok_or_else(|| unknown(call))?;
+                Target::Datagram {
+                    ah: ah.clone(),
+                    qpn: to.qp,
+                    qkey: to.qkey,
+                }
+            }
+            (None, protocol::Opcode::CompareSwap | protocol::Opcode::FetchAdd) => Target::Atomic {
+                address: request.remote_addr,
+                rkey: request.rkey,
+                compare_add: request.compare_add,
+                swap: request.swap,
+            },
+            (None, _) => Target::Memory {
+                address: request.remote_addr,
+                rkey: request.rkey,
+            },
+        };
+        let bind = match &request.bind {
+            None => None,
+            Some(bind) => Some(self.bind(bind)?),
+        };
+        let opcode = convert::opcode(request.opcode);
+        if let Some((bind, 1)) = &bind {
+            qp.bind(request.wr_id, request.flags, bind)?;
+            return Ok(Reply::Done);
+        }
+        if opcode == wr_opcode::BIND_MW && bind.is_none() {
+            return Err(unknown(call));
+        }
+        let imm_or_rkey = match opcode {
+            wr_opcode::SEND_WITH_INV | wr_opcode::LOCAL_INV => request.invalidate,
+            _ => u32::from_ne_bytes(request.imm),
+        };
+        qp.post_send(&mut Send {
+            wr_id: request.wr_id,
+            opcode,
+            flags: request.flags,
+            sges: elements(&request.sges),
+            imm_or_rkey,
+            target,
+            bind: bind.map(|(bind, _)| bind),
+        })?;
+        Ok(Reply::Done)
+    }
+
+    /// A bind, and the kind of its window.
+    fn bind(&self, bind: &protocol::Bind) -> Verb<(Bind, u8)> {
+        let call = "ibv_bind_mw";
+        let objects = &self.objects;
+        let window = objects.windows.get(&bind.window);
+        let (window, kind) = window.ok_or_else(|| unknown(call))?;
+        let mut live = objects.regions.iter().rev().filter(|r| r.is_live());
+        let region = live.find(|region| region.lkey() == bind.lkey);
+        let bind = Bind {
+            window: window.clone(),
+            region: region.ok_or_else(|| unknown(call))?.clone(),
+            address: bind.addr,
+            len: bind.len,
+            access: bind.access,
+            rkey: bind.rkey,
+        };
+        Ok((bind, *kind))
+    }
+
+    fn events(&self, within: Duration) -> Reply {
+        let mut waiting = [PollFd::from_borrowed_fd(
+            self.device.events_fd(),
+            PollFlags::IN,
+        )];
+        let timeout = Timespec::try_from(within).ok();
+        // What the wait came to is seen by looking.
+        let _ = poll(&mut waiting, timeout.as_ref());
+        let mut events = Vec::new();
+        while let Some((event, element)) = self.device.event() {
+            events.push(protocol::AsyncEvent {
+                event,
+                element: self.element(event, element),
+            });
+        }
+        Reply::Events { events }
+    }
+
+    /// The name that the tester knows an event's object by.
+    fn element(&self, event: u32, element: usize) -> u32 {
+        match convert::kind_of_event(event) {
+            convert::EventOf::Qp => {
+                let mut qps = self.objects.qps.iter();
+                let found = qps.find(|(_, qp)| qp.raw.as_ptr().addr() == element);
+                found.map_or(0, |(number, _)| *number)
+            }
+            convert::EventOf::Srq => {
+                let mut srqs = self.objects.srqs.iter();
+                let found = srqs.find(|(_, srq)| srq.raw.as_ptr().addr() == element);
+                found.map_or(0, |(handle, _)| *handle)
+            }
+            // The union's other member is an int.
+            convert::EventOf::Port => element as u32,
+            convert::EventOf::Other => 0,
+        }
+    }
+}
+
+fn elements(sges: &[Sge]) -> Vec<ibv_sge> {
+    let element = |sge: &Sge| ibv_sge {
+        addr: sge.addr,
+        length: sge.len,
+        lkey: sge.lkey,
+    };
+    sges.iter().map(element).collect()
+}

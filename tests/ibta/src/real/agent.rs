@@ -1,0 +1,325 @@
+//! The tester's end of the connection to the agent: commands out, answers in, and every wait bounded.
+//!
+//! An agent that has once not answered in time is not spoken to again, since its answer may still come.
+
+use crate::protocol::{Command, Reply};
+use anyhow::{Context, Result, anyhow, bail};
+use std::fs::File;
+use std::io::{ErrorKind, Read, Seek, Write};
+use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::process::{self, Child, Stdio};
+use std::time::{Duration, Instant};
+
+/// How long an agent may take over a command, beside the waiting that the command asks for.
+pub const PATIENCE: Duration = Duration::from_secs(10);
+/// How long a connection may take.
+const CONNECT: Duration = Duration::from_secs(5);
+/// The longest answer that is read, in bytes: memory, in text.
+const MAX_ANSWER: usize = 64 << 20;
+
+/// An agent that listens.
+pub struct Agent {
+    stream: Stream,
+    name: String,
+    process: Option<Spawned>,
+    /// What came and is not a whole answer yet.
+    came: Vec<u8>,
+    patience: Duration,
+    lost: bool,
+}
+
+/// An agent that was started here, and what it says at standard error.
+struct Spawned {
+    child: Child,
+    errors: File,
+}
+
+/// Both ways of reaching an agent have deadlines.
+enum Stream {
+    Local(UnixStream),
+    Remote(TcpStream),
+}
+
+impl Agent {
+    /// Starts an agent. `command` serves a tester at standard input and output.
+    ///
+    /// # Errors
+    /// If there is no such program.
+    pub fn spawn(mut command: process::Command) -> Result<Agent> {
+        let (ours, its) = UnixStream::pair().context("making a pair of sockets")?;
+        let errors = tempfile::tempfile().context("making a temporary file")?;
+        let child = command
+            .stdin(Stdio::from(OwnedFd::from(its.try_clone()?)))
+            .stdout(Stdio::from(OwnedFd::from(its)))
+            .stderr(Stdio::from(errors.try_clone()?))
+            .spawn()
+            .with_context(|| format!("starting {}", command.get_program().display()))?;
+        Ok(Agent {
+            name: format!("the agent (process {})", child.id()),
+            stream: Stream::Local(ours),
+            process: Some(Spawned { child, errors }),
+            came: Vec::new(),
+            patience: PATIENCE,
+            lost: false,
+        })
+    }
+
+    /// Connects to an agent that listens at an address.
+    ///
+    /// # Errors
+    /// If nobody does.
+    pub fn connect(address: SocketAddr) -> Result<Agent> {
+        let name = format!("the agent at {address}");
+        let stream = TcpStream::connect_timeout(&address, CONNECT)
+            .with_context(|| format!("{name} cannot be reached"))?;
+        stream.set_nodelay(true)?;
+        Ok(Agent {
+            stream: Stream::Remote(stream),
+            name,
+            process: None,
+            came: Vec::new(),
+            patience: PATIENCE,
+            lost: false,
+        })
+    }
+
+    /// The addresses of the two ends, if it is connected over a network: the tester's, the agent's.
+    pub fn addresses(&self) -> Option<(IpAddr, IpAddr)> {
+        match &self.stream {
+            Stream::Local(_) => None,
+            Stream::Remote(stream) => Some((
+                stream.local_addr().ok()?.ip(),
+                stream.peer_addr().ok()?.ip(),
+            )),
+        }
+    }
+
+    /// Whether it can still be spoken to.
+    pub fn is_there(&self) -> bool {
+        !self.lost
+    }
+
+    /// Has a command carried out.
+    ///
+    /// # Errors
+    /// If the agent has gone, or does not answer in time.
+    pub fn call(&mut self, command: &Command) -> Result<Reply> {
+        if self.lost {
+            bail!("{} is not spoken to any more", self.name);
+        }
+        let answer = self.exchange(command);
+        self.lost = answer.is_err();
+        answer
+    }
+
+    fn exchange(&mut self, command: &Command) -> Result<Reply> {
+        let waits = match command {
+            Command::Poll { within, .. } | Command::Events { within } => *within,
+            _ => Duration::ZERO,
+        };
+        let deadline = Instant::now() + self.patience + waits;
+        let mut line = serde_json::to_vec(command)?;
+        line.push(b'\n');
+        if let Err(error) = self.write(&line, deadline) {
+            return Err(self.gone(error, "takes no commands"));
+        }
+        match self.read_line(deadline) {
+            Ok(line) => serde_json::from_slice(&line)
+                .with_context(|| format!("{} answered what is no answer", self.name)),
+            Err(error) => Err(self.gone(error, "does not answer")),
+        }
+    }
+
+    fn write(&mut self, mut bytes: &[u8], deadline: Instant) -> std::io::Result<()> {
+        while !bytes.is_empty() {
+            let left = left_until(deadline)?;
+            let written = match &mut self.stream {
+                Stream::Local(stream) => {
+                    stream.set_write_timeout(Some(left))?;
+                    stream.write(bytes)
+                }
+                Stream::Remote(stream) => {
+                    stream.set_write_timeout(Some(left))?;
+                    stream.write(bytes)
+                }
+            };
+            match written {
+                Ok(0) => return Err(ErrorKind::WriteZero.into()),
+                Ok(len) => bytes = &bytes[len..],
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    fn read_line(&mut self, deadline: Instant) -> std::io::Result<Vec<u8>> {
+        let mut buffer = [0; 1 << 16];
+        let mut looked = 0;
+        loop {
+            if let Some(end) = self.came[looked..].iter().position(|byte| *byte == b'\n') {
+                let rest = self.came.split_off(looked + end + 1);
+                return Ok(std::mem::replace(&mut self.came, rest));
+            }
+            looked = self.came.len();
+            if looked > MAX_ANSWER {
+                return Err(ErrorKind::FileTooLarge.into());
+            }
+            let left = left_until(deadline)?;
+            let read = match &mut self.stream {
+                Stream::Local(stream) => {
+                    stream.set_read_timeout(Some(left))?;
+                    stream.read(&mut buffer)
+                }
+                Stream::Remote(stream) => {
+                    stream.set_read_timeout(Some(left))?;
+                    stream.read(&mut buffer)
+                }
+            };
+            match read {
+                Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
+                Ok(len) => self.came.extend_from_slice(&buffer[..len]),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// What a broken connection means, for people.
+    fn gone(&mut self, error: std::io::Error, how: &str) -> anyhow::Error {
+        if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) {
+            let name = &self.name;
+            return anyhow!("{name} {how}: nothing for {} s", self.patience.as_secs());
+        }
+        let Some(spawned) = &mut self.process else {
+            return anyhow!("{} has gone: {error}", self.name);
+        };
+        // It closed its end, so it is about to end.
+        let ended = wait(&mut spawned.child, Duration::from_secs(2));
+        let mut said = Vec::new();
+        let _ = spawned.errors.rewind();
+        let _ = (&mut spawned.errors).take(1 << 16).read_to_end(&mut said);
+        let said = String::from_utf8_lossy(&said).trim().to_owned();
+        match (said.is_empty(), ended) {
+            (false, _) => anyhow!(said),
+            (true, Some(status)) => anyhow!("{} has ended: {status}", self.name),
+            (true, None) => anyhow!("{} has gone: {error}", self.name),
+        }
+    }
+}
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        let Some(spawned) = &mut self.process else {
+            return;
+        };
+        // One that still listens ends by itself when its input closes, and gives the device back.
+        if let (false, Stream::Local(stream)) = (self.lost, &self.stream) {
+            let _ = stream.shutdown(std::net::Shutdown::Both);
+            if wait(&mut spawned.child, Duration::from_secs(2)).is_some() {
+                return;
+            }
+        }
+        let _ = spawned.child.kill();
+        let _ = spawned.child.wait();
+    }
+}
+
+/// What is left of the time, as sockets want it: never 0, which would be for ever.
+fn left_until(deadline: Instant) -> std::io::Result<Duration> {
+    let left = deadline.saturating_duration_since(Instant::now());
+    match left.is_zero() {
+        true => Err(ErrorKind::TimedOut.into()),
+        false => Ok(left),
+    }
+}
+
+/// Waits for a process to end; `None` if it has not by then.
+pub(super) fn wait(child: &mut Child, within: Duration) -> Option<process::ExitStatus> {
+    let deadline = Instant::now() + within;
+    loop {
+        match child.try_wait() {
+            Ok(Some(status)) => return Some(status),
+            Ok(None) if Instant::now() < deadline => {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            _ => return None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::TcpListener;
+
+    fn shell(script: &str) -> Agent {
+        let mut command = process::Command::new("sh");
+        command.args(["-c", script]);
+        let mut agent = Agent::spawn(command).unwrap();
+        agent.patience = Duration::from_millis(300);
+        agent
+    }
+
+    #[test]
+    fn an_answer_is_read() {
+        let mut agent =
+            shell(r#"read a; echo '{"reply":"done"}'; read b; echo '{"reply":"srq","srq":3}'"#);
+        assert_eq!(agent.call(&Command::Reset).unwrap(), Reply::Done);
+        assert_eq!(agent.call(&Command::Reset).unwrap(), Reply::Srq { srq: 3 });
+    }
+
+    #[test]
+    fn one_that_does_not_answer_is_given_up() {
+        let mut agent = shell("sleep 60");
+        let began = Instant::now();
+        let error = agent.call(&Command::Reset).unwrap_err().to_string();
+        assert!(error.contains("does not answer"), "{error}");
+        assert!(!agent.is_there() && agent.call(&Command::Reset).is_err());
+        drop(agent);
+        assert!(began.elapsed() < Duration::from_secs(30));
+    }
+
+    #[test]
+    fn one_that_takes_nothing_is_given_up() {
+        let mut agent = shell("sleep 60");
+        let command = Command::WriteMemory {
+            addr: 0,
+            data: vec![0; 4 << 20],
+        };
+        let error = agent.call(&command).unwrap_err().to_string();
+        assert!(error.contains("takes no commands"), "{error}");
+    }
+
+    #[test]
+    fn one_that_ends_says_why() {
+        let mut agent = shell("echo no such device >&2; exit 2");
+        let error = agent.call(&Command::Reset).unwrap_err().to_string();
+        assert_eq!(error, "no such device");
+        let mut agent = shell("read a; exit 3");
+        let error = agent.call(&Command::Reset).unwrap_err().to_string();
+        assert!(
+            error.contains("has ended") && error.contains('3'),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn what_is_no_answer_is_an_error() {
+        let mut agent = shell("read a; echo hello");
+        let error = agent.call(&Command::Reset).unwrap_err().to_string();
+        assert!(error.contains("no answer"), "{error}");
+    }
+
+    #[test]
+    fn nobody_is_at_an_address() {
+        let address = TcpListener::bind("127.0.0.1:0")
+            .unwrap()
+            .local_addr()
+            .unwrap();
+        let error = Agent::connect(address).err().unwrap().to_string();
+        assert!(error.contains("cannot be reached"), "{error}");
+    }
+}

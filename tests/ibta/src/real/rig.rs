@@ -1,0 +1,127 @@
+//! The transport tester on a real device: an agent beside the device, and the tester's own end of the wire.
+
+use super::agent::Agent;
+use super::roce::Roce;
+use crate::packet::{RxPacket, TxPacket};
+use crate::protocol::{AddressVector, Command, Reply};
+use crate::rig::TransportRig;
+use crate::trace::{Carrier, Trace};
+use anyhow::{Context, Result};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+/// What is known of the way between device and tester.
+#[derive(Clone, Copy, Debug)]
+pub struct Way {
+    /// How the device reaches the tester.
+    pub path: AddressVector,
+    /// The device's port, from 1.
+    pub port: u8,
+    /// The longest path MTU, in bytes.
+    pub mtu: u32,
+}
+
+/// A transport rig for one test.
+pub struct RealRig<'a> {
+    agent: &'a mut Agent,
+    wire: &'a mut Roce,
+    way: Way,
+    began: Instant,
+    /// Packets that came and were not asked for yet.
+    came: VecDeque<RxPacket>,
+    trace: Trace,
+}
+
+impl<'a> RealRig<'a> {
+    /// A rig, and a device without objects.
+    ///
+    /// # Errors
+    /// If the agent does not answer.
+    pub fn new(agent: &'a mut Agent, wire: &'a mut Roce, way: Way) -> Result<RealRig<'a>> {
+        agent.call(&Command::Reset)?;
+        // What a test before this one left.
+        while wire.receive()?.is_some() {}
+        Ok(RealRig {
+            agent,
+            wire,
+            way,
+            began: Instant::now(),
+            came: VecDeque::new(),
+            trace: Trace::default(),
+        })
+    }
+
+    /// Takes in everything that has come.
+    fn take_in(&mut self) -> Result<()> {
+        while let Some(datagram) = self.wire.receive()? {
+            let at = self.began.elapsed().saturating_sub(datagram.age);
+            let carrier = Carrier::Roce {
+                from: datagram.from,
+                to: self.wire.here(),
+            };
+            self.trace.push(at, true, carrier, &datagram.bytes);
+            self.came
+                .push_back(RxPacket::decode(at, datagram.bytes, datagram.intact));
+        }
+        Ok(())
+    }
+}
+
+impl TransportRig for RealRig<'_> {
+    fn now(&self) -> Duration {
+        self.began.elapsed()
+    }
+
+    fn path(&self) -> AddressVector {
+        self.way.path
+    }
+
+    fn port(&self) -> u8 {
+        self.way.port
+    }
+
+    fn mtu(&self) -> u32 {
+        self.way.mtu
+    }
+
+    fn transmit(&mut self, packet: &TxPacket) -> Result<()> {
+        self.take_in()?;
+        let bytes = self.wire.encode(packet);
+        let (from, to) = self.wire.outward();
+        self.trace
+            .push(self.now(), false, Carrier::Roce { from, to }, &bytes);
+        self.wire.send(&bytes)
+    }
+
+    fn receive(&mut self, within: Duration) -> Result<Option<RxPacket>> {
+        let deadline = Instant::now() + within;
+        loop {
+            self.take_in()?;
+            let left = deadline.saturating_duration_since(Instant::now());
+            if !self.came.is_empty() || left.is_zero() {
+                return Ok(self.came.pop_front());
+            }
+            let mut waiting = [PollFd::new(&*self.wire, PollFlags::IN)];
+            match poll(&mut waiting, Some(&Timespec::try_from(left)?)) {
+                Ok(_) | Err(rustix::io::Errno::INTR) => {}
+                Err(error) => return Err(error).context("waiting for packets"),
+            }
+        }
+    }
+
+    fn command(&mut self, command: &Command) -> Result<Reply> {
+        let reply = self.agent.call(command)?;
+        self.take_in()?;
+        Ok(reply)
+    }
+
+    fn sleep(&mut self, time: Duration) -> Result<()> {
+        std::thread::sleep(time);
+        self.take_in()
+    }
+
+    fn trace(&self) -> &Trace {
+        &self.trace
+    }
+}

@@ -1,0 +1,239 @@
+//! The tester's end of RoCEv2: UDP port 4791 at an address of its own, every packet made and read by hand.
+//!
+//! The socket is never connected, so that Linux sends the IPv4 Identification as 0, which the ICRC covers. When a packet
+//! came is the kernel's word, not the moment at which the tester got round to it.
+
+use crate::packet::{Crc, TxPacket};
+use anyhow::{Context, Result, bail};
+use ferroce_wire::icrc::Flow;
+use ferroce_wire::{Bth, ICRC_LEN, ROCE_V2_PORT};
+use nix::errno::Errno;
+use nix::sys::socket::{
+    ControlMessageOwned, MsgFlags, SockaddrStorage, recvmsg, setsockopt, sockopt,
+};
+use rustix::net::sockopt as options;
+use std::io::{ErrorKind, IoSliceMut};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// Flow ports of RoCEv2 senders.
+const SOURCE_PORTS: std::ops::RangeInclusive<u16> = 0xc000..=0xffff;
+/// What the kernel keeps for the tester while it does something else, if it may.
+const RECEIVE_BUFFER: usize = 4 << 20;
+
+/// The two ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ends {
+    /// The tester.
+    pub tester: IpAddr,
+    /// The device.
+    pub device: IpAddr,
+}
+
+/// The tester's sockets.
+pub struct Roce {
+    ends: Ends,
+    receiver: UdpSocket,
+    sender: UdpSocket,
+    /// Where the sender is, and of what its packets' ICRC is made.
+    from: SocketAddr,
+    flow: Flow,
+    control: Vec<u8>,
+    buffer: Vec<u8>,
+}
+
+/// A datagram from the device.
+pub struct Datagram {
+    /// How long ago it came.
+    pub age: Duration,
+    /// From where.
+    pub from: SocketAddr,
+    /// From the BTH to the ICRC.
+    pub bytes: Vec<u8>,
+    /// The ICRC is right.
+    pub intact: bool,
+}
+
+impl Roce {
+    /// At the tester's address.
+    ///
+    /// # Errors
+    /// If it is no address of this host, or somebody speaks RoCE there.
+    pub fn new(ends: Ends) -> Result<Roce> {
+        let tester = ends.tester;
+        let receiver = match UdpSocket::bind((tester, ROCE_V2_PORT)) {
+            Ok(socket) => socket,
+            Err(error) => match error.kind() {
+                ErrorKind::AddrInUse => bail!(
+                    "UDP port {ROCE_V2_PORT} of {tester} is in use: give the tester an address at which no RDMA device is (--tester)"
+                ),
+                ErrorKind::AddrNotAvailable => {
+                    bail!("{tester} is no address of this host: give the tester one (--tester)")
+                }
+                _ => {
+                    return Err(error)
+                        .with_context(|| format!("UDP port {ROCE_V2_PORT} of {tester}"));
+                }
+            },
+        };
+        setsockopt(&receiver, sockopt::ReceiveTimestampns, &true).context("SO_TIMESTAMPNS")?;
+        // It gets less where net.core.rmem_max is less; a test needs little.
+        let _ = setsockopt(&receiver, sockopt::RcvBuf, &RECEIVE_BUFFER);
+        let sender = source(tester)?;
+        let from = sender.local_addr()?;
+        let flow = match (from.ip(), ends.device) {
+            (IpAddr::V4(from_ip), IpAddr::V4(to)) => {
+                options::set_ip_mtu_discover(&sender, options::Ipv4PathMtuDiscovery::DO)?;
+                Flow::v4(from_ip, to, from.port(), ROCE_V2_PORT)
+            }
+            (IpAddr::V6(from_ip), IpAddr::V6(to)) => {
+                ferroce_control::udp::take_without_checksum(&receiver)?;
+                Flow::v6(from_ip, to, from.port(), ROCE_V2_PORT)
+            }
+            _ => bail!("{tester} and {} are of different families", ends.device),
+        };
+        Ok(Roce {
+            ends,
+            receiver,
+            sender,
+            from,
+            flow,
+            control: nix::cmsg_space!(nix::sys::time::TimeSpec),
+            buffer: vec![0; 1 << 16],
+        })
+    }
+
+    /// Where packets to the device come from and go to.
+    pub fn outward(&self) -> (SocketAddr, SocketAddr) {
+        (self.from, self.device())
+    }
+
+    /// Where packets of the device go to.
+    pub fn here(&self) -> SocketAddr {
+        SocketAddr::new(self.ends.tester, ROCE_V2_PORT)
+    }
+
+    /// A packet's bytes as they go out.
+    pub fn encode(&self, packet: &TxPacket) -> Vec<u8> {
+        let mut bytes = packet.covered();
+        let icrc = match packet.icrc {
+            Crc::Bytes(bytes) => bytes,
+            Crc::Right => self.icrc(&bytes),
+            Crc::Wrong => {
+                let mut icrc = self.icrc(&bytes);
+                icrc[0] ^= 1;
+                icrc
+            }
+        };
+        bytes.extend_from_slice(&icrc);
+        bytes
+    }
+
+    /// Sends bytes from the BTH to the ICRC.
+    ///
+    /// # Errors
+    /// If there is no way to the device.
+    pub fn send(&self, bytes: &[u8]) -> Result<()> {
+        let to = self.device();
+        self.sender
+            .send_to(bytes, to)
+            .with_context(|| format!("sending to {to}"))?;
+        Ok(())
+    }
+
+    /// The next datagram of the device, if one has come. What others send is not looked at.
+    ///
+    /// # Errors
+    /// The socket's.
+    pub fn receive(&mut self) -> Result<Option<Datagram>> {
+        loop {
+            let fd = self.receiver.as_raw_fd();
+            let mut parts = [IoSliceMut::new(&mut self.buffer)];
+            let flags = MsgFlags::MSG_DONTWAIT;
+            let came =
+                match recvmsg::<SockaddrStorage>(fd, &mut parts, Some(&mut self.control), flags) {
+                    Ok(came) => came,
+                    Err(Errno::EAGAIN) => return Ok(None),
+                    Err(Errno::EINTR) => continue,
+                    Err(error) => return Err(error).context("receiving at the tester's address"),
+                };
+            let stamp = came.cmsgs()?.find_map(|message| match message {
+                ControlMessageOwned::ScmTimestampns(time) => Some(Duration::from(time)),
+                _ => None,
+            });
+            let age = stamp.map_or(Duration::ZERO, age_of);
+            let len = came.bytes;
+            let Some(from) = came.address.as_ref().and_then(plain) else {
+                continue;
+            };
+            if from.ip() != self.ends.device {
+                continue;
+            }
+            let bytes = self.buffer[..len].to_vec();
+            let flow = match (from.ip(), self.ends.tester) {
+                (IpAddr::V4(from_ip), IpAddr::V4(to)) => {
+                    Flow::v4(from_ip, to, from.port(), ROCE_V2_PORT)
+                }
+                (IpAddr::V6(from_ip), IpAddr::V6(to)) => {
+                    Flow::v6(from_ip, to, from.port(), ROCE_V2_PORT)
+                }
+                _ => continue,
+            };
+            return Ok(Some(Datagram {
+                age,
+                from,
+                intact: flow.verify(&bytes, 0).is_good(),
+                bytes,
+            }));
+        }
+    }
+
+    fn device(&self) -> SocketAddr {
+        SocketAddr::new(self.ends.device, ROCE_V2_PORT)
+    }
+
+    /// The ICRC of what is sent, which may be anything, even less than a BTH.
+    fn icrc(&self, covered: &[u8]) -> [u8; ICRC_LEN] {
+        let mut icrc = self.flow.start(covered.len() + ICRC_LEN, 0);
+        if Bth::parse(covered).is_some() {
+            icrc.header(covered);
+        } else {
+            icrc.payload(covered);
+        }
+        icrc.finish()
+    }
+}
+
+impl AsFd for Roce {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.receiver.as_fd()
+    }
+}
+
+/// A socket to send from: at the address, with a port as RoCEv2 senders have.
+fn source(address: IpAddr) -> Result<UdpSocket> {
+    for _ in 0..64 {
+        let port = rand::random_range(SOURCE_PORTS);
+        match UdpSocket::bind((address, port)) {
+            Ok(socket) => return Ok(socket),
+            Err(error) if error.kind() == ErrorKind::AddrInUse => {}
+            Err(error) => return Err(error).with_context(|| format!("a UDP port of {address}")),
+        }
+    }
+    bail!("no UDP port of {address} is free")
+}
+
+/// How long ago that was. Clocks that are set in between make it 0 at worst.
+fn age_of(stamp: Duration) -> Duration {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    now.unwrap_or_default().saturating_sub(stamp)
+}
+
+fn plain(address: &SockaddrStorage) -> Option<SocketAddr> {
+    match (address.as_sockaddr_in(), address.as_sockaddr_in6()) {
+        (Some(v4), _) => Some(SocketAddr::V4((*v4).into())),
+        (_, Some(v6)) => Some(SocketAddr::V6((*v6).into())),
+        _ => None,
+    }
+}
