@@ -3,10 +3,10 @@
 //! The socket is never connected, so that Linux sends the IPv4 Identification as 0, which the ICRC covers. When a packet
 //! came is the kernel's word, not the moment at which the tester got round to it.
 
-use crate::packet::{Crc, TxPacket};
+use crate::packet::TxPacket;
 use anyhow::{Context, Result, bail};
+use ferroce_wire::ROCE_V2_PORT;
 use ferroce_wire::icrc::Flow;
-use ferroce_wire::{Bth, ICRC_LEN, ROCE_V2_PORT};
 use nix::errno::Errno;
 use nix::sys::socket::{
     ControlMessageOwned, MsgFlags, SockaddrStorage, recvmsg, setsockopt, sockopt,
@@ -116,18 +116,7 @@ impl Roce {
 
     /// A packet's bytes as they go out.
     pub fn encode(&self, packet: &TxPacket) -> Vec<u8> {
-        let mut bytes = packet.covered();
-        let icrc = match packet.icrc {
-            Crc::Bytes(bytes) => bytes,
-            Crc::Right => self.icrc(&bytes),
-            Crc::Wrong => {
-                let mut icrc = self.icrc(&bytes);
-                icrc[0] ^= 1;
-                icrc
-            }
-        };
-        bytes.extend_from_slice(&icrc);
-        bytes
+        packet.encode(|len| self.flow.start(len, 0))
     }
 
     /// Sends bytes from the BTH to the ICRC.
@@ -191,17 +180,6 @@ impl Roce {
 
     fn device(&self) -> SocketAddr {
         SocketAddr::new(self.ends.device, ROCE_V2_PORT)
-    }
-
-    /// The ICRC of what is sent, which may be anything, even less than a BTH.
-    fn icrc(&self, covered: &[u8]) -> [u8; ICRC_LEN] {
-        let mut icrc = self.flow.start(covered.len() + ICRC_LEN, 0);
-        if Bth::parse(covered).is_some() {
-            icrc.header(covered);
-        } else {
-            icrc.payload(covered);
-        }
-        icrc.finish()
     }
 }
 
