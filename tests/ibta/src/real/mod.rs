@@ -98,7 +98,7 @@ impl Backend for RealBackend {
         Ok(Box::new(rig))
     }
 
-    fn mad(&mut self, ports: u8) -> Result<Box<dyn MadRig + '_>> {
+    fn mad(&mut self, ports: u8, _lanes: u8) -> Result<Box<dyn MadRig + '_>> {
         bail!("there is no MAD tester with {ports} cables to real devices yet");
     }
 }

@@ -366,8 +366,14 @@ impl MadSim {
                 let mut gids = port.gids();
                 let gid = gids.find(|(at, _)| *at as u32 == index).map(|(_, gid)| gid);
                 match gid {
-                    Some(gid) => Reply::Gid { gid },
-                    None if index < port.guids().len() as u32 => Reply::Gid { gid: [0; 16] },
+                    Some(gid) => Reply::Gid {
+                        gid,
+                        roce_v2: false,
+                    },
+                    None if index < port.guids().len() as u32 => Reply::Gid {
+                        gid: [0; 16],
+                        roce_v2: false,
+                    },
                     None => refuse(EINVAL, "ibv_query_gid"),
                 }
             }
