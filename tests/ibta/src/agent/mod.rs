@@ -7,6 +7,7 @@
 
 mod convert;
 mod device;
+mod issm;
 mod library;
 mod objects;
 mod post;

@@ -2,6 +2,7 @@
 //! that the tester says can reach memory or objects that are not the session's.
 
 use std::collections::HashMap;
+use std::fs::File;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -14,6 +15,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::convert;
 use super::device::Device;
+use super::issm;
 use super::library::{Verb, VerbsError};
 use super::objects::{Ah, Cq, Mw, Pd, Qp, QpParts, Srq};
 use super::post::{Bind, Send, Target};
@@ -37,6 +39,8 @@ struct Objects {
     handles: HashMap<u32, Rc<Ah>>,
     /// Deregistered ones too, whose bytes can still be looked at.
     regions: Vec<Rc<Region>>,
+    /// Ports behind which a subnet manager works.
+    managers: HashMap<u8, File>,
     /// Counts handles, from 1.
     last: u32,
     pd: Rc<Pd>,
@@ -50,6 +54,7 @@ impl Objects {
             windows: HashMap::new(),
             handles: HashMap::new(),
             regions: Vec::new(),
+            managers: HashMap::new(),
             last: 0,
             pd: Pd::new(device)?,
         })
@@ -111,6 +116,14 @@ impl Session {
                 pkey: self.device.query_pkey(port, index)?,
             }),
             Command::QueryGid { port, index } => Ok(convert::gid(&self.device.gid(port, index)?)),
+            Command::IsSm { port, on } => {
+                objects.managers.remove(&port);
+                if on {
+                    let file = issm::open(&self.name, port)?;
+                    objects.managers.insert(port, file);
+                }
+                Ok(Reply::Done)
+            }
             Command::CreateQp(what) => self.create_qp(&what),
             Command::ModifyQp { qp, attributes } => {
                 let qp = self.qp(qp, "ibv_modify_qp")?;
