@@ -3,7 +3,10 @@
 use super::request::{Refusal, Request};
 use super::types::{Output, PortEvent};
 use super::{Node, Port};
-use ferroce_wire::smp::{Data, GuidInfo, PKeyBlock, SlToVl, VlArbitration, status};
+use ferroce_wire::smp::{Data, GuidInfo, PKeyBlock, SlToVl, VlArbitration, capability, status};
+
+/// Blocks of GUIDInfo that GUIDCap could ask for.
+const GUID_BLOCKS: u32 = 32;
 
 impl Node {
     pub(super) fn guid_info(
@@ -15,7 +18,12 @@ impl Node {
         let number = self.key_port(request.port);
         let port = self.port_mut(number).expect("exists");
         let wanted = GuidInfo::parse(data).0;
-        let block = block_of(&mut port.guids, request.modifier, 8)?;
+        // GUIDCap is a byte, so there could be 32 blocks. What exceeds it is ignored on write and reads as zero.
+        let none: &mut [u64] = &mut [];
+        let block = match block_of(&mut port.guids, request.modifier, 8) {
+            Err(_) if request.modifier < GUID_BLOCKS => none,
+            block => block?,
+        };
         let mut changed = false;
         if request.is_set {
             // The first GUID of all is the port's own, and stays.
@@ -71,6 +79,7 @@ impl Node {
             }
             (input, output)
         } else {
+            self.has_lanes(request.port)?;
             (0, request.port)
         };
         let port = self.port_mut(output).ok_or(status::INVALID_VALUE)?;
@@ -94,6 +103,7 @@ impl Node {
         let number = if self.is_switch() {
             u8::try_from(request.modifier & 0xffff).map_err(|_| status::INVALID_VALUE)?
         } else {
+            self.has_lanes(request.port)?;
             request.port
         };
         let port = self.port_mut(number).ok_or(status::INVALID_VALUE)?;
@@ -119,6 +129,17 @@ impl Node {
         }
         VlArbitration(padded(entries)).emit(data);
         Ok(())
+    }
+
+    /// A port of an adapter with one data lane has none of the attributes about lanes, as its CapabilityMask says (C14-31).
+    fn has_lanes(&self, port: u8) -> Result<(), Refusal> {
+        let mask = self
+            .port(port)
+            .map_or(0, |port| port.info().capability_mask);
+        match mask & capability::IS_SL_MAPPING_SUPPORTED {
+            0 => Err(status::UNSUPPORTED_ATTRIBUTE),
+            _ => Ok(()),
+        }
     }
 }
 

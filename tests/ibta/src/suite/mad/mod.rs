@@ -1,6 +1,8 @@
 //! Tests of the management agents of a channel adapter, a module for each subject.
 
+mod attributes;
 mod both_keys;
+mod lanes;
 mod mutants;
 mod port_info;
 
@@ -11,7 +13,12 @@ use std::time::Duration;
 
 /// All of them.
 pub fn tests() -> Vec<Test> {
-    let subjects: &[fn() -> Vec<Test>] = &[both_keys::tests, port_info::tests];
+    let subjects: &[fn() -> Vec<Test>] = &[
+        attributes::tests,
+        both_keys::tests,
+        lanes::tests,
+        port_info::tests,
+    ];
     subjects.iter().flat_map(|tests| tests()).collect()
 }
 

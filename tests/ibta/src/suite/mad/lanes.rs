@@ -1,0 +1,316 @@
+//! C14_024_08 and 09: SLtoVLMappingTable and VLArbitrationTable, where there are several lanes and where there is one.
+
+use super::mutants::{shows, status_of, takes};
+use super::test;
+use crate::catalog::{Mutant, Test};
+use crate::mad::{Smp, Tester};
+use crate::run::{Outcome, Run, Stop};
+use ferroce_wire::smp::{
+    PortInfo, SlToVl, VlArbitration, VlWeight, attribute, capability, method, status,
+};
+
+const NO_ERROR: &str = "v1c13-024#01";
+const UNSUPPORTED_STATUS: &str = "v1c13-024#06";
+const INVALID: &str = "v1c13-024#07";
+const UNSUPPORTED: &str = "v1c14-031#01";
+const MAPPING: &str = "v1c14-024.1.1#08.01";
+const ONE_LANE: &str = "v1c14-024.1.1#08.02";
+const GET: &str = "v1c14-024.1.1#08.03";
+const SET: &str = "v1c14-024.1.1#08.04";
+/// VLCap of eight data lanes.
+const EIGHT: u8 = 4;
+
+pub(super) fn tests() -> Vec<Test> {
+    vec![mapping(), no_mapping(), arbitration()]
+}
+
+fn has_mapping(info: &PortInfo) -> bool {
+    info.capability_mask & capability::IS_SL_MAPPING_SUPPORTED != 0
+}
+
+fn mapping() -> Test {
+    test(
+        "C14_024_08_01",
+        "C14-024",
+        "SLtoVLMappingTable of a port with several lanes",
+        mapping_body,
+    )
+    .covers(&["C14-24.1.1"])
+    .asserts([NO_ERROR, MAPPING, GET, SET])
+    .on_lanes(EIGHT)
+    .mutant(Mutant::mad(
+        "mapping-stays",
+        "a SubnSet is answered as asked, and nothing changes",
+        GET,
+        || {
+            // The answer shows what was asked for.
+            let asked = std::rc::Rc::new(std::cell::Cell::new(None));
+            let shown = asked.clone();
+            takes(attribute::SL_TO_VL, move |_, _, data| {
+                asked.set(Some(*data));
+                data.fill(0);
+            })
+            .tx_edit(move |_, mad| {
+                if mad.answers(attribute::SL_TO_VL)
+                    && let Some(data) = shown.take()
+                {
+                    *mad.data_mut() = data;
+                }
+            })
+        },
+    ))
+    .mutant(Mutant::mad(
+        "last-level-is-forgotten",
+        "service level 15 keeps its lane",
+        SET,
+        || takes(attribute::SL_TO_VL, |_, _, data| data[7] &= 0xf0),
+    ))
+    .mutant(Mutant::mad(
+        "refuses-it",
+        "the attribute is refused though IsSLMappingSupported is set",
+        NO_ERROR,
+        || status_of(attribute::SL_TO_VL, status::UNSUPPORTED_ATTRIBUTE),
+    ))
+}
+
+fn mapping_body(run: &mut Run, tester: &mut Tester<'_>) -> Outcome {
+    for port in 1..=tester.ports() {
+        run.step("1", format!("SubnGet(PortInfo) to port {port}"));
+        let info = tester.port_info(port, 0)?;
+        if !has_mapping(&info) {
+            return Err(Stop::NotApplicable("IsSLMappingSupported is 0".to_owned()));
+        }
+        run.check(MAPPING, info.vl_cap > 1, || {
+            "IsSLMappingSupported is set with one lane".to_owned()
+        })?;
+        let get = Smp::get(attribute::SL_TO_VL);
+        let before = *tester
+            .must_have_status(run, NO_ERROR, port, &get, 0)?
+            .data();
+        for shift in 0..16u8 {
+            run.step(
+                "2",
+                format!("SubnSet(SLtoVLMappingTable): level n by lane n + {shift}"),
+            );
+            let mut data = [0; 64];
+            SlToVl(std::array::from_fn(|sl| (sl as u8 + shift) & 15)).emit(&mut data);
+            let set = Smp::set(attribute::SL_TO_VL, data);
+            let answer = tester.must_have_status(run, NO_ERROR, port, &set, 0)?;
+            run.check_eq(SET, "the table of the answer", *answer.data(), data)?;
+            let answer = tester.must_have_status(run, NO_ERROR, port, &get, 0)?;
+            run.check_eq(GET, "the table", *answer.data(), data)?;
+        }
+        tester.good(port, &Smp::set(attribute::SL_TO_VL, before))?;
+    }
+    Ok(())
+}
+
+fn no_mapping() -> Test {
+    test(
+        "C14_024_08_02",
+        "C14-024",
+        "SLtoVLMappingTable of a port with one lane: not supported",
+        no_mapping_body,
+    )
+    .covers(&["C13-24", "C14-24.1.1", "C14-31"])
+    .asserts([UNSUPPORTED_STATUS, MAPPING, ONE_LANE, GET, SET, UNSUPPORTED])
+    .mutant(Mutant::mad(
+        "answers-all-the-same",
+        "the table is there though IsSLMappingSupported is 0",
+        UNSUPPORTED_STATUS,
+        || status_of(attribute::SL_TO_VL, 0),
+    ))
+    .mutant(Mutant::mad(
+        "lanes-without-mapping",
+        "VLCap says two lanes",
+        ONE_LANE,
+        || {
+            shows(attribute::PORT_INFO, |_, _, data| {
+                super::mutants::field("vl_cap").store(data, 2)
+            })
+        },
+    ))
+    .mutant(Mutant::mad(
+        "silent-to-set",
+        "a SubnSet of it is not answered",
+        SET,
+        || super::mutants::silent_to(|mad| mad.asks(method::SET, attribute::SL_TO_VL)),
+    ))
+}
+
+fn no_mapping_body(run: &mut Run, tester: &mut Tester<'_>) -> Outcome {
+    for port in 1..=tester.ports() {
+        run.step("1", format!("SubnGet(PortInfo) to port {port}"));
+        let info = tester.port_info(port, 0)?;
+        run.step("4", "IsSLMappingSupported is 0");
+        if has_mapping(&info) {
+            return Err(Stop::NotApplicable(
+                "IsSLMappingSupported is set".to_owned(),
+            ));
+        }
+        run.check(MAPPING, true, String::new)?;
+        run.step("5", "VLCap is one lane");
+        run.check_eq(ONE_LANE, "VLCap", info.vl_cap, 1)?;
+        for (assertion, request) in [
+            (GET, Smp::get(attribute::SL_TO_VL)),
+            (SET, Smp::set(attribute::SL_TO_VL, [0x11; 64])),
+        ] {
+            run.step(
+                "6",
+                format!("method {:#x} of SLtoVLMappingTable", request.method),
+            );
+            let answer = tester.must_answer(run, assertion, port, &request)?;
+            let status = answer.status();
+            run.check_eq(
+                UNSUPPORTED_STATUS,
+                "MADHeader:Status",
+                status,
+                status::UNSUPPORTED_ATTRIBUTE,
+            )?;
+            run.check(UNSUPPORTED, status != 0, || {
+                "it is supported after all".to_owned()
+            })?;
+        }
+    }
+    Ok(())
+}
+
+fn arbitration() -> Test {
+    const CAP: &str = "v1c14-024.1.1#09.01";
+    const LANES: &str = "v1c14-024.1.1#09.02";
+    const TAKEN: &str = "v1c14-024.1.1#09.03";
+    const READ: &str = "v1c14-024.1.1#09.04";
+    const MANAGEMENT: &str = "C14_024_09_CA#management-lane";
+    test(
+        "C14_024_09_CA",
+        "C14-024",
+        "VLArbitrationTable: both tables, all their parts, and no others",
+        |run, tester| {
+            for port in 1..=tester.ports() {
+                run.step("1", format!("SubnGet(PortInfo) to port {port}: VLCap"));
+                let info = tester.port_info(port, 0)?;
+                run.check(CAP, (1..6).contains(&info.vl_cap), || {
+                    format!("VLCap is {}", info.vl_cap)
+                })?;
+                if info.vl_cap == 1 {
+                    return Err(Stop::NotApplicable("the port has one data lane".to_owned()));
+                }
+                let lanes = if info.vl_cap == 5 {
+                    15
+                } else {
+                    1 << (info.vl_cap - 1)
+                };
+                let caps = [info.vl_arbitration_low_cap, info.vl_arbitration_high_cap];
+                run.check(LANES, caps.iter().all(|cap| *cap >= lanes), || {
+                    format!("{caps:?} entries for {lanes} lanes")
+                })?;
+                let parts = (0..=16).chain([0x20, 0xff, 0x100, 0x7fff, 0x8000, 0xffff]);
+                for part in parts {
+                    let entries = match part {
+                        1..=4 => usize::from(caps[(part as usize - 1) / 2])
+                            .saturating_sub(32 * ((part as usize - 1) % 2))
+                            .min(32),
+                        _ => 0,
+                    };
+                    run.step(
+                        "2",
+                        format!("SubnSet(VLArbitrationTable), part {part} of {entries} entries"),
+                    );
+                    let weights = std::array::from_fn(|at| VlWeight {
+                        vl: (at as u8).wrapping_add(part as u8) % lanes,
+                        weight: 7 * at as u8 + 1,
+                    });
+                    let mut data = [0; 64];
+                    VlArbitration(weights).emit(&mut data);
+                    let set = Smp::set(attribute::VL_ARBITRATION, data).about(part << 16);
+                    let get = Smp::get(attribute::VL_ARBITRATION).about(part << 16);
+                    if entries == 0 {
+                        for request in [set, get] {
+                            tester.must_have_status(
+                                run,
+                                INVALID,
+                                port,
+                                &request,
+                                status::INVALID_VALUE,
+                            )?;
+                        }
+                        continue;
+                    }
+                    let before = *tester
+                        .must_have_status(run, NO_ERROR, port, &get, 0)?
+                        .data();
+                    let answer = tester.must_have_status(run, NO_ERROR, port, &set, 0)?;
+                    run.check_eq(
+                        TAKEN,
+                        "the entries of the answer",
+                        &answer.data()[..2 * entries],
+                        &data[..2 * entries],
+                    )?;
+                    let after = *tester
+                        .must_have_status(run, NO_ERROR, port, &get, 0)?
+                        .data();
+                    run.check_eq(
+                        READ,
+                        "the entries",
+                        &after[..2 * entries],
+                        &data[..2 * entries],
+                    )?;
+                    run.step("3", "an entry for lane 15 is refused");
+                    let mut bad = set;
+                    bad.data[0] = 15;
+                    let answer = tester.must_answer(run, MANAGEMENT, port, &bad)?;
+                    run.check_eq(
+                        MANAGEMENT,
+                        "MADHeader:Status",
+                        answer.status(),
+                        status::INVALID_VALUE,
+                    )?;
+                    tester.good(port, &set.with(before))?;
+                }
+            }
+            Ok(())
+        },
+    )
+    .covers(&["C13-24", "C14-24.1.1"])
+    .asserts([CAP, LANES, TAKEN, READ, MANAGEMENT, NO_ERROR, INVALID])
+    .on_lanes(EIGHT)
+    .mutant(Mutant::mad(
+        "weights-are-forgotten",
+        "the answer to a SubnSet shows it, a SubnGet does not",
+        READ,
+        || {
+            let asked = std::rc::Rc::new(std::cell::Cell::new(0));
+            let answered = asked.clone();
+            crate::sim::MadFaults::default()
+                .rx_edit(move |_, mad| {
+                    if mad.asks(method::GET, attribute::VL_ARBITRATION) {
+                        asked.set(mad.header().tid);
+                    }
+                })
+                .tx_edit(move |_, mad| {
+                    if mad.answers(attribute::VL_ARBITRATION) && mad.header().tid == answered.get()
+                    {
+                        mad.data_mut()[1] ^= 1;
+                    }
+                })
+        },
+    ))
+    .mutant(Mutant::mad(
+        "arbitrates-lane-15",
+        "an entry for lane 15 is taken",
+        MANAGEMENT,
+        || {
+            takes(attribute::VL_ARBITRATION, |_, _, data| {
+                if data[0] == 15 {
+                    data[0] = 0;
+                }
+            })
+        },
+    ))
+    .mutant(Mutant::mad(
+        "any-part-will-do",
+        "parts that do not exist have status 0",
+        INVALID,
+        || status_of(attribute::VL_ARBITRATION, 0),
+    ))
+}
