@@ -2,7 +2,9 @@
 //!
 //! A module has a `tests()` that returns its tests; it is named here once.
 
+pub mod arrival;
 pub mod completion;
+pub mod header;
 pub mod mad;
 pub mod message;
 pub mod responses;
@@ -14,6 +16,7 @@ use crate::Test;
 #[rustfmt::skip]
 const SUBJECTS: &[fn() -> Vec<Test>] = &[
     completion::tests,
+    header::tests,
     mad::tests,
     responses::tests,
     timeout::tests,
