@@ -83,6 +83,10 @@ pub trait MadRig {
     fn sleep(&mut self, time: Duration) -> Result<()>;
     /// Every packet so far.
     fn trace(&self) -> &Trace;
+    /// How long to wait for what must never come, however long one waits.
+    fn for_ever(&self) -> Duration {
+        Duration::from_secs(2)
+    }
     /// How long to wait for what must come, whatever the device's timers say.
     fn patience(&self) -> Duration {
         Duration::from_secs(5)

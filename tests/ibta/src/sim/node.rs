@@ -479,6 +479,11 @@ impl MadRig for MadSim {
     fn trace(&self) -> &Trace {
         &self.trace
     }
+
+    // Longer than any timer that there is.
+    fn for_ever(&self) -> Duration {
+        Duration::from_secs(0x1_0001)
+    }
 }
 
 /// `enum ibv_event_type`.

@@ -3,6 +3,8 @@
 mod attributes;
 mod both_keys;
 mod lanes;
+mod lease;
+mod m_key;
 mod mutants;
 mod port_info;
 
@@ -17,6 +19,8 @@ pub fn tests() -> Vec<Test> {
         attributes::tests,
         both_keys::tests,
         lanes::tests,
+        lease::tests,
+        m_key::tests,
         port_info::tests,
     ];
     subjects.iter().flat_map(|tests| tests()).collect()
