@@ -310,13 +310,35 @@ impl Channel {
         assertion: impl ToString,
         queue: Side,
     ) -> Outcome<Completion> {
+        let all = self.poll_all(rig, queue)?;
+        self.only(run, assertion, &all)
+    }
+
+    /// PollDut: waits for a completion, and takes whatever is there with it.
+    ///
+    /// # Errors
+    /// The rig failed, or the device refused.
+    pub fn poll_all(&self, rig: &mut dyn TransportRig, queue: Side) -> Result<Vec<Completion>> {
         let patience = rig.patience();
         let mut all = self.poll(rig, queue, 1, patience)?;
         all.extend(self.poll(rig, queue, u32::MAX, Duration::ZERO)?);
+        Ok(all)
+    }
+
+    /// Exactly one completion is there.
+    ///
+    /// # Errors
+    /// None is, or several, and the assertion failed.
+    pub fn only(
+        &self,
+        run: &mut Run,
+        assertion: impl ToString,
+        all: &[Completion],
+    ) -> Outcome<Completion> {
         run.check(assertion, all.len() == 1, || {
             format!("{} completions, must be one: {all:?}", all.len())
         })?;
-        Ok(all.remove(0))
+        Ok(all[0])
     }
 
     /// PollDut: no completion comes.
@@ -348,15 +370,29 @@ impl Channel {
         assertion: impl ToString,
         what: &str,
     ) -> Outcome<RxPacket> {
-        let patience = rig.patience();
         let assertion = assertion.to_string();
-        let packet = rig.receive(patience)?;
-        run.check(&assertion, packet.is_some(), || {
-            format!("no packet came within {patience:?}, {what} is due")
-        })?;
-        let packet = packet.ok_or_else(|| anyhow::anyhow!("no packet"))?;
+        let packet = self.expect_any(run, rig, &assertion, what)?;
         self.verify(run, &assertion, &packet)?;
         Ok(packet)
+    }
+
+    /// TransportRxIbPacket: a packet comes, valid or not.
+    ///
+    /// # Errors
+    /// None came, and the assertion failed.
+    pub fn expect_any(
+        &self,
+        run: &mut Run,
+        rig: &mut dyn TransportRig,
+        assertion: impl ToString,
+        what: &str,
+    ) -> Outcome<RxPacket> {
+        let patience = rig.patience();
+        let packet = rig.receive(patience)?;
+        run.check(assertion, packet.is_some(), || {
+            format!("no packet came within {patience:?}, {what} is due")
+        })?;
+        Ok(packet.ok_or_else(|| anyhow::anyhow!("no packet"))?)
     }
 
     /// A packet is whole and for the tester's queue pair.

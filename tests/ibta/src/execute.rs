@@ -117,5 +117,6 @@ fn conclude(test: &Test, outcome: Outcome, entries: Vec<Entry>, time: Duration) 
         assertions,
         entries,
         time,
+        packets: None,
     }
 }

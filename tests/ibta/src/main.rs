@@ -1,16 +1,19 @@
 //! `ferroce-ibta`: lists and runs the conformance suite.
 
 mod agent;
+mod select;
+mod session;
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 use clap::{Args, Parser, Subcommand};
-use ferroce_ibta::catalog::{self, Body, Test};
-use ferroce_ibta::execute::execute;
-use ferroce_ibta::real::{self, RealBackend};
+use ferroce_ibta::catalog::{self, Body};
+use ferroce_ibta::real::{self, RealBackend, own};
 use ferroce_ibta::rig::Backend;
-use ferroce_ibta::run::Verdict;
 use ferroce_ibta::sim::SimBackend;
+use ferroce_ibta::{mutate, report};
+use select::select;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 #[derive(Parser)]
@@ -33,6 +36,23 @@ enum Command {
     },
     /// Run tests
     Run(RunArgs),
+    /// Run tests on simulated devices that break one rule each: every one must be caught
+    Mutants {
+        /// Tests by name [default: all]
+        ids: Vec<String>,
+        /// All tests of a family
+        #[arg(long)]
+        family: Option<String>,
+    },
+    /// Print the list of tests and statements as it stands in docs/conformance.md
+    Conformance {
+        /// Put it into this file, between its markers
+        #[arg(long, value_name = "FILE", conflicts_with = "check")]
+        write: Option<PathBuf>,
+        /// Say whether it is what stands in this file
+        #[arg(long, value_name = "FILE")]
+        check: Option<PathBuf>,
+    },
     /// Be the device's side of a test: do with a device what a tester says
     Agent(AgentArgs),
 }
@@ -64,12 +84,16 @@ struct RunArgs {
     sim: bool,
     #[command(flatten)]
     real: real::Options,
+    #[command(flatten)]
+    output: session::Output,
 }
 
 fn main() -> ExitCode {
     let done = match Cli::parse().command {
         Command::List { family } => list(family.as_deref()),
         Command::Run(args) => run(&args),
+        Command::Mutants { ids, family } => mutants(&ids, family.as_deref()),
+        Command::Conformance { write, check } => conformance(write, check),
         Command::Agent(args) => agent(&args),
     };
     done.unwrap_or_else(|error| {
@@ -105,43 +129,44 @@ fn run(args: &RunArgs) -> Result<ExitCode> {
             Box::new(backend)
         }
     };
-    let mut code = 0;
-    for test in &tests {
-        let (result, _) = execute(test, &mut *backend, Box::new(|_| {}));
-        println!(
-            "{:5}  {}  {}",
-            result.result.name(),
-            result.id,
-            result.reason
-        );
-        code = code.max(match result.result {
-            Verdict::Pass | Verdict::NotApplicable => 0,
-            Verdict::Fail => 1,
-            Verdict::Error => 2,
-        });
-    }
+    let device = match (&args.real, args.sim) {
+        (_, true) => "simulated",
+        (real, false) => real.device.as_deref().unwrap_or(own::NAME),
+    };
+    let code = session::run(&tests, &mut *backend, device, &args.output)?;
     Ok(ExitCode::from(code))
 }
 
-fn select(ids: &[String], family: Option<&str>, all: bool) -> Result<Vec<Test>> {
-    let tests = catalog::all();
-    for id in ids {
-        if !tests.iter().any(|test| test.id == *id) {
-            unknown("test", id, tests.iter().map(|test| test.id.as_str()))?;
+fn mutants(ids: &[String], family: Option<&str>) -> Result<ExitCode> {
+    let tests = select(ids, family, ids.is_empty() && family.is_none())?;
+    let (mut caught, mut missed) = (0, 0);
+    for test in &tests {
+        for mutant in &test.mutants {
+            let verdict = mutate::caught(mutant, &mutate::run(test, mutant));
+            let word = match &verdict {
+                Ok(()) => "caught",
+                Err(_) => "MISSED",
+            };
+            println!("{word}  {}  {}: {}", test.id, mutant.name, mutant.what);
+            match verdict {
+                Ok(()) => caught += 1,
+                Err(why) => {
+                    println!("        {why}");
+                    missed += 1;
+                }
+            }
         }
     }
-    if let Some(family) = family
-        && !tests.iter().any(|test| test.family == family)
-    {
-        unknown("family", family, tests.iter().map(|test| test.family))?;
-    }
-    let chosen = |test: &Test| all || family == Some(test.family) || ids.contains(&test.id);
-    Ok(tests.into_iter().filter(chosen).collect())
+    println!("{caught} caught, {missed} missed");
+    Ok(ExitCode::from(u8::from(missed > 0)))
 }
 
-fn unknown<'a>(kind: &str, name: &str, known: impl Iterator<Item = &'a str>) -> Result<()> {
-    match catalog::nearest(name, known) {
-        Some(near) => bail!("no {kind} is named {name}; did you mean {near}?"),
-        None => bail!("no {kind} is named {name}; `ferroce-ibta list` lists them"),
+fn conformance(write: Option<PathBuf>, check: Option<PathBuf>) -> Result<ExitCode> {
+    let tests = catalog::all();
+    match (write, check) {
+        (Some(path), _) => report::conformance::write(&path, &tests)?,
+        (_, Some(path)) => report::conformance::check(&path, &tests)?,
+        _ => print!("{}", report::conformance::list(&tests)),
     }
+    Ok(ExitCode::SUCCESS)
 }

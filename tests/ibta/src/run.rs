@@ -3,6 +3,7 @@
 //! What is recorded here becomes the report. Nothing is printed here.
 
 use serde::Serialize;
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// Why a test ended before its last step.
@@ -210,6 +211,9 @@ pub struct TestResult {
     /// How long it took on the rig's clock.
     #[serde(rename = "seconds", serialize_with = "seconds")]
     pub time: Duration,
+    /// Where its packets are, if they were written.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub packets: Option<PathBuf>,
 }
 
 fn seconds<S: serde::Serializer>(time: &Duration, out: S) -> Result<S::Ok, S::Error> {

@@ -1,8 +1,9 @@
 //! The whole suite on the simulated device: every test passes, every mutant is caught, and nothing is vacuous.
 
-use ferroce_ibta::catalog::{self, Make};
+use ferroce_ibta::catalog;
 use ferroce_ibta::execute::execute;
-use ferroce_ibta::run::Verdict;
+use ferroce_ibta::mutate;
+use ferroce_ibta::run::{Entry, Verdict};
 use ferroce_ibta::sim::SimBackend;
 use std::collections::BTreeSet;
 
@@ -34,28 +35,8 @@ fn every_mutant_is_caught_by_the_assertion_that_it_names() {
             wrong.push(format!("{} has no mutant", test.id));
         }
         for mutant in &test.mutants {
-            let mut backend = match &mutant.make {
-                Make::Transport(make) => SimBackend {
-                    faults: Some(make()),
-                    ..SimBackend::default()
-                },
-                Make::Mad(make) => SimBackend {
-                    mad_faults: Some(make()),
-                    ..SimBackend::default()
-                },
-            };
-            let (result, _) = execute(&test, &mut backend, Box::new(|_| {}));
-            let failed = result
-                .assertions
-                .iter()
-                .find(|assertion| assertion.result == Verdict::Fail);
-            let caught = result.result == Verdict::Fail
-                && failed.is_some_and(|assertion| assertion.id == mutant.caught_by);
-            if !caught {
-                wrong.push(format!(
-                    "{} on {}: {:?} {}, must fail by {}",
-                    test.id, mutant.name, result.result, result.reason, mutant.caught_by
-                ));
+            if let Err(why) = mutate::caught(mutant, &mutate::run(&test, mutant)) {
+                wrong.push(format!("{} on {}: {why}", test.id, mutant.name));
             }
         }
     }
@@ -80,4 +61,32 @@ fn names_are_unique_and_everything_is_said() {
             );
         }
     }
+}
+
+/// The numbers of the steps that a run of a test shows, each once, in order.
+fn steps(id: &str) -> Vec<String> {
+    let test = catalog::all().into_iter().find(|test| test.id == id);
+    let test = test.expect("a test of the catalogue");
+    let (result, _) = execute(&test, &mut SimBackend::default(), Box::new(|_| {}));
+    let mut numbers = Vec::new();
+    for entry in result.entries {
+        if let Entry::Step { number, .. } = entry
+            && !numbers.contains(&number)
+        {
+            numbers.push(number);
+        }
+    }
+    numbers
+}
+
+#[test]
+fn the_tests_that_were_given_show_every_step_of_their_description() {
+    let main = (1..=13).map(|n| n.to_string());
+    let mut due = vec!["init.1".to_owned(), "init.2".to_owned()];
+    due.extend(main);
+    assert_eq!(steps("C09_060_09"), due);
+    due.insert(2, "init.3".to_owned());
+    let six = due.iter().position(|number| number == "6").expect("step 6");
+    due.splice(six + 1..six + 1, (1..=7).map(|n| format!("6.{n}")));
+    assert_eq!(steps("C09_142_01"), due);
 }

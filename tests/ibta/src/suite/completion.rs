@@ -135,11 +135,21 @@ fn compare_swap() -> Test {
             let first = Message::post(&cc, rig, operation, 1, FIRST, cc.device_psn(0))?;
             let second = Message::post(&cc, rig, operation, 1, SECOND, cc.device_psn(1))?;
             run.step("4", "Receive the packets of both");
+            let packets = [
+                cc.expect_any(run, rig, ID, "the first request")?,
+                cc.expect_any(run, rig, ID, "the second request")?,
+            ];
             run.step("5", "Both came and are valid");
-            run.step("6", "Opcodes are those of the operation, PSNs follow each other");
+            for packet in &packets {
+                cc.verify(run, ID, packet)?;
+            }
+            run.step(
+                "6",
+                "Opcodes are those of the operation, PSNs follow each other",
+            );
             run.note("step 6 of the description names Send First, Middle and Last; a COMPARE & SWAP is one packet with an opcode of its own, and that is tested");
-            first.receive(run, rig, &cc, ID)?;
-            second.receive(run, rig, &cc, ID)?;
+            first.verify(run, &cc, ID, 0, &packets[0])?;
+            second.verify(run, &cc, ID, 0, &packets[1])?;
             run.step(
                 "7",
                 format!("Transmit the ATOMIC acknowledge of the first request: MSN 1, original value {BEFORE:#x}"),
@@ -147,8 +157,9 @@ fn compare_swap() -> Test {
             run.note("steps 7, 8 and 11 of the description say Send; the atomic request is meant");
             cc.atomic_ack(rig, first.last_psn(), 1, BEFORE)?;
             run.step("8", "Poll for the completion of the first request");
+            let all = cc.poll_all(rig, Side::Send)?;
             run.step("9", "Exactly one completion is there");
-            let done = cc.poll_one(run, rig, ID, Side::Send)?;
+            let done = cc.only(run, ID, &all)?;
             run.step("10", "It says success");
             verify_success(run, ID, &done, FIRST)?;
             first.verify_answer(run, rig, ID)?;
@@ -332,15 +343,15 @@ fn together(operation: Operation) -> Test {
         format!("C09_060_{}_TOGETHER", operation.word()),
         FAMILY,
         format!(
-            "a SEND and a {} behind it complete together and in order",
-            operation.name()
+            "a SEND and {} behind it complete together and in order",
+            operation.a_name()
         ),
         move |run, rig| {
             run.step("init", "OpenRcChannel, ACK timeout 0 (infinite)");
             let cc = Channel::open_rc(rig)?;
             run.step(
                 "1",
-                format!("The device posts a SEND and a {}", operation.name()),
+                format!("The device posts a SEND and {}", operation.a_name()),
             );
             let send = Message::post(&cc, rig, Operation::Send, 1, FIRST, cc.device_psn(0))?;
             let second = Message::post(&cc, rig, operation, 1, SECOND, send.next_psn())?;

@@ -66,6 +66,14 @@ impl Operation {
         }
     }
 
+    /// With its article.
+    pub fn a_name(self) -> String {
+        match self {
+            Write | WriteImm | Read => format!("an {}", self.name()),
+            _ => format!("a {}", self.name()),
+        }
+    }
+
     /// Is it answered with data?
     pub const fn is_answered(self) -> bool {
         matches!(self, Read | FetchAdd | CompareSwap)
@@ -226,7 +234,7 @@ impl Message {
     ) -> Outcome<Vec<RxPacket>> {
         let mut packets = Vec::new();
         for n in 0..self.packets() {
-            let what = format!("packet {n} of a {}", self.operation.name());
+            let what = format!("packet {n} of {}", self.operation.a_name());
             let packet = channel.expect(run, rig, assertion, &what)?;
             self.verify(run, channel, assertion, n, &packet)?;
             packets.push(packet);

@@ -48,8 +48,8 @@ fn answered(operation: Operation) -> Test {
         id,
         FAMILY,
         format!(
-            "the device answers a {} with its message number",
-            operation.name()
+            "the device answers {} with its message number",
+            operation.a_name()
         ),
         move |run, rig| body(run, rig, operation, &a),
     )
@@ -108,7 +108,7 @@ fn body(
         }
     }
     for msn in 1..=MESSAGES {
-        run.step("4", format!("Transmit a {}", operation.name()));
+        run.step("4", format!("Transmit {}", operation.a_name()));
         let data: Vec<u8> = channel::pattern(len)
             .iter()
             .map(|b| b ^ msn as u8)

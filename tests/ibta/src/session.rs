@@ -1,0 +1,108 @@
+//! A run of the command: the tests one after the other, a line for each, and the files that were asked for.
+
+use anyhow::{Context, Result};
+use clap::Args;
+use ferroce_ibta::catalog::Test;
+use ferroce_ibta::execute::execute;
+use ferroce_ibta::report::{Sums, json, junit, pcap, text};
+use ferroce_ibta::rig::Backend;
+use ferroce_ibta::run::{Entry, TestResult, Verdict};
+use ferroce_ibta::trace::Trace;
+use indicatif::{ProgressBar, ProgressStyle};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// What is written, and where to.
+#[derive(Args)]
+pub struct Output {
+    /// Show every step and assertion, not only those of tests that fail
+    #[arg(long, short)]
+    verbose: bool,
+    /// Also write the results to this file, as JUnit XML
+    #[arg(long, value_name = "FILE")]
+    junit: Option<PathBuf>,
+    /// Also write the results to this file, as JSON
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Write the packets of every test to this directory, a pcap file each [default: those of tests that fail, to the
+    /// current directory]
+    #[arg(long, value_name = "DIR")]
+    pcap: Option<PathBuf>,
+}
+
+/// Runs the tests and answers the exit code.
+pub fn run(tests: &[Test], backend: &mut dyn Backend, device: &str, output: &Output) -> Result<u8> {
+    if let Some(dir) = &output.pcap {
+        fs::create_dir_all(dir).with_context(|| format!("{}", dir.display()))?;
+    }
+    let progress = progress(tests.len());
+    let mut results: Vec<TestResult> = Vec::new();
+    for test in tests {
+        let (mut result, trace) = execute(test, backend, listener(&progress, &test.id));
+        result.packets = keep(&result, &trace, output.pcap.as_deref())?;
+        progress.inc(1);
+        progress.suspend(|| show(&result, output.verbose));
+        results.push(result);
+        // As they come: whoever ends a long run early keeps what there is.
+        write(&results, device, output)?;
+    }
+    progress.finish_and_clear();
+    let sums = Sums::of(&results);
+    println!("{}", text::sums(&sums));
+    Ok(sums.exit_code())
+}
+
+fn write(results: &[TestResult], device: &str, output: &Output) -> Result<()> {
+    if let Some(path) = &output.json {
+        json::write(path, device, results)?;
+    }
+    if let Some(path) = &output.junit {
+        junit::write(path, device, results)?;
+    }
+    Ok(())
+}
+
+/// A bar where somebody is looking; nothing otherwise.
+fn progress(tests: usize) -> ProgressBar {
+    let progress = ProgressBar::new(tests as u64);
+    if let Ok(style) = ProgressStyle::with_template("{bar:20} {pos}/{len} {elapsed} {wide_msg}") {
+        progress.set_style(style);
+    }
+    progress.enable_steady_tick(Duration::from_millis(250));
+    progress
+}
+
+/// Shows which step a test is at.
+fn listener(progress: &ProgressBar, id: &str) -> Box<dyn FnMut(&Entry)> {
+    let (progress, id) = (progress.clone(), id.to_owned());
+    progress.set_message(id.clone());
+    Box::new(move |entry| {
+        if let Entry::Step { number, text } = entry {
+            progress.set_message(format!("{id}: {number} {text}"));
+        }
+    })
+}
+
+/// Writes the packets if they were asked for, or tell why the test did not pass.
+fn keep(result: &TestResult, trace: &Trace, dir: Option<&Path>) -> Result<Option<PathBuf>> {
+    let bad = matches!(result.result, Verdict::Fail | Verdict::Error);
+    if trace.frames.is_empty() || dir.is_none() && !bad {
+        return Ok(None);
+    }
+    let path = dir
+        .unwrap_or(Path::new("."))
+        .join(format!("{}.pcap", result.id));
+    pcap::write(&path, trace)?;
+    Ok(Some(path))
+}
+
+fn show(result: &TestResult, verbose: bool) {
+    println!("{}", text::line(result));
+    if verbose || matches!(result.result, Verdict::Fail | Verdict::Error) {
+        print!("{}", text::details(result));
+        if let Some(path) = &result.packets {
+            println!("    packets: {}", path.display());
+        }
+    }
+}
