@@ -8,7 +8,11 @@ pub mod header;
 pub mod mad;
 pub mod message;
 pub mod responses;
+pub mod states;
 pub mod timeout;
+pub mod uc;
+pub mod ud;
+pub mod unreliable;
 
 use crate::Test;
 
@@ -19,7 +23,11 @@ const SUBJECTS: &[fn() -> Vec<Test>] = &[
     header::tests,
     mad::tests,
     responses::tests,
+    states::tests,
     timeout::tests,
+    uc::tests,
+    ud::tests,
+    unreliable::tests,
 ];
 
 /// All tests, in no order.
