@@ -16,6 +16,7 @@ use ferroce_transport::Time;
 
 use crate::error::{Error, Result};
 use crate::hca::Hca;
+use crate::rx::{MAX_DATAGRAM, Take};
 use crate::timers;
 
 /// The helper receives.
@@ -32,6 +33,8 @@ const RETURNED: u32 = 3;
 const EARNEST: u32 = 16;
 /// Empty polls in a row after which the processor is offered to others: some tens of microseconds.
 const FRUITLESS: u32 = 64;
+/// Runs of packets that a polling application takes before it answers.
+const BULK: usize = 4;
 /// How long a silent application keeps its turn.
 const PATIENCE: Duration = Duration::from_micros(200);
 
@@ -190,7 +193,9 @@ impl Hca {
         if let Some(mut rx) = self.rx.try_lock()
             && driver.app_drives()
         {
-            let got = self.drain_all(&mut rx, 1);
+            // A socket that holds little must not be emptied before its senders hear of it.
+            let runs = (self.info().rcvbuf as usize / 8 / MAX_DATAGRAM).clamp(1, BULK);
+            let got = self.drain_all(&mut rx, Take::Runs(runs));
             if got != 0 {
                 driver.empty_polls.store(0, Ordering::Relaxed);
                 self.answer(&mut rx);

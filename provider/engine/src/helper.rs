@@ -10,6 +10,7 @@ use ferroce_transport::Time;
 
 use crate::error::{Error, Result};
 use crate::hca::{Hca, enabled};
+use crate::rx::Take;
 use crate::timers;
 use crate::uring::Uring;
 
@@ -106,7 +107,7 @@ fn linger(hca: &Hca) -> bool {
             return false;
         }
         let mut rx = hca.rx.lock();
-        let got = hca.drain_all(&mut rx, BURST);
+        let got = hca.drain_all(&mut rx, Take::Some(BURST));
         if got != 0 {
             hca.answer(&mut rx);
             end = timers::now() + LINGER;
@@ -212,7 +213,7 @@ fn poll_round(hca: &Hca, until: Time) -> std::io::Result<()> {
     let mut rx = hca.rx.lock();
     for (receiver, fd) in receivers.iter().zip(&fds[2..]) {
         if fd.revents != 0 {
-            hca.drain(&mut rx, receiver, BURST);
+            hca.drain(&mut rx, receiver, Take::Some(BURST));
         }
     }
     hca.answer(&mut rx);

@@ -24,6 +24,16 @@ use crate::timers;
 
 /// The largest datagram, or run of merged datagrams.
 pub(crate) const MAX_DATAGRAM: usize = 65_536;
+/// How many datagrams are taken from a socket in one go.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Take {
+    /// At most so many.
+    Some(usize),
+    /// As `Some`, but nothing after a packet that came by itself, for which somebody may be waiting: merged runs are bulk, of
+    /// which several are better answered at once.
+    Runs(usize),
+}
+
 /// What one receive call brought, beside the bytes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Datagram {
@@ -60,8 +70,9 @@ impl RxState {
 }
 
 impl Hca {
-    /// Takes at most `limit` datagrams from one socket without waiting; returns how many there were.
-    pub(crate) fn drain(&self, rx: &mut RxState, receiver: &Receiver, limit: usize) -> usize {
+    /// Takes datagrams from one socket without waiting; returns how many there were.
+    pub(crate) fn drain(&self, rx: &mut RxState, receiver: &Receiver, take: Take) -> usize {
+        let (Take::Some(limit) | Take::Runs(limit)) = take;
         let mut buffer = std::mem::take(&mut rx.buffer);
         let mut n = 0;
         while n < limit {
@@ -73,17 +84,20 @@ impl Hca {
             };
             self.process(rx, receiver, &datagram, &buffer[..len]);
             n += 1;
+            if matches!(take, Take::Runs(_)) && datagram.segment == 0 {
+                break;
+            }
         }
         rx.buffer = buffer;
         n
     }
 
-    /// Takes at most `limit` datagrams from every socket; returns how many there were.
-    pub(crate) fn drain_all(&self, rx: &mut RxState, limit: usize) -> usize {
+    /// Takes datagrams from every socket; returns how many there were.
+    pub(crate) fn drain_all(&self, rx: &mut RxState, take: Take) -> usize {
         let receivers = self.receivers.read_recursive();
         receivers
             .iter()
-            .map(|receiver| self.drain(rx, receiver, limit))
+            .map(|receiver| self.drain(rx, receiver, take))
             .sum()
     }
 
