@@ -133,13 +133,15 @@ impl Queue {
         Ok(())
     }
 
-    /// Takes up to `most` events, once there are `least` or the time is over.
+    /// Takes up to `most` events, once there are `least` or the time is over. What `ready_to_wait` says is the answer where
+    /// the wait may be long.
     pub fn take(
         &self,
         least: usize,
         most: usize,
         until: Option<Instant>,
         progress: &impl Progress,
+        ready_to_wait: impl Fn() -> Result<()>,
     ) -> Result<Vec<Event>> {
         let started = Instant::now();
         let (wait, patience, signaled) = {
@@ -149,6 +151,9 @@ impl Queue {
             }
             (state.wait, state.patience, state.signal.is_some())
         };
+        if wait == Wait::BusyPoll {
+            ready_to_wait()?;
+        }
         progress.begin();
         let looked = match wait {
             Wait::Notify => Ok(None),
@@ -164,7 +169,7 @@ impl Queue {
             self.learn(started.elapsed(), patience);
             return Ok(events);
         }
-        let slept = self.sleep(least, most, until);
+        let slept = ready_to_wait().and_then(|()| self.sleep(least, most, until));
         progress.awake();
         self.learn(started.elapsed(), patience);
         slept

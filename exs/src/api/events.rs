@@ -88,9 +88,12 @@ pub extern "C" fn exs_qdequeue(
         if evtvec.is_null() {
             return Err(Errno(libc::EFAULT));
         }
-        // The place is tried first, so that nothing waits for an event that has no place to go.
-        memory::check(evtvec as usize, most * size_of::<Event>(), Use::Receive)?;
-        let events = queue.take(least, most, until, &library)?;
+        // The place is tried before a long wait, so that nothing waits for an event that has no place to go.
+        let place = || memory::check(evtvec as usize, most * size_of::<Event>(), Use::Receive);
+        let events = queue.take(least, most, until, &library, place)?;
+        if events.is_empty() {
+            place()?;
+        }
         // SAFETY: the events' own bytes.
         let written = unsafe {
             memory::write_from(

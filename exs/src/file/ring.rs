@@ -103,7 +103,7 @@ impl Drop for Ring<'_> {
 /// Waits for one event of a private queue, through signals.
 pub fn wait_one(library: &'static Library, queue: &Queue) -> Result<Event> {
     loop {
-        match queue.take(1, 1, None, &library) {
+        match queue.take(1, 1, None, &library, || Ok(())) {
             Ok(events) => {
                 if let Some(event) = events.first() {
                     return Ok(*event);
