@@ -2,8 +2,9 @@
 /*
  * exs_bw - bandwidth of exs_send() to exs_recv(), in the manner of perftest.
  *
- * The client keeps some sends in progress, the server as many receives. At the end the client shuts down for writing;
- * the server answers how many bytes it has got, and then the clock stops.
+ * The client keeps some sends in progress, the server as many receives. As with perftest, all of them use the same
+ * memory unless each is to have its own: what is measured then is the caches, too. At the end the client shuts down for
+ * writing; the server answers how many bytes it has got, and then the clock stops.
  */
 #include "common.h"
 
@@ -24,8 +25,11 @@
 struct plan {
 	uint64_t size;  /* bytes of a message */
 	uint32_t depth; /* operations in progress at each end */
-	uint32_t last;  /* 1: no measurement follows */
+	uint32_t flags; /* PLAN_... */
 };
+
+#define PLAN_LAST 1 /* no measurement follows */
+#define PLAN_OWN 2  /* each operation has memory of its own */
 
 struct settings {
 	const char *port;
@@ -35,22 +39,25 @@ struct settings {
 	long iterations;
 	long seconds;
 	int all;
+	int own;
 	int unregistered;
 };
 
-/* Buffers for all operations in progress, one event queue and one registration for them. */
+/* The memory of all operations in progress, one event queue and one registration for them. */
 struct engine {
 	exs_qhandle_t queue;
 	exs_mhandle_t memory;
 	char *base;
 	size_t bytes;
-	size_t stride;
+	size_t stride; /* from one operation's memory to the next one's; 0: all have the same */
 };
 
-static void engine_open(struct engine *e, size_t size, long depth, int unregistered)
+static void engine_open(struct engine *e, size_t size, long depth, int own, int unregistered)
 {
-	e->stride = (size + PAGE - 1) / PAGE * PAGE;
-	e->bytes = e->stride * (size_t)depth;
+	size_t pages = (size + PAGE - 1) / PAGE * PAGE;
+
+	e->stride = own ? pages : 0;
+	e->bytes = own ? pages * (size_t)depth : pages;
 	e->base = mmap(NULL, e->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (e->base == MAP_FAILED)
 		fail("memory for the transfers");
@@ -108,7 +115,7 @@ static uint64_t receive(int fd, const struct plan *plan)
 	long in_progress = 0;
 	int ended = 0;
 
-	engine_open(&e, plan->size, plan->depth, 0);
+	engine_open(&e, plan->size, plan->depth, plan->flags & PLAN_OWN, 0);
 	for (; in_progress < plan->depth; in_progress++) {
 		char *buffer = e.base + e.stride * (size_t)in_progress;
 
@@ -151,7 +158,8 @@ static void serve(const struct settings *s)
 		read_all(fd, &plan, sizeof(plan));
 		plan.size = be64toh(plan.size);
 		plan.depth = be32toh(plan.depth);
-		last = be32toh(plan.last) != 0;
+		plan.flags = be32toh(plan.flags);
+		last = plan.flags & PLAN_LAST;
 		if (plan.size < 1 || plan.size > LARGEST || plan.depth < 1 || plan.depth > DEPTH_MAX)
 			refuse("the client wants what this program does not know");
 		total = htobe64(receive(fd, &plan));
@@ -191,7 +199,7 @@ static void measure(const char *host, const struct settings *s, long size, int l
 	struct plan plan = {
 		.size = htobe64((uint64_t)size),
 		.depth = htobe32((uint32_t)s->depth),
-		.last = htobe32((uint32_t)last),
+		.flags = htobe32((last ? PLAN_LAST : 0) | (s->own ? PLAN_OWN : 0)),
 	};
 	int fd = connected(host, s->port, SOCK_STREAM);
 	double start, elapsed;
@@ -201,7 +209,7 @@ static void measure(const char *host, const struct settings *s, long size, int l
 
 	if (exs_write(fd, &plan, sizeof(plan)) < 0)
 		fail("sending the plan");
-	engine_open(&e, (size_t)size, s->depth, s->unregistered);
+	engine_open(&e, (size_t)size, s->depth, s->own, s->unregistered);
 	start = seconds_now();
 	sent = stream(fd, s, size, &e);
 	if (exs_shutdown(fd, SHUT_WR, EXS_BLOCK, NULL, NULL) < 0)
@@ -229,6 +237,7 @@ static _Noreturn void usage(int status)
 		"  -n, --iters N       messages (5000)\n"
 		"  -D, --duration N    seconds instead of a number of messages\n"
 		"  -t, --depth N       operations in progress, 1 to 128 (32)\n"
+		"  -o, --own           each operation in progress has memory of its own\n"
 		"  -u, --unregistered  the client's memory is not registered\n"
 		"  -p, --port N        port (" DEFAULT_PORT ")\n"
 		"  -b, --bind ADDRESS  the server's address (all)\n"
@@ -241,14 +250,15 @@ int main(int argc, char **argv)
 	static const struct option options[] = {
 		{ "size", required_argument, NULL, 's' },     { "all", no_argument, NULL, 'a' },
 		{ "iters", required_argument, NULL, 'n' },    { "duration", required_argument, NULL, 'D' },
-		{ "depth", required_argument, NULL, 't' },    { "unregistered", no_argument, NULL, 'u' },
-		{ "port", required_argument, NULL, 'p' },     { "bind", required_argument, NULL, 'b' },
-		{ "help", no_argument, NULL, 'h' },	      { NULL, 0, NULL, 0 },
+		{ "depth", required_argument, NULL, 't' },    { "own", no_argument, NULL, 'o' },
+		{ "unregistered", no_argument, NULL, 'u' },   { "port", required_argument, NULL, 'p' },
+		{ "bind", required_argument, NULL, 'b' },     { "help", no_argument, NULL, 'h' },
+		{ NULL, 0, NULL, 0 },
 	};
 	struct settings s = { .port = DEFAULT_PORT, .size = 65536, .depth = 32, .iterations = 5000 };
 	int option;
 
-	while ((option = getopt_long(argc, argv, "s:an:D:t:up:b:h", options, NULL)) != -1) {
+	while ((option = getopt_long(argc, argv, "s:an:D:t:oup:b:h", options, NULL)) != -1) {
 		switch (option) {
 		case 's':
 			s.size = number(optarg, "--size", 1, LARGEST);
@@ -264,6 +274,9 @@ int main(int argc, char **argv)
 			break;
 		case 't':
 			s.depth = number(optarg, "--depth", 1, DEPTH_MAX);
+			break;
+		case 'o':
+			s.own = 1;
 			break;
 		case 'u':
 			s.unregistered = 1;

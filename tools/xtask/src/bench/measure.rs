@@ -73,8 +73,9 @@ impl<'a> Bench<'a> {
             ("send_1m", "Gb/s", |b| b.bandwidth("ib_send_bw", 1 << 20)),
             ("read_64k", "Gb/s", |b| b.bandwidth("ib_read_bw", 65_536)),
             ("read_1m", "Gb/s", |b| b.bandwidth("ib_read_bw", 1 << 20)),
-            ("exs_64k", "Gb/s", |b| b.exs_bandwidth(65_536)),
-            ("exs_1m", "Gb/s", |b| b.exs_bandwidth(1 << 20)),
+            ("exs_64k", "Gb/s", |b| b.exs_bandwidth(65_536, &[])),
+            ("exs_1m", "Gb/s", |b| b.exs_bandwidth(1 << 20, &[])),
+            ("exs_1m_own", "Gb/s", |b| b.exs_bandwidth(1 << 20, &["-o"])),
             ("udp_latency", "us", |b| b.udp_latency()),
             ("tcp_latency", "us", |b| b.tcp_latency()),
             ("write_latency", "us", |b| b.latency("ib_write_lat", 2)),
@@ -251,7 +252,7 @@ impl<'a> Bench<'a> {
     }
 
     /// Bandwidth in Gb/s from one EXS socket to another, the memory registered at both ends.
-    fn exs_bandwidth(&self, size: usize) -> Result<f64> {
+    fn exs_bandwidth(&self, size: usize, options: &[&str]) -> Result<f64> {
         let program = exs::example(self.host.programs(), "exs_bw")?;
         let port = EXS_PORT.to_string();
         let address = self.host.address.as_str();
@@ -260,11 +261,11 @@ impl<'a> Bench<'a> {
         let server = process::spawn(server, &self.dir, "exs-server")?;
         // It waits for the server by itself.
         let mut client = self.host.run(&program);
-        client.args(["-p", &port, "-s", &size.to_string()]).args([
-            "-D",
-            &self.seconds.to_string(),
-            address,
-        ]);
+        let (size, seconds) = (size.to_string(), self.seconds.to_string());
+        client
+            .args(["-p", &port, "-s", &size, "-D", &seconds])
+            .args(options)
+            .arg(address);
         let client = process::run(client, &self.dir, "exs-client", LIMIT)?;
         let server = server.finish_after(&client, LIMIT);
         successful(&[&client, &server])?;

@@ -51,6 +51,7 @@ const RULES: &[Rule] = &[
     rule("exs_bw 1 MiB", "exs_1m", TCP, Target::AtLeast(1.0)),
     rule("exs_bw 64 KiB", "exs_64k", WRITE_64K, Target::None),
     rule("exs_bw 1 MiB", "exs_1m", WRITE_1M, Target::AtLeast(0.9)),
+    rule("exs_bw -o 1 MiB", "exs_1m_own", WRITE_1M, Target::None),
     rule(
         "raw UDP polled ping-pong, one way",
         "udp_latency",

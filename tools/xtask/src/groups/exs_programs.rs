@@ -152,7 +152,7 @@ fn copy(lab: &mut Lab, place: Place) -> Ending {
 fn bandwidth(lab: &mut Lab, place: Place) -> Ending {
     let program = exs::example(&build::exs()?, "exs_bw")?;
     let dir = lab.case_dir()?;
-    for option in ["--depth=32", "--unregistered"] {
+    for option in ["--own", "--unregistered"] {
         let port = lab.port().to_string();
         let site = lab.site(place)?;
         let mut server = site.server().run(&program);
