@@ -28,7 +28,7 @@ fn carry_out(test: &Test, backend: &mut dyn Backend, run: &mut Run) -> (Outcome,
                 let outcome = body(run, &mut *rig);
                 (outcome, rig.now(), rig.trace().clone())
             }
-            Err(error) => nothing(error),
+            Err(stop) => (Err(stop), Duration::ZERO, Trace::default()),
         },
     }
 }

@@ -4,7 +4,7 @@ mod agent;
 mod select;
 mod session;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use clap::{Args, Parser, Subcommand};
 use ferroce_ibta::catalog::{self, Body};
 use ferroce_ibta::real::{self, RealBackend, own};
@@ -126,6 +126,7 @@ fn run(args: &RunArgs) -> Result<ExitCode> {
             if (tests.iter()).any(|test| matches!(test.body, Body::Transport(_))) {
                 backend.prepare_transport()?;
             }
+            prepare_mad(&mut backend, &tests, &args.ids)?;
             Box::new(backend)
         }
     };
@@ -135,6 +136,30 @@ fn run(args: &RunArgs) -> Result<ExitCode> {
     };
     let code = session::run(&tests, &mut *backend, device, &args.output)?;
     Ok(ExitCode::from(code))
+}
+
+/// What can be wrong with cables is known before the first test. Who asks for a test by name that needs more ports than there are
+/// is told so; among many it is not applicable.
+fn prepare_mad(backend: &mut RealBackend, tests: &[catalog::Test], ids: &[String]) -> Result<()> {
+    let ports = backend.mad_ports();
+    let mut of_management = tests
+        .iter()
+        .filter(|test| matches!(test.body, Body::Mad(_)))
+        .peekable();
+    if of_management.peek().is_none() {
+        return Ok(());
+    }
+    for test in of_management.filter(|test| test.ports > ports && ids.contains(&test.id)) {
+        bail!(
+            "{} needs {} InfiniBand ports of the device, each with a cable to the tester, and there are {ports}: add --cable LOCAL=REMOTE",
+            test.id,
+            test.ports
+        );
+    }
+    match ports {
+        0 => Ok(()),
+        _ => backend.prepare_mad(),
+    }
 }
 
 fn mutants(ids: &[String], family: Option<&str>) -> Result<ExitCode> {

@@ -6,6 +6,7 @@
 use crate::mad::wire;
 use crate::packet::{RxPacket, TxPacket};
 use crate::protocol::{AddressVector, Command, Reply};
+use crate::run::Stop;
 use crate::trace::Trace;
 use anyhow::Result;
 use ferroce_wire::mad::Mad;
@@ -99,5 +100,8 @@ pub trait Backend {
     fn transport(&mut self) -> Result<Box<dyn TransportRig + '_>>;
     /// A MAD tester and a device with at least so many ports, which have links. `lanes` is the VLCap that the test is
     /// about: a simulated device has just that, a real one what it has.
-    fn mad(&mut self, ports: u8, lanes: u8) -> Result<Box<dyn MadRig + '_>>;
+    ///
+    /// # Errors
+    /// There is none to be had, or none for such a device.
+    fn mad(&mut self, ports: u8, lanes: u8) -> Result<Box<dyn MadRig + '_>, Stop>;
 }

@@ -2,22 +2,29 @@
 //!
 //! - `agent`: the connection to the agent, which plays the device's side;
 //! - `roce`: the tester's end of RoCEv2; `rig`: both together, for a test;
+//! - `cable`: the tester's ends of cables to InfiniBand ports; `mad`: these and the agent, for a test of management;
 //! - `own`: a ferroce device of the tester's own, where none is named;
 //! - this module: which device, which port, which addresses, and what to say if there is none.
 
 pub mod agent;
+mod cable;
+mod mad;
 pub mod own;
 mod rig;
 mod roce;
 
 use crate::protocol::{AddressVector, Command, DeviceInfo, PortState, Reply};
 use crate::rig::{Backend, MadRig, TransportRig};
+use crate::run::Stop;
 use agent::Agent;
 use anyhow::{Context, Result, bail};
+use cable::Cables;
+use ferroce_fabric::link::Cable;
+use mad::RealMad;
 use own::OwnDevice;
 use rig::{RealRig, Way};
 use roce::{Ends, Roce};
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::process;
 
 /// Which device is tested, and from where.
@@ -36,6 +43,10 @@ pub struct Options {
     /// An agent on another host, or in another namespace, that was started by `ferroce-ibta agent --listen`
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub agent: Option<SocketAddr>,
+    /// A cable to an InfiniBand port of the device, from the tester's end to the port's: 127.0.0.1:7201=127.0.0.1:7101. The
+    /// first goes to port 1; repeat it for others. Without any the tests of management agents are for a device of the tester's own
+    #[arg(long, value_name = "LOCAL=REMOTE")]
+    pub cable: Vec<Cable>,
 }
 
 /// Rigs on a real device.
@@ -45,6 +56,17 @@ pub struct RealBackend {
     transport: Option<Transport>,
     /// Why there is none, after it was tried.
     given_up: Option<String>,
+    /// The MAD tester, once it was needed.
+    management: Option<Management>,
+    /// Why there is none, after it was tried.
+    unmanaged: Option<String>,
+}
+
+/// What the tests of management share.
+struct Management {
+    agent: Agent,
+    cables: Cables,
+    _own: Option<OwnDevice>,
 }
 
 /// What the tests of the transport share. The agent goes before the device.
@@ -62,7 +84,44 @@ impl RealBackend {
             options,
             transport: None,
             given_up: None,
+            management: None,
+            unmanaged: None,
         }
+    }
+
+    /// How many ports of the device the MAD tester has cables to; none if a device is named and no cable.
+    pub fn mad_ports(&self) -> u8 {
+        match self.options.cable.len() {
+            0 if self.is_own() => OWN_PORTS,
+            0 => 0,
+            cables => u8::try_from(cables).unwrap_or(u8::MAX),
+        }
+    }
+
+    fn is_own(&self) -> bool {
+        self.options.device.is_none() && self.options.agent.is_none()
+    }
+
+    /// Takes the tester's ends of the cables and starts or calls the agent.
+    ///
+    /// # Errors
+    /// No such device, nobody at the agent's address, an end in use, …
+    pub fn prepare_mad(&mut self) -> Result<()> {
+        if self.management.as_ref().is_some_and(|m| m.agent.is_there()) {
+            return Ok(());
+        }
+        if let Some(why) = &self.unmanaged {
+            bail!("{why}");
+        }
+        self.management = None;
+        match Management::new(&self.options, self.is_own()) {
+            Ok(management) => self.management = Some(management),
+            Err(error) => {
+                self.unmanaged = Some(format!("{error:#}"));
+                return Err(error);
+            }
+        }
+        Ok(())
     }
 
     /// Finds the device, starts or calls its agent, and takes the tester's address: what can be wrong with these is known before
@@ -98,9 +157,93 @@ impl Backend for RealBackend {
         Ok(Box::new(rig))
     }
 
-    fn mad(&mut self, ports: u8, _lanes: u8) -> Result<Box<dyn MadRig + '_>> {
-        bail!("there is no MAD tester with {ports} cables to real devices yet");
+    // However many ports a test is about: it says itself if there are too few.
+    fn mad(&mut self, _ports: u8, _lanes: u8) -> Result<Box<dyn MadRig + '_>, Stop> {
+        if self.mad_ports() == 0 {
+            let why = "the MAD tester needs --cable to an InfiniBand port of the device";
+            return Err(Stop::NotApplicable(why.to_owned()));
+        }
+        self.prepare_mad()?;
+        let management = self.management.as_mut().context("no MAD tester")?;
+        let rig = RealMad::new(&mut management.agent, &management.cables)?;
+        Ok(Box::new(rig))
     }
+}
+
+/// Ports of a device of the tester's own.
+const OWN_PORTS: u8 = 2;
+
+impl Management {
+    fn new(options: &Options, own: bool) -> Result<Management> {
+        let (agent, cables, own) = match own {
+            true => Management::own(&options.cable)?,
+            false => {
+                let cables = Cables::new(options.cable.clone())?;
+                (named_agent(options)?, cables, None)
+            }
+        };
+        let mut management = Management {
+            agent,
+            cables,
+            _own: own,
+        };
+        let info = info(&mut management.agent)?;
+        let cables = management.cables.count();
+        if cables > info.ports {
+            bail!(
+                "{} has {}, and {cables} cables",
+                info.name,
+                ports(info.ports)
+            );
+        }
+        management.cables.ready()?;
+        Ok(management)
+    }
+
+    /// A device at the other ends of these cables, or of cables at any free ports.
+    fn own(cables: &[Cable]) -> Result<(Agent, Cables, Option<OwnDevice>)> {
+        let (near, far) = match cables {
+            [] => {
+                let free = || UdpSocket::bind((Ipv4Addr::LOCALHOST, 0));
+                let near: Vec<UdpSocket> =
+                    (0..OWN_PORTS).map(|_| free()).collect::<Result<_, _>>()?;
+                // Let go of just before the device takes them.
+                let far: Vec<UdpSocket> =
+                    (0..OWN_PORTS).map(|_| free()).collect::<Result<_, _>>()?;
+                let mut made = Vec::new();
+                for (near, far) in near.iter().zip(&far) {
+                    made.push(Cable {
+                        local: near.local_addr()?,
+                        remote: far.local_addr()?,
+                    });
+                }
+                let far = made.clone();
+                (Cables::with_sockets(made, near)?, far)
+            }
+            named => (Cables::new(named.to_vec())?, named.to_vec()),
+        };
+        let theirs: Vec<String> = far
+            .iter()
+            .map(|cable| format!("{}={}", cable.remote, cable.local))
+            .collect();
+        let own = OwnDevice::cabled(&theirs)?;
+        let program = std::env::current_exe().context("finding this program")?;
+        let mut command = own.run(&program);
+        command.args(["agent", "--device", own::NAME]);
+        Ok((Agent::spawn(command)?, near, Some(own)))
+    }
+}
+
+/// The agent of a device that is named, or that listens somewhere.
+fn named_agent(options: &Options) -> Result<Agent> {
+    if let Some(address) = options.agent {
+        return Agent::connect(address);
+    }
+    let name = options.device.as_deref().context("no device is named")?;
+    let program = std::env::current_exe().context("finding this program")?;
+    let mut command = process::Command::new(program);
+    command.args(["agent", "--device", name]);
+    Agent::spawn(command)
 }
 
 impl Transport {

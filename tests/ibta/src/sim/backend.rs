@@ -2,6 +2,7 @@
 
 use super::{Faults, MadFaults, MadSim, SimTransport};
 use crate::rig::{Backend, MadRig, TransportRig};
+use crate::run::Stop;
 use anyhow::Result;
 
 /// Rigs with a simulated device, sound or a mutant.
@@ -20,7 +21,7 @@ impl Backend for SimBackend {
         )))
     }
 
-    fn mad(&mut self, ports: u8, lanes: u8) -> Result<Box<dyn MadRig + '_>> {
+    fn mad(&mut self, ports: u8, lanes: u8) -> Result<Box<dyn MadRig + '_>, Stop> {
         let faults = self.mad_faults.take().unwrap_or_default();
         Ok(Box::new(MadSim::new(ports, lanes, faults)))
     }

@@ -1,0 +1,98 @@
+//! The MAD tester on a real device: cables to its ports, and an agent beside it.
+
+use super::agent::Agent;
+use super::cable::Cables;
+use crate::mad::wire;
+use crate::protocol::{Command, Reply};
+use crate::rig::{Envelope, MadRig};
+use crate::trace::{Carrier, Trace};
+use anyhow::Result;
+use ferroce_wire::mad::Mad;
+use std::time::{Duration, Instant};
+
+/// A MAD rig for one test.
+pub struct RealMad<'a> {
+    agent: &'a mut Agent,
+    cables: &'a Cables,
+    began: Instant,
+    /// Cables that the test has pulled out.
+    pulled: Vec<u8>,
+    trace: Trace,
+}
+
+impl<'a> RealMad<'a> {
+    /// A rig whose links are up.
+    ///
+    /// # Errors
+    /// The agent or the device does not answer.
+    pub fn new(agent: &'a mut Agent, cables: &'a Cables) -> Result<RealMad<'a>> {
+        agent.call(&Command::Reset)?;
+        cables.ready()?;
+        Ok(RealMad {
+            agent,
+            cables,
+            began: Instant::now(),
+            pulled: Vec::new(),
+            trace: Trace::default(),
+        })
+    }
+}
+
+impl MadRig for RealMad<'_> {
+    fn now(&self) -> Duration {
+        self.began.elapsed()
+    }
+
+    fn ports(&self) -> u8 {
+        self.cables.count()
+    }
+
+    fn transmit(&mut self, port: u8, packet: &[u8]) -> Result<()> {
+        let carrier = Carrier::Cable { port };
+        self.trace.push(self.now(), false, carrier, packet);
+        self.cables.send(port, packet)
+    }
+
+    fn receive(&mut self, port: u8, within: Duration) -> Result<Option<(Envelope, Mad)>> {
+        let deadline = Instant::now() + within;
+        while let Some((at, packet)) = self.cables.receive(port, deadline) {
+            let at = at.saturating_duration_since(self.began);
+            self.trace.push(at, true, Carrier::Cable { port }, &packet);
+            // What is no MAD is in the capture.
+            if let Ok(came) = wire::read(&packet) {
+                return Ok(Some(came));
+            }
+        }
+        Ok(None)
+    }
+
+    fn link(&mut self, port: u8, up: bool) -> Result<()> {
+        self.cables.plug(port, up);
+        self.pulled.retain(|pulled| *pulled != port);
+        if !up {
+            self.pulled.push(port);
+        }
+        Ok(())
+    }
+
+    fn command(&mut self, command: &Command) -> Result<Reply> {
+        self.agent.call(command)
+    }
+
+    fn sleep(&mut self, time: Duration) -> Result<()> {
+        std::thread::sleep(time);
+        Ok(())
+    }
+
+    fn trace(&self) -> &Trace {
+        &self.trace
+    }
+}
+
+impl Drop for RealMad<'_> {
+    fn drop(&mut self) {
+        for port in &self.pulled {
+            self.cables.plug(*port, true);
+        }
+    }
+}
