@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use ferroce_transport::Time;
 use parking_lot::Mutex;
 
+use crate::batch;
 use crate::context::{Context, Pd};
 use crate::entries::{Entries, Entry, Lent};
 use crate::error::{Error, Result};
@@ -62,6 +63,8 @@ struct Queue {
     pending: u16,
     /// When it goes out.
     due: Time,
+    /// Events that go out when the batch of packets that raised them has been handled.
+    owed: u32,
     /// Completion events written to the channel.
     notified: u32,
     events: u32,
@@ -112,6 +115,7 @@ impl Cq {
                 moderation: Moderation::default(),
                 pending: 0,
                 due: Time::MAX,
+                owed: 0,
                 notified: 0,
                 events: 0,
                 overrun: false,
@@ -266,11 +270,30 @@ impl Cq {
         true
     }
 
-    /// Sends the event for which the queue is armed.
-    fn notify(&self, queue: &mut Queue) {
+    /// Sends the event for which the queue is armed, now or at the end of the batch that is being received.
+    fn notify(self: &Arc<Self>, queue: &mut Queue) {
         queue.armed = Armed::No;
         queue.pending = 0;
         queue.due = Time::MAX;
+        if !batch::is_under_way() {
+            self.send_event(queue);
+            return;
+        }
+        queue.owed += 1;
+        if queue.owed == 1 {
+            batch::add(self);
+        }
+    }
+
+    /// Sends the events that have waited for the end of the batch.
+    pub(crate) fn deliver(&self) {
+        let mut queue = self.queue.lock();
+        for _ in 0..std::mem::take(&mut queue.owed) {
+            self.send_event(&mut queue);
+        }
+    }
+
+    fn send_event(&self, queue: &mut Queue) {
         if let Some(channel) = &self.channel
             && channel.push(&self.cookie.to_ne_bytes())
         {
@@ -288,7 +311,7 @@ impl Cq {
     }
 
     /// An alarm set by this queue has come up.
-    pub(crate) fn alarm(&self, now: Time) {
+    pub(crate) fn alarm(self: &Arc<Self>, now: Time) {
         let mut queue = self.queue.lock();
         if queue.due <= now {
             self.notify(&mut queue);
@@ -327,6 +350,7 @@ impl Cq {
         queue.entries.clear();
         queue.armed = Armed::No;
         queue.due = Time::MAX;
+        queue.owed = 0;
         self.len.store(0, Ordering::Release);
         let unread = self
             .channel

@@ -13,6 +13,7 @@ use ferroce_wire::icrc::{Flow, Verdict};
 use ferroce_wire::link::LinkPacket;
 use ferroce_wire::{NakCode, Operation, Packet, Syndrome};
 
+use crate::batch;
 use crate::datagram::Arrival;
 use crate::hca::Hca;
 use crate::ib;
@@ -101,7 +102,7 @@ impl Hca {
             .sum()
     }
 
-    /// Handles one datagram or merged run.
+    /// Handles one datagram or merged run. [`answer`](Self::answer) follows, after this one or some more.
     pub(crate) fn process(
         &self,
         rx: &mut RxState,
@@ -109,6 +110,7 @@ impl Hca {
         datagram: &Datagram,
         data: &[u8],
     ) {
+        batch::begin();
         let now = crate::timers::now();
         let counters = self.counters();
         let flow = flow(rx, receiver, datagram);
@@ -254,8 +256,10 @@ impl Hca {
         }
     }
 
-    /// Lets the QPs that got packets answer: one acknowledgement each for all that came.
+    /// Ends a batch: sends the completion events, and lets the QPs that got packets answer, one acknowledgement each for all
+    /// that came.
     pub(crate) fn answer(&self, rx: &mut RxState) {
+        batch::deliver();
         if rx.touched.is_empty() {
             return;
         }

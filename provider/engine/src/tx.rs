@@ -105,6 +105,8 @@ pub(crate) struct Run<'a> {
     segment: usize,
     /// A shorter packet ended the run.
     closed: bool,
+    /// There are responses in the run.
+    responses: bool,
 }
 
 /// Runs `f` with a sink and sends what it queued.
@@ -125,6 +127,7 @@ pub(crate) fn with_run<R>(
             segments: 0,
             segment: 0,
             closed: false,
+            responses: false,
         };
         let r = f(&mut run);
         run.send();
@@ -148,10 +151,32 @@ impl Run<'_> {
         }
         self.seal();
         let segment = (self.segments > 1).then_some(self.segment as u16);
+        self.hand_over(0, self.segments, self.bytes, segment);
+        self.scratch.iov.clear();
+        (self.used, self.open, self.bytes, self.segments) = (0, 0, 0, 0);
+        (self.segment, self.closed, self.responses) = (0, false, false);
+    }
+
+    /// Sends an ACK that cannot join the run by itself and before it. Behind it, it might come to a receiver that has handled the
+    /// requests and woken its program: then the answer to a message completes before the message itself, which no adapter
+    /// does. Nothing is gathered for an ACK, so nothing can fail.
+    fn send_ahead(&mut self, packet: &TxPacket<'_>, total: usize) -> Result<(), MemoryError> {
+        self.seal();
+        let (used, iovecs) = (self.used, self.scratch.iov.len());
+        self.append(packet, 0, total, 0)?;
+        self.seal();
+        self.hand_over(iovecs, 1, total, None);
+        self.scratch.iov.truncate(iovecs);
+        (self.used, self.open) = (used, used);
+        Ok(())
+    }
+
+    /// Gives the kernel the datagrams that the iovecs from `first` on describe; `segment` is their size when there are several.
+    fn hand_over(&mut self, first: usize, segments: usize, bytes: usize, segment: Option<u16>) {
         let counters = self.source.counters;
         if let Some(path) = self.way.path() {
             if self.source.paced {
-                let cost = pacing::cost(self.bytes, segment.is_some());
+                let cost = pacing::cost(bytes, segment.is_some());
                 path.pacer.sent(cost, timers::now());
             }
             let count = |counter, at_port, n: usize| {
@@ -162,24 +187,15 @@ impl Run<'_> {
             };
             // Without a partition, since the entry of the port's table is empty, there is nobody to talk to.
             let sent = ib::is_partition(self.source.p_key)
-                && path.send(&mut self.scratch.iov, segment).is_ok();
+                && path.send(&mut self.scratch.iov[first..], segment).is_ok();
             if sent {
-                count(Counter::TxPackets, PortCounter::TxPackets, self.segments);
-                count(Counter::TxBytes, PortCounter::TxBytes, self.bytes);
+                count(Counter::TxPackets, PortCounter::TxPackets, segments);
+                count(Counter::TxBytes, PortCounter::TxBytes, bytes);
             } else {
                 // Lost like any packet: the transport sends it again or reports the peer unreachable, if it promises to.
-                count(Counter::TxErrors, PortCounter::TxDiscards, self.segments);
+                count(Counter::TxErrors, PortCounter::TxDiscards, segments);
             }
         }
-        self.scratch.iov.clear();
-        (
-            self.used,
-            self.open,
-            self.bytes,
-            self.segments,
-            self.segment,
-            self.closed,
-        ) = (0, 0, 0, 0, 0, false);
     }
 
     /// How many bytes may go out on the path that was used last, or when to ask again.
@@ -297,11 +313,13 @@ impl Run<'_> {
         Ok(bytes)
     }
 
+    /// Adds a packet at the end. The kernel numbers the segments of one send from 0, and gives a single datagram 0.
     fn append(
         &mut self,
         packet: &TxPacket<'_>,
         len: usize,
         total: usize,
+        number: u16,
     ) -> Result<(), MemoryError> {
         let header = Header {
             bth: Bth {
@@ -314,8 +332,6 @@ impl Run<'_> {
             return Err(MemoryError::Key);
         };
         let lead = path.lead_len();
-        // The kernel numbers the segments of one send from 0, and gives a single datagram 0.
-        let number = self.segments as u16;
         let mut icrc = path.begin(total - lead, number, &mut self.scratch.arena[self.used..]);
         let head = self.used + lead;
         self.used = head + header.emit(&mut self.scratch.arena[head..]);
@@ -385,22 +401,29 @@ impl Sink for Run<'_> {
             && self.bytes + total <= MAX_BYTES
             && self.scratch.iov.len() + 2 * pieces + 2 <= MAX_IOVECS
             && self.way.path().is_some_and(|path| path.gso.load(Relaxed));
+        let acknowledges = packet.bth.opcode == opcode::RC_ACKNOWLEDGE;
+        if !joins && acknowledges && self.segments > 0 && !self.responses {
+            self.count(packet);
+            return self.send_ahead(packet, total);
+        }
         if !joins {
             self.send();
             self.segment = total;
         }
         let before = (self.used, self.open, self.scratch.iov.len());
-        if let Err(e) = self.append(packet, len, total) {
+        if let Err(e) = self.append(packet, len, total, self.segments as u16) {
             let iovecs;
             (self.used, self.open, iovecs) = before;
             self.scratch.iov.truncate(iovecs);
             return Err(e);
         }
-        if packet.again || packet.bth.opcode == opcode::RC_ACKNOWLEDGE {
+        if packet.again || acknowledges {
             self.count(packet);
         }
         self.segments += 1;
         self.bytes += total;
+        self.responses |=
+            packet.ext.aeth.is_some() || matches!(packet.payload, Gather::Remote { .. });
         self.closed = total < self.segment;
         Ok(())
     }

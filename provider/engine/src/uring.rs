@@ -249,6 +249,7 @@ impl Uring {
     fn reap(&mut self, hca: &Hca) -> io::Result<()> {
         let mut rx = None;
         let mut handled = 0;
+        let mut outcome = Ok(());
         while let Some(cqe) = { self.ring.completion().next() } {
             match cqe.user_data() {
                 WAKE => {
@@ -273,7 +274,8 @@ impl Uring {
                         && cqe.result() != -libc::ENOBUFS
                         && cqe.result() != -libc::EAGAIN
                     {
-                        return Err(io::Error::from_raw_os_error(-cqe.result()));
+                        outcome = Err(io::Error::from_raw_os_error(-cqe.result()));
+                        break;
                     }
                     let Some(id) = cqueue::buffer_select(cqe.flags()) else {
                         continue;
@@ -294,6 +296,6 @@ impl Uring {
         if let Some(mut rx) = rx {
             hca.answer(&mut rx);
         }
-        Ok(())
+        outcome
     }
 }
