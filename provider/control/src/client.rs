@@ -3,6 +3,7 @@
 //! slots rest.
 
 use std::collections::VecDeque;
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 use std::thread;
@@ -127,6 +128,22 @@ impl Client {
         }
     }
 
+    /// Has copies of the packets for a multicast group that come to an InfiniBand port sent to an endpoint of this process
+    /// (`EINVAL`: not one at the port's address, or no such port; `ENOMEM`: too many).
+    pub fn join_group(
+        &mut self,
+        port: u8,
+        mgid: [u8; 16],
+        at: SocketAddr,
+    ) -> Result<(), ControlError> {
+        self.plain(Request::JoinGroup { port, mgid, at })
+    }
+
+    /// Ends what [`join_group`](Self::join_group) began.
+    pub fn leave_group(&mut self, at: SocketAddr) -> Result<(), ControlError> {
+        self.plain(Request::LeaveGroup { at })
+    }
+
     /// The daemon's account of itself.
     pub fn status(&mut self) -> Result<Status, ControlError> {
         match self.call(Request::Status)? {
@@ -138,7 +155,12 @@ impl Client {
     /// Asks the daemon to stop. It answers before it cleans up: wait for [`Event::Shutdown`] to know
     /// that it has gone.
     pub fn shutdown(&mut self) -> Result<(), ControlError> {
-        match self.call(Request::Shutdown)? {
+        self.plain(Request::Shutdown)
+    }
+
+    /// A request whose answer says no more than that it is done.
+    fn plain(&mut self, request: Request) -> Result<(), ControlError> {
+        match self.call(request)? {
             (Reply::Ok, _) => Ok(()),
             (other, _) => Err(unexpected(&other)),
         }

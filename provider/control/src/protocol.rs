@@ -46,6 +46,20 @@ pub enum Request {
         /// Index into the GID table; of an InfiniBand device, the port's number less one.
         gid_index: u16,
     },
+    /// From now on send a copy of each packet for a multicast group that comes to an InfiniBand port to this endpoint.
+    JoinGroup {
+        /// The port's number.
+        port: u8,
+        /// The group.
+        mgid: [u8; 16],
+        /// A UDP socket of the client's, at the address of the port's own end of its cable.
+        at: SocketAddr,
+    },
+    /// Send no more to this endpoint.
+    LeaveGroup {
+        /// What was given when joining.
+        at: SocketAddr,
+    },
     /// Describe daemon, device and clients.
     Status,
     /// Stop the daemon.

@@ -88,6 +88,9 @@ impl Daemon {
         let Some(claimed) = connection.claimed else {
             return;
         };
+        if let Some(fabric) = &mut self.fabric {
+            fabric.leave_group(id, None);
+        }
         tracing::debug!(
             slot = claimed.slot,
             name = connection.name,

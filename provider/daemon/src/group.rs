@@ -20,6 +20,9 @@ const PORT: u16 = 4791;
 
 /// Where in a packet the top byte of its destination QPN lies, from the start of the BTH.
 const DEST_QP_OFFSET: u32 = 5;
+/// Where from the start of the BTH the word is that ends in the destination QPN, and the QPN of multicast, which is nobody's.
+const DEST_QP_WORD: u32 = 4;
+const MULTICAST_QPN: u32 = 0xff_ffff;
 /// Bytes of an LRH, and of LRH and GRH.
 const LRH: u32 = 8;
 const LRH_GRH: u32 = 48;
@@ -148,7 +151,7 @@ impl Group {
     }
 
     /// Tells the kernel to choose the member by the slot in the packet; packets for slots without a
-    /// socket, and those too short to have one, go to slot 0.
+    /// socket, those too short to have one, and off a cable those of multicast go to slot 0.
     fn steer(&self) -> Result<(), DaemonError> {
         let op = |code: u32, jt: u8, jf: u8, k: u32| libc::sock_filter {
             code: code as u16,
@@ -157,6 +160,7 @@ impl Group {
             k,
         };
         let load = |offset| op(libc::BPF_LD | libc::BPF_B | libc::BPF_ABS, 0, 0, offset);
+        let word = |offset| op(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, offset);
         let equal = |value, jt, jf| op(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, jt, jf, value);
         let to_slot_0 = op(libc::BPF_RET | libc::BPF_K, 0, 0, 0);
         let mut program = match self.packets {
@@ -168,9 +172,18 @@ impl Group {
                 equal(2, 2, 0),
                 equal(3, 3, 0),
                 to_slot_0,
-                load(LRH + DEST_QP_OFFSET),
+                word(LRH + DEST_QP_WORD),
                 op(libc::BPF_JMP | libc::BPF_JA, 0, 0, 1),
-                load(LRH_GRH + DEST_QP_OFFSET),
+                word(LRH_GRH + DEST_QP_WORD),
+                op(
+                    libc::BPF_ALU | libc::BPF_AND | libc::BPF_K,
+                    0,
+                    0,
+                    MULTICAST_QPN,
+                ),
+                // Beyond the shift and the comparison below.
+                equal(MULTICAST_QPN, 2, 0),
+                op(libc::BPF_ALU | libc::BPF_RSH | libc::BPF_K, 0, 0, 16),
             ],
         };
         program.extend([
@@ -390,6 +403,13 @@ mod tests {
         send(3, 53, 5, 53);
         send(2, 13, 0, 60);
         assert_eq!(waiting(&group, 0), 5);
+        // Multicast, whoever has the last slot.
+        group.socket(255).unwrap();
+        send(2, 13, 255, 60);
+        send(3, 53, 255, 60);
+        assert_eq!((waiting(&group, 0), waiting(&group, 255)), (2, 0));
+        send(2, 15, 0xfe, 60);
+        assert_eq!((waiting(&group, 0), waiting(&group, 255)), (0, 1));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! What clients ask, and the answers.
 
 use std::collections::HashSet;
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Instant;
 
@@ -99,6 +100,13 @@ impl Daemon {
                 Reply::Ports(self.ib_ports()).into()
             }
             Request::ReceiveSocket { gid_index } => self.receive_socket(id, gid_index),
+            Request::JoinGroup { port, mgid, at } => self.join_group(id, port, mgid, at),
+            Request::LeaveGroup { at } => {
+                if let Some(fabric) = &mut self.fabric {
+                    fabric.leave_group(id, Some(at));
+                }
+                Reply::Ok.into()
+            }
             Request::Status => Reply::Status(Box::new(self.status(id))).into(),
             Request::Shutdown => {
                 tracing::info!("a client asks to stop");
@@ -233,6 +241,21 @@ impl Daemon {
                 }
                 .into()
             }
+        }
+    }
+
+    fn join_group(&mut self, id: u64, port: u8, mgid: [u8; 16], at: SocketAddr) -> Answer {
+        let claimed = self
+            .connections
+            .get(&id)
+            .is_some_and(|c| c.claimed.is_some());
+        let joined = match &mut self.fabric {
+            Some(fabric) if claimed => fabric.join_group(id, port, mgid, at),
+            _ => Err(Errno::INVAL),
+        };
+        match joined {
+            Ok(()) => Reply::Ok.into(),
+            Err(errno) => refuse(errno, format!("joining a group at port {port} for {at}")),
         }
     }
 

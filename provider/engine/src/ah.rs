@@ -13,7 +13,7 @@ use parking_lot::RwLock;
 use crate::context::Pd;
 use crate::error::{Error, Result};
 use crate::hca::Hca;
-use crate::ib::Link;
+use crate::ib::{self, Link};
 use crate::limits;
 use crate::mgid;
 use crate::path::{Path, PathKey, gid_address};
@@ -144,6 +144,7 @@ impl Target {
         // Every process on the group gets a datagram, whatever slot its number names.
         let slot = match &self.route {
             Route::Address { remote, .. } if remote.is_multicast() => 0,
+            Route::Cable(_, av) if ib::is_group(av.dlid) => 0,
             _ => slot,
         };
         let known = |paths: &Vec<Arc<Path>>| paths.iter().find(|p| p.key.slot == slot).cloned();

@@ -1,6 +1,7 @@
 //! Receiving UD: the GRH that goes before the payload, and the delivery to one queue pair or to all of a multicast group.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use ferroce_control::{Counter, Key};
 use ferroce_transport::Time;
@@ -18,9 +19,6 @@ use crate::rx::Datagram;
 
 /// The queue pair number of multicast (all ones).
 const MULTICAST_QP: u32 = 0xff_ffff;
-
-/// The P_Key table's one entry with RoCE: the default partition, full member.
-const DEFAULT_PKEY: u16 = 0xffff;
 
 /// How a packet came.
 pub(crate) struct Arrival<'a> {
@@ -101,13 +99,18 @@ impl Hca {
             counters.add(Counter::RxMisdirected, 1);
             return;
         }
-        if !ib::same_partition(DEFAULT_PKEY, packet.bth.pkey) {
-            counters.add(Counter::RxWrongPkey, 1);
-            return;
-        }
         let sender = packet.ext.deth.map_or(0, |deth| deth.src_qp);
-        let own = || self.has_address(arrival.datagram.from);
-        for qp in members.list().iter() {
+        let own = || match arrival.link {
+            Some((link, packet)) => link.sent(packet),
+            None => self.has_address(arrival.datagram.from),
+        };
+        let list = members.list();
+        let here = || list.iter().filter(|qp| qp.is_at(arrival));
+        let admits = |qp: &&Arc<Qp>| ib::same_partition(qp.p_key(), packet.bth.pkey);
+        if here().next().is_some() && !here().any(|qp| admits(&qp)) {
+            counters.add(Counter::RxWrongPkey, 1);
+        }
+        for qp in here().filter(admits) {
             if qp.block_loopback && qp.qp_num() == sender && own() {
                 continue;
             }

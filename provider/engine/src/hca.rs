@@ -302,6 +302,11 @@ impl Hca {
         self.gids.read().iter().any(|g| g.addr == ip)
     }
 
+    /// The ports of an InfiniBand device.
+    pub(crate) fn links(&self) -> &[Arc<Link>] {
+        &self.links
+    }
+
     pub(crate) fn slot(&self) -> u8 {
         self.slot
     }

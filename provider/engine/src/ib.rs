@@ -1,7 +1,6 @@
 //! Ports of an InfiniBand device: what the daemon says of them, where packets go, and which may be taken.
 //!
-//! The daemon trains the ports and lets a subnet manager configure them; here is only what the data path needs to know. Multicast
-//! and connection management over these ports are not there.
+//! The daemon trains the ports and lets a subnet manager configure them; here is only what the data path needs to know.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -93,9 +92,12 @@ impl Link {
     /// The path that an address vector names.
     pub(crate) fn path_key(&self, av: &AddressVector, slot: u8) -> Result<PathKey> {
         let state = self.state.read();
-        if av.dlid == 0 || av.dlid >= 0xc000 {
+        if av.dlid == 0 || av.dlid == 0xffff {
+            return Err(Error::Invalid("dlid: LIDs are 1 to 0xfffe"));
+        }
+        if is_group(av.dlid) && !(av.is_global && av.dgid[0] == 0xff) {
             return Err(Error::Invalid(
-                "dlid: unicast LIDs are 1 to 0xbfff, and InfiniBand multicast is not offered",
+                "dlid: with a multicast LID goes a GRH with the group's GID",
             ));
         }
         let bits = (1u16 << state.lmc) - 1;
@@ -155,6 +157,11 @@ impl Link {
         }
     }
 
+    /// Our own end of the cable.
+    pub(crate) fn end(&self) -> SocketAddr {
+        self.state.read().local
+    }
+
     /// The address from which they are sent.
     pub(crate) fn local(&self) -> IpAddr {
         self.state.read().local.ip()
@@ -165,6 +172,19 @@ impl Link {
         self.active.load(Relaxed)
             && packet.lrh.vl != MANAGEMENT_LANE
             && has_lid(&self.state.read(), packet.lrh.dlid)
+    }
+
+    /// The same of a packet for a group.
+    pub(crate) fn takes_of_group(&self, packet: &LinkPacket<'_>) -> bool {
+        self.active.load(Relaxed)
+            && packet.lrh.vl != MANAGEMENT_LANE
+            && is_group(packet.lrh.dlid)
+            && packet.grh.is_some()
+    }
+
+    /// Whether a packet was sent by this very port.
+    pub(crate) fn sent(&self, packet: &LinkPacket<'_>) -> bool {
+        has_lid(&self.state.read(), packet.lrh.slid)
     }
 
     /// What a completion says of a datagram.
@@ -251,6 +271,11 @@ pub(crate) fn wrong_key(local: &LinkPacket<'_>, packet: &Packet<'_>, key: u32) -
         sgid,
         dgid,
     }
+}
+
+/// Whether a LID is that of a multicast group.
+pub(crate) fn is_group(lid: u16) -> bool {
+    (0xc000..0xffff).contains(&lid)
 }
 
 /// Whether this is one of the port's LIDs.

@@ -207,13 +207,10 @@ impl DeviceAttr {
 }
 
 impl DeviceAttr {
-    /// What is different with InfiniBand ports: how many there are, with how long P_Key tables, and no multicast.
+    /// What is different with InfiniBand ports: how many there are, and with how long P_Key tables.
     pub(crate) fn of_infiniband(&mut self, p_keys: impl ExactSizeIterator<Item = usize>) {
         self.phys_port_cnt = p_keys.len() as u8;
         self.max_pkeys = p_keys.min().map_or(1, |n| n as u16);
-        self.max_mcast_grp = 0;
-        self.max_mcast_qp_attach = 0;
-        self.max_total_mcast_qp_attach = 0;
     }
 }
 

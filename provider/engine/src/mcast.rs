@@ -1,7 +1,8 @@
 //! Multicast: which queue pairs of this process are attached to which groups, and the sockets of those groups.
 //!
-//! A group's socket is bound to the group's address and is a member on the interface of every address that the port has. IP
-//! delivers each datagram to every such socket of the host, so that processes and daemons need not know of one another.
+//! Over Ethernet a group's socket is bound to the group's address and is a member on the interface of every address that the port has. IP
+//! delivers each datagram to every such socket of the host, so that processes and daemons need not know of one another. At an
+//! InfiniBand port packets for groups come to the daemon, which sends a copy to each process that has asked for it.
 
 use std::net::{IpAddr, SocketAddr, SocketAddrV6};
 use std::os::fd::OwnedFd;
@@ -14,6 +15,7 @@ use socket2::{Domain, InterfaceIndexOrAddress, Protocol, Socket, Type};
 
 use crate::error::{Error, Result};
 use crate::hca::Hca;
+use crate::ib;
 use crate::limits;
 use crate::mgid;
 use crate::qp::Qp;
@@ -33,6 +35,16 @@ struct Group {
     gid: [u8; 16],
     members: Arc<Members>,
     receivers: Vec<Arc<Receiver>>,
+    /// Where the daemon sends copies to.
+    ends: Vec<SocketAddr>,
+}
+
+/// What a group is over the device's kind of ports.
+enum Carrier {
+    /// IP groups.
+    Ip(mgid::Groups),
+    /// Copies from the daemon.
+    Copies,
 }
 
 /// The groups of a process.
@@ -40,10 +52,10 @@ struct Group {
 pub(crate) struct Multicast(Mutex<Vec<Group>>);
 
 impl Qp {
-    /// Attaches a UD queue pair to a multicast group; attached already, it stays as it is. The LID is not looked at: Ethernet
-    /// has none. No multicast GID or another service: `EINVAL`; beyond the device's limits: `ENOMEM`.
-    pub fn attach_mcast(self: &Arc<Self>, gid: [u8; 16], _lid: u16) -> Result<()> {
-        let addresses = self.check_group(gid)?;
+    /// Attaches a UD queue pair to a multicast group; attached already, it stays as it is. The LID is not looked at over
+    /// Ethernet, which has none. No multicast GID or LID, or another service: `EINVAL`; beyond the device's limits: `ENOMEM`.
+    pub fn attach_mcast(self: &Arc<Self>, gid: [u8; 16], lid: u16) -> Result<()> {
+        let carrier = self.check_group(gid, lid)?;
         let hca = self.hca();
         let mut groups = hca.multicast.0.lock();
         let total: usize = groups.iter().map(|g| g.members.list().len()).sum();
@@ -56,7 +68,7 @@ impl Qp {
                 return Err(Error::Full("multicast groups"));
             }
             None => {
-                groups.push(Group::open(hca, gid, addresses)?);
+                groups.push(Group::open(hca, gid, carrier)?);
                 groups.len() - 1
             }
         };
@@ -73,9 +85,9 @@ impl Qp {
     }
 
     /// Ends the attachment (`EINVAL` if there is none).
-    pub fn detach_mcast(self: &Arc<Self>, gid: [u8; 16], _lid: u16) -> Result<()> {
+    pub fn detach_mcast(self: &Arc<Self>, gid: [u8; 16], lid: u16) -> Result<()> {
         let absent = Error::Invalid("the queue pair is not attached to this multicast group");
-        self.check_group(gid)?;
+        self.check_group(gid, lid)?;
         let hca = self.hca();
         let mut groups = hca.multicast.0.lock();
         let Some(i) = groups.iter().position(|g| g.gid == gid) else {
@@ -95,25 +107,47 @@ impl Qp {
         Ok(())
     }
 
-    fn check_group(&self, gid: [u8; 16]) -> Result<mgid::Groups> {
+    fn check_group(&self, gid: [u8; 16], lid: u16) -> Result<Carrier> {
         if !self.is_datagram() {
             return Err(Error::Invalid("only UD queue pairs receive multicast"));
         }
-        if self.hca().is_infiniband() {
-            return Err(Error::Unsupported("InfiniBand multicast"));
+        let carrier = match self.hca().is_infiniband() {
+            true => (gid[0] == 0xff).then_some(Carrier::Copies),
+            false => mgid::groups(gid).map(Carrier::Ip),
+        };
+        let carrier = carrier.ok_or(Error::Invalid("the GID is not a multicast GID"))?;
+        if matches!(carrier, Carrier::Copies) && !ib::is_group(lid) {
+            return Err(Error::Invalid("the LID is not a multicast LID"));
         }
-        mgid::groups(gid).ok_or(Error::Invalid("the GID is not a multicast GID"))
+        Ok(carrier)
     }
 }
 
 impl Group {
-    fn open(hca: &Hca, gid: [u8; 16], groups: mgid::Groups) -> Result<Group> {
+    fn open(hca: &Hca, gid: [u8; 16], carrier: Carrier) -> Result<Group> {
         let mut group = Group {
             gid,
             members: Arc::default(),
             receivers: Vec::new(),
+            ends: Vec::new(),
         };
         hca.unacknowledged_traffic();
+        let opened = match carrier {
+            Carrier::Ip(groups) => group.open_addresses(hca, groups),
+            Carrier::Copies => group.open_ports(hca),
+        };
+        if let Err(error) = opened {
+            hca.no_copies(&group.ends);
+            return Err(error);
+        }
+        hca.receivers
+            .write()
+            .extend(group.receivers.iter().cloned());
+        hca.driver.wake();
+        Ok(group)
+    }
+
+    fn open_addresses(&mut self, hca: &Hca, groups: mgid::Groups) -> Result<()> {
         let gids = hca.gids();
         let mut interfaces: Vec<u32> = gids.iter().map(|g| g.ifindex).collect();
         interfaces.sort_unstable();
@@ -126,18 +160,26 @@ impl Group {
         ];
         for address in addresses.into_iter().flatten() {
             let socket = join(address, &interfaces, hca.info().rcvbuf)?;
-            let receiver = Receiver::of_group(socket, address, group.members.clone());
+            let receiver = Receiver::of_group(socket, address, self.members.clone());
             receiver.ask_for_headers();
-            group.receivers.push(Arc::new(receiver));
+            self.receivers.push(Arc::new(receiver));
         }
-        hca.receivers
-            .write()
-            .extend(group.receivers.iter().cloned());
-        hca.driver.wake();
-        Ok(group)
+        Ok(())
+    }
+
+    /// Of which port a queue pair is may change while it is attached; so all are asked for.
+    fn open_ports(&mut self, hca: &Hca) -> Result<()> {
+        for link in hca.links() {
+            let (socket, end) = hca.copies_of_group(link, self.gid)?;
+            self.ends.push(end);
+            let receiver = Receiver::of_group_at(socket, link.clone(), self.members.clone());
+            self.receivers.push(Arc::new(receiver));
+        }
+        Ok(())
     }
 
     fn close(self, hca: &Hca) {
+        hca.no_copies(&self.ends);
         for receiver in &self.receivers {
             receiver.close();
         }

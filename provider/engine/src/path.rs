@@ -16,7 +16,7 @@ use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 
 use crate::congestion::Congestion;
 use crate::error::{Error, Result};
-use crate::ib::{Lids, Link};
+use crate::ib::{self, Lids, Link};
 use crate::pacing::Pacer;
 
 /// What makes two QPs share a path.
@@ -44,6 +44,8 @@ pub(crate) struct Path {
     pub(crate) key: PathKey,
     socket: Socket,
     pub(crate) dest: SockAddr,
+    /// Where a copy goes of all that leaves by a cable for a multicast group: members on this side of it get it from there.
+    echo: Option<SockAddr>,
     lead: Lead,
     pub(crate) congestion: Congestion,
     /// The pace of what nobody acknowledges.
@@ -122,6 +124,7 @@ impl Path {
             key,
             socket,
             dest: address(key.remote, ROCE_V2_PORT),
+            echo: None,
             lead: Lead::Roce(flow),
             congestion: Congestion::new(receive_buffer),
             pacer: Pacer::new(
@@ -154,6 +157,7 @@ impl Path {
             key,
             socket,
             dest: dest.into(),
+            echo: ib::is_group(lids.dlid).then(|| link.end().into()),
             lead: Lead::Infiniband(lids.head(), link.clone()),
             congestion: Congestion::new(receive_buffer),
             pacer: Pacer::by_the_clock(key.slot, receive_buffer),
@@ -220,6 +224,7 @@ impl Path {
                 )
             };
             if sent >= 0 {
+                self.repeat(&mut msg);
                 return Ok(());
             }
             let e = io::Error::last_os_error();
@@ -237,6 +242,16 @@ impl Path {
             }
         }
         Err(io::ErrorKind::WouldBlock.into())
+    }
+
+    /// Sends the same to whom it is echoed, if there is room.
+    fn repeat(&self, msg: &mut libc::msghdr) {
+        let Some(echo) = &self.echo else { return };
+        msg.msg_name = echo.as_ptr() as *mut _;
+        msg.msg_namelen = echo.len();
+        let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
+        // SAFETY: `msg` is the caller's, of which all is still there, with another name that outlives the call.
+        unsafe { libc::sendmsg(self.socket.as_raw_fd(), msg, flags) };
     }
 
     /// The link is slower than we are: give it a moment, as dropping would only cost a retransmission.

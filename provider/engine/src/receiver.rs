@@ -15,7 +15,7 @@ use crate::mcast::Members;
 pub(crate) struct Receiver {
     pub(crate) socket: OwnedFd,
     pub(crate) local: IpAddr,
-    /// The InfiniBand port whose cable ends here.
+    /// The InfiniBand port whose cable ends here, or for which it stands.
     pub(crate) link: Option<Arc<Link>>,
     /// A multicast group's members in this process.
     pub(crate) members: Option<Arc<Members>>,
@@ -61,6 +61,14 @@ impl Receiver {
         Receiver {
             members: Some(members),
             ..Receiver::new(socket, group)
+        }
+    }
+
+    /// Takes over a socket to which the daemon sends copies of what comes to a port for a multicast group.
+    pub(crate) fn of_group_at(socket: OwnedFd, link: Arc<Link>, members: Arc<Members>) -> Receiver {
+        Receiver {
+            link: Some(link.clone()),
+            ..Receiver::of_group(socket, link.local(), members)
         }
     }
 

@@ -117,6 +117,11 @@ impl Hca {
         if flow.is_none() && receiver.link.is_none() {
             return;
         }
+        // Copies of what came for a group are the daemon's, which has counted it.
+        let copies = receiver.members.as_ref().and(receiver.link.as_ref());
+        if copies.is_some_and(|link| link.end() != (datagram.from, datagram.port).into()) {
+            return counters.add(Counter::RxMisdirected, 1);
+        }
         let segment = if datagram.segment == 0 {
             data.len().max(1)
         } else {
@@ -129,8 +134,10 @@ impl Hca {
             }
         };
         let packets = data.len().div_ceil(segment) as u64;
-        count(Counter::RxPackets, PortCounter::RxPackets, packets);
-        count(Counter::RxBytes, PortCounter::RxBytes, data.len() as u64);
+        if copies.is_none() {
+            count(Counter::RxPackets, PortCounter::RxPackets, packets);
+            count(Counter::RxBytes, PortCounter::RxBytes, data.len() as u64);
+        }
         if let Some(dropped) = datagram.dropped {
             let more = dropped.wrapping_sub(receiver.dropped.swap(dropped, Relaxed));
             count(
@@ -148,7 +155,12 @@ impl Hca {
             let (bytes, local) = match &receiver.link {
                 None => (bytes, None),
                 Some(link) => match LinkPacket::parse(bytes) {
-                    Some(local) if link.takes(&local) => (local.transport, Some(local)),
+                    Some(local) if copies.is_some() && link.takes_of_group(&local) => {
+                        (local.transport, Some(local))
+                    }
+                    Some(local) if copies.is_none() && link.takes(&local) => {
+                        (local.transport, Some(local))
+                    }
                     Some(_) => {
                         counters.add(Counter::RxMisdirected, 1);
                         continue;

@@ -28,12 +28,18 @@ pub mod attribute {
     pub const SERVICE_RECORD: u16 = 0x0031;
     /// PathRecord.
     pub const PATH_RECORD: u16 = 0x0035;
+    /// MCMemberRecord.
+    pub const MC_MEMBER_RECORD: u16 = 0x0038;
 }
 
 /// Bits of component masks.
 pub mod component {
     /// PathRecord: DGID, SGID, Reversible, NumbPath, P_Key.
     pub const PATH: u64 = 1 << 2 | 1 << 3 | 1 << 11 | 1 << 12 | 1 << 13;
+    /// MCMemberRecord: MGID, PortGID and JoinState, which say who is a member of what, and how.
+    pub const MEMBER: u64 = 1 | 1 << 1 | 1 << 16;
+    /// MCMemberRecord: what a group must be given to be made: Q_Key, TClass, P_Key, SL and FlowLabel.
+    pub const GROUP: u64 = 1 << 2 | 1 << 6 | 1 << 7 | 1 << 12 | 1 << 13;
     /// ServiceRecord: what identifies a record, ServiceID, ServiceGID and ServiceP_Key.
     pub const SERVICE_RID: u64 = 1 | 1 << 1 | 1 << 2;
     /// ServiceRecord: ServiceLease.
@@ -223,6 +229,91 @@ impl ServiceRecord {
     }
 }
 
+/// JoinState: sends to the group and gets what is sent there.
+pub const FULL_MEMBER: u8 = 1;
+/// JoinState: sends to the group only.
+pub const SEND_ONLY_FULL_MEMBER: u8 = 8;
+
+/// An MCMemberRecord (IBTA 15.2.5.17): a port's membership in a multicast group, and what the group is like.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct McMemberRecord {
+    /// The group; zero in a request: the administrator is to choose one.
+    pub mgid: Gid,
+    /// The member.
+    pub port_gid: Gid,
+    /// Q_Key.
+    pub qkey: u32,
+    /// The LID to send to.
+    pub mlid: u16,
+    /// MTU, 1 (256 bytes) to 5 (4,096).
+    pub mtu: u8,
+    /// Traffic class.
+    pub traffic_class: u8,
+    /// P_Key.
+    pub pkey: u16,
+    /// Packet rate, as `ibv_rate` has it.
+    pub rate: u8,
+    /// Packet life time, 4.096 µs · 2^n.
+    pub life_time: u8,
+    /// Service level, 4 bits.
+    pub sl: u8,
+    /// Flow label, 20 bits.
+    pub flow_label: u32,
+    /// Hop limit.
+    pub hop_limit: u8,
+    /// Scope, 4 bits: 2 is the subnet.
+    pub scope: u8,
+    /// JoinState, 4 bits.
+    pub join_state: u8,
+}
+
+impl McMemberRecord {
+    /// Writes the record as it lies in a MAD; MTU, rate and life time are exact.
+    pub fn emit(&self) -> [u8; DATA_LEN] {
+        let exactly = |value: u8| EXACTLY << 6 | value & 0x3f;
+        let mut record = [0; DATA_LEN];
+        record[..16].copy_from_slice(&self.mgid);
+        record[16..32].copy_from_slice(&self.port_gid);
+        record[32..36].copy_from_slice(&self.qkey.to_be_bytes());
+        record[36..38].copy_from_slice(&self.mlid.to_be_bytes());
+        record[38] = exactly(self.mtu);
+        record[39] = self.traffic_class;
+        record[40..42].copy_from_slice(&self.pkey.to_be_bytes());
+        record[42] = exactly(self.rate);
+        record[43] = exactly(self.life_time);
+        let sl_flow_hop = u32::from(self.sl & 0xf) << 28
+            | (self.flow_label & 0x000f_ffff) << 8
+            | u32::from(self.hop_limit);
+        record[44..48].copy_from_slice(&sl_flow_hop.to_be_bytes());
+        record[48] = self.scope << 4 | self.join_state & 0xf;
+        record
+    }
+
+    /// Reads a record; selectors are not looked at.
+    pub fn parse(record: &[u8; DATA_LEN]) -> Self {
+        let short = |at: usize| u16::from_be_bytes([record[at], record[at + 1]]);
+        let word = |at: usize| u32::from_be_bytes(std::array::from_fn(|i| record[at + i]));
+        let gid = |at: usize| std::array::from_fn(|i| record[at + i]);
+        let sl_flow_hop = word(44);
+        Self {
+            mgid: gid(0),
+            port_gid: gid(16),
+            qkey: word(32),
+            mlid: short(36),
+            mtu: record[38] & 0x3f,
+            traffic_class: record[39],
+            pkey: short(40),
+            rate: record[42] & 0x3f,
+            life_time: record[43] & 0x3f,
+            sl: (sl_flow_hop >> 28) as u8,
+            flow_label: sl_flow_hop >> 8 & 0x000f_ffff,
+            hop_limit: sl_flow_hop as u8,
+            scope: record[48] >> 4,
+            join_state: record[48] & 0xf,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -260,6 +351,26 @@ mod tests {
         assert_eq!(ServiceRecord::parse(&bytes), service);
         assert_eq!(bytes[28..32], [0, 0, 0, 120]);
         assert!(bytes[128..].iter().all(|byte| *byte == 0));
+        let member = McMemberRecord {
+            mgid: [5; 16],
+            port_gid: [6; 16],
+            qkey: 0x0123_4567,
+            mlid: 0xc003,
+            mtu: 5,
+            traffic_class: 7,
+            pkey: 0xffff,
+            rate: 16,
+            life_time: 18,
+            sl: 3,
+            flow_label: 0x000a_bcde,
+            hop_limit: 9,
+            scope: 2,
+            join_state: FULL_MEMBER,
+        };
+        let bytes = member.emit();
+        assert_eq!(McMemberRecord::parse(&bytes), member);
+        assert_eq!(bytes[36..40], [0xc0, 3, 0x85, 7]);
+        assert_eq!(bytes[42..49], [0x90, 0x92, 0x3a, 0xbc, 0xde, 9, 0x21]);
     }
 
     #[test]

@@ -10,6 +10,7 @@ use ferroce_wire::link::{LinkPacket, MANAGEMENT_LANE};
 use ferroce_wire::mad;
 use nix::errno::Errno;
 
+use super::members::is_group;
 use super::{Fabric, Happened, index};
 use crate::umad::{Address, Incoming, Route};
 
@@ -59,15 +60,29 @@ impl Fabric {
         if !self.node.port(port).is_some_and(Port::has_link) {
             return;
         }
+        let management = packet.lrh.vl == MANAGEMENT_LANE;
+        let to_group = !self.node.is_switch() && !management && is_group(packet.lrh.dlid);
+        let own = self
+            .node
+            .port(port)
+            .is_some_and(|own| own.has_lid(packet.lrh.slid));
+        if to_group && own {
+            // It has not come by the cable.
+            return self.give_to_members(port, &packet, bytes);
+        }
         let link = &mut self.links[at];
         link.training.alive(Instant::now());
         link.counts.rx_packets += 1;
         link.counts.rx_bytes += bytes.len() as u64;
         self.sums.add(Counter::RxPackets, 1);
         self.sums.add(Counter::RxBytes, bytes.len() as u64);
-        let management = packet.lrh.vl == MANAGEMENT_LANE;
         if self.node.is_switch() && !management {
             return self.pass_on(port, &packet, bytes);
+        }
+        if to_group {
+            self.node.data_arrived(port, &mut self.out);
+            self.settle();
+            return self.give_to_members(port, &packet, bytes);
         }
         self.take(port, &packet);
     }

@@ -65,6 +65,15 @@ impl End {
 
     /// Sends a datagram, that may cross so many switches; as many as the host's default if none is said. Never waits.
     pub(super) fn send(&self, bytes: &[u8], hops: Option<u8>) -> Result<(), Errno> {
+        self.send_to(&self.remote, bytes, hops)
+    }
+
+    /// Sends a datagram to an endpoint of this host. Never waits.
+    pub(super) fn copy_to(&self, to: SocketAddr, bytes: &[u8]) -> Result<(), Errno> {
+        self.send_to(&to.into(), bytes, None)
+    }
+
+    fn send_to(&self, to: &SockaddrStorage, bytes: &[u8], hops: Option<u8>) -> Result<(), Errno> {
         let parts = [IoSlice::new(bytes)];
         let flags = MsgFlags::MSG_NOSIGNAL | MsgFlags::MSG_DONTWAIT;
         let hops = hops.map(libc::c_int::from);
@@ -73,7 +82,7 @@ impl End {
             false => ControlMessage::Ipv6HopLimit(hops),
         });
         let fd = self.socket.as_raw_fd();
-        sendmsg(fd, &parts, control.as_slice(), flags, Some(&self.remote))?;
+        sendmsg(fd, &parts, control.as_slice(), flags, Some(to))?;
         Ok(())
     }
 }

@@ -8,6 +8,7 @@ mod actions;
 mod arrive;
 mod depart;
 mod end;
+mod members;
 
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
@@ -65,6 +66,7 @@ pub(crate) struct Fabric {
     links: Vec<Link>,
     out: Actions,
     happened: Vec<Happened>,
+    members: Vec<members::Member>,
     started: Instant,
     psn: u32,
     /// A switch handles a packet that may cross so many switches, this one included.
@@ -101,6 +103,7 @@ impl Fabric {
             links: cables.into_iter().map(link).collect(),
             out: Actions::default(),
             happened: Vec::new(),
+            members: Vec::new(),
             started: now,
             psn: 0,
             hops: None,

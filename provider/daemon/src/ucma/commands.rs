@@ -298,7 +298,7 @@ impl Ucma {
             RDMA_USER_CM_CMD_LEAVE_MCAST => {
                 room::<rdma_ucm_destroy_id_resp>(command)?;
                 let asked: rdma_ucm_destroy_id = parse(command)?;
-                let events_reported = self.leave(channel, asked.id)?;
+                let events_reported = self.leave(channel, asked.id, host)?;
                 Ok(bytes(&rdma_ucm_destroy_id_resp { events_reported }))
             }
             RDMA_USER_CM_CMD_MIGRATE_ID => {

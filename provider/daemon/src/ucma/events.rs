@@ -13,7 +13,7 @@ use super::channel::Event;
 use super::id::Params;
 use super::{Host, Ucma};
 
-/// `enum rdma_cm_event_type`, but for what never happens here: groups are had at once, and QPs are the program's.
+/// `enum rdma_cm_event_type`, but for what never happens here: QPs are the program's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum Kind {
@@ -29,6 +29,7 @@ pub enum Kind {
     Disconnected = 10,
     DeviceRemoval = 11,
     MulticastJoin = 12,
+    MulticastError = 13,
     AddrChange = 14,
     TimewaitExit = 15,
 }

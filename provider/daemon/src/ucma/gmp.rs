@@ -21,6 +21,7 @@ impl Server {
         let host = self.host(view);
         self.ucma.addresses_changed(&host);
         self.ucma.publish(&host);
+        self.ucma.regroup_soon(&host);
         self.finish(&host, view);
     }
 

@@ -10,9 +10,10 @@ use ferroce_wire::mad::Mad;
 use ferroce_wire::sa::{DATA_LEN, PathRecord, ServiceRecord, attribute, component, method};
 use rustix::io::Errno;
 
-use super::addr::Addr;
+use super::addr::{Addr, Gid};
 use super::events::{Detail, Kind};
 use super::id::{Id, State};
+use super::membership::mgid;
 use super::names;
 use super::route::{PKEY, mtu_code, port_of};
 use super::{Host, Ucma};
@@ -33,6 +34,10 @@ pub(super) enum Asker {
     Path(u32),
     /// A port that made its own address known.
     Name(u8),
+    /// A group of which an id wants to be a member.
+    Group(u32),
+    /// A port that is to be a member of a group no longer.
+    Leave(u8, Gid),
 }
 
 /// What the subnet administrator was asked and has not answered.
@@ -56,6 +61,12 @@ impl Questions {
     pub(super) fn forget(&mut self, number: u32) {
         self.client.forget(number);
         self.askers.remove(&number);
+    }
+
+    /// The numbers of what somebody asks.
+    pub(super) fn asked_by(&self, asker: Asker) -> Vec<u32> {
+        let own = self.askers.iter().filter(|(_, other)| **other == asker);
+        own.map(|(number, _)| *number).collect()
     }
 
     /// When the next repetition is due.
@@ -97,6 +108,7 @@ impl Ucma {
             (Some(own), _) => Some(own.gid),
             _ if dst.is_zero() || dst.is_loopback() => Some(entry.gid),
             (None, Addr::Ib(ib)) => Some(ib.gid),
+            _ if dst.is_multicast() => Some(mgid(&dst, id.space, PKEY)),
             _ => None,
         };
         if id.remote_gid.is_some() {
@@ -174,7 +186,8 @@ impl Ucma {
 
     fn told(&mut self, number: u32, answer: Answer, host: &Host<'_>) {
         match self.questions.askers.remove(&number) {
-            None => {}
+            None | Some(Asker::Leave(..)) => {}
+            Some(Asker::Group(group)) => self.membership_told(group, number, answer),
             Some(Asker::Name(port)) => self.name_told(port, answer, host),
             Some(Asker::Address(handle)) => self.gid_told(handle, number, answer),
             Some(Asker::Path(handle)) => self.path_told(handle, number, answer, host),
@@ -283,7 +296,7 @@ fn path(data: &[u8; DATA_LEN], near: &Path) -> Option<Path> {
 }
 
 /// An event's status.
-fn status(failure: Failure) -> i32 {
+pub(super) fn status(failure: Failure) -> i32 {
     let errno = match failure {
         Failure::TimedOut => Errno::TIMEDOUT,
         Failure::NoRecord => Errno::HOSTUNREACH,

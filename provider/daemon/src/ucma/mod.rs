@@ -17,6 +17,7 @@ mod events;
 mod gmp;
 mod id;
 mod infiniband;
+mod membership;
 mod multicast;
 mod names;
 mod options;
@@ -107,6 +108,8 @@ pub(crate) struct Ucma {
     cm: Cm,
     questions: infiniband::Questions,
     names: names::Names,
+    /// When memberships in groups are asked for again.
+    regroup_at: Option<Time>,
     out: Outbox,
 }
 
@@ -147,6 +150,7 @@ impl Ucma {
             cm: Cm::new(config),
             questions: infiniband::Questions::default(),
             names: names::Names::default(),
+            regroup_at: None,
             out: Outbox::default(),
         })
     }
@@ -226,7 +230,7 @@ impl Ucma {
             self.ports.release(port, handle);
         }
         for group in id.groups {
-            self.groups.remove(group);
+            self.remove_group(group, host);
         }
         // Requests that nobody will accept any more go with the listener.
         let requests = self

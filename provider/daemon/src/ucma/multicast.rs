@@ -1,5 +1,5 @@
-//! Joining multicast groups. The group's IP membership is the QP's that is attached to it; here is only what a program must
-//! know to attach and to send.
+//! Joining multicast groups. Over Ethernet the group's IP membership is the QP's that is attached to it; here is only what a program must
+//! know to attach and to send. Over InfiniBand the subnet administrator is asked (`membership`).
 
 use ferroce_cabi::ucma::RDMA_PS_UDP;
 use ferroce_fabric::cm::Av;
@@ -9,15 +9,16 @@ use super::addr::Addr;
 use super::datagram::{address, request, set_qkey};
 use super::events::{Detail, Kind};
 use super::id::State;
+use super::membership::Membership;
 use super::route::{NO_LID, PKEY};
 use super::{Host, Ucma};
 
 /// The QP number that means all members of a group.
-const MULTICAST_QPN: u32 = 0x00ff_ffff;
+pub(super) const MULTICAST_QPN: u32 = 0x00ff_ffff;
 /// Hop limit of what is sent to a group.
 const HOP_LIMIT: u8 = 64;
 /// The most groups of one id.
-const MAX_GROUPS: usize = 64;
+pub(super) const MAX_GROUPS: usize = 64;
 
 /// A group of which an id is a member.
 #[derive(Debug)]
@@ -28,6 +29,8 @@ pub struct Group {
     pub uid: u64,
     /// How many of them it has fetched.
     pub reported: u32,
+    /// Over InfiniBand.
+    pub(super) member: Option<Membership>,
 }
 
 impl Ucma {
@@ -37,16 +40,15 @@ impl Ucma {
         handle: u32,
         uid: u64,
         addr: Addr,
-        _send_only: bool,
+        send_only: bool,
         host: &Host<'_>,
     ) -> Result<u32, Errno> {
+        if host.is_ib() {
+            return self.join_fabric(handle, uid, addr, send_only, host);
+        }
         let id = self.existing(handle)?;
         let entry = id.gid_index.and_then(|index| host.gids.entry(index));
         let entry = entry.ok_or(Errno::INVAL)?;
-        if host.is_ib() {
-            // Who is in a group is the subnet administrator's matter there.
-            return Err(Errno::OPNOTSUPP);
-        }
         if !id.is_datagram() || !matches!(id.state, State::Bound | State::AddrResolved) {
             return Err(Errno::INVAL);
         }
@@ -78,6 +80,7 @@ impl Ucma {
             id: handle,
             uid,
             reported: 0,
+            member: None,
         };
         let group = self.groups.insert(group)?;
         self.existing(handle)?.groups.push(group);
@@ -86,7 +89,12 @@ impl Ucma {
     }
 
     /// `LEAVE_MCAST`. Returns how many of the group's events were fetched.
-    pub(super) fn leave(&mut self, channel: u64, handle: u32) -> Result<u32, Errno> {
+    pub(super) fn leave(
+        &mut self,
+        channel: u64,
+        handle: u32,
+        host: &Host<'_>,
+    ) -> Result<u32, Errno> {
         let member = self.groups.get(handle).ok_or(Errno::NOENT)?.id;
         let id = self.existing(member)?;
         if id.channel != channel {
@@ -96,6 +104,15 @@ impl Ucma {
         if let Some(channel) = self.channels.get_mut(&channel) {
             channel.forget_group(handle);
         }
-        Ok(self.groups.remove(handle).map_or(0, |group| group.reported))
+        Ok(self.remove_group(handle, host))
+    }
+
+    /// Takes a group from its id. Returns how many of its events were fetched.
+    pub(super) fn remove_group(&mut self, handle: u32, host: &Host<'_>) -> u32 {
+        let Some(group) = self.groups.remove(handle) else {
+            return 0;
+        };
+        self.end_membership(&group, host);
+        group.reported
     }
 }

@@ -132,6 +132,7 @@ impl Server {
             self.ucma.next_pause(),
             self.ucma.questions.next_timeout(),
             self.ucma.names.next_timeout(),
+            self.ucma.regroup_at,
         ];
         let at = times.into_iter().flatten().min()?;
         Some(self.started + Duration::from_nanos(at))
@@ -144,6 +145,7 @@ impl Server {
         self.ucma.end_pauses(false, &host);
         self.ucma.repeat_questions(&host);
         self.ucma.renew(&host);
+        self.ucma.regroup(&host);
         self.finish(&host, view);
     }
 

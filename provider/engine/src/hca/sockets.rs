@@ -1,9 +1,12 @@
 //! The sockets of the device in this process: a way out for each path, a way in for each address and cable.
 
+use std::net::{SocketAddr, UdpSocket};
+use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 
 use ferroce_control::GidEntry;
+use socket2::Socket;
 
 use super::Hca;
 use crate::error::{Error, Result};
@@ -77,6 +80,31 @@ impl Hca {
         self.driver.wake();
         self.control_events();
         Ok(())
+    }
+
+    /// A socket, and its address, to which the daemon sends a copy of each packet that comes to a port for a multicast group.
+    pub(crate) fn copies_of_group(
+        &self,
+        link: &Link,
+        gid: [u8; 16],
+    ) -> Result<(OwnedFd, SocketAddr)> {
+        let io = |e| Error::io("opening a socket for a multicast group", e);
+        let socket = UdpSocket::bind((link.local(), 0)).map_err(io)?;
+        let end = socket.local_addr().map_err(io)?;
+        let socket = Socket::from(socket);
+        // As large as the slots' sockets, which the kernel reports at twice the size asked for.
+        let _ = socket.set_recv_buffer_size(self.info.rcvbuf as usize / 2);
+        self.control.lock().join_group(link.number, gid, end)?;
+        self.control_events();
+        Ok((socket.into(), end))
+    }
+
+    /// Ends the copies to these addresses. A daemon that has gone sends none.
+    pub(crate) fn no_copies(&self, ends: &[SocketAddr]) {
+        for end in ends.iter().filter(|_| !self.is_gone()) {
+            let _ = self.control.lock().leave_group(*end);
+            self.control_events();
+        }
     }
 
     /// Makes sure that packets for every address of the port are received, now and when addresses are added.

@@ -28,6 +28,7 @@ pub(super) fn cases() -> Vec<Case> {
     cases.extend(fabric_programs::cases());
     cases.extend(fabric_robust::cases());
     cases.extend(super::fabric_cm::cases());
+    cases.extend(super::fabric_multicast::cases());
     cases.extend(super::fabric_large::cases());
     cases
 }

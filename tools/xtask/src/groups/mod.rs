@@ -14,6 +14,7 @@ mod exs_programs;
 mod fabric;
 mod fabric_cm;
 mod fabric_large;
+mod fabric_multicast;
 mod fabric_ports;
 mod fabric_programs;
 mod fabric_robust;

@@ -1,0 +1,139 @@
+//! Group `fabric`, multicast of programs: groups that OpenSM makes, switches that copy, members on either side.
+
+use super::expect;
+use super::fabric::number_after;
+use crate::case::{Case, Ending, Stop};
+use crate::lab::Lab;
+use crate::process::Running;
+use crate::subnet::{LIMIT, Subnet, address};
+
+/// The group of the programs, and its GID as the kernel's rdma_cm forms it for datagram services.
+const GROUP: &str = "239.1.2.3";
+const MGID: &str = "ff12:4001:ffff::f01:203";
+/// Messages of a sender.
+const MESSAGES: &str = "200";
+
+pub(super) fn cases() -> Vec<Case> {
+    vec![
+        Case::new("fabric/multicast/members of two switches", members),
+        Case::new("fabric/multicast/subnet manager started again", restarted),
+        Case::new("fabric/multicast/perftest", perftest),
+    ]
+}
+
+/// Four hosts on two switches; OpenSM is on the first, which is never a member.
+fn fabric(lab: &mut Lab) -> Result<Subnet, Stop> {
+    lab.vacate();
+    let dir = lab.case_dir()?;
+    let mut subnet = Subnet::two_switches(lab.programs(), &dir, 4)?;
+    for host in 0..4 {
+        subnet.wait_for(host, &["ibstat"], "Physical state: LinkUp")?;
+    }
+    Ok(subnet)
+}
+
+/// `mckey` as a member that waits for a sender's messages.
+fn member(subnet: &mut Subnet, host: usize) -> Result<Running, Stop> {
+    let own = address(host + 1);
+    let line = ["mckey", "-m", GROUP, "-b", &own, "-C", MESSAGES];
+    let mut member = subnet.spawn(host, &[&["stdbuf", "-oL"], &line[..]].concat())?;
+    // It sleeps for three seconds then, with its receive requests posted.
+    let joined = format!("joined dgid: {MGID}");
+    match member.wait_until(LIMIT, |m| m.output().contains(&joined)) {
+        true => Ok(member),
+        false => Err(Stop::with("it does not join", &[&member.kill()])),
+    }
+}
+
+/// `mckey` as a sender, which ends when it has sent.
+fn send(subnet: &mut Subnet, host: usize) -> Ending {
+    let own = address(host + 1);
+    let line = ["mckey", "-m", GROUP, "-b", &own, "-C", MESSAGES, "-s"];
+    subnet.expect(host, &line, &["return status 0"]).map(drop)
+}
+
+/// Waits until so many ports of all switches lead to the group: OpenSM answers a join before it tells the switches.
+fn leads(subnet: &mut Subnet, ports: usize) -> Ending {
+    let count = |text: &str| {
+        let lines = text.lines().filter(|line| line.starts_with("0xc0"));
+        let marks = lines.flat_map(|line| line[6..].chars().filter(|c| *c == 'x'));
+        marks.count()
+    };
+    subnet.wait_until(0, &["dump_fts", "-M"], |text| count(text) == ports)
+}
+
+/// All that was sent came, and nothing is wrong with it.
+fn received(members: Vec<Running>) -> Ending {
+    for member in members {
+        let member = member.finish(LIMIT);
+        let good = member.success() && member.out.contains("return status 0");
+        if !good {
+            return Err(Stop::with("not all of it came", &[&member]));
+        }
+    }
+    Ok(())
+}
+
+/// Members at the near and the far switch, two of them processes of one host, and one on the sender's own host get every message; a
+/// host without members gets none. The group ends with its last member, even if that is killed.
+fn members(lab: &mut Lab) -> Ending {
+    let mut subnet = fabric(lab)?;
+    let _manager = subnet.manage(0, &[])?;
+    let mut all = Vec::new();
+    for host in [1, 2, 2, 3] {
+        all.push(member(&mut subnet, host)?);
+    }
+    // Host 1 and the other switch here; hosts 2 and 3 and this switch there.
+    leads(&mut subnet, 5)?;
+    let packets = |subnet: &mut Subnet| -> Result<Option<u64>, Stop> {
+        let said = subnet.run(0, &["perfquery", "-x"])?;
+        Ok(number_after(&said.out, "PortRcvPkts:"))
+    };
+    let before = packets(&mut subnet)?;
+    send(&mut subnet, 3)?;
+    received(all)?;
+    let after = packets(&mut subnet)?;
+    let few = before.zip(after).is_some_and(|(a, b)| b - a < 100);
+    expect(few, || format!("{before:?} and {after:?} packets"))?;
+    let last = member(&mut subnet, 1)?;
+    subnet.expect(0, &["saquery", "-g"], &[MGID])?;
+    last.kill();
+    let gone = |text: &str| text.contains("MGID") && !text.contains(MGID);
+    subnet.wait_until(0, &["saquery", "-g"], gone)
+}
+
+/// A subnet manager that starts anew knows of no member until the hosts have told it, which their programs do not notice.
+fn restarted(lab: &mut Lab) -> Ending {
+    let mut subnet = fabric(lab)?;
+    let manager = subnet.manage(0, &[])?;
+    let all = vec![member(&mut subnet, 1)?, member(&mut subnet, 2)?];
+    manager.kill();
+    let _manager = subnet.manage(0, &[])?;
+    subnet.wait_for(0, &["saquery", "-g"], MGID)?;
+    // A host and the other switch on either side.
+    leads(&mut subnet, 4)?;
+    send(&mut subnet, 1)?;
+    received(all)
+}
+
+/// perftest joins by MADs of its own, through umad.
+fn perftest(lab: &mut Lab) -> Ending {
+    let mut subnet = fabric(lab)?;
+    let _manager = subnet.manage(0, &[])?;
+    let line = [
+        "ib_send_bw",
+        "-c",
+        "UD",
+        "-g",
+        "-n",
+        "500",
+        "-t",
+        "64",
+        "-s",
+        "1024",
+    ];
+    let [server, _] = subnet.pair((1, 2), &line, lab.port())?;
+    expect(server.out.contains("LID 0xc001 QPN 0xffffff"), || {
+        server.out.clone()
+    })
+}
