@@ -1,7 +1,8 @@
 //! A whole transport packet: taken apart on receipt, and its headers written for sending.
 //!
-//! Parsing checks what can be checked without a connection: lengths, version, pad count and the opcode's payload
-//! rule. It does not check the ICRC (see [`icrc`](crate::icrc)), nor anything that depends on the path MTU or on a QP.
+//! Parsing checks what can be checked without a connection: version, headers that are whole, payload where there must be none. It
+//! does not check the ICRC (see [`icrc`](crate::icrc)), nor how long a payload is: that depends on the path MTU, and a
+//! responder owes the sender of a wrong length a NAK.
 
 use crate::opcode::{self, HeaderSet, OpcodeInfo, PayloadRule};
 use crate::{Bth, Ext, ICRC_LEN, bth};
@@ -32,7 +33,7 @@ pub enum ParseError {
     /// The opcode is reserved or not spoken; the BTH says whose it was.
     #[error("opcode {:#04x} is not known", .0.opcode)]
     Opcode(Bth),
-    /// Length or pad count against the opcode's payload rule.
+    /// Not a multiple of four bytes, or a payload where there is none.
     #[error("payload or pad count does not fit {}", .0.name)]
     Payload(&'static OpcodeInfo),
 }
@@ -61,14 +62,13 @@ impl<'a> Packet<'a> {
         if rest.len() < pad {
             return Err(truncated);
         }
-        // A payload is padded to a multiple of four; where the length is given by the MTU there is nothing to pad.
+        // A payload is padded to a multiple of four.
         let fits = rest.len().is_multiple_of(4)
             && match info.payload {
                 PayloadRule::None => rest.is_empty(),
-                PayloadRule::Full => pad == 0 && !rest.is_empty(),
-                PayloadRule::Some => rest.len() > pad,
-                PayloadRule::Any => true,
-                PayloadRule::Word8 => pad == 0 && rest.len() == 8,
+                PayloadRule::Full | PayloadRule::Some | PayloadRule::Any | PayloadRule::Word8 => {
+                    true
+                }
                 PayloadRule::Reserved16 => pad == 0 && rest.len() == 16,
             };
         if !fits {

@@ -214,6 +214,7 @@ fn what_is_malformed_is_refused() {
         let set = opcode::info(opcode).map_or(HeaderSet::empty(), |i| i.headers);
         let ext = Ext {
             aeth: set.contains(HeaderSet::AETH).then(Aeth::default),
+            reth: set.contains(HeaderSet::RETH).then(Reth::default),
             ..Ext::default()
         };
         let n = Header {
@@ -239,10 +240,13 @@ fn what_is_malformed_is_refused() {
     assert_eq!(with(RC_SEND_ONLY, 3, 8), Ok(5));
     assert_eq!(with(RC_SEND_ONLY, 3, 0), Err(ParseError::Truncated(16)));
     assert_eq!(with(RC_SEND_ONLY, 0, 7), payload(RC_SEND_ONLY));
-    assert_eq!(with(RC_SEND_LAST, 0, 0), payload(RC_SEND_LAST));
     assert_eq!(with(RC_SEND_LAST, 3, 4), Ok(1));
-    assert_eq!(with(RC_SEND_FIRST, 1, 256), payload(RC_SEND_FIRST));
     assert_eq!(with(RC_SEND_FIRST, 0, 256), Ok(256));
+    // Lengths that do not fit their place are for the responder to refuse.
+    assert_eq!(with(RC_SEND_LAST, 0, 0), Ok(0));
+    assert_eq!(with(RC_SEND_FIRST, 1, 256), Ok(255));
+    assert_eq!(with(RC_ATOMIC_WRITE, 0, 4), Ok(4));
+    assert_eq!(with(RC_READ_REQUEST, 0, 4), payload(RC_READ_REQUEST));
     assert_eq!(with(RC_ACKNOWLEDGE, 0, 0), Ok(0));
     assert_eq!(with(RC_ACKNOWLEDGE, 0, 4), payload(RC_ACKNOWLEDGE));
     assert_eq!(with(CNP, 0, 12), payload(CNP));
