@@ -7,6 +7,7 @@ pub mod completion;
 pub mod header;
 pub mod mad;
 pub mod message;
+pub mod rc;
 pub mod responses;
 pub mod states;
 pub mod timeout;
@@ -22,6 +23,7 @@ const SUBJECTS: &[fn() -> Vec<Test>] = &[
     completion::tests,
     header::tests,
     mad::tests,
+    rc::tests,
     responses::tests,
     states::tests,
     timeout::tests,

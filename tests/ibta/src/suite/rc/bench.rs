@@ -1,0 +1,480 @@
+//! What the tests of reliable connections stand on: a channel, memory that the tester may reach, and short words for what must come.
+//!
+//! A bench decides one assertion at a time, that of its test unless the test names another. It asserts nothing by itself.
+
+use crate::catalog::{Mutant, Test};
+use crate::channel::{self, Channel, ChannelOptions};
+use crate::packet::{RxPacket, TxPacket};
+use crate::protocol::{
+    Command, Completion, Opcode, RecvQueue, Region, Reply, SendRequest, Sge, Side, access,
+    qp_state, send_flags,
+};
+use crate::rig::TransportRig;
+use crate::run::{Outcome, Run, Stop};
+use crate::sim::Faults;
+use ferroce_wire::{AtomicEth, Ext, NakCode, Psn, Reth, Syndrome, opcode};
+use std::time::Duration;
+
+/// Bytes of a bench's memory.
+pub const MEMORY: u32 = 1 << 15;
+/// Path MTU of a bench unless a test says another.
+pub const PMTU: u32 = 1024;
+
+/// `enum ibv_wc_status`.
+pub mod status {
+    #![allow(missing_docs)]
+    pub const SUCCESS: u32 = 0;
+    pub const LOC_LEN_ERR: u32 = 1;
+    pub const LOC_PROT_ERR: u32 = 4;
+    pub const WR_FLUSH_ERR: u32 = 5;
+    pub const BAD_RESP_ERR: u32 = 7;
+    pub const REM_INV_REQ_ERR: u32 = 9;
+    pub const REM_ACCESS_ERR: u32 = 10;
+    pub const REM_OP_ERR: u32 = 11;
+    pub const RETRY_EXC_ERR: u32 = 12;
+    pub const RNR_RETRY_EXC_ERR: u32 = 13;
+}
+
+/// A channel with memory.
+pub struct Bench<'a> {
+    /// The run.
+    pub run: &'a mut Run,
+    /// The rig.
+    pub rig: &'a mut dyn TransportRig,
+    /// The channel.
+    pub cc: Channel,
+    /// Memory with all rights, of zeros at first.
+    pub region: Region,
+    /// The assertion that is being decided.
+    pub assertion: String,
+    steps: u32,
+}
+
+/// A test of a section of the specification, on a channel with the usual options: `S09_7_4_03` with the assertion `s9.7.4#03`. For rules whose statement's number is not known
+/// for certain.
+pub fn test(
+    section: &'static str,
+    n: u32,
+    title: impl Into<String>,
+    body: impl Fn(&mut Bench<'_>) -> Outcome + Send + Sync + 'static,
+) -> Test {
+    test_with(section, n, ChannelOptions::default(), title, body)
+}
+
+/// The same with other options.
+pub fn test_with(
+    section: &'static str,
+    n: u32,
+    options: ChannelOptions,
+    title: impl Into<String>,
+    body: impl Fn(&mut Bench<'_>) -> Outcome + Send + Sync + 'static,
+) -> Test {
+    let id = format!("S0{}_{n:02}", section.replace('.', "_"));
+    let assertion = format!("s{section}#{n:02}");
+    named(id, section, assertion, options, title, body).covers(&[section])
+}
+
+/// A test with a name of its own; its statements are for the caller to add.
+pub fn named(
+    id: impl Into<String>,
+    family: &'static str,
+    assertion: impl Into<String>,
+    options: ChannelOptions,
+    title: impl Into<String>,
+    body: impl Fn(&mut Bench<'_>) -> Outcome + Send + Sync + 'static,
+) -> Test {
+    let assertion = assertion.into();
+    let declared = assertion.clone();
+    Test::transport(id, family, title, move |run, rig| {
+        let mut bench = Bench::open(run, rig, options, assertion.clone())?;
+        body(&mut bench)?;
+        bench.cc.close(bench.rig)?;
+        Ok(())
+    })
+    .asserts([declared])
+}
+
+/// Mutants that are caught by a test's first assertion.
+pub trait Breaks {
+    /// Adds one.
+    fn breaks(
+        self,
+        name: &'static str,
+        what: &'static str,
+        make: impl Fn() -> Faults + Send + Sync + 'static,
+    ) -> Test;
+}
+
+impl Breaks for Test {
+    fn breaks(
+        self,
+        name: &'static str,
+        what: &'static str,
+        make: impl Fn() -> Faults + Send + Sync + 'static,
+    ) -> Test {
+        let caught_by = self.assertions.first().cloned().unwrap_or_default();
+        self.mutant(Mutant::transport(name, what, caught_by, make))
+    }
+}
+
+/// The name of an opcode.
+pub fn name(opcode: u8) -> &'static str {
+    opcode::info(opcode).map_or("a reserved opcode", |info| info.name)
+}
+
+/// Extended headers with immediate data.
+pub fn imm(bytes: [u8; 4]) -> Ext {
+    Ext {
+        imm: Some(bytes),
+        ..Ext::default()
+    }
+}
+
+/// Extended headers with a RETH.
+pub fn reth(va: u64, rkey: u32, len: u32) -> Ext {
+    Ext {
+        reth: Some(Reth { va, rkey, len }),
+        ..Ext::default()
+    }
+}
+
+/// Extended headers with an AtomicETH.
+pub fn atomic(va: u64, rkey: u32, swap_add: u64, compare: u64) -> Ext {
+    Ext {
+        atomic: Some(AtomicEth {
+            va,
+            rkey,
+            swap_add,
+            compare,
+        }),
+        ..Ext::default()
+    }
+}
+
+/// How far `psn` is ahead of `of`; negative behind it.
+pub fn ahead(psn: u32, of: u32) -> i32 {
+    Psn::new(psn).distance(Psn::new(of))
+}
+
+impl<'a> Bench<'a> {
+    /// A channel and memory.
+    pub fn open(
+        run: &'a mut Run,
+        rig: &'a mut dyn TransportRig,
+        options: ChannelOptions,
+        assertion: String,
+    ) -> Outcome<Bench<'a>> {
+        let region = channel::register(rig, MEMORY, access::ALL)?;
+        let cc = Channel::open(rig, options)?;
+        Ok(Bench {
+            run,
+            rig,
+            cc,
+            region,
+            assertion,
+            steps: 0,
+        })
+    }
+
+    /// The next step.
+    pub fn step(&mut self, text: impl ToString) {
+        self.steps += 1;
+        self.run.step(self.steps, text);
+    }
+
+    /// Decides the assertion.
+    pub fn check(&mut self, held: bool, seen: impl FnOnce() -> String) -> Outcome {
+        self.run.check(&self.assertion, held, seen)
+    }
+
+    /// Decides it by two values.
+    pub fn eq<T: PartialEq + std::fmt::Debug>(&mut self, what: &str, seen: T, due: T) -> Outcome {
+        self.run.check_eq(&self.assertion, what, seen, due)
+    }
+
+    /// The test is for devices with atomics.
+    pub fn needs_atomics(&mut self) -> Outcome {
+        match channel::must(self.rig, Command::Device)? {
+            Reply::Device(device) if device.atomics => Ok(()),
+            _ => Err(Stop::NotApplicable("the device has no atomics".to_owned())),
+        }
+    }
+
+    // ---- memory ----
+
+    /// Extended headers for a part of the memory.
+    pub fn reth(&self, offset: u32, len: u32) -> Ext {
+        reth(self.region.addr + u64::from(offset), self.region.rkey, len)
+    }
+
+    /// Extended headers for a word of the memory.
+    pub fn atomic(&self, offset: u32, swap_add: u64, compare: u64) -> Ext {
+        let va = self.region.addr + u64::from(offset);
+        atomic(va, self.region.rkey, swap_add, compare)
+    }
+
+    /// A program of the device writes its memory.
+    pub fn write(&mut self, offset: u32, data: &[u8]) -> Outcome {
+        Ok(channel::write_memory(
+            self.rig,
+            self.region.addr + u64::from(offset),
+            data,
+        )?)
+    }
+
+    /// The same, a word.
+    pub fn write_word(&mut self, offset: u32, word: u64) -> Outcome {
+        self.write(offset, &word.to_ne_bytes())
+    }
+
+    /// What a program of the device reads in its memory.
+    pub fn read(&mut self, offset: u32, len: u32) -> Outcome<Vec<u8>> {
+        Ok(channel::read_memory(
+            self.rig,
+            self.region.addr + u64::from(offset),
+            len,
+        )?)
+    }
+
+    /// A part of the memory holds these bytes.
+    pub fn holds(&mut self, offset: u32, due: &[u8]) -> Outcome {
+        let seen = self.read(offset, due.len() as u32)?;
+        let at = seen.iter().zip(due).position(|(a, b)| a != b);
+        self.check(at.is_none(), || {
+            let at = at.unwrap_or_default();
+            format!(
+                "the byte at {at} of {} is {:#04x}, must be {:#04x}",
+                due.len(),
+                seen[at],
+                due[at]
+            )
+        })
+    }
+
+    /// A word of the memory holds this value.
+    pub fn holds_word(&mut self, offset: u32, due: u64) -> Outcome {
+        self.holds(offset, &due.to_ne_bytes())
+    }
+
+    // ---- the tester as requester ----
+
+    /// Transmits a request that asks to be acknowledged, with the next PSN.
+    pub fn send(&mut self, opcode: u8, ext: Ext, payload: &[u8]) -> Outcome<u32> {
+        Ok(self.cc.request(self.rig, opcode, ext, payload)?)
+    }
+
+    /// Transmits a request that does not ask, with the next PSN.
+    pub fn send_quietly(&mut self, opcode: u8, ext: Ext, payload: &[u8]) -> Outcome<u32> {
+        let psn = self.cc.next_psn;
+        let packet = self.cc.packet(opcode, psn, ext, payload);
+        self.rig.transmit(&packet)?;
+        self.skip(1);
+        Ok(psn)
+    }
+
+    /// Transmits a request that asks, with some PSN.
+    pub fn send_at(&mut self, psn: u32, opcode: u8, ext: Ext, payload: &[u8]) -> Outcome {
+        let mut packet = self.cc.packet(opcode, psn, ext, payload);
+        packet.bth.ack_req = true;
+        self.transmit(&packet)
+    }
+
+    /// Transmits a packet.
+    pub fn transmit(&mut self, packet: &TxPacket) -> Outcome {
+        Ok(self.rig.transmit(packet)?)
+    }
+
+    /// The tester's next PSN.
+    pub fn psn(&self) -> u32 {
+        self.cc.next_psn
+    }
+
+    /// PSNs are used up, by READ responses for instance.
+    pub fn skip(&mut self, psns: u32) {
+        self.cc.next_psn = (self.cc.next_psn + psns) & 0xff_ffff;
+    }
+
+    /// Transmits a message in packets of the path MTU, the last of which asks. `ext` is that of the first packet, immediate data that of the
+    /// last. Its last PSN.
+    pub fn message(&mut self, write: bool, ext: Ext, data: &[u8]) -> Outcome<u32> {
+        use opcode::*;
+        let packets: Vec<&[u8]> = match data {
+            [] => vec![&[]],
+            data => data.chunks(self.cc.options.pmtu as usize).collect(),
+        };
+        let count = packets.len();
+        let mut psn = self.psn();
+        for (n, payload) in packets.into_iter().enumerate() {
+            let (first, last, with_imm) = (n == 0, n + 1 == count, ext.imm.is_some());
+            let opcode = match (write, first, last, with_imm) {
+                (false, true, true, false) => RC_SEND_ONLY,
+                (false, true, true, true) => RC_SEND_ONLY_IMM,
+                (false, true, false, _) => RC_SEND_FIRST,
+                (false, false, false, _) => RC_SEND_MIDDLE,
+                (false, false, true, false) => RC_SEND_LAST,
+                (false, false, true, true) => RC_SEND_LAST_IMM,
+                (true, true, true, false) => RC_WRITE_ONLY,
+                (true, true, true, true) => RC_WRITE_ONLY_IMM,
+                (true, true, false, _) => RC_WRITE_FIRST,
+                (true, false, false, _) => RC_WRITE_MIDDLE,
+                (true, false, true, false) => RC_WRITE_LAST,
+                (true, false, true, true) => RC_WRITE_LAST_IMM,
+            };
+            psn = match last {
+                true => self.send(opcode, ext, payload)?,
+                false => self.send_quietly(opcode, ext, payload)?,
+            };
+        }
+        Ok(psn)
+    }
+
+    /// The next packet of the device, which must be valid.
+    pub fn next(&mut self, what: &str) -> Outcome<RxPacket> {
+        self.cc.expect(self.run, self.rig, &self.assertion, what)
+    }
+
+    /// The next packet of the device has this opcode and PSN.
+    pub fn packet(&mut self, opcode: u8, psn: u32) -> Outcome<RxPacket> {
+        let what = format!("{} with PSN {psn:#08x}", name(opcode));
+        let packet = self.next(&what)?;
+        self.check(packet.bth.opcode == opcode && packet.bth.psn == psn, || {
+            format!("{} came, {what} is due", packet.describe())
+        })?;
+        Ok(packet)
+    }
+
+    /// An ACK up to this PSN with this message number comes, perhaps after ACKs of earlier packets.
+    pub fn acked(&mut self, psn: u32, msn: u32) -> Outcome<RxPacket> {
+        let what = format!("an ACK of PSN {psn:#08x}, MSN {msn}");
+        loop {
+            let packet = self.next(&what)?;
+            let ack = packet.bth.opcode == opcode::RC_ACKNOWLEDGE
+                && matches!(packet.syndrome(), Some(Syndrome::Ack(_)));
+            if ack && ahead(packet.bth.psn, psn) < 0 {
+                continue;
+            }
+            let same =
+                ack && packet.bth.psn == psn && packet.ext.aeth.is_some_and(|aeth| aeth.msn == msn);
+            self.check(same, || {
+                format!("{} came, {what} is due", packet.describe())
+            })?;
+            return Ok(packet);
+        }
+    }
+
+    /// A NAK or RNR NAK of this PSN comes.
+    pub fn refused(&mut self, syndrome: Syndrome, psn: u32) -> Outcome<RxPacket> {
+        let packet = self.packet(opcode::RC_ACKNOWLEDGE, psn)?;
+        self.check(packet.syndrome() == Some(syndrome), || {
+            format!("{} came, {syndrome:?} is due", packet.describe())
+        })?;
+        Ok(packet)
+    }
+
+    /// A NAK of this PSN comes.
+    pub fn nak(&mut self, code: NakCode, psn: u32) -> Outcome<RxPacket> {
+        self.refused(Syndrome::Nak(code), psn)
+    }
+
+    /// Nothing comes.
+    pub fn silence(&mut self) -> Outcome {
+        self.cc.expect_none(self.run, self.rig, &self.assertion)
+    }
+
+    // ---- the device's program ----
+
+    /// Posts a receive request for a part of the memory.
+    pub fn post_recv(&mut self, wr_id: u64, offset: u32, len: u32) -> Outcome {
+        Ok(self
+            .cc
+            .post_recv(self.rig, wr_id, self.region.part(offset, len))?)
+    }
+
+    /// Posts a receive request for nothing.
+    pub fn post_empty_recv(&mut self, wr_id: u64) -> Outcome {
+        let queue = match self.cc.options.srq {
+            Some(srq) => RecvQueue::Srq(srq),
+            None => RecvQueue::Qp(self.cc.qp),
+        };
+        let sges: Vec<Sge> = Vec::new();
+        channel::must(self.rig, Command::PostRecv { queue, wr_id, sges })?;
+        Ok(())
+    }
+
+    /// A signaled request on the first `len` bytes of the memory; remote address and key are arbitrary.
+    pub fn request(&self, wr_id: u64, opcode: Opcode, len: u32) -> SendRequest {
+        SendRequest {
+            wr_id,
+            opcode,
+            sges: if len == 0 {
+                Vec::new()
+            } else {
+                vec![self.region.part(0, len)]
+            },
+            flags: send_flags::SIGNALED,
+            imm: [0xde, 0xad, 0xbe, 0xef],
+            remote_addr: 0x99_9000,
+            rkey: 0x12345,
+            compare_add: 1,
+            swap: 0x1122_3344_5566_7788,
+            ..SendRequest::default()
+        }
+    }
+
+    /// Posts it.
+    pub fn post(&mut self, wr_id: u64, opcode: Opcode, len: u32) -> Outcome {
+        let request = self.request(wr_id, opcode, len);
+        self.post_request(request)
+    }
+
+    /// Posts a request.
+    pub fn post_request(&mut self, request: SendRequest) -> Outcome {
+        Ok(self.cc.post(self.rig, request)?)
+    }
+
+    /// Exactly one completion comes, with this identifier and status.
+    pub fn completed(&mut self, side: Side, wr_id: u64, status: u32) -> Outcome<Completion> {
+        let done = self
+            .cc
+            .poll_one(self.run, self.rig, &self.assertion, side)?;
+        self.eq(
+            "wr_id and status of the completion",
+            (done.wr_id, done.status),
+            (wr_id, status),
+        )?;
+        Ok(done)
+    }
+
+    /// These completions come, in this order, and no others.
+    pub fn all_completed(&mut self, side: Side, due: &[(u64, u32)]) -> Outcome {
+        let patience = self.rig.patience();
+        let mut all = self.cc.poll(self.rig, side, due.len() as u32, patience)?;
+        all.extend(self.cc.poll(self.rig, side, u32::MAX, Duration::ZERO)?);
+        let seen: Vec<(u64, u32)> = all.iter().map(|c| (c.wr_id, c.status)).collect();
+        self.eq("wr_ids and statuses of completions", seen, due.to_vec())
+    }
+
+    /// No completion comes.
+    pub fn not_completed(&mut self, side: Side) -> Outcome {
+        self.cc
+            .verify_no_completion(self.run, self.rig, &self.assertion, side)
+    }
+
+    /// The connection has ended: the queue pair is in ERR and answers nothing more.
+    pub fn ended(&mut self) -> Outcome {
+        let state = self.cc.query(self.rig)?.qp_state;
+        self.eq("the queue pair's state", state, Some(qp_state::ERR))?;
+        let ext = self.reth(0, 0);
+        let psn = self.psn();
+        self.send_at(psn, opcode::RC_WRITE_ONLY, ext, &[])?;
+        self.silence()
+    }
+
+    /// The connection goes on: a WRITE of nothing with the next PSN is acknowledged.
+    pub fn goes_on(&mut self, msn: u32) -> Outcome {
+        let ext = self.reth(0, 0);
+        let psn = self.send(opcode::RC_WRITE_ONLY, ext, &[])?;
+        self.acked(psn, msn)?;
+        Ok(())
+    }
+}
