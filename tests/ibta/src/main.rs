@@ -1,6 +1,7 @@
 //! `ferroce-ibta`: lists and runs the conformance suite.
 
 mod agent;
+mod mutants;
 mod select;
 mod session;
 
@@ -8,9 +9,9 @@ use anyhow::{Result, bail};
 use clap::{Args, Parser, Subcommand};
 use ferroce_ibta::catalog::{self, Body};
 use ferroce_ibta::real::{self, RealBackend, own};
+use ferroce_ibta::report;
 use ferroce_ibta::rig::Backend;
 use ferroce_ibta::sim::SimBackend;
-use ferroce_ibta::{mutate, report};
 use select::select;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -82,6 +83,9 @@ struct RunArgs {
     /// On a simulated device in virtual time
     #[arg(long, conflicts_with_all = ["device", "agent", "tester"])]
     sim: bool,
+    /// Break the simulated device as a mutant of the test does (`ferroce-ibta mutants ID` names them), to see a failure
+    #[arg(long, requires = "sim", value_name = "NAME", conflicts_with_all = ["family", "all"])]
+    mutant: Option<String>,
     #[command(flatten)]
     real: real::Options,
     #[command(flatten)]
@@ -92,7 +96,7 @@ fn main() -> ExitCode {
     let done = match Cli::parse().command {
         Command::List { family } => list(family.as_deref()),
         Command::Run(args) => run(&args),
-        Command::Mutants { ids, family } => mutants(&ids, family.as_deref()),
+        Command::Mutants { ids, family } => mutants::run(&ids, family.as_deref()),
         Command::Conformance { write, check } => conformance(write, check),
         Command::Agent(args) => agent(&args),
     };
@@ -119,9 +123,10 @@ fn list(family: Option<&str>) -> Result<ExitCode> {
 
 fn run(args: &RunArgs) -> Result<ExitCode> {
     let tests = select(&args.ids, args.family.as_deref(), args.all)?;
-    let mut backend: Box<dyn Backend> = match args.sim {
-        true => Box::new(SimBackend::default()),
-        false => {
+    let mut backend: Box<dyn Backend> = match (args.sim, &args.mutant) {
+        (true, Some(name)) => Box::new(mutants::broken(&tests, name)?),
+        (true, None) => Box::new(SimBackend::default()),
+        (false, _) => {
             let mut backend = RealBackend::new(args.real.clone());
             if (tests.iter()).any(|test| matches!(test.body, Body::Transport(_))) {
                 backend.prepare_transport()?;
@@ -131,10 +136,14 @@ fn run(args: &RunArgs) -> Result<ExitCode> {
         }
     };
     let device = match (&args.real, args.sim) {
-        (_, true) => "simulated",
-        (real, false) => real.device.as_deref().unwrap_or(own::NAME),
+        (_, true) => "simulated".to_owned(),
+        (real, false) => match (&real.device, real.agent) {
+            (Some(name), _) => name.clone(),
+            (None, Some(agent)) => format!("at {agent}"),
+            (None, None) => own::NAME.to_owned(),
+        },
     };
-    let code = session::run(&tests, &mut *backend, device, &args.output)?;
+    let code = session::run(&tests, &mut *backend, &device, &args.output)?;
     Ok(ExitCode::from(code))
 }
 
@@ -160,30 +169,6 @@ fn prepare_mad(backend: &mut RealBackend, tests: &[catalog::Test], ids: &[String
         0 => Ok(()),
         _ => backend.prepare_mad(),
     }
-}
-
-fn mutants(ids: &[String], family: Option<&str>) -> Result<ExitCode> {
-    let tests = select(ids, family, ids.is_empty() && family.is_none())?;
-    let (mut caught, mut missed) = (0, 0);
-    for test in &tests {
-        for mutant in &test.mutants {
-            let verdict = mutate::caught(mutant, &mutate::run(test, mutant));
-            let word = match &verdict {
-                Ok(()) => "caught",
-                Err(_) => "MISSED",
-            };
-            println!("{word}  {}  {}: {}", test.id, mutant.name, mutant.what);
-            match verdict {
-                Ok(()) => caught += 1,
-                Err(why) => {
-                    println!("        {why}");
-                    missed += 1;
-                }
-            }
-        }
-    }
-    println!("{caught} caught, {missed} missed");
-    Ok(ExitCode::from(u8::from(missed > 0)))
 }
 
 fn conformance(write: Option<PathBuf>, check: Option<PathBuf>) -> Result<ExitCode> {

@@ -7,7 +7,12 @@ use crate::sim::SimBackend;
 
 /// A test on a mutant.
 pub fn run(test: &Test, mutant: &Mutant) -> TestResult {
-    let mut backend = match &mutant.make {
+    execute(test, &mut backend(mutant), Box::new(|_| {})).0
+}
+
+/// A backend whose next rig has that mutant.
+pub fn backend(mutant: &Mutant) -> SimBackend {
+    match &mutant.make {
         Make::Transport(make) => SimBackend {
             faults: Some(make()),
             ..SimBackend::default()
@@ -16,8 +21,7 @@ pub fn run(test: &Test, mutant: &Mutant) -> TestResult {
             mad_faults: Some(make()),
             ..SimBackend::default()
         },
-    };
-    execute(test, &mut backend, Box::new(|_| {})).0
+    }
 }
 
 /// Whether the mutant was caught, and not by accident.

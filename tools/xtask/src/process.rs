@@ -182,6 +182,11 @@ impl Drop for Running {
 }
 
 impl Finished {
+    /// Its exit code, if it ended by itself.
+    pub fn code(&self) -> Option<i32> {
+        self.status.and_then(|status| status.code())
+    }
+
     /// Whether it ended by itself with exit code 0.
     pub fn success(&self) -> bool {
         self.status.is_some_and(|status| status.success())

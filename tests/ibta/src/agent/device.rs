@@ -32,7 +32,7 @@ impl Device {
     /// If there is none (the message says which there are), or if it cannot be opened.
     pub(super) fn open(name: &str) -> Result<Rc<Device>> {
         let library = Library::load()?;
-        let list = List::new(library)?;
+        let list = List::new(library).with_context(|| format!("looking for {name}"))?;
         let Some((index, _)) = list.names().find(|(_, found)| found == name) else {
             let names: Vec<String> = list.names().map(|(_, name)| name).collect();
             match names.is_empty() {
@@ -175,7 +175,7 @@ impl List {
         let devices = NonNull::new(devices).ok_or_else(|| VerbsError::last("ibv_get_device_list"));
         Ok(List {
             library,
-            devices: devices.context("looking for RDMA devices")?,
+            devices: devices?,
             count: usize::try_from(count).unwrap_or(0),
         })
     }

@@ -1,5 +1,6 @@
 //! The packets of a test as a capture file: RoCEv2 in the Ethernet frames that it would have had, InfiniBand as it was on the
-//! cable.
+//! cable, in records of the kind (ERF) in which Wireshark takes InfiniBand from a pcap file. It does not know the format's own
+//! link type for it.
 
 use crate::trace::{Carrier, Frame, Trace};
 use anyhow::{Context, Result};
@@ -9,6 +10,7 @@ use pcap_file::pcap::{PcapHeader, PcapPacket, PcapWriter};
 use std::fs::File;
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
+use std::time::Duration;
 
 /// Bytes that are kept of a packet: all.
 const SNAP: u32 = 65535;
@@ -24,7 +26,7 @@ pub fn write(path: &Path, trace: &Trace) -> Result<()> {
     let context = || format!("{}", path.display());
     let on_cable = |frame: &Frame| matches!(frame.carrier, Carrier::Cable { .. });
     let datalink = match trace.frames.first().is_some_and(on_cable) {
-        true => DataLink::INFINIBAND,
+        true => DataLink::ERF,
         false => DataLink::ETHERNET,
     };
     let header = PcapHeader {
@@ -38,7 +40,7 @@ pub fn write(path: &Path, trace: &Trace) -> Result<()> {
     frames.sort_by_key(|frame| frame.at);
     for frame in frames {
         let bytes = match frame.carrier {
-            Carrier::Cable { .. } => with_vcrc(&frame.bytes),
+            Carrier::Cable { port } => erf(frame.at, port, &with_vcrc(&frame.bytes)),
             Carrier::Roce { from, to } => ethernet(frame, from, to)?,
         };
         let packet = PcapPacket::new(frame.at, bytes.len() as u32, &bytes);
@@ -79,6 +81,24 @@ fn mapped(ip: IpAddr) -> std::net::Ipv6Addr {
         IpAddr::V4(ip) => ip.to_ipv6_mapped(),
         IpAddr::V6(ip) => ip,
     }
+}
+
+/// An ERF record: time in 2^-32 s with the least byte first, then kind, flags, lengths with the greatest first.
+fn erf(at: Duration, port: u8, packet: &[u8]) -> Vec<u8> {
+    const INFINIBAND: u8 = 21;
+    const VARIABLE_LENGTH: u8 = 4;
+    const HEADER: usize = 16;
+    let fraction = (u64::from(at.subsec_nanos()) << 32) / 1_000_000_000;
+    let time = at.as_secs() << 32 | fraction;
+    let mut bytes = Vec::with_capacity(HEADER + packet.len());
+    bytes.extend_from_slice(&time.to_le_bytes());
+    // The lowest bits of the flags say which interface, from 0.
+    bytes.extend_from_slice(&[INFINIBAND, VARIABLE_LENGTH | port.wrapping_sub(1) & 3]);
+    bytes.extend_from_slice(&((HEADER + packet.len()) as u16).to_be_bytes());
+    bytes.extend_from_slice(&[0, 0]); // lost before this one
+    bytes.extend_from_slice(&(packet.len() as u16).to_be_bytes());
+    bytes.extend_from_slice(packet);
+    bytes
 }
 
 /// An InfiniBand packet with the variant CRC that a cable of ours does not carry and a capture file has.

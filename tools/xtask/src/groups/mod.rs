@@ -18,6 +18,7 @@ mod fabric_multicast;
 mod fabric_ports;
 mod fabric_programs;
 mod fabric_robust;
+mod ibta;
 mod interop;
 mod lint;
 mod memcheck;
@@ -108,6 +109,13 @@ const GROUPS: &[Group] = &[
         needs: packages::EXS,
         product: true,
         cases: exs::cases,
+    },
+    Group {
+        name: "ibta",
+        about: "the InfiniBand conformance suite: simulated, with its mutants, and on ferroce's own devices",
+        needs: packages::VERBS,
+        product: true,
+        cases: ibta::cases,
     },
     Group {
         name: "errors",

@@ -1,0 +1,51 @@
+//! Broken devices: the command that runs all of them, and the option that runs a test on one.
+
+use crate::select::select;
+use anyhow::{Result, bail};
+use ferroce_ibta::catalog::Test;
+use ferroce_ibta::mutate;
+use ferroce_ibta::sim::SimBackend;
+use std::process::ExitCode;
+
+/// Runs tests on their mutants, and says which were caught.
+pub fn run(ids: &[String], family: Option<&str>) -> Result<ExitCode> {
+    let tests = select(ids, family, ids.is_empty() && family.is_none())?;
+    let (mut caught, mut missed) = (0, 0);
+    for test in &tests {
+        for mutant in &test.mutants {
+            let verdict = mutate::caught(mutant, &mutate::run(test, mutant));
+            let word = match &verdict {
+                Ok(()) => "caught",
+                Err(_) => "MISSED",
+            };
+            println!("{word}  {}  {}: {}", test.id, mutant.name, mutant.what);
+            match verdict {
+                Ok(()) => caught += 1,
+                Err(why) => {
+                    println!("        {why}");
+                    missed += 1;
+                }
+            }
+        }
+    }
+    println!("{caught} caught, {missed} missed");
+    Ok(ExitCode::from(u8::from(missed > 0)))
+}
+
+/// A device that is a mutant of the only test.
+pub fn broken(tests: &[Test], name: &str) -> Result<SimBackend> {
+    let [test] = tests else {
+        bail!("a mutant is of one test: name that test only");
+    };
+    match test.mutants.iter().find(|mutant| mutant.name == name) {
+        Some(mutant) => Ok(mutate::backend(mutant)),
+        None => {
+            let names: Vec<_> = test.mutants.iter().map(|mutant| mutant.name).collect();
+            bail!(
+                "{} has no mutant {name}; it has {}",
+                test.id,
+                names.join(", ")
+            )
+        }
+    }
+}

@@ -1,0 +1,229 @@
+//! Group `ibta`: the conformance suite on the simulated device, its mutants, and the suite on ferroce's own devices.
+//!
+//! `ferroce-ibta` does all of it by itself; here its results become cases, and what it does with bad input and with
+//! failures is looked at from outside.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use serde_json::Value;
+
+use super::expect;
+use crate::build;
+use crate::case::{Case, Ending, Endings, Stop};
+use crate::lab::Lab;
+use crate::process::{self, Finished};
+
+const LIMIT: Duration = Duration::from_secs(60);
+/// For the whole suite in real time.
+const SUITE_LIMIT: Duration = Duration::from_secs(400);
+
+pub(super) fn cases() -> Vec<Case> {
+    let mut cases = vec![
+        Case::new("ibta/simulated/every test passes", |lab| {
+            whole(lab, &["run", "--all", "--sim"])
+        }),
+        Case::new("ibta/simulated/every mutant is caught", |lab| {
+            whole(lab, &["mutants"])
+        }),
+        Case::new("ibta/simulated/a failure is told and kept", failure),
+        Case::new("ibta/simulated/a failure on a cable is kept", cable),
+        Case::many("ibta/ferroce0", |lab| match suite(lab) {
+            Ok(endings) => Endings::Many(endings),
+            Err(stop) => Endings::One(Err(stop)),
+        }),
+    ];
+    for (name, args, words) in BAD_INPUT {
+        cases.push(Case::new(format!("ibta/bad input/{name}"), |lab| {
+            refused(lab, args, words)
+        }));
+    }
+    cases
+}
+
+/// What is given, and what the message must say.
+const BAD_INPUT: &[(&str, &[&str], &str)] = &[
+    (
+        "a test that there is not",
+        &["run", "C09_60_09"],
+        "did you mean C09_060_09?",
+    ),
+    (
+        "a family that there is not",
+        &["run", "--family", "C09-061"],
+        "no family is named C09-061",
+    ),
+    (
+        "a mutant that there is not",
+        &["run", "C09_060_09", "--sim", "--mutant", "x"],
+        "C09_060_09 has no mutant x",
+    ),
+    (
+        "a device that there is not",
+        &[
+            "run",
+            "C09_060_09",
+            "--device",
+            "nosuch0",
+            "--tester",
+            "127.0.0.9",
+        ],
+        "nosuch0",
+    ),
+    (
+        "an agent that there is not",
+        &["run", "C09_060_09", "--agent", "127.0.0.1:1"],
+        "127.0.0.1:1",
+    ),
+];
+
+fn program() -> Result<PathBuf> {
+    Ok(build::packages(&["ferroce-ibta"])?.join("ferroce-ibta"))
+}
+
+fn command(lab: &mut Lab, args: &[&str]) -> Result<(Command, PathBuf), Stop> {
+    let dir = lab.case_dir()?;
+    let mut command = Command::new(program()?);
+    command.args(args).current_dir(&dir);
+    Ok((command, dir))
+}
+
+fn run(lab: &mut Lab, args: &[&str], limit: Duration) -> Result<(Finished, PathBuf), Stop> {
+    let (command, dir) = command(lab, args)?;
+    let finished = process::run(command, &dir, "ferroce-ibta", limit)?;
+    Ok((finished, dir))
+}
+
+/// All must end well.
+fn whole(lab: &mut Lab, args: &[&str]) -> Ending {
+    let (finished, _) = run(lab, args, LIMIT)?;
+    match finished.success() {
+        true => Ok(()),
+        false => Err(Stop::with("not all is well", &[&finished])),
+    }
+}
+
+/// Bad input is exit code 2 and a message, soon.
+fn refused(lab: &mut Lab, args: &[&str], words: &str) -> Ending {
+    let (finished, _) = run(lab, args, LIMIT)?;
+    if finished.code() != Some(2) || !finished.err.contains(words) {
+        let what = format!("must end with 2 and a message that says {words:?}");
+        return Err(Stop::with(what, &[&finished]));
+    }
+    Ok(())
+}
+
+/// The suite on a device that is started for it: each test is a result here. Nothing is skipped: what is not applicable to
+/// ferroce's own device would not be tested at all.
+fn suite(lab: &mut Lab) -> Result<Vec<(String, Ending)>, Stop> {
+    lab.vacate();
+    let (finished, dir) = run(
+        lab,
+        &["run", "--all", "--json", "results.json"],
+        SUITE_LIMIT,
+    )?;
+    let tests = results(&dir.join("results.json")).map_err(|error| {
+        let what = format!("no results: {error:#}");
+        Stop::with(what, &[&finished])
+    })?;
+    let mut endings = Vec::new();
+    for test in &tests {
+        let text = |name: &str| test[name].as_str().unwrap_or_default().to_owned();
+        let passed = text("result") == "PASS";
+        let ending = expect(passed, || {
+            format!(
+                "{} {}; packets: {}",
+                text("result"),
+                text("reason"),
+                dir.join(text("packets")).display()
+            )
+        });
+        endings.push((text("id"), ending));
+    }
+    let all = tests.iter().all(|test| test["result"] == "PASS");
+    let ended = finished.success() == all && !tests.is_empty();
+    let ending = match ended {
+        true => Ok(()),
+        false => Err(Stop::with(
+            "the exit code is not that of the results",
+            &[&finished],
+        )),
+    };
+    endings.push(("the exit code is that of the results".to_owned(), ending));
+    Ok(endings)
+}
+
+fn results(path: &Path) -> Result<Vec<Value>> {
+    let text = fs::read_to_string(path).with_context(|| format!("{}", path.display()))?;
+    let document: Value = serde_json::from_str(&text)?;
+    let tests = document["tests"].as_array().context("no list of tests")?;
+    Ok(tests.clone())
+}
+
+/// A mutant fails: exit code 1, the assertion in every report, and packets that tshark takes apart.
+fn failure(lab: &mut Lab) -> Ending {
+    const ARGS: &[&str] = &[
+        "run",
+        "C09_060_09",
+        "--sim",
+        "--mutant",
+        "completes-when-posted",
+        "--json",
+        "results.json",
+        "--junit",
+        "results.xml",
+    ];
+    let (finished, dir) = run(lab, ARGS, LIMIT)?;
+    let tests = results(&dir.join("results.json"))?;
+    let xml = fs::read_to_string(dir.join("results.xml")).context("results.xml")?;
+    let told = finished.code() == Some(1)
+        && finished.out.contains("v1c09-060#07: FAIL")
+        && tests[0]["result"] == "FAIL"
+        && tests[0]["assertions"][0]["id"] == "v1c09-060#07"
+        && tests[0]["assertions"][0]["result"] == "FAIL"
+        && xml.contains("<failure message=\"v1c09-060#07: ");
+    if !told {
+        return Err(Stop::with(
+            "the failure is not told everywhere",
+            &[&finished],
+        ));
+    }
+    let packets = tshark(&dir, "C09_060_09.pcap", &["infiniband.bth.opcode"])?;
+    expect(packets == ["19", "19", "18"], || {
+        format!("two requests and an answer must be in the capture, there are {packets:?}")
+    })
+}
+
+/// The same of MADs on a cable.
+fn cable(lab: &mut Lab) -> Ending {
+    const TEST: &str = "C14_024_06_CA_04";
+    const MUTANT: &str = "receiving-port-does-not-count";
+    let (finished, dir) = run(lab, &["run", TEST, "--sim", "--mutant", MUTANT], LIMIT)?;
+    if finished.code() != Some(1) {
+        return Err(Stop::with("the mutant must fail", &[&finished]));
+    }
+    // Attribute 0x15 is PortInfo.
+    let capture = format!("{TEST}.pcap");
+    let packets = tshark(&dir, &capture, &["infiniband.mad.attributeid"])?;
+    let about_ports = packets.iter().filter(|id| id.contains("0x0015")).count();
+    expect(about_ports > 10, || {
+        format!("SMPs about PortInfo must be in the capture, there are {packets:?}")
+    })
+}
+
+/// The fields of every packet of a capture, none of which may be malformed.
+fn tshark(dir: &Path, capture: &str, fields: &[&str]) -> Result<Vec<String>, Stop> {
+    let mut command = Command::new("tshark");
+    command.args(["-r", capture, "-T", "fields", "-e", "_ws.malformed"]);
+    command.args(fields.iter().flat_map(|field| ["-e", field]));
+    command.current_dir(dir);
+    let finished = process::run(command, dir, "tshark", LIMIT)?;
+    let lines: Vec<&str> = finished.out.lines().collect();
+    if !finished.success() || lines.iter().any(|line| !line.starts_with('\t')) {
+        return Err(Stop::with("malformed packets", &[&finished]));
+    }
+    Ok(lines.iter().map(|line| line[1..].to_owned()).collect())
+}
