@@ -179,7 +179,7 @@ impl<'r> Tester<'r> {
     /// The rig failed.
     pub fn receive_mad(&mut self, port: u8, sent: &Sent) -> Outcome<Option<Answer>> {
         let within = self.rig.patience().max(self.response_timeout(port));
-        self.answer_within(port, sent, within)
+        self.answer_until(port, sent, within)
     }
 
     /// Sends and receives.
@@ -244,7 +244,7 @@ impl<'r> Tester<'r> {
         sent: &Sent,
     ) -> Outcome {
         let within = self.response_timeout(port);
-        let answer = self.answer_within(port, sent, within)?;
+        let answer = self.answer_until(port, sent, within)?;
         run.check(assertion, answer.is_none(), || {
             let answer = answer.expect("there is one");
             format!(
@@ -270,7 +270,11 @@ impl<'r> Tester<'r> {
         self.verify_no_receive_mad(run, assertion, port, &sent)
     }
 
-    fn answer_within(
+    /// The answer to a request, if it is there within that time.
+    ///
+    /// # Errors
+    /// The rig failed.
+    pub fn answer_until(
         &mut self,
         port: u8,
         sent: &Sent,
@@ -522,7 +526,7 @@ impl<'r> Tester<'r> {
         let request = Smp::get(attribute::PORT_INFO).about(about.into());
         loop {
             let sent = self.send_mad(by, &request)?;
-            let answer = self.answer_within(by, &sent, Duration::from_millis(500))?;
+            let answer = self.answer_until(by, &sent, Duration::from_millis(500))?;
             if let Some(answer) = answer.filter(|answer| answer.status() == 0) {
                 let info = answer.port_info();
                 if wanted.contains(&info.port_state) {

@@ -1,13 +1,11 @@
 //! C14_015 and C14_016: what is checked against the M_Key, and what follows (C14-15, C14-16, C14-25, C14-26, C14-28, C14-29).
 
 use super::mutants::{self, answers_without_key, field, key_of, knows_key, shows, silent_to};
-use super::test;
+use super::{provoke, test};
 use crate::catalog::{Mutant, Test};
-use crate::mad::{SM_LID, Smp, Tester, attribute_name, lid_of};
-use crate::rig::Envelope;
+use crate::mad::{Smp, Tester, attribute_name};
 use crate::run::{Outcome, Run};
 use crate::sim::{MadFaults, OnCable};
-use ferroce_wire::mad::{LEN, Mad, MadHeader};
 use ferroce_wire::smp::{PortInfo, attribute, method};
 use std::time::Duration;
 
@@ -15,8 +13,6 @@ use std::time::Duration;
 const DUT: u64 = 0x1b7a_0016_0000_0001;
 /// Another.
 const OTHER: u64 = 0x1b7a_0016_0000_0002;
-/// A P_Key that no table has.
-const BAD_P_KEY: u16 = 0x9123;
 
 pub(super) fn tests() -> Vec<Test> {
     let mut tests = vec![
@@ -100,30 +96,9 @@ fn no_check(id: &'static str, asked: u8, free: &'static str, response: &'static 
     ))
 }
 
-/// A MAD to queue pair 1 with a P_Key that raises trap 257.
-fn provoke(tester: &mut Tester<'_>, port: u8) -> Outcome {
-    let mut mad: Mad = [0; LEN];
-    MadHeader {
-        base_version: 1,
-        class: 0x04,
-        class_version: 1,
-        method: method::GET,
-        tid: tester.next_tid(),
-        attribute: 1,
-        ..MadHeader::default()
-    }
-    .emit(&mut mad);
-    let to = Envelope {
-        pkey: BAD_P_KEY,
-        ..Envelope::gmp(SM_LID, lid_of(port))
-    };
-    tester.send_as_is(port, to, &mad)?;
-    Ok(())
-}
-
 /// Whether a trap that has been raised is not sent again once it is repressed with this key.
 fn is_silenced(tester: &mut Tester<'_>, port: u8, key: u64) -> Outcome<Option<bool>> {
-    provoke(tester, port)?;
+    provoke::bad_p_key(tester, port)?;
     let patience = tester.rig().patience();
     let Some(trap) = tester.receive_trap(port, patience)? else {
         return Ok(None);

@@ -5,8 +5,10 @@ mod both_keys;
 mod lanes;
 mod lease;
 mod m_key;
+mod methods;
 mod mutants;
 mod port_info;
+mod provoke;
 
 use crate::Test;
 use crate::mad::{Tester, with_tester};
@@ -21,6 +23,7 @@ pub fn tests() -> Vec<Test> {
         lanes::tests,
         lease::tests,
         m_key::tests,
+        methods::tests,
         port_info::tests,
     ];
     subjects.iter().flat_map(|tests| tests()).collect()
