@@ -3,7 +3,6 @@
 //! Errors are failures of the rig (the agent is gone, say), never the device's refusal: that is a
 //! [`Reply::Errno`](crate::protocol::Reply::Errno).
 
-use crate::mad::wire;
 use crate::packet::{RxPacket, TxPacket};
 use crate::protocol::{AddressVector, Command, Reply};
 use crate::run::Stop;
@@ -70,10 +69,6 @@ pub trait MadRig {
     fn ports(&self) -> u8;
     /// Sends a packet by a cable as it stands, from the LRH to the ICRC.
     fn transmit(&mut self, port: u8, packet: &[u8]) -> Result<()>;
-    /// Sends a MAD by a cable.
-    fn send(&mut self, port: u8, to: Envelope, mad: &Mad) -> Result<()> {
-        self.transmit(port, &wire::packet(&to, mad))
-    }
     /// The next MAD that the device sent by that cable; `None` if none came within that time.
     fn receive(&mut self, port: u8, within: Duration) -> Result<Option<(Envelope, Mad)>>;
     /// Plugs a cable in, or pulls it out.

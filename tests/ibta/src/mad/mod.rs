@@ -156,9 +156,17 @@ impl<'r> Tester<'r> {
     /// # Errors
     /// The rig failed.
     pub fn send_as_is(&mut self, port: u8, to: Envelope, mad: &Mad) -> Outcome<Sent> {
+        self.send_packet(port, &wire::packet(&to, mad), mad)
+    }
+
+    /// Sends a packet as it stands, that a MAD is or should be in.
+    ///
+    /// # Errors
+    /// The rig failed.
+    pub fn send_packet(&mut self, port: u8, packet: &[u8], mad: &Mad) -> Outcome<Sent> {
         let header = MadHeader::parse(mad).expect("a whole MAD");
         let at = self.rig.now();
-        self.rig.send(port, to, mad)?;
+        self.rig.transmit(port, packet)?;
         Ok(Sent {
             tid: header.tid,
             at,

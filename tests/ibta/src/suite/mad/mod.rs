@@ -2,11 +2,13 @@
 
 mod attributes;
 mod both_keys;
+mod directed;
 mod lanes;
 mod lease;
 mod m_key;
 mod methods;
 mod mutants;
+mod packets;
 mod port_info;
 mod provoke;
 
@@ -20,10 +22,12 @@ pub fn tests() -> Vec<Test> {
     let subjects: &[fn() -> Vec<Test>] = &[
         attributes::tests,
         both_keys::tests,
+        directed::tests,
         lanes::tests,
         lease::tests,
         m_key::tests,
         methods::tests,
+        packets::tests,
         port_info::tests,
     ];
     subjects.iter().flat_map(|tests| tests()).collect()
