@@ -10,7 +10,6 @@
 
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::time::Duration;
 
 use ferroce_transport::Time;
 
@@ -35,18 +34,20 @@ const EARNEST: u32 = 16;
 const FRUITLESS: u32 = 64;
 /// Runs of packets that a polling application takes before it answers.
 const BULK: usize = 4;
-/// How long a silent application keeps its turn.
-const PATIENCE: Duration = Duration::from_micros(200);
-
-/// Naps of [`PATIENCE`] between two looks at what the daemon says.
-const NAPS_PER_CHORE: u32 = 500;
+/// How long a silent application keeps its turn at first, and the helper's first nap.
+const PATIENCE: Time = 200_000;
+/// The helper's longest nap while the application polls. Each nap is an interrupt and two switches, on a processor that the
+/// application may well be polling on.
+const LONGEST_NAP: Time = 1_600_000;
+/// Between two looks at what the daemon says.
+const CHORES: Time = 100_000_000;
 
 pub(crate) struct Driver {
     /// Whose turn it is; the helper waits on it as a futex.
     turn: AtomicU32,
     empty_polls: AtomicU32,
-    /// Moves whenever the application drives.
-    epoch: AtomicU32,
+    /// When the application last drove.
+    polled_at: AtomicU64,
     /// Until when the helper sleeps; 0 while it is awake or stands by.
     asleep_until: AtomicU64,
     event: OwnedFd,
@@ -62,7 +63,7 @@ impl Driver {
         Ok(Driver {
             turn: AtomicU32::new(HELPER),
             empty_polls: AtomicU32::new(0),
-            epoch: AtomicU32::new(0),
+            polled_at: AtomicU64::new(0),
             asleep_until: AtomicU64::new(0),
             // SAFETY: the descriptor was just created and is nobody else's.
             event: unsafe { OwnedFd::from_raw_fd(fd) },
@@ -118,17 +119,13 @@ impl Driver {
         {
             return;
         }
-        let patience = libc::timespec {
-            tv_sec: 0,
-            tv_nsec: PATIENCE.as_nanos() as i64,
-        };
-        let mut naps = 0u32;
+        let mut naps = Naps::default();
+        let mut chores_at = timers::now() + CHORES;
         loop {
-            let epoch = self.epoch.load(Ordering::Relaxed);
-            naps += 1;
-            if naps.is_multiple_of(NAPS_PER_CHORE) {
-                chores();
-            }
+            let nap = libc::timespec {
+                tv_sec: 0,
+                tv_nsec: naps.length as i64,
+            };
             // SAFETY: the futex word and the timeout outlive the call.
             unsafe {
                 libc::syscall(
@@ -136,11 +133,16 @@ impl Driver {
                     self.turn.as_ptr(),
                     libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG,
                     APP,
-                    &raw const patience,
+                    &raw const nap,
                 )
             };
-            let silent = self.epoch.load(Ordering::Relaxed) == epoch;
-            if silent || self.turn.load(Ordering::Acquire) == RETURNED {
+            let now = timers::now();
+            if now >= chores_at {
+                chores_at = now + CHORES;
+                chores();
+            }
+            let silent_for = now.saturating_sub(self.polled_at.load(Ordering::Relaxed));
+            if self.turn.load(Ordering::Acquire) == RETURNED || !naps.another(silent_for) {
                 break;
             }
         }
@@ -158,6 +160,29 @@ impl Driver {
     /// Whether the application has the turn; for its threads to ask under the receive lock.
     fn app_drives(&self) -> bool {
         self.turn.load(Ordering::Acquire) == APP
+    }
+}
+
+/// The helper's naps while the application receives: the longer, the longer it has been polling without a break.
+struct Naps {
+    length: Time,
+}
+
+impl Default for Naps {
+    fn default() -> Naps {
+        Naps { length: PATIENCE }
+    }
+}
+
+impl Naps {
+    /// After a nap, with the application silent for so long: whether to take another.
+    fn another(&mut self, silent_for: Time) -> bool {
+        // Who has polled for long is more likely to have lost the processor than to have stopped.
+        if silent_for >= (self.length / 2).max(PATIENCE) {
+            return false;
+        }
+        self.length = (2 * self.length).min(LONGEST_NAP);
+        true
     }
 }
 
@@ -186,10 +211,7 @@ impl Hca {
         if !self.alive() {
             return;
         }
-        driver.epoch.store(
-            driver.epoch.load(Ordering::Relaxed).wrapping_add(1),
-            Ordering::Relaxed,
-        );
+        driver.polled_at.store(timers::now(), Ordering::Relaxed);
         if let Some(mut rx) = self.rx.try_lock()
             && driver.app_drives()
         {
@@ -226,5 +248,28 @@ impl Hca {
                 )
             };
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn naps_grow_while_the_application_polls() {
+        let mut naps = Naps::default();
+        assert_eq!(naps.length, PATIENCE);
+        for _ in 0..10 {
+            assert!(naps.another(1_000));
+        }
+        assert_eq!(naps.length, LONGEST_NAP);
+        // It may have lost the processor for a moment.
+        assert!(naps.another(PATIENCE));
+        assert!(!naps.another(LONGEST_NAP / 2));
+    }
+
+    #[test]
+    fn an_application_that_falls_silent_at_once_loses_its_turn() {
+        assert!(!Naps::default().another(PATIENCE));
     }
 }

@@ -10,6 +10,7 @@ use ferroce_transport::Time;
 
 use crate::error::{Error, Result};
 use crate::hca::{Hca, enabled};
+use crate::linger::{Linger, Outcome};
 use crate::rx::Take;
 use crate::timers;
 use crate::uring::Uring;
@@ -17,14 +18,8 @@ use crate::uring::Uring;
 /// Datagrams taken from one socket before the others have their turn and answers go out.
 const BURST: usize = 8;
 
-/// A sleep that ended sooner than this was hardly worth it.
-const SHORT_SLEEP: Time = 100_000;
-/// How long to wait for more awake, then.
-const LINGER: Time = 50_000;
 /// A yield that takes so long went to somebody who has much to do.
 const LONG_YIELD: Time = 200_000;
-/// How long not to linger after that: a program that spins on memory is best preempted by a wake-up.
-const CROWDED: Time = 50_000_000;
 /// After so long the daemon must be heard.
 const LONGEST_LINGER: Time = 10_000_000;
 
@@ -50,6 +45,13 @@ pub(crate) fn start(hca: &Arc<Hca>) -> Result<()> {
         .map_err(|e| Error::io("starting the helper thread", e))
 }
 
+/// A sleep that has ended.
+pub(crate) struct Round {
+    pub(crate) woken: Time,
+    /// Datagrams that came.
+    pub(crate) handled: usize,
+}
+
 fn run(hca: &Hca) {
     // Timers of microseconds are no use with the default slack of 50 µs.
     // SAFETY: affects the calling thread only.
@@ -59,7 +61,7 @@ fn run(hca: &Hca) {
         true => None,
         false => Uring::new().inspect_err(|why| fallback(why)).ok(),
     };
-    let mut crowded_until = 0;
+    let mut waits = Linger::default();
     // Without a daemon there is nothing to receive; the ring goes, and with it its hold on the sockets.
     while !hca.is_gone() {
         hca.driver.stand_by(
@@ -80,37 +82,52 @@ fn run(hca: &Hca) {
             None => poll_round(hca, until),
         };
         hca.driver.awake();
-        let slept = timers::now().saturating_sub(went);
-        if let Err(why) = round {
-            if ring.take().is_none() {
-                // poll(2) itself fails: there is no way to go on, and peers will see the timeouts.
-                tracing::error!("the helper thread ends: {why}");
-                return;
+        let round = match round {
+            Ok(round) => round,
+            Err(why) => {
+                if ring.take().is_none() {
+                    // poll(2) itself fails: there is no way to go on, and peers will see the timeouts.
+                    tracing::error!("the helper thread ends: {why}");
+                    return;
+                }
+                fallback(&why.to_string());
+                continue;
             }
-            fallback(&why.to_string());
+        };
+        let now = timers::now();
+        hca.run_timers(now);
+        if round.handled == 0 {
+            continue;
         }
-        hca.run_timers(timers::now());
-        if slept < SHORT_SLEEP && timers::now() > crowded_until && linger(hca) {
-            crowded_until = timers::now() + CROWDED;
+        waits.came(round.woken, now);
+        if let Some(patience) = waits.worth(now) {
+            let outcome = linger(hca, patience, &mut waits);
+            waits.ended(timers::now(), outcome);
         }
     }
 }
 
 /// Goes on receiving for a moment instead of sleeping: waking up costs more than the packets that come meanwhile. Offers
-/// the processor to others at every turn, and returns whether one of them took it for long.
-fn linger(hca: &Hca) -> bool {
+/// the processor to others at every turn.
+fn linger(hca: &Hca, patience: Time, waits: &mut Linger) -> Outcome {
     let start = timers::now();
-    let mut end = start + LINGER;
+    let mut since = start;
+    let mut outcome = Outcome::InVain;
     loop {
         let now = timers::now();
-        if now >= end.min(start + LONGEST_LINGER) || hca.driver.wanted() {
-            return false;
+        if hca.driver.wanted() {
+            return Outcome::Cut;
+        }
+        if now >= (since + patience).min(start + LONGEST_LINGER) {
+            return outcome;
         }
         let mut rx = hca.rx.lock();
         let got = hca.drain_all(&mut rx, Take::Some(BURST));
         if got != 0 {
             hca.answer(&mut rx);
-            end = timers::now() + LINGER;
+            outcome = Outcome::Paid;
+            since = timers::now();
+            waits.came(now, since);
         }
         drop(rx);
         hca.run_timers(now);
@@ -119,7 +136,7 @@ fn linger(hca: &Hca) -> bool {
             std::thread::yield_now();
             // Whoever got the processor keeps it for his whole turn if he spins. From a sleep, what comes wakes us at once.
             if timers::now() - before > LONG_YIELD {
-                return true;
+                return Outcome::Crowded;
             }
         }
     }
@@ -172,7 +189,7 @@ fn under_valgrind() -> bool {
 }
 
 /// Sleeps in poll(2) until something comes or `until`, then receives.
-fn poll_round(hca: &Hca, until: Time) -> std::io::Result<()> {
+fn poll_round(hca: &Hca, until: Time) -> std::io::Result<Round> {
     let receivers: Vec<_> = hca.receivers.read_recursive().clone();
     let wanted = // poll(2) passes negative descriptors over
     [hca.driver.event_fd(), hca.control_fd().unwrap_or(-1)]
@@ -196,10 +213,12 @@ fn poll_round(hca: &Hca, until: Time) -> std::io::Result<()> {
         )
     };
     hca.driver.awake();
+    let woken = timers::now();
+    let mut handled = 0;
     if n < 0 {
         let e = std::io::Error::last_os_error();
         return if e.raw_os_error() == Some(libc::EINTR) {
-            Ok(())
+            Ok(Round { woken, handled })
         } else {
             Err(e)
         };
@@ -213,11 +232,11 @@ fn poll_round(hca: &Hca, until: Time) -> std::io::Result<()> {
     let mut rx = hca.rx.lock();
     for (receiver, fd) in receivers.iter().zip(&fds[2..]) {
         if fd.revents != 0 {
-            hca.drain(&mut rx, receiver, Take::Some(BURST));
+            handled += hca.drain(&mut rx, receiver, Take::Some(BURST));
         }
     }
     hca.answer(&mut rx);
-    Ok(())
+    Ok(Round { woken, handled })
 }
 
 /// The time left until a deadline; `None` for ever.

@@ -29,6 +29,7 @@ mod ib;
 mod import;
 mod keys;
 mod limits;
+mod linger;
 mod mcast;
 mod memory;
 mod mgid;

@@ -9,11 +9,34 @@ use crate::error::{Error, Result};
 use crate::qp::{Inner, Qp};
 use crate::timers;
 
-/// Payload bytes up to which a request is small: its packet costs more than its bytes.
-const SMALL: usize = 512;
-/// Packets in flight from which on small requests are gathered, and how many at most.
+/// Payload bytes up to which a request is small: it is one packet, or few, and a send of its own costs more than its bytes.
+const SMALL: usize = 4096;
+/// Packets in flight from which on small requests are gathered; how many at most, and their bytes: about what one GSO send takes.
 const PLENTY: u64 = 16;
 const HOLD: u32 = 16;
+const HOLD_BYTES: usize = 15 * SMALL;
+
+/// Requests that wait to be sent together with what follows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Held {
+    requests: u32,
+    bytes: usize,
+}
+
+impl Held {
+    /// With these, too.
+    fn and(self, more: Held) -> Held {
+        Held {
+            requests: self.requests + more.requests,
+            bytes: self.bytes + more.bytes,
+        }
+    }
+
+    /// Whether another of that size has room in the same send.
+    fn has_room(self, size: usize) -> bool {
+        self.requests < HOLD && self.bytes + size <= HOLD_BYTES
+    }
+}
 
 impl Qp {
     /// Locks the send queue to post requests; dropping the guard starts them.
@@ -23,8 +46,8 @@ impl Qp {
         SendPoster {
             qp: self,
             inner,
-            posted: 0,
-            small: true,
+            posted: Held::default(),
+            largest: 0,
         }
     }
 
@@ -52,9 +75,9 @@ pub(crate) fn thread_mark() -> usize {
 pub struct SendPoster<'a> {
     qp: &'a Qp,
     inner: MutexGuard<'a, Inner>,
-    posted: u32,
-    /// Everything posted is small.
-    small: bool,
+    posted: Held,
+    /// Payload bytes of the largest request posted.
+    largest: usize,
 }
 
 impl SendPoster<'_> {
@@ -70,11 +93,12 @@ impl SendPoster<'_> {
             self.check_handle(to.ah)?;
         }
         self.inner.transport.post_send(request)?;
-        self.posted += 1;
-        self.small &= match request.data {
-            SendData::Inline(bytes) => bytes.len() <= SMALL,
-            SendData::Sges(sges) => sges.iter().map(|s| s.length as usize).sum::<usize>() <= SMALL,
+        let bytes = match request.data {
+            SendData::Inline(bytes) => bytes.len(),
+            SendData::Sges(sges) => sges.iter().map(|s| s.length as usize).sum::<usize>(),
         };
+        self.posted = self.posted.and(Held { requests: 1, bytes });
+        self.largest = self.largest.max(bytes);
         Ok(())
     }
 
@@ -92,8 +116,8 @@ impl SendPoster<'_> {
     /// Whether what was posted can wait to be sent together with what follows: it is small, and enough is on its way
     /// that an acknowledgement will soon be the occasion. A ping-pong, or a few requests at a time, never waits.
     fn can_wait(&self) -> bool {
-        self.small
-            && self.inner.held + self.posted < HOLD
+        self.largest <= SMALL
+            && self.inner.held.and(self.posted).has_room(self.largest)
             && self.inner.transport.packets_in_flight() >= PLENTY
             && self.inner.transport.state() == QpState::Rts
     }
@@ -112,7 +136,7 @@ impl Drop for SendPoster<'_> {
             return;
         }
         if self.can_wait() {
-            self.inner.held += self.posted;
+            self.inner.held = self.inner.held.and(self.posted);
             return;
         }
         let keys = hca.keys.read_recursive();
@@ -147,5 +171,29 @@ impl Drop for RecvPoster<'_> {
             let keys = self.qp.hca().keys.read_recursive();
             self.qp.pump(&mut self.inner, &keys, timers::now(), true);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// How many requests of a size go out together.
+    fn gathered(bytes: usize) -> u32 {
+        let one = Held { requests: 1, bytes };
+        let mut held = one;
+        while held.has_room(bytes) {
+            held = held.and(one);
+        }
+        held.requests
+    }
+
+    #[test]
+    fn what_is_gathered_fits_a_send() {
+        assert_eq!(gathered(2), HOLD);
+        assert_eq!(gathered(2048), HOLD);
+        assert_eq!(gathered(SMALL), 15);
+        // With headers and ICRCs: a WRITE has 32 bytes of them.
+        assert!(15 * (SMALL + 32) <= 65_507);
     }
 }

@@ -4,6 +4,7 @@ use ferroce_control::Counter;
 use ferroce_transport::{QpEvent, QpState, Sink, Time, TransmitOpts};
 
 use crate::keys::KeyTable;
+use crate::posting::Held;
 use crate::qp::{Inner, Qp};
 use crate::qp_host::QpHost;
 use crate::timers;
@@ -28,7 +29,7 @@ impl Qp {
 
     /// Sends what may be sent and sets the timer. `flush_acks`: also an ACK that could wait for company.
     pub(crate) fn pump(&self, inner: &mut Inner, keys: &KeyTable, now: Time, flush_acks: bool) {
-        inner.held = 0;
+        inner.held = Held::default();
         if let Some(tm) = &self.tm {
             tm.start(&mut inner.transport, self.qp_num());
         }

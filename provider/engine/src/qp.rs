@@ -15,7 +15,7 @@ use crate::hca::Hca;
 use crate::keys::Peer;
 use crate::limits;
 use crate::path::{Path, PathKey, gid_address};
-use crate::posting;
+use crate::posting::{self, Held};
 use crate::qp_close::Openers;
 use crate::qp_host::QpHost;
 use crate::qp_init::QpInitView;
@@ -40,7 +40,7 @@ pub(crate) struct Inner {
     /// Counted among the path's active QPs.
     pub(crate) active: bool,
     /// Small requests posted since the last time that something was sent.
-    pub(crate) held: u32,
+    pub(crate) held: Held,
 }
 
 /// A queue pair.

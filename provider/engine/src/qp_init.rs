@@ -10,6 +10,7 @@ use crate::context::{Context, Pd};
 use crate::cq::Cq;
 use crate::error::{Error, Result};
 use crate::limits;
+use crate::posting::Held;
 use crate::qp::{Inner, Qp};
 use crate::qp_close::Openers;
 use crate::rendezvous::TmQp;
@@ -128,7 +129,7 @@ impl Qp {
                 ack_at: Time::MAX,
                 resume_at: Time::MAX,
                 active: false,
-                held: 0,
+                held: Held::default(),
             };
             Ok(Arc::new(Qp {
                 context: context.clone(),

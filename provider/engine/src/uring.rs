@@ -16,9 +16,10 @@ use io_uring::types::{BufRingEntry, Fd, RecvMsgOut, SubmitArgs, Timespec};
 use io_uring::{IoUring, cqueue, opcode};
 
 use crate::hca::Hca;
-use crate::helper::{timespec_until, uring_enabled};
+use crate::helper::{Round, timespec_until, uring_enabled};
 use crate::receiver::Receiver;
 use crate::rx::{CONTROL, MAX_DATAGRAM, describe};
+use crate::timers;
 
 /// Receive buffers; a power of two. Each holds the largest merged run.
 const BUFFERS: u16 = 16;
@@ -221,7 +222,7 @@ impl Uring {
     }
 
     /// Sleeps until something comes or `until`, then handles what came.
-    pub(crate) fn round(&mut self, hca: &Hca, until: Time) -> io::Result<()> {
+    pub(crate) fn round(&mut self, hca: &Hca, until: Time) -> io::Result<Round> {
         self.arm(hca)?;
         let waited = match timespec_until(until) {
             None => self.ring.submitter().submit_and_wait(1),
@@ -233,6 +234,7 @@ impl Uring {
             }
         };
         hca.driver.awake();
+        let woken = timers::now();
         match waited {
             Err(e)
                 if !matches!(
@@ -242,11 +244,15 @@ impl Uring {
             {
                 Err(e)
             }
-            _ => self.reap(hca),
+            _ => {
+                let handled = self.reap(hca)?;
+                Ok(Round { woken, handled })
+            }
         }
     }
 
-    fn reap(&mut self, hca: &Hca) -> io::Result<()> {
+    /// Handles what came; returns how many datagrams there were.
+    fn reap(&mut self, hca: &Hca) -> io::Result<usize> {
         let mut rx = None;
         let mut handled = 0;
         let mut outcome = Ok(());
@@ -296,6 +302,6 @@ impl Uring {
         if let Some(mut rx) = rx {
             hca.answer(&mut rx);
         }
-        outcome
+        outcome.map(|()| handled)
     }
 }
