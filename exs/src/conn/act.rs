@@ -238,6 +238,7 @@ fn over(op: Op, kind: i32, socket: i32, result: Result<()>, length: u64, flags: 
         buffer,
         mhandle,
         target,
+        ..
     } = op;
     let detail = EventDetail::Xfer(EvtXfer {
         exs_evt_buffer: buffer.address,

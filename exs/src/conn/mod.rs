@@ -26,11 +26,16 @@ const RECEIVE: u64 = 1 << 31;
 
 const _: () = assert!(SLOTS < RECEIVE as usize);
 
-/// An operation in progress.
-struct Op {
-    buffer: Buffer,
-    mhandle: usize,
-    target: Target,
+/// An operation on memory.
+pub struct Op {
+    /// The memory.
+    pub buffer: Buffer,
+    /// Send: a message ends with it. Receive: it wants to be filled, as [`Machine::receive`] has it.
+    pub flag: bool,
+    /// The application's handle of its registration.
+    pub mhandle: usize,
+    /// Where its event goes.
+    pub target: Target,
 }
 
 /// How far the link is.
@@ -183,27 +188,19 @@ impl Conn {
         self.link
     }
 
-    /// Starts a send. `end`: a message ends with it.
-    pub fn send(&mut self, buffer: Buffer, end: bool, mhandle: usize, target: Target) {
-        let (length, exposable) = (buffer.length as u64, buffer.exposable());
-        self.sends.push_back(Op {
-            buffer,
-            mhandle,
-            target,
-        });
+    /// Starts a send.
+    pub fn send(&mut self, op: Op) {
+        let (length, end, exposable) = op.to_machine();
+        self.sends.push_back(op);
         self.with_machine(|machine| {
             machine.send(length, end, exposable);
         });
     }
 
-    /// Starts a receive. `fill` as [`Machine::receive`] has it.
-    pub fn receive(&mut self, buffer: Buffer, fill: bool, mhandle: usize, target: Target) {
-        let (length, exposable) = (buffer.length as u64, buffer.exposable());
-        self.receives.push_back(Op {
-            buffer,
-            mhandle,
-            target,
-        });
+    /// Starts a receive.
+    pub fn receive(&mut self, op: Op) {
+        let (length, fill, exposable) = op.to_machine();
+        self.receives.push_back(op);
         self.with_machine(|machine| {
             machine.receive(length, fill, exposable);
         });
@@ -306,6 +303,14 @@ impl Conn {
             machine.gone();
         }
         self.act();
+    }
+}
+
+impl Op {
+    /// What the machine is told of it: bytes, flag, and whether the peer may read or write it.
+    fn to_machine(&self) -> (u64, bool, bool) {
+        let exposable = self.buffer.exposable();
+        (self.buffer.length as u64, self.flag, exposable)
     }
 }
 

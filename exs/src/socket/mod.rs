@@ -12,10 +12,10 @@ use std::sync::Arc;
 use parking_lot::{Mutex, MutexGuard};
 
 use crate::abi::{EXS_EVT_CONNECT, EXS_EVT_SHUTDOWN, EXS_FILE_LIMIT, EventDetail};
-use crate::conn::{Conn, Link};
+use crate::conn::{Conn, Link, Op};
 use crate::errno::{Errno, Result};
 use crate::listen::Listener;
-use crate::memory::{Buffer, Memory};
+use crate::memory::Memory;
 use crate::queue::Target;
 use crate::verbs::{Address, CmId, Mr};
 
@@ -79,13 +79,7 @@ struct Lane {
 }
 
 enum Waiting {
-    Memory {
-        buffer: Buffer,
-        /// Send: a message ends with it. Receive: fill it.
-        flag: bool,
-        mhandle: usize,
-        target: Target,
-    },
+    Memory(Op),
     /// A file transfer; called when its turn has come.
     File(Box<dyn FnOnce() + Send>),
 }
@@ -196,12 +190,7 @@ impl Inner {
         };
         while !self.sends.busy {
             match self.sends.waiting.pop_front() {
-                Some(Waiting::Memory {
-                    buffer,
-                    flag,
-                    mhandle,
-                    target,
-                }) => conn.send(buffer, flag, mhandle, target),
+                Some(Waiting::Memory(op)) => conn.send(op),
                 Some(Waiting::File(turn)) => {
                     self.sends.busy = true;
                     turn();
@@ -211,12 +200,7 @@ impl Inner {
         }
         while !self.receives.busy {
             match self.receives.waiting.pop_front() {
-                Some(Waiting::Memory {
-                    buffer,
-                    flag,
-                    mhandle,
-                    target,
-                }) => conn.receive(buffer, flag, mhandle, target),
+                Some(Waiting::Memory(op)) => conn.receive(op),
                 Some(Waiting::File(turn)) => {
                     self.receives.busy = true;
                     turn();

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::{Admission, Phase, Shutdown, Socket, Transfer, Waiting};
 use crate::abi::{EXS_RECVS_MAX, EXS_SENDS_MAX};
+use crate::conn::Op;
 use crate::errno::{Errno, Result};
 use crate::memory::{Buffer, Use};
 use crate::queue::Target;
@@ -53,17 +54,18 @@ impl Socket {
             Admission::Immediate => Buffer::copied(transfer.address, transfer.length.min(room))?,
             _ => transfer.buffer(&device, Use::Send)?,
         };
+        let op = Op {
+            buffer,
+            flag,
+            mhandle,
+            target,
+        };
         if !file && inner.sends.occupied() {
-            inner.sends.waiting.push_back(Waiting::Memory {
-                buffer,
-                flag,
-                mhandle,
-                target,
-            });
+            inner.sends.waiting.push_back(Waiting::Memory(op));
             return Ok(());
         }
         if let Phase::Connected(conn) = &mut inner.phase {
-            conn.send(buffer, flag, mhandle, target);
+            conn.send(op);
         }
         inner.look();
         Ok(())
@@ -87,18 +89,18 @@ impl Socket {
             _ => {}
         }
         let (flag, mhandle) = (transfer.flag, transfer.mhandle);
-        let buffer = transfer.buffer(&device, Use::Receive)?;
+        let op = Op {
+            buffer: transfer.buffer(&device, Use::Receive)?,
+            flag,
+            mhandle,
+            target,
+        };
         if !file && inner.receives.occupied() {
-            inner.receives.waiting.push_back(Waiting::Memory {
-                buffer,
-                flag,
-                mhandle,
-                target,
-            });
+            inner.receives.waiting.push_back(Waiting::Memory(op));
             return Ok(());
         }
         if let Phase::Connected(conn) = &mut inner.phase {
-            conn.receive(buffer, flag, mhandle, target);
+            conn.receive(op);
         }
         inner.look();
         Ok(())
