@@ -6,7 +6,7 @@ use std::os::fd::BorrowedFd;
 use std::ptr::NonNull;
 use std::rc::Rc;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, anyhow};
 use ferroce_cabi::{
     ibv_async_event, ibv_context, ibv_context_ops, ibv_device_attr, ibv_gid_entry, ibv_port_attr,
     verbs_context,
@@ -32,13 +32,17 @@ impl Device {
     /// If there is none (the message says which there are), or if it cannot be opened.
     pub(super) fn open(name: &str) -> Result<Rc<Device>> {
         let library = Library::load()?;
-        let list = List::new(library).with_context(|| format!("looking for {name}"))?;
+        let list = List::new(library).map_err(|error| match error.errno {
+            // The kernel has no RDMA.
+            libc::ENOSYS => none(name),
+            _ => anyhow!(error).context(format!("looking for {name}")),
+        })?;
         let Some((index, _)) = list.names().find(|(_, found)| found == name) else {
             let names: Vec<String> = list.names().map(|(_, name)| name).collect();
-            match names.is_empty() {
-                true => bail!("there is no device {name}: there is no RDMA device at all"),
-                false => bail!("there is no device {name}; there are {}", names.join(", ")),
-            }
+            return Err(match names.is_empty() {
+                true => none(name),
+                false => anyhow!("there is no device {name}; there are {}", names.join(", ")),
+            });
         };
         // SAFETY: an entry of the list, which lives on until the device is open.
         let context = unsafe { (library.ibv_open_device)(*list.devices.as_ptr().add(index)) };
@@ -160,6 +164,12 @@ impl Drop for Device {
     }
 }
 
+fn none(name: &str) -> anyhow::Error {
+    anyhow!(
+        "there is no device {name}, nor any other; ferroce's are seen by what `ferroce run` runs"
+    )
+}
+
 /// The list of devices.
 struct List {
     library: &'static Library,
@@ -168,7 +178,7 @@ struct List {
 }
 
 impl List {
-    fn new(library: &'static Library) -> Result<List> {
+    fn new(library: &'static Library) -> Verb<List> {
         let mut count = 0;
         // SAFETY: room for the number.
         let devices = unsafe { (library.ibv_get_device_list)(&mut count) };

@@ -201,7 +201,8 @@ impl Agent {
         let mut said = Vec::new();
         let _ = spawned.errors.rewind();
         let _ = (&mut spawned.errors).take(1 << 16).read_to_end(&mut said);
-        let said = String::from_utf8_lossy(&said).trim().to_owned();
+        let said = String::from_utf8_lossy(&said);
+        let said = said.trim().trim_start_matches("ferroce-ibta: ").to_owned();
         match (said.is_empty(), ended) {
             (false, _) => anyhow!(said),
             (true, Some(status)) => anyhow!("{} has ended: {status}", self.name),
