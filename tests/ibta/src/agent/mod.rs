@@ -20,6 +20,7 @@ use std::rc::Rc;
 
 use anyhow::{Context as _, Result};
 use ferroce_ibta::protocol::{Command, Reply};
+use nix::sys::socket::{setsockopt, sockopt};
 
 use device::Device;
 use session::Session;
@@ -43,6 +44,10 @@ pub(crate) fn serve_tcp(name: &str, listen: SocketAddr) -> Result<()> {
     loop {
         let (stream, tester) = listener.accept().context("waiting for a tester")?;
         stream.set_nodelay(true)?;
+        // One whose host has vanished must not keep others waiting for ever.
+        setsockopt(&stream, sockopt::KeepAlive, &true)?;
+        setsockopt(&stream, sockopt::TcpKeepIdle, &20)?;
+        setsockopt(&stream, sockopt::TcpKeepInterval, &5)?;
         eprintln!("ferroce-ibta: a tester at {tester} has come");
         let served = serve(name, &device, BufReader::new(stream.try_clone()?), stream);
         match served {
