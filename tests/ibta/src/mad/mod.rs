@@ -564,7 +564,7 @@ impl<'r> Tester<'r> {
     }
 
     /// Gives every port its LID and timers, and takes it to Active.
-    fn initialize(&mut self) -> Outcome {
+    pub fn initialize(&mut self) -> Outcome {
         let linked = [state::INIT, state::ARMED, state::ACTIVE];
         for port in 1..=self.ports() {
             let info = self.wait_for_state(port, 0, &linked)?;

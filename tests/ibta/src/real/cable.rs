@@ -78,8 +78,8 @@ impl Cables {
         let now = Instant::now();
         let mut shared = Vec::new();
         let mut ends = Vec::new();
-        for (cable, socket) in cables.iter().zip(sockets) {
-            socket.connect(cable.remote)?;
+        for socket in sockets {
+            // Never connected: data comes from the sockets of the device's processes, SMPs and training from the daemon's.
             socket.set_nonblocking(true)?;
             shared.push(Arc::new(socket));
             ends.push(End {
@@ -94,7 +94,12 @@ impl Cables {
             changed: Condvar::new(),
             stop: AtomicBool::new(false),
         });
-        let (for_thread, theirs) = (shared.clone(), sockets.clone());
+        let for_thread = shared.clone();
+        let theirs: Vec<_> = sockets
+            .iter()
+            .cloned()
+            .zip(cables.iter().copied())
+            .collect();
         let thread = std::thread::Builder::new()
             .name("cables".to_owned())
             .spawn(move || attend(&for_thread, &theirs))?;
@@ -144,7 +149,8 @@ impl Cables {
     /// # Errors
     /// The host does not take it.
     pub fn send(&self, port: u8, packet: &[u8]) -> Result<()> {
-        match self.sockets[usize::from(port) - 1].send(packet) {
+        let at = usize::from(port) - 1;
+        match self.sockets[at].send_to(packet, self.cables[at].remote) {
             // A full buffer loses packets, and so does an end that has gone.
             Ok(_) => Ok(()),
             Err(error) if is_passing(&error) => Ok(()),
@@ -185,43 +191,43 @@ impl Drop for Cables {
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
-        for (end, socket) in self.shared.ends().iter().zip(&self.sockets) {
+        let ends = self.shared.ends();
+        for ((end, socket), cable) in ends.iter().zip(&self.sockets).zip(&self.cables) {
             if let Some(frame) = end.training.last_word(OFFER) {
-                let _ = socket.send(&frame);
+                let _ = socket.send_to(&frame, cable.remote);
             }
         }
     }
 }
 
 /// Keeps the links trained and takes in what comes, until it is told to stop.
-fn attend(shared: &Shared, sockets: &[Arc<UdpSocket>]) {
+fn attend(shared: &Shared, cables: &[(Arc<UdpSocket>, Cable)]) {
     let mut buffer = vec![0; 8192];
     while !shared.stop.load(Ordering::Relaxed) {
-        let mut waiting: Vec<PollFd<'_>> = sockets
+        let mut waiting: Vec<PollFd<'_>> = cables
             .iter()
-            .map(|socket| PollFd::new(&**socket, PollFlags::IN))
+            .map(|(socket, _)| PollFd::new(&**socket, PollFlags::IN))
             .collect();
         let wait = Timespec::try_from(LOOK).expect("10 ms");
         let _ = poll(&mut waiting, Some(&wait));
         let mut ends = shared.ends();
-        for (end, socket) in ends.iter_mut().zip(sockets) {
-            while let Some(len) = next(socket, &mut buffer) {
+        for (end, (socket, cable)) in ends.iter_mut().zip(cables) {
+            while let Some(len) = next(socket, cable, &mut buffer) {
                 end.take(Instant::now(), &buffer[..len]);
             }
-            end.tick(Instant::now(), socket);
+            end.tick(Instant::now(), socket, cable);
         }
         drop(ends);
         shared.changed.notify_all();
     }
 }
 
-fn next(socket: &UdpSocket, buffer: &mut [u8]) -> Option<usize> {
+/// The next datagram of the other end's host; what others send is not looked at.
+fn next(socket: &UdpSocket, cable: &Cable, buffer: &mut [u8]) -> Option<usize> {
     loop {
-        match socket.recv(buffer) {
-            Ok(len) => return Some(len),
-            // What an end that is not there yet left on the socket.
-            Err(error) if error.kind() == std::io::ErrorKind::ConnectionRefused => {}
-            Err(_) => return None,
+        let (len, from) = socket.recv_from(buffer).ok()?;
+        if from.ip() == cable.remote.ip() {
+            return Some(len);
         }
     }
 }
@@ -245,12 +251,12 @@ impl End {
         }
     }
 
-    fn tick(&mut self, now: Instant, socket: &UdpSocket) {
+    fn tick(&mut self, now: Instant, socket: &UdpSocket, cable: &Cable) {
         // A farewell, a frame and the loss of the link may be due together.
         for _ in 0..3 {
             let (frame, change) = self.training.tick(now, OFFER);
             if let Some(frame) = &frame {
-                let _ = socket.send(frame);
+                let _ = socket.send_to(frame, cable.remote);
             }
             match change {
                 Some(change) => self.change(now, change),

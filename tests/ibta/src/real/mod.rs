@@ -1,8 +1,8 @@
 //! The device is a verbs device, real or ferroce's, and the tester reaches it over the wire.
 //!
 //! - `agent`: the connection to the agent, which plays the device's side;
-//! - `roce`: the tester's end of RoCEv2; `rig`: both together, for a test;
-//! - `cable`: the tester's ends of cables to InfiniBand ports; `mad`: these and the agent, for a test of management;
+//! - `roce`: the tester's end of RoCEv2; `cable`: its ends of cables to InfiniBand ports; `wire`: either, for packets of queue pairs;
+//! - `rig`: wire and agent, for a test of the transport; `mad`: cables and agent, for a test of management;
 //! - `own`: a ferroce device of the tester's own, where none is named;
 //! - this module: which device, which port, which addresses, and what to say if there is none.
 
@@ -12,7 +12,9 @@ mod mad;
 pub mod own;
 mod rig;
 mod roce;
+mod wire;
 
+use crate::mad::{SM_LID, Tester};
 use crate::protocol::{AddressVector, Command, DeviceInfo, PortState, Reply};
 use crate::rig::{Backend, MadRig, TransportRig};
 use crate::run::Stop;
@@ -26,6 +28,7 @@ use rig::{RealRig, Way};
 use roce::{Ends, Roce};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::process;
+use wire::OnCable;
 
 /// Which device is tested, and from where.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -47,6 +50,9 @@ pub struct Options {
     /// first goes to port 1; repeat it for others. Without any the tests of management agents are for a device of the tester's own
     #[arg(long, value_name = "LOCAL=REMOTE")]
     pub cable: Vec<Cable>,
+    /// Test the transport on the cable to the port too, and not over RoCE [default: if there are cables and no tester's address]
+    #[arg(long, conflicts_with = "tester")]
+    pub infiniband: bool,
 }
 
 /// Rigs on a real device.
@@ -98,6 +104,12 @@ impl RealBackend {
         }
     }
 
+    /// Whether the transport is tested on a cable.
+    fn on_cable(&self) -> bool {
+        let options = &self.options;
+        options.infiniband || !options.cable.is_empty() && options.tester.is_none()
+    }
+
     fn is_own(&self) -> bool {
         self.options.device.is_none() && self.options.agent.is_none()
     }
@@ -130,6 +142,15 @@ impl RealBackend {
     /// # Errors
     /// No such device or port, nobody at the agent's address, an address in use, an agent that does not answer, …
     pub fn prepare_transport(&mut self) -> Result<()> {
+        if self.on_cable() {
+            return match self.mad_ports() {
+                ports if ports >= self.options.port => self.prepare_mad(),
+                _ => bail!(
+                    "no cable leads to port {}: add --cable LOCAL=REMOTE",
+                    self.options.port
+                ),
+            };
+        }
         if self.transport.as_ref().is_some_and(|t| t.agent.is_there()) {
             return Ok(());
         }
@@ -152,8 +173,13 @@ impl Backend for RealBackend {
     fn transport(&mut self) -> Result<Box<dyn TransportRig + '_>> {
         // An agent that was lost in a test is replaced once; where that fails too, no test waits again.
         self.prepare_transport()?;
+        if self.on_cable() {
+            let management = self.management.as_mut().context("no cables")?;
+            return Ok(Box::new(management.transport(self.options.port)?));
+        }
         let transport = self.transport.as_mut().context("no transport tester")?;
-        let rig = RealRig::new(&mut transport.agent, &mut transport.wire, transport.way)?;
+        let wire = Box::new(&mut transport.wire);
+        let rig = RealRig::new(&mut transport.agent, wire, transport.way)?;
         Ok(Box::new(rig))
     }
 
@@ -169,6 +195,11 @@ impl Backend for RealBackend {
         Ok(Box::new(rig))
     }
 }
+
+/// The tester's GID on a cable: link-local, of a GUID that nobody has.
+const TESTER_GID: [u8; 16] = [
+    0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0x02, 0x1b, 0x7a, 0xff, 0xfe, 0, 0, 1,
+];
 
 /// Ports of a device of the tester's own.
 const OWN_PORTS: u8 = 2;
@@ -198,6 +229,35 @@ impl Management {
         }
         management.cables.ready()?;
         Ok(management)
+    }
+
+    /// The transport tester on the cable to a port, which becomes active as the MAD tester has it.
+    fn transport(&mut self, port: u8) -> Result<RealRig<'_>> {
+        let mut rig = RealMad::new(&mut self.agent, &self.cables)?;
+        match Tester::new(&mut rig).initialize() {
+            Ok(()) => {}
+            Err(Stop::Broken(error)) => return Err(error),
+            Err(_) => bail!("port {port} does not become active"),
+        }
+        drop(rig);
+        let state = port_state(&mut self.agent, port)?;
+        let device = match ask(&mut self.agent, &Command::QueryGid { port, index: 0 })? {
+            Reply::Gid { gid, .. } => gid,
+            reply => bail!("the agent says {reply:?} when asked for a GID"),
+        };
+        let way = Way {
+            path: AddressVector {
+                dgid: Some(TESTER_GID),
+                hop_limit: 64,
+                dlid: SM_LID,
+                port,
+                ..AddressVector::default()
+            },
+            port,
+            mtu: state.active_mtu,
+        };
+        let wire = OnCable::new(&self.cables, port, TESTER_GID, device);
+        RealRig::new(&mut self.agent, Box::new(wire), way)
     }
 
     /// A device at the other ends of these cables, or of cables at any free ports.

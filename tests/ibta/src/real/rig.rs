@@ -1,13 +1,12 @@
 //! The transport tester on a real device: an agent beside the device, and the tester's own end of the wire.
 
 use super::agent::Agent;
-use super::roce::Roce;
+use super::wire::Wire;
 use crate::packet::{RxPacket, TxPacket};
 use crate::protocol::{AddressVector, Command, Reply};
 use crate::rig::TransportRig;
-use crate::trace::{Carrier, Trace};
-use anyhow::{Context, Result};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use crate::trace::Trace;
+use anyhow::Result;
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
@@ -25,7 +24,7 @@ pub struct Way {
 /// A transport rig for one test.
 pub struct RealRig<'a> {
     agent: &'a mut Agent,
-    wire: &'a mut Roce,
+    wire: Box<dyn Wire + 'a>,
     way: Way,
     began: Instant,
     /// Packets that came and were not asked for yet.
@@ -38,7 +37,11 @@ impl<'a> RealRig<'a> {
     ///
     /// # Errors
     /// If the agent does not answer.
-    pub fn new(agent: &'a mut Agent, wire: &'a mut Roce, way: Way) -> Result<RealRig<'a>> {
+    pub fn new(
+        agent: &'a mut Agent,
+        mut wire: Box<dyn Wire + 'a>,
+        way: Way,
+    ) -> Result<RealRig<'a>> {
         agent.call(&Command::Reset)?;
         // What a test before this one left.
         while wire.receive()?.is_some() {}
@@ -54,15 +57,13 @@ impl<'a> RealRig<'a> {
 
     /// Takes in everything that has come.
     fn take_in(&mut self) -> Result<()> {
-        while let Some(datagram) = self.wire.receive()? {
-            let at = self.began.elapsed().saturating_sub(datagram.age);
-            let carrier = Carrier::Roce {
-                from: datagram.from,
-                to: self.wire.here(),
-            };
-            self.trace.push(at, true, carrier, &datagram.bytes);
-            self.came
-                .push_back(RxPacket::decode(at, datagram.bytes, datagram.intact));
+        while let Some(arrived) = self.wire.receive()? {
+            let at = self.began.elapsed().saturating_sub(arrived.age);
+            self.trace.push(at, true, arrived.carrier, &arrived.whole);
+            if let Some(bytes) = arrived.transport {
+                self.came
+                    .push_back(RxPacket::decode(at, bytes, arrived.intact));
+            }
         }
         Ok(())
     }
@@ -88,9 +89,8 @@ impl TransportRig for RealRig<'_> {
     fn transmit(&mut self, packet: &TxPacket) -> Result<()> {
         self.take_in()?;
         let bytes = self.wire.encode(packet);
-        let (from, to) = self.wire.outward();
-        self.trace
-            .push(self.now(), false, Carrier::Roce { from, to }, &bytes);
+        let carrier = self.wire.outward();
+        self.trace.push(self.now(), false, carrier, &bytes);
         self.wire.send(&bytes)
     }
 
@@ -102,11 +102,7 @@ impl TransportRig for RealRig<'_> {
             if !self.came.is_empty() || left.is_zero() {
                 return Ok(self.came.pop_front());
             }
-            let mut waiting = [PollFd::new(&*self.wire, PollFlags::IN)];
-            match poll(&mut waiting, Some(&Timespec::try_from(left)?)) {
-                Ok(_) | Err(rustix::io::Errno::INTR) => {}
-                Err(error) => return Err(error).context("waiting for packets"),
-            }
+            self.wire.wait(left)?;
         }
     }
 
