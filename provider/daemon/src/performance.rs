@@ -39,6 +39,7 @@ impl Counters for Shown {
         totals[Counter::XmitDiscards] = sum(counts.tx_discards, PortCounter::TxDiscards);
         totals[Counter::ExcessiveBufferOverruns] = sum(0, PortCounter::Overruns);
         totals[Counter::RcvConstraintErrors] = sum(counts.wrong_pkey, PortCounter::WrongPkey);
+        totals[Counter::XmitConstraintErrors] = counts.kept_in;
         totals[Counter::LinkDowned] = *downed;
         totals[Counter::Vl15Dropped] = counts.vl15_dropped;
         totals[Counter::RcvSwitchRelayErrors] = counts.relay_errors;

@@ -7,10 +7,11 @@
 //!
 //! - [`directed`] finds the next hop of a directed route;
 //! - `request` checks the M_Key and carries out Get, Set and TrapRepress; `port_info`, `tables` and `switch` are the attributes;
+//! - `partition` is what a switch does of P_Keys at its ports;
 //! - `link` is the state machine of a port, `traps` sends what a port has to tell, `forward` finds the way of other packets;
 //! - `gate` says which packets QP1 takes.
 //!
-//! What it never does: partition enforcement at the ports of a switch, random forwarding tables, arbitration between virtual
+//! What it never does: random forwarding tables, arbitration between virtual
 //! lanes (the tables are kept for whoever sends), notices that wait to be fetched.
 
 pub mod directed;
@@ -18,6 +19,7 @@ mod forward;
 mod gate;
 mod link;
 mod m_key;
+mod partition;
 mod port;
 mod port_info;
 mod request;

@@ -85,10 +85,10 @@ fn fate(kind: Kind, field: &Field, old: u128, value: u128) -> Fate {
         },
         "vl_high_limit" | "local_phy_errors" | "overrun_errors" => Becomes(value),
         "vl_stall_count" | "hoq_life" => only(external, Becomes(value)),
-        "partition_enforcement_inbound"
-        | "partition_enforcement_outbound"
-        | "filter_raw_inbound"
-        | "filter_raw_outbound" => {
+        "partition_enforcement_inbound" | "partition_enforcement_outbound" => {
+            only(external, Becomes(value))
+        }
+        "filter_raw_inbound" | "filter_raw_outbound" => {
             if external && value != 0 {
                 Refused
             } else {

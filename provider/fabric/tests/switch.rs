@@ -101,7 +101,7 @@ fn a_switch_says_what_it_is() {
     );
     assert_eq!(
         (info.partition_enforcement_cap, info.enhanced_port0),
-        (0, false)
+        (32, false)
     );
     // Port 0 has no link, and is active from the beginning.
     let port = agent.port_info(0);
@@ -235,11 +235,13 @@ fn tables_end_where_their_capacity_does() {
 #[test]
 fn tables_of_ports() {
     let mut agent = Agent::switch(PORTS);
-    // P_Keys: port 0 has a table, the others have none.
-    let (status, data) = agent.get(3, attribute::P_KEY_TABLE, 0).unwrap();
-    assert_eq!((status, PKeyBlock::parse(&data).0[0]), (0, 0xffff));
-    for port in [1, PORTS, PORTS + 1] {
+    // P_Keys: each port has a table of one block.
+    for port in [0, 1, PORTS] {
         let modifier = u32::from(port) << 16;
+        let (status, data) = agent.get(3, attribute::P_KEY_TABLE, modifier).unwrap();
+        assert_eq!((status, PKeyBlock::parse(&data).0[0]), (0, 0xffff));
+    }
+    for modifier in [1, 1 << 16 | 1, u32::from(PORTS + 1) << 16] {
         assert_eq!(
             agent.get(3, attribute::P_KEY_TABLE, modifier).unwrap().0,
             status::INVALID_VALUE
@@ -395,4 +397,58 @@ fn groups_leave_by_all_their_ports_but_one() {
     assert_eq!(members(&agent, 2, group), [4]);
     set_info(&mut agent, |info| info.multicast_fdb_top = group);
     assert_eq!(members(&agent, 2, group), [0, 1, 20]);
+}
+
+#[test]
+fn partitions_are_enforced_where_the_subnet_manager_says_so() {
+    let mut agent = active();
+    let set_keys = |agent: &mut Agent, port: u32, keys: &[u16]| {
+        let mut block = [0; 32];
+        block[..keys.len()].copy_from_slice(keys);
+        let mut data = [0; 64];
+        PKeyBlock(block).emit(&mut data);
+        let set = agent.set(1, attribute::P_KEY_TABLE, port << 16, &data);
+        assert_eq!(set.unwrap(), (0, data));
+    };
+    // Port 2 leads to a limited member of the default partition and a full one of 5, port 3 to a full member of the first.
+    set_keys(&mut agent, 2, &[0x7fff, 0x8005]);
+    set_keys(&mut agent, 3, &[0xffff]);
+    let keys = [0xffff, 0x7fff, 0x8005, 0x0005, 0x8006, 0x8000, 0];
+    let told = |agent: &Agent, port| {
+        let lets = |key: &u16| {
+            (
+                agent.node.lets_in(port, *key),
+                agent.node.lets_out(port, *key),
+            )
+        };
+        keys.iter().map(lets).collect::<Vec<_>>()
+    };
+    assert!(told(&agent, 2).iter().all(|both| *both == (true, true)));
+    for port in [2, 3] {
+        let on = |info: &mut ferroce_wire::smp::PortInfo| {
+            info.partition_enforcement_inbound = true;
+            info.partition_enforcement_outbound = true;
+        };
+        agent.change(port, on).unwrap();
+    }
+    // It may not say that it is a full member of what it is a limited one, and gets nothing from the like.
+    let limited = [
+        (false, true),
+        (true, false),
+        (true, true),
+        (true, true),
+        (false, false),
+        (false, false),
+        (false, false),
+    ];
+    assert_eq!(told(&agent, 2), limited);
+    let no = (false, false);
+    let full = [(true, true), (true, true), no, no, no, no, no];
+    assert_eq!(told(&agent, 3), full);
+    assert!(told(&agent, 4).iter().all(|both| *both == (true, true)));
+    // One direction alone.
+    agent
+        .change(2, |info| info.partition_enforcement_inbound = false)
+        .unwrap();
+    assert!(agent.node.lets_in(2, 0xffff) && !agent.node.lets_out(2, 0x7fff));
 }

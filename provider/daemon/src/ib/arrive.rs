@@ -6,6 +6,7 @@ use std::time::Instant;
 use ferroce_control::{Counter, Key, WrongKey};
 use ferroce_fabric::link::{self, Unfit};
 use ferroce_fabric::sma::{Envelope, Gate, Port, Route as Way, Violation};
+use ferroce_wire::Bth;
 use ferroce_wire::link::{LinkPacket, MANAGEMENT_LANE};
 use ferroce_wire::mad;
 use nix::errno::Errno;
@@ -91,14 +92,22 @@ impl Fabric {
     fn pass_on(&mut self, port: u8, packet: &LinkPacket<'_>, bytes: &[u8]) {
         self.node.data_arrived(port, &mut self.out);
         self.settle();
+        // What has no BTH, or a key of none, is of no partition.
+        let p_key = Bth::parse(packet.transport).map_or(0, |bth| bth.pkey);
+        if !self.node.lets_in(port, p_key) {
+            if let Some(link) = index(port).and_then(|at| self.links.get_mut(at)) {
+                link.counts.wrong_pkey += 1;
+            }
+            return;
+        }
         match self.node.forward(port, packet.lrh.dlid, false) {
             Way::Local => self.take(0, packet),
-            Way::Port(exit) => self.pass(exit, bytes),
+            Way::Port(exit) => self.pass_of(exit, p_key, bytes),
             Way::Ports(exits) => {
                 for exit in exits.iter() {
                     match exit {
                         0 => self.take(0, packet),
-                        exit => self.pass(exit, bytes),
+                        exit => self.pass_of(exit, p_key, bytes),
                     }
                 }
             }
@@ -107,6 +116,16 @@ impl Fabric {
                     link.counts.relay_errors += 1;
                 }
             }
+        }
+    }
+
+    /// Sends on a data packet, if its partition may leave by this port.
+    fn pass_of(&mut self, exit: u8, p_key: u16, bytes: &[u8]) {
+        if self.node.lets_out(exit, p_key) {
+            return self.pass(exit, bytes);
+        }
+        if let Some(link) = index(exit).and_then(|at| self.links.get_mut(at)) {
+            link.counts.kept_in += 1;
         }
     }
 

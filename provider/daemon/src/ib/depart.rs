@@ -90,7 +90,7 @@ impl Fabric {
         let exit = match self.node.is_switch() {
             false => out.port,
             true => match self.node.forward(0, out.to.lid, false) {
-                Way::Port(exit) => exit,
+                Way::Port(exit) if self.node.lets_out(exit, pkey) => exit,
                 _ => return,
             },
         };

@@ -45,8 +45,10 @@ pub(crate) struct Counts {
     pub(crate) vl15_dropped: u64,
     /// Packets that a switch could not pass on.
     pub(crate) relay_errors: u64,
-    /// Packets with a P_Key of none of our partitions.
+    /// Packets with a P_Key of none of our partitions, or at a switch with one that may not come in.
     pub(crate) wrong_pkey: u64,
+    /// Packets with a P_Key that may not go out by this port of a switch.
+    pub(crate) kept_in: u64,
 }
 
 /// One port's cable.

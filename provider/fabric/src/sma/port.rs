@@ -53,6 +53,10 @@ impl Port {
             info.subnet_timeout = 18;
             info.resp_time_value = 16;
         }
+        if is_external && config.enforced_p_keys > 0 {
+            p_keys = vec![0; config.enforced_p_keys.into()];
+            p_keys[0] = DEFAULT_PKEY;
+        }
         if is_switch && number == 0 {
             info.port_state = state::ACTIVE;
             info.port_physical_state = phys_state::LINK_UP;

@@ -113,14 +113,17 @@ fn merge(port: &Port, role: Role, wanted: &PortInfo) -> Option<(PortInfo, StateC
     if role == Role::External {
         new.vl_stall_count = wanted.vl_stall_count;
         new.hoq_life = wanted.hoq_life;
-        // Neither enforcement nor filters are there, as SwitchInfo says.
-        let enforced = wanted.partition_enforcement_inbound
-            || wanted.partition_enforcement_outbound
-            || wanted.filter_raw_inbound
-            || wanted.filter_raw_outbound;
-        if enforced {
+        // Where there is no table there is nothing to enforce, nor are there filters, as SwitchInfo says.
+        let enforced =
+            wanted.partition_enforcement_inbound || wanted.partition_enforcement_outbound;
+        if wanted.filter_raw_inbound
+            || wanted.filter_raw_outbound
+            || enforced && port.p_keys.is_empty()
+        {
             return None;
         }
+        new.partition_enforcement_inbound = wanted.partition_enforcement_inbound;
+        new.partition_enforcement_outbound = wanted.partition_enforcement_outbound;
     }
     let change = if role == Role::Internal {
         StateChange::of_internal_port(wanted)?

@@ -30,6 +30,9 @@ impl Switch {
                 linear_fdb_cap: config.linear_fdb,
                 multicast_fdb_cap: config.multicast_fdb,
                 life_time_value: 18,
+                partition_enforcement_cap: config.enforced_p_keys,
+                inbound_enforcement_cap: config.enforced_p_keys > 0,
+                outbound_enforcement_cap: config.enforced_p_keys > 0,
                 default_multicast_primary_port: NONE,
                 default_multicast_not_primary_port: NONE,
                 ..SwitchInfo::default()

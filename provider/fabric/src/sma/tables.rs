@@ -40,7 +40,7 @@ impl Node {
         Ok(())
     }
 
-    /// The modifier has the block below and, of a switch, the port above. External ports of a switch have no table, as
+    /// The modifier has the block below and, of a switch, the port above. External ports of a switch have tables as long as
     /// PartitionEnforcementCap says.
     pub(super) fn p_key_table(
         &mut self,

@@ -76,6 +76,8 @@ pub struct NodeConfig {
     pub capability_mask: u32,
     /// Entries of a port's P_Key table, at least 1.
     pub p_keys: u16,
+    /// Switches: entries of an external port's P_Key table; 0: no partition enforcement.
+    pub enforced_p_keys: u16,
     /// Entries of a port's GUIDInfo, at least 1.
     pub guids: u8,
     /// Switches: LIDs of the linear forwarding table, at most 49,152.
@@ -100,6 +102,7 @@ impl NodeConfig {
             link: LinkCapabilities::default(),
             capability_mask: 0,
             p_keys: 128,
+            enforced_p_keys: 0,
             guids: 8,
             linear_fdb: 0,
             multicast_fdb: 0,
@@ -112,6 +115,7 @@ impl NodeConfig {
             kind: NodeKind::Switch,
             ports,
             p_keys: 32,
+            enforced_p_keys: 32,
             guids: 1,
             linear_fdb: 0xc000,
             multicast_fdb: 1024,

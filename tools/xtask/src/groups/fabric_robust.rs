@@ -15,7 +15,12 @@ pub(super) fn cases() -> Vec<Case> {
     vec![
         Case::new("fabric/robust/flood of management packets", flood),
         Case::new("fabric/robust/forwarding tables in a circle", circle),
-        Case::new("fabric/robust/partitions change under traffic", partitions),
+        Case::new("fabric/robust/partitions change under traffic", |lab| {
+            partitions(lab, "off")
+        }),
+        Case::new("fabric/robust/partitions enforced by switches", |lab| {
+            partitions(lab, "both")
+        }),
     ]
 }
 
@@ -62,6 +67,13 @@ fn sent_and_dropped(subnet: &mut Subnet, lid: &str) -> Result<[u64; 2], Stop> {
     Ok([sent.unwrap_or_default(), dropped.unwrap_or_default()])
 }
 
+/// The switches' LIDs.
+fn switches(subnet: &mut Subnet) -> Result<Vec<String>, Stop> {
+    let said = subnet.run(0, &["ibswitches"])?;
+    let lids = (said.out.lines()).filter_map(|l| l.split(" lid ").nth(1)?.split(' ').next());
+    Ok(lids.map(str::to_owned).collect())
+}
+
 /// A packet that two switches send each other is dropped after as many hops as the datagram around it may have.
 fn circle(lab: &mut Lab) -> Ending {
     lab.vacate();
@@ -99,12 +111,7 @@ fn circle(lab: &mut Lab) -> Ending {
     fs::write(&file, lines.join("\n")).map_err(anyhow::Error::from)?;
     let file = file.display().to_string();
     let _manager = subnet.manage(0, &["-R", "file", "-U", &file])?;
-    let switches = subnet.run(0, &["ibswitches"])?;
-    let lids = switches
-        .out
-        .lines()
-        .filter_map(|l| l.split(" lid ").nth(1)?.split(' ').next());
-    let lids: Vec<String> = lids.map(str::to_owned).collect();
+    let lids = switches(&mut subnet)?;
     let mut before = [0; 2];
     for lid in &lids {
         subnet.expect(0, &["ibroute", lid], &[&format!("{key}00")])?;
@@ -134,8 +141,9 @@ fn circle(lab: &mut Lab) -> Ending {
 }
 
 /// Limited members of a partition do not talk with each other. Made such while they do, they stop; the port counts it and tells the
-/// subnet manager. With a full member they go on.
-fn partitions(lab: &mut Lab) -> Ending {
+/// subnet manager, or if the switches are told to enforce partitions, a port of theirs counts it, and it comes to no host. With a full member
+/// they go on.
+fn partitions(lab: &mut Lab, enforcement: &str) -> Ending {
     lab.vacate();
     let dir = lab.case_dir()?;
     let mut subnet = Subnet::two_switches(lab.programs(), &dir, 4)?;
@@ -148,7 +156,7 @@ fn partitions(lab: &mut Lab) -> Ending {
     };
     members(&file, "ALL=full")?;
     let path = file.display().to_string();
-    let mut manager = subnet.manage(0, &["-P", &path])?;
+    let mut manager = subnet.manage(0, &["-P", &path, "-Z", enforcement])?;
     subnet.pair((1, 2), &["ibv_rc_pingpong", "-n", "300"], lab.port())?;
     let port = lab.port();
     let line = ["ibv_rc_pingpong", "-n", "1000000000"];
@@ -166,7 +174,10 @@ fn partitions(lab: &mut Lab) -> Ending {
     if client.success() || !client.err.contains(wanted) {
         return Err(Stop::with("limited members go on talking", &[&client]));
     }
-    manager.wait_for("num:257")?;
+    let enforced = enforcement != "off";
+    if !enforced {
+        manager.wait_for("num:257")?;
+    }
     let said = subnet.run(1, &["ibv_devinfo", "-v"])?;
     let other = subnet.run(2, &["ibv_devinfo", "-v"])?;
     let bad = |text: &str| {
@@ -176,9 +187,18 @@ fn partitions(lab: &mut Lab) -> Ending {
         count.and_then(|n| n.trim().trim_start_matches("0x").parse::<u64>().ok())
     };
     let counts = [bad(&said.out), bad(&other.out)];
-    expect(counts.iter().flatten().any(|n| *n > 0), || {
-        format!("{counts:?}\n{}", said.out)
-    })?;
+    let at_hosts = counts.iter().flatten().any(|n| *n > 0);
+    // Both switches have ports to hosts; host 1 is at the first, host 2 at the second.
+    let mut at_switches = 0;
+    for lid in switches(&mut subnet)? {
+        let said = subnet.run(0, &["perfquery", "-a", &lid])?;
+        let errors = number_after(&said.out, "PortXmitConstraintErrors:");
+        at_switches += errors.unwrap_or_default();
+    }
+    expect(
+        at_hosts != enforced && (at_switches > 0) == enforced,
+        || format!("{counts:?} at hosts, {at_switches} at switches"),
+    )?;
     // The subnet manager's host is a full member.
     subnet.pair((0, 1), &["ibv_rc_pingpong", "-n", "300"], lab.port())?;
     members(&file, "ALL=full")?;
