@@ -206,7 +206,7 @@ impl Node {
         out.deliver(port, from, smp);
     }
 
-    /// Sends the answer to a request that came from `from`.
+    /// Sends the answer to a request that came from `from`: a GetResp with the request's transaction, attribute and modifier (C14-30).
     fn reply(
         &mut self,
         port: u8,

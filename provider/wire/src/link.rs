@@ -36,7 +36,7 @@ pub struct Head {
 }
 
 impl<'a> LinkPacket<'a> {
-    /// Takes a datagram of a cable apart; `None` if it is no InfiniBand packet, or not of the length that its LRH says.
+    /// Takes a datagram of a cable apart; `None` if it is no InfiniBand packet, or not of the length that its LRH says (C7-7).
     pub fn parse(whole: &'a [u8]) -> Option<LinkPacket<'a>> {
         let (lrh, rest) = Lrh::parse(whole)?;
         if lrh.version != 0 || usize::from(lrh.words) * 4 != whole.len() {

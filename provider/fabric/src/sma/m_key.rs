@@ -9,12 +9,13 @@ use ferroce_wire::smp::{self, BadMKey, Directed, Notice, attribute, method};
 const SECOND: Time = 1_000_000_000;
 
 impl Port {
-    /// Is this the port's key, or does it not have any?
+    /// Is this the port's key, or does it not have any? A port whose key is zero checks nothing (C14-15, C14-28).
     pub(super) fn admits(&self, m_key: u64) -> bool {
         self.info.m_key == 0 || self.info.m_key == m_key
     }
 
-    /// May a request with this method and key be answered? Reading without the key is allowed below protection level 2.
+    /// May a request with this method and key be answered? Reading without the key is allowed below protection level 2
+    /// (C14-16).
     fn allows(&self, method: u8, m_key: u64) -> bool {
         self.admits(m_key) || method == method::GET && self.info.m_key_protect_bits < 2
     }
@@ -46,6 +47,7 @@ impl Node {
             let port = self.port_mut(number).expect("both exist");
             if port.allows(header.method, key) {
                 if port.admits(key) {
+                    // Whoever has the key stops the lease (C14-19).
                     port.lease = None;
                 }
                 continue;
@@ -59,7 +61,7 @@ impl Node {
         allowed
     }
 
-    /// Protection lapses when its lease has run out; the key itself stays.
+    /// Protection lapses when its lease has run out; the key itself stays (C14-20).
     pub(super) fn expire_leases(&mut self, now: Time) {
         for port in &mut self.ports {
             if port.lease.is_some_and(|end| end <= now) {
@@ -82,6 +84,7 @@ impl Node {
 fn violated(port: &mut Port, now: Time) {
     let info = &mut port.info;
     info.m_key_violations = info.m_key_violations.saturating_add(1);
+    // The lease begins with the first violation (C14-17); a period of zero is none (C14-21).
     if port.lease.is_none() && info.m_key_lease_period != 0 {
         port.lease = Some(now + Time::from(info.m_key_lease_period) * SECOND);
     }

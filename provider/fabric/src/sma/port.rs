@@ -95,7 +95,7 @@ impl Port {
         self.info.lid
     }
 
-    /// Is this one of the port's LIDs, counting those that LMC adds?
+    /// Is this one of the port's LIDs, counting those that LMC adds (C7-66)?
     pub fn has_lid(&self, lid: u16) -> bool {
         let mask = u16::MAX << self.info.lmc;
         self.info.lid != 0 && lid < MULTICAST_LID && lid & mask == self.info.lid & mask
@@ -141,7 +141,7 @@ impl Port {
         self.info.capability_mask & capability::IS_SM != 0
     }
 
-    /// Is there a link, so that SMPs can go out?
+    /// Is there a link, so that SMPs can come and go? They do in Initialize and Armed, too (C7-1).
     pub fn has_link(&self) -> bool {
         self.info.port_state > state::DOWN
     }

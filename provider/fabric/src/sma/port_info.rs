@@ -53,9 +53,11 @@ impl Node {
                 StateChange::Down(physical) => request.down = Some((number, physical)),
             }
             if reregister {
+                // o11-6.1.2
                 out.event(number, PortEvent::ClientReregister);
             }
         }
+        // The answer to a Set shows what there is after it (C14-26).
         let port = self.port(number).expect("still there");
         let mut answer = port.info;
         // Who has set it knows it; subnet managers take it from the answer.

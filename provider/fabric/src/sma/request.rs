@@ -34,6 +34,7 @@ impl Node {
         if header.method & method::RESPONSE != 0 {
             return self.deliver(port, from, smp, out);
         }
+        // Each kind of mistake has its status (C13-24).
         if header.base_version != BASE_VERSION || header.class_version != smp::CLASS_VERSION {
             return self.reply(port, from, smp, status::BAD_VERSION, out);
         }
@@ -77,7 +78,8 @@ impl Node {
         }
     }
 
-    /// Carries out a Get or Set; `data` becomes what is answered. If it is refused nothing has changed.
+    /// Carries out a Get or Set; `data` becomes what is answered. If it is refused nothing has changed. Which attributes there are,
+    /// and with which methods: C14-3; what is not there is said so: C14-31.
     fn attribute(
         &mut self,
         request: &mut Request,

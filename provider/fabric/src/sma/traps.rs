@@ -131,7 +131,8 @@ impl Node {
         }
     }
 
-    /// A subnet manager has come or gone behind a port: IsSM follows, and trap 144 tells.
+    /// A subnet manager has come or gone behind a port: IsSM follows, and trap 144 tells. IsSMDisabled, which excludes IsSM (C14-70),
+    /// is never set.
     pub fn set_is_sm(&mut self, now: Time, port: u8, is_sm: bool, out: &mut impl Output) {
         self.set_capability(now, port, capability::IS_SM, is_sm, out);
     }

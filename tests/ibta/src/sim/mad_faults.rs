@@ -67,6 +67,7 @@ pub struct MadFaults {
     rx: Vec<RxHook>,
     tx: Vec<TxHook>,
     event: Vec<Box<dyn FnMut(AsyncEvent) -> Vec<AsyncEvent>>>,
+    raise: Vec<Box<dyn FnMut(&OnCable) -> Option<AsyncEvent>>>,
     reply: Vec<Box<dyn FnMut(&mut Reply)>>,
     link: Vec<Box<dyn FnMut(u8, bool) -> Vec<OnCable>>>,
     clock: Option<f64>,
@@ -138,6 +139,15 @@ impl MadFaults {
         self
     }
 
+    /// Raises events when MADs arrive.
+    pub fn raise(
+        mut self,
+        hook: impl FnMut(&OnCable) -> Option<AsyncEvent> + 'static,
+    ) -> MadFaults {
+        self.raise.push(Box::new(hook));
+        self
+    }
+
     /// Changes what programs are told.
     pub fn reply(mut self, hook: impl FnMut(&mut Reply) + 'static) -> MadFaults {
         self.reply.push(Box::new(hook));
@@ -197,6 +207,10 @@ impl MadFaults {
         self.event.iter_mut().fold(vec![event], |events, hook| {
             events.into_iter().flat_map(hook).collect()
         })
+    }
+
+    pub(super) fn raised(&mut self, mad: &OnCable) -> Vec<AsyncEvent> {
+        self.raise.iter_mut().filter_map(|hook| hook(mad)).collect()
     }
 
     pub(super) fn on_reply(&mut self, reply: &mut Reply) {

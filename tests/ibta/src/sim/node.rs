@@ -263,6 +263,7 @@ impl MadSim {
             envelope,
             mad,
         };
+        self.events.extend(self.faults.raised(&came));
         for mad in self.faults.on_rx(&self.node, came) {
             self.take(mad);
         }

@@ -3,14 +3,18 @@
 mod attributes;
 mod both_keys;
 mod directed;
+mod events;
 mod lanes;
 mod lease;
 mod m_key;
 mod methods;
 mod mutants;
 mod packets;
+mod pma;
 mod port_info;
 mod provoke;
+mod states;
+mod traps;
 
 use crate::Test;
 use crate::mad::{Tester, with_tester};
@@ -23,12 +27,16 @@ pub fn tests() -> Vec<Test> {
         attributes::tests,
         both_keys::tests,
         directed::tests,
+        events::tests,
         lanes::tests,
         lease::tests,
         m_key::tests,
         methods::tests,
         packets::tests,
+        pma::tests,
         port_info::tests,
+        states::tests,
+        traps::tests,
     ];
     subjects.iter().flat_map(|tests| tests()).collect()
 }

@@ -1,0 +1,553 @@
+//! What programs of the device are told of ports: client reregistration (o14-13, o11-6.1.2), the other events of 11.6.3.3, and queries.
+
+use super::mutants::{field, shows};
+use super::test;
+use crate::catalog::{Mutant, Test};
+use crate::mad::{Smp, Tester, lid_of};
+use crate::protocol::{AsyncEvent, Command, PortState, Reply};
+use crate::run::{Outcome, Run, Stop};
+use crate::sim::MadFaults;
+use ferroce_wire::smp::{GuidInfo, PKeyBlock, PortInfo, attribute, capability, method};
+use std::time::Duration;
+
+/// `enum ibv_event_type`.
+const PORT_ACTIVE: u32 = 9;
+const PORT_ERR: u32 = 10;
+const LID_CHANGE: u32 = 11;
+const PKEY_CHANGE: u32 = 12;
+const SM_CHANGE: u32 = 13;
+const CLIENT_REREGISTER: u32 = 17;
+const GID_CHANGE: u32 = 18;
+/// How long to listen for what must not come.
+const SILENCE: Duration = Duration::from_millis(150);
+
+pub(super) fn tests() -> Vec<Test> {
+    vec![
+        reregister_answer(),
+        reregister_elsewhere(),
+        reregister_event(),
+        event(
+            "S11_6_3_3_lid",
+            LID_CHANGE,
+            "LID change: PortInfo:LID or LMC",
+            |port, tester| {
+                tester
+                    .change(port, |info| info.lid = lid_of(port) + 8)
+                    .map(drop)
+            },
+        ),
+        event(
+            "S11_6_3_3_sm",
+            SM_CHANGE,
+            "SM change: PortInfo:MasterSMLID",
+            |port, tester| tester.change(port, |info| info.master_sm_lid = 2).map(drop),
+        ),
+        event(
+            "S11_6_3_3_pkey",
+            PKEY_CHANGE,
+            "P_Key change: P_KeyTable",
+            |port, tester| set_p_key(port, tester, 5, 0x8555),
+        ),
+        event(
+            "S11_6_3_3_gid",
+            GID_CHANGE,
+            "GID change: GUIDInfo",
+            |port, tester| set_guid(port, tester, 1, 0x1b7a),
+        ),
+        event(
+            "S11_6_3_3_prefix",
+            GID_CHANGE,
+            "GID change: PortInfo:GidPrefix",
+            |port, tester| {
+                tester
+                    .change(port, |info| info.gid_prefix = 0xfec0_0000_0000_0007)
+                    .map(drop)
+            },
+        ),
+        port_goes_and_comes(),
+        query_port(),
+        query_tables(),
+    ]
+}
+
+fn can_reregister(tester: &mut Tester<'_>, port: u8) -> Outcome<PortInfo> {
+    let info = tester.port_info_data(port, 0)?;
+    match info.capability_mask & capability::IS_CLIENT_REREGISTRATION_SUPPORTED {
+        0 => Err(Stop::NotApplicable(
+            "IsClientReregistrationSupported is 0".to_owned(),
+        )),
+        _ => Ok(info),
+    }
+}
+
+fn asks(info: &PortInfo, reregister: bool) -> Smp {
+    Smp::set_port_info(
+        0,
+        &PortInfo {
+            client_reregister: reregister,
+            ..*info
+        },
+    )
+}
+
+fn reregister_answer() -> Test {
+    const RULE: &str = "o14-13.1#response";
+    const GOOD: &str = "o14-13.1#status";
+    test(
+        "O14_013_01",
+        "o14-13",
+        "SubnSet(PortInfo) with ClientReregister 1 is answered with 1",
+        |run, tester| {
+            for port in 1..=tester.ports() {
+                let info = can_reregister(tester, port)?;
+                for _ in 0..2 {
+                    run.step(
+                        "1",
+                        format!("SubnSet(PortInfo:ClientReregister = 1) to port {port}"),
+                    );
+                    let answer = tester.must_have_status(run, GOOD, port, &asks(&info, true), 0)?;
+                    run.step("2", "SubnGetResp(PortInfo:ClientReregister) is 1");
+                    run.check_eq(
+                        RULE,
+                        "ClientReregister",
+                        answer.port_info().client_reregister,
+                        true,
+                    )?;
+                }
+            }
+            tester.forget_events()
+        },
+    )
+    .covers(&["o14-13"])
+    .asserts([RULE, GOOD])
+    .mutant(Mutant::mad(
+        "never-heard-of-it",
+        "ClientReregister of the answer is 0",
+        RULE,
+        || {
+            shows(attribute::PORT_INFO, |_, _, data| {
+                field("client_reregister").store(data, 0)
+            })
+        },
+    ))
+}
+
+fn reregister_elsewhere() -> Test {
+    const SET: &str = "o14-13.2#set";
+    const GET: &str = "o14-13.2#get";
+    test(
+        "O14_013_02",
+        "o14-13",
+        "in all other cases ClientReregister is 0",
+        |run, tester| {
+            for port in 1..=tester.ports() {
+                let info = can_reregister(tester, port)?;
+                tester.good(port, &asks(&info, true))?;
+                run.step(
+                    "1",
+                    format!("SubnGet(PortInfo) to port {port} after a request to register again"),
+                );
+                for about in [0, port] {
+                    let seen = tester.port_info(port, about)?.client_reregister;
+                    run.check_eq(GET, "ClientReregister", seen, false)?;
+                }
+                run.step("2", "SubnSet(PortInfo:ClientReregister = 0)");
+                let answer = tester.good(port, &asks(&info, false))?;
+                run.check_eq(
+                    SET,
+                    "ClientReregister",
+                    answer.port_info().client_reregister,
+                    false,
+                )?;
+                run.step("3", "a SubnSet that is refused");
+                let refused = PortInfo {
+                    neighbor_mtu: 0,
+                    ..info
+                };
+                let answer = tester.must_answer(run, SET, port, &asks(&refused, false))?;
+                run.check_eq(
+                    SET,
+                    "ClientReregister",
+                    answer.port_info().client_reregister,
+                    false,
+                )?;
+            }
+            tester.forget_events()
+        },
+    )
+    .covers(&["o14-13"])
+    .asserts([SET, GET])
+    .mutant(Mutant::mad(
+        "sticks",
+        "ClientReregister stays 1",
+        GET,
+        || {
+            let asked = std::rc::Rc::new(std::cell::Cell::new(false));
+            let shown = asked.clone();
+            MadFaults::default()
+                .rx_edit(move |_, mad| {
+                    if mad.asks(method::SET, attribute::PORT_INFO)
+                        && field("client_reregister").load(mad.data()) == 1
+                    {
+                        asked.set(true);
+                    }
+                })
+                .tx_edit(move |_, mad| {
+                    if mad.answers(attribute::PORT_INFO) && shown.get() {
+                        field("client_reregister").store(mad.data_mut(), 1);
+                    }
+                })
+        },
+    ))
+    .mutant(Mutant::mad(
+        "asks-all-the-time",
+        "every SubnSet is answered with ClientReregister 1",
+        SET,
+        || {
+            let sets = std::rc::Rc::new(std::cell::RefCell::new(Vec::new()));
+            let tids = sets.clone();
+            MadFaults::default()
+                .rx_edit(move |_, mad| {
+                    if mad.asks(method::SET, attribute::PORT_INFO) {
+                        tids.borrow_mut().push(mad.header().tid);
+                    }
+                })
+                .tx_edit(move |_, mad| {
+                    if mad.answers(attribute::PORT_INFO)
+                        && sets.borrow().contains(&mad.header().tid)
+                    {
+                        field("client_reregister").store(mad.data_mut(), 1);
+                    }
+                })
+        },
+    ))
+}
+
+fn reregister_event() -> Test {
+    const RAISED: &str = "o11-6.1.2#raised";
+    const ONLY: &str = "o11-6.1.2#only-then";
+    test(
+        "O11_006_1_2",
+        "o11-6.1.2",
+        "a request to register again raises the Client Reregistration event, once, at its port",
+        |run, tester| {
+            for port in 1..=tester.ports() {
+                let info = can_reregister(tester, port)?;
+                tester.forget_events()?;
+                run.step(
+                    "1",
+                    format!("SubnSet(PortInfo:ClientReregister = 0) to port {port}: no event"),
+                );
+                tester.good(port, &asks(&info, false))?;
+                let events = tester.events(SILENCE)?;
+                run.check(ONLY, events.is_empty(), || format!("{events:?}"))?;
+                run.step("2", "SubnSet(PortInfo:ClientReregister = 1): the event");
+                tester.good(port, &asks(&info, true))?;
+                let patience = tester.rig().patience();
+                let mut events = tester.events(patience)?;
+                events.extend(tester.events(SILENCE)?);
+                let due = [AsyncEvent {
+                    event: CLIENT_REREGISTER,
+                    element: port.into(),
+                }];
+                run.check(RAISED, events == due, || {
+                    format!("{events:?}, must be {due:?}")
+                })?;
+            }
+            Ok(())
+        },
+    )
+    .covers(&["o11-6.1.2", "o14-13"])
+    .asserts([RAISED, ONLY])
+    .takes(Duration::from_secs(1))
+    .mutant(Mutant::mad(
+        "nobody-is-told",
+        "there is no event",
+        RAISED,
+        || without(CLIENT_REREGISTER),
+    ))
+    .mutant(Mutant::mad(
+        "told-twice",
+        "there are two events",
+        RAISED,
+        || {
+            MadFaults::default().event(|event| match event.event {
+                CLIENT_REREGISTER => vec![event, event],
+                _ => vec![event],
+            })
+        },
+    ))
+    .mutant(Mutant::mad(
+        "the-wrong-port",
+        "the event is of another port",
+        RAISED,
+        || {
+            MadFaults::default().event(|event| {
+                vec![AsyncEvent {
+                    element: 3 - event.element,
+                    ..event
+                }]
+            })
+        },
+    ))
+    .mutant(Mutant::mad(
+        "told-all-the-time",
+        "every SubnSet raises the event",
+        ONLY,
+        || {
+            MadFaults::default().rx_edit(|_, mad| {
+                if mad.asks(method::SET, attribute::PORT_INFO) {
+                    field("client_reregister").store(mad.data_mut(), 1);
+                }
+            })
+        },
+    ))
+    .on_ports(2)
+}
+
+fn without(number: u32) -> MadFaults {
+    MadFaults::default().event(move |event| match event.event == number {
+        true => Vec::new(),
+        false => vec![event],
+    })
+}
+
+type Cause = fn(u8, &mut Tester<'_>) -> Outcome;
+
+/// An event that a change of an attribute raises; the same value again raises nothing.
+fn event(id: &'static str, number: u32, title: &'static str, cause: Cause) -> Test {
+    let (raised, once) = (format!("{id}#raised"), format!("{id}#once"));
+    let rules = [raised.clone(), once.clone()];
+    let (caught_raised, caught_once) = (raised.clone(), once.clone());
+    let body = move |run: &mut Run, tester: &mut Tester<'_>| -> Outcome {
+        for port in 1..=tester.ports() {
+            let before = (
+                tester.port_info_data(port, 0)?,
+                tester.data(port, attribute::P_KEY_TABLE, 0)?,
+                tester.data(port, attribute::GUID_INFO, 0)?,
+            );
+            tester.forget_events()?;
+            run.step(
+                "1",
+                format!("a change at port {port} raises event {number}"),
+            );
+            cause(port, tester)?;
+            let due = AsyncEvent {
+                event: number,
+                element: port.into(),
+            };
+            let patience = tester.rig().patience();
+            let mut events = tester.events(patience)?;
+            events.extend(tester.events(SILENCE)?);
+            let good =
+                events.contains(&due) && events.iter().all(|event| event.element == due.element);
+            run.check(&raised, good, || format!("{events:?}, must have {due:?}"))?;
+            run.step("2", "the same value again raises nothing");
+            cause(port, tester)?;
+            let events = tester.events(SILENCE)?;
+            run.check(&once, events.is_empty(), || format!("{events:?}"))?;
+            tester.good(port, &Smp::set_port_info(0, &before.0))?;
+            tester.good(port, &Smp::set(attribute::P_KEY_TABLE, before.1))?;
+            tester.good(port, &Smp::set(attribute::GUID_INFO, before.2))?;
+        }
+        tester.forget_events()
+    };
+    test(id, "11.6.3.3", format!("event {title}"), body)
+        .covers(&["11.6.3.3"])
+        .asserts(rules)
+        .on_ports(2)
+        .takes(Duration::from_secs(1))
+        .mutant(Mutant::mad(
+            "nobody-is-told",
+            "there is no event",
+            caught_raised,
+            move || without(number),
+        ))
+        .mutant(Mutant::mad(
+            "told-without-a-change",
+            "every SubnSet raises the event, change or not",
+            caught_once,
+            move || {
+                MadFaults::default().raise(move |mad| {
+                    let is_set = mad.envelope.qp == 0 && mad.header().method == method::SET;
+                    is_set.then(|| AsyncEvent {
+                        event: number,
+                        element: mad.port.into(),
+                    })
+                })
+            },
+        ))
+}
+
+fn set_p_key(port: u8, tester: &mut Tester<'_>, entry: usize, key: u16) -> Outcome {
+    let mut keys = PKeyBlock::parse(&tester.data(port, attribute::P_KEY_TABLE, 0)?).0;
+    keys[entry] = key;
+    let mut data = [0; 64];
+    PKeyBlock(keys).emit(&mut data);
+    tester
+        .good(port, &Smp::set(attribute::P_KEY_TABLE, data))
+        .map(drop)
+}
+
+fn set_guid(port: u8, tester: &mut Tester<'_>, entry: usize, guid: u64) -> Outcome {
+    let mut guids = GuidInfo::parse(&tester.data(port, attribute::GUID_INFO, 0)?).0;
+    guids[entry] = guid;
+    let mut data = [0; 64];
+    GuidInfo(guids).emit(&mut data);
+    tester
+        .good(port, &Smp::set(attribute::GUID_INFO, data))
+        .map(drop)
+}
+
+fn port_goes_and_comes() -> Test {
+    const ERROR: &str = "S11_6_3_3_port#error";
+    const ACTIVE: &str = "S11_6_3_3_port#active";
+    test(
+        "S11_6_3_3_port",
+        "11.6.3.3",
+        "events Port Error and Port Active",
+        |run, tester| {
+            for port in 1..=tester.ports() {
+                tester.forget_events()?;
+                run.step(
+                    "1",
+                    format!("the cable of port {port} is pulled out: Port Error"),
+                );
+                tester.rig().link(port, false)?;
+                let came = tester.event_comes(port, PORT_ERR)?;
+                run.check(ERROR, came, || "no IBV_EVENT_PORT_ERR".to_owned())?;
+                run.step(
+                    "2",
+                    "it is plugged in again, and the port is taken to Active: Port Active",
+                );
+                tester.rig().link(port, true)?;
+                tester.wait_for_state(port, 0, &[2, 3, 4])?;
+                tester.configure(port)?;
+                let came = tester.event_comes(port, PORT_ACTIVE)?;
+                run.check(ACTIVE, came, || "no IBV_EVENT_PORT_ACTIVE".to_owned())?;
+            }
+            tester.forget_events()
+        },
+    )
+    .covers(&["11.6.3.3"])
+    .asserts([ERROR, ACTIVE])
+    .takes(Duration::from_secs(1))
+    .mutant(Mutant::mad(
+        "silent-loss",
+        "a lost link is not told",
+        ERROR,
+        || without(PORT_ERR),
+    ))
+    .mutant(Mutant::mad(
+        "silent-return",
+        "a port that is active again is not told",
+        ACTIVE,
+        || without(PORT_ACTIVE),
+    ))
+}
+
+fn query_port() -> Test {
+    const RULE: &str = "S11_2_1_2_port#same";
+    test("S11_2_1_2_port", "11.2.1.2", "programs are told of a port what its subnet manager has set", |run, tester| {
+        for port in 1..=tester.ports() {
+            for (lid, lmc, sm, sl) in [(0x300, 3, 0x21, 7), (0x310, 0, 1, 0)] {
+                run.step("1", format!("SubnSet(PortInfo): LID {lid:#x}, LMC {lmc}, MasterSMLID {sm:#x}, MasterSMSL {sl}, to port {port}"));
+                let info = tester.change(port, |info| {
+                    (info.lid, info.lmc, info.master_sm_lid, info.master_sm_sl) = (lid, lmc, sm, sl);
+                })?;
+                run.step("2", "ibv_query_port");
+                let due = |state: &PortState| {
+                    (state.lid, state.lmc, state.sm_lid, state.sm_sl, state.state) == (lid, lmc, sm, sl, info.port_state.into())
+                        && state.subnet_timeout == info.subnet_timeout
+                };
+                // What the device tells programs may be a moment later.
+                let deadline = tester.now() + tester.rig().patience();
+                let mut state = tester.query_port(port)?;
+                while !due(&state) && tester.now() < deadline {
+                    tester.sleep(Duration::from_millis(20))?;
+                    state = tester.query_port(port)?;
+                }
+                run.check(RULE, due(&state), || format!("{state:?}, set was {info:?}"))?;
+            }
+            tester.configure(port)?;
+        }
+        Ok(())
+    })
+    .covers(&["11.2.1.2"])
+    .asserts([RULE])
+    .mutant(Mutant::mad("old-lid", "programs see the first LID for ever", RULE, || {
+        MadFaults::default().reply(|reply| {
+            if let Reply::Port(state) = reply {
+                state.lid = lid_of(1);
+            }
+        })
+    }))
+}
+
+fn query_tables() -> Test {
+    const P_KEYS: &str = "S11_2_1_2_tables#p-keys";
+    const GIDS: &str = "S11_2_1_2_tables#gids";
+    test(
+        "S11_2_1_2_tables",
+        "11.2.1.2",
+        "programs see the P_Keys and GIDs that the subnet manager has set",
+        |run, tester| {
+            for port in 1..=tester.ports() {
+                let p_keys = tester.data(port, attribute::P_KEY_TABLE, 0)?;
+                let guids = tester.data(port, attribute::GUID_INFO, 0)?;
+                run.step(
+                    "1",
+                    format!("SubnSet(P_KeyTable), SubnSet(GUIDInfo) to port {port}"),
+                );
+                set_p_key(port, tester, 3, 0x8abc)?;
+                set_guid(port, tester, 2, 0x1b7a_0002)?;
+                run.step("2", "ibv_query_pkey, ibv_query_gid");
+                let prefix = tester.port_info(port, 0)?.gid_prefix;
+                let gid = (u128::from(prefix) << 64 | 0x1b7a_0002).to_be_bytes();
+                let deadline = tester.now() + tester.rig().patience();
+                loop {
+                    let pkey = tester.command(&Command::QueryPkey { port, index: 3 })?;
+                    let seen = tester.command(&Command::QueryGid { port, index: 2 })?;
+                    let pkey_good = matches!(pkey, Some(Reply::Pkey { pkey: 0x8abc }));
+                    let gid_good =
+                        matches!(&seen, Some(Reply::Gid { gid: seen, .. }) if *seen == gid);
+                    if pkey_good && gid_good || tester.now() > deadline {
+                        run.check(P_KEYS, pkey_good, || format!("P_Key 3 is {pkey:x?}"))?;
+                        run.check(GIDS, gid_good, || format!("GID 2 is {seen:x?}"))?;
+                        break;
+                    }
+                    tester.sleep(Duration::from_millis(20))?;
+                }
+                tester.good(port, &Smp::set(attribute::P_KEY_TABLE, p_keys))?;
+                tester.good(port, &Smp::set(attribute::GUID_INFO, guids))?;
+            }
+            tester.forget_events()
+        },
+    )
+    .covers(&["11.2.1.2"])
+    .asserts([P_KEYS, GIDS])
+    .mutant(Mutant::mad(
+        "old-p-keys",
+        "programs see no P_Key but the first",
+        P_KEYS,
+        || {
+            MadFaults::default().reply(|reply| {
+                if let Reply::Pkey { pkey } = reply {
+                    *pkey = 0;
+                }
+            })
+        },
+    ))
+    .mutant(Mutant::mad(
+        "old-gids",
+        "programs see no GID but the first",
+        GIDS,
+        || {
+            MadFaults::default().reply(|reply| {
+                if let Reply::Gid { gid, .. } = reply {
+                    *gid = [0; 16];
+                }
+            })
+        },
+    ))
+}

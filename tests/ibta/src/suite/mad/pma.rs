@@ -1,0 +1,468 @@
+//! Performance management (16.1): what must be there, what is counted, what is reset, what is refused.
+
+use super::provoke::perf;
+use super::test;
+use crate::catalog::{Mutant, Test};
+use crate::mad::{Answer, Tester};
+use crate::run::{Outcome, Run};
+use crate::sim::{MadFaults, OnCable};
+use ferroce_wire::mad::{Mad, MadHeader};
+use ferroce_wire::pma::{self, ClassPortInfo, PortCounters, PortCountersExtended, attribute};
+use ferroce_wire::smp::{self, method, status};
+use std::cell::Cell;
+
+/// Bytes of a MAD's packet without GRH, in words of 4 bytes: LRH, BTH, DETH, MAD, ICRC.
+const WORDS: u64 = (8 + 12 + 8 + 256 + 4) / 4;
+
+pub(super) fn tests() -> Vec<Test> {
+    vec![
+        class_port_info(),
+        counts(),
+        counts_wide(),
+        resets(),
+        port_select(),
+        refusals(),
+    ]
+}
+
+/// A request about a port's counters.
+fn counters(tester: &mut Tester<'_>, asked: u8, number: u16, port: u8, select: u16) -> Mad {
+    let mut mad = perf(tester, asked, number);
+    let data = pma::data_mut(&mut mad);
+    data[1] = port;
+    data[2..4].copy_from_slice(&select.to_be_bytes());
+    mad
+}
+
+/// Asks by port `by`; there must be an answer with this status.
+fn ask(
+    run: &mut Run,
+    tester: &mut Tester<'_>,
+    rule: &str,
+    by: u8,
+    mad: &Mad,
+    due: u16,
+) -> Outcome<Answer> {
+    let answer = tester.ask_general(by, mad)?;
+    run.check(
+        rule,
+        answer.is_some_and(|answer| answer.status() == due),
+        || {
+            format!(
+                "the answer's status is {:x?}, must be {due:#x}",
+                answer.map(|answer| answer.status())
+            )
+        },
+    )?;
+    Ok(answer.expect("just checked"))
+}
+
+fn is_answer(mad: &OnCable, number: u16) -> bool {
+    let header = mad.header();
+    mad.envelope.qp == 1 && (header.method, header.attribute) == (method::GET_RESP, number)
+}
+
+/// Changes what is answered.
+fn answers(number: u16, edit: impl Fn(&mut Mad) + 'static) -> MadFaults {
+    MadFaults::default().tx_edit(move |_, mad| {
+        if is_answer(mad, number) {
+            edit(&mut mad.mad);
+        }
+    })
+}
+
+fn class_port_info() -> Test {
+    const RULE: &str = "s16.1#class-port-info";
+    const VERSIONS: &str = "s16.1#versions";
+    test(
+        "S16_1_01",
+        "16.1",
+        "ClassPortInfo is there, by every port",
+        |run, tester| {
+            for port in 1..=tester.ports() {
+                run.step("1", format!("PerformanceGet(ClassPortInfo) to port {port}"));
+                let mad = perf(tester, method::GET, attribute::CLASS_PORT_INFO);
+                let answer = ask(run, tester, RULE, port, &mad, 0)?;
+                run.check_eq(RULE, "method", answer.header.method, method::GET_RESP)?;
+                let info = ClassPortInfo::parse(pma::data(&answer.mad));
+                run.step("2", "BaseVersion and ClassVersion are 1");
+                run.check_eq(
+                    VERSIONS,
+                    "versions",
+                    (info.base_version, info.class_version),
+                    (1, 1),
+                )?;
+            }
+            Ok(())
+        },
+    )
+    .covers(&["16.1"])
+    .asserts([RULE, VERSIONS])
+    .mutant(Mutant::mad(
+        "nobody-there",
+        "queue pair 1 is deaf",
+        RULE,
+        || MadFaults::default().rx_drop(|_, mad| mad.envelope.qp == 1),
+    ))
+    .mutant(Mutant::mad(
+        "version-two",
+        "ClassVersion is 2",
+        VERSIONS,
+        || answers(attribute::CLASS_PORT_INFO, |mad| pma::data_mut(mad)[1] = 2),
+    ))
+}
+
+/// Packets that the tester sends between two looks.
+const PACKETS: u64 = 25;
+
+/// Counters of what came and went: packets sent and received, words sent and received.
+type Look = fn(&Mad) -> [u64; 4];
+
+fn narrow(mad: &Mad) -> [u64; 4] {
+    let seen = PortCounters::parse(pma::data(mad));
+    [
+        seen.port_xmit_pkts,
+        seen.port_rcv_pkts,
+        seen.port_xmit_data,
+        seen.port_rcv_data,
+    ]
+    .map(u64::from)
+}
+
+fn wide(mad: &Mad) -> [u64; 4] {
+    let seen = PortCountersExtended::parse(pma::data(mad));
+    [
+        seen.port_xmit_pkts,
+        seen.port_rcv_pkts,
+        seen.port_xmit_data,
+        seen.port_rcv_data,
+    ]
+}
+
+fn counting(id: &'static str, number: u16, look: Look, name: &'static str) -> Test {
+    let (packets, words) = (format!("{id}#packets"), format!("{id}#data"));
+    let rules = [packets.clone(), words.clone()];
+    let (caught_packets, caught_words) = (packets.clone(), words.clone());
+    let body = move |run: &mut Run, tester: &mut Tester<'_>| -> Outcome {
+        for port in 1..=tester.ports() {
+            run.step("1", format!("PerformanceGet({name}) to port {port}"));
+            let mad = counters(tester, method::GET, number, port, 0);
+            let before = look(&ask(run, tester, &packets, port, &mad, 0)?.mad);
+            run.step("2", format!("{PACKETS} SMPs and their answers"));
+            for _ in 0..PACKETS {
+                tester.data(port, smp::attribute::NODE_INFO, 0)?;
+            }
+            run.step(
+                "3",
+                format!("PerformanceGet({name}): these, and what asked for them, are counted"),
+            );
+            let mad = counters(tester, method::GET, number, port, 0);
+            let after = look(&ask(run, tester, &packets, port, &mad, 0)?.mad);
+            // Of the two requests here, the first one's answer and the second one's request.
+            let due = PACKETS + 1;
+            let more: Vec<u64> = after
+                .iter()
+                .zip(before)
+                .map(|(after, before)| after.wrapping_sub(before))
+                .collect();
+            run.check_eq(
+                &packets,
+                "packets sent and received",
+                &more[..2],
+                &[due, due],
+            )?;
+            run.check_eq(
+                &words,
+                "words sent and received",
+                &more[2..],
+                &[due * WORDS, due * WORDS],
+            )?;
+        }
+        Ok(())
+    };
+    test(id, "16.1", format!("{name} counts packets and words"), body)
+        .covers(&["16.1"])
+        .asserts(rules)
+        .mutant(Mutant::mad(
+            "counts-bytes",
+            "data are counted in bytes",
+            caught_words,
+            move || {
+                answers(number, move |mad| {
+                    let data = pma::data_mut(mad);
+                    match number {
+                        attribute::PORT_COUNTERS => {
+                            let mut seen = PortCounters::parse(data);
+                            (seen.port_xmit_data, seen.port_rcv_data) = (
+                                seen.port_xmit_data.wrapping_mul(4),
+                                seen.port_rcv_data.wrapping_mul(4),
+                            );
+                            seen.emit(data);
+                        }
+                        _ => {
+                            let mut seen = PortCountersExtended::parse(data);
+                            (seen.port_xmit_data, seen.port_rcv_data) =
+                                (4 * seen.port_xmit_data, 4 * seen.port_rcv_data);
+                            seen.emit(data);
+                        }
+                    }
+                })
+            },
+        ))
+        .mutant(Mutant::mad(
+            "counts-data-packets-only",
+            "packets of the management lane are not counted",
+            caught_packets,
+            move || {
+                let first = Cell::new(None);
+                answers(number, move |mad| {
+                    let shown = *first.take().get_or_insert(*pma::data(mad));
+                    first.set(Some(shown));
+                    *pma::data_mut(mad) = shown;
+                })
+            },
+        ))
+}
+
+fn counts() -> Test {
+    counting("S16_1_02", attribute::PORT_COUNTERS, narrow, "PortCounters")
+}
+
+fn counts_wide() -> Test {
+    counting(
+        "S16_1_03",
+        attribute::PORT_COUNTERS_EXTENDED,
+        wide,
+        "PortCountersExtended",
+    )
+}
+
+fn resets() -> Test {
+    const RESET: &str = "S16_1_04#reset";
+    const OTHERS: &str = "S16_1_04#others";
+    /// Bits of CounterSelect: packets sent and received.
+    const XMIT_PKTS: u16 = 1 << 14;
+    test(
+        "S16_1_04",
+        "16.1",
+        "PerformanceSet(PortCounters) writes the counters that CounterSelect names, and no others",
+        |run, tester| {
+            for _ in 0..PACKETS {
+                tester.data(1, smp::attribute::NODE_INFO, 0)?;
+            }
+            let mad = counters(tester, method::GET, attribute::PORT_COUNTERS, 1, 0);
+            let before = narrow(&ask(run, tester, RESET, 1, &mad, 0)?.mad);
+            run.step(
+                "1",
+                "PerformanceSet(PortCounters) with CounterSelect bit 14 and zeros",
+            );
+            let mad = counters(tester, method::SET, attribute::PORT_COUNTERS, 1, XMIT_PKTS);
+            let shown = narrow(&ask(run, tester, RESET, 1, &mad, 0)?.mad);
+            run.check_eq(RESET, "PortXmitPkts of the answer", shown[0], 0)?;
+            run.step(
+                "2",
+                "PerformanceGet(PortCounters): only PortXmitPkts began anew",
+            );
+            let mad = counters(tester, method::GET, attribute::PORT_COUNTERS, 1, 0);
+            let after = narrow(&ask(run, tester, RESET, 1, &mad, 0)?.mad);
+            run.check_eq(RESET, "PortXmitPkts", after[0], 1)?;
+            run.check_eq(OTHERS, "PortRcvPkts", after[1], before[1] + 2)?;
+            run.step("3", "PortCountersExtended has counters of its own");
+            let mad = counters(tester, method::GET, attribute::PORT_COUNTERS_EXTENDED, 1, 0);
+            let wide = wide(&ask(run, tester, OTHERS, 1, &mad, 0)?.mad);
+            run.check(OTHERS, wide[0] >= before[0], || {
+                format!("port_xmit_pkts is {}, was {} at least", wide[0], before[0])
+            })
+        },
+    )
+    .covers(&["16.1"])
+    .asserts([RESET, OTHERS])
+    .mutant(Mutant::mad(
+        "never-resets",
+        "CounterSelect is taken for 0",
+        RESET,
+        || select(0),
+    ))
+    .mutant(Mutant::mad(
+        "resets-all",
+        "CounterSelect is taken for all",
+        OTHERS,
+        || select(0xffff),
+    ))
+}
+
+fn select(bits: u16) -> MadFaults {
+    MadFaults::default().rx_edit(move |_, mad| {
+        if mad.envelope.qp == 1 && mad.header().method == method::SET {
+            pma::data_mut(&mut mad.mad)[2..4].copy_from_slice(&bits.to_be_bytes());
+        }
+    })
+}
+
+fn port_select() -> Test {
+    const OTHER: &str = "S16_1_05#other-port";
+    const NONE: &str = "S16_1_05#no-port";
+    test(
+        "S16_1_05",
+        "16.1",
+        "PortSelect names the port, whichever is asked; one that does not exist is refused",
+        |run, tester| {
+            for port in 1..=tester.ports() {
+                let by = tester.ports() + 1 - port;
+                run.step(
+                    "1",
+                    format!(
+                        "PerformanceGet(PortCounters) of port {port}, by port {by} and by itself"
+                    ),
+                );
+                let mad = counters(tester, method::GET, attribute::PORT_COUNTERS, port, 0);
+                let own = narrow(&ask(run, tester, OTHER, port, &mad, 0)?.mad);
+                for _ in 0..PACKETS {
+                    tester.data(port, smp::attribute::NODE_INFO, 0)?;
+                }
+                let mad = counters(tester, method::GET, attribute::PORT_COUNTERS, port, 0);
+                let answer = ask(run, tester, OTHER, by, &mad, 0)?;
+                run.check_eq(
+                    OTHER,
+                    "PortSelect of the answer",
+                    pma::data(&answer.mad)[1],
+                    port,
+                )?;
+                let more = narrow(&answer.mad)[1].wrapping_sub(own[1]);
+                run.check_eq(
+                    OTHER,
+                    "packets received since",
+                    more,
+                    PACKETS + u64::from(by == port),
+                )?;
+            }
+            run.step("2", "ports that do not exist");
+            for none in [0, tester.ports() + 1, 0xfe] {
+                for number in [attribute::PORT_COUNTERS, attribute::PORT_COUNTERS_EXTENDED] {
+                    let mad = counters(tester, method::GET, number, none, 0);
+                    ask(run, tester, NONE, 1, &mad, status::INVALID_VALUE)?;
+                }
+            }
+            Ok(())
+        },
+    )
+    .covers(&["16.1"])
+    .asserts([OTHER, NONE])
+    .on_ports(2)
+    .mutant(Mutant::mad(
+        "looks-at-itself-only",
+        "a port shows its own counters, whichever is named",
+        OTHER,
+        || {
+            MadFaults::default().rx_edit(|_, mad| {
+                let port = mad.port;
+                let data = pma::data_mut(&mut mad.mad);
+                if mad.envelope.qp == 1 && (1..=2).contains(&data[1]) {
+                    data[1] = port;
+                }
+            })
+        },
+    ))
+    .mutant(Mutant::mad(
+        "every-port-exists",
+        "a port that does not exist has counters",
+        NONE,
+        || {
+            MadFaults::default().rx_edit(|_, mad| {
+                let data = pma::data_mut(&mut mad.mad);
+                if mad.envelope.qp == 1 && !(1..=2).contains(&data[1]) {
+                    data[1] = 1;
+                }
+            })
+        },
+    ))
+}
+
+fn refusals() -> Test {
+    const ATTRIBUTE: &str = "S16_1_06#attribute";
+    const METHOD: &str = "S16_1_06#method";
+    const VERSION: &str = "S16_1_06#version";
+    test(
+        "S16_1_06",
+        "16.1",
+        "attributes, methods and versions that there are not are refused with the right status",
+        |run, tester| {
+            for number in [0x0000, 0x0002, 0x0013, 0x7777] {
+                run.step(
+                    "1",
+                    format!("PerformanceGet and Set of attribute {number:#06x}"),
+                );
+                for asked in [method::GET, method::SET] {
+                    let mad = perf(tester, asked, number);
+                    ask(
+                        run,
+                        tester,
+                        ATTRIBUTE,
+                        1,
+                        &mad,
+                        status::UNSUPPORTED_ATTRIBUTE,
+                    )?;
+                }
+            }
+            run.step(
+                "2",
+                "PerformanceSet(PortSamplesResult), which can only be read",
+            );
+            let mad = perf(tester, method::SET, attribute::PORT_SAMPLES_RESULT);
+            ask(
+                run,
+                tester,
+                ATTRIBUTE,
+                1,
+                &mad,
+                status::UNSUPPORTED_ATTRIBUTE,
+            )?;
+            run.step("3", "methods that there are not");
+            for asked in [0x03, 0x11, 0x7f] {
+                let mad = perf(tester, asked, attribute::PORT_COUNTERS);
+                ask(run, tester, METHOD, 1, &mad, status::UNSUPPORTED_METHOD)?;
+            }
+            run.step("4", "other versions");
+            for (base, class) in [(2, 1), (1, 2), (0, 1), (1, 0)] {
+                let mut mad = perf(tester, method::GET, attribute::CLASS_PORT_INFO);
+                let header = MadHeader::parse(&mad).expect("a whole MAD");
+                MadHeader {
+                    base_version: base,
+                    class_version: class,
+                    ..header
+                }
+                .emit(&mut mad);
+                ask(run, tester, VERSION, 1, &mad, status::BAD_VERSION)?;
+            }
+            Ok(())
+        },
+    )
+    .covers(&["16.1", "C13-24"])
+    .asserts([ATTRIBUTE, METHOD, VERSION])
+    .mutant(Mutant::mad(
+        "always-fine",
+        "unknown attributes have status 0",
+        ATTRIBUTE,
+        || refusal_becomes(status::UNSUPPORTED_ATTRIBUTE, 0),
+    ))
+    .mutant(Mutant::mad(
+        "any-method-will-do",
+        "unknown methods have status 0",
+        METHOD,
+        || refusal_becomes(status::UNSUPPORTED_METHOD, 0),
+    ))
+    .mutant(Mutant::mad(
+        "any-version-will-do",
+        "other versions have status 0",
+        VERSION,
+        || refusal_becomes(status::BAD_VERSION, 0),
+    ))
+}
+
+fn refusal_becomes(from: u16, to: u16) -> MadFaults {
+    MadFaults::default().tx_edit(move |_, mad| {
+        if mad.envelope.qp == 1 && mad.header().status == from {
+            mad.edit_header(|header| header.status = to);
+        }
+    })
+}
