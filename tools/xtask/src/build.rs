@@ -9,7 +9,13 @@ use std::sync::OnceLock;
 use anyhow::{Context, Result, bail};
 
 /// The packages whose results make up the product.
-const PRODUCT: &[&str] = &["ferroce", "ferroced", "ferroce-provider", "ferroce-shim"];
+const PRODUCT: &[&str] = &[
+    "ferroce",
+    "ferroced",
+    "ferroce-provider",
+    "ferroce-shim",
+    "ferroce-ibta",
+];
 
 /// The shared objects: as cargo names them, and under their final names.
 pub const LIBRARIES: &[(&str, &str)] = &[
@@ -18,7 +24,7 @@ pub const LIBRARIES: &[(&str, &str)] = &[
 ];
 
 /// The programs.
-pub const PROGRAMS: &[&str] = &["ferroce", "ferroced"];
+pub const PROGRAMS: &[&str] = &["ferroce", "ferroced", "ferroce-ibta"];
 
 /// Where cargo puts release builds: this very program is one.
 pub fn release_dir() -> Result<PathBuf> {

@@ -29,6 +29,10 @@ pub(super) fn cases() -> Vec<Case> {
         Case::new("ibta/simulated/every mutant is caught", |lab| {
             whole(lab, &["mutants"])
         }),
+        Case::new("ibta/simulated/docs/conformance.md is up to date", |lab| {
+            let path = build::workspace().join("docs/conformance.md");
+            whole(lab, &["conformance", "--check", &path.to_string_lossy()])
+        }),
         Case::new("ibta/simulated/a failure is told and kept", failure),
         Case::new("ibta/simulated/a failure on a cable is kept", cable),
         Case::many("ibta/ferroce0", |lab| match suite(lab) {
@@ -80,19 +84,10 @@ const BAD_INPUT: &[(&str, &[&str], &str)] = &[
     ),
 ];
 
-fn program() -> Result<PathBuf> {
-    Ok(build::packages(&["ferroce-ibta"])?.join("ferroce-ibta"))
-}
-
-fn command(lab: &mut Lab, args: &[&str]) -> Result<(Command, PathBuf), Stop> {
-    let dir = lab.case_dir()?;
-    let mut command = Command::new(program()?);
-    command.args(args).current_dir(&dir);
-    Ok((command, dir))
-}
-
 fn run(lab: &mut Lab, args: &[&str], limit: Duration) -> Result<(Finished, PathBuf), Stop> {
-    let (command, dir) = command(lab, args)?;
+    let dir = lab.case_dir()?;
+    let mut command = Command::new(lab.programs().join("ferroce-ibta"));
+    command.args(args).current_dir(&dir);
     let finished = process::run(command, &dir, "ferroce-ibta", limit)?;
     Ok((finished, dir))
 }
