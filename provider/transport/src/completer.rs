@@ -208,6 +208,7 @@ impl Qp {
             self.req.timers.rnr_retries -= 1;
         }
         self.req.rewind(self.sq.base());
+        // C9-130: nothing is sent again before the time that the responder asked for has passed.
         self.req.timers.rnr = Some(now.saturating_add(rnr_timer_nanos(timer)));
     }
 

@@ -182,7 +182,7 @@ impl Qp {
             if !self.may(Access::REMOTE_WRITE) {
                 return Err(INVALID);
             }
-            // The whole range once, with the first packet. Nothing is checked where nothing is written.
+            // The whole range once, with the first packet. Nothing is checked where nothing is written (C9-88).
             if len > 0 {
                 host.check_remote(rkey, va, u64::from(len), Access::REMOTE_WRITE)
                     .map_err(|_| ACCESS)?;
@@ -236,6 +236,7 @@ impl Qp {
             return Err(INVALID);
         }
         self.reserve_resource()?;
+        // C9-88: a READ of no bytes is answered whatever its R_Key.
         if reth.len > 0 {
             host.check_remote(reth.rkey, reth.va, u64::from(reth.len), Access::REMOTE_READ)
                 .map_err(|_| ACCESS)?;

@@ -6,7 +6,8 @@ use crate::*;
 use ferroce_wire::{Aeth, Bth, CreditCode, Ext, NakCode, Psn, Syndrome, opcode};
 
 impl Qp {
-    /// Sends owed responses; a plain ACK stays where `hold` says so. Returns whether the budget ran out.
+    /// Sends owed responses, all of an earlier request before the first of a later one (C9-27); a plain ACK stays where `hold`
+    /// says so. Returns whether the budget ran out.
     pub(crate) fn send_responses<H: Host, S: Sink>(
         &mut self,
         budget: &mut Budget,
