@@ -5,8 +5,8 @@
 
 use crate::packet::{RxPacket, TxPacket};
 use crate::protocol::{
-    Command, Completion, CreateQp, QpAttributes, RecvQueue, Region, Reply, SendRequest, Service,
-    Sge, Side, access, qp_state,
+    Command, Completion, CreateQp, DeviceInfo, QpAttributes, RecvQueue, Region, Reply, SendRequest,
+    Service, Sge, Side, access, qp_state,
 };
 use crate::rig::TransportRig;
 use crate::run::{Outcome, Run};
@@ -107,6 +107,17 @@ pub fn must(rig: &mut dyn TransportRig, command: Command) -> Result<Reply> {
 
 fn unexpected<T>(reply: Reply) -> Result<T> {
     bail!("the device side answered something else: {reply:?}")
+}
+
+/// What device this is.
+///
+/// # Errors
+/// As [`must`].
+pub fn device(rig: &mut dyn TransportRig) -> Result<DeviceInfo> {
+    match must(rig, Command::Device)? {
+        Reply::Device(info) => Ok(info),
+        other => unexpected(other),
+    }
 }
 
 /// Registers memory of zeros.

@@ -114,6 +114,7 @@ fn compare_swap() -> Test {
         FAMILY,
         "RC COMPARE & SWAP completes when its response has come",
         |run, rig| {
+            Operation::CompareSwap.needs(rig)?;
             run.step("init.1", "OpenRcChannel");
             run.step("init.2", "The ACK timeout is 0 (infinite): the device sends nothing again");
             let cc = Channel::open(
@@ -215,6 +216,7 @@ fn in_order(operation: Operation, psns: u32) -> Test {
         FAMILY,
         title(operation, psns, "completes when all of it is answered"),
         move |run, rig| {
+            operation.needs(rig)?;
             run.step("init", "OpenRcChannel, ACK timeout 0 (infinite)");
             let cc = Channel::open_rc(rig)?;
             run.step("1", "The device posts 2 requests");
@@ -266,6 +268,7 @@ fn partly(operation: Operation, psns: u32) -> Test {
             "does not complete when a part of it is answered",
         ),
         move |run, rig| {
+            operation.needs(rig)?;
             run.step("init", "OpenRcChannel, ACK timeout 0 (infinite)");
             let cc = Channel::open_rc(rig)?;
             run.step("1", format!("The device posts a request of {psns} packets"));
@@ -347,6 +350,7 @@ fn together(operation: Operation) -> Test {
             operation.a_name()
         ),
         move |run, rig| {
+            operation.needs(rig)?;
             run.step("init", "OpenRcChannel, ACK timeout 0 (infinite)");
             let cc = Channel::open_rc(rig)?;
             run.step(

@@ -4,7 +4,7 @@ use crate::channel::{self, Channel};
 use crate::packet::RxPacket;
 use crate::protocol::{Opcode, Region, SendRequest, access, send_flags};
 use crate::rig::TransportRig;
-use crate::run::{Outcome, Run};
+use crate::run::{Outcome, Run, Stop};
 use anyhow::Result;
 use ferroce_wire::{AtomicEth, Reth, opcode};
 
@@ -82,6 +82,17 @@ impl Operation {
     /// Is it an atomic, which is always one packet?
     pub const fn is_atomic(self) -> bool {
         matches!(self, FetchAdd | CompareSwap)
+    }
+
+    /// Goes on only if the device does this operation.
+    ///
+    /// # Errors
+    /// It does not: the test is not for it.
+    pub fn needs(self, rig: &mut dyn TransportRig) -> Outcome {
+        match self.is_atomic() && !channel::device(rig)?.atomics {
+            true => Err(Stop::NotApplicable("the device does no atomics".to_owned())),
+            false => Ok(()),
+        }
     }
 
     const fn verb(self) -> Opcode {

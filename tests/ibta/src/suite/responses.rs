@@ -81,6 +81,7 @@ fn body(
     operation: Operation,
     assertion: &str,
 ) -> Outcome {
+    operation.needs(rig)?;
     run.step("init.1", "OpenRcChannel");
     let mut cc = Channel::open_rc(rig)?;
     run.step("1", "Register memory for the packets that will come");

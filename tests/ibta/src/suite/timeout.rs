@@ -4,11 +4,11 @@
 
 use super::message::{Message, Operation, R_KEY, VA};
 use crate::catalog::{Mutant, Test};
-use crate::channel::{Channel, ChannelOptions};
+use crate::channel::{self, Channel, ChannelOptions};
 use crate::packet::RxPacket;
 use crate::protocol::{Command, Completion, Side, qp_state};
 use crate::rig::TransportRig;
-use crate::run::{Outcome, Run};
+use crate::run::{Outcome, Run, Stop};
 use crate::sim::Faults;
 use anyhow::Context;
 use ferroce_wire::NakCode;
@@ -162,6 +162,11 @@ fn as_described() -> Test {
         "C09-142",
         "a READ that nobody answers is sent again after T_tr, as often as the retry count says",
         |run, rig| {
+            if channel::device(rig)?.auto_path_mig {
+                let why =
+                    "the device migrates paths by itself, which the test's description excludes";
+                return Err(Stop::NotApplicable(why.to_owned()));
+            }
             run.step("init.1", "OpenRcChannel");
             run.step("init.2", format!("The retry count is {RETRIES}"));
             run.step("init.3", format!("The ACK timeout is {EXPONENT} (1.07 s)"));
@@ -301,6 +306,7 @@ fn sent_again(operation: Operation) -> Test {
         "C09-142",
         format!("{} that nobody answers is sent again", operation.a_name()),
         move |run, rig| {
+            operation.needs(rig)?;
             let cc = open(rig, USUAL, 7)?;
             run.step("1", format!("The device posts {}", operation.a_name()));
             let message = Message::post(&cc, rig, operation, 1, 1, cc.device_psn(0))?;
@@ -418,6 +424,7 @@ fn give_up(
     operation: Operation,
     count: u8,
 ) -> Outcome {
+    operation.needs(rig)?;
     let exponent = USUAL - 1;
     let cc = open(rig, exponent, count)?;
     run.step(

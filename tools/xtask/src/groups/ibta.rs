@@ -111,8 +111,10 @@ fn refused(lab: &mut Lab, args: &[&str], words: &str) -> Ending {
     Ok(())
 }
 
-/// The suite on a device that is started for it: each test is a result here. Nothing is skipped: what is not applicable to
-/// ferroce's own device would not be tested at all.
+/// Tests of what ferroce's own device does not have (its ports have one lane for data). Everything else must pass.
+const NOT_APPLICABLE: &[&str] = &["C14_024_08_01", "C14_024_09_CA"];
+
+/// The suite on a device that is started for it: each test is a result here.
 fn suite(lab: &mut Lab) -> Result<Vec<(String, Ending)>, Stop> {
     lab.vacate();
     let (finished, dir) = run(
@@ -127,8 +129,11 @@ fn suite(lab: &mut Lab) -> Result<Vec<(String, Ending)>, Stop> {
     let mut endings = Vec::new();
     for test in &tests {
         let text = |name: &str| test[name].as_str().unwrap_or_default().to_owned();
-        let passed = text("result") == "PASS";
-        let ending = expect(passed, || {
+        let due = match NOT_APPLICABLE.contains(&text("id").as_str()) {
+            true => "N/A",
+            false => "PASS",
+        };
+        let ending = expect(text("result") == due, || {
             format!(
                 "{} {}; packets: {}",
                 text("result"),
@@ -138,8 +143,8 @@ fn suite(lab: &mut Lab) -> Result<Vec<(String, Ending)>, Stop> {
         });
         endings.push((text("id"), ending));
     }
-    let all = tests.iter().all(|test| test["result"] == "PASS");
-    let ended = finished.success() == all && !tests.is_empty();
+    let bad = |test: &Value| test["result"] == "FAIL" || test["result"] == "ERROR";
+    let ended = finished.success() == !tests.iter().any(bad) && !tests.is_empty();
     let ending = match ended {
         true => Ok(()),
         false => Err(Stop::with(
