@@ -1,13 +1,18 @@
-//! Acknowledgements of a responder (sections 9.7.5.1.2 and 9.7.7.1): when they come, what they cover and which message number they carry.
+//! Acknowledgements of a responder (sections 9.7.5.1.2 and 9.7.7.1): when they come, what they cover and which message
+//! number they carry.
 
-use super::bench::{Bench, Breaks, PMTU, ahead, name, status, test};
+use super::bench::Bench;
+use super::case::{Breaks, test};
 use super::mutants::{miscounts_messages, sends};
+use super::words::{PMTU, ahead, name, status};
 use crate::Test;
 use crate::packet::RxPacket;
 use crate::protocol::Side;
 use crate::run::Outcome;
 use crate::sim::Faults;
 use ferroce_wire::{Ext, Operation, Syndrome, opcode::*};
+use std::cell::Cell;
+use std::rc::Rc;
 
 pub fn tests() -> Vec<Test> {
     let mut tests = Vec::new();
@@ -111,14 +116,15 @@ pub fn tests() -> Vec<Test> {
             counts_messages,
         )
         .breaks("counts-packets", "Each packet counts.", || {
-            let mut packets = 0;
-            Faults::default().rx_edit(move |packet| {
-                // What the device counts is told by what it was sent: the one packet more makes a message of its own.
-                packets += 1;
-                if packet.bth.opcode == RC_SEND_MIDDLE && packets > 1 {
-                    packet.bth.opcode = RC_SEND_LAST;
-                }
-            })
+            let packets = Rc::new(Cell::new(0));
+            let seen = packets.clone();
+            Faults::default()
+                .rx_edit(move |_| packets.set(packets.get() + 1))
+                .tx_edit(move |packet| {
+                    if let Some(aeth) = &mut packet.ext.aeth {
+                        aeth.msn = seen.get();
+                    }
+                })
         })
         .breaks("forgets-atomics", "Atomics and READs do not count.", || {
             let mut not_counted = 0;

@@ -1,10 +1,13 @@
-//! Atomics at a responder (section 9.4.5): what they do, their alignment, and that each is done once, however often it comes.
+//! Atomics at a responder (section 9.4.5): what they do, their alignment, and that each is done once, however often it
+//! comes.
 
-use super::bench::{Bench, Breaks, status, test, test_with};
+use super::bench::Bench;
+use super::case::{Breaks, test, test_with};
 use super::mutants::{
     acknowledges_all, completes_with, drops_duplicates, executes_duplicates, miscounts_messages,
     other_reason, places_nothing, sends,
 };
+use super::words::status;
 use crate::Test;
 use crate::channel::ChannelOptions;
 use crate::protocol::{Opcode, Side};
@@ -79,7 +82,7 @@ pub fn tests() -> Vec<Test> {
     for (n, (opcode, at)) in (6..).zip(places) {
         let title = format!(
             "{} {at} bytes off a word is an invalid request",
-            super::bench::name(opcode)
+            super::words::name(opcode)
         );
         tests.push(
             test("9.4.5", n, title, move |b| misaligned(b, opcode, at))
@@ -97,7 +100,7 @@ pub fn tests() -> Vec<Test> {
     for (n, opcode) in (12..).zip([RC_FETCH_ADD, RC_COMPARE_SWAP]) {
         let title = format!(
             "a duplicate {} is answered as before and not done again",
-            super::bench::name(opcode)
+            super::words::name(opcode)
         );
         tests.push(
             test("9.4.5", n, title, move |b| replayed(b, opcode))
@@ -136,7 +139,7 @@ pub fn tests() -> Vec<Test> {
         .breaks("keeps-the-last", "Only the last answer is kept.", || {
             let mut last = None;
             Faults::default().rx_drop(move |packet| {
-                let again = last.is_some_and(|last| super::bench::ahead(packet.bth.psn, last) < 0);
+                let again = last.is_some_and(|last| super::words::ahead(packet.bth.psn, last) < 0);
                 if !again {
                     last = Some(packet.bth.psn);
                 }
@@ -161,11 +164,18 @@ pub fn tests() -> Vec<Test> {
     );
     for (n, opcode) in (16..).zip([Opcode::FetchAdd, Opcode::CompareSwap]) {
         tests.push(
-            test("9.4.5", n, format!("the device as requester of {opcode:?}: the answer lies in its memory in host order"), move |b| asked(b, opcode))
-                .breaks("completes-with-error", "The completion is an error.", || {
-                    completes_with(Side::Send, status::REM_OP_ERR)
-                })
-                .breaks("leaves-memory", "The answer is not placed.", places_nothing),
+            test(
+                "9.4.5",
+                n,
+                format!("{opcode:?} by the device: the answer is in its memory"),
+                move |b| asked(b, opcode),
+            )
+            .breaks(
+                "completes-with-error",
+                "The completion is an error.",
+                || completes_with(Side::Send, status::REM_OP_ERR),
+            )
+            .breaks("leaves-memory", "The answer is not placed.", places_nothing),
         );
     }
     tests

@@ -1,9 +1,10 @@
-//! What the tests of reliable connections stand on: a channel, memory that the tester may reach, and short words for what must come.
+//! What the tests of reliable connections stand on: a channel, memory that the tester may reach, and short words for
+//! what must come.
 //!
 //! A bench decides one assertion at a time, that of its test unless the test names another. It asserts nothing by itself.
 
-use crate::catalog::{Mutant, Test};
-use crate::channel::{self, Channel, ChannelOptions};
+use super::words::{MEMORY, PMTU, ahead, atomic, name, reth};
+use crate::channel::{self, Channel, ChannelOptions, pattern};
 use crate::packet::{RxPacket, TxPacket};
 use crate::protocol::{
     Command, Completion, Opcode, RecvQueue, Region, Reply, SendRequest, Sge, Side, access,
@@ -11,29 +12,8 @@ use crate::protocol::{
 };
 use crate::rig::TransportRig;
 use crate::run::{Outcome, Run, Stop};
-use crate::sim::Faults;
-use ferroce_wire::{AtomicEth, Ext, NakCode, Psn, Reth, Syndrome, opcode};
+use ferroce_wire::{Ext, NakCode, Syndrome, opcode};
 use std::time::Duration;
-
-/// Bytes of a bench's memory.
-pub const MEMORY: u32 = 1 << 15;
-/// Path MTU of a bench unless a test says another.
-pub const PMTU: u32 = 1024;
-
-/// `enum ibv_wc_status`.
-pub mod status {
-    #![allow(missing_docs)]
-    pub const SUCCESS: u32 = 0;
-    pub const LOC_LEN_ERR: u32 = 1;
-    pub const LOC_PROT_ERR: u32 = 4;
-    pub const WR_FLUSH_ERR: u32 = 5;
-    pub const BAD_RESP_ERR: u32 = 7;
-    pub const REM_INV_REQ_ERR: u32 = 9;
-    pub const REM_ACCESS_ERR: u32 = 10;
-    pub const REM_OP_ERR: u32 = 11;
-    pub const RETRY_EXC_ERR: u32 = 12;
-    pub const RNR_RETRY_EXC_ERR: u32 = 13;
-}
 
 /// A channel with memory.
 pub struct Bench<'a> {
@@ -48,112 +28,6 @@ pub struct Bench<'a> {
     /// The assertion that is being decided.
     pub assertion: String,
     steps: u32,
-}
-
-/// A test of a section of the specification, on a channel with the usual options: `S09_7_4_03` with the assertion `s9.7.4#03`. For rules whose statement's number is not known
-/// for certain.
-pub fn test(
-    section: &'static str,
-    n: u32,
-    title: impl Into<String>,
-    body: impl Fn(&mut Bench<'_>) -> Outcome + Send + Sync + 'static,
-) -> Test {
-    test_with(section, n, ChannelOptions::default(), title, body)
-}
-
-/// The same with other options.
-pub fn test_with(
-    section: &'static str,
-    n: u32,
-    options: ChannelOptions,
-    title: impl Into<String>,
-    body: impl Fn(&mut Bench<'_>) -> Outcome + Send + Sync + 'static,
-) -> Test {
-    let id = format!("S0{}_{n:02}", section.replace('.', "_"));
-    let assertion = format!("s{section}#{n:02}");
-    named(id, section, assertion, options, title, body).covers(&[section])
-}
-
-/// A test with a name of its own; its statements are for the caller to add.
-pub fn named(
-    id: impl Into<String>,
-    family: &'static str,
-    assertion: impl Into<String>,
-    options: ChannelOptions,
-    title: impl Into<String>,
-    body: impl Fn(&mut Bench<'_>) -> Outcome + Send + Sync + 'static,
-) -> Test {
-    let assertion = assertion.into();
-    let declared = assertion.clone();
-    Test::transport(id, family, title, move |run, rig| {
-        let mut bench = Bench::open(run, rig, options, assertion.clone())?;
-        body(&mut bench)?;
-        bench.cc.close(bench.rig)?;
-        Ok(())
-    })
-    .asserts([declared])
-}
-
-/// Mutants that are caught by a test's first assertion.
-pub trait Breaks {
-    /// Adds one.
-    fn breaks(
-        self,
-        name: &'static str,
-        what: &'static str,
-        make: impl Fn() -> Faults + Send + Sync + 'static,
-    ) -> Test;
-}
-
-impl Breaks for Test {
-    fn breaks(
-        self,
-        name: &'static str,
-        what: &'static str,
-        make: impl Fn() -> Faults + Send + Sync + 'static,
-    ) -> Test {
-        let caught_by = self.assertions.first().cloned().unwrap_or_default();
-        self.mutant(Mutant::transport(name, what, caught_by, make))
-    }
-}
-
-/// The name of an opcode.
-pub fn name(opcode: u8) -> &'static str {
-    opcode::info(opcode).map_or("a reserved opcode", |info| info.name)
-}
-
-/// Extended headers with immediate data.
-pub fn imm(bytes: [u8; 4]) -> Ext {
-    Ext {
-        imm: Some(bytes),
-        ..Ext::default()
-    }
-}
-
-/// Extended headers with a RETH.
-pub fn reth(va: u64, rkey: u32, len: u32) -> Ext {
-    Ext {
-        reth: Some(Reth { va, rkey, len }),
-        ..Ext::default()
-    }
-}
-
-/// Extended headers with an AtomicETH.
-pub fn atomic(va: u64, rkey: u32, swap_add: u64, compare: u64) -> Ext {
-    Ext {
-        atomic: Some(AtomicEth {
-            va,
-            rkey,
-            swap_add,
-            compare,
-        }),
-        ..Ext::default()
-    }
-}
-
-/// How far `psn` is ahead of `of`; negative behind it.
-pub fn ahead(psn: u32, of: u32) -> i32 {
-    Psn::new(psn).distance(Psn::new(of))
 }
 
 impl<'a> Bench<'a> {
@@ -294,8 +168,8 @@ impl<'a> Bench<'a> {
         self.cc.next_psn = (self.cc.next_psn + psns) & 0xff_ffff;
     }
 
-    /// Transmits a message in packets of the path MTU, the last of which asks. `ext` is that of the first packet, immediate data that of the
-    /// last. Its last PSN.
+    /// Transmits a message in packets of the path MTU, the last of which asks. `ext` is that of the first packet,
+    /// immediate data that of the last. Its last PSN.
     pub fn message(&mut self, write: bool, ext: Ext, data: &[u8]) -> Outcome<u32> {
         use opcode::*;
         let packets: Vec<&[u8]> = match data {
@@ -476,5 +350,43 @@ impl<'a> Bench<'a> {
         let psn = self.send(opcode::RC_WRITE_ONLY, ext, &[])?;
         self.acked(psn, msn)?;
         Ok(())
+    }
+
+    /// The device posts SENDs of one packet, numbered from 1, and they come.
+    pub fn device_sends(&mut self, count: u32) -> Outcome {
+        self.step(format!("The device sends {count} SENDs"));
+        for n in 0..count {
+            self.post(u64::from(n) + 1, Opcode::Send, 8)?;
+            self.packet(opcode::RC_SEND_ONLY, self.cc.device_psn(n))?;
+        }
+        Ok(())
+    }
+
+    /// The packets of the device's first SEND, from packet `from` to the last; it consists of so many whole packets of
+    /// a pattern.
+    pub fn device_message(&mut self, from: u32, packets: u32) -> Outcome {
+        use opcode::{RC_SEND_FIRST, RC_SEND_LAST, RC_SEND_MIDDLE};
+        let (pmtu, data) = (PMTU as usize, pattern(packets * PMTU));
+        for n in from..packets {
+            let opcode = match (n == 0, n + 1 == packets) {
+                (true, _) => RC_SEND_FIRST,
+                (_, true) => RC_SEND_LAST,
+                _ => RC_SEND_MIDDLE,
+            };
+            let packet = self.packet(opcode, self.cc.device_psn(n))?;
+            let due = &data[n as usize * pmtu..][..pmtu];
+            self.brings(&packet, due)?;
+        }
+        Ok(())
+    }
+
+    /// A packet of the device has this payload.
+    pub fn brings(&mut self, packet: &RxPacket, due: &[u8]) -> Outcome {
+        self.check(packet.payload == due, || {
+            format!(
+                "the bytes of {} are not those that are due",
+                packet.describe()
+            )
+        })
     }
 }

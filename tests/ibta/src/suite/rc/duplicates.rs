@@ -1,7 +1,10 @@
-//! Duplicate SENDs and RDMA WRITEs (section 9.7.4): acknowledged again, never carried out again. Those of READs and atomics are with these.
+//! Duplicate SENDs and RDMA WRITEs (section 9.7.4): acknowledged again, never carried out again. Those of READs and
+//! atomics are with these.
 
-use super::bench::{Bench, Breaks, PMTU, imm, status, test};
+use super::bench::Bench;
+use super::case::{Breaks, test};
 use super::mutants::{drops_duplicates, executes_duplicates, miscounts_messages};
+use super::words::{PMTU, imm, status};
 use crate::Test;
 use crate::protocol::Side;
 use crate::run::Outcome;

@@ -1,8 +1,10 @@
-//! Answers that a requester must not take (section 9.7.6): to PSNs never sent, to ones long answered, of the wrong kind, or that say
-//! nothing known.
+//! Answers that a requester must not take (section 9.7.6): to PSNs never sent, to ones long answered, of the wrong
+//! kind, or that say nothing known.
 
-use super::bench::{Bench, Breaks, status, test, test_with};
+use super::bench::Bench;
+use super::case::{Breaks, test, test_with};
 use super::mutants::operation;
+use super::words::status;
 use crate::Test;
 use crate::channel::{ACK, ChannelOptions};
 use crate::protocol::{Opcode, Side};
@@ -254,16 +256,6 @@ fn takes_for(opcode: Opcode) -> Faults {
     })
 }
 
-/// The device posts requests of one packet each, and they come.
-fn outstanding(b: &mut Bench<'_>, count: u32) -> Outcome {
-    b.step(format!("The device sends {count} SENDs"));
-    for n in 0..count {
-        b.post(u64::from(n) + 1, Opcode::Send, 8)?;
-        b.packet(RC_SEND_ONLY, b.cc.device_psn(n))?;
-    }
-    Ok(())
-}
-
 /// An ACK of the last of them completes those that are left.
 fn complete(b: &mut Bench<'_>, from: u64, count: u32) -> Outcome {
     b.step("The right ACK completes what is left");
@@ -275,7 +267,7 @@ fn complete(b: &mut Bench<'_>, from: u64, count: u32) -> Outcome {
 }
 
 fn from_the_future(b: &mut Bench<'_>, ahead: u32) -> Outcome {
-    outstanding(b, 2)?;
+    b.device_sends(2)?;
     b.step("An ACK of a PSN that was never sent completes nothing");
     b.cc.ack(b.rig, b.cc.device_psn(1 + ahead), 2)?;
     b.not_completed(Side::Send)?;
@@ -283,7 +275,7 @@ fn from_the_future(b: &mut Bench<'_>, ahead: u32) -> Outcome {
 }
 
 fn from_the_past(b: &mut Bench<'_>) -> Outcome {
-    outstanding(b, 3)?;
+    b.device_sends(3)?;
     b.step("The first is acknowledged twice, and something before it: only the first completes");
     for psn in [0, 0, u32::MAX, u32::MAX - 1000] {
         b.cc.ack(b.rig, b.cc.device_psn(psn), 1)?;
@@ -294,7 +286,7 @@ fn from_the_past(b: &mut Bench<'_>) -> Outcome {
 }
 
 fn nak_elsewhere(b: &mut Bench<'_>, ahead: bool) -> Outcome {
-    outstanding(b, 2)?;
+    b.device_sends(2)?;
     b.cc.ack(b.rig, b.cc.device_psn(0), 1)?;
     b.completed(Side::Send, 1, status::SUCCESS)?;
     b.step("NAKs of every kind for another PSN change nothing");
@@ -366,14 +358,14 @@ fn response_again(b: &mut Bench<'_>) -> Outcome {
 }
 
 fn unknown(b: &mut Bench<'_>, syndrome: u8) -> Outcome {
-    outstanding(b, 1)?;
+    b.device_sends(1)?;
     b.step("It is answered with a syndrome that says nothing");
     b.cc.answer(b.rig, Syndrome::from_byte(syndrome), b.cc.device_psn(0), 1)?;
     not_well(b)
 }
 
 fn late_ack(b: &mut Bench<'_>) -> Outcome {
-    outstanding(b, 1)?;
+    b.device_sends(1)?;
     b.step("Without an answer it comes again");
     b.packet(RC_SEND_ONLY, b.cc.device_psn(0))?;
     b.step("Both transmissions are acknowledged: it completes once");

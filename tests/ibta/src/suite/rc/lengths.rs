@@ -1,7 +1,9 @@
 //! Lengths at a responder (section 9.7.4): of payloads by their place in the message, of RDMA by its RETH, and padding.
 
-use super::bench::{Bench, Breaks, PMTU, imm, name, status, test};
+use super::bench::Bench;
+use super::case::{Breaks, test};
 use super::mutants::{acknowledges_all, other_reason, sees};
+use super::words::{PMTU, imm, name, status};
 use crate::Test;
 use crate::channel::pattern;
 use crate::packet::TxPacket;
@@ -21,8 +23,10 @@ const PLACES: [(&[u8], u8, &[u32]); 8] = [
     (&[], RC_WRITE_ONLY, &[PMTU + 4]),
 ];
 
+/// Opcodes of packets, and how many bytes each brings.
+type Packets = &'static [(u8, u32)];
 /// What a RETH says, and the packets that come.
-const WRITES: [(&str, u32, &[(u8, u32)]); 6] = [
+const WRITES: [(&str, u32, Packets); 6] = [
     ("ONLY with less", 8, &[(RC_WRITE_ONLY, 4)]),
     ("ONLY with more", 4, &[(RC_WRITE_ONLY, 8)]),
     (
@@ -189,7 +193,7 @@ fn in_place(b: &mut Bench<'_>, before: &[u8], opcode: u8, len: u32) -> Outcome {
     refused(b, &packet)
 }
 
-fn by_reth(b: &mut Bench<'_>, len: u32, packets: &[(u8, u32)]) -> Outcome {
+fn by_reth(b: &mut Bench<'_>, len: u32, packets: Packets) -> Outcome {
     let ext = b.reth(0, len);
     for (opcode, bytes) in &packets[..packets.len() - 1] {
         let psn = b.send(*opcode, ext, &vec![1; *bytes as usize])?;
@@ -270,7 +274,7 @@ fn within_the_receive(b: &mut Bench<'_>) -> Outcome {
 }
 
 fn nothing_unchecked(b: &mut Bench<'_>) -> Outcome {
-    let nowhere = super::bench::reth(0xdead_0000, 0xbad_0bad, 0);
+    let nowhere = super::words::reth(0xdead_0000, 0xbad_0bad, 0);
     b.step("A WRITE of nothing to nowhere is acknowledged");
     let psn = b.send(RC_WRITE_ONLY, nowhere, &[])?;
     b.acked(psn, 1)?;

@@ -1,7 +1,9 @@
 //! Reliable connections, chapter 9: a module for each part of it.
 
-pub mod bench;
+mod bench;
+mod case;
 mod mutants;
+mod words;
 
 mod acks;
 mod atomics;
@@ -11,12 +13,16 @@ mod ghosts;
 mod lengths;
 mod naks;
 mod ordering;
+mod outstanding;
 mod psn;
+mod read_responses;
 mod reads;
+mod refusals;
 mod requests;
 mod responses;
 mod rights;
 mod rnr;
+mod rnr_waits;
 mod sequences;
 
 use crate::Test;
@@ -31,12 +37,16 @@ const PARTS: &[fn() -> Vec<Test>] = &[
     lengths::tests,
     naks::tests,
     ordering::tests,
+    outstanding::tests,
     psn::tests,
+    read_responses::tests,
     reads::tests,
+    refusals::tests,
     requests::tests,
     responses::tests,
     rights::tests,
     rnr::tests,
+    rnr_waits::tests,
     sequences::tests,
 ];
 

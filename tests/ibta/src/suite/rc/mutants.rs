@@ -1,6 +1,6 @@
 //! Mutants that several tests share, each a device that breaks one rule.
 
-use super::bench::ahead;
+use super::words::ahead;
 use crate::packet::TxPacket;
 use crate::protocol::{Completion, Side};
 use crate::sim::Faults;

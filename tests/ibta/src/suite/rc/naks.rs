@@ -1,10 +1,12 @@
 //! Why a responder refuses a request (section 9.7.5.2), and what is left of the connection.
 
-use super::bench::{Bench, Breaks, name, status, test, test_with};
+use super::bench::Bench;
+use super::case::{Breaks, test, test_with};
 use super::mutants::{
     acknowledges_all, completes_with, is_refusal, miscounts_messages, other_reason,
     refuses_silently, refuses_the_next_psn,
 };
+use super::words::{name, status};
 use crate::Test;
 use crate::channel::ChannelOptions;
 use crate::channel::must;
@@ -211,7 +213,7 @@ fn before_a_refusal(b: &mut Bench<'_>) -> Outcome {
     }
     let psn = b.send(
         RC_WRITE_ONLY,
-        super::bench::reth(b.region.addr, NO_KEY, 4),
+        super::words::reth(b.region.addr, NO_KEY, 4),
         &[8; 4],
     )?;
     b.step("The NAK names its PSN and counts two messages, which are placed");
@@ -222,7 +224,7 @@ fn before_a_refusal(b: &mut Bench<'_>) -> Outcome {
 
 fn after_a_refusal(b: &mut Bench<'_>) -> Outcome {
     b.step("A WRITE with a bad key, and one with a good key behind it");
-    let (good, bad) = (b.reth(0, 4), super::bench::reth(b.region.addr, NO_KEY, 4));
+    let (good, bad) = (b.reth(0, 4), super::words::reth(b.region.addr, NO_KEY, 4));
     b.send_quietly(RC_WRITE_ONLY, bad, &[8; 4])?;
     b.send_quietly(RC_WRITE_ONLY, good, &[7; 4])?;
     b.step("The second is not carried out");
@@ -238,7 +240,7 @@ fn flushed(b: &mut Bench<'_>) -> Outcome {
     b.step("A WRITE with a bad key is refused");
     let psn = b.send(
         RC_WRITE_ONLY,
-        super::bench::reth(b.region.addr, NO_KEY, 4),
+        super::words::reth(b.region.addr, NO_KEY, 4),
         &[8; 4],
     )?;
     b.nak(NakCode::RemoteAccessError, psn)?;
@@ -251,7 +253,7 @@ fn form(b: &mut Bench<'_>) -> Outcome {
     b.step("A WRITE with a bad key is refused");
     let psn = b.send(
         RC_WRITE_ONLY,
-        super::bench::reth(b.region.addr, NO_KEY, 4),
+        super::words::reth(b.region.addr, NO_KEY, 4),
         &[8; 4],
     )?;
     let nak = b.nak(NakCode::RemoteAccessError, psn)?;

@@ -1,7 +1,10 @@
-//! Order of responses (section 9.5, C9-27): all answers to a READ or atomic are on the wire before the answer to anything behind it.
+//! Order of responses (section 9.5, C9-27): all answers to a READ or atomic are on the wire before the answer to
+//! anything behind it.
 
-use super::bench::{Bench, Breaks, PMTU, name, named, test};
+use super::bench::Bench;
+use super::case::{Breaks, named, test};
 use super::mutants::{overlooks, sends_late};
+use super::words::{PMTU, name};
 use crate::Test;
 use crate::channel::{ChannelOptions, pattern};
 use crate::run::Outcome;

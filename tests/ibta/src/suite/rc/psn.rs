@@ -1,9 +1,12 @@
-//! Which PSNs a responder takes (section 9.7.4): the expected one, those behind it as duplicates, those ahead of it as the sign of a loss.
+//! Which PSNs a responder takes (section 9.7.4): the expected one, those behind it as duplicates, those ahead of it as
+//! the sign of a loss.
 
-use super::bench::{Bench, Breaks, MEMORY, PMTU, ahead, test};
+use super::bench::Bench;
+use super::case::{Breaks, test};
 use super::mutants::{
     acknowledges_all, other_reason, refuses_silently, refuses_the_next_psn, refuses_twice,
 };
+use super::words::{MEMORY, PMTU, ahead};
 use crate::Test;
 use crate::channel::pattern;
 use crate::run::Outcome;

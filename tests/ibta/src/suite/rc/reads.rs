@@ -1,9 +1,12 @@
-//! RDMA READs at a responder (section 9.7.5.1): the responses' opcodes, PSNs, AETHs and bytes, and what duplicates are answered with.
+//! RDMA READs at a responder (section 9.7.5.1): the responses' opcodes, PSNs, AETHs and bytes, and what duplicates are
+//! answered with.
 
-use super::bench::{Bench, Breaks, MEMORY, PMTU, test};
+use super::bench::Bench;
+use super::case::{Breaks, test};
 use super::mutants::{
     drops_duplicates, garbles_replays, overlooks, places_nothing, sends, sends_late,
 };
+use super::words::{MEMORY, PMTU};
 use crate::Test;
 use crate::channel::pattern;
 use crate::run::Outcome;

@@ -1,7 +1,10 @@
-//! Keys, bounds and rights at a responder (section 9.7.4.1): what a request may not touch is refused as a remote access error and left as it is.
+//! Keys, bounds and rights at a responder (section 9.7.4.1): what a request may not touch is refused as a remote access
+//! error and left as it is.
 
-use super::bench::{Bench, Breaks, MEMORY, PMTU, atomic, reth, test};
+use super::bench::Bench;
+use super::case::{Breaks, test};
 use super::mutants::{acknowledges_all, other_reason};
+use super::words::{MEMORY, PMTU, atomic, reth};
 use crate::Test;
 use crate::channel::register;
 use crate::protocol::{Region, access};
@@ -192,7 +195,7 @@ fn invalidated(b: &mut Bench<'_>) -> Outcome {
         }),
         ..SendRequest::default()
     })?;
-    b.completed(Side::Send, 1, super::bench::status::SUCCESS)?;
+    b.completed(Side::Send, 1, super::words::status::SUCCESS)?;
     let ext = reth(region.addr, key, 4);
     let psn = b.send(RC_WRITE_ONLY, ext, &[1; 4])?;
     b.acked(psn, 1)?;
@@ -204,7 +207,7 @@ fn invalidated(b: &mut Bench<'_>) -> Outcome {
     };
     let psn = b.send(RC_SEND_ONLY_INV, ieth, &[])?;
     b.acked(psn, 2)?;
-    let done = b.completed(Side::Recv, 2, super::bench::status::SUCCESS)?;
+    let done = b.completed(Side::Recv, 2, super::words::status::SUCCESS)?;
     b.eq("the key in the completion", done.invalidated, Some(key))?;
     b.step("The same WRITE is refused");
     let psn = b.send(RC_WRITE_ONLY, ext, &[2; 4])?;

@@ -1,8 +1,10 @@
-//! The order of opcodes at a responder (section 9.7.4): a message has its first, middle and last packets in this order, and nothing
-//! of another message lies between them.
+//! The order of opcodes at a responder (section 9.7.4): a message has its first, middle and last packets in this order,
+//! and nothing of another message lies between them.
 
-use super::bench::{Bench, Breaks, PMTU, imm, name, status, test};
+use super::bench::Bench;
+use super::case::{Breaks, test};
 use super::mutants::{acknowledges_all, garbles, never_completes, other_reason, refuses_silently};
+use super::words::{PMTU, imm, name, status};
 use crate::Test;
 use crate::channel::pattern;
 use crate::protocol::Side;
