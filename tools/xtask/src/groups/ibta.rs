@@ -45,6 +45,7 @@ pub(super) fn cases() -> Vec<Case> {
             refused(lab, args, words)
         }));
     }
+    cases.extend(super::ibta_around::cases());
     cases
 }
 

@@ -19,6 +19,7 @@ mod fabric_ports;
 mod fabric_programs;
 mod fabric_robust;
 mod ibta;
+mod ibta_around;
 mod interop;
 mod lint;
 mod memcheck;
