@@ -3,15 +3,21 @@
 //! Sequence numbers are those of the specification's ChannelContext: the device starts at `device_psn` and the tester at
 //! `tester_psn`; helpers count from there, and whoever wants a wrong number gives it.
 
-use crate::packet::{RxPacket, TxPacket};
+mod commands;
+mod packets;
+
+pub use commands::{device, must, pattern, read_memory, register, write_memory};
+pub use packets::ACK;
+
+use crate::packet::RxPacket;
 use crate::protocol::{
-    Command, Completion, CreateQp, DeviceInfo, QpAttributes, RecvQueue, Region, Reply, SendRequest,
-    Service, Sge, Side, access, qp_state,
+    Command, Completion, CreateQp, QpAttributes, RecvQueue, Reply, SendRequest, Service, Sge, Side,
+    access, qp_state,
 };
 use crate::rig::TransportRig;
 use crate::run::{Outcome, Run};
-use anyhow::{Result, bail};
-use ferroce_wire::{Aeth, Bth, CreditCode, Ext, NakCode, Syndrome, opcode};
+use anyhow::Result;
+use commands::unexpected;
 use std::time::Duration;
 
 /// The tester's queue pair, unless a test says another.
@@ -92,68 +98,6 @@ pub struct Channel {
     pub options: ChannelOptions,
     /// PSN of the tester's next request.
     pub next_psn: u32,
-}
-
-/// Has the device side do something that must succeed.
-///
-/// # Errors
-/// The rig failed, or the device refused.
-pub fn must(rig: &mut dyn TransportRig, command: Command) -> Result<Reply> {
-    match rig.command(&command)? {
-        Reply::Errno { code, what } => bail!("{what}: errno {code}"),
-        reply => Ok(reply),
-    }
-}
-
-fn unexpected<T>(reply: Reply) -> Result<T> {
-    bail!("the device side answered something else: {reply:?}")
-}
-
-/// What device this is.
-///
-/// # Errors
-/// As [`must`].
-pub fn device(rig: &mut dyn TransportRig) -> Result<DeviceInfo> {
-    match must(rig, Command::Device)? {
-        Reply::Device(info) => Ok(info),
-        other => unexpected(other),
-    }
-}
-
-/// Registers memory of zeros.
-///
-/// # Errors
-/// As [`must`].
-pub fn register(rig: &mut dyn TransportRig, len: u32, access: u32) -> Result<Region> {
-    match must(rig, Command::Register { len, access })? {
-        Reply::Region(region) => Ok(region),
-        other => unexpected(other),
-    }
-}
-
-/// What a program of the device reads in its memory.
-///
-/// # Errors
-/// As [`must`].
-pub fn read_memory(rig: &mut dyn TransportRig, addr: u64, len: u32) -> Result<Vec<u8>> {
-    match must(rig, Command::ReadMemory { addr, len })? {
-        Reply::Bytes { data } => Ok(data),
-        other => unexpected(other),
-    }
-}
-
-/// Has a program of the device write its memory.
-///
-/// # Errors
-/// As [`must`].
-pub fn write_memory(rig: &mut dyn TransportRig, addr: u64, data: &[u8]) -> Result<()> {
-    let data = data.to_vec();
-    must(rig, Command::WriteMemory { addr, data }).map(|_| ())
-}
-
-/// `len` bytes that differ from place to place.
-pub fn pattern(len: u32) -> Vec<u8> {
-    (0..len).map(|i| (i * 7 + i / 251) as u8).collect()
 }
 
 impl Channel {
@@ -443,151 +387,4 @@ impl Channel {
             format!("{} came, and nothing must", packet.unwrap_or_default())
         })
     }
-
-    /// The PSN of the device's `n`th packet, from 0.
-    pub fn device_psn(&self, n: u32) -> u32 {
-        self.options.device_psn.wrapping_add(n) & 0xff_ffff
-    }
-
-    /// The PSN of the tester's `n`th packet, from 0.
-    pub fn tester_psn(&self, n: u32) -> u32 {
-        self.options.tester_psn.wrapping_add(n) & 0xff_ffff
-    }
-
-    /// A packet for the device's queue pair, right in everything; change what is to be wrong and transmit it.
-    pub fn packet(&self, opcode: u8, psn: u32, ext: Ext, payload: &[u8]) -> TxPacket {
-        let bth = Bth {
-            opcode,
-            pkey: DEFAULT_PKEY,
-            dest_qp: self.qp,
-            psn: psn & 0xff_ffff,
-            ..Bth::default()
-        };
-        TxPacket::new(bth, ext, payload)
-    }
-
-    /// Transmits a request packet that asks to be acknowledged, with the tester's next PSN. Of a READ the caller adds the
-    /// PSNs of the further responses to `next_psn`.
-    ///
-    /// # Errors
-    /// The rig failed.
-    pub fn request(
-        &mut self,
-        rig: &mut dyn TransportRig,
-        opcode: u8,
-        ext: Ext,
-        payload: &[u8],
-    ) -> Result<u32> {
-        let psn = self.next_psn;
-        let mut packet = self.packet(opcode, psn, ext, payload);
-        packet.bth.ack_req = true;
-        self.next_psn = (psn + 1) & 0xff_ffff;
-        rig.transmit(&packet)?;
-        Ok(psn)
-    }
-
-    /// A response with an AETH.
-    pub fn response(
-        &self,
-        opcode: u8,
-        psn: u32,
-        syndrome: Syndrome,
-        msn: u32,
-        payload: &[u8],
-    ) -> TxPacket {
-        let ext = Ext {
-            aeth: Some(Aeth::new(syndrome, msn)),
-            ..Ext::default()
-        };
-        self.packet(opcode, psn, ext, payload)
-    }
-
-    /// TransportTxPacket: an ACK without credits.
-    ///
-    /// # Errors
-    /// The rig failed.
-    pub fn ack(&self, rig: &mut dyn TransportRig, psn: u32, msn: u32) -> Result<()> {
-        self.answer(rig, ACK, psn, msn)
-    }
-
-    /// A NAK.
-    ///
-    /// # Errors
-    /// The rig failed.
-    pub fn nak(&self, rig: &mut dyn TransportRig, code: NakCode, psn: u32, msn: u32) -> Result<()> {
-        self.answer(rig, Syndrome::Nak(code), psn, msn)
-    }
-
-    /// An acknowledge packet of any kind.
-    ///
-    /// # Errors
-    /// The rig failed.
-    pub fn answer(
-        &self,
-        rig: &mut dyn TransportRig,
-        syndrome: Syndrome,
-        psn: u32,
-        msn: u32,
-    ) -> Result<()> {
-        rig.transmit(&self.response(opcode::RC_ACKNOWLEDGE, psn, syndrome, msn, &[]))
-    }
-
-    /// An ATOMIC acknowledge.
-    ///
-    /// # Errors
-    /// The rig failed.
-    pub fn atomic_ack(
-        &self,
-        rig: &mut dyn TransportRig,
-        psn: u32,
-        msn: u32,
-        before: u64,
-    ) -> Result<()> {
-        let mut packet = self.response(opcode::RC_ATOMIC_ACKNOWLEDGE, psn, ACK, msn, &[]);
-        packet.ext.atomic_ack = Some(before);
-        rig.transmit(&packet)
-    }
-
-    /// Response `n` of `count` to a READ whose first response has that PSN.
-    pub fn read_response(
-        &self,
-        psn: u32,
-        msn: u32,
-        n: usize,
-        count: usize,
-        payload: &[u8],
-    ) -> TxPacket {
-        let opcode = match (n == 0, n + 1 == count) {
-            (true, true) => opcode::RC_READ_RESPONSE_ONLY,
-            (true, false) => opcode::RC_READ_RESPONSE_FIRST,
-            (false, true) => opcode::RC_READ_RESPONSE_LAST,
-            (false, false) => opcode::RC_READ_RESPONSE_MIDDLE,
-        };
-        self.response(opcode, psn + n as u32, ACK, msn, payload)
-    }
-
-    /// The responses of a READ of `data` whose first has that PSN.
-    ///
-    /// # Errors
-    /// The rig failed.
-    pub fn read_responses(
-        &self,
-        rig: &mut dyn TransportRig,
-        psn: u32,
-        msn: u32,
-        data: &[u8],
-    ) -> Result<()> {
-        let packets: Vec<&[u8]> = match data {
-            [] => vec![&[]],
-            data => data.chunks(self.options.pmtu as usize).collect(),
-        };
-        let count = packets.len();
-        for (n, payload) in packets.into_iter().enumerate() {
-            rig.transmit(&self.read_response(psn, msn, n, count, payload))?;
-        }
-        Ok(())
-    }
 }
-
-/// An acknowledgement by a responder that keeps no credits.
-pub const ACK: Syndrome = Syndrome::Ack(CreditCode::UNLIMITED);

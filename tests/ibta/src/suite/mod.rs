@@ -9,6 +9,7 @@ pub mod mad;
 pub mod message;
 pub mod rc;
 pub mod responses;
+pub mod retries;
 pub mod states;
 pub mod timeout;
 pub mod uc;
@@ -26,6 +27,7 @@ const SUBJECTS: &[fn() -> Vec<Test>] = &[
     rc::tests,
     responses::tests,
     states::tests,
+    retries::tests,
     timeout::tests,
     uc::tests,
     ud::tests,
