@@ -131,7 +131,14 @@ impl Daemon {
         };
         // QP0's classes are nothing that QP1 takes, and the other way round.
         let of_qp0 = matches!(header.class, 0x01 | 0x81);
-        if header.base_version != mad::BASE_VERSION || of_qp0 != (came.qpn == 0) {
+        if of_qp0 != (came.qpn == 0) {
+            return;
+        }
+        if header.base_version != mad::BASE_VERSION {
+            // It is for no agent; who asks is told why (C13-24).
+            if let Some(mad) = gsa::refuse(&came.mad).filter(|_| came.qpn == 1) {
+                self.send_mad(&came.answer(mad));
+            }
             return;
         }
         if came.qpn == 1 && self.fabric.is_some() {

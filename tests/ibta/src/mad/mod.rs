@@ -263,6 +263,33 @@ impl<'r> Tester<'r> {
         })
     }
 
+    /// VerifyNoReceiveMad of several requests that were sent together: one wait for all.
+    ///
+    /// # Errors
+    /// The assertion failed, or the rig did.
+    pub fn verify_none_received(
+        &mut self,
+        run: &mut Run,
+        assertion: &str,
+        port: u8,
+        sent: &[Sent],
+    ) -> Outcome {
+        let Some((last, earlier)) = sent.split_last() else {
+            return Ok(());
+        };
+        self.verify_no_receive_mad(run, assertion, port, last)?;
+        for sent in earlier {
+            let answer = self.answer_until(port, sent, Duration::ZERO)?;
+            run.check(assertion, answer.is_none(), || {
+                format!(
+                    "port {port} answers transaction {:#x} where it must be silent",
+                    sent.tid
+                )
+            })?;
+        }
+        Ok(())
+    }
+
     /// Sends, and there must be no answer.
     ///
     /// # Errors
