@@ -3,7 +3,7 @@
 
 use super::bench::Bench;
 use super::case::{Breaks, test, test_with};
-use super::mutants::operation;
+use super::mutants::{operation, takes_for_data};
 use super::words::status;
 use crate::Test;
 use crate::channel::{ACK, ChannelOptions};
@@ -93,22 +93,22 @@ pub fn tests() -> Vec<Test> {
             ),
         );
     }
-    tests.push(
-        test(
-            SECTION,
-            10,
-            "a READ is not completed by an ACK",
-            ack_for_a_read,
-        )
-        .breaks("takes-it", "An ACK completes the READ.", || {
-            Faults::default().rx_edit(|packet| {
-                if packet.bth.opcode == RC_ACKNOWLEDGE {
-                    packet.bth.opcode = RC_READ_RESPONSE_ONLY;
-                    packet.payload = vec![0; 8];
-                }
-            })
-        }),
-    );
+    for (n, opcode) in [(10, Opcode::RdmaRead), (63, Opcode::FetchAdd)] {
+        let title = format!("{opcode:?} is not completed by an ACK");
+        tests.push(
+            test(SECTION, n, title, move |b| ack_for_an_answer(b, opcode)).breaks(
+                "takes-it",
+                "An ACK completes the request.",
+                move || {
+                    Faults::default().rx_edit(move |packet| {
+                        if packet.bth.opcode == RC_ACKNOWLEDGE {
+                            takes_for_data(packet, opcode);
+                        }
+                    })
+                },
+            ),
+        );
+    }
     tests.push(
         test(
             SECTION,
@@ -248,8 +248,7 @@ fn takes_for(opcode: Opcode) -> Faults {
             return;
         }
         if opcode == Opcode::RdmaRead {
-            packet.bth.opcode = RC_READ_RESPONSE_ONLY;
-            packet.payload = vec![0; 8];
+            takes_for_data(packet, opcode);
         } else {
             packet.bth.opcode = RC_ACKNOWLEDGE;
         }
@@ -326,11 +325,14 @@ fn not_well(b: &mut Bench<'_>) -> Outcome {
     )
 }
 
-fn ack_for_a_read(b: &mut Bench<'_>) -> Outcome {
-    b.step("The device sends a READ, which is answered by an ACK");
+fn ack_for_an_answer(b: &mut Bench<'_>, opcode: Opcode) -> Outcome {
+    if opcode == Opcode::FetchAdd {
+        b.needs_atomics()?;
+    }
+    b.step("The device sends a request that is answered with data; an ACK comes");
     b.write(0, &[0x5a; 8])?;
-    b.post(1, Opcode::RdmaRead, 8)?;
-    b.packet(RC_READ_REQUEST, b.cc.device_psn(0))?;
+    b.post(1, opcode, 8)?;
+    b.next("a request")?;
     b.cc.ack(b.rig, b.cc.device_psn(0), 1)?;
     b.step("It does not complete, and its memory is as it was");
     not_well(b)?;

@@ -2,7 +2,7 @@
 
 use super::words::ahead;
 use crate::packet::TxPacket;
-use crate::protocol::{Completion, Side};
+use crate::protocol::{Completion, Opcode, Side};
 use crate::sim::Faults;
 use ferroce_wire::{Aeth, NakCode, Operation, Syndrome, opcode};
 use std::collections::BTreeSet;
@@ -192,4 +192,14 @@ pub fn sends_late(opcode: u8) -> Faults {
         let delay = Duration::from_millis(late.into());
         vec![(delay, packet)]
     })
+}
+
+/// Makes an answer that brings data, zeros, of one that brings none.
+pub fn takes_for_data(packet: &mut TxPacket, asked: Opcode) {
+    if asked == Opcode::RdmaRead {
+        packet.bth.opcode = opcode::RC_READ_RESPONSE_ONLY;
+        packet.payload = vec![0; 8];
+    } else {
+        packet.bth.opcode = opcode::RC_ATOMIC_ACKNOWLEDGE;
+    }
 }

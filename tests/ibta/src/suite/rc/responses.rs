@@ -69,30 +69,25 @@ pub fn tests() -> Vec<Test> {
             ),
         );
     }
-    tests.push(
-        test(
-            SECTION,
-            46,
-            "an ACK beyond a READ that was not answered has it asked for again",
-            implied_nak,
-        )
-        .breaks(
-            "takes-it-for-answered",
-            "The READ completes without its data.",
-            || {
-                Faults::default().rx(|packet| {
-                    if packet.bth.opcode != RC_ACKNOWLEDGE {
-                        return vec![(Duration::ZERO, packet)];
-                    }
-                    let mut answer = packet.clone();
-                    answer.bth.opcode = RC_READ_RESPONSE_ONLY;
-                    answer.bth.psn = packet.bth.psn.wrapping_sub(1) & 0xff_ffff;
-                    answer.payload = vec![0; 8];
-                    vec![(Duration::ZERO, answer), (Duration::ZERO, packet)]
-                })
-            },
-        ),
-    );
+    for (n, atomic) in [(46, false), (62, true)] {
+        let what = if atomic { "an atomic" } else { "a READ" };
+        let title = format!("an ACK beyond {what} that was not answered has it asked for again");
+        tests.push(
+            test(SECTION, n, title, move |b| implied_nak(b, atomic))
+                .breaks(
+                    "takes-it-for-answered",
+                    "It completes without its data.",
+                    move || answers_before_acks(atomic),
+                )
+                .breaks("does-not-ask", "It is not asked for again.", move || {
+                    let (mut sent, request) = (0, request_of(atomic));
+                    Faults::default().tx_drop(move |packet| {
+                        sent += u32::from(packet.bth.opcode == request);
+                        packet.bth.opcode == request && sent > 1
+                    })
+                }),
+        );
+    }
     tests.push(
         test(
             SECTION,
@@ -155,18 +150,63 @@ fn implied(b: &mut Bench<'_>, atomic: bool) -> Outcome {
     b.all_completed(Side::Send, &[1, 2, 3].map(|wr_id| (wr_id, status::SUCCESS)))
 }
 
-fn implied_nak(b: &mut Bench<'_>) -> Outcome {
-    b.step("The device sends a READ and a SEND; only the SEND is acknowledged");
-    b.post(1, Opcode::RdmaRead, 8)?;
+/// The opcode of an atomic's or a READ's request.
+fn request_of(atomic: bool) -> u8 {
+    if atomic {
+        RC_FETCH_ADD
+    } else {
+        RC_READ_REQUEST
+    }
+}
+
+/// Sees, before each ACK, an answer of zeros to the PSN before.
+fn answers_before_acks(atomic: bool) -> Faults {
+    Faults::default().rx(move |packet| {
+        if packet.bth.opcode != RC_ACKNOWLEDGE {
+            return vec![(Duration::ZERO, packet)];
+        }
+        let mut answer = packet.clone();
+        answer.bth.psn = packet.bth.psn.wrapping_sub(1) & 0xff_ffff;
+        if atomic {
+            answer.bth.opcode = RC_ATOMIC_ACKNOWLEDGE;
+        } else {
+            answer.bth.opcode = RC_READ_RESPONSE_ONLY;
+            answer.payload = vec![0; 8];
+        }
+        vec![(Duration::ZERO, answer), (Duration::ZERO, packet)]
+    })
+}
+
+/// The tester answers the device's first request, a READ or an atomic, with bytes of 7.
+fn answer(b: &mut Bench<'_>, atomic: bool) -> Outcome {
+    let psn = b.cc.device_psn(0);
+    Ok(match atomic {
+        true => b.cc.atomic_ack(b.rig, psn, 1, 0x0707_0707_0707_0707)?,
+        false => b.cc.read_responses(b.rig, psn, 1, &[7; 8])?,
+    })
+}
+
+fn implied_nak(b: &mut Bench<'_>, atomic: bool) -> Outcome {
+    let request = request_of(atomic);
+    let opcode = if atomic {
+        Opcode::FetchAdd
+    } else {
+        Opcode::RdmaRead
+    };
+    if atomic {
+        b.needs_atomics()?;
+    }
+    b.step("The device sends the request and a SEND; only the SEND is acknowledged");
+    b.post(1, opcode, 8)?;
     b.post(2, Opcode::Send, 8)?;
     let psn = [0, 1].map(|n| b.cc.device_psn(n));
-    b.packet(RC_READ_REQUEST, psn[0])?;
+    b.packet(request, psn[0])?;
     b.packet(RC_SEND_ONLY, psn[1])?;
     b.cc.ack(b.rig, psn[1], 2)?;
-    b.step("The READ is asked for again, and nothing completes before it is answered");
-    b.packet(RC_READ_REQUEST, psn[0])?;
+    b.step("The request comes again, and nothing completes before it is answered");
+    b.packet(request, psn[0])?;
     b.not_completed(Side::Send)?;
-    b.cc.read_responses(b.rig, psn[0], 1, &[7; 8])?;
+    answer(b, atomic)?;
     b.completed(Side::Send, 1, status::SUCCESS)?;
     b.holds(0, &[7; 8])?;
     b.cc.ack(b.rig, psn[1], 2)?;
