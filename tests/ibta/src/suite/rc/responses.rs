@@ -180,10 +180,11 @@ fn answers_before_acks(atomic: bool) -> Faults {
 /// The tester answers the device's first request, a READ or an atomic, with bytes of 7.
 fn answer(b: &mut Bench<'_>, atomic: bool) -> Outcome {
     let psn = b.cc.device_psn(0);
-    Ok(match atomic {
+    match atomic {
         true => b.cc.atomic_ack(b.rig, psn, 1, 0x0707_0707_0707_0707)?,
         false => b.cc.read_responses(b.rig, psn, 1, &[7; 8])?,
-    })
+    }
+    Ok(())
 }
 
 fn implied_nak(b: &mut Bench<'_>, atomic: bool) -> Outcome {
