@@ -120,4 +120,9 @@ impl TransportRig for RealRig<'_> {
     fn trace(&self) -> &Trace {
         &self.trace
     }
+
+    // A machine that has much else to do is no fault of the device's.
+    fn patience(&self) -> Duration {
+        Duration::from_secs(5)
+    }
 }

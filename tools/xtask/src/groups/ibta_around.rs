@@ -179,6 +179,10 @@ fn wrong_names(lab: &mut Lab) -> Ending {
     )?;
     refused(&run(device, &[tester, "::1"])?, &["no RoCE v2 GID"])?;
     refused(&run(device, &[tester, "here"])?, &["invalid value 'here'"])?;
+    refused(&run(device, &["--infiniband"])?, &["no cable", "--cable"])?;
+    refused(&run(device, &["--cable", "here=there"])?, &["--cable"])?;
+    let third = ["run", QUICK, "--infiniband", "--port", "3"];
+    refused(&ground.outside(&third)?, &["port 3", "--cable"])?;
     let outside = ["run", QUICK, "--device", "ferroce0", tester, TESTER];
     refused(&ground.outside(&outside)?, &["there is no device ferroce0"])
 }
