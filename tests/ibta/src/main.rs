@@ -36,7 +36,7 @@ enum Command {
         family: Option<String>,
     },
     /// Run tests
-    Run(RunArgs),
+    Run(Box<RunArgs>),
     /// Run tests on simulated devices that break one rule each: every one must be caught
     Mutants {
         /// Tests by name [default: all]
@@ -158,7 +158,7 @@ fn prepare_mad(backend: &mut RealBackend, tests: &[catalog::Test], ids: &[String
     if of_management.peek().is_none() {
         return Ok(());
     }
-    for test in of_management.filter(|test| test.ports > ports && ids.contains(&test.id)) {
+    if let Some(test) = of_management.find(|test| test.ports > ports && ids.contains(&test.id)) {
         bail!(
             "{} needs {} InfiniBand ports of the device, each with a cable to the tester, and there are {ports}: add --cable LOCAL=REMOTE",
             test.id,
