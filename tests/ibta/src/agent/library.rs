@@ -103,7 +103,7 @@ impl Library {
     /// The library, which stays loaded until the process ends: drivers leave threads behind that run in it.
     ///
     /// # Errors
-    /// If it is not installed or is older than rdma-core 33.
+    /// If it is not installed or is older than rdma-core 32.
     pub(super) fn load() -> Result<&'static Library> {
         static LOADED: OnceLock<Library> = OnceLock::new();
         if let Some(loaded) = LOADED.get() {
