@@ -5,19 +5,18 @@
 //! M_Keys after it, however it ended. What comes late is not lost: an answer to a request that must not have one is
 //! noticed whenever it comes.
 
+mod manage;
+mod programs;
 mod smp;
 pub mod wire;
 
 pub use smp::{Answer, Smp, Trap};
 
-use crate::protocol::{AsyncEvent, Command, PortState, Reply};
 use crate::rig::{Envelope, MadRig};
 use crate::run::{Outcome, Run, Stop};
 use anyhow::anyhow;
 use ferroce_wire::mad::{Mad, MadHeader};
-use ferroce_wire::smp::{
-    CLASS_DIRECTED, CLASS_LID, Data, PortInfo, attribute, method, phys_state, state,
-};
+use ferroce_wire::smp::{CLASS_DIRECTED, CLASS_LID, Data, attribute, method};
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -402,66 +401,6 @@ impl<'r> Tester<'r> {
         Err(anyhow!("port {port} goes on sending traps that have been heard").into())
     }
 
-    /// PortInfo of port `about` (0: itself), asked by `port` with the key that the tester knows. There must be an answer for
-    /// the test to go on.
-    ///
-    /// # Errors
-    /// The device does not answer, or the rig failed.
-    pub fn port_info(&mut self, port: u8, about: u8) -> Outcome<PortInfo> {
-        let request = Smp::get(attribute::PORT_INFO).about(about.into());
-        Ok(self.good(port, &request)?.port_info())
-    }
-
-    /// PortInfo of a port by itself, ready to be written back: it commands no change of state.
-    ///
-    /// # Errors
-    /// As [`port_info`](Self::port_info).
-    pub fn port_info_data(&mut self, port: u8, about: u8) -> Outcome<PortInfo> {
-        let mut info = self.port_info(port, about)?;
-        info.port_state = state::NO_CHANGE;
-        info.port_physical_state = phys_state::NO_CHANGE;
-        Ok(info)
-    }
-
-    /// Changes PortInfo of a port by itself, as the test's preparation.
-    ///
-    /// # Errors
-    /// The device does not answer, refuses, or the rig failed.
-    pub fn change(&mut self, port: u8, change: impl FnOnce(&mut PortInfo)) -> Outcome<PortInfo> {
-        let mut info = self.port_info_data(port, 0)?;
-        change(&mut info);
-        let answer = self.good(port, &Smp::set_port_info(0, &info))?;
-        let now = answer.port_info();
-        let known = self.known_mut(port);
-        known.m_key = info.m_key;
-        known.response_time = timer(now.resp_time_value) + 2 * timer(now.subnet_timeout);
-        Ok(now)
-    }
-
-    /// Sets the M_Key of a port and how it protects.
-    ///
-    /// # Errors
-    /// As [`change`](Self::change).
-    pub fn set_m_key(&mut self, port: u8, m_key: u64, protect: u8) -> Outcome {
-        self.change(port, |info| {
-            (info.m_key, info.m_key_protect_bits) = (m_key, protect);
-        })?;
-        Ok(())
-    }
-
-    /// The key that the tester knows a port by, from now on; what the port has is not changed.
-    pub fn know_m_key(&mut self, port: u8, m_key: u64) {
-        self.known_mut(port).m_key = m_key;
-    }
-
-    /// M_KeyViolations of a port, by itself.
-    ///
-    /// # Errors
-    /// As [`port_info`](Self::port_info).
-    pub fn m_key_violations(&mut self, port: u8) -> Outcome<u16> {
-        Ok(self.port_info(port, 0)?.m_key_violations)
-    }
-
     /// Asks for what must be answered for the test to go on.
     ///
     /// # Errors
@@ -489,153 +428,6 @@ impl<'r> Tester<'r> {
         Ok(*self.good(port, &request)?.data())
     }
 
-    /// Has the device side do something that must succeed; `None` if it cannot do such a thing.
-    ///
-    /// # Errors
-    /// The rig failed, or the device refused.
-    pub fn command(&mut self, command: &Command) -> Outcome<Option<Reply>> {
-        match self.rig.command(command)? {
-            // EOPNOTSUPP and ENOSYS.
-            Reply::Errno { code: 95 | 38, .. } => Ok(None),
-            Reply::Errno { code, what } => Err(anyhow!("{what}: errno {code}").into()),
-            reply => Ok(Some(reply)),
-        }
-    }
-
-    /// What programs are told of a port.
-    ///
-    /// # Errors
-    /// The rig failed, or the device refused.
-    pub fn query_port(&mut self, port: u8) -> Outcome<PortState> {
-        match self.command(&Command::QueryPort { port })? {
-            Some(Reply::Port(state)) => Ok(state),
-            reply => Err(anyhow!("ibv_query_port answers {reply:?}").into()),
-        }
-    }
-
-    /// Takes the events that programs have been told of, and forgets them.
-    ///
-    /// # Errors
-    /// The rig failed.
-    pub fn forget_events(&mut self) -> Outcome {
-        while !self.events(Duration::from_millis(50))?.is_empty() {}
-        Ok(())
-    }
-
-    /// The events that programs are told of.
-    ///
-    /// # Errors
-    /// The rig failed.
-    pub fn events(&mut self, within: Duration) -> Outcome<Vec<AsyncEvent>> {
-        match self.command(&Command::Events { within })? {
-            Some(Reply::Events { events }) => Ok(events),
-            reply => Err(anyhow!("the device side answers {reply:?}").into()),
-        }
-    }
-
-    /// Waits for an event of a port; whether it came.
-    ///
-    /// # Errors
-    /// The rig failed.
-    pub fn event_comes(&mut self, port: u8, event: u32) -> Outcome<bool> {
-        let wanted = AsyncEvent {
-            event,
-            element: port.into(),
-        };
-        let deadline = self.rig.now() + self.rig.patience();
-        while self.rig.now() < deadline {
-            let left = deadline - self.rig.now();
-            if self.events(left)?.contains(&wanted) {
-                return Ok(true);
-            }
-        }
-        Ok(false)
-    }
-
-    /// Waits until a port has the tester's link and is in a state, as another port or itself tells.
-    ///
-    /// # Errors
-    /// It does not come to that, or the rig failed.
-    pub fn wait_for_state(&mut self, by: u8, about: u8, wanted: &[u8]) -> Outcome<PortInfo> {
-        let deadline = self.rig.now() + LINK_UP;
-        let request = Smp::get(attribute::PORT_INFO).about(about.into());
-        loop {
-            let sent = self.send_mad(by, &request)?;
-            let answer = self.answer_until(by, &sent, Duration::from_millis(500))?;
-            if let Some(answer) = answer.filter(|answer| answer.status() == 0) {
-                let info = answer.port_info();
-                if wanted.contains(&info.port_state) {
-                    return Ok(info);
-                }
-            }
-            if self.rig.now() > deadline {
-                return Err(
-                    anyhow!("port {about} of the device never comes to state {wanted:?}").into(),
-                );
-            }
-            self.rig.sleep(Duration::from_millis(20))?;
-        }
-    }
-
-    /// Brings a port that is Initialized to Active.
-    ///
-    /// # Errors
-    /// The device refuses, or the rig failed.
-    pub fn activate(&mut self, port: u8) -> Outcome {
-        for (from, to) in [(state::INIT, state::ARMED), (state::ARMED, state::ACTIVE)] {
-            if self.port_info(port, 0)?.port_state == from {
-                self.change(port, |info| info.port_state = to)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Gives every port its LID and timers, and takes it to Active.
-    pub fn initialize(&mut self) -> Outcome {
-        let linked = [state::INIT, state::ARMED, state::ACTIVE];
-        for port in 1..=self.ports() {
-            let info = self.wait_for_state(port, 0, &linked)?;
-            let known = self.known_mut(port);
-            known.response_time = timer(info.resp_time_value) + 2 * timer(info.subnet_timeout);
-            self.configure(port)?;
-        }
-        Ok(())
-    }
-
-    /// What every port has at the beginning of a test.
-    ///
-    /// # Errors
-    /// The device refuses, or the rig failed.
-    pub fn configure(&mut self, port: u8) -> Outcome {
-        self.change(port, |info| {
-            info.lid = lid_of(port);
-            info.lmc = 0;
-            info.master_sm_lid = SM_LID;
-            info.master_sm_sl = 0;
-            info.subnet_timeout = SUBNET_TIMEOUT;
-            (info.m_key, info.m_key_protect_bits, info.m_key_lease_period) = (0, 0, 0);
-            (
-                info.m_key_violations,
-                info.p_key_violations,
-                info.q_key_violations,
-            ) = (0, 0, 0);
-        })?;
-        self.activate(port)?;
-        self.hear_all_traps(port)?;
-        self.known_mut(port).strays.clear();
-        Ok(())
-    }
-
-    /// Takes back keys. What fails here, fails at the next test's beginning.
-    fn clean_up(&mut self) {
-        for port in 1..=self.ports() {
-            if self.known(port).m_key != 0 && self.set_m_key(port, 0, 0).is_err() {
-                // Somebody else's key, or none.
-                self.known_mut(port).m_key = 0;
-            }
-        }
-    }
-
     /// A MAD of another class to queue pair 1 of a port, and the answer.
     ///
     /// # Errors
@@ -645,10 +437,10 @@ impl<'r> Tester<'r> {
         self.receive_mad(port, &sent)
     }
 
-    /// Says which M_Keys must differ from both.
+    /// The test is not for devices with fewer ports.
     ///
     /// # Errors
-    /// Never with ports that there are.
+    /// There are fewer.
     pub fn check_ports(&self, at_least: u8) -> Outcome {
         if self.ports() < at_least {
             let ports = self.ports();

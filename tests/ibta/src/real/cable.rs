@@ -123,10 +123,7 @@ impl Cables {
     pub fn ready(&self) -> Result<()> {
         let deadline = Instant::now() + LINK_UP;
         let mut ends = self.shared.ends();
-        loop {
-            let Some(down) = ends.iter().position(|end| !end.up) else {
-                break;
-            };
+        while let Some(down) = ends.iter().position(|end| !end.up) {
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 bail!(

@@ -59,17 +59,24 @@ impl OnCable {
 type RxHook = Box<dyn FnMut(&Node, OnCable) -> Vec<OnCable>>;
 type TxHook = Box<dyn FnMut(&Node, OnCable) -> Vec<(Duration, OnCable)>>;
 
+type ConfigHook = Box<dyn FnOnce(&mut NodeConfig)>;
+type RawHook = Box<dyn FnMut(&mut Vec<u8>)>;
+type EventHook = Box<dyn FnMut(AsyncEvent) -> Vec<AsyncEvent>>;
+type RaiseHook = Box<dyn FnMut(&OnCable) -> Option<AsyncEvent>>;
+type ReplyHook = Box<dyn FnMut(&mut Reply)>;
+type LinkHook = Box<dyn FnMut(u8, bool) -> Vec<OnCable>>;
+
 /// Hooks around the management agents.
 #[derive(Default)]
 pub struct MadFaults {
-    config: Vec<Box<dyn FnOnce(&mut NodeConfig)>>,
-    raw: Vec<Box<dyn FnMut(&mut Vec<u8>)>>,
+    config: Vec<ConfigHook>,
+    raw: Vec<RawHook>,
     rx: Vec<RxHook>,
     tx: Vec<TxHook>,
-    event: Vec<Box<dyn FnMut(AsyncEvent) -> Vec<AsyncEvent>>>,
-    raise: Vec<Box<dyn FnMut(&OnCable) -> Option<AsyncEvent>>>,
-    reply: Vec<Box<dyn FnMut(&mut Reply)>>,
-    link: Vec<Box<dyn FnMut(u8, bool) -> Vec<OnCable>>>,
+    event: Vec<EventHook>,
+    raise: Vec<RaiseHook>,
+    reply: Vec<ReplyHook>,
+    link: Vec<LinkHook>,
     clock: Option<f64>,
 }
 

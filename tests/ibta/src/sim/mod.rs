@@ -7,6 +7,7 @@ mod faults;
 mod host;
 mod mad_faults;
 mod node;
+mod programs;
 mod transport;
 
 pub use backend::SimBackend;

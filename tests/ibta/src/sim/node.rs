@@ -4,10 +4,10 @@
 //! 1, training (which takes a moment), counters, and what verbs tell of ports.
 
 use super::MadFaults;
-use super::attributes::{EINVAL, EOPNOTSUPP};
 use super::mad_faults::OnCable;
+use super::programs::event_number;
 use crate::mad::wire;
-use crate::protocol::{AsyncEvent, Command, DeviceInfo, PortState, Reply};
+use crate::protocol::{AsyncEvent, Command, Reply};
 use crate::rig::{Envelope, MadRig};
 use crate::trace::{Carrier, Trace};
 use anyhow::Result;
@@ -35,17 +35,17 @@ const NODE_GUID: u64 = 0x0002_c903_0000_1000;
 
 /// The simulated device and the tester's ends of its cables.
 pub struct MadSim {
-    node: Node,
+    pub(super) node: Node,
     pma: Pma,
     faults: MadFaults,
-    now: Duration,
-    links: Vec<Link>,
-    events: VecDeque<AsyncEvent>,
+    pub(super) now: Duration,
+    pub(super) links: Vec<Link>,
+    pub(super) events: VecDeque<AsyncEvent>,
     trace: Trace,
 }
 
 /// A cable.
-struct Link {
+pub(super) struct Link {
     plugged: bool,
     /// The port looks for a peer, or answers one.
     willing: bool,
@@ -58,17 +58,17 @@ struct Link {
 
 /// What the node wants done.
 #[derive(Default)]
-struct Actions(Vec<Action>);
+pub(super) struct Actions(Vec<Action>);
 
-enum Action {
-    Send(u8, sma::Envelope, Mad),
+pub(super) enum Action {
+    Send(u8, sma::Envelope, Box<Mad>),
     Event(u8, PortEvent),
     Link(u8, LinkCommand),
 }
 
 impl Output for Actions {
     fn send(&mut self, port: u8, to: sma::Envelope, smp: &Mad) {
-        self.0.push(Action::Send(port, to, *smp));
+        self.0.push(Action::Send(port, to, Box::new(*smp)));
     }
 
     // No program of this host listens.
@@ -133,7 +133,7 @@ impl MadSim {
     }
 
     /// The node's clock.
-    fn time(&self) -> u64 {
+    pub(super) fn time(&self) -> u64 {
         let now = self.now.as_nanos() as u64;
         match self.faults.speed() {
             1.0 => now,
@@ -157,7 +157,7 @@ impl MadSim {
     }
 
     /// Lets time pass until then.
-    fn advance(&mut self, until: Duration) {
+    pub(super) fn advance(&mut self, until: Duration) {
         while let Some(due) = self.next_timeout().filter(|due| *due <= until) {
             self.now = self.now.max(due);
             self.tick();
@@ -186,12 +186,12 @@ impl MadSim {
     }
 
     /// Does what the node wants done; what is sent goes out before the link is let go of.
-    fn settle(&mut self, out: Actions) {
+    pub(super) fn settle(&mut self, out: Actions) {
         let mut actions = out.0;
         actions.sort_by_key(|action| matches!(action, Action::Link(..)));
         for action in actions {
             match action {
-                Action::Send(port, to, mad) => {
+                Action::Send(port, to, smp) => {
                     let envelope = Envelope {
                         sl: to.sl,
                         ..Envelope::smp(to.slid, to.dlid)
@@ -199,7 +199,7 @@ impl MadSim {
                     self.leave(OnCable {
                         port,
                         envelope,
-                        mad,
+                        mad: *smp,
                     });
                 }
                 Action::Event(port, event) => self.raise(port, event),
@@ -333,68 +333,6 @@ impl MadSim {
             });
         }
     }
-
-    fn carry_out(&mut self, command: &Command) -> Reply {
-        let refuse = |code, what: &str| Reply::Errno {
-            code,
-            what: what.to_owned(),
-        };
-        match *command {
-            Command::Reset => {
-                self.events.clear();
-                Reply::Done
-            }
-            Command::Device => Reply::Device(DeviceInfo {
-                name: "simulated".to_owned(),
-                ports: self.links.len() as u8,
-                ..DeviceInfo::default()
-            }),
-            Command::QueryPort { port } => match self.node.port(port) {
-                Some(port) => Reply::Port(port_state(port)),
-                None => refuse(EINVAL, "ibv_query_port"),
-            },
-            Command::QueryPkey { port, index } => {
-                let keys = self.node.port(port).map(Port::p_keys);
-                match keys.and_then(|keys| keys.get(usize::from(index))) {
-                    Some(pkey) => Reply::Pkey { pkey: *pkey },
-                    None => refuse(EINVAL, "ibv_query_pkey"),
-                }
-            }
-            Command::QueryGid { port, index } => {
-                let Some(port) = self.node.port(port) else {
-                    return refuse(EINVAL, "ibv_query_gid");
-                };
-                let mut gids = port.gids();
-                let gid = gids.find(|(at, _)| *at as u32 == index).map(|(_, gid)| gid);
-                match gid {
-                    Some(gid) => Reply::Gid {
-                        gid,
-                        roce_v2: false,
-                    },
-                    None if index < port.guids().len() as u32 => Reply::Gid {
-                        gid: [0; 16],
-                        roce_v2: false,
-                    },
-                    None => refuse(EINVAL, "ibv_query_gid"),
-                }
-            }
-            Command::IsSm { port, on } => {
-                let (time, mut out) = (self.time(), Actions::default());
-                self.node.set_is_sm(time, port, on, &mut out);
-                self.settle(out);
-                Reply::Done
-            }
-            Command::Events { within } => {
-                if self.events.is_empty() {
-                    self.advance(self.now + within);
-                }
-                Reply::Events {
-                    events: self.events.drain(..).collect(),
-                }
-            }
-            _ => refuse(EOPNOTSUPP, "the simulated node"),
-        }
-    }
 }
 
 impl MadRig for MadSim {
@@ -484,38 +422,5 @@ impl MadRig for MadSim {
     // Longer than any timer that there is.
     fn for_ever(&self) -> Duration {
         Duration::from_secs(0x1_0001)
-    }
-}
-
-/// `enum ibv_event_type`.
-fn event_number(event: PortEvent) -> Option<u32> {
-    Some(match event {
-        PortEvent::Active => 9,
-        PortEvent::Error => 10,
-        PortEvent::LidChange => 11,
-        PortEvent::PkeyChange => 12,
-        PortEvent::SmChange => 13,
-        PortEvent::ClientReregister => 17,
-        PortEvent::GidChange => 18,
-        PortEvent::Led(_) => return None,
-    })
-}
-
-fn port_state(port: &Port) -> PortState {
-    let info = port.info();
-    PortState {
-        state: info.port_state.into(),
-        active_mtu: 128 << info.neighbor_mtu,
-        gid_tbl_len: port.guids().len() as u32,
-        pkey_tbl_len: port.p_keys().len() as u16,
-        lid: info.lid,
-        sm_lid: info.master_sm_lid,
-        sm_sl: info.master_sm_sl,
-        lmc: info.lmc,
-        ethernet: false,
-        capabilities: info.capability_mask,
-        subnet_timeout: info.subnet_timeout,
-        bad_pkeys: info.p_key_violations.into(),
-        bad_qkeys: info.q_key_violations.into(),
     }
 }

@@ -13,8 +13,11 @@ mod packets;
 mod pma;
 mod port_info;
 mod provoke;
+mod reregister;
 mod states;
+mod trap_rules;
 mod traps;
+mod violations;
 
 use crate::Test;
 use crate::mad::{Tester, with_tester};
@@ -35,8 +38,11 @@ pub fn tests() -> Vec<Test> {
         packets::tests,
         pma::tests,
         port_info::tests,
+        reregister::tests,
         states::tests,
+        trap_rules::tests,
         traps::tests,
+        violations::tests,
     ];
     subjects.iter().flat_map(|tests| tests()).collect()
 }
