@@ -7,7 +7,6 @@ use std::time::Duration;
 use rustix::process::Signal;
 
 use super::expect;
-use crate::build;
 use crate::case::{Case, Ending, Stop};
 use crate::host::Host;
 use crate::lab::Lab;
@@ -62,7 +61,7 @@ struct Ground {
 impl Ground {
     fn new(lab: &mut Lab) -> Result<Ground, Stop> {
         lab.vacate();
-        let suite = build::packages(&["ferroce-ibta"])?.join("ferroce-ibta");
+        let suite = lab.programs().join("ferroce-ibta");
         let mut host = Host::new(lab.programs(), DEVICE, None)?;
         host.up()?;
         Ok(Ground {
@@ -139,7 +138,7 @@ fn passed(finished: &Finished) -> Ending {
 /// A family of the transport's tests on a cable to a device that the suite starts.
 fn on_a_cable(lab: &mut Lab, family: &str) -> Ending {
     lab.vacate();
-    let mut command = Command::new(build::packages(&["ferroce-ibta"])?.join("ferroce-ibta"));
+    let mut command = Command::new(lab.programs().join("ferroce-ibta"));
     command.args(["run", "--family", family, "--infiniband"]);
     let dir = lab.case_dir()?;
     command.args(["--pcap".as_ref(), dir.as_os_str()]);
