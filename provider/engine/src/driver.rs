@@ -211,7 +211,8 @@ impl Hca {
         if !self.alive() {
             return;
         }
-        driver.polled_at.store(timers::now(), Ordering::Relaxed);
+        let mut now = timers::now();
+        driver.polled_at.store(now, Ordering::Relaxed);
         if let Some(mut rx) = self.rx.try_lock()
             && driver.app_drives()
         {
@@ -221,9 +222,10 @@ impl Hca {
             if got != 0 {
                 driver.empty_polls.store(0, Ordering::Relaxed);
                 self.answer(&mut rx);
+                now = timers::now();
             }
         }
-        self.run_timers(timers::now());
+        self.run_timers(now);
     }
 
     /// The application asked for an event: it is about to sleep, so the helper takes over at once.

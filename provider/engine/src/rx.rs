@@ -30,9 +30,19 @@ pub(crate) const MAX_DATAGRAM: usize = 65_536;
 pub(crate) enum Take {
     /// At most so many.
     Some(usize),
-    /// As `Some`, but nothing after a packet that came by itself, for which somebody may be waiting: merged runs are bulk, of
-    /// which several are better answered at once.
+    /// As `Some`, but nothing after a packet that came by itself or with one other (the ACK of a message shares the send of its
+    /// answer), for which somebody may be waiting: longer runs are bulk, of which several are better answered at once.
     Runs(usize),
+}
+
+impl Take {
+    /// Whether to look for more after so many datagrams, the last of them of `len` bytes in packets of `segment` (0: a single one).
+    fn goes_on(self, taken: usize, len: usize, segment: usize) -> bool {
+        match self {
+            Take::Some(limit) => taken < limit,
+            Take::Runs(limit) => taken < limit && segment != 0 && len > 2 * segment,
+        }
+    }
 }
 
 /// What one receive call brought, beside the bytes.
@@ -73,10 +83,9 @@ impl RxState {
 impl Hca {
     /// Takes datagrams from one socket without waiting; returns how many there were.
     pub(crate) fn drain(&self, rx: &mut RxState, receiver: &Receiver, take: Take) -> usize {
-        let (Take::Some(limit) | Take::Runs(limit)) = take;
         let mut buffer = std::mem::take(&mut rx.buffer);
         let mut n = 0;
-        while n < limit {
+        loop {
             let Ok((len, datagram)) = receive(receiver, &mut buffer) else {
                 if self.counts_received() {
                     receiver.nothing_left(timers::now());
@@ -85,7 +94,7 @@ impl Hca {
             };
             self.process(rx, receiver, &datagram, &buffer[..len]);
             n += 1;
-            if matches!(take, Take::Runs(_)) && datagram.segment == 0 {
+            if !take.goes_on(n, len, datagram.segment) {
                 break;
             }
         }
@@ -445,6 +454,20 @@ mod tests {
         let mut m = 20u64.to_ne_bytes().to_vec();
         m.extend([level, kind, value, 0].iter().flat_map(|w| w.to_ne_bytes()));
         m
+    }
+
+    #[test]
+    fn what_somebody_may_wait_for_is_answered_before_a_look_for_more() {
+        let go_on = |len, segment| Take::Runs(4).goes_on(1, len, segment);
+        // An ACK; an answer and the ACK that came with it; the two packets of a message.
+        for (len, segment) in [(20, 0), (40, 20), (56, 36), (4132, 4112), (8224, 4112)] {
+            assert!(!go_on(len, segment), "{len} {segment}");
+        }
+        assert!(go_on(60_000, 4112));
+        assert!(go_on(60, 20));
+        assert!(!Take::Runs(4).goes_on(4, 60_000, 4112));
+        assert!(Take::Some(8).goes_on(7, 20, 0));
+        assert!(!Take::Some(8).goes_on(8, 20, 0));
     }
 
     #[test]
