@@ -13,6 +13,7 @@ use ferroce_ibta::report;
 use ferroce_ibta::rig::Backend;
 use ferroce_ibta::sim::SimBackend;
 use select::select;
+use std::io::Write;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -106,6 +107,11 @@ fn main() -> ExitCode {
     })
 }
 
+/// Prints a line. A reader that has had enough (`| head`) is no error: the rest is run, and the exit status says how it went.
+fn say(line: impl std::fmt::Display) {
+    let _ = writeln!(std::io::stdout(), "{line}");
+}
+
 fn agent(args: &AgentArgs) -> Result<ExitCode> {
     match args.listen {
         None => agent::serve_stdio(&args.device)?,
@@ -116,7 +122,7 @@ fn agent(args: &AgentArgs) -> Result<ExitCode> {
 
 fn list(family: Option<&str>) -> Result<ExitCode> {
     for test in select(&[], family, family.is_none())? {
-        println!("{}  {}  {}", test.id, test.family, test.title);
+        say(format_args!("{}  {}  {}", test.id, test.family, test.title));
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -176,7 +182,7 @@ fn conformance(write: Option<PathBuf>, check: Option<PathBuf>) -> Result<ExitCod
     match (write, check) {
         (Some(path), _) => report::conformance::write(&path, &tests)?,
         (_, Some(path)) => report::conformance::check(&path, &tests)?,
-        _ => print!("{}", report::conformance::list(&tests)),
+        _ => say(report::conformance::list(&tests).trim_end()),
     }
     Ok(ExitCode::SUCCESS)
 }

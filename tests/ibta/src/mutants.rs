@@ -18,17 +18,20 @@ pub fn run(ids: &[String], family: Option<&str>) -> Result<ExitCode> {
                 Ok(()) => "caught",
                 Err(_) => "MISSED",
             };
-            println!("{word}  {}  {}: {}", test.id, mutant.name, mutant.what);
+            crate::say(format_args!(
+                "{word}  {}  {}: {}",
+                test.id, mutant.name, mutant.what
+            ));
             match verdict {
                 Ok(()) => caught += 1,
                 Err(why) => {
-                    println!("        {why}");
+                    crate::say(format_args!("        {why}"));
                     missed += 1;
                 }
             }
         }
     }
-    println!("{caught} caught, {missed} missed");
+    crate::say(format_args!("{caught} caught, {missed} missed"));
     Ok(ExitCode::from(u8::from(missed > 0)))
 }
 

@@ -49,7 +49,7 @@ pub fn run(tests: &[Test], backend: &mut dyn Backend, device: &str, output: &Out
     }
     progress.finish_and_clear();
     let sums = Sums::of(&results);
-    println!("{}", text::sums(&sums));
+    crate::say(text::sums(&sums));
     Ok(sums.exit_code())
 }
 
@@ -98,11 +98,11 @@ fn keep(result: &TestResult, trace: &Trace, dir: Option<&Path>) -> Result<Option
 }
 
 fn show(result: &TestResult, verbose: bool) {
-    println!("{}", text::line(result));
+    crate::say(text::line(result));
     if verbose || matches!(result.result, Verdict::Fail | Verdict::Error) {
-        print!("{}", text::details(result));
+        crate::say(text::details(result).trim_end());
         if let Some(path) = &result.packets {
-            println!("    packets: {}", path.display());
+            crate::say(format_args!("    packets: {}", path.display()));
         }
     }
 }
