@@ -284,7 +284,8 @@ static void moderation_can_change(void)
 	CHECK_EQ(moderate(e, 1000, 0), 0);
 	CHECK_EQ(ibv_req_notify_cq(e->send_cq, 0), 0);
 	complete(e, 0, 1);
-	CHECK(readable(e, 0), "held back without a period");
+	// As with an adapter, who polls may see the completion a moment before its event goes out.
+	CHECK(readable(e, 5000), "held back without a period");
 	take_event(e);
 	// A queue that goes takes what it held back with it.
 	CHECK_EQ(moderate(e, 1000, 20000), 0);
