@@ -1,7 +1,7 @@
 //! What a test runs on: the tester's own end of the wire, and the device side's ear. Times are virtual or real.
 //!
 //! Errors are failures of the rig (the agent is gone, say), never the device's refusal: that is a
-//! [`Reply::Errno`](crate::protocol::Reply::Errno).
+//! [`Reply::Errno`].
 
 use crate::packet::{RxPacket, TxPacket};
 use crate::protocol::{AddressVector, Command, Reply};

@@ -254,7 +254,7 @@ pub(super) fn wait(child: &mut Child, within: Duration) -> Option<process::ExitS
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::net::TcpListener;
+    use socket2::{Domain, Socket, Type};
 
     fn shell(script: &str) -> Agent {
         let mut command = process::Command::new("sh");
@@ -316,10 +316,11 @@ mod tests {
 
     #[test]
     fn nobody_is_at_an_address() {
-        let address = TcpListener::bind("127.0.0.1:0")
-            .unwrap()
-            .local_addr()
-            .unwrap();
+        // Taken, so that nobody else gets it meanwhile, and nobody listens.
+        let taken = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+        let any: SocketAddr = "127.0.0.1:0".parse().unwrap();
+        taken.bind(&any.into()).unwrap();
+        let address = taken.local_addr().unwrap().as_socket().unwrap();
         let error = Agent::connect(address).err().unwrap().to_string();
         assert!(error.contains("cannot be reached"), "{error}");
     }
