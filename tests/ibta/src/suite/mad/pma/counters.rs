@@ -1,29 +1,19 @@
-//! Performance management (16.1): what must be there, what is counted, what is reset, what is refused.
+//! What PortCounters and PortCountersExtended count, what resets them, and whose they are.
 
-use super::provoke::perf;
-use super::test;
+use super::{answers, ask};
 use crate::catalog::{Mutant, Test};
-use crate::mad::{Answer, Tester};
+use crate::mad::Tester;
 use crate::run::{Outcome, Run};
-use crate::sim::{MadFaults, OnCable};
-use ferroce_wire::mad::{Mad, MadHeader};
-use ferroce_wire::pma::{self, ClassPortInfo, PortCounters, PortCountersExtended, attribute};
+use crate::sim::MadFaults;
+use crate::suite::mad::provoke::perf;
+use crate::suite::mad::test;
+use ferroce_wire::mad::Mad;
+use ferroce_wire::pma::{self, PortCounters, PortCountersExtended, attribute};
 use ferroce_wire::smp::{self, method, status};
 use std::cell::Cell;
 
 /// Bytes of a MAD's packet without GRH, in words of 4 bytes: LRH, BTH, DETH, MAD, ICRC.
 const WORDS: u64 = (8 + 12 + 8 + 256 + 4) / 4;
-
-pub(super) fn tests() -> Vec<Test> {
-    vec![
-        class_port_info(),
-        counts(),
-        counts_wide(),
-        resets(),
-        port_select(),
-        refusals(),
-    ]
-}
 
 /// A request about a port's counters.
 fn counters(tester: &mut Tester<'_>, asked: u8, number: u16, port: u8, select: u16) -> Mad {
@@ -32,84 +22,6 @@ fn counters(tester: &mut Tester<'_>, asked: u8, number: u16, port: u8, select: u
     data[1] = port;
     data[2..4].copy_from_slice(&select.to_be_bytes());
     mad
-}
-
-/// Asks by port `by`; there must be an answer with this status.
-fn ask(
-    run: &mut Run,
-    tester: &mut Tester<'_>,
-    rule: &str,
-    by: u8,
-    mad: &Mad,
-    due: u16,
-) -> Outcome<Answer> {
-    let answer = tester.ask_general(by, mad)?;
-    run.check(
-        rule,
-        answer.is_some_and(|answer| answer.status() == due),
-        || {
-            format!(
-                "the answer's status is {:x?}, must be {due:#x}",
-                answer.map(|answer| answer.status())
-            )
-        },
-    )?;
-    Ok(answer.expect("just checked"))
-}
-
-fn is_answer(mad: &OnCable, number: u16) -> bool {
-    let header = mad.header();
-    mad.envelope.qp == 1 && (header.method, header.attribute) == (method::GET_RESP, number)
-}
-
-/// Changes what is answered.
-fn answers(number: u16, edit: impl Fn(&mut Mad) + 'static) -> MadFaults {
-    MadFaults::default().tx_edit(move |_, mad| {
-        if is_answer(mad, number) {
-            edit(&mut mad.mad);
-        }
-    })
-}
-
-fn class_port_info() -> Test {
-    const RULE: &str = "s16.1#class-port-info";
-    const VERSIONS: &str = "s16.1#versions";
-    test(
-        "S16_1_01",
-        "16.1",
-        "ClassPortInfo is there, by every port",
-        |run, tester| {
-            for port in 1..=tester.ports() {
-                run.step("1", format!("PerformanceGet(ClassPortInfo) to port {port}"));
-                let mad = perf(tester, method::GET, attribute::CLASS_PORT_INFO);
-                let answer = ask(run, tester, RULE, port, &mad, 0)?;
-                run.check_eq(RULE, "method", answer.header.method, method::GET_RESP)?;
-                let info = ClassPortInfo::parse(pma::data(&answer.mad));
-                run.step("2", "BaseVersion and ClassVersion are 1");
-                run.check_eq(
-                    VERSIONS,
-                    "versions",
-                    (info.base_version, info.class_version),
-                    (1, 1),
-                )?;
-            }
-            Ok(())
-        },
-    )
-    .covers(&["16.1"])
-    .asserts([RULE, VERSIONS])
-    .mutant(Mutant::mad(
-        "nobody-there",
-        "queue pair 1 is deaf",
-        RULE,
-        || MadFaults::default().rx_drop(|_, mad| mad.envelope.qp == 1),
-    ))
-    .mutant(Mutant::mad(
-        "version-two",
-        "ClassVersion is 2",
-        VERSIONS,
-        || answers(attribute::CLASS_PORT_INFO, |mad| pma::data_mut(mad)[1] = 2),
-    ))
 }
 
 /// Packets that the tester sends between two looks.
@@ -224,11 +136,11 @@ fn counting(id: &'static str, number: u16, look: Look, name: &'static str) -> Te
         ))
 }
 
-fn counts() -> Test {
+pub(super) fn counts() -> Test {
     counting("S16_1_02", attribute::PORT_COUNTERS, narrow, "PortCounters")
 }
 
-fn counts_wide() -> Test {
+pub(super) fn counts_wide() -> Test {
     counting(
         "S16_1_03",
         attribute::PORT_COUNTERS_EXTENDED,
@@ -237,7 +149,7 @@ fn counts_wide() -> Test {
     )
 }
 
-fn resets() -> Test {
+pub(super) fn resets() -> Test {
     const RESET: &str = "S16_1_04#reset";
     const OTHERS: &str = "S16_1_04#others";
     /// Bits of CounterSelect: packets sent and received.
@@ -299,7 +211,7 @@ fn select(bits: u16) -> MadFaults {
     })
 }
 
-fn port_select() -> Test {
+pub(super) fn port_select() -> Test {
     const OTHER: &str = "S16_1_05#other-port";
     const NONE: &str = "S16_1_05#no-port";
     test(
@@ -376,93 +288,4 @@ fn port_select() -> Test {
             })
         },
     ))
-}
-
-fn refusals() -> Test {
-    const ATTRIBUTE: &str = "S16_1_06#attribute";
-    const METHOD: &str = "S16_1_06#method";
-    const VERSION: &str = "S16_1_06#version";
-    test(
-        "S16_1_06",
-        "16.1",
-        "attributes, methods and versions that there are not are refused with the right status",
-        |run, tester| {
-            for number in [0x0000, 0x0002, 0x0013, 0x7777] {
-                run.step(
-                    "1",
-                    format!("PerformanceGet and Set of attribute {number:#06x}"),
-                );
-                for asked in [method::GET, method::SET] {
-                    let mad = perf(tester, asked, number);
-                    ask(
-                        run,
-                        tester,
-                        ATTRIBUTE,
-                        1,
-                        &mad,
-                        status::UNSUPPORTED_ATTRIBUTE,
-                    )?;
-                }
-            }
-            run.step(
-                "2",
-                "PerformanceSet(PortSamplesResult), which can only be read",
-            );
-            let mad = perf(tester, method::SET, attribute::PORT_SAMPLES_RESULT);
-            ask(
-                run,
-                tester,
-                ATTRIBUTE,
-                1,
-                &mad,
-                status::UNSUPPORTED_ATTRIBUTE,
-            )?;
-            run.step("3", "methods that there are not");
-            for asked in [0x03, 0x11, 0x7f] {
-                let mad = perf(tester, asked, attribute::PORT_COUNTERS);
-                ask(run, tester, METHOD, 1, &mad, status::UNSUPPORTED_METHOD)?;
-            }
-            run.step("4", "other versions");
-            for (base, class) in [(2, 1), (1, 2), (0, 1), (1, 0)] {
-                let mut mad = perf(tester, method::GET, attribute::CLASS_PORT_INFO);
-                let header = MadHeader::parse(&mad).expect("a whole MAD");
-                MadHeader {
-                    base_version: base,
-                    class_version: class,
-                    ..header
-                }
-                .emit(&mut mad);
-                ask(run, tester, VERSION, 1, &mad, status::BAD_VERSION)?;
-            }
-            Ok(())
-        },
-    )
-    .covers(&["16.1", "C13-24"])
-    .asserts([ATTRIBUTE, METHOD, VERSION])
-    .mutant(Mutant::mad(
-        "always-fine",
-        "unknown attributes have status 0",
-        ATTRIBUTE,
-        || refusal_becomes(status::UNSUPPORTED_ATTRIBUTE, 0),
-    ))
-    .mutant(Mutant::mad(
-        "any-method-will-do",
-        "unknown methods have status 0",
-        METHOD,
-        || refusal_becomes(status::UNSUPPORTED_METHOD, 0),
-    ))
-    .mutant(Mutant::mad(
-        "any-version-will-do",
-        "other versions have status 0",
-        VERSION,
-        || refusal_becomes(status::BAD_VERSION, 0),
-    ))
-}
-
-fn refusal_becomes(from: u16, to: u16) -> MadFaults {
-    MadFaults::default().tx_edit(move |_, mad| {
-        if mad.envelope.qp == 1 && mad.header().status == from {
-            mad.edit_header(|header| header.status = to);
-        }
-    })
 }

@@ -1,137 +1,18 @@
-//! C14_024_02 to 15: every attribute of subnet management but PortInfo (C14-24.1.1, C14-31).
+//! What a port is given, and each port has its own: GUIDInfo, P_KeyTable, LedInfo.
 
-use super::mutants::{shows, status_of, takes};
-use super::test;
+use super::{INVALID, NO_ERROR, RESPONSE};
 use crate::catalog::{Mutant, Test};
-use crate::mad::{Smp, Tester, attribute_name};
-use crate::run::{Outcome, Run, Stop};
-use crate::sim::MadFaults;
+use crate::mad::Smp;
+use crate::run::Stop;
+use crate::suite::mad::mutants::{shows, status_of, takes};
+use crate::suite::mad::test;
 use ferroce_wire::smp::{
-    GuidInfo, LedInfo, NodeInfo, PKeyBlock, VendorDiag, attribute, capability, method, node_type,
-    status,
+    GuidInfo, LedInfo, NodeInfo, PKeyBlock, attribute, capability, method, status,
 };
 use std::cell::Cell;
-use std::collections::BTreeSet;
 use std::rc::Rc;
 
-const NO_ERROR: &str = "v1c13-024#01";
-const INVALID: &str = "v1c13-024#07";
-const RESPONSE: &str = "v1c14-030#01";
-const UNSUPPORTED: &str = "v1c14-031#01";
-
-pub(super) fn tests() -> Vec<Test> {
-    let mut tests = vec![
-        node_description(),
-        node_info(),
-        guid_info(),
-        p_key_table(),
-        sm_info(),
-        vendor_diag(),
-        led_info(),
-    ];
-    let not_here = [
-        ("C14_024_01", attribute::NOTICE),
-        ("C14_024_04", attribute::SWITCH_INFO),
-        ("C14_024_10", attribute::LINEAR_FORWARDING),
-        ("C14_024_11", attribute::RANDOM_FORWARDING),
-        ("C14_024_12", attribute::MULTICAST_FORWARDING),
-    ];
-    tests.extend(not_here.map(|(id, attribute)| unsupported(id, attribute)));
-    tests
-}
-
-fn node_description() -> Test {
-    const TEXT: &str = "C14_024_02#text";
-    const SAME: &str = "C14_024_02#same";
-    test(
-        "C14_024_02",
-        "C14-024",
-        "NodeDescription is text, and the same by every port",
-        |run, tester| {
-            let first = tester.data(1, attribute::NODE_DESCRIPTION, 0)?;
-            for port in 1..=tester.ports() {
-                run.step("1", format!("SubnGet(NodeDescription) to port {port}"));
-                let request = Smp::get(attribute::NODE_DESCRIPTION);
-                let answer = tester.must_have_status(run, NO_ERROR, port, &request, 0)?;
-                let data = answer.data();
-                let end = data
-                    .iter()
-                    .position(|byte| *byte == 0)
-                    .unwrap_or(data.len());
-                let (text, rest) = data.split_at(end);
-                run.step("2", "UTF-8, and zeros behind it");
-                let good = std::str::from_utf8(text).is_ok() && rest.iter().all(|byte| *byte == 0);
-                run.check(TEXT, good, || format!("{data:02x?} is no text"))?;
-                run.check_eq(SAME, "NodeDescription", *data, first)?;
-            }
-            Ok(())
-        },
-    )
-    .covers(&["C14-24.1.1"])
-    .asserts([TEXT, SAME, NO_ERROR])
-    .on_ports(2)
-    .mutant(Mutant::mad(
-        "rubbish-behind-the-text",
-        "the bytes behind the text are not zero",
-        TEXT,
-        || shows(attribute::NODE_DESCRIPTION, |_, _, data| data[63] = 0xff),
-    ))
-    .mutant(Mutant::mad(
-        "a-name-for-each-port",
-        "each port has a name of its own",
-        SAME,
-        || {
-            shows(attribute::NODE_DESCRIPTION, |_, mad, data| {
-                data[0] = b'0' + mad.port
-            })
-        },
-    ))
-}
-
-fn node_info() -> Test {
-    const NODE: &str = "C14_024_03#node";
-    const PORT: &str = "C14_024_03#port";
-    test("C14_024_03", "C14-024", "NodeInfo: what belongs to the node is the same by every port, what belongs to the port is not", |run, tester| {
-        let first = NodeInfo::parse(&tester.data(1, attribute::NODE_INFO, 0)?);
-        let mut guids = BTreeSet::new();
-        for port in 1..=tester.ports() {
-            run.step("1", format!("SubnGet(NodeInfo) to port {port}"));
-            let request = Smp::get(attribute::NODE_INFO);
-            let answer = tester.must_have_status(run, NO_ERROR, port, &request, 0)?;
-            run.check_eq(RESPONSE, "method", answer.header.method, method::GET_RESP)?;
-            let info = NodeInfo::parse(answer.data());
-            run.step("2", "versions, type, number of ports, GUIDs of node and system, tables, device");
-            run.check_eq(NODE, "BaseVersion and ClassVersion", (info.base_version, info.class_version), (1, 1))?;
-            run.check_eq(NODE, "NodeType", info.node_type, node_type::CHANNEL_ADAPTER)?;
-            let whole = info.num_ports >= tester.ports() && info.node_guid != 0 && info.partition_cap != 0;
-            run.check(NODE, whole, || format!("{info:?} has too few ports, no NodeGUID or no partitions"))?;
-            let node = NodeInfo { port_guid: first.port_guid, local_port_num: first.local_port_num, ..info };
-            run.check_eq(NODE, "what belongs to the node", node, first)?;
-            run.step("3", "LocalPortNum, PortGUID");
-            run.check_eq(PORT, "LocalPortNum", info.local_port_num, port)?;
-            let own = info.port_guid != 0 && guids.insert(info.port_guid);
-            run.check(PORT, own, || format!("PortGUID {:#x} is none, or another port's", info.port_guid))?;
-        }
-        Ok(())
-    })
-    .covers(&["C14-24.1.1", "C14-30"])
-    .asserts([NODE, PORT, NO_ERROR, RESPONSE])
-    .on_ports(2)
-    .mutant(Mutant::mad("is-a-switch", "NodeType says switch", NODE, || {
-        shows(attribute::NODE_INFO, |_, _, data| data[2] = node_type::SWITCH)
-    }))
-    .mutant(Mutant::mad("all-ports-are-number-one", "LocalPortNum is 1 by every port", PORT, || {
-        shows(attribute::NODE_INFO, |_, _, data| data[36] = 1)
-    }))
-    .mutant(Mutant::mad("one-guid-for-all-ports", "PortGUID is the same by every port", PORT, || {
-        shows(attribute::NODE_INFO, |node, _, data| {
-            let guid = node.port(1).map_or(0, |port| port.guids()[0]);
-            data[20..28].copy_from_slice(&guid.to_be_bytes());
-        })
-    }))
-}
-
-fn guid_info() -> Test {
+pub(super) fn guid_info() -> Test {
     const CAP: &str = "v1c14-024.1.1#05.01";
     const TAKEN: &str = "v1c14-024.1.1#05.02";
     const FIXED: &str = "v1c14-024.1.1#05.03";
@@ -203,7 +84,7 @@ fn guid_info() -> Test {
     }))
 }
 
-fn p_key_table() -> Test {
+pub(super) fn p_key_table() -> Test {
     const TAKEN: &str = "C14_024_07#taken";
     const OWN: &str = "C14_024_07#own";
     const CAP: &str = "C14_024_07#cap";
@@ -318,132 +199,7 @@ fn p_key_table() -> Test {
     ))
 }
 
-fn sm_info() -> Test {
-    const MASK: &str = "v1c14-024.1.1#13.01";
-    const DISABLED: &str = "v1c14-070#03";
-    test(
-        "C14_024_13_3",
-        "C14-024",
-        "SMInfo where no subnet manager is",
-        |run, tester| {
-            for port in 1..=tester.ports() {
-                run.step("1", format!("SubnGet(PortInfo) to port {port}"));
-                let mask = tester.port_info(port, 0)?.capability_mask;
-                let (is_sm, disabled) = (
-                    mask & capability::IS_SM != 0,
-                    mask & capability::IS_SM_DISABLED != 0,
-                );
-                run.step("3", "IsSMDisabled is not set together with IsSM");
-                run.check(DISABLED, !(is_sm && disabled), || {
-                    format!("CapabilityMask is {mask:#x}")
-                })?;
-                run.step("4", "IsSM is 0");
-                if is_sm {
-                    return Err(Stop::NotApplicable(format!(
-                        "a subnet manager works behind port {port}"
-                    )));
-                }
-                run.check(MASK, !is_sm, String::new)?;
-                run.step(
-                    "5",
-                    "SubnGet(SMInfo), SubnSet(SMInfo): the attribute is not supported",
-                );
-                for request in [
-                    Smp::get(attribute::SM_INFO),
-                    Smp::set(attribute::SM_INFO, [0; 64]),
-                ] {
-                    tester.must_have_status(
-                        run,
-                        UNSUPPORTED,
-                        port,
-                        &request,
-                        status::UNSUPPORTED_ATTRIBUTE,
-                    )?;
-                }
-            }
-            Ok(())
-        },
-    )
-    .covers(&["C14-24.1.1", "C14-31", "C14-70"])
-    .asserts([MASK, DISABLED, UNSUPPORTED])
-    .mutant(Mutant::mad(
-        "has-a-ghost-of-a-manager",
-        "SMInfo is answered with status 0",
-        UNSUPPORTED,
-        || status_of(attribute::SM_INFO, 0),
-    ))
-    .mutant(Mutant::mad(
-        "works-and-is-disabled",
-        "IsSM and IsSMDisabled are both set",
-        DISABLED,
-        || {
-            MadFaults::default().config(|config| {
-                config.capability_mask |= capability::IS_SM | capability::IS_SM_DISABLED
-            })
-        },
-    ))
-}
-
-fn vendor_diag() -> Test {
-    const ENDS: &str = "C14_024_14#ends";
-    test(
-        "C14_024_14",
-        "C14-024",
-        "VendorDiag: the chain of NextIndex ends",
-        |run, tester| {
-            for port in 1..=tester.ports() {
-                let mut seen = BTreeSet::from([0]);
-                let mut index = 0;
-                loop {
-                    run.step(
-                        "1",
-                        format!("SubnGet(VendorDiag) to port {port}, AttributeModifier {index}"),
-                    );
-                    let request = Smp::get(attribute::VENDOR_DIAG).about(index.into());
-                    let answer = tester.must_have_status(run, NO_ERROR, port, &request, 0)?;
-                    index = VendorDiag::parse(answer.data()).next_index;
-                    run.step("2", format!("NextIndex is {index}"));
-                    if index == 0 {
-                        break;
-                    }
-                    run.check(ENDS, seen.insert(index), || {
-                        format!("NextIndex comes back to {index}")
-                    })?;
-                }
-                run.check(ENDS, true, String::new)?;
-            }
-            Ok(())
-        },
-    )
-    .covers(&["C14-24.1.1"])
-    .asserts([ENDS, NO_ERROR])
-    .mutant(Mutant::mad(
-        "goes-round-in-circles",
-        "NextIndex is 1 for ever",
-        ENDS,
-        || {
-            MadFaults::default()
-                .rx_edit(|_, mad| {
-                    if mad.asks(method::GET, attribute::VENDOR_DIAG) {
-                        mad.edit_header(|header| header.modifier = 0);
-                    }
-                })
-                .tx_edit(|_, mad| {
-                    if mad.answers(attribute::VENDOR_DIAG) {
-                        mad.data_mut()[1] = 1;
-                    }
-                })
-        },
-    ))
-    .mutant(Mutant::mad(
-        "does-not-know-it",
-        "VendorDiag is refused",
-        NO_ERROR,
-        || status_of(attribute::VENDOR_DIAG, status::UNSUPPORTED_ATTRIBUTE),
-    ))
-}
-
-fn led_info() -> Test {
+pub(super) fn led_info() -> Test {
     const SUPPORTED: &str = "v1c14-024.1.1#15.01";
     const READ: &str = "v1c14-024.1.1#15.02";
     const TAKEN: &str = "v1c14-024.1.1#15.03";
@@ -526,61 +282,5 @@ fn led_info() -> Test {
                 },
             )
         },
-    ))
-}
-
-/// An attribute that a channel adapter like this does not have.
-fn unsupported(id: &'static str, number: u16) -> Test {
-    let name = attribute_name(number);
-    let body = move |run: &mut Run, tester: &mut Tester<'_>| -> Outcome {
-        for port in 1..=tester.ports() {
-            let mask = tester.port_info(port, 0)?.capability_mask;
-            if number == attribute::NOTICE && mask & capability::IS_NOTICE_SUPPORTED != 0 {
-                return Err(Stop::NotApplicable("Notice is supported".to_owned()));
-            }
-            for request in [Smp::get(number), Smp::set(number, [0; 64])] {
-                run.step(
-                    "1",
-                    format!(
-                        "method {:#x} of the attribute, to port {port}",
-                        request.method
-                    ),
-                );
-                tester.must_have_status(
-                    run,
-                    UNSUPPORTED,
-                    port,
-                    &request,
-                    status::UNSUPPORTED_ATTRIBUTE,
-                )?;
-            }
-        }
-        Ok(())
-    };
-    test(
-        id,
-        "C14-024",
-        format!("{name} is not an attribute of this channel adapter"),
-        body,
-    )
-    .covers(&["C14-24.1.1", "C14-31"])
-    .asserts([UNSUPPORTED])
-    .mutant(Mutant::mad(
-        "answers-it",
-        "it is answered with status 0",
-        UNSUPPORTED,
-        move || status_of(number, 0),
-    ))
-    .mutant(Mutant::mad(
-        "blames-the-method",
-        "the status says that the method is not supported",
-        UNSUPPORTED,
-        move || status_of(number, status::UNSUPPORTED_METHOD),
-    ))
-    .mutant(Mutant::mad(
-        "says-nothing",
-        "there is no answer",
-        UNSUPPORTED,
-        move || super::mutants::silent_to(move |mad| mad.header().attribute == number),
     ))
 }
