@@ -6,17 +6,20 @@
 //! noticed whenever it comes.
 
 mod manage;
+mod names;
 mod programs;
 mod smp;
+mod verify;
 pub mod wire;
 
+pub use names::attribute_name;
 pub use smp::{Answer, Smp, Trap};
 
 use crate::rig::{Envelope, MadRig};
 use crate::run::{Outcome, Run, Stop};
 use anyhow::anyhow;
 use ferroce_wire::mad::{Mad, MadHeader};
-use ferroce_wire::smp::{CLASS_DIRECTED, CLASS_LID, Data, attribute, method};
+use ferroce_wire::smp::{CLASS_LID, Data, attribute, method};
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -198,112 +201,6 @@ impl<'r> Tester<'r> {
         self.receive_mad(port, &sent)
     }
 
-    /// Sends and receives, and there must be an answer.
-    ///
-    /// # Errors
-    /// The assertion failed, or the rig did.
-    pub fn must_answer(
-        &mut self,
-        run: &mut Run,
-        assertion: &str,
-        port: u8,
-        request: &Smp,
-    ) -> Outcome<Answer> {
-        let answer = self.ask(port, request)?;
-        run.check(assertion, answer.is_some(), || {
-            format!("no answer to {} by port {port}", name(request))
-        })?;
-        Ok(answer.expect("just checked"))
-    }
-
-    /// Sends and receives, and the answer must have this status.
-    ///
-    /// # Errors
-    /// The assertion failed, or the rig did.
-    pub fn must_have_status(
-        &mut self,
-        run: &mut Run,
-        assertion: &str,
-        port: u8,
-        request: &Smp,
-        status: u16,
-    ) -> Outcome<Answer> {
-        let answer = self.must_answer(run, assertion, port, request)?;
-        run.check(assertion, answer.status() == status, || {
-            format!(
-                "{} by port {port} is answered with status {:#06x}, must be {status:#06x}",
-                name(request),
-                answer.status()
-            )
-        })?;
-        Ok(answer)
-    }
-
-    /// VerifyNoReceiveMad: sends, waits as long as an answer could take, and there must be none.
-    ///
-    /// # Errors
-    /// The assertion failed, or the rig did.
-    pub fn verify_no_receive_mad(
-        &mut self,
-        run: &mut Run,
-        assertion: &str,
-        port: u8,
-        sent: &Sent,
-    ) -> Outcome {
-        let within = self.response_timeout(port);
-        let answer = self.answer_until(port, sent, within)?;
-        run.check(assertion, answer.is_none(), || {
-            let answer = answer.expect("there is one");
-            format!(
-                "port {port} answers with method {:#x}, status {:#06x}, where it must be silent",
-                answer.header.method,
-                answer.status()
-            )
-        })
-    }
-
-    /// VerifyNoReceiveMad of several requests that were sent together: one wait for all.
-    ///
-    /// # Errors
-    /// The assertion failed, or the rig did.
-    pub fn verify_none_received(
-        &mut self,
-        run: &mut Run,
-        assertion: &str,
-        port: u8,
-        sent: &[Sent],
-    ) -> Outcome {
-        let Some((last, earlier)) = sent.split_last() else {
-            return Ok(());
-        };
-        self.verify_no_receive_mad(run, assertion, port, last)?;
-        for sent in earlier {
-            let answer = self.answer_until(port, sent, Duration::ZERO)?;
-            run.check(assertion, answer.is_none(), || {
-                format!(
-                    "port {port} answers transaction {:#x} where it must be silent",
-                    sent.tid
-                )
-            })?;
-        }
-        Ok(())
-    }
-
-    /// Sends, and there must be no answer.
-    ///
-    /// # Errors
-    /// The assertion failed, or the rig did.
-    pub fn must_be_silent(
-        &mut self,
-        run: &mut Run,
-        assertion: &str,
-        port: u8,
-        request: &Smp,
-    ) -> Outcome {
-        let sent = self.send_mad(port, request)?;
-        self.verify_no_receive_mad(run, assertion, port, &sent)
-    }
-
     /// The answer to a request, if it is there within that time.
     ///
     /// # Errors
@@ -348,9 +245,8 @@ impl<'r> Tester<'r> {
                 return Ok(Some((from, mad)));
             }
             let at = self.rig.now();
-            let is_trap = from.qp == 0 && mad[1] == CLASS_LID && mad[3] == method::TRAP;
             let known = self.known_mut(port);
-            match is_trap {
+            match is_trap(&from, &mad) {
                 true => known.traps.push_back(Trap::new(at, from, &mad)),
                 false => known.strays.push_back((from, mad)),
             }
@@ -365,9 +261,6 @@ impl<'r> Tester<'r> {
         if let Some(trap) = self.known_mut(port).traps.pop_front() {
             return Ok(Some(trap));
         }
-        let is_trap = |from: &Envelope, mad: &Mad| {
-            from.qp == 0 && mad[1] == CLASS_LID && mad[3] == method::TRAP
-        };
         let came = self.next(port, within, is_trap)?;
         let at = self.rig.now();
         Ok(came.map(|(from, mad)| Trap::new(at, from, &mad)))
@@ -399,24 +292,6 @@ impl<'r> Tester<'r> {
             }
         }
         Err(anyhow!("port {port} goes on sending traps that have been heard").into())
-    }
-
-    /// Asks for what must be answered for the test to go on.
-    ///
-    /// # Errors
-    /// The device does not answer, or with a status; or the rig failed.
-    pub fn good(&mut self, port: u8, request: &Smp) -> Outcome<Answer> {
-        let answer = self.ask(port, request)?;
-        let answer =
-            answer.ok_or_else(|| anyhow!("no answer to {} by port {port}", name(request)))?;
-        if answer.status() != 0 {
-            return Err(Stop::Broken(anyhow!(
-                "{} by port {port} is refused with status {:#06x}",
-                name(request),
-                answer.status()
-            )));
-        }
-        Ok(answer)
     }
 
     /// An attribute, asked by a port; as [`good`](Self::good).
@@ -452,45 +327,7 @@ impl<'r> Tester<'r> {
     }
 }
 
-/// A request in the specification's words.
-fn name(request: &Smp) -> String {
-    let method = match request.method {
-        method::GET => "SubnGet".to_owned(),
-        method::SET => "SubnSet".to_owned(),
-        method::TRAP_REPRESS => "SubnTrapRepress".to_owned(),
-        other => format!("method {other:#x}"),
-    };
-    let class = if request.dlid.is_some() {
-        CLASS_LID
-    } else {
-        CLASS_DIRECTED
-    };
-    format!(
-        "{method}({}) of class {class:#x}, modifier {:#x},",
-        attribute_name(request.attribute),
-        request.modifier
-    )
-}
-
-/// What the specification calls an attribute.
-pub fn attribute_name(number: u16) -> String {
-    let known = match number {
-        attribute::NOTICE => "Notice",
-        attribute::NODE_DESCRIPTION => "NodeDescription",
-        attribute::NODE_INFO => "NodeInfo",
-        attribute::SWITCH_INFO => "SwitchInfo",
-        attribute::GUID_INFO => "GUIDInfo",
-        attribute::PORT_INFO => "PortInfo",
-        attribute::P_KEY_TABLE => "P_KeyTable",
-        attribute::SL_TO_VL => "SLtoVLMappingTable",
-        attribute::VL_ARBITRATION => "VLArbitrationTable",
-        attribute::LINEAR_FORWARDING => "LinearForwardingTable",
-        attribute::RANDOM_FORWARDING => "RandomForwardingTable",
-        attribute::MULTICAST_FORWARDING => "MulticastForwardingTable",
-        attribute::SM_INFO => "SMInfo",
-        attribute::VENDOR_DIAG => "VendorDiag",
-        attribute::LED_INFO => "LedInfo",
-        other => return format!("{other:#06x}"),
-    };
-    known.to_owned()
+/// Whether a MAD is a trap of subnet management.
+fn is_trap(from: &Envelope, mad: &Mad) -> bool {
+    from.qp == 0 && mad[1] == CLASS_LID && mad[3] == method::TRAP
 }
