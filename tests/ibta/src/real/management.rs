@@ -1,0 +1,118 @@
+//! What the tests of management share: cables to ports of a device, the agent there, and the device itself if it is the
+//! tester's own. The transport can be tested on the same cables.
+
+use super::agent::Agent;
+use super::cable::Cables;
+use super::mad::RealMad;
+use super::own::OwnDevice;
+use super::rig::{RealRig, Way};
+use super::wire::OnCable;
+use super::{Options, ask, info, named_agent, own_agent, port_state, ports};
+use crate::mad::{SM_LID, Tester};
+use crate::protocol::{AddressVector, Command, Reply};
+use crate::run::Stop;
+use anyhow::{Result, bail};
+use ferroce_fabric::link::Cable;
+use std::net::{Ipv4Addr, UdpSocket};
+
+/// What the tests of management share.
+pub(super) struct Management {
+    pub(super) agent: Agent,
+    pub(super) cables: Cables,
+    _own: Option<OwnDevice>,
+}
+
+/// The tester's GID on a cable: link-local, of a GUID that nobody has.
+const TESTER_GID: [u8; 16] = [
+    0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0x02, 0x1b, 0x7a, 0xff, 0xfe, 0, 0, 1,
+];
+
+/// Ports of a device of the tester's own.
+pub(super) const OWN_PORTS: u8 = 2;
+
+impl Management {
+    pub(super) fn new(options: &Options, own: bool) -> Result<Management> {
+        let (agent, cables, own) = match own {
+            true => Management::own(&options.cable)?,
+            false => {
+                let cables = Cables::new(options.cable.clone())?;
+                (named_agent(options)?, cables, None)
+            }
+        };
+        let mut management = Management {
+            agent,
+            cables,
+            _own: own,
+        };
+        let info = info(&mut management.agent)?;
+        let cables = management.cables.count();
+        if cables > info.ports {
+            bail!(
+                "{} has {}, and {cables} cables",
+                info.name,
+                ports(info.ports)
+            );
+        }
+        management.cables.ready()?;
+        Ok(management)
+    }
+
+    /// The transport tester on the cable to a port, which becomes active as the MAD tester has it.
+    pub(super) fn transport(&mut self, port: u8) -> Result<RealRig<'_>> {
+        let mut rig = RealMad::new(&mut self.agent, &self.cables)?;
+        match Tester::new(&mut rig).initialize() {
+            Ok(()) => {}
+            Err(Stop::Broken(error)) => return Err(error),
+            Err(_) => bail!("port {port} does not become active"),
+        }
+        drop(rig);
+        let state = port_state(&mut self.agent, port)?;
+        let device = match ask(&mut self.agent, &Command::QueryGid { port, index: 0 })? {
+            Reply::Gid { gid, .. } => gid,
+            reply => bail!("the agent says {reply:?} when asked for a GID"),
+        };
+        let way = Way {
+            path: AddressVector {
+                dgid: Some(TESTER_GID),
+                hop_limit: 64,
+                dlid: SM_LID,
+                port,
+                ..AddressVector::default()
+            },
+            port,
+            mtu: state.active_mtu,
+        };
+        let wire = OnCable::new(&self.cables, port, TESTER_GID, device);
+        RealRig::new(&mut self.agent, Box::new(wire), way)
+    }
+
+    /// A device at the other ends of these cables, or of cables at any free ports.
+    fn own(cables: &[Cable]) -> Result<(Agent, Cables, Option<OwnDevice>)> {
+        let (near, far) = match cables {
+            [] => {
+                let free = || UdpSocket::bind((Ipv4Addr::LOCALHOST, 0));
+                let near: Vec<UdpSocket> =
+                    (0..OWN_PORTS).map(|_| free()).collect::<Result<_, _>>()?;
+                // Let go of just before the device takes them.
+                let far: Vec<UdpSocket> =
+                    (0..OWN_PORTS).map(|_| free()).collect::<Result<_, _>>()?;
+                let mut made = Vec::new();
+                for (near, far) in near.iter().zip(&far) {
+                    made.push(Cable {
+                        local: near.local_addr()?,
+                        remote: far.local_addr()?,
+                    });
+                }
+                let far = made.clone();
+                (Cables::with_sockets(made, near)?, far)
+            }
+            named => (Cables::new(named.to_vec())?, named.to_vec()),
+        };
+        let theirs: Vec<String> = far
+            .iter()
+            .map(|cable| format!("{}={}", cable.remote, cable.local))
+            .collect();
+        let own = OwnDevice::cabled(&theirs)?;
+        Ok((own_agent(&own)?, near, Some(own)))
+    }
+}
