@@ -6,7 +6,9 @@ use crate::catalog::{Mutant, Test};
 use crate::channel::{self, DEFAULT_PKEY};
 use crate::packet::{Crc, TxPacket};
 use crate::protocol::{Service, access};
+use crate::rig::TransportRig;
 use crate::sim::Faults;
+use anyhow::Result;
 use ferroce_wire::{Bth, Ext, Reth, bth, opcode};
 
 const FAMILY: &str = "9.6.1";
@@ -26,6 +28,19 @@ struct Wrong {
     /// Makes a wrong packet right again, and leaves a right one alone: what a device does that does not look.
     mend: fn(Service, &mut TxPacket),
     services: &'static [Service],
+}
+
+impl Wrong {
+    /// Sends a packet of a service in all variants that are wrong in this way.
+    fn transmit(
+        &self,
+        rig: &mut dyn TransportRig,
+        service: Service,
+        right: &TxPacket,
+    ) -> Result<()> {
+        let spoilt = (self.spoil)(service, right);
+        spoilt.iter().try_for_each(|packet| rig.transmit(packet))
+    }
 }
 
 /// Variants of a packet, each changed in one place.
@@ -203,9 +218,7 @@ fn dropped(wrong: &'static Wrong, service: Service) -> Test {
             let receiver = Receiver::open(rig, service)?;
             let right = receiver.send(0, &channel::pattern(64));
             run.step("1", format!("The tester sends a SEND {}", wrong.what));
-            for packet in (wrong.spoil)(service, &right) {
-                rig.transmit(&packet)?;
-            }
+            wrong.transmit(rig, service, &right)?;
             run.step("2", "The device neither answers nor delivers it");
             receiver.verify_dropped(run, rig, &a, 0)?;
             run.step("3", "The same SEND, right in everything, is delivered");
@@ -236,9 +249,7 @@ fn before_the_psn(wrong: &'static Wrong) -> Test {
                 "1",
                 format!("The tester sends a SEND {}, 7 PSNs too early", wrong.what),
             );
-            for packet in (wrong.spoil)(service, &ahead) {
-                rig.transmit(&packet)?;
-            }
+            wrong.transmit(rig, service, &ahead)?;
             run.step("2", "No NAK comes");
             receiver.verify_dropped(run, rig, &a, 0)?;
             run.step("3", "The SEND that is due is delivered");
@@ -279,9 +290,7 @@ fn before_access(wrong: &'static Wrong) -> Test {
             let data = channel::pattern(64);
             let write = receiver.packet(opcode::RC_WRITE_ONLY, 0, ext, &data);
             run.step("1", format!("The tester sends a WRITE {}", wrong.what));
-            for packet in (wrong.spoil)(service, &write) {
-                rig.transmit(&packet)?;
-            }
+            wrong.transmit(rig, service, &write)?;
             run.step("2", "No NAK comes, and nothing is written");
             receiver.verify_dropped(run, rig, &a, 0)?;
             let memory = channel::read_memory(rig, target.addr, 64)?;
@@ -297,77 +306,65 @@ fn before_access(wrong: &'static Wrong) -> Test {
     .mutant(blind(wrong, service, &assertion))
 }
 
+/// A packet that is odd, but right, is delivered.
+fn taken(
+    name: &str,
+    service: Service,
+    title: &str,
+    step: &'static str,
+    odd: fn(&mut TxPacket),
+) -> (Test, String) {
+    let (id, assertion) = names(name, service);
+    let a = assertion.clone();
+    let title = format!("{}: {title}", word(service));
+    let test = Test::transport(id, FAMILY, title, move |run, rig| {
+        run.step("init", "Open a channel and post receive requests");
+        let receiver = Receiver::open(rig, service)?;
+        run.step("1", step);
+        let data = channel::pattern(64);
+        let mut packet = receiver.send(0, &data);
+        odd(&mut packet);
+        rig.transmit(&packet)?;
+        run.step("2", "It is delivered");
+        receiver.verify_acknowledged(run, rig, &a, 0)?;
+        receiver.verify_delivered(run, rig, &a, 0, &data)?;
+        receiver.cc.close(rig)?;
+        Ok(())
+    })
+    .asserts([&assertion]);
+    (test, assertion)
+}
+
 /// A limited member of the device's partition may send to it, since the device is a full member.
 fn limited_member(service: Service) -> Test {
-    let (id, assertion) = names("LIMITED_MEMBER", service);
-    let a = assertion.clone();
-    Test::transport(
-        id,
-        FAMILY,
-        format!(
-            "{}: a packet of a limited member of the partition is taken",
-            word(service)
-        ),
-        move |run, rig| {
-            run.step("init", "Open a channel and post receive requests");
-            let receiver = Receiver::open(rig, service)?;
-            run.step(
-                "1",
-                "The tester sends a SEND with the P_Key of a limited member, 0x7fff",
-            );
-            let data = channel::pattern(64);
-            let mut packet = receiver.send(0, &data);
-            packet.bth.pkey = DEFAULT_PKEY & 0x7fff;
-            rig.transmit(&packet)?;
-            run.step("2", "It is delivered");
-            receiver.verify_acknowledged(run, rig, &a, 0)?;
-            receiver.verify_delivered(run, rig, &a, 0, &data)?;
-            receiver.cc.close(rig)?;
-            Ok(())
-        },
-    )
-    .covers(&["9.6.1"])
-    .asserts([&assertion])
-    .mutant(Mutant::transport(
+    let (test, assertion) = taken(
+        "LIMITED_MEMBER",
+        service,
+        "a packet of a limited member of the partition is taken",
+        "The tester sends a SEND with the P_Key of a limited member, 0x7fff",
+        |packet| packet.bth.pkey = DEFAULT_PKEY & 0x7fff,
+    );
+    test.covers(&["9.6.1"]).mutant(Mutant::transport(
         "full-members-only",
         "P_Keys are compared with their membership bit",
-        &assertion,
+        assertion,
         || Faults::default().rx_drop(|packet| packet.bth.pkey & 0x8000 == 0),
     ))
 }
 
 /// Reserved bits of the BTH and those of congestion control say nothing about whether a packet is good.
 fn reserved_bits(service: Service) -> Test {
-    let (id, assertion) = names("RESERVED_BITS", service);
-    let a = assertion.clone();
-    Test::transport(
-        id,
-        FAMILY,
-        format!(
-            "{}: reserved bits of the BTH, FECN and BECN are not held against a packet",
-            word(service)
-        ),
-        move |run, rig| {
-            run.step("init", "Open a channel and post receive requests");
-            let receiver = Receiver::open(rig, service)?;
-            run.step("1", "The tester sends a SEND with these bits set");
-            let data = channel::pattern(64);
-            let mut packet = receiver.send(0, &data);
-            packet.raw = Some(with_reserved_bits(packet.covered()));
-            rig.transmit(&packet)?;
-            run.step("2", "It is delivered");
-            receiver.verify_acknowledged(run, rig, &a, 0)?;
-            receiver.verify_delivered(run, rig, &a, 0, &data)?;
-            receiver.cc.close(rig)?;
-            Ok(())
-        },
-    )
-    .covers(&["9.2", "9.6.1"])
-    .asserts([&assertion])
-    .mutant(Mutant::transport(
+    let (test, assertion) = taken(
+        "RESERVED_BITS",
+        service,
+        "reserved bits of the BTH, FECN and BECN are not held against a packet",
+        "The tester sends a SEND with these bits set",
+        |packet| packet.raw = Some(with_reserved_bits(packet.covered())),
+    );
+    test.covers(&["9.2", "9.6.1"]).mutant(Mutant::transport(
         "reserved-must-be-zero",
         "packets with reserved bits are dropped",
-        &assertion,
+        assertion,
         || {
             Faults::default().rx_drop(|packet| {
                 let bytes = packet.covered();

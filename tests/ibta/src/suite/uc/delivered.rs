@@ -3,14 +3,16 @@
 
 use super::mutants::loses_middles;
 use super::{
-    FAMILY, IMM, RECV, RECV_WRITE, SEND, WRITE, data, imm, message, open, plain, to, transmit,
-    verify_nothing,
+    FAMILY, IMM, RECV, RECV_WRITE, SEND, WRITE, data, imm, message, open, open_target, plain, to,
+    transmit, verify_nothing,
 };
 use crate::catalog::{Mutant, Test};
 use crate::channel;
-use crate::protocol::{Side, access};
+use crate::protocol::{Region, Side};
+use crate::rig::TransportRig;
+use crate::run::{Outcome, Run};
 use crate::sim::Faults;
-use crate::suite::arrival::SUCCESS;
+use crate::suite::arrival::{Receiver, SUCCESS};
 use ferroce_wire::{Ext, opcode};
 
 pub(super) fn send() -> Test {
@@ -20,8 +22,7 @@ pub(super) fn send() -> Test {
         FAMILY,
         "a UC SEND of three packets is delivered, and nothing is answered",
         |run, rig| {
-            run.step("init", "Open a UC channel and post receive requests");
-            let receiver = open(rig)?;
+            let receiver = open(run, rig)?;
             run.step(
                 "1",
                 "The tester sends First, Middle and Last, each with AckReq",
@@ -48,8 +49,7 @@ pub(super) fn send_imm() -> Test {
         FAMILY,
         "the immediate data of a UC SEND comes with its completion",
         |run, rig| {
-            run.step("init", "Open a UC channel and post receive requests");
-            let receiver = open(rig)?;
+            let receiver = open(run, rig)?;
             run.step(
                 "1",
                 "The tester sends First, Middle and Last with Immediate",
@@ -86,6 +86,20 @@ pub(super) fn send_imm() -> Test {
     ))
 }
 
+/// All of a message of three packets is in memory.
+fn verify_written(
+    run: &mut Run,
+    rig: &mut dyn TransportRig,
+    assertion: &str,
+    receiver: &Receiver,
+    target: &Region,
+) -> Outcome {
+    let memory = channel::read_memory(rig, target.addr, target.len)?;
+    run.check(assertion, memory == data(&receiver.cc), || {
+        "memory is not what was written".to_owned()
+    })
+}
+
 pub(super) fn write() -> Test {
     const A: &str = "s9.8.2:write";
     Test::transport(
@@ -93,13 +107,7 @@ pub(super) fn write() -> Test {
         FAMILY,
         "a UC WRITE is placed, takes no receive request and is not answered",
         |run, rig| {
-            run.step(
-                "init",
-                "Open a UC channel; memory that the tester may write",
-            );
-            let receiver = open(rig)?;
-            let data = data(&receiver.cc);
-            let target = channel::register(rig, data.len() as u32, access::ALL)?;
+            let (receiver, target) = open_target(run, rig)?;
             run.step(
                 "1",
                 "The tester sends First, Middle and Last, each with AckReq",
@@ -109,10 +117,7 @@ pub(super) fn write() -> Test {
             run.step("2", "No packet comes, and no receive request completes");
             verify_nothing(run, rig, &receiver, A)?;
             run.step("3", "The data is in memory");
-            let memory = channel::read_memory(rig, target.addr, target.len)?;
-            run.check(A, memory == data, || {
-                "memory is not what was written".to_owned()
-            })?;
+            verify_written(run, rig, A, &receiver, &target)?;
             receiver.cc.close(rig)?;
             Ok(())
         },
@@ -129,13 +134,7 @@ pub(super) fn write_imm() -> Test {
         FAMILY,
         "a UC WRITE with immediate is placed and takes a receive request",
         |run, rig| {
-            run.step(
-                "init",
-                "Open a UC channel; memory that the tester may write",
-            );
-            let receiver = open(rig)?;
-            let data = data(&receiver.cc);
-            let target = channel::register(rig, data.len() as u32, access::ALL)?;
+            let (receiver, target) = open_target(run, rig)?;
             run.step(
                 "1",
                 "The tester sends First, Middle and Last with Immediate",
@@ -159,10 +158,7 @@ pub(super) fn write_imm() -> Test {
                 "3",
                 "The data is where the WRITE says, and nothing in the receive request",
             );
-            let memory = channel::read_memory(rig, target.addr, target.len)?;
-            run.check(A, memory == data, || {
-                "memory is not what was written".to_owned()
-            })?;
+            verify_written(run, rig, A, &receiver, &target)?;
             receiver.verify_placed(run, rig, A, 0, &[0; 64])?;
             receiver.cc.close(rig)?;
             Ok(())

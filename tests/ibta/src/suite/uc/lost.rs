@@ -2,10 +2,12 @@
 //! delivered, and the next one is.
 
 use super::mutants::{begins, blind_to_gaps};
-use super::{FAMILY, SEND, WRITE, data, imm, message, open, plain, to, transmit, verify_nothing};
+use super::{
+    FAMILY, SEND, WRITE, data, imm, message, open, open_target, plain, to, transmit, verify_nothing,
+};
 use crate::catalog::{Mutant, Test};
 use crate::channel;
-use crate::protocol::{Service, access};
+use crate::protocol::Service;
 use crate::sim::Faults;
 use crate::suite::arrival::Receiver;
 use ferroce_wire::{Ext, opcode};
@@ -52,8 +54,7 @@ pub(super) fn lost(which: usize, word: &'static str) -> Test {
             word.to_lowercase()
         ),
         move |run, rig| {
-            run.step("init", "Open a UC channel and post receive requests");
-            let receiver = open(rig)?;
+            let receiver = open(run, rig)?;
             run.step(
                 "1",
                 format!("The tester sends a SEND of three packets without its {word}"),
@@ -83,19 +84,13 @@ pub(super) fn lost_write() -> Test {
         FAMILY,
         "a UC WRITE with immediate that lost a packet raises no completion",
         |run, rig| {
-            run.step(
-                "init",
-                "Open a UC channel; memory that the tester may write",
-            );
-            let receiver = open(rig)?;
-            let len = data(&receiver.cc).len() as u32;
-            let target = channel::register(rig, len, access::ALL)?;
+            let (receiver, target) = open_target(run, rig)?;
             run.step(
                 "1",
                 "The tester sends First and Last with Immediate, not Middle",
             );
             let opcodes = [WRITE[0], WRITE[1], opcode::UC_WRITE_LAST_IMM];
-            let exts = [to(&target, len), Ext::default(), imm()];
+            let exts = [to(&target, target.len), Ext::default(), imm()];
             let mut packets = message(&receiver, 0, opcodes, exts);
             packets.remove(1);
             transmit(rig, &packets)?;
@@ -131,8 +126,7 @@ pub(super) fn begins_anew() -> Test {
         FAMILY,
         "a UC SEND that is given up in the middle is never delivered",
         |run, rig| {
-            run.step("init", "Open a UC channel and post receive requests");
-            let receiver = open(rig)?;
+            let receiver = open(run, rig)?;
             run.step(
                 "1",
                 "The tester sends First, and then the Last of no message two PSNs on",

@@ -10,7 +10,7 @@ use super::arrival::Receiver;
 use crate::catalog::Test;
 use crate::channel::{self, Channel};
 use crate::packet::TxPacket;
-use crate::protocol::{Region, Service, Side};
+use crate::protocol::{Region, Service, Side, access};
 use crate::rig::TransportRig;
 use crate::run::{Outcome, Run};
 use anyhow::Result;
@@ -45,8 +45,21 @@ pub fn tests() -> Vec<Test> {
     ]
 }
 
-fn open(rig: &mut dyn TransportRig) -> Result<Receiver> {
+fn open(run: &mut Run, rig: &mut dyn TransportRig) -> Result<Receiver> {
+    run.step("init", "Open a UC channel and post receive requests");
     Receiver::open(rig, Service::Uc)
+}
+
+/// A channel with receive requests, and memory for a message of three packets that the tester may write.
+fn open_target(run: &mut Run, rig: &mut dyn TransportRig) -> Result<(Receiver, Region)> {
+    run.step(
+        "init",
+        "Open a UC channel; memory that the tester may write",
+    );
+    let receiver = Receiver::open(rig, Service::Uc)?;
+    let len = data(&receiver.cc).len() as u32;
+    let target = channel::register(rig, len, access::ALL)?;
+    Ok((receiver, target))
 }
 
 /// The packets of a message of three, the tester's `n`th and those after it; every one asks to be acknowledged, in vain.

@@ -1,10 +1,11 @@
 //! WRITEs that may not be carried out: they are dropped in silence, and the connection lives on.
 
-use super::{FAMILY, open, to, verify_nothing};
+use super::{FAMILY, to, verify_nothing};
 use crate::catalog::{Mutant, Test};
 use crate::channel;
-use crate::protocol::access;
+use crate::protocol::{Service, access};
 use crate::sim::Faults;
+use crate::suite::arrival::Receiver;
 use ferroce_wire::{Ext, Reth, opcode};
 
 /// A test in which a WRITE must not be carried out: `spoil` makes a good one bad.
@@ -19,7 +20,7 @@ fn refused(
     let a = assertion.clone();
     let test = Test::transport(format!("S09_8_2_{word}"), FAMILY, title, move |run, rig| {
         run.step("init", "Open a UC channel; memory for the tester");
-        let receiver = open(rig)?;
+        let receiver = Receiver::open(rig, Service::Uc)?;
         let target = channel::register(rig, 64, rights)?;
         let mut reth = to(&target, 64).reth.unwrap_or_default();
         spoil(&mut reth);
