@@ -19,7 +19,7 @@ use crate::rig::{Envelope, MadRig};
 use crate::run::{Outcome, Run, Stop};
 use anyhow::anyhow;
 use ferroce_wire::mad::{Mad, MadHeader};
-use ferroce_wire::smp::{CLASS_LID, Data, attribute, method};
+use ferroce_wire::smp::{CLASS_LID, Data, method};
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -271,12 +271,7 @@ impl<'r> Tester<'r> {
     /// # Errors
     /// The rig failed.
     pub fn repress(&mut self, port: u8, trap: &Trap) -> Outcome {
-        let request = Smp {
-            data: *ferroce_wire::smp::data(&trap.mad),
-            tid: Some(trap.header.tid),
-            ..Smp::new(method::TRAP_REPRESS, attribute::NOTICE)
-        };
-        self.send_mad(port, &request.to_lid(lid_of(port)))?;
+        self.send_mad(port, &Smp::repress(trap).to_lid(lid_of(port)))?;
         Ok(())
     }
 

@@ -64,6 +64,15 @@ impl Smp {
         Smp::set(attribute::PORT_INFO, data).about(port.into())
     }
 
+    /// SubnTrapRepress of a trap that was heard.
+    pub fn repress(trap: &Trap) -> Smp {
+        Smp {
+            data: *smp::data(&trap.mad),
+            tid: Some(trap.header.tid),
+            ..Smp::new(method::TRAP_REPRESS, attribute::NOTICE)
+        }
+    }
+
     /// With this attribute modifier.
     pub fn about(mut self, modifier: u32) -> Smp {
         self.modifier = modifier;

@@ -89,25 +89,13 @@ pub(super) fn tests() -> Vec<Test> {
             "named-port-does-not-count",
             "M_KeyViolations of the port that is named stays 0",
             CHECKED,
-            || {
-                mutants::shows(attribute::PORT_INFO, |_, mad, data| {
-                    if named_port(mad) != mad.port {
-                        mutants::field("m_key_violations").store(data, 0);
-                    }
-                })
-            },
+            uncounted(true),
         ))
         .mutant(Mutant::mad(
             "receiving-port-does-not-count",
             "M_KeyViolations of the port that receives a request about another stays 0",
             CHECKED,
-            || {
-                mutants::shows(attribute::PORT_INFO, |_, mad, data| {
-                    if named_port(mad) == mad.port {
-                        mutants::field("m_key_violations").store(data, 0);
-                    }
-                })
-            },
+            uncounted(false),
         ))
         .mutant(Mutant::mad(
             "silent-about-other-ports",
@@ -116,6 +104,17 @@ pub(super) fn tests() -> Vec<Test> {
             move || MadFaults::default().rx_drop(move |_, mad| about_another(mad, method::GET)),
         )),
     ]
+}
+
+/// A device that shows no violations of a port to another port, or none of a port to itself.
+fn uncounted(by_another: bool) -> impl Fn() -> MadFaults {
+    move || {
+        mutants::shows(attribute::PORT_INFO, move |_, mad, data| {
+            if (named_port(mad) != mad.port) == by_another {
+                mutants::field("m_key_violations").store(data, 0);
+            }
+        })
+    }
 }
 
 fn body(run: &mut Run, tester: &mut Tester<'_>) -> Outcome {

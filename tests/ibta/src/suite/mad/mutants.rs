@@ -79,6 +79,33 @@ pub(super) fn shows(
     })
 }
 
+/// Shows a component of PortInfo with this value, whatever it is.
+pub(super) fn shows_as(name: &'static str, value: u128) -> MadFaults {
+    shows(attribute::PORT_INFO, move |_, _, data| {
+        field(name).store(data, value)
+    })
+}
+
+/// Changes the answers to these requests.
+pub(super) fn answers_to(
+    which: impl Fn(&Node, &OnCable) -> bool + 'static,
+    edit: impl Fn(&mut OnCable) + 'static,
+) -> MadFaults {
+    let asked = Rc::new(RefCell::new(Vec::new()));
+    let tids = asked.clone();
+    MadFaults::default()
+        .rx_edit(move |node, mad| {
+            if which(node, mad) {
+                tids.borrow_mut().push(mad.header().tid);
+            }
+        })
+        .tx_edit(move |_, mad| {
+            if asked.borrow().contains(&mad.header().tid) {
+                edit(mad);
+            }
+        })
+}
+
 /// Changes the attribute of Sets before the node sees them.
 pub(super) fn takes(
     attribute: u16,

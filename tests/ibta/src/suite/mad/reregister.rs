@@ -1,12 +1,12 @@
 //! Client reregistration (o14-13, o11-6.1.2): the subnet manager asks the clients of a port to register again.
 
 use super::events::{SILENCE, without};
-use super::mutants::{field, shows};
+use super::mutants::{answers_to, field, shows_as};
 use super::test;
 use crate::catalog::{Mutant, Test};
-use crate::mad::{Smp, Tester};
+use crate::mad::{Answer, Smp, Tester};
 use crate::protocol::AsyncEvent;
-use crate::run::{Outcome, Stop};
+use crate::run::{Outcome, Run, Stop};
 use crate::sim::MadFaults;
 use ferroce_wire::smp::{PortInfo, attribute, capability, method};
 use std::time::Duration;
@@ -42,6 +42,11 @@ fn asks(info: &PortInfo, reregister: bool) -> Smp {
     )
 }
 
+fn verify_shown(run: &mut Run, rule: &str, answer: &Answer, due: bool) -> Outcome {
+    let seen = answer.port_info().client_reregister;
+    run.check_eq(rule, "ClientReregister", seen, due)
+}
+
 fn reregister_answer() -> Test {
     const RULE: &str = "o14-13.1#response";
     const GOOD: &str = "o14-13.1#status";
@@ -59,12 +64,7 @@ fn reregister_answer() -> Test {
                     );
                     let answer = tester.must_have_status(run, GOOD, port, &asks(&info, true), 0)?;
                     run.step("2", "SubnGetResp(PortInfo:ClientReregister) is 1");
-                    run.check_eq(
-                        RULE,
-                        "ClientReregister",
-                        answer.port_info().client_reregister,
-                        true,
-                    )?;
+                    verify_shown(run, RULE, &answer, true)?;
                 }
             }
             tester.forget_events()
@@ -76,11 +76,7 @@ fn reregister_answer() -> Test {
         "never-heard-of-it",
         "ClientReregister of the answer is 0",
         RULE,
-        || {
-            shows(attribute::PORT_INFO, |_, _, data| {
-                field("client_reregister").store(data, 0)
-            })
-        },
+        || shows_as("client_reregister", 0),
     ))
 }
 
@@ -105,24 +101,14 @@ fn reregister_elsewhere() -> Test {
                 }
                 run.step("2", "SubnSet(PortInfo:ClientReregister = 0)");
                 let answer = tester.good(port, &asks(&info, false))?;
-                run.check_eq(
-                    SET,
-                    "ClientReregister",
-                    answer.port_info().client_reregister,
-                    false,
-                )?;
+                verify_shown(run, SET, &answer, false)?;
                 run.step("3", "a SubnSet that is refused");
                 let refused = PortInfo {
                     neighbor_mtu: 0,
                     ..info
                 };
                 let answer = tester.must_answer(run, SET, port, &asks(&refused, false))?;
-                run.check_eq(
-                    SET,
-                    "ClientReregister",
-                    answer.port_info().client_reregister,
-                    false,
-                )?;
+                verify_shown(run, SET, &answer, false)?;
             }
             tester.forget_events()
         },
@@ -156,21 +142,10 @@ fn reregister_elsewhere() -> Test {
         "every SubnSet is answered with ClientReregister 1",
         SET,
         || {
-            let sets = std::rc::Rc::new(std::cell::RefCell::new(Vec::new()));
-            let tids = sets.clone();
-            MadFaults::default()
-                .rx_edit(move |_, mad| {
-                    if mad.asks(method::SET, attribute::PORT_INFO) {
-                        tids.borrow_mut().push(mad.header().tid);
-                    }
-                })
-                .tx_edit(move |_, mad| {
-                    if mad.answers(attribute::PORT_INFO)
-                        && sets.borrow().contains(&mad.header().tid)
-                    {
-                        field("client_reregister").store(mad.data_mut(), 1);
-                    }
-                })
+            answers_to(
+                |_, mad| mad.asks(method::SET, attribute::PORT_INFO),
+                |mad| field("client_reregister").store(mad.data_mut(), 1),
+            )
         },
     ))
 }

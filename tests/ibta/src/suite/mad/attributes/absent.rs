@@ -5,7 +5,7 @@ use crate::catalog::{Mutant, Test};
 use crate::mad::{Smp, Tester, attribute_name};
 use crate::run::{Outcome, Run, Stop};
 use crate::sim::MadFaults;
-use crate::suite::mad::mutants::status_of;
+use crate::suite::mad::mutants::{silent_to, status_of};
 use crate::suite::mad::test;
 use ferroce_wire::smp::{attribute, capability, status};
 
@@ -127,6 +127,6 @@ pub(super) fn unsupported(id: &'static str, number: u16) -> Test {
         "says-nothing",
         "there is no answer",
         UNSUPPORTED,
-        move || crate::suite::mad::mutants::silent_to(move |mad| mad.header().attribute == number),
+        move || silent_to(move |mad| mad.header().attribute == number),
     ))
 }

@@ -5,9 +5,17 @@ use crate::catalog::{Mutant, Test};
 use crate::mad::{Smp, Tester};
 use crate::run::{Outcome, Run};
 use crate::sim::{MadFaults, OnCable};
-use crate::suite::mad::mutants::{answers_without_key, field, key_of, knows_key, shows};
+use crate::suite::mad::mutants::{answers_without_key, field, key_of, knows_key, shows, shows_as};
 use crate::suite::mad::test;
 use ferroce_wire::smp::{PortInfo, attribute, method};
+
+fn protect(run: &mut Run, tester: &mut Tester<'_>, port: u8, level: u8) -> Outcome {
+    run.step(
+        "init",
+        format!("port {port}: M_Key {DUT:#x}, M_KeyProtectBits {level}"),
+    );
+    tester.set_m_key(port, DUT, level)
+}
 
 /// What a device with a key may show and tell at each level.
 pub(super) fn get(level: u8) -> Test {
@@ -21,11 +29,7 @@ pub(super) fn get(level: u8) -> Test {
     let (rule, answer) = (assertions[0], assertions[1]);
     let body = move |run: &mut Run, tester: &mut Tester<'_>| -> Outcome {
         for port in 1..=tester.ports() {
-            run.step(
-                "init",
-                format!("port {port}: M_Key {DUT:#x}, M_KeyProtectBits {level}"),
-            );
-            tester.set_m_key(port, DUT, level)?;
+            protect(run, tester, port, level)?;
             run.step(
                 "1",
                 "SubnGet(PortInfo) with this M_Key: answered, and the M_Key is shown",
@@ -105,11 +109,7 @@ pub(super) fn get(level: u8) -> Test {
             "does-not-count",
             "M_KeyViolations stays 0",
             rule,
-            || {
-                shows(attribute::PORT_INFO, |_, _, data| {
-                    field("m_key_violations").store(data, 0)
-                })
-            },
+            || shows_as("m_key_violations", 0),
         ))
     }
 }
@@ -127,11 +127,7 @@ pub(super) fn set(level: u8) -> Test {
     const SILENT: &str = "v1c14-029#02.02";
     let body = move |run: &mut Run, tester: &mut Tester<'_>| -> Outcome {
         for port in 1..=tester.ports() {
-            run.step(
-                "init",
-                format!("port {port}: M_Key {DUT:#x}, M_KeyProtectBits {level}"),
-            );
-            tester.set_m_key(port, DUT, level)?;
+            protect(run, tester, port, level)?;
             run.step("1", "SubnGet(PortInfo)");
             let before = tester.port_info_data(port, 0)?;
             run.step("3", "another value of a read-write component");
@@ -204,10 +200,6 @@ pub(super) fn set(level: u8) -> Test {
         "shows-the-old-value",
         "the answer to a SubnSet shows what there was before",
         SHOWN,
-        || {
-            shows(attribute::PORT_INFO, |_, _, data| {
-                field("vl_high_limit").store(data, 0)
-            })
-        },
+        || shows_as("vl_high_limit", 0),
     ))
 }

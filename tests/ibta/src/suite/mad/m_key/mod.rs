@@ -3,7 +3,7 @@
 mod levels;
 mod repress;
 
-use super::mutants::{self, answers_without_key, field, knows_key, shows, silent_to};
+use super::mutants::{self, answers_without_key, field, knows_key, shows, shows_as, silent_to};
 use super::test;
 use crate::catalog::{Mutant, Test};
 use crate::mad::{Smp, Tester, attribute_name};
@@ -93,11 +93,7 @@ fn no_check(id: &'static str, asked: u8, free: &'static str, response: &'static 
         "counts-all-the-same",
         "M_KeyViolations counts where nothing is checked",
         COUNTED,
-        || {
-            shows(attribute::PORT_INFO, |_, _, data| {
-                field("m_key_violations").store(data, 1)
-            })
-        },
+        || shows_as("m_key_violations", 1),
     ))
 }
 

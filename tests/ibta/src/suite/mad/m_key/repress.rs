@@ -3,11 +3,11 @@
 use super::{DUT, OTHER, checks_zero, is_smp};
 use crate::catalog::{Mutant, Test};
 use crate::mad::{Smp, Tester};
-use crate::run::Outcome;
+use crate::run::{Outcome, Run};
 use crate::sim::MadFaults;
 use crate::suite::mad::mutants::{key_of, knows_key};
 use crate::suite::mad::{provoke, test};
-use ferroce_wire::smp::{attribute, method};
+use ferroce_wire::smp::method;
 use std::time::Duration;
 
 /// Whether a trap that has been raised is not sent again once it is repressed with this key.
@@ -17,17 +17,32 @@ fn is_silenced(tester: &mut Tester<'_>, port: u8, key: u64) -> Outcome<Option<bo
     let Some(trap) = tester.receive_trap(port, patience)? else {
         return Ok(None);
     };
-    let request = Smp {
-        data: *ferroce_wire::smp::data(&trap.mad),
-        tid: Some(trap.header.tid),
-        ..Smp::new(method::TRAP_REPRESS, attribute::NOTICE)
-    };
-    tester.send_mad(port, &request.key(key))?;
+    tester.send_mad(port, &Smp::repress(&trap).key(key))?;
     // What was on its way already.
     while tester.receive_trap(port, Duration::ZERO)?.is_some() {}
     let first = tester.receive_trap(port, Duration::from_millis(8))?;
     let more = tester.receive_trap(port, Duration::from_millis(8))?;
     Ok(Some(first.is_none() || more.is_none()))
+}
+
+/// A trap that is repressed with this key is silenced, or it is not, as it should be.
+fn verify_silenced(
+    run: &mut Run,
+    tester: &mut Tester<'_>,
+    rule: &str,
+    port: u8,
+    key: u64,
+    due: bool,
+) -> Outcome {
+    let silenced = is_silenced(tester, port, key)?;
+    run.check(rule, silenced == Some(due), || {
+        let what = match silenced {
+            None => "no trap comes",
+            Some(true) => "the trap is not sent again",
+            Some(false) => "the trap is sent on and on",
+        };
+        what.to_owned()
+    })
 }
 
 pub(super) fn no_check_of_repress() -> Test {
@@ -37,11 +52,7 @@ pub(super) fn no_check_of_repress() -> Test {
         for port in 1..=tester.ports() {
             tester.set_m_key(port, 0, 2)?;
             run.step("1", "a trap, and SubnTrapRepress with an M_Key that is not zero: the trap is not sent again");
-            let silenced = is_silenced(tester, port, OTHER)?;
-            run.check(HEARD, silenced == Some(true), || match silenced {
-                None => "no trap comes".to_owned(),
-                _ => "the trap is sent on and on".to_owned(),
-            })?;
+            verify_silenced(run, tester, HEARD, port, OTHER, true)?;
             run.step("2", "M_KeyViolations is 0");
             let count = tester.m_key_violations(port)?;
             run.check_eq(COUNTED, "M_KeyViolations", count, 0)?;
@@ -68,21 +79,13 @@ pub(super) fn repress() -> Test {
                 "1",
                 "a trap, and SubnTrapRepress with another M_Key: the trap is sent again",
             );
-            let silenced = is_silenced(tester, 1, OTHER)?;
-            run.check(WRONG, silenced == Some(false), || match silenced {
-                None => "no trap comes".to_owned(),
-                _ => "the trap is not sent again".to_owned(),
-            })?;
+            verify_silenced(run, tester, WRONG, 1, OTHER, false)?;
             run.step("2", "M_KeyViolations has counted");
             let count = tester.m_key_violations(1)?;
             run.check_eq(COUNTED, "M_KeyViolations", count, 1)?;
             tester.hear_all_traps(1)?;
             run.step("3", "the same with the device's M_Key: it is not");
-            let silenced = is_silenced(tester, 1, DUT)?;
-            run.check(RIGHT, silenced == Some(true), || match silenced {
-                None => "no trap comes".to_owned(),
-                _ => "the trap is sent on and on".to_owned(),
-            })?;
+            verify_silenced(run, tester, RIGHT, 1, DUT, true)?;
             tester.hear_all_traps(1)?;
             tester.set_m_key(1, 0, 0)
         },

@@ -3,13 +3,14 @@
 mod answers;
 mod unknown;
 
-use super::mutants::status_of;
+use super::mutants::{answers_to, status_of};
 use super::test;
 use crate::catalog::{Mutant, Test};
 use crate::mad::{Smp, Tester, attribute_name};
 use crate::run::{Outcome, Run};
-use crate::sim::MadFaults;
+use crate::sim::{MadFaults, OnCable};
 use answers::{header, not_answered, responses, version};
+use ferroce_fabric::sma::Node;
 use ferroce_wire::smp::{attribute, method, status};
 use unknown::{no_agent, other_classes, unknown_attributes, unknown_methods};
 
@@ -142,22 +143,14 @@ fn read_write(number: u16) -> Test {
         "SubnSet is refused",
         assertion.clone(),
         move || {
-            // Told by a transaction that is a SubnSet's, and only where LIDs have been given already.
-            let sets = std::rc::Rc::new(std::cell::RefCell::new(Vec::new()));
-            let tids = sets.clone();
-            MadFaults::default()
-                .rx_edit(move |node, mad| {
-                    let ready = node.port(mad.port).is_some_and(|port| port.is_active());
-                    if ready && mad.asks(method::SET, number) && mad.data()[32..34] != [0x01, 0x22]
-                    {
-                        tids.borrow_mut().push(mad.header().tid);
-                    }
-                })
-                .tx_edit(move |_, mad| {
-                    if mad.answers(number) && sets.borrow().contains(&mad.header().tid) {
-                        mad.edit_header(|header| header.status |= status::UNSUPPORTED_ATTRIBUTE);
-                    }
-                })
+            // Only where LIDs have been given already.
+            let refused = move |node: &Node, mad: &OnCable| {
+                let ready = node.port(mad.port).is_some_and(|port| port.is_active());
+                ready && mad.asks(method::SET, number) && mad.data()[32..34] != [0x01, 0x22]
+            };
+            answers_to(refused, |mad| {
+                mad.edit_header(|header| header.status |= status::UNSUPPORTED_ATTRIBUTE)
+            })
         },
     ))
     .mutant(Mutant::mad(
@@ -165,19 +158,10 @@ fn read_write(number: u16) -> Test {
         "the answer to a SubnSet has the method of the request and the response bit",
         RESPONSE,
         move || {
-            let sets = std::rc::Rc::new(std::cell::RefCell::new(Vec::new()));
-            let tids = sets.clone();
-            MadFaults::default()
-                .rx_edit(move |_, mad| {
-                    if mad.asks(method::SET, number) {
-                        tids.borrow_mut().push(mad.header().tid);
-                    }
-                })
-                .tx_edit(move |_, mad| {
-                    if sets.borrow().contains(&mad.header().tid) {
-                        mad.edit_header(|header| header.method = method::SET | method::RESPONSE);
-                    }
-                })
+            let sets = move |_: &Node, mad: &OnCable| mad.asks(method::SET, number);
+            answers_to(sets, |mad| {
+                mad.edit_header(|header| header.method = method::SET | method::RESPONSE)
+            })
         },
     ))
 }

@@ -3,7 +3,7 @@
 use crate::catalog::{Mutant, Test};
 use crate::mad::{Smp, Tester};
 use crate::run::Outcome;
-use crate::suite::mad::mutants::{field, takes};
+use crate::suite::mad::mutants::{field, shows, takes};
 use crate::suite::mad::test;
 use ferroce_wire::smp::{PortInfo, attribute, phys_state, state};
 use std::time::Duration;
@@ -148,7 +148,7 @@ pub(super) fn lost() -> Test {
         BACK,
         || {
             let seen_down = std::cell::Cell::new(false);
-            crate::suite::mad::mutants::shows(attribute::PORT_INFO, move |_, _, data| {
+            shows(attribute::PORT_INFO, move |_, _, data| {
                 let now = field("port_state").load(data);
                 if now == state::DOWN.into() {
                     seen_down.set(true);

@@ -6,7 +6,7 @@ use crate::mad::{SM_LID, Smp, Tester, lid_of};
 use crate::rig::Envelope;
 use crate::run::Outcome;
 use crate::sim::{MadFaults, OnCable};
-use crate::suite::mad::mutants::field;
+use crate::suite::mad::mutants::{field, shows};
 use crate::suite::mad::{provoke, test};
 use ferroce_fabric::sma::Node;
 use ferroce_wire::pma;
@@ -176,7 +176,7 @@ pub(super) fn armed() -> Test {
         "the port says Armed until it is commanded",
         ACTIVE,
         || {
-            crate::suite::mad::mutants::shows(attribute::PORT_INFO, |_, _, data| {
+            shows(attribute::PORT_INFO, |_, _, data| {
                 if field("port_state").load(data) == state::ACTIVE.into() {
                     field("port_state").store(data, state::ARMED.into());
                 }
