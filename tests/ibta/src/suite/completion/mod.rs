@@ -1,5 +1,7 @@
 //! C9-60: a request of a reliable service completes when a response covers all of its packets, and not before.
 
+mod mutants;
+
 use super::message::{BEFORE, COMPARE_ADD, Message, Operation, R_KEY, SWAP, VA};
 use crate::catalog::{Mutant, Test};
 use crate::channel::{Channel, ChannelOptions};
@@ -8,6 +10,10 @@ use crate::protocol::{Completion, Side};
 use crate::rig::TransportRig;
 use crate::run::{Outcome, Run};
 use crate::sim::Faults;
+use mutants::{
+    completes_at_first_answer, completes_when_posted, covers_too_much, never_completes,
+    wrong_status,
+};
 use std::time::Duration;
 
 const FAMILY: &str = "C09-060";
@@ -44,66 +50,6 @@ fn case(operation: Operation, psns: u32) -> (String, String) {
             format!("c09-060:{}", operation.word().to_lowercase()),
         ),
     }
-}
-
-/// A device that completes a request as soon as it is posted.
-fn completes_when_posted(assertion: &str) -> Mutant {
-    Mutant::transport(
-        "completes-when-posted",
-        "the second request completes when it is posted, before anything of it is acknowledged",
-        assertion,
-        || {
-            Faults::default().post(|qp, request| match request.wr_id {
-                SECOND => vec![Completion {
-                    wr_id: SECOND,
-                    qp,
-                    ..Completion::default()
-                }],
-                _ => Vec::new(),
-            })
-        },
-    )
-}
-
-/// A device that takes an answer for more than it says.
-fn covers_too_much(assertion: &str, psns: u32) -> Mutant {
-    Mutant::transport(
-        "covers-too-much",
-        "an acknowledgement of a packet counts for the rest of its message, too",
-        assertion,
-        move || {
-            Faults::default().rx_edit(move |packet| {
-                packet.bth.psn = (packet.bth.psn + psns - 1) & 0xff_ffff;
-            })
-        },
-    )
-}
-
-/// A device that never completes.
-fn never_completes(assertion: &str) -> Mutant {
-    Mutant::transport(
-        "never-completes",
-        "requests that were acknowledged do not complete",
-        assertion,
-        || Faults::default().completion(|_, _| Vec::new()),
-    )
-}
-
-/// A device that completes with another status.
-fn wrong_status(assertion: &str) -> Mutant {
-    Mutant::transport(
-        "wrong-status",
-        "a request that succeeded completes with an error",
-        assertion,
-        || {
-            Faults::default().completion(|_, completion| {
-                vec![Completion {
-                    status: 11,
-                    ..completion
-                }]
-            })
-        },
-    )
 }
 
 /// C09_060_09 as the specification describes it.
@@ -310,24 +256,6 @@ fn partly(operation: Operation, psns: u32) -> Test {
         true => test.mutant(completes_at_first_answer(&assertion)),
         false => test.mutant(covers_too_much(&assertion, psns)),
     }
-}
-
-/// A device that completes a READ when its first response comes.
-fn completes_at_first_answer(assertion: &str) -> Mutant {
-    Mutant::transport(
-        "completes-at-first-answer",
-        "a READ completes before its last response has come",
-        assertion,
-        || {
-            Faults::default().post(|qp, request| {
-                vec![Completion {
-                    wr_id: request.wr_id,
-                    qp,
-                    ..Completion::default()
-                }]
-            })
-        },
-    )
 }
 
 fn read_responses(cc: &Channel, message: &Message, data: &[u8], pmtu: usize) -> Vec<TxPacket> {

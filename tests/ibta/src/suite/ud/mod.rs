@@ -1,14 +1,17 @@
 //! Section 9.8.3, unreliable datagrams, the device as receiver: each packet is a message, whoever sent it, if its Q_Key is right.
 
+mod q_keys;
+
 use super::arrival::{GRH, Receiver};
 use crate::catalog::{Mutant, Test};
 use crate::channel;
-use crate::packet::TxPacket;
-use crate::protocol::{Command, QpAttributes, Service, qp_state};
+use crate::protocol::{Service, qp_state};
 use crate::rig::TransportRig;
+use crate::run::Run;
 use crate::sim::Faults;
 use anyhow::Result;
 use ferroce_wire::{Ext, opcode};
+use q_keys::{q_key, q_key_changed};
 use std::time::Duration;
 
 const FAMILY: &str = "9.8.3";
@@ -29,15 +32,9 @@ pub fn tests() -> Vec<Test> {
     ]
 }
 
-fn open(rig: &mut dyn TransportRig) -> Result<Receiver> {
+fn open(run: &mut Run, rig: &mut dyn TransportRig) -> Result<Receiver> {
+    run.step("init", "Open a UD channel and post receive requests");
     Receiver::open(rig, Service::Ud)
-}
-
-fn with_q_key(mut packet: TxPacket, qkey: u32) -> TxPacket {
-    if let Some(deth) = &mut packet.ext.deth {
-        deth.qkey = qkey;
-    }
-    packet
 }
 
 fn delivered() -> Test {
@@ -47,8 +44,7 @@ fn delivered() -> Test {
         FAMILY,
         "a datagram is delivered behind 40 bytes for a GRH, and says whom it is from",
         |run, rig| {
-            run.step("init", "Open a UD channel and post receive requests");
-            let receiver = open(rig)?;
+            let receiver = open(run, rig)?;
             run.step("1", "The tester sends a datagram of 301 bytes");
             let data = channel::pattern(301);
             rig.transmit(&receiver.send(0, &data))?;
@@ -98,8 +94,7 @@ fn immediate() -> Test {
         FAMILY,
         "the immediate data of a datagram comes with its completion, and only then",
         |run, rig| {
-            run.step("init", "Open a UD channel and post receive requests");
-            let receiver = open(rig)?;
+            let receiver = open(run, rig)?;
             let data = channel::pattern(32);
             run.step(
                 "1",
@@ -142,8 +137,7 @@ fn empty() -> Test {
         FAMILY,
         "a datagram without payload is a message",
         |run, rig| {
-            run.step("init", "Open a UD channel and post receive requests");
-            let receiver = open(rig)?;
+            let receiver = open(run, rig)?;
             run.step(
                 "1",
                 "The tester sends a datagram of no bytes: it is delivered",
@@ -164,100 +158,6 @@ fn empty() -> Test {
     ))
 }
 
-/// What differs from the queue pair's Q_Key in a bit.
-const OTHER: u32 = 1;
-
-fn q_key() -> Test {
-    const A: &str = "s9.8.3:q-key";
-    Test::transport(
-        "S09_8_3_Q_KEY",
-        FAMILY,
-        "a datagram with a wrong Q_Key is dropped",
-        |run, rig| {
-            run.step("init", "Open a UD channel and post receive requests");
-            let receiver = open(rig)?;
-            let right = receiver.send(0, &channel::pattern(64));
-            let own = receiver.cc.options.qkey;
-            run.step("1", "The tester sends datagrams with wrong Q_Keys");
-            for qkey in [own ^ OTHER, 0, own | 0x8000_0000, u32::MAX] {
-                rig.transmit(&with_q_key(right.clone(), qkey))?;
-            }
-            run.step("2", "Nothing comes of them");
-            receiver.verify_dropped(run, rig, A, 0)?;
-            run.step("3", "One with the right Q_Key is delivered");
-            receiver.verify_message(run, rig, A, 0, 0)?;
-            receiver.cc.close(rig)?;
-            Ok(())
-        },
-    )
-    .covers(&["9.6.1", "9.8.3"])
-    .asserts([A])
-    .mutant(Mutant::transport(
-        "does-not-look",
-        "the last bit of the Q_Key is not looked at",
-        A,
-        || {
-            Faults::default().rx_edit(|packet| {
-                if let Some(deth) = &mut packet.ext.deth {
-                    deth.qkey &= !OTHER;
-                }
-            })
-        },
-    ))
-}
-
-fn q_key_changed() -> Test {
-    const A: &str = "s9.8.3:q-key-changed";
-    const NEW: u32 = 0x0707_0707;
-    Test::transport(
-        "S09_8_3_Q_KEY_CHANGED",
-        FAMILY,
-        "a Q_Key that is changed in RTS counts from then on",
-        |run, rig| {
-            run.step("init", "Open a UD channel and post receive requests");
-            let receiver = open(rig)?;
-            receiver.verify_message(run, rig, A, 0, 0)?;
-            run.step("1", "The queue pair gets another Q_Key");
-            let attributes = QpAttributes {
-                qp_state: Some(qp_state::RTS),
-                qkey: Some(NEW),
-                ..QpAttributes::default()
-            };
-            receiver.cc.modify(rig, attributes)?;
-            run.step("2", "A datagram with the old one is dropped");
-            rig.transmit(&receiver.send(1, &channel::pattern(64)))?;
-            receiver.verify_dropped(run, rig, A, 1)?;
-            run.step("3", "One with the new one is delivered");
-            let data = channel::pattern(48);
-            rig.transmit(&with_q_key(receiver.send(2, &data), NEW))?;
-            receiver.verify_delivered(run, rig, A, 1, &data)?;
-            receiver.cc.close(rig)?;
-            Ok(())
-        },
-    )
-    .covers(&["9.6.1", "9.8.3"])
-    .asserts([A])
-    .mutant(Mutant::transport(
-        "once-and-for-all",
-        "the Q_Key of RESET to INIT is the queue pair's for ever",
-        A,
-        || {
-            let mut had = false;
-            Faults::default().command(move |mut command| {
-                if let Command::ModifyQp { attributes, .. } = &mut command
-                    && attributes.qkey.is_some()
-                {
-                    if had {
-                        attributes.qkey = None;
-                    }
-                    had = true;
-                }
-                command
-            })
-        },
-    ))
-}
-
 fn any_psn() -> Test {
     const A: &str = "s9.8.3:any-psn";
     Test::transport(
@@ -265,8 +165,7 @@ fn any_psn() -> Test {
         FAMILY,
         "datagrams are taken whatever their PSNs",
         |run, rig| {
-            run.step("init", "Open a UD channel and post receive requests");
-            let receiver = open(rig)?;
+            let receiver = open(run, rig)?;
             run.step(
                 "1",
                 "Datagrams come with PSNs that jump, stand still and go back",
@@ -306,8 +205,7 @@ fn senders() -> Test {
         FAMILY,
         "a queue pair takes datagrams of any sender, and tells them apart",
         |run, rig| {
-            run.step("init", "Open a UD channel and post receive requests");
-            let receiver = open(rig)?;
+            let receiver = open(run, rig)?;
             run.step("1", "Datagrams come from queue pairs 2, 0x777 and 0xfffffe");
             for (slot, sender) in [2, 0x777, 0xff_fffe].into_iter().enumerate() {
                 let slot = slot as u32;
@@ -386,8 +284,7 @@ fn not_answered() -> Test {
         FAMILY,
         "nothing is answered, whatever comes, and the queue pair stays ready",
         |run, rig| {
-            run.step("init", "Open a UD channel and post receive requests");
-            let receiver = open(rig)?;
+            let receiver = open(run, rig)?;
             run.step("1", "Requests of every kind come for it, each with AckReq");
             for info in ferroce_wire::opcode::all() {
                 if info.opcode == opcode::UD_SEND_ONLY || info.opcode == opcode::UD_SEND_ONLY_IMM {
