@@ -106,7 +106,7 @@ pub(super) fn tests() -> Vec<Test> {
     ]
 }
 
-/// A device that shows no violations of a port to another port, or none of a port to itself.
+/// A device that shows no violations to a port that asks about another, or none to one that asks about itself.
 fn uncounted(by_another: bool) -> impl Fn() -> MadFaults {
     move || {
         mutants::shows(attribute::PORT_INFO, move |_, mad, data| {
