@@ -74,7 +74,8 @@ impl Ground {
 
     fn spawn(&self, mut command: Command, args: &[&str]) -> Result<Running, Stop> {
         self.runs.set(self.runs.get() + 1);
-        command.args(args);
+        // Captures of tests that must fail belong there.
+        command.args(args).current_dir(&self.dir);
         let name = format!("run-{}", self.runs.get());
         Ok(process::spawn(command, &self.dir, &name)?)
     }
