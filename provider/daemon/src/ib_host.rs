@@ -4,7 +4,7 @@ use std::net::Ipv6Addr;
 use std::time::Instant;
 
 use ferroce_control::{CounterPage, DeviceInfo, Event, GidEntry, IbPort, Key};
-use ferroce_fabric::sma::{LinkCapabilities, NodeConfig, Port, PortEvent};
+use ferroce_fabric::sma::{LinkCapabilities, NodeConfig, Port};
 use ferroce_wire::smp::capability;
 use ferroce_wire::smp::phys_state::LINK_UP;
 
@@ -126,7 +126,7 @@ impl Daemon {
         }
         let told = events
             .into_iter()
-            .filter_map(|(port, event)| Some((port, verbs_event(event)?)));
+            .filter_map(|(port, event)| Some((port, event.verbs_number()?)));
         let told: Vec<_> = told.collect();
         if told.is_empty() {
             // A port that is trained, or armed, is no event, but others can see it.
@@ -289,18 +289,4 @@ fn mtu_code(bytes: u32) -> u8 {
         .rev()
         .find(|&code| mtu_bytes(code) <= bytes)
         .unwrap_or(1)
-}
-
-/// `enum ibv_event_type`.
-fn verbs_event(event: PortEvent) -> Option<u32> {
-    Some(match event {
-        PortEvent::Active => 9,
-        PortEvent::Error => 10,
-        PortEvent::LidChange => 11,
-        PortEvent::PkeyChange => 12,
-        PortEvent::SmChange => 13,
-        PortEvent::ClientReregister => 17,
-        PortEvent::GidChange => 18,
-        PortEvent::Led(_) => return None,
-    })
 }

@@ -9,6 +9,7 @@ use ferroce_control::{Counter, CounterPage, GidEntry};
 use ferroce_fabric::Av;
 use ferroce_wire::icrc::Flow;
 use ferroce_wire::mad::{self, Mad};
+use ferroce_wire::pkey;
 use ferroce_wire::{Bth, Deth, Ext, Header, ICRC_LEN, Packet, ROCE_V2_PORT, opcode};
 use rustix::io::Errno;
 use rustix::net::sockopt as options;
@@ -176,7 +177,7 @@ pub(crate) fn receive<'a>(
         return Received::Other;
     }
     // QP1 takes any P_Key of the table; there is one.
-    if packet.bth.pkey & 0x7fff != mad::DEFAULT_PKEY & 0x7fff {
+    if !pkey::is_same_partition(packet.bth.pkey, mad::DEFAULT_PKEY) {
         counters.add(Counter::RxWrongPkey, 1);
         return Received::Other;
     }

@@ -3,6 +3,7 @@
 //! A datagram's path depends on its destination queue pair too (see `path`), so a handle keeps one for each slot that it
 //! was used for. Nothing is sent from here.
 
+use ferroce_wire::smp::is_multicast_lid;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
@@ -13,7 +14,7 @@ use parking_lot::RwLock;
 use crate::context::Pd;
 use crate::error::{Error, Result};
 use crate::hca::Hca;
-use crate::ib::{self, Link};
+use crate::ib::Link;
 use crate::limits;
 use crate::mgid;
 use crate::path::{Path, PathKey, gid_address};
@@ -144,7 +145,7 @@ impl Target {
         // Every process on the group gets a datagram, whatever slot its number names.
         let slot = match &self.route {
             Route::Address { remote, .. } if remote.is_multicast() => 0,
-            Route::Cable(_, av) if ib::is_group(av.dlid) => 0,
+            Route::Cable(_, av) if is_multicast_lid(av.dlid) => 0,
             _ => slot,
         };
         let known = |paths: &Vec<Arc<Path>>| paths.iter().find(|p| p.key.slot == slot).cloned();

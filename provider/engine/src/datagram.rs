@@ -8,6 +8,7 @@ use ferroce_transport::Time;
 use ferroce_wire::Packet;
 use ferroce_wire::grh::{self, Grh, IpHeader};
 use ferroce_wire::link::LinkPacket;
+use ferroce_wire::pkey;
 
 use crate::hca::Hca;
 use crate::ib::{self, Link};
@@ -106,7 +107,7 @@ impl Hca {
         };
         let list = members.list();
         let here = || list.iter().filter(|qp| qp.is_at(arrival));
-        let admits = |qp: &&Arc<Qp>| ib::same_partition(qp.p_key(), packet.bth.pkey);
+        let admits = |qp: &&Arc<Qp>| pkey::matches(qp.p_key(), packet.bth.pkey);
         if here().next().is_some() && !here().any(|qp| admits(&qp)) {
             counters.add(Counter::RxWrongPkey, 1);
         }

@@ -13,6 +13,8 @@ use ferroce_wire::Packet;
 use ferroce_wire::grh::Grh;
 use ferroce_wire::link::{Head, LinkPacket, MANAGEMENT_LANE};
 use ferroce_wire::lrh::NextHeader;
+use ferroce_wire::pkey;
+use ferroce_wire::smp::is_multicast_lid;
 use parking_lot::RwLock;
 
 use crate::error::{Error, Result};
@@ -20,8 +22,6 @@ use crate::path::PathKey;
 
 /// `enum ibv_port_state`: data may go out and come in.
 const ACTIVE: u8 = 4;
-/// The bits of a P_Key that name the partition; the other is the membership.
-const PARTITION: u16 = 0x7fff;
 
 /// One port.
 pub(crate) struct Link {
@@ -84,7 +84,7 @@ impl Link {
     pub(crate) fn p_key(&self, index: u16) -> Result<u16> {
         let state = self.state.read();
         let key = state.p_keys.get(usize::from(index)).copied();
-        key.filter(|key| is_partition(*key)).ok_or(Error::Invalid(
+        key.filter(|key| pkey::is_valid(*key)).ok_or(Error::Invalid(
             "pkey_index: no such entry in the P_Key table",
         ))
     }
@@ -95,7 +95,7 @@ impl Link {
         if av.dlid == 0 || av.dlid == 0xffff {
             return Err(Error::Invalid("dlid: LIDs are 1 to 0xfffe"));
         }
-        if is_group(av.dlid) && !(av.is_global && av.dgid[0] == 0xff) {
+        if is_multicast_lid(av.dlid) && !(av.is_global && av.dgid[0] == 0xff) {
             return Err(Error::Invalid(
                 "dlid: with a multicast LID goes a GRH with the group's GID",
             ));
@@ -178,7 +178,7 @@ impl Link {
     pub(crate) fn takes_of_group(&self, packet: &LinkPacket<'_>) -> bool {
         self.active.load(Relaxed)
             && packet.lrh.vl != MANAGEMENT_LANE
-            && is_group(packet.lrh.dlid)
+            && is_multicast_lid(packet.lrh.dlid)
             && packet.grh.is_some()
     }
 
@@ -245,16 +245,6 @@ pub(crate) fn find(links: &[Arc<Link>], number: u8) -> Result<&Arc<Link>> {
         .ok_or(Error::Invalid("port_num: the device has no such port"))
 }
 
-/// Whether two keys are of one partition, and not of limited members both.
-pub(crate) fn same_partition(own: u16, theirs: u16) -> bool {
-    is_partition(own) && (own ^ theirs) & PARTITION == 0 && (own | theirs) & !PARTITION != 0
-}
-
-/// Whether a key is one at all, and not an empty entry of the table.
-pub(crate) fn is_partition(key: u16) -> bool {
-    key & PARTITION != 0
-}
-
 /// What the subnet manager is told of a packet whose key was wrong.
 pub(crate) fn wrong_key(local: &LinkPacket<'_>, packet: &Packet<'_>, key: u32) -> WrongKey {
     let (sgid, dgid) = local
@@ -271,11 +261,6 @@ pub(crate) fn wrong_key(local: &LinkPacket<'_>, packet: &Packet<'_>, key: u32) -
         sgid,
         dgid,
     }
-}
-
-/// Whether a LID is that of a multicast group.
-pub(crate) fn is_group(lid: u16) -> bool {
-    (0xc000..0xffff).contains(&lid)
 }
 
 /// Whether this is one of the port's LIDs.

@@ -10,12 +10,12 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use ferroce_wire::ROCE_V2_PORT;
+use ferroce_wire::smp::is_multicast_lid;
 use parking_lot::{Mutex, RwLock, RwLockReadGuard};
 use socket2::{Domain, InterfaceIndexOrAddress, Protocol, Socket, Type};
 
 use crate::error::{Error, Result};
 use crate::hca::Hca;
-use crate::ib;
 use crate::limits;
 use crate::mgid;
 use crate::qp::Qp;
@@ -116,7 +116,7 @@ impl Qp {
             false => mgid::groups(gid).map(Carrier::Ip),
         };
         let carrier = carrier.ok_or(Error::Invalid("the GID is not a multicast GID"))?;
-        if matches!(carrier, Carrier::Copies) && !ib::is_group(lid) {
+        if matches!(carrier, Carrier::Copies) && !is_multicast_lid(lid) {
             return Err(Error::Invalid("the LID is not a multicast LID"));
         }
         Ok(carrier)

@@ -12,11 +12,12 @@ use ferroce_control::GidEntry;
 use ferroce_wire::ROCE_V2_PORT;
 use ferroce_wire::icrc::{Flow, Icrc};
 use ferroce_wire::link::Head;
+use ferroce_wire::smp::is_multicast_lid;
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 
 use crate::congestion::Congestion;
 use crate::error::{Error, Result};
-use crate::ib::{self, Lids, Link};
+use crate::ib::{Lids, Link};
 use crate::pacing::Pacer;
 
 /// What makes two QPs share a path.
@@ -157,7 +158,7 @@ impl Path {
             key,
             socket,
             dest: dest.into(),
-            echo: ib::is_group(lids.dlid).then(|| link.end().into()),
+            echo: is_multicast_lid(lids.dlid).then(|| link.end().into()),
             lead: Lead::Infiniband(lids.head(), link.clone()),
             congestion: Congestion::new(receive_buffer),
             pacer: Pacer::by_the_clock(key.slot, receive_buffer),

@@ -11,6 +11,7 @@ use ferroce_transport::Time;
 use ferroce_wire::ROCE_V2_PORT;
 use ferroce_wire::icrc::{Flow, Verdict};
 use ferroce_wire::link::LinkPacket;
+use ferroce_wire::pkey;
 use ferroce_wire::{NakCode, Operation, Packet, Syndrome};
 
 use crate::batch;
@@ -230,7 +231,7 @@ impl Hca {
                 counters.add(Counter::RxUnknownQp, 1);
                 continue;
             };
-            if !ib::same_partition(qp.p_key(), packet.bth.pkey) {
+            if !pkey::matches(qp.p_key(), packet.bth.pkey) {
                 counters.add(Counter::RxWrongPkey, 1);
                 if let Some((link, local)) = arrival.link {
                     let report = ib::wrong_key(local, &packet, packet.bth.pkey.into());

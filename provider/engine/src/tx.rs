@@ -13,12 +13,12 @@ use std::sync::atomic::Ordering::Relaxed;
 use ferroce_control::{Counter, CounterPage, PortCounter};
 use ferroce_transport::{Access, Gather, MemoryError, Sink, Time, TxPacket};
 use ferroce_wire::link::MAX_HEAD;
+use ferroce_wire::pkey;
 use ferroce_wire::{Bth, Header, MAX_HEADER, NakCode, Syndrome, opcode};
 
 use crate::ah::AhTable;
 use crate::guard;
 use crate::hca::Hca;
-use crate::ib;
 use crate::keys::{KeyTable, Peer, Piece};
 use crate::pacing;
 use crate::path::Path;
@@ -186,7 +186,7 @@ impl Run<'_> {
                 }
             };
             // Without a partition, since the entry of the port's table is empty, there is nobody to talk to.
-            let sent = ib::is_partition(self.source.p_key)
+            let sent = pkey::is_valid(self.source.p_key)
                 && path.send(&mut self.scratch.iov[first..], segment).is_ok();
             if sent {
                 count(Counter::TxPackets, PortCounter::TxPackets, segments);

@@ -6,7 +6,7 @@
 
 mod common;
 
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
 
 use common::*;
@@ -126,20 +126,6 @@ impl End {
                 receive();
             }
         }
-    }
-}
-
-/// A completion channel as the shim makes one: a pipe, open for reading and writing.
-fn channel() -> OwnedFd {
-    let mut fds = [0; 2];
-    // SAFETY: two descriptors are written to `fds`, which are then ours alone.
-    unsafe {
-        assert_eq!(libc::pipe2(fds.as_mut_ptr(), libc::O_CLOEXEC), 0);
-        let path = format!("/proc/self/fd/{}\0", fds[0]);
-        let both = libc::open(path.as_ptr().cast(), libc::O_RDWR | libc::O_CLOEXEC);
-        assert!(both >= 0);
-        fds.iter().for_each(|fd| drop(OwnedFd::from_raw_fd(*fd)));
-        OwnedFd::from_raw_fd(both)
     }
 }
 

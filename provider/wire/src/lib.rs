@@ -34,6 +34,7 @@ pub mod lrh;
 pub mod mad;
 pub mod opcode;
 pub mod packet;
+pub mod pkey;
 pub mod pma;
 pub mod psn;
 mod raw;

@@ -32,6 +32,13 @@ pub const MAX_HOPS: u8 = 63;
 pub const PERMISSIVE_LID: u16 = 0xffff;
 /// First LID of multicast groups; the last is 0xfffe.
 pub const MULTICAST_LID: u16 = 0xc000;
+
+/// Whether a LID is that of a multicast group.
+#[inline]
+pub fn is_multicast_lid(lid: u16) -> bool {
+    (MULTICAST_LID..PERMISSIVE_LID).contains(&lid)
+}
+
 /// The direction bit in the status of a directed-route SMP: set on its way back.
 pub const DIRECTION: u16 = 0x8000;
 

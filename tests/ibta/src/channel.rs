@@ -18,6 +18,7 @@ use crate::rig::TransportRig;
 use crate::run::{Outcome, Run};
 use anyhow::Result;
 use commands::unexpected;
+use ferroce_wire::pkey;
 use std::time::Duration;
 
 /// The tester's queue pair, unless a test says another.
@@ -359,7 +360,7 @@ impl Channel {
             format!("{} is not valid", packet.describe())
         })?;
         let (bth, tester) = (&packet.bth, self.options.tester_qp);
-        let for_us = bth.dest_qp == tester && bth.pkey & 0x7fff == DEFAULT_PKEY & 0x7fff;
+        let for_us = bth.dest_qp == tester && pkey::is_same_partition(bth.pkey, DEFAULT_PKEY);
         run.check(assertion, for_us, || {
             format!(
                 "{} is for queue pair {:#x} and partition {:#06x}, must be {tester:#x} and {DEFAULT_PKEY:#06x}",

@@ -9,9 +9,9 @@ use ferroce_fabric::sma::{Envelope, Gate, Port, Route as Way, Violation};
 use ferroce_wire::Bth;
 use ferroce_wire::link::{LinkPacket, MANAGEMENT_LANE};
 use ferroce_wire::mad;
+use ferroce_wire::smp::is_multicast_lid;
 use nix::errno::Errno;
 
-use super::members::is_group;
 use super::{Fabric, Happened, index};
 use crate::umad::{Address, Incoming, Route};
 
@@ -62,7 +62,7 @@ impl Fabric {
             return;
         }
         let management = packet.lrh.vl == MANAGEMENT_LANE;
-        let to_group = !self.node.is_switch() && !management && is_group(packet.lrh.dlid);
+        let to_group = !self.node.is_switch() && !management && is_multicast_lid(packet.lrh.dlid);
         let own = self
             .node
             .port(port)

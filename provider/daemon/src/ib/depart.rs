@@ -8,13 +8,11 @@ use ferroce_wire::grh::Grh;
 use ferroce_wire::link::{Head, MANAGEMENT_LANE};
 use ferroce_wire::lrh::NextHeader;
 use ferroce_wire::mad::{self, Mad};
+use ferroce_wire::pkey;
 use ferroce_wire::smp::PERMISSIVE_LID;
 
 use super::{Fabric, Happened, index};
 use crate::umad::{Address, Incoming, Outgoing};
-
-/// Entries of the P_Key table are matched by these bits; the other is the membership.
-const PARTITION: u16 = 0x7fff;
 
 impl Fabric {
     /// A program sends an SMP.
@@ -36,7 +34,7 @@ impl Fabric {
             return;
         };
         let pkey = port.p_keys().get(usize::from(out.to.pkey_index)).copied();
-        let Some(pkey) = pkey.filter(|pkey| pkey & PARTITION != 0) else {
+        let Some(pkey) = pkey.filter(|key| pkey::is_valid(*key)) else {
             return;
         };
         let slid = port.lid() | u16::from(out.to.path_bits) & ((1 << port.info().lmc) - 1);

@@ -10,7 +10,6 @@ use ferroce_control::Counter;
 use ferroce_fabric::sma::Port;
 use ferroce_wire::link::LinkPacket;
 use ferroce_wire::mad::Gid;
-use ferroce_wire::smp::{MULTICAST_LID, PERMISSIVE_LID};
 use rustix::io::Errno;
 
 use super::{Fabric, index};
@@ -77,9 +76,4 @@ impl Fabric {
             }
         }
     }
-}
-
-/// Whether a LID is that of a group.
-pub(super) fn is_group(lid: u16) -> bool {
-    (MULTICAST_LID..PERMISSIVE_LID).contains(&lid)
 }

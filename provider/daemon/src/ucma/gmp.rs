@@ -4,6 +4,7 @@
 use ferroce_control::IbPort;
 use ferroce_fabric::Av;
 use ferroce_wire::mad::{self, CLASS_CM, Mad, QP1_QKEY};
+use ferroce_wire::pkey;
 use ferroce_wire::sa;
 
 use super::Host;
@@ -11,9 +12,6 @@ use super::route::port_of;
 use super::serve::Server;
 use crate::daemon::Surroundings as View;
 use crate::umad::{Address, Incoming, Outgoing, Route};
-
-/// The bits of a P_Key without the membership.
-const PARTITION: u16 = 0x7fff;
 
 impl Server {
     /// The ports have changed, or their subnet manager wants to be told again what is registered with it.
@@ -92,7 +90,7 @@ fn message(to: &Av, mad: Mad, host: &Host<'_>) -> Option<Outgoing> {
         .find(|entry| entry.gid == to.local_gid)?;
     let number = port_of(own.index);
     let port = host.port(number)?;
-    let same = |key: &u16| (key ^ to.pkey) & PARTITION == 0;
+    let same = |key: &u16| pkey::is_same_partition(*key, to.pkey);
     Some(Outgoing {
         port: number,
         qpn: 1,

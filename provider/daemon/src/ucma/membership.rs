@@ -12,6 +12,7 @@ use ferroce_fabric::sa::{Answer, Question};
 use ferroce_wire::sa::{
     FULL_MEMBER, McMemberRecord, SEND_ONLY_FULL_MEMBER, attribute, component, method,
 };
+use ferroce_wire::smp::is_multicast_lid;
 use rustix::io::Errno;
 
 use super::addr::{Addr, Gid};
@@ -146,7 +147,7 @@ impl Ucma {
         };
         let asked = member.record;
         let chosen = asked.mgid == [0; 16] && record.mgid[0] == 0xff;
-        let good = (record.mgid == asked.mgid || chosen) && (0xc000..0xffff).contains(&record.mlid);
+        let good = (record.mgid == asked.mgid || chosen) && is_multicast_lid(record.mlid);
         let again = std::mem::replace(&mut member.joined, true);
         let same = (record.mlid, record.qkey) == (asked.mlid, asked.qkey);
         if !good || again && !same {

@@ -1,6 +1,7 @@
 //! A daemon in this process, and pairs of connected queue pairs over its sockets.
 #![allow(dead_code)] // each test file uses a part of it
 
+use std::os::fd::{FromRawFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -196,4 +197,18 @@ pub fn wait(cq: &Cq, n: usize) -> Vec<Wc> {
         );
     }
     got
+}
+
+/// A completion channel as the shim makes one: a pipe, open for reading and writing.
+pub fn channel() -> OwnedFd {
+    let mut fds = [0; 2];
+    // SAFETY: two descriptors are written to `fds`, which are then ours alone.
+    unsafe {
+        assert_eq!(libc::pipe2(fds.as_mut_ptr(), libc::O_CLOEXEC), 0);
+        let path = format!("/proc/self/fd/{}\0", fds[0]);
+        let both = libc::open(path.as_ptr().cast(), libc::O_RDWR | libc::O_CLOEXEC);
+        assert!(both >= 0);
+        fds.iter().for_each(|fd| drop(OwnedFd::from_raw_fd(*fd)));
+        OwnedFd::from_raw_fd(both)
+    }
 }

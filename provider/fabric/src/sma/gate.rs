@@ -3,9 +3,7 @@
 use super::types::Output;
 use super::{Node, Port};
 use ferroce_wire::mad::QP1_QKEY;
-
-/// The bits of a P_Key by which partitions are told apart; the other one is the membership.
-const PARTITION: u16 = 0x7fff;
+use ferroce_wire::pkey;
 
 /// What becomes of a packet for QP1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,12 +47,7 @@ impl Node {
 impl Port {
     /// The entry of the P_Key table that a packet's key matches: the same partition, and not limited members both.
     pub fn p_key_index(&self, p_key: u16) -> Option<u16> {
-        let matches = |own: &u16| {
-            own & PARTITION != 0
-                && (own ^ p_key) & PARTITION == 0
-                && (own | p_key) & !PARTITION != 0
-        };
-        let at = self.p_keys().iter().position(matches)?;
+        let at = (self.p_keys().iter()).position(|own| pkey::matches(*own, p_key))?;
         u16::try_from(at).ok()
     }
 }

@@ -4,9 +4,7 @@
 //! more membership than it has; what goes to it must be what it would take.
 
 use super::{Node, Port};
-
-/// The bit of a P_Key that says full member; the others name the partition.
-const FULL: u16 = 0x8000;
+use ferroce_wire::pkey;
 
 impl Node {
     /// Whether a data packet with this P_Key may come in by an external port of a switch.
@@ -27,9 +25,11 @@ impl Node {
 impl Port {
     /// Whether an entry of the table is of the key's partition, and of a full member if the key says so.
     fn could_send(&self, p_key: u16) -> bool {
-        let claims = p_key & FULL != 0;
-        self.p_keys().iter().any(|own| {
-            own & !FULL != 0 && (own ^ p_key) & !FULL == 0 && (!claims || own & FULL != 0)
+        let claims = pkey::is_full_member(p_key);
+        self.p_keys().iter().any(|&own| {
+            pkey::is_valid(own)
+                && pkey::is_same_partition(own, p_key)
+                && (!claims || pkey::is_full_member(own))
         })
     }
 }

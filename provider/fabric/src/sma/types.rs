@@ -183,6 +183,22 @@ pub enum PortEvent {
     Led(bool),
 }
 
+impl PortEvent {
+    /// The event's number in `enum ibv_event_type`, if consumers are told.
+    pub fn verbs_number(self) -> Option<u32> {
+        Some(match self {
+            PortEvent::Active => 9,
+            PortEvent::Error => 10,
+            PortEvent::LidChange => 11,
+            PortEvent::PkeyChange => 12,
+            PortEvent::SmChange => 13,
+            PortEvent::ClientReregister => 17,
+            PortEvent::GidChange => 18,
+            PortEvent::Led(_) => return None,
+        })
+    }
+}
+
 /// What the physical layer of a port is to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LinkCommand {

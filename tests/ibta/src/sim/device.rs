@@ -17,6 +17,7 @@ use ferroce_transport::{
     Access, Datagram, Dest, Qp, QpCap, QpConfig, QpType, RecvWqe, SendData, SendFlags, SendOp,
     TransmitOpts,
 };
+use ferroce_wire::pkey;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
@@ -85,7 +86,7 @@ impl Device {
             return;
         };
         let key = packet.bth.pkey;
-        let same_partition = (key ^ PKEY) & 0x7fff == 0 && (key | PKEY) & 0x8000 != 0;
+        let same_partition = pkey::matches(PKEY, key);
         let Some(pair) = self.pairs.get_mut(&packet.bth.dest_qp) else {
             return;
         };

@@ -3,7 +3,7 @@
 use super::attributes::{EINVAL, EOPNOTSUPP};
 use super::node::{Actions, MadSim};
 use crate::protocol::{Command, DeviceInfo, PortState, Reply};
-use ferroce_fabric::sma::{Port, PortEvent};
+use ferroce_fabric::sma::Port;
 
 impl MadSim {
     /// Carries out a command of the device side.
@@ -68,20 +68,6 @@ impl MadSim {
             _ => refuse(EOPNOTSUPP, "the simulated node"),
         }
     }
-}
-
-/// `enum ibv_event_type`.
-pub(super) fn event_number(event: PortEvent) -> Option<u32> {
-    Some(match event {
-        PortEvent::Active => 9,
-        PortEvent::Error => 10,
-        PortEvent::LidChange => 11,
-        PortEvent::PkeyChange => 12,
-        PortEvent::SmChange => 13,
-        PortEvent::ClientReregister => 17,
-        PortEvent::GidChange => 18,
-        PortEvent::Led(_) => return None,
-    })
 }
 
 fn port_state(port: &Port) -> PortState {

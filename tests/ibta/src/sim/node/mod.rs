@@ -7,7 +7,6 @@ mod rig;
 
 use super::MadFaults;
 use super::mad_faults::OnCable;
-use super::programs::event_number;
 use crate::mad::wire;
 use crate::protocol::AsyncEvent;
 use crate::rig::Envelope;
@@ -215,7 +214,7 @@ impl MadSim {
     }
 
     fn raise(&mut self, port: u8, event: PortEvent) {
-        let Some(number) = event_number(event) else {
+        let Some(number) = event.verbs_number() else {
             return;
         };
         let event = AsyncEvent {
