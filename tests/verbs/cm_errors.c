@@ -11,13 +11,16 @@
 #include <fcntl.h>
 #include <infiniband/verbs.h>
 #include <poll.h>
+#include <pthread.h>
 #include <rdma/rdma_cma.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -345,8 +348,66 @@ static void no_more_descriptors(void)
 	CHECK(channels[0], "after some were closed: %s", strerror(errno));
 }
 
+static struct rdma_event_channel *last_channel;
+static atomic_bool last_closed;
+
+static void *come_for_an_event(void *unused)
+{
+	struct rdma_cm_event *event;
+
+	(void)unused;
+	while (!last_closed)
+		;
+	rdma_get_cm_event(last_channel, &event);
+	exit(255);
+}
+
+// As rping ends: it closes the channel while a thread of its may come back for the next event, and takes an error for the end.
+static void ending_with_a_thread_at_the_channel(void)
+{
+	pid_t child = fork();
+	pthread_t thread;
+	int status;
+
+	CHECK(child >= 0, "fork: %s", strerror(errno));
+	if (!child) {
+		last_channel = rdma_create_event_channel();
+		if (!last_channel || pthread_create(&thread, NULL, come_for_an_event, NULL))
+			_exit(1);
+		close(last_channel->fd);
+		last_closed = true;
+		usleep(50000);
+		_exit(0);
+	}
+	CHECK_EQ(waitpid(child, &status, 0), child);
+	CHECK(WIFEXITED(status) && !WEXITSTATUS(status), "wait status %#x", status);
+}
+
+static void a_closed_channel(void)
+{
+	struct rdma_event_channel *channel = new_channel();
+	struct rdma_cm_event *event;
+	struct rdma_cm_id *id;
+	struct stat about;
+	int other, copy = dup(channel->fd);
+
+	CHECK_EQ(close(channel->fd), 0);
+	CHECK(rdma_get_cm_event(channel, &event) == -1 && errno == EBADF, "an event: %s", strerror(errno));
+	CHECK(rdma_create_id(channel, &id, NULL, RDMA_PS_TCP) == -1 && errno == EBADF, "an id: %s", strerror(errno));
+	// The number is another file's now, and what is written goes there.
+	other = open("/dev/null", O_WRONLY);
+	CHECK_EQ(other, channel->fd);
+	CHECK(!fstat(other, &about) && S_ISCHR(about.st_mode), "what it is");
+	CHECK_EQ(write(other, "0123456789abcdef", 16), 16);
+	// A copy is the channel still.
+	channel->fd = copy;
+	CHECK_EQ(rdma_destroy_id(new_id(channel)), 0);
+	rdma_destroy_event_channel(channel);
+	CHECK_EQ(close(other), 0);
+}
+
 #define T(name) {#name, name, 0}
 PROGRAM(T(nobody_listens), T(rejection_carries_data), T(private_data_is_bounded), T(addresses_and_ports_are_checked),
 	T(calls_in_the_wrong_state), T(channels_poll), T(waiting_is_interrupted), T(destroying_in_every_state),
 	T(disconnecting_has_its_events), T(a_child_cannot_use_its_parents_channel), T(events_migrate_with_their_id),
-	T(a_thousand_at_once), T(no_more_descriptors))
+	T(a_thousand_at_once), T(no_more_descriptors), T(ending_with_a_thread_at_the_channel), T(a_closed_channel))

@@ -14,6 +14,8 @@ const RDMA_CM: u32 = 1 << 16;
 const UMAD: u32 = 1 << 17;
 /// The entry of an issm file.
 const ISSM: u32 = UMAD + 1;
+/// Added to the entry of a channel that was closed.
+const CLOSED: u32 = 1 << 18;
 
 /// For each descriptor 0, the number of its uverbs device plus one, or one of the above.
 static KINDS: [AtomicU32; SIZE] = [const { AtomicU32::new(0) }; SIZE];
@@ -28,10 +30,11 @@ pub fn uverbs(fd: c_int) -> Option<u16> {
     Some(kind(fd).filter(|kind| *kind < RDMA_CM)?.checked_sub(1)? as u16)
 }
 
-/// The number of the channel of `rdma_cm` that a descriptor is, by the table.
+/// The number of the channel of `rdma_cm` that a descriptor is, or was until it was closed, by the table.
 #[inline]
 pub fn rdma_cm(fd: c_int) -> Option<u16> {
     kind(fd)
+        .map(|kind| kind & !CLOSED)
         .filter(|kind| (RDMA_CM..UMAD).contains(kind))
         .map(|kind| kind as u16)
 }
@@ -45,7 +48,7 @@ pub fn umad(fd: c_int) -> bool {
 /// Is this descriptor a socket that stands for a device file, by the table?
 #[inline]
 pub fn device_socket(fd: c_int) -> bool {
-    kind(fd).is_some_and(|kind| kind >= RDMA_CM)
+    kind(fd).is_some_and(|kind| (RDMA_CM..CLOSED).contains(&kind))
 }
 
 #[inline]
@@ -94,6 +97,17 @@ pub fn set(fd: c_int, uverbs: Option<u16>) -> bool {
     }
 }
 
+/// A descriptor is about to be closed. A channel's entry stays, marked, until the number is another file's: what another
+/// thread writes meanwhile must not go into the socket that stands for the channel.
+pub fn closing(fd: c_int) {
+    match (entry(fd), rdma_cm(fd)) {
+        (Some(entry), Some(number)) => {
+            entry.store(CLOSED | RDMA_CM | u32::from(number), Ordering::Relaxed);
+        }
+        _ => drop(set(fd, None)),
+    }
+}
+
 /// Forgets the descriptors of a range, both ends included.
 pub fn clear_range(first: u32, last: u32) {
     for entry in KINDS.iter().take(last as usize + 1).skip(first as usize) {
@@ -130,5 +144,15 @@ mod tests {
         assert!(set_umad(65_004, true) && umad(65_004) && uverbs(65_004).is_none());
         assert!(set_umad(65_004, false) && !umad(65_004) && device_socket(65_004));
         assert!(rdma_cm(65_004).is_none() && !set_umad(1 << 20, true));
+    }
+
+    #[test]
+    fn a_closed_channel_is_known_but_looks_like_what_it_is() {
+        assert!(set_rdma_cm(65_010, 9) && device_socket(65_010));
+        closing(65_010);
+        assert_eq!((rdma_cm(65_010), device_socket(65_010)), (Some(9), false));
+        assert!(set(65_010, Some(0)));
+        closing(65_010);
+        assert_eq!((rdma_cm(65_010), uverbs(65_010)), (None, None));
     }
 }

@@ -173,6 +173,17 @@ fn still_ours(fd: c_int) -> bool {
     ours
 }
 
+/// A write to a descriptor that is not open.
+///
+/// # Safety
+/// The buffer is readable.
+#[cold]
+unsafe fn not_open(buf: *const c_void, count: size_t) -> ssize_t {
+    // SAFETY: as the caller promises.
+    unsafe { rdma_cm::nowhere(buf, count) };
+    sys::fail(libc::EBADF) as ssize_t
+}
+
 /// # Safety
 /// As `write(2)`.
 #[cfg_attr(not(test), unsafe(no_mangle))]
@@ -182,6 +193,8 @@ pub unsafe extern "C" fn write(fd: c_int, buf: *const c_void, count: size_t) -> 
         // SAFETY: the caller's buffer, holding an rdma_cm command.
         match unsafe { rdma_cm::write(fd, channel, buf, count) } {
             Some(Ok(n)) => return n as ssize_t,
+            // SAFETY: the caller's buffer.
+            Some(Err(libc::EBADF)) => return unsafe { not_open(buf, count) },
             Some(Err(errno)) => return sys::fail(errno) as ssize_t,
             None => drop(descriptors::set(fd, None)),
         }
@@ -195,7 +208,13 @@ pub unsafe extern "C" fn write(fd: c_int, buf: *const c_void, count: size_t) -> 
         }
     }
     if uverbs(fd).is_none() {
-        return call_next!(write(fd => c_int, buf => *const c_void, count => size_t) -> ssize_t, -1);
+        let written =
+            call_next!(write(fd => c_int, buf => *const c_void, count => size_t) -> ssize_t, -1);
+        if written < 0 && sys::errno() == libc::EBADF {
+            // SAFETY: the caller's buffer.
+            return unsafe { not_open(buf, count) };
+        }
+        return written;
     }
     // SAFETY: the caller's buffer, holding a uverbs command.
     match unsafe { command::write(buf, count) } {
@@ -305,7 +324,7 @@ pub extern "C" fn ferroce_shim_adopt(fd: c_int, uverbs: u16, async_fd: c_int) {
 #[cfg_attr(not(test), unsafe(no_mangle))]
 #[cfg_attr(test, allow(dead_code))]
 pub unsafe extern "C" fn close(fd: c_int) -> c_int {
-    descriptors::set(fd, None);
+    descriptors::closing(fd);
     call_next!(close(fd => c_int) -> c_int, -1)
 }
 

@@ -151,6 +151,30 @@ pub unsafe fn write(
     Some(done?.map(|()| len))
 }
 
+/// How long a thread waits that comes for an event of a channel which another thread has closed.
+const LAST_WAIT: Duration = Duration::from_secs(1);
+
+/// Waits, if what was to be written to a descriptor that is not open asks a channel for its next event. The error is `EBADF`, as
+/// by the kernel, but late. Programs that end close the channel while a thread of theirs, having acknowledged the last event,
+/// comes back for the next; rping does, and that thread's error would be the process's exit code. In the kernel it would be
+/// waiting already but for a few instructions, for as long as the process lives. The time is for the process to end.
+///
+/// # Safety
+/// `command` is readable for `len` bytes.
+#[cold]
+pub unsafe fn nowhere(command: *const c_void, len: usize) {
+    // The command is the place of the answer alone.
+    let whole = size_of::<rdma_ucm_cmd_hdr>() + size_of::<u64>();
+    if len != whole || command.is_null() {
+        return;
+    }
+    // SAFETY: long enough; the caller's buffer may be unaligned.
+    let header = unsafe { command.cast::<rdma_ucm_cmd_hdr>().read_unaligned() };
+    if header.cmd == RDMA_USER_CM_CMD_GET_EVENT && usize::from(header.r#in) == size_of::<u64>() {
+        sys::sleep(LAST_WAIT);
+    }
+}
+
 /// What is done once the daemon is gone.
 const LETS_GO: [u32; 2] = [RDMA_USER_CM_CMD_DESTROY_ID, RDMA_USER_CM_CMD_LEAVE_MCAST];
 

@@ -99,7 +99,7 @@ pub fn getpid() -> pid_t {
 }
 
 /// The calling thread's `errno`.
-fn errno() -> c_int {
+pub fn errno() -> c_int {
     // SAFETY: the C library returns a valid pointer to the calling thread's errno.
     unsafe { *libc::__errno_location() }
 }
@@ -158,14 +158,25 @@ pub fn is_abandoned(fd: c_int, wait: Duration) -> bool {
         events: 0,
         revents: 0,
     };
-    let wait = libc::timespec {
-        tv_sec: wait.as_secs() as libc::time_t,
-        tv_nsec: libc::c_long::from(wait.subsec_nanos() as i32),
-    };
+    let wait = timespec(wait);
     let (poll_at, time) = (&raw mut poll, &raw const wait);
     // SAFETY: one descriptor, a time, no signals.
     let n = unsafe { libc::syscall(libc::SYS_ppoll, poll_at, 1usize, time, 0usize, 0usize) };
     n == 1 && poll.revents & libc::POLLHUP != 0
+}
+
+/// Waits, or until a signal comes.
+pub fn sleep(time: Duration) {
+    let time = timespec(time);
+    // SAFETY: a time, and nobody asks how much of it is left.
+    unsafe { libc::syscall(libc::SYS_nanosleep, &raw const time, 0usize) };
+}
+
+fn timespec(time: Duration) -> libc::timespec {
+    libc::timespec {
+        tv_sec: time.as_secs() as libc::time_t,
+        tv_nsec: libc::c_long::from(time.subsec_nanos() as i32),
+    }
 }
 
 /// Waits until a socket has a message, which stays there; `false`: none will come. A non-blocking socket does not wait, and

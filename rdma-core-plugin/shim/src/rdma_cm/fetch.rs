@@ -29,11 +29,16 @@ impl Call {
             // SAFETY: as the caller promises.
             match unsafe { self.take_event() } {
                 Err(libc::EAGAIN) => {}
+                Err(libc::ENOTSOCK) => break Err(libc::EBADF),
                 done => break done,
             }
             if held.is_none() {
                 held = sys::duplicate(self.fd);
                 self.fd = held.unwrap_or(self.fd);
+                // Closed just before.
+                if sys::inode(self.fd) != Some(self.channel.inode()) {
+                    break Err(libc::EBADF);
+                }
             }
             match sys::wait_for_message(self.fd) {
                 Ok(true) => {}
