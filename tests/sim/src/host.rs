@@ -1,28 +1,52 @@
-//! A host: carries out what the transport asks for on a [`Memory`], and lets the model look at every completion
-//! at the moment it is raised.
+//! A host: carries out what the transport asks for on a [`Memory`], and lets a model look at every completion at the moment
+//! it is raised. What is right and wrong only the model knows.
 
-use crate::memory::Memory;
+use crate::memory::{BASE, Memory};
 use crate::model::Model;
 use ferroce_transport::{
     Access, Completion, Host, MemoryError, Note, PathSignal, QpEvent, RecvWqe, Sge, WindowBind,
 };
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
+use std::ops::Range;
 use std::rc::Rc;
+
+/// Looks on while a host works.
+pub trait Onlooker {
+    /// Bytes come to an address where there are so many others: those that are placed in their stead, as many, or `None`
+    /// to let them be.
+    fn placing(&mut self, va: u64, before: &[u8], data: &[u8]) -> Option<Vec<u8>> {
+        let _ = (va, before, data);
+        None
+    }
+
+    /// A send completion was raised.
+    fn send_completed(&mut self, completion: &Completion, memory: &Memory) {
+        let _ = (completion, memory);
+    }
+
+    /// A receive completion was raised.
+    fn recv_completed(&mut self, completion: &Completion, memory: &Memory) {
+        let _ = (completion, memory);
+    }
+}
+
+/// A shared receive queue.
+pub type SharedQueue = Rc<RefCell<VecDeque<RecvWqe>>>;
 
 /// The host of one queue pair.
 #[derive(Debug, Default)]
-pub struct SimHost {
+pub struct SimHost<M = Model> {
     /// Its memory, shared with the sink that gathers from it.
     pub memory: Rc<RefCell<Memory>>,
     /// Requests on the shared receive queue.
-    pub srq: VecDeque<RecvWqe>,
+    pub srq: SharedQueue,
     /// Requests on the shared receive queues of the XRC domain.
     pub xrc: BTreeMap<u32, VecDeque<RecvWqe>>,
     /// Which of those the request at hand is for.
     pub selected: Option<u32>,
-    /// What must come out.
-    pub model: Model,
+    /// What must come out, or whoever else looks on.
+    pub model: M,
     /// Send completions, in order.
     pub sends: Vec<Completion>,
     /// Receive completions, in order.
@@ -45,7 +69,7 @@ pub struct SimHost {
     pub notes: Vec<Note>,
 }
 
-impl SimHost {
+impl<M: Onlooker> SimHost<M> {
     /// The protection domain that guards the responder's accesses.
     fn pd(&self, memory: &Memory) -> u32 {
         self.selected.map_or(0, |srq| memory.srqs[&srq])
@@ -61,17 +85,26 @@ impl SimHost {
         let mut memory = self.memory.borrow_mut();
         let pd = self.pd(&memory);
         let range = memory.range_in(pd, rkey, va, 8, Access::REMOTE_ATOMIC)?;
-        let cell = &mut memory.bytes[range];
         let mut word = [0; 8];
-        word.copy_from_slice(cell);
+        word.copy_from_slice(&memory.bytes[range.clone()]);
         let before = u64::from_ne_bytes(word);
-        cell.copy_from_slice(&update(before).to_ne_bytes());
+        let after = update(before).to_ne_bytes();
+        place(&mut self.model, &mut memory, range, &after);
         self.atomics += 1;
         Ok(before)
     }
 }
 
-impl Host for SimHost {
+fn place(model: &mut impl Onlooker, memory: &mut Memory, at: Range<usize>, data: &[u8]) {
+    let va = BASE + at.start as u64;
+    let there = &mut memory.bytes[at];
+    match model.placing(va, there, data) {
+        Some(others) => there.copy_from_slice(&others),
+        None => there.copy_from_slice(data),
+    }
+}
+
+impl<M: Onlooker> Host for SimHost<M> {
     fn check_remote(
         &mut self,
         rkey: u32,
@@ -89,7 +122,7 @@ impl Host for SimHost {
         let mut memory = self.memory.borrow_mut();
         let pd = self.pd(&memory);
         let range = memory.range_in(pd, rkey, va, data.len() as u64, Access::REMOTE_WRITE)?;
-        memory.bytes[range].copy_from_slice(data);
+        place(&mut self.model, &mut memory, range, data);
         Ok(())
     }
 
@@ -156,7 +189,7 @@ impl Host for SimHost {
         let pieces = memory.pieces(sges, offset, data.len() as u32, Access::LOCAL_WRITE)?;
         for piece in pieces {
             let (now, rest) = data.split_at(piece.len());
-            memory.bytes[piece].copy_from_slice(now);
+            place(&mut self.model, &mut memory, piece, now);
             data = rest;
         }
         Ok(())
@@ -165,7 +198,7 @@ impl Host for SimHost {
     fn take_srq(&mut self) -> Option<RecvWqe> {
         match self.selected {
             Some(srq) => self.xrc.get_mut(&srq)?.pop_front(),
-            None => self.srq.pop_front(),
+            None => self.srq.borrow_mut().pop_front(),
         }
     }
 

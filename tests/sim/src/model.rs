@@ -3,6 +3,7 @@
 //!
 //! The model panics at the first thing that is wrong.
 
+use crate::host::Onlooker;
 use crate::memory::Memory;
 use ferroce_transport::{Completion, Sge, WcData, WcOpcode, WcStatus};
 
@@ -124,9 +125,8 @@ impl Progress {
     }
 }
 
-impl Model {
-    /// A send completion was raised.
-    pub fn send_completed(&mut self, c: &Completion, memory: &Memory) {
+impl Onlooker for Model {
+    fn send_completed(&mut self, c: &Completion, memory: &Memory) {
         let index = c.wr_id as usize;
         assert!(
             index < self.sends.len(),
@@ -150,8 +150,7 @@ impl Model {
         }
     }
 
-    /// A receive completion was raised.
-    pub fn recv_completed(&mut self, c: &Completion, memory: &Memory) {
+    fn recv_completed(&mut self, c: &Completion, memory: &Memory) {
         let index = c.wr_id as usize;
         self.recv.book(index, c.status, |_| false);
         assert_eq!(c.src_qp, self.peer);

@@ -76,7 +76,7 @@ pub struct Side {
 impl Side {
     pub(crate) fn new(index: usize, options: &Options, plan: SidePlan) -> Side {
         let o = options.sides[index];
-        let mut host = SimHost::default();
+        let mut host: SimHost = SimHost::default();
         *host.memory.borrow_mut() = plan.memory;
         host.model.sends = plan.sends.iter().map(|s| s.expect.clone()).collect();
         host.model.recvs = plan.recv_expects;
@@ -192,15 +192,15 @@ impl Side {
             };
             let wr_id = self.recv_posted as u64;
             if self.options.srq {
-                let queue = match self.recv_srqs.get(self.recv_posted) {
-                    None | Some(0) => &mut self.host.srq,
-                    Some(srq) => self.host.xrc.entry(*srq).or_default(),
-                };
-                queue.push_back(RecvWqe {
+                let wqe = RecvWqe {
                     skip: 0,
                     wr_id,
                     sges: SmallVec::from_slice(sges),
-                });
+                };
+                match self.recv_srqs.get(self.recv_posted) {
+                    None | Some(0) => self.host.srq.borrow_mut().push_back(wqe),
+                    Some(srq) => self.host.xrc.entry(*srq).or_default().push_back(wqe),
+                }
             } else {
                 match self.qp.post_recv(wr_id, sges) {
                     Ok(()) => {}

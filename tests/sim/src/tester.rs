@@ -1,9 +1,8 @@
 //! A transport tester: one queue pair under test, and a peer that the test plays by hand, packet by packet.
 
-use crate::host::SimHost;
 use crate::memory::{Buffer, Memory};
 use crate::rng::Rng;
-use crate::tester_host::{Collector, Referring};
+use crate::tester_host::{Collector, Flushed, Referring};
 pub use crate::tester_host::{NO_AH, Sent, TesterHost};
 use ferroce_transport::state::transition;
 use ferroce_transport::{
@@ -31,7 +30,7 @@ pub const TT_PSN: u32 = 0x00_1000;
 pub struct Tester {
     /// The queue pair under test.
     pub qp: Qp,
-    /// Its host.
+    /// Its host: counters, completions, shared receive queues.
     pub host: TesterHost,
     /// The time.
     pub now: u64,
@@ -124,10 +123,10 @@ impl Tester {
         let referring = Referring::default();
         let unreliable = matches!(service, QpType::Uc | QpType::Ud);
         let host = TesterHost {
-            referring: unreliable.then(|| referring.clone()),
+            model: Flushed(unreliable.then(|| referring.clone())),
             ..TesterHost::default()
         };
-        let memory = host.inner.memory.clone();
+        let memory = host.memory.clone();
         let mut t = Tester {
             qp: Qp::new(config),
             host,
@@ -181,7 +180,6 @@ impl Tester {
     /// A buffer of random bytes.
     pub fn buffer(&mut self, len: u32, access: Access) -> Buffer {
         self.host
-            .inner
             .memory
             .borrow_mut()
             .alloc(len, access, &mut self.rng)
@@ -189,13 +187,12 @@ impl Tester {
 
     /// The memory.
     pub fn memory(&self) -> Rc<RefCell<Memory>> {
-        self.host.inner.memory.clone()
+        self.host.memory.clone()
     }
 
     /// The contents of a buffer.
     pub fn bytes(&self, buffer: Buffer) -> Vec<u8> {
         self.host
-            .inner
             .memory
             .borrow()
             .at(buffer.va, buffer.len as usize)
@@ -204,17 +201,12 @@ impl Tester {
 
     /// Events so far.
     pub fn events(&self) -> &[QpEvent] {
-        &self.host.inner.events
+        &self.host.events
     }
 
     /// What was counted so far.
     pub fn notes(&self) -> &[Note] {
-        &self.host.inner.notes
-    }
-
-    /// The host's counters and shared receive queue.
-    pub fn sim(&mut self) -> &mut SimHost {
-        &mut self.host.inner
+        &self.host.notes
     }
 
     /// Posts a signaled send request on one buffer.
@@ -307,7 +299,7 @@ impl Tester {
             ext,
             payload,
         };
-        self.host.inner.selected = None;
+        self.host.selected = None;
         if ext.deth.is_some() {
             let grh = [GRH_BYTE; 40];
             self.qp

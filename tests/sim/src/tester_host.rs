@@ -1,12 +1,9 @@
 //! What a tester's queue pair runs on: a host without a model, and a sink that keeps packets to look at.
 
-use crate::host::SimHost;
+use crate::host::{Onlooker, SimHost};
 use crate::memory::Memory;
 use crate::tester::TT;
-use ferroce_transport::{
-    Access, Completion, Gather, Host, MemoryError, Note, PathSignal, QpEvent, RecvWqe, Sge, Sink,
-    TxPacket, WindowBind,
-};
+use ferroce_transport::{Access, Completion, Gather, MemoryError, Sink, TxPacket};
 use ferroce_wire::{Aeth, Bth, Ext, NakCode, OpcodeInfo, Syndrome, opcode};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -96,71 +93,17 @@ impl Sink for Collector {
     }
 }
 
-/// The host of the queue pair under test, without a model.
+/// Of an unreliable service: when a send completes, nothing may refer to the consumer's memory any more.
 #[derive(Debug, Default)]
-pub struct TesterHost {
-    pub(crate) inner: SimHost,
-    /// Nothing may refer to the consumer's memory when a send completes with success: the service is unreliable.
-    pub(crate) referring: Option<Referring>,
-    /// Send completions.
-    pub sends: Vec<Completion>,
-    /// Receive completions.
-    pub receives: Vec<Completion>,
-}
+pub struct Flushed(pub(crate) Option<Referring>);
 
-impl Host for TesterHost {
-    fn check_remote(&mut self, k: u32, v: u64, l: u64, a: Access) -> Result<(), MemoryError> {
-        self.inner.check_remote(k, v, l, a)
-    }
-    fn write_remote(&mut self, k: u32, v: u64, d: &[u8]) -> Result<(), MemoryError> {
-        self.inner.write_remote(k, v, d)
-    }
-    fn compare_swap(&mut self, k: u32, v: u64, c: u64, s: u64) -> Result<u64, MemoryError> {
-        self.inner.compare_swap(k, v, c, s)
-    }
-    fn fetch_add(&mut self, k: u32, v: u64, a: u64) -> Result<u64, MemoryError> {
-        self.inner.fetch_add(k, v, a)
-    }
-    fn write_word(&mut self, k: u32, v: u64, w: [u8; 8]) -> Result<(), MemoryError> {
-        self.inner.write_word(k, v, w)
-    }
-    fn invalidate_remote(&mut self, k: u32) -> Result<(), MemoryError> {
-        self.inner.invalidate_remote(k)
-    }
-    fn invalidate_local(&mut self, k: u32) -> Result<(), MemoryError> {
-        self.inner.invalidate_local(k)
-    }
-    fn bind_window(&mut self, b: &WindowBind) -> Result<(), MemoryError> {
-        self.inner.bind_window(b)
-    }
-    fn select_srq(&mut self, n: u32) -> Result<(), MemoryError> {
-        self.inner.select_srq(n)
-    }
-    fn check_local(&mut self, s: &[Sge], a: Access) -> Result<(), MemoryError> {
-        self.inner.check_local(s, a)
-    }
-    fn scatter(&mut self, s: &[Sge], o: u32, d: &[u8]) -> Result<(), MemoryError> {
-        self.inner.scatter(s, o, d)
-    }
-    fn take_srq(&mut self) -> Option<RecvWqe> {
-        self.inner.take_srq()
-    }
-    fn complete_send(&mut self, c: Completion) {
-        if let Some(referring) = &self.referring {
+impl Onlooker for Flushed {
+    fn send_completed(&mut self, c: &Completion, _: &Memory) {
+        if let Some(referring) = &self.0 {
             assert_eq!(referring.get(), 0, "{c:?} before the sink was flushed");
         }
-        self.sends.push(c);
-    }
-    fn complete_recv(&mut self, c: Completion) {
-        self.receives.push(c);
-    }
-    fn event(&mut self, e: QpEvent) {
-        self.inner.event(e);
-    }
-    fn path_signal(&mut self, s: PathSignal) {
-        self.inner.path_signal(s);
-    }
-    fn note(&mut self, n: Note) {
-        self.inner.note(n);
     }
 }
+
+/// The host of the queue pair under test, without a model.
+pub type TesterHost = SimHost<Flushed>;

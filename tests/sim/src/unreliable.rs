@@ -74,14 +74,14 @@ pub fn run(service: QpType, seed: u64, trace: bool) -> Outcome {
         let sent = (0..side.plan.messages.len()).filter(goes).count();
         let begun = side.program.iter().filter(|(_, k)| *k == 0).count();
         assert_eq!(sent, begun, "side {i} did not send everything once");
-        let bytes = &side.host.inner.memory.borrow().bytes;
+        let bytes = &side.host.memory.borrow().bytes;
         assert!(*bytes == side.oracle.memory.bytes, "memory of side {i}");
         let whole = world.sides[1 - i].oracle.whole;
         if clean {
             // Then nothing is lost but what the peer could not take, and that is counted, one by one.
             let dropped =
                 |n: &&Note| matches!(n, Note::NoReceive | Note::TooLong | Note::QkeyViolation);
-            let notes = &world.sides[1 - i].host.inner.notes;
+            let notes = &world.sides[1 - i].host.notes;
             assert_eq!(
                 sent - whole,
                 notes.iter().filter(dropped).count(),
@@ -161,7 +161,7 @@ impl World {
             assert!(in_order || self.plan.service == QpType::Ud);
             me.delivered = Some(due.message);
             let recv = &me.plan.recvs[due.wr_id as usize];
-            let memory = me.host.inner.memory.borrow();
+            let memory = me.host.memory.borrow();
             let there = match message.target {
                 Some(target) => memory.at(target.va, message.data.len()).to_vec(),
                 None => memory.gather(recv)[..due.byte_len as usize].to_vec(),
@@ -236,7 +236,7 @@ impl World {
                 side.broken = false;
                 side.again_at = Some(self.now + 1);
             }
-            QpState::Sqd if side.host.inner.events.last() == Some(&QpEvent::SqDrained) => {
+            QpState::Sqd if side.host.events.last() == Some(&QpEvent::SqDrained) => {
                 side.go(QpState::Rts);
                 side.again_at = Some(self.now + 1);
             }

@@ -153,7 +153,7 @@ fn an_acknowledge_past_a_read_means_that_its_response_was_lost() {
         again.iter().map(|p| p.bth.psn).collect::<Vec<_>>(),
         [DUT_PSN + 1, DUT_PSN + 2]
     );
-    assert_eq!(t.sim().losses, 1);
+    assert_eq!(t.host.losses, 1);
     t.ack(DUT_PSN + 2, 3);
     t.none(); // the same loss, once
     t.inject(

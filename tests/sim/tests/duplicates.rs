@@ -78,7 +78,7 @@ fn a_duplicate_atomic_is_replayed_and_not_repeated() {
         assert_eq!(again.ext.atomic_ack, first[i as usize]);
         assert!(again.again);
     }
-    assert_eq!(t.sim().atomics, 4);
+    assert_eq!(t.host.atomics, 4);
     // One more pushes the oldest record out: the requester cannot want it any more.
     t.inject(
         opcode::RC_FETCH_ADD,
@@ -96,7 +96,7 @@ fn a_duplicate_atomic_is_replayed_and_not_repeated() {
         &[],
     );
     t.none();
-    assert_eq!(t.sim().atomics, 5);
+    assert_eq!(t.host.atomics, 5);
 }
 
 #[test]

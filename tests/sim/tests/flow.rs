@@ -263,14 +263,14 @@ fn round_trips_are_measured_once_a_packet_and_not_on_retransmissions() {
     t.one();
     t.now += 7_000;
     t.ack(DUT_PSN, 1);
-    assert_eq!(t.sim().rtts, [7_000]);
+    assert_eq!(t.host.rtts, [7_000]);
     t.post(2, WRITE, buffer);
     t.one();
     t.expire();
     t.one();
     t.ack(DUT_PSN + 1, 2);
-    assert_eq!(t.sim().rtts, [7_000]);
-    assert_eq!(t.sim().timeouts, 1);
+    assert_eq!(t.host.rtts, [7_000]);
+    assert_eq!(t.host.timeouts, 1);
 }
 
 /// Less than half of all PSNs may be outstanding, or old and new could not be told apart.

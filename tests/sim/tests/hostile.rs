@@ -176,7 +176,7 @@ fn fire(service: QpType, seed: u64, packets: u32) -> u32 {
     // A target's queue is of the protection domain that the buffers are of; another queue is not.
     for (srq, pd) in [(5, 0), (6, 60)] {
         t.memory().borrow_mut().srqs.insert(srq, pd);
-        t.sim().xrc.insert(srq, Default::default());
+        t.host.xrc.insert(srq, Default::default());
     }
     let guard = t.buffer(100, Access::empty());
     let before = t.memory().borrow().bytes.clone();
@@ -214,13 +214,13 @@ fn fire(service: QpType, seed: u64, packets: u32) -> u32 {
                 sges: [b.local.sge()].into_iter().collect(),
                 skip: 0,
             };
-            t.sim().srq.push_back(wqe.clone());
-            t.sim().xrc.entry(5).or_default().push_back(wqe);
+            t.host.srq.borrow_mut().push_back(wqe.clone());
+            t.host.xrc.entry(5).or_default().push_back(wqe);
         }
         let bytes = datagram(&mut rng, &b, u64::from(mtu), service);
         if let Ok(packet) = Packet::parse(&bytes) {
             let grh = [0; 40];
-            t.sim().selected = None;
+            t.host.selected = None;
             // Either way in, whatever the packet is.
             if rng.percent(if service == QpType::Ud { 90 } else { 10 }) {
                 t.qp.receive_datagram(t.now, &packet, &grh, &mut t.host);

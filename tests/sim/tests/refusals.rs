@@ -212,7 +212,7 @@ fn atomics_must_be_aligned() {
         &[],
     );
     refused(&mut t, NakCode::InvalidRequest, TT_PSN);
-    assert_eq!(t.sim().atomics, 0);
+    assert_eq!(t.host.atomics, 0);
 }
 
 #[test]

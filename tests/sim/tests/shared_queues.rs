@@ -16,7 +16,7 @@ fn a_shared_receive_queue_gives_no_credits_and_announces_the_last_request() {
             sges: smallvec![buffer.sge()],
             skip: 0,
         };
-        t.sim().srq.push_back(wqe);
+        t.host.srq.borrow_mut().push_back(wqe);
     }
     t.inject(opcode::RC_SEND_ONLY, TT_PSN, true, Ext::default(), &[1; 10]);
     assert_eq!(
@@ -36,7 +36,7 @@ fn a_shared_receive_queue_gives_no_credits_and_announces_the_last_request() {
         [(0, WcStatus::Success), (1, WcStatus::WrFlushErr)]
     );
     assert_eq!(t.events(), [QpEvent::LastWqeReached]);
-    assert_eq!(t.sim().srq.len(), 1, "what was not taken stays");
+    assert_eq!(t.host.srq.borrow().len(), 1, "what was not taken stays");
     t.none();
 }
 
@@ -51,7 +51,7 @@ fn what_the_host_takes_out_of_a_message_is_neither_placed_nor_counted() {
         skip,
     };
     // 16 bytes of the first packet; the rest fills the buffer to its end.
-    t.sim().srq.push_back(wqe(16));
+    t.host.srq.borrow_mut().push_back(wqe(16));
     let (first, rest) = message.split_at(1024);
     t.inject(opcode::RC_SEND_FIRST, TT_PSN, false, Ext::default(), first);
     t.inject(opcode::RC_SEND_LAST, TT_PSN + 1, true, Ext::default(), rest);
@@ -59,7 +59,7 @@ fn what_the_host_takes_out_of_a_message_is_neither_placed_nor_counted() {
     assert_eq!((done.status, done.byte_len), (WcStatus::Success, 2000));
     assert_eq!(t.bytes(buffer), message[16..]);
     // More than a packet, and more than the whole message.
-    t.sim().srq.extend([wqe(1030), wqe(u32::MAX)]);
+    t.host.srq.borrow_mut().extend([wqe(1030), wqe(u32::MAX)]);
     t.inject(
         opcode::RC_SEND_FIRST,
         TT_PSN + 2,
@@ -81,7 +81,7 @@ fn what_the_host_takes_out_of_a_message_is_neither_placed_nor_counted() {
     assert_eq!(t.receives().last().unwrap().byte_len, 0);
     assert_eq!(t.bytes(buffer), before);
     // One byte too many, header included.
-    t.sim().srq.push_back(wqe(16));
+    t.host.srq.borrow_mut().push_back(wqe(16));
     t.inject(
         opcode::RC_SEND_FIRST,
         TT_PSN + 5,

@@ -106,7 +106,7 @@ fn progress_restores_the_retry_count() {
     assert_eq!(t.sent().len(), 1);
     t.ack(DUT_PSN + 2, 1);
     assert_eq!(t.send_statuses(), [(1, WcStatus::Success)]);
-    assert_eq!(t.sim().timeouts, 3);
+    assert_eq!(t.host.timeouts, 3);
 }
 
 /// A READ response is progress, and what is asked for again begins with the missing packet.
@@ -241,5 +241,5 @@ fn sequence_naks_count_as_retries_and_resume_at_their_psn() {
     t.now += 1_000_000;
     t.answer(nak, DUT_PSN + 2, 0);
     assert_eq!(t.send_statuses(), [(1, WcStatus::RetryExcErr)]);
-    assert_eq!(t.sim().losses, 3);
+    assert_eq!(t.host.losses, 3);
 }

@@ -19,7 +19,7 @@ fn receiver(srq: bool) -> (Tester, Buffer) {
 fn receive(t: &mut Tester, srq: bool, wr_id: u64, buffer: Buffer) {
     if srq {
         let sges = [buffer.sge()].into_iter().collect();
-        t.sim().srq.push_back(RecvWqe {
+        t.host.srq.borrow_mut().push_back(RecvWqe {
             wr_id,
             sges,
             skip: 0,

@@ -173,7 +173,7 @@ fn without_a_receive_request_or_room_a_datagram_is_lost() {
         let before = t.bytes(buffer);
         if srq {
             let sges = [buffer.sge()].into_iter().collect();
-            t.sim().srq.push_back(RecvWqe {
+            t.host.srq.borrow_mut().push_back(RecvWqe {
                 wr_id: 1,
                 sges,
                 skip: 0,

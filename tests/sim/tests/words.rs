@@ -132,7 +132,7 @@ fn a_word_is_stored_once_however_often_it_comes() {
         assert_eq!(p.ext.aeth.unwrap().msn, 1);
         assert_eq!(t.bytes(b)[8..16], [7; 8]);
     }
-    assert_eq!(t.sim().words, 1);
+    assert_eq!(t.host.words, 1);
     t.inject(RC_SEND_ONLY, TT_PSN + 1, true, Ext::default(), &[]);
     assert!(t.one().syndrome().is_some(), "the connection goes on");
 }

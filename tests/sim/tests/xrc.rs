@@ -19,7 +19,7 @@ fn target() -> Tester {
     let mut t = Tester::service(QpType::XrcRecv);
     for (srq, pd) in [(5, 50), (6, 60)] {
         t.memory().borrow_mut().srqs.insert(srq, pd);
-        t.sim().xrc.insert(srq, Default::default());
+        t.host.xrc.insert(srq, Default::default());
     }
     t
 }
@@ -34,7 +34,7 @@ fn buffer(t: &mut Tester, srq: u32, len: u32) -> Buffer {
 fn receive(t: &mut Tester, srq: u32, wr_id: u64, len: u32) -> Buffer {
     let b = buffer(t, srq, len);
     let sges = [b.sge()].into_iter().collect();
-    let queue = t.sim().xrc.get_mut(&srq).unwrap();
+    let queue = t.host.xrc.get_mut(&srq).unwrap();
     queue.push_back(RecvWqe {
         wr_id,
         sges,

@@ -5,12 +5,13 @@
 
 use super::attributes::{self as convert, EFAULT, EINVAL, ENOMEM, EOPNOTSUPP};
 use super::faults::PlaceHook;
-use super::host::{DeviceHost, SharedQueue};
+use super::host::{self, DeviceHost};
 use crate::protocol::{
     AddressVector, AsyncEvent, Command, Completion, CreateQp, DeviceInfo, PortState, QpAttributes,
     RecvQueue, Region, Reply, SendRequest, Sge, Side, send_flags,
 };
 use ferroce_sim::Rng;
+use ferroce_sim::host::SharedQueue;
 use ferroce_sim::memory::{BASE, Memory};
 use ferroce_sim::wire::{SimSink, flow, open};
 use ferroce_transport::{
@@ -296,7 +297,7 @@ impl Device {
         let pair = Pair {
             qp,
             service,
-            host: DeviceHost::new(self.memory.clone(), self.place.clone(), srq),
+            host: host::new(self.memory.clone(), self.place.clone(), srq),
             sends: VecDeque::new(),
             receives: VecDeque::new(),
         };

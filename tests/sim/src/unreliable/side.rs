@@ -3,6 +3,7 @@
 use super::oracle::Oracle;
 use super::plan::{Plan, SidePlan};
 use crate::tester::{QKEY, TesterHost};
+use crate::tester_host::Flushed;
 use crate::wire::SimSink;
 use crate::world::QPN;
 use ferroce_transport::state::transition;
@@ -39,9 +40,9 @@ pub(crate) struct Side {
 impl Side {
     pub(crate) fn new(index: usize, world: &Plan, plan: SidePlan) -> Side {
         let mut host = TesterHost::default();
-        *host.inner.memory.borrow_mut() = plan.memory.clone();
-        let sink = SimSink::new(index, host.inner.memory.clone());
-        host.referring = Some(sink.referring.clone());
+        *host.memory.borrow_mut() = plan.memory.clone();
+        let sink = SimSink::new(index, host.memory.clone());
+        host.model = Flushed(Some(sink.referring.clone()));
         let config = QpConfig {
             qpn: QPN[index],
             qp_type: world.service,
@@ -146,7 +147,7 @@ impl Side {
         let wr_id = self.posted[1] as u64;
         if self.plan.srq {
             let sges = sges.iter().copied().collect();
-            self.host.inner.srq.push_back(RecvWqe {
+            self.host.srq.borrow_mut().push_back(RecvWqe {
                 wr_id,
                 sges,
                 skip: 0,
