@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
 use std::rc::Rc;
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use super::cm::{LIMIT, TCP, wait_for_listener};
@@ -17,7 +18,7 @@ use crate::host::Host;
 use crate::lab::{Lab, Place};
 use crate::netns::{self, Namespace, Pair};
 use crate::pcap::{self, Packet};
-use crate::process::{self, Running};
+use crate::process::{self, Finished};
 
 /// How often a request is repeated, and how long each is waited for: 4.096 µs · 2^20 for the peer's answer, and twice 4.096 µs · 2^16
 /// for the way there and back.
@@ -89,7 +90,8 @@ fn pair() -> Result<Pair, Stop> {
 /// A request to a host that is there and has nobody to answer.
 struct Unanswered {
     // In this order: the host's daemon is stopped while the program and the namespaces are there.
-    client: Running,
+    /// Waits for the end of the client, lest it be noticed only when the other cases have had their time.
+    client: JoinHandle<Finished>,
     host: Host,
     _silent: Namespace,
 }
@@ -102,16 +104,18 @@ impl Unanswered {
         host.up()?;
         let mut client = host.run("rping");
         client.args(["-c", "-a", netns::ADDRESSES[1]]);
+        let client = process::spawn(client, &dir, "rping")?;
         Ok(Unanswered {
-            client: process::spawn(client, &dir, "rping")?,
+            client: std::thread::spawn(move || client.finish(2 * patience())),
             host,
             _silent: pair.b,
         })
     }
 
     fn judge(self) -> Ending {
-        let expected = Duration::from_secs_f64(PATIENCE * (REPEATED + 1) as f64);
-        let finished = self.client.finish(2 * expected);
+        let expected = patience();
+        let finished = self.client.join();
+        let finished = finished.map_err(|_| Stop::fail("waiting for the client panicked"))?;
         let said = format!("{}{}", finished.out, finished.err);
         // ETIMEDOUT.
         if finished.success() || !said.contains("RDMA_CM_EVENT_UNREACHABLE, error -110") {
@@ -131,6 +135,11 @@ impl Unanswered {
             format!("{sent:?} requests and repetitions were sent")
         })
     }
+}
+
+/// How long a request is repeated in all.
+fn patience() -> Duration {
+    Duration::from_secs_f64(PATIENCE * (REPEATED + 1) as f64)
 }
 
 /// Runs a test of `cm_changes.c` on a host of its own, and makes the change when it is ready.
