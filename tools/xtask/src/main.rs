@@ -20,6 +20,7 @@ mod huge;
 mod install;
 mod interop;
 mod lab;
+mod load;
 mod netns;
 mod packages;
 mod pcap;

@@ -7,7 +7,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Result, anyhow, bail};
 use comfy_table::{CellAlignment, Table, presets};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -16,6 +16,7 @@ use super::measure::{Figure, cmtime_rate};
 use super::table::amount;
 use crate::build;
 use crate::case::Stop;
+use crate::load::busy_seconds;
 use crate::perftest::{Pair, Runs};
 use crate::process;
 use crate::rxe::{Contestant, End};
@@ -339,22 +340,6 @@ fn perftest(
         bail!("{value}, {}", ends.client.ending());
     }
     Ok(value)
-}
-
-/// Seconds in which a processor of this machine had something to do, the kernel's own work included.
-fn busy_seconds() -> Result<f64> {
-    const TICKS: f64 = 100.0;
-    let text = fs::read_to_string("/proc/stat")?;
-    let first = text.lines().next().unwrap_or_default();
-    let mut busy = 0.0;
-    for (index, field) in first.split_whitespace().skip(1).take(8).enumerate() {
-        let ticks: f64 = field.parse().context("/proc/stat")?;
-        // user, nice, system, idle, waiting, interrupts, soft interrupts, stolen
-        if !matches!(index, 3 | 4) {
-            busy += ticks / TICKS;
-        }
-    }
-    Ok(busy)
 }
 
 fn connections([server, client]: [&End; 2], dir: &Path) -> Result<f64> {

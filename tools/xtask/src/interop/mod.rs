@@ -19,12 +19,18 @@ use crate::build;
 use crate::case::{Ending, Stop};
 use crate::cprogram;
 use crate::guest;
+use crate::load::Watch;
+use crate::process::Finished;
 use outcome::Outcome;
 use programs::Program;
 
-/// How long the guest may take.
+/// When the guest is ended, whatever else the machine has to do.
 const WHOLE: Duration = Duration::from_secs(1800);
 const SHORT: Duration = Duration::from_secs(420);
+/// How long the whole plan may take on a machine that has nothing else to do.
+const PROMISED: Duration = Duration::from_secs(900);
+/// What others may use of the processors for the machine to count as such.
+const NOTHING_ELSE: f64 = 0.05;
 
 /// What of the plan is wanted.
 #[derive(Clone, Debug, clap::Args)]
@@ -80,8 +86,23 @@ pub fn run(scope: &Scope, share: &Path) -> Result<(Vec<Run>, String), Stop> {
         .collect();
     command.extend(parts.iter().map(String::as_str));
     let limit = if scope.short { SHORT } else { WHOLE };
+    let watch = Watch::begin()?;
     let finished = guest::run(&command, share, "runner", limit)?;
+    let others = watch.others()?;
     let text = std::fs::read_to_string(share.join(inside::OUTCOMES)).unwrap_or_default();
+    let (mut runs, table) = result(&text, &finished);
+    if !scope.short && scope.only.is_empty() && finished.success() {
+        runs.push(Run {
+            name: format!("all within {} minutes", PROMISED.as_secs() / 60),
+            ending: in_time(finished.elapsed, others),
+            elapsed: finished.elapsed,
+        });
+    }
+    Ok((runs, table))
+}
+
+/// What the runner told, and that it ended before its time if it did: every run and the table.
+fn result(text: &str, finished: &Finished) -> (Vec<Run>, String) {
     let outcomes: Vec<Outcome> = text.lines().filter_map(Outcome::read).collect();
     let table = table::markdown(&outcomes);
     let mut runs: Vec<Run> = outcomes
@@ -95,7 +116,7 @@ pub fn run(scope: &Scope, share: &Path) -> Result<(Vec<Run>, String), Stop> {
     if !finished.success() || runs.is_empty() {
         let ending = Err(Stop::with(
             format!("the runner: {}", finished.ending()),
-            &[&finished],
+            &[finished],
         ));
         runs.push(Run {
             name: "to the end".to_owned(),
@@ -103,7 +124,23 @@ pub fn run(scope: &Scope, share: &Path) -> Result<(Vec<Run>, String), Stop> {
             elapsed: finished.elapsed,
         });
     }
-    Ok((runs, table))
+    (runs, table)
+}
+
+/// Whether the whole plan keeps its time, where `others` is what other programs used of the processors (0 to 1): who shares the
+/// machine cannot tell.
+fn in_time(elapsed: Duration, others: f64) -> Ending {
+    let told = format!(
+        "{:.0} s, not {}, while other programs used {:.0} % of this machine's processors",
+        elapsed.as_secs_f64(),
+        PROMISED.as_secs(),
+        others * 100.0
+    );
+    match (elapsed > PROMISED, others > NOTHING_ELSE) {
+        (false, _) => Ok(()),
+        (true, false) => Err(Stop::fail(told)),
+        (true, true) => Err(Stop::Skip(told)),
+    }
 }
 
 /// The command: inside the guest the runner, outside everything with the table at the end, which may go to a file.
@@ -123,4 +160,44 @@ pub fn command(scope: &Scope, inside: Option<&Path>, table: Option<&Path>) -> Re
         std::fs::write(file, &text)?;
     }
     Ok(report.conclude())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::process::ExitStatusExt;
+    use std::process::ExitStatus;
+
+    use super::*;
+
+    #[test]
+    fn what_was_told_before_a_crash_is_shown_with_it() {
+        let told = r#"{"program":"rping","server":"rxe","family":"IPv4","mtu":1500,"bad":false,"verdict":"ok","why":"","seconds":1.0}"#;
+        let finished = Finished {
+            line: "guest".to_owned(),
+            status: Some(ExitStatus::from_raw(126 << 8)),
+            out: String::new(),
+            err: "Kernel panic".to_owned(),
+            elapsed: Duration::ZERO,
+        };
+        // A line that was cut off is none.
+        let (runs, table) = result(&format!("{told}\n{}", &told[..40]), &finished);
+        assert!(table.contains("| rping |  |  |  |  | ok |"), "{table}");
+        let [rping, end] = &runs[..] else {
+            panic!("{} runs", runs.len());
+        };
+        assert!(rping.name.starts_with("rping") && rping.ending.is_ok());
+        let Err(Stop::Fail(failure)) = &end.ending else {
+            panic!("a crash is no failure");
+        };
+        assert_eq!(failure.commands[0].err, "Kernel panic");
+    }
+
+    #[test]
+    fn the_promise_is_for_a_machine_without_other_work() {
+        let late = PROMISED + Duration::from_secs(1);
+        assert!(in_time(PROMISED, 0.0).is_ok());
+        assert!(in_time(PROMISED, 0.9).is_ok());
+        assert!(matches!(in_time(late, 0.01), Err(Stop::Fail(_))));
+        assert!(matches!(in_time(late, 0.5), Err(Stop::Skip(_))));
+    }
 }
