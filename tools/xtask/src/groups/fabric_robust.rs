@@ -27,7 +27,8 @@ pub(super) fn cases() -> Vec<Case> {
 /// Data goes on while QP0 and QP1 of one end are flooded; neither does the port go down, nor do its agents stop answering.
 fn flood(lab: &mut Lab) -> Ending {
     let mut subnet = back_to_back(lab)?;
-    let mut manager = subnet.manage(1, &[])?;
+    // A flood may crowd out what OpenSM sends, which gives a node up for lost when it has heard nothing four times.
+    let mut manager = subnet.manage(1, &["--retries", "20"])?;
     let before = subnet.run(1, &["perfquery", "2", "1"])?;
     let to = "127.0.0.1:7101".parse().expect("an endpoint");
     let flood = Flood::start(to, 1, 2).map_err(anyhow::Error::from)?;
