@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use ferroce_control::{CounterPage, DeviceInfo, Event, GidEntry, IbPort, Key};
 use ferroce_fabric::sma::{LinkCapabilities, NodeConfig, Port};
+use ferroce_wire::mtu;
 use ferroce_wire::smp::capability;
 use ferroce_wire::smp::phys_state::LINK_UP;
 
@@ -219,7 +220,7 @@ fn config(info: &DeviceInfo, ports: usize) -> NodeConfig {
         device_id: DEVICE,
         description: truncated(description),
         link: LinkCapabilities {
-            mtu: mtu_code(info.active_mtu),
+            mtu: mtu::code(info.active_mtu),
             ..LinkCapabilities::default()
         },
         capability_mask: CAPABILITIES,
@@ -249,8 +250,8 @@ fn describe(port: &Port, fabric: &Fabric) -> Option<IbPort> {
         lmc: info.lmc,
         sm_lid: info.master_sm_lid,
         sm_sl: info.master_sm_sl,
-        max_mtu: mtu_bytes(info.mtu_cap),
-        active_mtu: mtu_bytes(mtu),
+        max_mtu: mtu::bytes(info.mtu_cap).unwrap_or(mtu::LEAST),
+        active_mtu: mtu::bytes(mtu).unwrap_or(mtu::LEAST),
         capabilities: info.capability_mask,
         subnet_timeout: info.subnet_timeout,
         init_type_reply: info.init_type_reply,
@@ -277,16 +278,4 @@ fn speed(plain: u8, extended: u8) -> u8 {
         0 => plain,
         extended => extended << 4,
     }
-}
-
-/// 1 is 256 bytes, 5 is 4,096.
-fn mtu_bytes(code: u8) -> u32 {
-    128 << code.clamp(1, 5)
-}
-
-fn mtu_code(bytes: u32) -> u8 {
-    (1..=5)
-        .rev()
-        .find(|&code| mtu_bytes(code) <= bytes)
-        .unwrap_or(1)
 }

@@ -81,3 +81,4 @@ pub use ferroce_transport::{
     Access, AddressVector, Datagram, Dest, QpAttr, QpAttrMask, QpCap, QpState, SendData, SendFlags,
     SendOp, SendRequest, Sge, Time, WcOpcode, WcStatus, WindowBind,
 };
+pub use ferroce_wire::mtu;

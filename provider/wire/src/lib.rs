@@ -32,6 +32,7 @@ pub mod icrc;
 pub mod link;
 pub mod lrh;
 pub mod mad;
+pub mod mtu;
 pub mod opcode;
 pub mod packet;
 pub mod pkey;

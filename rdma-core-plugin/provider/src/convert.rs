@@ -3,31 +3,11 @@
 use crate::guard::Errno;
 use ferroce_cabi::*;
 use ferroce_engine::{
-    Access, AddressVector, DeviceAttr, PortAttr, QpAttr, QpAttrMask, QpCap, QpState,
+    Access, AddressVector, DeviceAttr, PortAttr, QpAttr, QpAttrMask, QpCap, QpState, mtu,
 };
 use libc::{c_int, c_uint};
 
 const INVALID: Errno = Errno(libc::EINVAL);
-
-/// `enum ibv_mtu` of a number of bytes.
-fn mtu_code(bytes: u32) -> c_uint {
-    match bytes {
-        ..512 => 1,
-        512..1024 => 2,
-        1024..2048 => 3,
-        2048..4096 => 4,
-        4096.. => 5,
-    }
-}
-
-/// Bytes of an `enum ibv_mtu`.
-fn mtu_bytes(code: c_uint) -> Result<u32, Errno> {
-    if (1..=5).contains(&code) {
-        Ok(128 << code)
-    } else {
-        Err(INVALID)
-    }
-}
 
 /// What `ibv_query_device_ex(3)` returns.
 pub fn device_attr(d: &DeviceAttr) -> ibv_device_attr_ex {
@@ -104,8 +84,8 @@ pub fn device_attr(d: &DeviceAttr) -> ibv_device_attr_ex {
 pub fn port_attr(p: &PortAttr) -> ibv_port_attr {
     ibv_port_attr {
         state: p.state,
-        max_mtu: mtu_code(p.max_mtu),
-        active_mtu: mtu_code(p.active_mtu),
+        max_mtu: mtu::code(p.max_mtu).into(),
+        active_mtu: mtu::code(p.active_mtu).into(),
         gid_tbl_len: p.gid_tbl_len,
         port_cap_flags: p.port_cap_flags,
         max_msg_sz: p.max_msg_sz,
@@ -211,7 +191,7 @@ pub fn qp_attr_in(a: &ibv_qp_attr, mask: c_int) -> Result<(QpAttr, QpAttrMask), 
         attr.cur_qp_state = state(a.cur_qp_state)?;
     }
     if has(QpAttrMask::PATH_MTU) {
-        attr.path_mtu = mtu_bytes(a.path_mtu)?;
+        attr.path_mtu = mtu::bytes(a.path_mtu).ok_or(INVALID)?;
     }
     if has(QpAttrMask::PATH_MIG_STATE) {
         attr.path_mig_state = a.path_mig_state;
@@ -252,7 +232,7 @@ pub fn qp_attr_out(a: &QpAttr) -> ibv_qp_attr {
     ibv_qp_attr {
         qp_state: a.qp_state as c_uint,
         cur_qp_state: a.cur_qp_state as c_uint,
-        path_mtu: mtu_code(a.path_mtu),
+        path_mtu: mtu::code(a.path_mtu).into(),
         path_mig_state: a.path_mig_state,
         qkey: a.qkey,
         rq_psn: a.rq_psn,
@@ -283,18 +263,26 @@ pub fn qp_attr_out(a: &QpAttr) -> ibv_qp_attr {
 mod tests {
     use super::*;
 
+    fn nothing() -> ibv_qp_attr {
+        // SAFETY: all bits zero is a valid value of these integers.
+        unsafe { std::mem::zeroed() }
+    }
+
     #[test]
-    fn mtus_are_codes_in_c() {
-        for (code, bytes) in [(1, 256), (2, 512), (3, 1024), (4, 2048), (5, 4096)] {
-            assert_eq!((mtu_code(bytes), mtu_bytes(code)), (code, Ok(bytes)));
-        }
-        assert_eq!((mtu_bytes(0), mtu_bytes(6)), (Err(INVALID), Err(INVALID)));
+    fn no_mtu_is_refused() {
+        let way_in = |path_mtu| {
+            let mut attr = nothing();
+            attr.path_mtu = path_mtu;
+            let attr = qp_attr_in(&attr, QpAttrMask::PATH_MTU.bits() as c_int);
+            attr.map(|(attr, _)| attr.path_mtu)
+        };
+        assert_eq!([0, 6, 257].map(way_in), [Err(INVALID); 3]);
+        assert_eq!([1, 5].map(way_in), [Ok(256), Ok(4096)]);
     }
 
     #[test]
     fn attributes_survive_the_way_in_and_out() {
-        // SAFETY: all bits zero is a valid value of these integers.
-        let mut c: ibv_qp_attr = unsafe { std::mem::zeroed() };
+        let mut c = nothing();
         c.qp_state = 2;
         c.path_mtu = 4;
         c.dest_qp_num = 0x12_3456;
@@ -331,8 +319,7 @@ mod tests {
 
     #[test]
     fn numbers_outside_an_enumeration_are_refused() {
-        // SAFETY: all bits zero is a valid value of these integers.
-        let mut c: ibv_qp_attr = unsafe { std::mem::zeroed() };
+        let mut c = nothing();
         c.qp_state = 7;
         c.qp_access_flags = 1 << 19;
         assert_eq!(

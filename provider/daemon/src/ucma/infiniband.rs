@@ -7,6 +7,7 @@ use ferroce_control::GidEntry;
 use ferroce_fabric::cm::{Av, Path, Time};
 use ferroce_fabric::sa::{Answer, Failure, Question, SaClient};
 use ferroce_wire::mad::Mad;
+use ferroce_wire::mtu;
 use ferroce_wire::sa::{DATA_LEN, PathRecord, ServiceRecord, attribute, component, method};
 use rustix::io::Errno;
 
@@ -15,7 +16,7 @@ use super::events::{Detail, Kind};
 use super::id::{Id, State};
 use super::membership::mgid;
 use super::names;
-use super::route::{PKEY, mtu_code, port_of};
+use super::route::{PKEY, port_of};
 use super::{Host, Ucma};
 
 /// Upper half of our transaction IDs. Agents of programs are numbered from below.
@@ -266,7 +267,7 @@ pub(super) fn near_end(id: &Id, entry: &GidEntry, host: &Host<'_>) -> Result<Pat
             local_lid: port.lid,
             remote_lid: 0,
         },
-        mtu: mtu_code(port.active_mtu),
+        mtu: mtu::code(port.active_mtu),
         packet_rate: 0,
         packet_life_time: port.subnet_timeout,
     })
@@ -276,7 +277,7 @@ pub(super) fn near_end(id: &Id, entry: &GidEntry, host: &Host<'_>) -> Result<Pat
 fn path(data: &[u8; DATA_LEN], near: &Path) -> Option<Path> {
     let record = PathRecord::parse(data.first_chunk()?);
     let unicast = |lid: u16| (1..=LAST_UNICAST).contains(&lid);
-    let good = unicast(record.dlid) && unicast(record.slid) && (1..=5).contains(&record.mtu);
+    let good = unicast(record.dlid) && unicast(record.slid) && mtu::is_valid(record.mtu);
     let same = (record.dgid, record.sgid) == (near.av.remote_gid, near.av.local_gid);
     (good && same).then_some(Path {
         av: Av {

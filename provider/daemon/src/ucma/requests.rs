@@ -110,7 +110,7 @@ impl Ucma {
     ) {
         let path = Path {
             av: *from,
-            mtu: super::route::mtu_code(host.info.active_mtu),
+            mtu: ferroce_wire::mtu::code(host.info.active_mtu),
             packet_rate: 0,
             packet_life_time: 0,
         };

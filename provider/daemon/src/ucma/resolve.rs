@@ -13,7 +13,7 @@ use super::events::{Detail, Kind};
 use super::id::State;
 use super::infiniband::near_end;
 use super::ports::{Owner, Port};
-use super::route::{NO_LID, PKEY, mtu_code, own_gid, rate_code, remote_gid, source};
+use super::route::{NO_LID, PKEY, own_gid, rate_code, remote_gid, source};
 use super::{Host, MAX_LISTENERS, Service, Ucma};
 
 /// Ports below this are for the privileged.
@@ -206,7 +206,7 @@ impl Ucma {
                 local_lid: NO_LID,
                 remote_lid: NO_LID,
             },
-            mtu: mtu_code(host.info.active_mtu),
+            mtu: ferroce_wire::mtu::code(host.info.active_mtu),
             packet_rate: rate_code(host.info.speed_mbps),
             packet_life_time: match id.ack_timeout {
                 Some(timeout) if timeout > 0 => timeout - 1,

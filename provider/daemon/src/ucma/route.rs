@@ -131,17 +131,6 @@ pub(super) fn remote_gid(dst: &Addr, own: &GidEntry, host: &Host<'_>) -> Gid {
     }
 }
 
-/// `enum ibv_mtu` of so many bytes.
-pub(super) fn mtu_code(bytes: u32) -> u8 {
-    match bytes {
-        4096.. => 5,
-        2048.. => 4,
-        1024.. => 3,
-        512.. => 2,
-        _ => 1,
-    }
-}
-
 /// `enum ibv_rate` of an interface.
 pub(super) fn rate_code(mbps: u32) -> u8 {
     match Rate::of_mbps(mbps).tenths_gbps {

@@ -5,6 +5,7 @@ use super::conn::{Conn, Link};
 use super::interval::{ack_timeout, nanos};
 use super::types::{CmError, CmId, Connect, Path, Sink, State, Time};
 use ferroce_wire::cm::{Message, PrivateData, Req, ReqPath, Rtu, Transport};
+use ferroce_wire::mtu;
 
 /// LID where there is none to tell.
 const PERMISSIVE_LID: u16 = 0xffff;
@@ -30,7 +31,7 @@ impl Cm {
             || connect.remote_response_timeout > 31
             || connect.local_response_timeout > 31
             || connect.path.packet_life_time > 31
-            || !(1..=5).contains(&connect.path.mtu)
+            || !mtu::is_valid(connect.path.mtu)
         {
             return Err(CmError::BadParameter);
         }

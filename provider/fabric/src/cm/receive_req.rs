@@ -6,6 +6,7 @@ use super::receive::Envelope;
 use super::types::{Av, CmEvent, CmId, Sink, State};
 use super::{Cm, outbox};
 use ferroce_wire::cm::{Drep, Message, PrivateData, Rej, Req, Transport, about, attribute, reject};
+use ferroce_wire::mtu;
 
 impl Cm {
     pub(super) fn receive_req(&mut self, envelope: &Envelope<'_>, req: Req, out: &mut dyn Sink) {
@@ -66,7 +67,7 @@ impl Cm {
         if req.transport == Transport::Rd {
             return Err(reject::INVALID_TRANSPORT);
         }
-        if !(1..=5).contains(&req.mtu) {
+        if !mtu::is_valid(req.mtu) {
             return Err(reject::INVALID_MTU);
         }
         let qp_key = (envelope.from.remote_gid, req.ca_guid, req.local_qpn);

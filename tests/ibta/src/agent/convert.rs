@@ -9,6 +9,7 @@ use ferroce_ibta::protocol::{
     AddressVector, Completion, CreateQp, DeviceInfo, Opcode, PortState, QpAttributes, Reply,
     Service,
 };
+use ferroce_wire::mtu;
 use libc::{c_int, c_uint};
 
 use super::objects::attributes;
@@ -153,17 +154,15 @@ fn from_ah_attr(attr: &ibv_ah_attr) -> AddressVector {
 
 /// `enum ibv_mtu`; 0, which it does not have, for what is no MTU.
 fn mtu_code(bytes: u32) -> c_uint {
-    match bytes {
-        256..=4096 if bytes.is_power_of_two() => bytes.ilog2() - 7,
-        _ => 0,
+    let code = mtu::code(bytes);
+    match mtu::bytes(code) == Some(bytes) {
+        true => code.into(),
+        false => 0,
     }
 }
 
 fn mtu_bytes(code: c_uint) -> u32 {
-    match code {
-        1..=5 => 128 << code,
-        _ => 0,
-    }
+    mtu::bytes(code).unwrap_or(0)
 }
 
 /// `enum ibv_qp_type`.

@@ -4,6 +4,7 @@ use super::attributes::{EINVAL, EOPNOTSUPP};
 use super::node::{Actions, MadSim};
 use crate::protocol::{Command, DeviceInfo, PortState, Reply};
 use ferroce_fabric::sma::Port;
+use ferroce_wire::mtu;
 
 impl MadSim {
     /// Carries out a command of the device side.
@@ -74,7 +75,7 @@ fn port_state(port: &Port) -> PortState {
     let info = port.info();
     PortState {
         state: info.port_state.into(),
-        active_mtu: 128 << info.neighbor_mtu,
+        active_mtu: mtu::bytes(info.neighbor_mtu).unwrap_or(0),
         gid_tbl_len: port.guids().len() as u32,
         pkey_tbl_len: port.p_keys().len() as u16,
         lid: info.lid,
