@@ -9,6 +9,7 @@ mod convert;
 mod device;
 mod issm;
 mod library;
+mod named;
 mod objects;
 mod post;
 mod region;

@@ -1,8 +1,6 @@
-//! What the tester asks for, done on the device: commands in, answers out. What a command names is looked up here, so nothing
-//! that the tester says can reach memory or objects that are not the session's.
+//! What the tester asks for, done on the device: commands in, answers out. What a command names is looked up among the session's
+//! own objects, and nowhere else.
 
-use std::collections::HashMap;
-use std::fs::File;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -17,7 +15,8 @@ use super::convert;
 use super::device::Device;
 use super::issm;
 use super::library::{Verb, VerbsError};
-use super::objects::{Ah, Cq, Mw, Pd, Qp, QpParts, Srq};
+use super::named::{Named, unknown};
+use super::objects::{Ah, Cq, Mw, Qp, QpParts, Srq};
 use super::post::{Bind, Send, Target};
 use super::region::Region;
 
@@ -28,55 +27,7 @@ const MAX_REGION: u32 = 1 << 30;
 pub(super) struct Session {
     name: String,
     device: Rc<Device>,
-    objects: Objects,
-}
-
-/// What was made, by the names that the tester knows it under.
-struct Objects {
-    qps: HashMap<u32, Rc<Qp>>,
-    srqs: HashMap<u32, Rc<Srq>>,
-    windows: HashMap<u32, (Rc<Mw>, u8)>,
-    handles: HashMap<u32, Rc<Ah>>,
-    /// Deregistered ones too, whose bytes can still be looked at.
-    regions: Vec<Rc<Region>>,
-    /// Ports behind which a subnet manager works.
-    managers: HashMap<u8, File>,
-    /// Counts handles, from 1.
-    last: u32,
-    pd: Rc<Pd>,
-}
-
-impl Objects {
-    fn new(device: &Rc<Device>) -> Verb<Objects> {
-        Ok(Objects {
-            qps: HashMap::new(),
-            srqs: HashMap::new(),
-            windows: HashMap::new(),
-            handles: HashMap::new(),
-            regions: Vec::new(),
-            managers: HashMap::new(),
-            last: 0,
-            pd: Pd::new(device)?,
-        })
-    }
-
-    fn handle(&mut self) -> u32 {
-        self.last += 1;
-        self.last
-    }
-
-    /// The region that all of these addresses are in.
-    fn region(&self, address: u64, len: u64) -> Option<&Rc<Region>> {
-        self.regions.iter().find(|r| r.holds(address, len))
-    }
-}
-
-/// What is no object of the session.
-fn unknown(call: &'static str) -> VerbsError {
-    VerbsError {
-        call,
-        errno: libc::EINVAL,
-    }
+    objects: Named,
 }
 
 impl Session {
@@ -85,7 +36,7 @@ impl Session {
         Ok(Session {
             name: name.to_owned(),
             device: device.clone(),
-            objects: Objects::new(device)?,
+            objects: Named::new(device)?,
         })
     }
 
@@ -101,7 +52,7 @@ impl Session {
         let objects = &mut self.objects;
         match command {
             Command::Reset => {
-                *objects = Objects::new(&self.device)?;
+                *objects = Named::new(&self.device)?;
                 while self.device.event().is_some() {}
                 Ok(Reply::Done)
             }
@@ -126,13 +77,13 @@ impl Session {
             }
             Command::CreateQp(what) => self.create_qp(&what),
             Command::ModifyQp { qp, attributes } => {
-                let qp = self.qp(qp, "ibv_modify_qp")?;
+                let qp = objects.qp(qp, "ibv_modify_qp")?;
                 let (attr, mask) = convert::to_attr(&attributes);
                 qp.modify(attr, mask)?;
                 Ok(Reply::Done)
             }
             Command::QueryQp { qp } => {
-                let qp = self.qp(qp, "ibv_query_qp")?;
+                let qp = objects.qp(qp, "ibv_query_qp")?;
                 let mask = convert::mask_of(qp.parts.service);
                 Ok(Reply::QpAttributes(convert::from_attr(
                     &qp.query(mask)?,
@@ -178,25 +129,19 @@ impl Session {
                 Ok(Reply::Region(reply))
             }
             Command::Deregister { lkey } => {
-                let mut live = objects.regions.iter().rev();
-                let region = live.find(|region| region.is_live() && region.lkey() == lkey);
-                region
-                    .ok_or_else(|| unknown("ibv_dereg_mr"))?
-                    .deregister()?;
+                objects.registered(lkey, "ibv_dereg_mr")?.deregister()?;
                 Ok(Reply::Done)
             }
             Command::WriteMemory { addr, data } => {
                 let call = "writing memory";
-                let region = objects.region(addr, data.len() as u64);
-                let region = region.ok_or_else(|| unknown(call))?;
+                let region = objects.region(addr, data.len() as u64, call)?;
                 let offset = (addr - region.address()) as usize;
                 region.write(offset, &data).ok_or_else(|| unknown(call))?;
                 Ok(Reply::Done)
             }
             Command::ReadMemory { addr, len } => {
                 let call = "reading memory";
-                let region = objects.region(addr, u64::from(len));
-                let region = region.ok_or_else(|| unknown(call))?;
+                let region = objects.region(addr, len.into(), call)?;
                 let offset = (addr - region.address()) as usize;
                 let data = region.read(offset, len as usize);
                 Ok(Reply::Bytes {
@@ -221,13 +166,12 @@ impl Session {
                 let mut sges = elements(&sges);
                 match queue {
                     RecvQueue::Qp(qp) => {
-                        let qp = self.qp(qp, "ibv_post_recv")?;
+                        let qp = objects.qp(qp, "ibv_post_recv")?;
                         qp.post_recv(wr_id, &mut sges)?;
                     }
                     RecvQueue::Srq(srq) => {
-                        let srq = objects.srqs.get(&srq);
-                        srq.ok_or_else(|| unknown("ibv_post_srq_recv"))?
-                            .post_recv(wr_id, &mut sges)?;
+                        let srq = objects.srq(srq, "ibv_post_srq_recv")?;
+                        srq.post_recv(wr_id, &mut sges)?;
                     }
                 }
                 Ok(Reply::Done)
@@ -238,7 +182,7 @@ impl Session {
                 at_most,
                 within,
             } => {
-                let qp = self.qp(qp, "ibv_poll_cq")?;
+                let qp = objects.qp(qp, "ibv_poll_cq")?;
                 let cq = match queue {
                     Side::Send => &qp.parts.send,
                     Side::Recv => &qp.parts.recv,
@@ -252,18 +196,11 @@ impl Session {
         }
     }
 
-    fn qp(&self, number: u32, call: &'static str) -> Verb<&Rc<Qp>> {
-        self.objects.qps.get(&number).ok_or_else(|| unknown(call))
-    }
-
     fn create_qp(&mut self, what: &CreateQp) -> Verb<Reply> {
         let objects = &mut self.objects;
         let srq = match what.srq {
             None => None,
-            Some(srq) => {
-                let srq = objects.srqs.get(&srq);
-                Some(srq.ok_or_else(|| unknown("ibv_create_qp"))?.clone())
-            }
+            Some(srq) => Some(objects.srq(srq, "ibv_create_qp")?.clone()),
         };
         // Requests complete once, and a flushed queue holds as many as it has room for. Those of a shared queue are not known.
         let received = match srq {
@@ -287,9 +224,9 @@ impl Session {
     fn post_send(&mut self, qp: u32, request: &SendRequest) -> Verb<Reply> {
         let call = "ibv_post_send";
         let objects = &self.objects;
-        let qp = self.qp(qp, call)?;
+        let qp = objects.qp(qp, call)?;
         let inline = request.flags & send_flags::INLINE != 0;
-        let ours = |sge: &Sge| objects.region(sge.addr, sge.len.into()).is_some();
+        let ours = |sge: &Sge| objects.region(sge.addr, sge.len.into(), call).is_ok();
         if inline && !request.sges.iter().all(ours) {
             return Err(VerbsError {
                 call,
@@ -350,11 +287,9 @@ impl Session {
         let objects = &self.objects;
         let window = objects.windows.get(&bind.window);
         let (window, kind) = window.ok_or_else(|| unknown(call))?;
-        let mut live = objects.regions.iter().rev().filter(|r| r.is_live());
-        let region = live.find(|region| region.lkey() == bind.lkey);
         let bind = Bind {
             window: window.clone(),
-            region: region.ok_or_else(|| unknown(call))?.clone(),
+            region: objects.registered(bind.lkey, call)?.clone(),
             address: bind.addr,
             len: bind.len,
             access: bind.access,
@@ -375,29 +310,10 @@ impl Session {
         while let Some((event, element)) = self.device.event() {
             events.push(protocol::AsyncEvent {
                 event,
-                element: self.element(event, element),
+                element: self.objects.element(event, element),
             });
         }
         Reply::Events { events }
-    }
-
-    /// The name that the tester knows an event's object by.
-    fn element(&self, event: u32, element: usize) -> u32 {
-        match convert::kind_of_event(event) {
-            convert::EventOf::Qp => {
-                let mut qps = self.objects.qps.iter();
-                let found = qps.find(|(_, qp)| qp.raw.as_ptr().addr() == element);
-                found.map_or(0, |(number, _)| *number)
-            }
-            convert::EventOf::Srq => {
-                let mut srqs = self.objects.srqs.iter();
-                let found = srqs.find(|(_, srq)| srq.raw.as_ptr().addr() == element);
-                found.map_or(0, |(handle, _)| *handle)
-            }
-            // The union's other member is an int.
-            convert::EventOf::Port => element as u32,
-            convert::EventOf::Other => 0,
-        }
     }
 }
 
