@@ -13,6 +13,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+/// Where the packets of tests that fail go, unless the command says.
+const CAPTURES: &str = "ferroce-ibta-captures";
+
 /// What is written, and where to.
 #[derive(Args)]
 pub struct Output {
@@ -25,8 +28,8 @@ pub struct Output {
     /// Also write the results to this file, as JSON
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Write the packets of every test to this directory, a pcap file each [default: those of tests that fail, to the
-    /// current directory]
+    /// Write the packets of every test to this directory, a pcap file each [default: those of tests that fail, to
+    /// ferroce-ibta-captures in the current directory]
     #[arg(long, value_name = "DIR")]
     pcap: Option<PathBuf>,
 }
@@ -34,13 +37,20 @@ pub struct Output {
 /// Runs the tests and answers the exit code.
 pub fn run(tests: &[Test], backend: &mut dyn Backend, device: &str, output: &Output) -> Result<u8> {
     if let Some(dir) = &output.pcap {
-        fs::create_dir_all(dir).with_context(|| format!("{}", dir.display()))?;
+        create(dir)?;
     }
     let progress = progress(tests.len());
     let mut results: Vec<TestResult> = Vec::new();
     for test in tests {
         let (mut result, trace) = execute(test, backend, listener(&progress, &test.id));
-        result.packets = keep(&result, &trace, output.pcap.as_deref())?;
+        result.packets = match keep(&result, &trace, output.pcap.as_deref()) {
+            // Nobody asked for them: it is no reason to end the run.
+            Err(error) if output.pcap.is_none() => {
+                progress.suspend(|| eprintln!("ferroce-ibta: packets are not kept: {error:#}"));
+                None
+            }
+            kept => kept?,
+        };
         progress.inc(1);
         progress.suspend(|| show(&result, output.verbose));
         results.push(result);
@@ -90,11 +100,15 @@ fn keep(result: &TestResult, trace: &Trace, dir: Option<&Path>) -> Result<Option
     if trace.frames.is_empty() || dir.is_none() && !bad {
         return Ok(None);
     }
-    let path = dir
-        .unwrap_or(Path::new("."))
-        .join(format!("{}.pcap", result.id));
+    let dir = dir.unwrap_or(Path::new(CAPTURES));
+    create(dir)?;
+    let path = dir.join(format!("{}.pcap", result.id));
     pcap::write(&path, trace)?;
     Ok(Some(path))
+}
+
+fn create(dir: &Path) -> Result<()> {
+    fs::create_dir_all(dir).with_context(|| format!("{}", dir.display()))
 }
 
 fn show(result: &TestResult, verbose: bool) {

@@ -18,6 +18,8 @@ use crate::lab::Lab;
 use crate::process::{self, Finished};
 
 const LIMIT: Duration = Duration::from_secs(60);
+/// Where the packets of tests that fail are kept, below the current directory.
+const CAPTURES: &str = "ferroce-ibta-captures";
 /// For the whole suite in real time.
 const SUITE_LIMIT: Duration = Duration::from_secs(400);
 
@@ -35,6 +37,7 @@ pub(super) fn cases() -> Vec<Case> {
         }),
         Case::new("ibta/simulated/a failure is told and kept", failure),
         Case::new("ibta/simulated/a failure on a cable is kept", cable),
+        Case::new("ibta/simulated/a failure that cannot be kept", not_kept),
         Case::many("ibta/ferroce0", |lab| match suite(lab) {
             Ok(endings) => Endings::Many(endings),
             Err(stop) => Endings::One(Err(stop)),
@@ -87,16 +90,19 @@ const BAD_INPUT: &[(&str, &[&str], &str)] = &[
 
 fn run(lab: &mut Lab, args: &[&str], limit: Duration) -> Result<(Finished, PathBuf), Stop> {
     let dir = lab.case_dir()?;
-    let mut command = Command::new(lab.programs().join("ferroce-ibta"));
-    command.args(args).current_dir(&dir);
-    let finished = process::run(command, &dir, "ferroce-ibta", limit)?;
-    Ok((finished, dir))
+    Ok((run_in(lab, &dir, args, limit)?, dir))
 }
 
-/// All must end well.
+fn run_in(lab: &Lab, dir: &Path, args: &[&str], limit: Duration) -> Result<Finished, Stop> {
+    let mut command = Command::new(lab.programs().join("ferroce-ibta"));
+    command.args(args).current_dir(dir);
+    Ok(process::run(command, dir, "ferroce-ibta", limit)?)
+}
+
+/// All must end well, and then nothing is kept.
 fn whole(lab: &mut Lab, args: &[&str]) -> Ending {
-    let (finished, _) = run(lab, args, LIMIT)?;
-    match finished.success() {
+    let (finished, dir) = run(lab, args, LIMIT)?;
+    match finished.success() && !dir.join(CAPTURES).exists() {
         true => Ok(()),
         false => Err(Stop::with("not all is well", &[&finished])),
     }
@@ -164,24 +170,26 @@ fn results(path: &Path) -> Result<Vec<Value>> {
     Ok(tests.clone())
 }
 
+/// A run that fails.
+const FAILING: &[&str] = &[
+    "run",
+    "C09_060_09",
+    "--sim",
+    "--mutant",
+    "completes-when-posted",
+];
+
 /// A mutant fails: exit code 1, the assertion in every report, and packets that tshark takes apart.
 fn failure(lab: &mut Lab) -> Ending {
-    const ARGS: &[&str] = &[
-        "run",
-        "C09_060_09",
-        "--sim",
-        "--mutant",
-        "completes-when-posted",
-        "--json",
-        "results.json",
-        "--junit",
-        "results.xml",
-    ];
-    let (finished, dir) = run(lab, ARGS, LIMIT)?;
+    let reports = ["--json", "results.json", "--junit", "results.xml"];
+    let (finished, dir) = run(lab, &[FAILING, &reports].concat(), LIMIT)?;
     let tests = results(&dir.join("results.json"))?;
     let xml = fs::read_to_string(dir.join("results.xml")).context("results.xml")?;
+    let capture = format!("{CAPTURES}/C09_060_09.pcap");
     let told = finished.code() == Some(1)
         && finished.out.contains("v1c09-060#07: FAIL")
+        && finished.out.contains(&format!("packets: {capture}\n"))
+        && tests[0]["packets"] == capture.as_str()
         && tests[0]["result"] == "FAIL"
         && tests[0]["assertions"][0]["id"] == "v1c09-060#07"
         && tests[0]["assertions"][0]["result"] == "FAIL"
@@ -192,7 +200,7 @@ fn failure(lab: &mut Lab) -> Ending {
             &[&finished],
         ));
     }
-    let packets = tshark(&dir, "C09_060_09.pcap", &["infiniband.bth.opcode"])?;
+    let packets = tshark(&dir, &capture, &["infiniband.bth.opcode"])?;
     expect(packets == ["19", "19", "18"], || {
         format!("two requests and an answer must be in the capture, there are {packets:?}")
     })
@@ -207,12 +215,28 @@ fn cable(lab: &mut Lab) -> Ending {
         return Err(Stop::with("the mutant must fail", &[&finished]));
     }
     // Attribute 0x15 is PortInfo.
-    let capture = format!("{TEST}.pcap");
+    let capture = format!("{CAPTURES}/{TEST}.pcap");
     let packets = tshark(&dir, &capture, &["infiniband.mad.attributeid"])?;
     let about_ports = packets.iter().filter(|id| id.contains("0x0015")).count();
     expect(about_ports > 10, || {
         format!("SMPs about PortInfo must be in the capture, there are {packets:?}")
     })
+}
+
+/// Packets that there is no place for: the test has failed all the same, and it is said why there are none.
+fn not_kept(lab: &mut Lab) -> Ending {
+    let dir = lab.case_dir()?;
+    fs::write(dir.join(CAPTURES), "in the way").context(CAPTURES)?;
+    let finished = run_in(lab, &dir, FAILING, LIMIT)?;
+    let told = finished.code() == Some(1)
+        && finished.out.contains("0 passed, 1 failed")
+        && !finished.out.contains("packets:")
+        && finished.err.contains("packets are not kept")
+        && finished.err.contains(CAPTURES);
+    match told {
+        true => Ok(()),
+        false => Err(Stop::with("the failure is not told", &[&finished])),
+    }
 }
 
 /// The fields of every packet of a capture, none of which may be malformed.
