@@ -221,28 +221,6 @@ static void xrc_with_foreign_objects(void)
 	CHECK_EQ(ibv_dealloc_pd(pd), 0);
 }
 
-static void queue_pair_in_a_multicast_group(void)
-{
-	struct endpoint *e = open_endpoint(&(struct options){.qp_type = IBV_QPT_UD});
-	union ibv_gid group = {.raw = {[10] = 0xff, [11] = 0xff, [12] = 239, [13] = 9, [14] = 9, [15] = 9}};
-
-	CHECK_EQ(ibv_attach_mcast(e->qp, &group, 0), 0);
-	CHECK_EQ(ibv_destroy_qp(e->qp), EBUSY);
-	CHECK_EQ(ibv_detach_mcast(e->qp, &group, 0), 0);
-	CHECK_EQ(ibv_detach_mcast(e->qp, &group, 0), EINVAL);
-	CHECK_EQ(ibv_destroy_qp(e->qp), 0);
-}
-
-static void not_for_multicast(void)
-{
-	struct endpoint *rc = open_endpoint(&(struct options){0});
-	struct endpoint *ud = open_endpoint(&(struct options){.qp_type = IBV_QPT_UD});
-	union ibv_gid group = {.raw = {[10] = 0xff, [11] = 0xff, [12] = 239, [13] = 9, [14] = 9, [15] = 9}};
-
-	CHECK_EQ(ibv_attach_mcast(rc->qp, &group, 0), EINVAL);
-	CHECK_EQ(ibv_attach_mcast(ud->qp, &ud->gid, 0), EINVAL);
-}
-
 static void region_with_bound_window(void)
 {
 	struct options options = {.mr_access = ALL_ACCESS | IBV_ACCESS_MW_BIND};
@@ -309,4 +287,4 @@ static void window_of_another_domain(void)
 PROGRAM(T(domain_with_address_handle), T(domain_with_window), T(domain_with_parent_domain),
 	T(parent_domain_with_queue_pair), T(parent_domain_of_another_context), T(xrc_domain),
 	T(xrc_receive_queue_full), T(posting_to_an_xrc_target), T(xrc_with_foreign_objects),
-	T(queue_pair_in_a_multicast_group), T(not_for_multicast), T(region_with_bound_window), T(window_of_another_domain))
+	T(region_with_bound_window), T(window_of_another_domain))

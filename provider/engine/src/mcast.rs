@@ -7,7 +7,6 @@
 use std::net::{IpAddr, SocketAddr, SocketAddrV6};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use ferroce_wire::ROCE_V2_PORT;
 use ferroce_wire::smp::is_multicast_lid;
@@ -52,12 +51,20 @@ enum Carrier {
 pub(crate) struct Multicast(Mutex<Vec<Group>>);
 
 impl Qp {
-    /// Attaches a UD queue pair to a multicast group; attached already, it stays as it is. The LID is not looked at over
-    /// Ethernet, which has none. No multicast GID or LID, or another service: `EINVAL`; beyond the device's limits: `ENOMEM`.
+    /// Attaches a UD queue pair to a multicast group; attached already, it stays as it is. Over Ethernet, which has no LIDs, any
+    /// will do. No multicast GID or LID, or another service: `EINVAL`; beyond the device's limits: `ENOMEM`.
     pub fn attach_mcast(self: &Arc<Self>, gid: [u8; 16], lid: u16) -> Result<()> {
         let carrier = self.check_group(gid, lid)?;
         let hca = self.hca();
         let mut groups = hca.multicast.0.lock();
+        let mut own = self.groups.lock();
+        if own.iter().any(|(known, _)| *known == gid) {
+            // As in the kernel, another LID is another attachment; what comes is the same.
+            if !own.contains(&(gid, lid)) {
+                own.push((gid, lid));
+            }
+            return Ok(());
+        }
         let total: usize = groups.iter().map(|g| g.members.list().len()).sum();
         if total >= limits::MAX_TOTAL_MCAST_QP as usize {
             return Err(Error::Full("attachments to multicast groups"));
@@ -73,32 +80,32 @@ impl Qp {
             }
         };
         let mut members = groups[i].members.0.write();
-        if members.iter().any(|qp| Arc::ptr_eq(qp, self)) {
-            return Ok(());
-        }
         if members.len() >= limits::MAX_MCAST_QP_ATTACH as usize {
             return Err(Error::Full("queue pairs in one multicast group"));
         }
         members.push(self.clone());
-        self.groups.fetch_add(1, Ordering::Relaxed);
+        own.push((gid, lid));
         Ok(())
     }
 
-    /// Ends the attachment (`EINVAL` if there is none).
+    /// Ends the attachment with this GID and this LID (`EINVAL` if there is none).
     pub fn detach_mcast(self: &Arc<Self>, gid: [u8; 16], lid: u16) -> Result<()> {
         let absent = Error::Invalid("the queue pair is not attached to this multicast group");
-        self.check_group(gid, lid)?;
         let hca = self.hca();
         let mut groups = hca.multicast.0.lock();
+        let mut own = self.groups.lock();
+        let Some(at) = own.iter().position(|known| *known == (gid, lid)) else {
+            return Err(absent);
+        };
+        own.swap_remove(at);
+        if own.iter().any(|(known, _)| *known == gid) {
+            return Ok(());
+        }
         let Some(i) = groups.iter().position(|g| g.gid == gid) else {
             return Err(absent);
         };
         let mut members = groups[i].members.0.write();
-        let Some(at) = members.iter().position(|qp| Arc::ptr_eq(qp, self)) else {
-            return Err(absent);
-        };
-        members.swap_remove(at);
-        self.groups.fetch_sub(1, Ordering::Relaxed);
+        members.retain(|qp| !Arc::ptr_eq(qp, self));
         let last = members.is_empty();
         drop(members);
         if last {

@@ -2,7 +2,7 @@
 //! `qp_close`.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicUsize, Ordering};
 
 use ferroce_transport::{QpAttr, QpAttrMask, QpCap, QpState, QpType, Time};
 use parking_lot::{Mutex, MutexGuard};
@@ -66,8 +66,8 @@ pub struct Qp {
     /// The thread that holds a [`SendPoster`](crate::SendPoster), as `thread_mark` names it; 0 for none.
     pub(crate) poster: AtomicUsize,
     pub(crate) openers: Openers,
-    /// Multicast groups that it is attached to.
-    pub(crate) groups: AtomicU32,
+    /// Multicast groups that it is attached to, by GID and LID.
+    pub(crate) groups: Mutex<Vec<([u8; 16], u16)>>,
     /// The P_Key of its entry in the port's table.
     pub(crate) p_key: AtomicU16,
     /// Its port, once it has one.
@@ -261,7 +261,7 @@ impl Qp {
     }
 
     pub(crate) fn is_attached(&self) -> bool {
-        self.groups.load(Ordering::Relaxed) != 0
+        !self.groups.lock().is_empty()
     }
 
     fn purge(&self) {

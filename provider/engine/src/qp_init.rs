@@ -1,7 +1,7 @@
 //! Making queue pairs: what each service is created with, the limits, and the place in the tables.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU32, AtomicUsize};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicUsize};
 
 use ferroce_transport::{QpCap, QpConfig, QpType, Time};
 use parking_lot::Mutex;
@@ -148,7 +148,7 @@ impl Qp {
                 inner: Mutex::new(inner),
                 poster: AtomicUsize::new(0),
                 openers: Openers::new(context, opener.clone(), cookie),
-                groups: AtomicU32::new(0),
+                groups: Mutex::default(),
                 p_key: AtomicU16::new(0xffff),
                 port: AtomicU8::new(0),
                 touched: AtomicBool::new(false),

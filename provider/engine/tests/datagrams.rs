@@ -223,8 +223,10 @@ fn every_attached_queue_pair_gets_its_copy() {
     for qp in [&b.qp, &second, &a.qp] {
         qp.attach_mcast(one, 0).unwrap();
     }
-    // Once more changes nothing.
+    // Once more changes nothing, and with another LID it is a second attachment, but no second copy.
     second.attach_mcast(one, 0).unwrap();
+    second.attach_mcast(one, 1).unwrap();
+    second.detach_mcast(one, 0).unwrap();
     b.receive(&b.qp, 4);
     b.receive(&second, 4);
     a.receive(&a.qp, 4);
@@ -241,9 +243,9 @@ fn every_attached_queue_pair_gets_its_copy() {
     assert_eq!(b.buffer[36..40], [239, 40, 0, 1]);
 
     assert_eq!(second.close(0).unwrap_err().errno(), libc::EBUSY);
-    second.detach_mcast(one, 0).unwrap();
+    second.detach_mcast(one, 1).unwrap();
     assert_eq!(
-        second.detach_mcast(one, 0).unwrap_err().errno(),
+        second.detach_mcast(one, 1).unwrap_err().errno(),
         libc::EINVAL
     );
     send(&a.qp, &ah, 0xff_ffff, QKEY, b"few").unwrap();

@@ -34,6 +34,7 @@ const PROGRAMS: &[(&str, &[Place])] = &[
     ),
     ("packets", &[Place::OneDaemon]),
     ("in_use", &[Place::OneDaemon]),
+    ("groups", &[Place::OneDaemon]),
     ("exhaust", &[Place::OneDaemon]),
 ];
 

@@ -1,8 +1,9 @@
 //! Group `fabric`, multicast of programs: groups that OpenSM makes, switches that copy, members on either side.
 
 use super::expect;
-use super::fabric::number_after;
-use crate::case::{Case, Ending, Stop};
+use super::fabric::{back_to_back, number_after};
+use crate::case::{Case, Ending, Endings, Stop};
+use crate::cprogram;
 use crate::lab::Lab;
 use crate::process::Running;
 use crate::subnet::{LIMIT, Subnet, address};
@@ -18,6 +19,10 @@ pub(super) fn cases() -> Vec<Case> {
         Case::new("fabric/multicast/members of two switches", members),
         Case::new("fabric/multicast/subnet manager started again", restarted),
         Case::new("fabric/multicast/perftest", perftest),
+        Case::many("fabric/multicast/groups.c", |lab| match groups(lab) {
+            Ok(endings) => Endings::Many(endings),
+            Err(stop) => Endings::One(Err(stop)),
+        }),
     ]
 }
 
@@ -136,4 +141,11 @@ fn perftest(lab: &mut Lab) -> Ending {
     expect(server.out.contains("LID 0xc001 QPN 0xffffff"), || {
         server.out.clone()
     })
+}
+
+/// What can be attached and what cannot, which wants no subnet manager.
+fn groups(lab: &mut Lab) -> Result<Vec<(String, Ending)>, Stop> {
+    let program = cprogram::compile("groups")?.display().to_string();
+    let mut subnet = back_to_back(lab)?;
+    Ok(cprogram::endings(&subnet.attempt(0, &[&program])?))
 }
