@@ -360,14 +360,29 @@ void expect_flushes(struct endpoint *e, uint64_t from, uint64_t to)
 	expect_no_wc(e->send_cq, 20);
 }
 
-int next_event(struct ibv_context *context, unsigned milliseconds, void **element)
+bool read_event(struct ibv_context *context, unsigned milliseconds, struct ibv_async_event *event)
 {
 	struct pollfd ready = {.fd = context->async_fd, .events = POLLIN};
+	uint64_t deadline = now_ms() + milliseconds;
+
+	for (;;) {
+		uint64_t now = now_ms();
+
+		if (poll(&ready, 1, now < deadline ? (int)(deadline - now) : 0) <= 0)
+			return false;
+		CHECK(ibv_get_async_event(context, event) == 0, "ibv_get_async_event: %s", strerror(errno));
+		if (event->event_type != IBV_EVENT_GID_CHANGE)
+			return true;
+		ibv_ack_async_event(event);
+	}
+}
+
+int next_event(struct ibv_context *context, unsigned milliseconds, void **element)
+{
 	struct ibv_async_event event;
 
-	if (poll(&ready, 1, milliseconds) <= 0)
+	if (!read_event(context, milliseconds, &event))
 		return -1;
-	CHECK(ibv_get_async_event(context, &event) == 0, "ibv_get_async_event: %s", strerror(errno));
 	if (element)
 		*element = event.element.qp;
 	ibv_ack_async_event(&event);

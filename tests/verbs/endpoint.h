@@ -94,7 +94,10 @@ struct ibv_wc expect_wc(struct ibv_cq *cq, uint64_t id, enum ibv_wc_status statu
 // After a failure: the QP is in error and the requests `from` to `to` - 1 are flushed, in order.
 void expect_flushes(struct endpoint *endpoint, uint64_t from, uint64_t to);
 void expect_no_wc(struct ibv_cq *cq, unsigned milliseconds);
-// Async events: the next one within the time, acknowledged; -1 for none. `element`, if given, gets its object.
+// Async events: the next one within the time, to be acknowledged; `false` for none. That the GID table has changed is passed
+// over: an interface gets its link-local address when nobody has claimed it for long enough, which may be in the midst of a test.
+bool read_event(struct ibv_context *context, unsigned milliseconds, struct ibv_async_event *event);
+// The same, acknowledged; -1 for none. `element`, if given, gets its object.
 int next_event(struct ibv_context *context, unsigned milliseconds, void **element);
 int wait_event(struct ibv_context *context, int wanted, void *element);
 

@@ -94,7 +94,7 @@ static void destroy_waits_for_acknowledgement(void)
 	to_b.rkey ^= 0x00800200;
 	post_ok(post(a, 1, IBV_WR_RDMA_READ, 0, 64, &to_b, 0, 0));
 	expect_wc(a->send_cq, 1, IBV_WC_REM_ACCESS_ERR);
-	CHECK_EQ(ibv_get_async_event(b->context, &late.event), 0);
+	CHECK(read_event(b->context, 10000, &late.event), "no event");
 	CHECK_EQ(pthread_create(&thread, NULL, acknowledge_late, &late), 0);
 	CHECK_EQ(ibv_destroy_qp(b->qp), 0);
 	CHECK(late.acknowledged, "destroyed before the event was acknowledged");
