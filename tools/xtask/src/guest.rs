@@ -104,8 +104,7 @@ mod tests {
 
     #[test]
     fn a_guest_that_was_there_is_no_skip() {
-        const CRASH: &str =
-            "echo 'Kernel panic - not syncing: sysrq triggered crash' >$control/console";
+        const CRASH: &str = "echo 'Kernel panic - not syncing: sysrq triggered crash' >$control/console; seq 50 >>$control/console";
         let crash = script(CRASH, 60).ok().expect("a crash is skipped");
         assert!(!crash.success());
         assert!(crash.err.contains("sysrq triggered crash"), "{}", crash.err);

@@ -163,7 +163,13 @@ const PERFTEST: &[&str] = &[
 ];
 
 /// C programs about what rdma_cm documents.
-const PROGRAMS: &[&str] = &["cm_answers", "cm_errors", "cm_killed", "cm_options"];
+const PROGRAMS: &[&str] = &[
+    "cm_answers",
+    "cm_errors",
+    "cm_killed",
+    "cm_options",
+    "cm_refused",
+];
 
 pub(super) fn cases() -> Vec<Case> {
     let [asked, unanswered] = super::cm_changes::unanswered();
