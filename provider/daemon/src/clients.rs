@@ -4,30 +4,19 @@ use std::os::fd::OwnedFd;
 use std::time::Instant;
 
 use ferroce_control::Event;
-use rustix::io::Errno;
-use rustix::net::SocketFlags;
 
 use crate::connection::Connection;
 use crate::daemon::Daemon;
-use crate::group;
 use crate::poller::Token;
+use crate::{door, group};
 
 impl Daemon {
     /// Takes in who knocks.
     pub(crate) fn accept(&mut self) {
-        for _ in 0..64 {
-            match rustix::net::accept_with(&self.listener, SocketFlags::CLOEXEC) {
-                Ok(socket) => self.welcome(socket),
-                Err(Errno::AGAIN) => return,
-                Err(Errno::CONNABORTED | Errno::INTR) => {}
-                Err(errno) => {
-                    // Out of descriptors, most likely. Whoever knocks must wait for a second.
-                    tracing::error!(error = %errno, "cannot accept connections");
-                    let _ = self.poller.remove(&self.listener);
-                    self.accepting = false;
-                    self.refreshed = Instant::now();
-                    return;
-                }
+        for _ in 0..door::BATCH {
+            match self.door.accept(&self.poller) {
+                Some(socket) => self.welcome(socket),
+                None => return,
             }
         }
     }

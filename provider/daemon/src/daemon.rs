@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 use std::fs;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use ferroce_control::{
@@ -11,12 +11,12 @@ use ferroce_control::{
 };
 use ferroce_fabric::pma::Pma;
 use nix::sys::signalfd::SignalFd;
-use rustix::io::Errno;
 
 use crate::DaemonError;
 use crate::config::Settings;
 use crate::connection::Connection;
 use crate::device::{self, Source};
+use crate::door::Door;
 use crate::gids::GidTable;
 use crate::group::{self, Group};
 use crate::ib::Fabric;
@@ -72,8 +72,7 @@ pub struct Daemon {
     leave_at: Option<Instant>,
     image: Image,
     watch: Watch,
-    pub(crate) listener: OwnedFd,
-    pub(crate) accepting: bool,
+    pub(crate) door: Door,
     pub(crate) last_id: u64,
     /// The connection manager.
     pub(crate) rdma_cm: Server,
@@ -116,16 +115,7 @@ impl Daemon {
         let image = Image::create(&dir)?;
         let poller = Poller::new().map_err(DaemonError::os("creating an epoll"))?;
 
-        let path = dir.socket();
-        match fs::remove_file(&path) {
-            Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
-                return Err(DaemonError::file(path)(e));
-            }
-            _ => {}
-        }
-        let listener = seqpacket::listen(&path, 512)
-            .and_then(|fd| rustix::io::ioctl_fionbio(&fd, true).map(|()| fd))
-            .map_err(DaemonError::os(format!("listening at {}", path.display())))?;
+        let door = Door::listen(&dir.socket(), 512, Token::Listener)?;
         let rdma_cm = Server::start(&dir, info.node_guid, &poller)?;
         let umad = umad::Server::start(&dir, &poller)?;
         let ports = settings.cables.len().max(1) as u8;
@@ -147,8 +137,7 @@ impl Daemon {
             leave_at: None,
             image,
             watch,
-            listener,
-            accepting: true,
+            door,
             last_id: 0,
             rdma_cm,
             umad,
@@ -179,13 +168,10 @@ impl Daemon {
             false => self.open_cables()?,
         }
         self.refresh_image()?;
-        let watching = || DaemonError::os::<Errno>("watching descriptors");
-        self.poller
-            .add(&self.listener, Token::Listener)
-            .map_err(watching())?;
+        self.door.watch(&self.poller)?;
         self.poller
             .add(&self.watch, Token::Interfaces)
-            .map_err(watching())?;
+            .map_err(DaemonError::os("watching the interfaces"))?;
         let gids: Vec<String> = self
             .gids
             .entries()
@@ -263,16 +249,15 @@ impl Daemon {
             self.handle(ready, signals);
         }
         let now = Instant::now();
+        for door in [&mut self.door, &mut self.rdma_cm.door, &mut self.umad.door] {
+            door.reopen(now, &self.poller);
+        }
         if self.retry_at.is_some_and(|at| at <= now) {
             self.interfaces_changed();
         }
         if now.saturating_duration_since(self.refreshed) >= REFRESH {
             self.refreshed = now;
             self.dirty = false;
-            if !self.accepting {
-                self.accepting = self.poller.add(&self.listener, Token::Listener).is_ok();
-            }
-            self.rdma_cm.accept_again(&self.poller);
             if let Err(error) = self.refresh_image() {
                 tracing::error!(%error, "the sysfs image is out of date");
             }
@@ -308,11 +293,12 @@ impl Daemon {
 
     fn next_deadline(&self) -> Option<Instant> {
         let attached = || self.connections.values().any(|c| c.claimed.is_some());
-        let waiting = !self.accepting || !self.rdma_cm.accepts();
-        let counting = self.dirty || waiting || attached();
+        let counting = self.dirty || attached();
         let refresh = counting.then(|| self.refreshed + REFRESH);
         let cm = self.rdma_cm.next_timeout();
+        let doors = [&self.door, &self.rdma_cm.door, &self.umad.door];
         [
+            doors.iter().filter_map(|door| door.reopens_at()).min(),
             refresh,
             self.idle_deadline(),
             self.retry_at,
@@ -480,6 +466,6 @@ impl Daemon {
 impl AsFd for Daemon {
     /// The control socket.
     fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
-        self.listener.as_fd()
+        self.door.listener().as_fd()
     }
 }

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use ferroce_control::ControlError;
+use rustix::io::Errno;
 
 /// Why `ferroced` could not start or go on.
 #[derive(Debug, thiserror::Error)]
@@ -88,5 +89,13 @@ impl DaemonError {
     pub(crate) fn file(path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
         let path = path.into();
         move |source| Self::File { path, source }
+    }
+}
+
+/// The errno as a program is told it: descriptors of this process that have run out are not the program's, which has its own.
+pub(crate) fn told(errno: Errno) -> Errno {
+    match errno {
+        Errno::MFILE => Errno::NFILE,
+        errno => errno,
     }
 }

@@ -10,6 +10,7 @@ pub mod config;
 mod connection;
 mod daemon;
 mod device;
+mod door;
 mod error;
 mod gids;
 mod group;

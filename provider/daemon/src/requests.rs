@@ -14,6 +14,7 @@ use ferroce_control::{ClientStatus, CounterPage, Errno, Status};
 use crate::DaemonError;
 use crate::connection::Claimed;
 use crate::daemon::Daemon;
+use crate::error::told;
 use crate::gids::Wanted;
 use crate::group;
 use crate::poller::Token;
@@ -154,7 +155,10 @@ impl Daemon {
         }
         let (page, fd) = match CounterPage::create() {
             Ok(created) => created,
-            Err(error) => return refuse(Errno::NOMEM, error.to_string()),
+            Err(error) => {
+                let errno = told(Errno::from_raw_os_error(error.errno()));
+                return refuse(errno, format!("ferroced: {error}"));
+            }
         };
         let slot = match self.slots.claim(Instant::now()) {
             Claim::Granted(slot) => slot,
@@ -229,17 +233,14 @@ impl Daemon {
             Err(error) => {
                 tracing::error!(%error, slot, "cannot hand out a socket");
                 let errno = match &error {
-                    DaemonError::Os { source, .. } => source.raw_os_error(),
-                    DaemonError::PortTaken { .. } => Some(Errno::ADDRINUSE.raw_os_error()),
-                    DaemonError::NoSuchAddress { .. } => Some(Errno::ADDRNOTAVAIL.raw_os_error()),
+                    DaemonError::Os { source, .. } => {
+                        source.raw_os_error().map(Errno::from_raw_os_error)
+                    }
+                    DaemonError::PortTaken { .. } => Some(Errno::ADDRINUSE),
+                    DaemonError::NoSuchAddress { .. } => Some(Errno::ADDRNOTAVAIL),
                     _ => None,
                 };
-                let errno = errno.unwrap_or_else(|| Errno::IO.raw_os_error());
-                Reply::Error {
-                    errno,
-                    message: error.to_string(),
-                }
-                .into()
+                refuse(told(errno.unwrap_or(Errno::IO)), error.to_string())
             }
         }
     }

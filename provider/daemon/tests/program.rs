@@ -288,3 +288,56 @@ fn the_gid_table_follows_the_interface() {
     stop(&dir);
     assert!(exits(&mut child));
 }
+
+#[test]
+fn without_descriptors_it_refuses_and_shuts_its_doors_for_a_while() {
+    use ferroce_control::seqpacket;
+    use rustix::process::{Pid, Resource, Rlimit, prlimit};
+    let (_temp, dir) = fresh();
+    assert!(
+        run(&mut ferroced(&dir, &["--addr", "127.0.7.47"]))
+            .status
+            .success()
+    );
+    let mut steady = Client::connect(&dir).unwrap();
+    steady.attach("steady").unwrap();
+    let mut late = Client::connect(&dir).unwrap();
+    let daemon = Pid::from_raw(late.status().unwrap().pid as i32);
+    // No number is below this limit, so that there is no descriptor whatever is closed meanwhile.
+    let none = Rlimit {
+        current: Some(0),
+        ..rustix::process::getrlimit(Resource::Nofile)
+    };
+    let usual = prlimit(daemon, Resource::Nofile, none).unwrap();
+
+    assert_eq!(late.attach("late").unwrap_err().errno(), libc::ENFILE);
+    assert_eq!(
+        steady.receive_socket(0).unwrap_err().errno(),
+        libc::ENFILE,
+        "not EMFILE, which would mean the program's own"
+    );
+    assert_eq!(steady.gids().unwrap().len(), 1);
+    let doors = [dir.socket(), dir.rdma_cm(), dir.umad()];
+    let _knocking = doors
+        .each_ref()
+        .map(|path| seqpacket::connect(path).unwrap());
+    let times = |words: &str| {
+        let log = fs::read_to_string(dir.log()).unwrap();
+        log.lines().filter(|line| line.contains(words)).count()
+    };
+    eventually("it has said so of each door", || {
+        times("cannot let programs in") == doors.len()
+    });
+    assert_eq!(late.status().unwrap().clients[0].name, "steady");
+
+    prlimit(daemon, Resource::Nofile, usual).unwrap();
+    // Who waits is let in, and who comes.
+    assert_eq!(Client::connect(&dir).unwrap().gids().unwrap().len(), 1);
+    eventually("each door is open", || {
+        times("lets programs in again") == doors.len()
+    });
+    assert_eq!(times("cannot let programs in"), doors.len());
+    late.attach("late").unwrap();
+    steady.receive_socket(0).unwrap();
+    stop(&dir);
+}

@@ -4,44 +4,23 @@ use std::os::fd::OwnedFd;
 
 use nix::sys::socket::sockopt;
 use rustix::io::Errno;
-use rustix::net::SocketFlags;
 use rustix::process::{Pid, PidfdFlags};
 
 use super::commands::Caller;
 use super::serve::{Server, Session};
+use crate::door;
 use crate::poller::{Poller, Token};
 
 impl Server {
     /// Takes in who knocks.
     pub fn accept(&mut self, poller: &Poller) {
-        for _ in 0..64 {
-            let socket = match rustix::net::accept_with(&self.listener, SocketFlags::CLOEXEC) {
-                Ok(socket) => socket,
-                Err(Errno::CONNABORTED | Errno::INTR) => continue,
-                Err(Errno::AGAIN) => return,
-                Err(errno) => {
-                    // Out of descriptors, most likely. Whoever knocks must wait for a second.
-                    tracing::error!(error = %errno, "cannot accept programs of the connection manager");
-                    let _ = poller.remove(&self.listener);
-                    self.accepting = false;
-                    return;
-                }
+        for _ in 0..door::BATCH {
+            let Some(socket) = self.door.accept(poller) else {
+                return;
             };
             if let Err(errno) = self.welcome(socket, poller) {
                 tracing::warn!(error = %errno, "refused a program of the connection manager");
             }
-        }
-    }
-
-    /// Whether those who knock are let in.
-    pub fn accepts(&self) -> bool {
-        self.accepting
-    }
-
-    /// Lets in again those who had to wait.
-    pub fn accept_again(&mut self, poller: &Poller) {
-        if !self.accepting {
-            self.accepting = poller.add(&self.listener, Token::CmListener).is_ok();
         }
     }
 

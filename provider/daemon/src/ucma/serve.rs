@@ -2,14 +2,13 @@
 //! program does makes it wait.
 
 use std::collections::HashMap;
-use std::fs;
 use std::io::IoSlice;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use ferroce_cabi::ucma_frame::{self, Reply, Request};
-use ferroce_control::{GidEntry, RuntimeDir, seqpacket};
+use ferroce_control::{GidEntry, RuntimeDir};
 use ferroce_fabric::Av;
 use ferroce_wire::mad::{CLASS_CM, Mad};
 use rustix::io::Errno;
@@ -23,6 +22,8 @@ use super::commands::Caller;
 use super::{Host, Ucma};
 use crate::DaemonError;
 use crate::daemon::Surroundings as View;
+use crate::door::Door;
+use crate::error::told;
 use crate::poller::{Poller, Token};
 use crate::qp1::{self, Qp1, Received};
 use crate::umad::Outgoing;
@@ -45,9 +46,7 @@ pub(super) struct Session {
 /// The server with its sockets.
 #[derive(Debug)]
 pub(crate) struct Server {
-    pub(super) listener: OwnedFd,
-    /// Whether the listener is watched.
-    pub(super) accepting: bool,
+    pub(crate) door: Door,
     /// With the channels. It goes before the sessions: a program whose connection ends shall find its channels at their end, too.
     pub(super) ucma: Ucma,
     pub(super) sessions: HashMap<u64, Session>,
@@ -66,23 +65,10 @@ impl Server {
         node_guid: [u8; 8],
         poller: &Poller,
     ) -> Result<Self, DaemonError> {
-        let path = dir.rdma_cm();
-        match fs::remove_file(&path) {
-            Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
-                return Err(DaemonError::file(path)(e));
-            }
-            _ => {}
-        }
-        let doing = || format!("listening at {}", path.display());
-        let listener = seqpacket::listen(&path, 512)
-            .and_then(|fd| rustix::io::ioctl_fionbio(&fd, true).map(|()| fd))
-            .map_err(DaemonError::os(doing()))?;
-        poller
-            .add(&listener, Token::CmListener)
-            .map_err(DaemonError::os(doing()))?;
+        let door = Door::listen(&dir.rdma_cm(), 512, Token::CmListener)?;
+        door.watch(poller)?;
         Ok(Self {
-            listener,
-            accepting: true,
+            door,
             sessions: HashMap::new(),
             last_session: 0,
             ucma: Ucma::new(node_guid)?,
@@ -240,7 +226,8 @@ impl Server {
         }
         let flags = SocketFlags::CLOEXEC;
         let (ours, theirs) =
-            rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
+            rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)
+                .map_err(told)?;
         // What a program writes past librdmacm goes nowhere.
         rustix::net::shutdown(&ours, rustix::net::Shutdown::Read)?;
         let inode = rustix::fs::fstat(&theirs)?.st_ino;

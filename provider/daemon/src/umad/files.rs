@@ -8,6 +8,8 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType};
 use zerocopy::IntoBytes;
 
+use crate::error::told;
+
 /// The most bytes that wait for one file; what comes beyond is lost, as on a wire.
 const MAX_WAITING: usize = 16 << 20;
 
@@ -97,7 +99,8 @@ pub(super) fn pair() -> Result<(OwnedFd, OwnedFd, u64), Errno> {
         SocketType::SEQPACKET,
         SocketFlags::CLOEXEC,
         None,
-    )?;
+    )
+    .map_err(told)?;
     enlarge(&ours);
     // What a program writes past the shim goes nowhere.
     rustix::net::shutdown(&ours, rustix::net::Shutdown::Read)?;

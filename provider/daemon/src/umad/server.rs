@@ -2,7 +2,6 @@
 //! wait.
 
 use std::collections::HashMap;
-use std::fs;
 use std::io::IoSlice;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
@@ -14,7 +13,7 @@ use ferroce_cabi::umad::{
     IB_USER_MAD_REGISTER_AGENT2, IB_USER_MAD_UNREGISTER_AGENT, IB_USER_MAD_USER_RMPP,
     ib_user_mad_hdr, ib_user_mad_reg_req, ib_user_mad_reg_req2,
 };
-use ferroce_control::{RuntimeDir, seqpacket};
+use ferroce_control::RuntimeDir;
 use ferroce_wire::mad::MadHeader;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
@@ -25,6 +24,7 @@ use super::exchange::{Exchanges, Output};
 use super::files::{File, Issms, pair};
 use super::{Incoming, Outgoing};
 use crate::DaemonError;
+use crate::door::{self, Door};
 use crate::poller::{Poller, Token};
 
 /// Longest request: head and MAD.
@@ -48,7 +48,7 @@ pub(crate) struct Surroundings<'a> {
 /// The server with its sockets.
 #[derive(Debug)]
 pub(crate) struct Server {
-    listener: OwnedFd,
+    pub(crate) door: Door,
     sessions: HashMap<u64, OwnedFd>,
     last_session: u64,
     files: HashMap<u64, File>,
@@ -64,22 +64,10 @@ type Answer = Result<Vec<u8>, Errno>;
 impl Server {
     /// Listens in the runtime directory.
     pub(crate) fn start(dir: &RuntimeDir, poller: &Poller) -> Result<Self, DaemonError> {
-        let path = dir.umad();
-        match fs::remove_file(&path) {
-            Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
-                return Err(DaemonError::file(path)(e));
-            }
-            _ => {}
-        }
-        let doing = || format!("listening at {}", path.display());
-        let listener = seqpacket::listen(&path, 128)
-            .and_then(|fd| rustix::io::ioctl_fionbio(&fd, true).map(|()| fd))
-            .map_err(DaemonError::os(doing()))?;
-        poller
-            .add(&listener, Token::UmadListener)
-            .map_err(DaemonError::os(doing()))?;
+        let door = Door::listen(&dir.umad(), 128, Token::UmadListener)?;
+        door.watch(poller)?;
         Ok(Self {
-            listener,
+            door,
             sessions: HashMap::new(),
             last_session: 0,
             files: HashMap::new(),
@@ -133,10 +121,10 @@ impl Server {
 
     /// Takes connections.
     pub(crate) fn accept(&mut self, around: &Surroundings<'_>) {
-        while let Ok(socket) = rustix::net::accept_with(
-            &self.listener,
-            rustix::net::SocketFlags::CLOEXEC | rustix::net::SocketFlags::NONBLOCK,
-        ) {
+        for _ in 0..door::BATCH {
+            let Some(socket) = self.door.accept(around.poller) else {
+                return;
+            };
             self.last_session += 1;
             let id = self.last_session;
             if around.poller.add(&socket, Token::UmadSession(id)).is_ok() {
