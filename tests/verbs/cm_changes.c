@@ -18,16 +18,6 @@ struct ids {
 	struct sockaddr_in address;
 };
 
-static void make_qp(struct rdma_cm_id *id)
-{
-	struct ibv_qp_init_attr attr = {
-		.qp_type = IBV_QPT_RC,
-		.cap = {.max_send_wr = 1, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1},
-	};
-
-	CHECK(!rdma_create_qp(id, NULL, &attr), "rdma_create_qp: %s", strerror(errno));
-}
-
 static struct ids connected(void)
 {
 	struct ids ids = {.channel = new_channel(), .address = own_address(0)};

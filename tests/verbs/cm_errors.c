@@ -1,28 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //
-// What rdma_cm(7) says of errors: refusals, ids destroyed in every state, many at once, no more
-// descriptors. The ids have no queue pairs: connections are the connection manager's affair alone.
+// What rdma_cm(7) says of errors: refusals, ids destroyed in every state, many at once. The ids have no queue pairs: connections
+// are the connection manager's affair alone. Datagram services are in cm_datagrams.c, channels in cm_channels.c.
 
 #include "cm_ids.h"
 #include "own_address.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
-#include <fcntl.h>
-#include <infiniband/verbs.h>
 #include <poll.h>
-#include <pthread.h>
 #include <rdma/rdma_cma.h>
-#include <signal.h>
-#include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 enum { TIMEOUT_MS = 2000, MANY = 1000 };
 
@@ -128,49 +117,6 @@ static void calls_in_the_wrong_state(void)
 	CHECK(rdma_listen(p.listener, 1) == -1 && errno == EINVAL, "listening twice: %s", strerror(errno));
 }
 
-static void channels_poll(void)
-{
-	struct pair p;
-	struct rdma_cm_event *event;
-	int flags;
-
-	prepare(&p);
-	CHECK(!readable(p.server, 0), "readable without an event");
-	flags = fcntl(p.server->fd, F_GETFL);
-	CHECK_EQ(fcntl(p.server->fd, F_SETFL, flags | O_NONBLOCK), 0);
-	CHECK(rdma_get_cm_event(p.server, &event) == -1 && errno == EAGAIN, "without waiting: %s", strerror(errno));
-	p.active = connecting(p.client, &p.address);
-	CHECK(readable(p.server, EVENT_MS), "not readable with an event");
-	p.passive = requested(p.server);
-	CHECK(!readable(p.server, 0), "readable after the last event");
-	// Unread events go with their id.
-	CHECK_EQ(rdma_destroy_id(p.active), 0);
-	CHECK_EQ(rdma_destroy_id(p.passive), 0);
-	p.active = connecting(p.client, &p.address);
-	CHECK(readable(p.server, EVENT_MS), "not readable with another event");
-	CHECK_EQ(rdma_destroy_id(p.listener), 0);
-	CHECK(!readable(p.server, 0), "readable though the event's id is gone");
-	expect_event(p.client, RDMA_CM_EVENT_REJECTED, 28);
-}
-
-static void interrupted(int signal)
-{
-	(void)signal;
-}
-
-static void waiting_is_interrupted(void)
-{
-	struct rdma_event_channel *channel = new_channel();
-	struct rdma_cm_event *event;
-	struct sigaction action = {.sa_handler = interrupted};
-	uint64_t from = now_ms();
-
-	sigaction(SIGALRM, &action, NULL);
-	ualarm(200000, 0);
-	CHECK(rdma_get_cm_event(channel, &event) == -1 && errno == EINTR, "%s", strerror(errno));
-	CHECK(now_ms() - from < 5000, "after %d ms", (int)(now_ms() - from));
-}
-
 static void destroying_in_every_state(void)
 {
 	struct pair p;
@@ -240,28 +186,6 @@ static void disconnecting_has_its_events(void)
 	CHECK_EQ(rdma_destroy_id(p.passive), 0);
 }
 
-static void a_child_cannot_use_its_parents_channel(void)
-{
-	struct rdma_event_channel *channel = new_channel();
-	struct rdma_cm_id *id;
-	int status;
-	pid_t child = fork();
-
-	CHECK(child >= 0, "fork: %s", strerror(errno));
-	if (!child) {
-		struct rdma_event_channel *own;
-
-		if (!rdma_create_id(channel, &id, NULL, RDMA_PS_TCP) || errno != EACCES)
-			_exit(1);
-		own = rdma_create_event_channel();
-		_exit(!own || rdma_create_id(own, &id, NULL, RDMA_PS_TCP) ? 2 : 0);
-	}
-	CHECK_EQ(waitpid(child, &status, 0), child);
-	CHECK_EQ(WEXITSTATUS(status), 0);
-	id = new_id(channel);
-	CHECK_EQ(rdma_destroy_id(id), 0);
-}
-
 static void events_migrate_with_their_id(void)
 {
 	struct pair p;
@@ -327,87 +251,7 @@ static void a_thousand_at_once(void)
 	}
 }
 
-static void no_more_descriptors(void)
-{
-	struct rdma_event_channel *channels[64], *channel = new_channel();
-	struct rlimit limit;
-	int n = 0;
-
-	CHECK_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
-	limit.rlim_cur = channel->fd + 16;
-	CHECK_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
-	while (n < 64 && (channels[n] = rdma_create_event_channel()))
-		n++;
-	CHECK(n < 64 && errno == EMFILE, "after %d channels: %s", n, strerror(errno));
-	// Those that there are go on to work.
-	for (int i = 0; i < n; i++) {
-		CHECK_EQ(rdma_destroy_id(new_id(channels[i])), 0);
-		rdma_destroy_event_channel(channels[i]);
-	}
-	channels[0] = rdma_create_event_channel();
-	CHECK(channels[0], "after some were closed: %s", strerror(errno));
-}
-
-static struct rdma_event_channel *last_channel;
-static atomic_bool last_closed;
-
-static void *come_for_an_event(void *unused)
-{
-	struct rdma_cm_event *event;
-
-	(void)unused;
-	while (!last_closed)
-		;
-	rdma_get_cm_event(last_channel, &event);
-	exit(255);
-}
-
-// As rping ends: it closes the channel while a thread of its may come back for the next event, and takes an error for the end.
-static void ending_with_a_thread_at_the_channel(void)
-{
-	pid_t child = fork();
-	pthread_t thread;
-	int status;
-
-	CHECK(child >= 0, "fork: %s", strerror(errno));
-	if (!child) {
-		last_channel = rdma_create_event_channel();
-		if (!last_channel || pthread_create(&thread, NULL, come_for_an_event, NULL))
-			_exit(1);
-		close(last_channel->fd);
-		last_closed = true;
-		usleep(50000);
-		_exit(0);
-	}
-	CHECK_EQ(waitpid(child, &status, 0), child);
-	CHECK(WIFEXITED(status) && !WEXITSTATUS(status), "wait status %#x", status);
-}
-
-static void a_closed_channel(void)
-{
-	struct rdma_event_channel *channel = new_channel();
-	struct rdma_cm_event *event;
-	struct rdma_cm_id *id;
-	struct stat about;
-	int other, copy = dup(channel->fd);
-
-	CHECK_EQ(close(channel->fd), 0);
-	CHECK(rdma_get_cm_event(channel, &event) == -1 && errno == EBADF, "an event: %s", strerror(errno));
-	CHECK(rdma_create_id(channel, &id, NULL, RDMA_PS_TCP) == -1 && errno == EBADF, "an id: %s", strerror(errno));
-	// The number is another file's now, and what is written goes there.
-	other = open("/dev/null", O_WRONLY);
-	CHECK_EQ(other, channel->fd);
-	CHECK(!fstat(other, &about) && S_ISCHR(about.st_mode), "what it is");
-	CHECK_EQ(write(other, "0123456789abcdef", 16), 16);
-	// A copy is the channel still.
-	channel->fd = copy;
-	CHECK_EQ(rdma_destroy_id(new_id(channel)), 0);
-	rdma_destroy_event_channel(channel);
-	CHECK_EQ(close(other), 0);
-}
-
 #define T(name) {#name, name, 0}
 PROGRAM(T(nobody_listens), T(rejection_carries_data), T(private_data_is_bounded), T(addresses_and_ports_are_checked),
-	T(calls_in_the_wrong_state), T(channels_poll), T(waiting_is_interrupted), T(destroying_in_every_state),
-	T(disconnecting_has_its_events), T(a_child_cannot_use_its_parents_channel), T(events_migrate_with_their_id),
-	T(a_thousand_at_once), T(no_more_descriptors), T(ending_with_a_thread_at_the_channel), T(a_closed_channel))
+	T(calls_in_the_wrong_state), T(destroying_in_every_state), T(disconnecting_has_its_events),
+	T(events_migrate_with_their_id), T(a_thousand_at_once))

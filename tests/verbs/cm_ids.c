@@ -29,9 +29,14 @@ struct rdma_event_channel *new_channel(void)
 
 struct rdma_cm_id *new_id(struct rdma_event_channel *channel)
 {
+	return new_id_of(channel, RDMA_PS_TCP);
+}
+
+struct rdma_cm_id *new_id_of(struct rdma_event_channel *channel, enum rdma_port_space space)
+{
 	struct rdma_cm_id *id;
 
-	CHECK(!rdma_create_id(channel, &id, NULL, RDMA_PS_TCP), "rdma_create_id: %s", strerror(errno));
+	CHECK(!rdma_create_id(channel, &id, NULL, space), "rdma_create_id: %s", strerror(errno));
 	return id;
 }
 
@@ -66,22 +71,31 @@ struct rdma_cm_id *listener_on(struct rdma_event_channel *channel, struct sockad
 {
 	struct rdma_cm_id *id = new_id(channel);
 
-	CHECK(!rdma_bind_addr(id, (struct sockaddr *)address), "rdma_bind_addr: %s", strerror(errno));
-	CHECK(!rdma_listen(id, 0), "rdma_listen: %s", strerror(errno));
-	address->sin_port = rdma_get_src_port(id);
+	listen_on(id, address);
 	return id;
 }
 
-// An id that is ready to connect.
+void listen_on(struct rdma_cm_id *id, struct sockaddr_in *address)
+{
+	CHECK(!rdma_bind_addr(id, (struct sockaddr *)address), "rdma_bind_addr: %s", strerror(errno));
+	CHECK(!rdma_listen(id, 0), "rdma_listen: %s", strerror(errno));
+	address->sin_port = rdma_get_src_port(id);
+}
+
+void resolve(struct rdma_cm_id *id, struct sockaddr_in *to)
+{
+	CHECK(!rdma_resolve_addr(id, NULL, (struct sockaddr *)to, TIMEOUT_MS), "rdma_resolve_addr: %s",
+	      strerror(errno));
+	expect_event(id->channel, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
+	CHECK(!rdma_resolve_route(id, TIMEOUT_MS), "rdma_resolve_route: %s", strerror(errno));
+	expect_event(id->channel, RDMA_CM_EVENT_ROUTE_RESOLVED, 0);
+}
+
 struct rdma_cm_id *resolved(struct rdma_event_channel *channel, struct sockaddr_in *to)
 {
 	struct rdma_cm_id *id = new_id(channel);
 
-	CHECK(!rdma_resolve_addr(id, NULL, (struct sockaddr *)to, TIMEOUT_MS), "rdma_resolve_addr: %s",
-	      strerror(errno));
-	expect_event(channel, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
-	CHECK(!rdma_resolve_route(id, TIMEOUT_MS), "rdma_resolve_route: %s", strerror(errno));
-	expect_event(channel, RDMA_CM_EVENT_ROUTE_RESOLVED, 0);
+	resolve(id, to);
 	return id;
 }
 
@@ -138,6 +152,31 @@ void establish(struct pair *p)
 	expect_event(p->client, RDMA_CM_EVENT_CONNECT_RESPONSE, 0);
 	CHECK(!rdma_establish(p->active), "rdma_establish: %s", strerror(errno));
 	expect_event(p->server, RDMA_CM_EVENT_ESTABLISHED, 0);
+}
+
+void make_qp(struct rdma_cm_id *id)
+{
+	struct ibv_qp_init_attr attr = {
+		.qp_type = IBV_QPT_RC,
+		.cap = {.max_send_wr = 1, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1},
+	};
+
+	CHECK(!rdma_create_qp(id, NULL, &attr), "rdma_create_qp: %s", strerror(errno));
+}
+
+void reached(int fd)
+{
+	char byte = 1;
+
+	send_all(fd, &byte, 1);
+	receive_all(fd, &byte, 1);
+}
+
+void wait_reached(void)
+{
+	char byte;
+
+	CHECK(receive_all(peer_socket(), &byte, 1), "the other process has ended");
 }
 
 // For programs whose tests have no second process.

@@ -25,22 +25,6 @@ struct order {
 	bool server;
 };
 
-// Tells that the stage is reached, and waits to be killed.
-static void reached(int fd)
-{
-	char byte = 1;
-
-	send_all(fd, &byte, 1);
-	receive_all(fd, &byte, 1);
-}
-
-static void wait_reached(void)
-{
-	char byte;
-
-	CHECK(receive_all(peer_socket(), &byte, 1), "the other process has ended");
-}
-
 // From when the connection stands.
 static void serve_end(int fd, enum stage stage, struct rdma_event_channel *channel, struct rdma_cm_id *id)
 {

@@ -131,16 +131,6 @@ static void the_type_of_service_is_the_paths(void)
 	CHECK_EQ(p.active->route.path_rec->traffic_class, 0x68);
 }
 
-static void make_qp(struct rdma_cm_id *id)
-{
-	struct ibv_qp_init_attr attr = {
-		.qp_type = IBV_QPT_RC,
-		.cap = {.max_send_wr = 1, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1},
-	};
-
-	CHECK(!rdma_create_qp(id, NULL, &attr), "rdma_create_qp: %s", strerror(errno));
-}
-
 static int timeout_of(struct rdma_cm_id *id)
 {
 	struct ibv_qp_init_attr init;

@@ -3,7 +3,7 @@
 // How long one connection takes: from rdma_connect() until both ends know that it stands, one after the other, each with a
 // queue pair of its own that rdma_cm takes to RTS. For the benchmarks, which print it.
 
-#include "harness.h"
+#include "cm_ids.h"
 #include "own_address.h"
 
 #include <errno.h>
@@ -23,16 +23,6 @@ static double now_us(void)
 
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	return now.tv_sec * 1e6 + now.tv_nsec / 1e3;
-}
-
-static void make_qp(struct rdma_cm_id *id)
-{
-	struct ibv_qp_init_attr attr = {
-		.qp_type = IBV_QPT_RC,
-		.cap = {.max_send_wr = 1, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1},
-	};
-
-	CHECK(!rdma_create_qp(id, NULL, &attr), "rdma_create_qp: %s", strerror(errno));
 }
 
 static void drop(struct rdma_cm_id *id)

@@ -124,7 +124,7 @@ impl Ucma {
                 .map_err(errno)
         };
         if accepted.is_err() {
-            self.take_back(cm, host);
+            self.take_back(handle, host);
         }
         accepted?;
         self.existing(handle)?.uid = uid;
@@ -136,21 +136,14 @@ impl Ucma {
         let (_, cm) = self.connecting(handle)?;
         let established = self.cm.establish(host.now, cm, &[], &mut self.out);
         if established.is_err() {
-            self.take_back(cm, host);
+            self.take_back(handle, host);
         }
         established.map_err(errno)
     }
 
     /// Tells the peer that nothing comes of it; whether that can still be said matters no more.
-    fn take_back(&mut self, cm: CmId, host: &Host<'_>) {
-        let _ = self.cm.reject(
-            host.now,
-            cm,
-            reject::CONSUMER_DEFINED,
-            &[],
-            &[],
-            &mut self.out,
-        );
+    fn take_back(&mut self, handle: u32, host: &Host<'_>) {
+        let _ = self.reject(handle, 0, &[], host);
     }
 
     /// `REJECT`.

@@ -165,6 +165,8 @@ const PERFTEST: &[&str] = &[
 /// C programs about what rdma_cm documents.
 const PROGRAMS: &[&str] = &[
     "cm_answers",
+    "cm_channels",
+    "cm_datagrams",
     "cm_errors",
     "cm_killed",
     "cm_options",
