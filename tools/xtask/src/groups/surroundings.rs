@@ -4,7 +4,7 @@ use std::net::UdpSocket;
 use std::time::Duration;
 
 use super::expect;
-use crate::case::{Case, Ending, Stop};
+use crate::case::{Case, Ending, Endings, Stop};
 use crate::cprogram;
 use crate::host::Host;
 use crate::lab::{Lab, Place};
@@ -12,6 +12,8 @@ use crate::perftest::{Pair, odd};
 use crate::process;
 
 const LIMIT: Duration = Duration::from_secs(60);
+/// Seconds of a transfer that goes on beside something else.
+const STREAMS: &str = "4";
 
 pub(super) fn cases() -> Vec<Case> {
     let mut cases = Vec::new();
@@ -29,6 +31,13 @@ pub(super) fn cases() -> Vec<Case> {
     cases.push(Case::new(
         "robust/daemon killed and started again",
         daemon_killed,
+    ));
+    cases.push(Case::many(
+        "robust/daemon out of descriptors",
+        |lab| match out_of_descriptors(lab) {
+            Ok(endings) => Endings::Many(endings),
+            Err(stop) => Endings::One(Err(stop)),
+        },
     ));
     cases.push(Case::new(
         "robust/ferroce run starts the daemon",
@@ -194,6 +203,48 @@ fn daemon_killed(lab: &mut Lab) -> Ending {
             &[&second],
         ))
     }
+}
+
+/// A daemon that gets no descriptors refuses what needs one, lets a transfer go on, and recovers: see `tests/verbs/cm_shortage.c`.
+fn out_of_descriptors(lab: &mut Lab) -> Result<Vec<(String, Ending)>, Stop> {
+    lab.vacate();
+    let (dir, port) = (lab.case_dir()?, lab.port());
+    let (stream, shortage) = (
+        cprogram::compile("stream")?,
+        cprogram::compile("cm_shortage")?,
+    );
+    let mut host = Host::new(lab.programs(), "127.0.0.1", None)?;
+    host.up()?;
+    let mut command = host.run(&stream);
+    command.args(["server", &port.to_string()]);
+    let mut server = process::spawn(command, &dir, "server")?;
+    if !server.listens(port, LIMIT) {
+        let server = server.finish(Duration::ZERO);
+        return Err(Stop::with("the server does not come to listen", &[&server]));
+    }
+    let mut command = host.run(&stream);
+    command.args(["client", &port.to_string(), &host.address, STREAMS]);
+    let mut client = process::spawn(command, &dir, "client")?;
+    if !client.wait_until(LIMIT, |client| client.output().contains("streaming")) {
+        let evidence = [client.finish(Duration::ZERO), server.finish(Duration::ZERO)];
+        let [client, server] = &evidence;
+        return Err(Stop::with("the transfer does not start", &[client, server]));
+    }
+    let mut command = host.run(&shortage);
+    command.env("DAEMON", host.status()?["pid"].to_string());
+    let finished = process::run(command, &dir, "shortage", LIMIT)?;
+    let mut endings = cprogram::endings(&finished);
+    let transfer = [client.finish(LIMIT), server.finish(LIMIT)];
+    let disturbed = transfer
+        .iter()
+        .find(|end| !end.success() || odd(&end.err).is_some());
+    let transfer = match disturbed {
+        Some(end) => Err(Stop::with("the transfer was disturbed", &[end])),
+        None => Ok(()),
+    };
+    endings.push(("a transfer goes on".to_owned(), transfer));
+    host.down()?;
+    Ok(endings)
 }
 
 /// With no daemon there, `ferroce run` starts one; `ferroce down` ends it.
