@@ -212,7 +212,7 @@ impl Hca {
         attr
     }
 
-    /// A port as it is now (`EINVAL`: there is none of that number).
+    /// A port as it is now (section 11.2.1.2; `EINVAL`: there is none of that number).
     pub fn port_attr(&self, number: u8) -> Result<PortAttr> {
         if self.is_infiniband() {
             let port = self.link(number)?.port();

@@ -181,6 +181,7 @@ impl Hca {
                     }
                 },
             };
+            // The order of section 9.6: the packet for itself, then its queue pair, its keys, and only then its PSN.
             // Parsing first: what is not even a packet needs no checksum.
             let packet = match Packet::parse(bytes) {
                 Ok(packet) => packet,
@@ -231,6 +232,7 @@ impl Hca {
                 counters.add(Counter::RxUnknownQp, 1);
                 continue;
             };
+            // Section 9.6.1
             if !pkey::matches(qp.p_key(), packet.bth.pkey) {
                 counters.add(Counter::RxWrongPkey, 1);
                 if let Some((link, local)) = arrival.link {

@@ -4,8 +4,8 @@ use ferroce_wire::mad::{BASE_VERSION, Mad, MadHeader};
 use ferroce_wire::smp::{method, status};
 
 /// Refuses a request of a class that has no agent here: boot, device or congestion management, a vendor's class, subnet
-/// administration where no subnet manager is. Only Get and Set are answered, as whoever sent them waits; `None` for
-/// everything else.
+/// administration where no subnet manager is (section 13.4.7). Only Get and Set are answered, as whoever sent them waits;
+/// `None` for everything else.
 pub fn refuse(mad: &Mad) -> Option<Mad> {
     let mut header = MadHeader::parse(mad)?;
     if !matches!(header.method, method::GET | method::SET) {

@@ -1,4 +1,4 @@
-//! The performance management agent: what a port has sent, received and lost.
+//! The performance management agent (section 16.1): what a port has sent, received and lost.
 //!
 //! A [`Pma`] takes MADs of the class, the time, and a view of the node's running totals ([`Counters`]), and gives the answer. Totals
 //! only grow; what a counter shows is the difference to what it was when somebody reset it, and stops at the counter's width.

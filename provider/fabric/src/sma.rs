@@ -239,7 +239,7 @@ impl Node {
                 self.send_by_port(exit, Envelope::directed(from.sl), smp, out);
             }
             Step::Lid(dlid) => {
-                // As the request came to one of several LIDs, so the answer comes from it.
+                // Section 14.2.1: as the request came to one of several LIDs, so the answer comes from it.
                 let slid = if from.dlid == PERMISSIVE_LID || is_directed {
                     self.lid(port)
                 } else {

@@ -9,7 +9,7 @@ use crate::*;
 use ferroce_wire::{Aeth, NakCode, Operation, Packet, Position, Psn, Syndrome, rnr_timer_nanos};
 
 impl Qp {
-    /// Takes a response packet. Ghosts of old exchanges are dropped.
+    /// Takes a response packet (section 9.7.6). Ghosts of old exchanges are dropped.
     pub(crate) fn on_response<H: Host>(&mut self, now: Time, packet: &Packet<'_>, host: &mut H) {
         let una = self.req.una;
         let distance = Psn::new(packet.bth.psn).distance(Psn::new(una as u32 & 0xff_ffff));
@@ -43,7 +43,7 @@ impl Qp {
         }
     }
 
-    /// Notes how far the peer's credits allow messages to go. The limit never falls: receive requests are not
+    /// Notes how far the peer's credits allow messages to go (section 9.7.7.2). The limit never falls: receive requests are not
     /// taken back.
     fn take_credits(&mut self, aeth: Aeth) {
         let Syndrome::Ack(code) = aeth.kind() else {

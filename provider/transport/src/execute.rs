@@ -17,7 +17,7 @@ impl Qp {
         self.attr.qp_access_flags.contains(access)
     }
 
-    /// Does the payload's length fit the packet's place in its message?
+    /// Does the payload's length fit the packet's place in its message (section 9.7.4.1)?
     fn check_length(&self, packet: &Packet<'_>) -> Result<(), Refusal> {
         let (len, mtu) = (packet.payload.len(), self.attr.path_mtu as usize);
         let fits = match packet.info.position {
@@ -260,6 +260,7 @@ impl Qp {
         let Some(eth) = packet.ext.atomic else {
             return Err(INVALID);
         };
+        // Section 9.4.5: a word where words are.
         if eth.va % 8 != 0 {
             return Err(INVALID);
         }

@@ -1,4 +1,4 @@
-//! The packets of requests: SEND and RDMA WRITE segments, READ requests in chunks, ATOMICs and ATOMIC WRITEs.
+//! The packets of requests (section 9.7.3): SEND and RDMA WRITE segments, READ requests in chunks, ATOMICs and ATOMIC WRITEs.
 //!
 //! Each function goes on with the request at the cursor until it is sent, blocked or over budget. Whether a request
 //! may begin at all was decided before, in `requester`.

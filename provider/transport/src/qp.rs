@@ -187,7 +187,7 @@ impl Qp {
         }
     }
 
-    /// Does the state take packets?
+    /// Does the state take packets (section 10.3.1)?
     pub(crate) fn receiving(&self) -> bool {
         matches!(
             self.attr.qp_state,
@@ -290,7 +290,7 @@ impl Qp {
         }
     }
 
-    /// Completes everything queued with a flush error, sends before receives.
+    /// Completes everything queued with a flush error, sends before receives (section 10.3.1).
     pub(crate) fn flush<H: Host>(&mut self, host: &mut H) {
         self.flush_sends(host);
         if let Some(wqe) = self.resp.srq_wqe.take() {

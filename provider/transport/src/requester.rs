@@ -167,7 +167,7 @@ impl Requester {
         self.next == self.una || in_flight <= window || self.asked <= self.una
     }
 
-    /// Do the peer's credits allow the next message to consume a receive request? One more than they say may
+    /// Do the peer's credits allow the next message to consume a receive request (section 9.7.7.2)? One more than they say may
     /// always be tried, and any when nothing is outstanding: stale credits must not stop the queue for ever.
     fn credited(&self) -> bool {
         let Some(limit) = self.limit else { return true };

@@ -6,8 +6,8 @@ use crate::*;
 use ferroce_wire::{Aeth, Bth, CreditCode, Ext, NakCode, Psn, Syndrome, opcode};
 
 impl Qp {
-    /// Sends owed responses, all of an earlier request before the first of a later one (C9-27); a plain ACK stays where `hold`
-    /// says so. Returns whether the budget ran out.
+    /// Sends owed responses, all of an earlier request before the first of a later one (C9-27, section 9.5); a plain ACK stays
+    /// where `hold` says so. Returns whether the budget ran out.
     pub(crate) fn send_responses<H: Host, S: Sink>(
         &mut self,
         budget: &mut Budget,
@@ -30,7 +30,7 @@ impl Qp {
         false
     }
 
-    /// Sends the plain ACK, if one is owed and nothing goes before it.
+    /// Sends the plain ACK, if one is owed and nothing goes before it (section 9.7.5.1.2).
     pub(crate) fn send_ack<S: Sink>(&mut self, sink: &mut S) {
         if self.resp.ack_owed() {
             self.resp.ack_pending = false;
@@ -39,7 +39,7 @@ impl Qp {
         }
     }
 
-    /// Receive requests that the peer may still count on (none are counted with a shared receive queue).
+    /// Receive requests that the peer may still count on (section 9.7.7.2; none are counted with a shared receive queue).
     fn credits(&self) -> CreditCode {
         if self.config.srq {
             CreditCode::UNLIMITED
@@ -76,7 +76,7 @@ impl Qp {
         let _ = sink.packet(&packet);
     }
 
-    /// Sends packets of the oldest owed answer.
+    /// Sends packets of the oldest owed answer (section 9.7.5.1).
     fn send_answer<H: Host, S: Sink>(&mut self, budget: &mut Budget, host: &mut H, sink: &mut S) {
         let credits = self.credits();
         let mtu = self.attr.path_mtu;

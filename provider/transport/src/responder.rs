@@ -69,7 +69,7 @@ impl Responder {
     }
 }
 
-/// Why a request was not carried out.
+/// Why a request was not carried out, and the NAK code that says so (section 9.7.5.2).
 pub(crate) enum Refusal {
     /// No receive request: wait and send again.
     NotReady,
@@ -121,7 +121,7 @@ impl From<MemoryError> for Refusal {
 }
 
 impl Qp {
-    /// Takes a request packet.
+    /// Takes a request packet: new, duplicate or early, as its PSN says (section 9.7.4).
     pub(crate) fn on_request<H: Host>(&mut self, now: Time, packet: &Packet<'_>, host: &mut H) {
         self.establish(host);
         let psn = Psn::new(packet.bth.psn);
@@ -157,6 +157,7 @@ impl Qp {
                     self.pace.message(now);
                 }
             }
+            // Section 9.7.5.2.8: the peer sends it again, no sooner than the timer says.
             Err(NotReady) => {
                 let timer = self.attr.min_rnr_timer;
                 self.refuse(Syndrome::RnrNak { timer }, psn);
@@ -204,6 +205,7 @@ impl Qp {
         self.resp.epsn = self.resp.epsn.add(packets);
         self.resp.refused = false;
         self.resp.nak = None;
+        // Section 9.7.7.1: messages are counted, not packets.
         if message {
             self.resp.msn = (self.resp.msn + 1) & 0xff_ffff;
         }

@@ -1,4 +1,4 @@
-//! The table of queue pair states: which transition takes which attributes.
+//! The table of queue pair states (section 10.3.1): which transition takes which attributes.
 //!
 //! One row a transition and service. It says nothing of what a transition does (see `modify`), nor of the range
 //! of a value. Services are added as rows, not as code.

@@ -1,4 +1,4 @@
-//! The receiving half of unreliable connections: messages that came whole and in order, and nothing of the others.
+//! The receiving half of unreliable connections (section 9.8.2): messages that came whole and in order, and nothing of the others.
 //!
 //! What is lost stays lost: the message that it belonged to is dropped, and the next one that begins is taken. Nothing is
 //! ever answered, and nothing that the peer does takes the queue pair to the error state.

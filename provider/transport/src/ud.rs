@@ -1,4 +1,4 @@
-//! The receiving half of unreliable datagrams: one packet is one message.
+//! The receiving half of unreliable datagrams (section 9.8.3): one packet is one message.
 //!
 //! The GRH (or what stands for one) goes into the first 40 bytes of the receive request, the payload behind it. A datagram
 //! that cannot be taken is counted and dropped, whatever is wrong with it; the receive request waits for the next.

@@ -1,4 +1,4 @@
-//! The sending half of the unreliable services, UC and UD: packets go out once, and are forgotten.
+//! The sending half of the unreliable services, UC and UD (sections 9.8.2 and 9.8.3): packets go out once, and are forgotten.
 //!
 //! Nobody acknowledges, so nothing is outstanding and no window holds. A request completes when its packets no longer
 //! refer to the consumer's memory. One that cannot be sent takes the send queue to SQE; receiving goes on.

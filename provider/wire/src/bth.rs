@@ -1,4 +1,4 @@
-//! The base transport header, first in every packet of the transport.
+//! The base transport header (section 9.2), first in every packet of the transport.
 
 use crate::raw::{ByteAnd24, RawBth, put, take};
 

@@ -51,6 +51,7 @@ impl<'a> Packet<'a> {
             return Err(truncated);
         };
         let bth = Bth::take(&mut rest).ok_or(truncated)?;
+        // Section 9.6.1
         if bth.tver != 0 {
             return Err(ParseError::Version(bth.tver));
         }

@@ -69,11 +69,14 @@ pub fn read<'a>(packet: &LinkPacket<'a>) -> Result<(Ends, &'a Mad), Unfit> {
         return Err(Unfit::Elsewhere);
     }
     let parsed = Packet::parse(packet.transport).map_err(|_| Unfit::Malformed)?;
+    // Section 7.8.1
     if !packet.is_intact() {
         return Err(Unfit::Damaged);
     }
     let deth = parsed.ext.deth.ok_or(Unfit::Malformed)?;
+    // Section 13.4.2: all MADs are of one length.
     let mad = parsed.payload.try_into().map_err(|_| Unfit::Malformed)?;
+    // Section 13.5.1: SMPs, and nothing else, are on the management lane.
     let of_qp0 = packet.lrh.vl == MANAGEMENT_LANE;
     let good = parsed.bth.opcode == opcode::UD_SEND_ONLY && of_qp0 == (parsed.bth.dest_qp == 0);
     if !good {

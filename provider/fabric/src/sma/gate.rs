@@ -45,7 +45,7 @@ impl Node {
 }
 
 impl Port {
-    /// The entry of the P_Key table that a packet's key matches: the same partition, and not limited members both.
+    /// The entry of the P_Key table that a packet's key matches: the same partition, and not limited members both (section 10.9.3).
     pub fn p_key_index(&self, p_key: u16) -> Option<u16> {
         let at = (self.p_keys().iter()).position(|own| pkey::matches(*own, p_key))?;
         u16::try_from(at).ok()

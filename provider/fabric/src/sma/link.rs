@@ -1,4 +1,4 @@
-//! The states of a port: what a subnet manager may command, what the physical layer reports, and what follows from either.
+//! The states of a port (section 7.2): what a subnet manager may command, what the physical layer reports, and what follows from either.
 
 use super::types::{LinkCommand, Offer, Output, PortEvent};
 use super::{Node, Port, Time};

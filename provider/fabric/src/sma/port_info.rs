@@ -1,7 +1,7 @@
 //! Get and Set of PortInfo.
 //!
 //! A Set is looked at as a whole first; if any component has a value that it must not have, nothing changes and the answer
-//! has status 7 (invalid value). Read-only components are not looked at.
+//! has status 7 (invalid value). Read-only components are not looked at (C14-27).
 
 use super::link::StateChange;
 use super::port::Port;
@@ -197,7 +197,7 @@ fn unicast(wanted: u16) -> Option<u16> {
     (1..MULTICAST_LID).contains(&wanted).then_some(wanted)
 }
 
-/// A violation counter: writing zero resets it, writing anything else does nothing.
+/// A violation counter (section 14.2.5.6): writing zero resets it, writing anything else does nothing.
 fn reset(wanted: u16, old: u16) -> u16 {
     if wanted == 0 { 0 } else { old }
 }

@@ -26,7 +26,7 @@ impl Node {
         };
         let mut changed = false;
         if request.is_set {
-            // The first GUID of all is the port's own, and stays.
+            // The first GUID of all is the port's own, and stays (C14-27).
             let fixed = usize::from(request.modifier == 0);
             for (entry, wanted) in block.iter_mut().zip(wanted).skip(fixed) {
                 changed |= *entry != wanted;

@@ -1,4 +1,4 @@
-//! Traps: what a port has to tell the subnet manager.
+//! Traps (section 14.2.5.1): what a port has to tell the subnet manager.
 //!
 //! A trap is repeated until the subnet manager says that it has heard it (TrapRepress), but not for ever; a port sends no two traps
 //! within its SubnetTimeOut. There is room for a few; the same thing is told once, however often it happens meanwhile.

@@ -162,7 +162,7 @@ impl Envelope {
     }
 }
 
-/// What verbs consumers of a port are told.
+/// What verbs consumers of a port are told (section 11.6.3.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PortEvent {
     /// `IBV_EVENT_PORT_ACTIVE`.
