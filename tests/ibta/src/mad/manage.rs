@@ -6,6 +6,9 @@ use anyhow::anyhow;
 use ferroce_wire::smp::{PortInfo, attribute, phys_state, state};
 use std::time::Duration;
 
+/// The states of a port that has a link.
+const LINKED: &[u8] = &[state::INIT, state::ARMED, state::ACTIVE];
+
 impl Tester<'_> {
     /// PortInfo of port `about` (0: itself), asked by `port` with the key that the tester knows. There must be an answer for
     /// the test to go on.
@@ -74,14 +77,23 @@ impl Tester<'_> {
     pub fn wait_for_state(&mut self, by: u8, about: u8, wanted: &[u8]) -> Outcome<PortInfo> {
         let deadline = self.rig.now() + LINK_UP;
         let request = Smp::get(attribute::PORT_INFO).about(about.into());
+        let mut answered = false;
         loop {
             let sent = self.send_mad(by, &request)?;
             let answer = self.answer_until(by, &sent, Duration::from_millis(500))?;
+            answered |= answer.is_some();
             if let Some(answer) = answer.filter(|answer| answer.status() == 0) {
                 let info = answer.port_info();
                 if wanted.contains(&info.port_state) {
                     return Ok(info);
                 }
+            }
+            if self.rig.now() > deadline && !answered {
+                return Err(anyhow!(
+                    "the device does not answer: no SubnGetResp(PortInfo) by port {by} within {} s",
+                    LINK_UP.as_secs()
+                )
+                .into());
             }
             if self.rig.now() > deadline {
                 return Err(
@@ -105,11 +117,21 @@ impl Tester<'_> {
         Ok(())
     }
 
+    /// Waits until every port has the tester's link, and answers.
+    ///
+    /// # Errors
+    /// One does not come to that, or the rig failed.
+    pub fn find(&mut self) -> Outcome {
+        for port in 1..=self.ports() {
+            self.wait_for_state(port, 0, LINKED)?;
+        }
+        Ok(())
+    }
+
     /// Gives every port its LID and timers, and takes it to Active.
     pub fn initialize(&mut self) -> Outcome {
-        let linked = [state::INIT, state::ARMED, state::ACTIVE];
         for port in 1..=self.ports() {
-            let info = self.wait_for_state(port, 0, &linked)?;
+            let info = self.wait_for_state(port, 0, LINKED)?;
             let known = self.known_mut(port);
             known.response_time = timer(info.resp_time_value) + 2 * timer(info.subnet_timeout);
             self.configure(port)?;

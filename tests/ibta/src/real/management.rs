@@ -11,7 +11,7 @@ use super::{Options, ask, info, named_agent, own_agent, port_state, ports};
 use crate::mad::{SM_LID, Tester};
 use crate::protocol::{AddressVector, Command, Reply};
 use crate::run::Stop;
-use anyhow::{Result, bail};
+use anyhow::{Error, Result, anyhow, bail};
 use ferroce_fabric::link::Cable;
 use std::net::{Ipv4Addr, UdpSocket};
 
@@ -26,6 +26,14 @@ pub(super) struct Management {
 const TESTER_GID: [u8; 16] = [
     0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0x02, 0x1b, 0x7a, 0xff, 0xfe, 0, 0, 1,
 ];
+
+/// Why there is no device to test. Nothing is asserted here, so it cannot fail.
+fn failure(stop: Stop) -> Error {
+    match stop {
+        Stop::Broken(error) => error,
+        Stop::Failed | Stop::NotApplicable(_) => anyhow!("the device's ports do not become active"),
+    }
+}
 
 /// Ports of a device of the tester's own.
 pub(super) const OWN_PORTS: u8 = 2;
@@ -54,17 +62,17 @@ impl Management {
             );
         }
         management.cables.ready()?;
+        // A link that comes up is not yet somebody who answers.
+        let mut rig = RealMad::new(&mut management.agent, &management.cables)?;
+        Tester::new(&mut rig).find().map_err(failure)?;
+        drop(rig);
         Ok(management)
     }
 
     /// The transport tester on the cable to a port, which becomes active as the MAD tester has it.
     pub(super) fn transport(&mut self, port: u8) -> Result<RealRig<'_>> {
         let mut rig = RealMad::new(&mut self.agent, &self.cables)?;
-        match Tester::new(&mut rig).initialize() {
-            Ok(()) => {}
-            Err(Stop::Broken(error)) => return Err(error),
-            Err(_) => bail!("port {port} does not become active"),
-        }
+        Tester::new(&mut rig).initialize().map_err(failure)?;
         drop(rig);
         let state = port_state(&mut self.agent, port)?;
         let device = match ask(&mut self.agent, &Command::QueryGid { port, index: 0 })? {

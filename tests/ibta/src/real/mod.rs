@@ -123,6 +123,18 @@ impl RealBackend {
         Ok(())
     }
 
+    /// The MAD tester, with a link at every cable. Where there is none any more no other test waits for it.
+    fn linked(&mut self) -> Result<&mut Management> {
+        if let Some(Err(error)) = self.management.as_ref().map(|m| m.cables.ready()) {
+            self.unmanaged = Some(format!("{error:#}"));
+            self.management = None;
+        }
+        match &self.unmanaged {
+            Some(why) => bail!("{why}"),
+            None => self.management.as_mut().context("no MAD tester"),
+        }
+    }
+
     /// Finds the device, starts or calls its agent, and takes the tester's address: what can be wrong with these is known before
     /// the first test.
     ///
@@ -161,8 +173,8 @@ impl Backend for RealBackend {
         // An agent that was lost in a test is replaced once; where that fails too, no test waits again.
         self.prepare_transport()?;
         if self.on_cable() {
-            let management = self.management.as_mut().context("no cables")?;
-            return Ok(Box::new(management.transport(self.options.port)?));
+            let port = self.options.port;
+            return Ok(Box::new(self.linked()?.transport(port)?));
         }
         let transport = self.transport.as_mut().context("no transport tester")?;
         let wire = Box::new(&mut transport.wire);
@@ -177,7 +189,7 @@ impl Backend for RealBackend {
             return Err(Stop::NotApplicable(why.to_owned()));
         }
         self.prepare_mad()?;
-        let management = self.management.as_mut().context("no MAD tester")?;
+        let management = self.linked()?;
         let rig = RealMad::new(&mut management.agent, &management.cables)?;
         Ok(Box::new(rig))
     }

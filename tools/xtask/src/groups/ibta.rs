@@ -38,9 +38,9 @@ pub(super) fn cases() -> Vec<Case> {
         Case::new("ibta/simulated/a failure is told and kept", failure),
         Case::new("ibta/simulated/a failure on a cable is kept", cable),
         Case::new("ibta/simulated/a failure that cannot be kept", not_kept),
-        Case::many("ibta/ferroce0", |lab| match suite(lab) {
-            Ok(endings) => Endings::Many(endings),
-            Err(stop) => Endings::One(Err(stop)),
+        Case::many("ibta/ferroce0", |lab| suite(lab, &["--all"])),
+        Case::many("ibta/on a cable", |lab| {
+            suite(lab, &[ON_A_CABLE, &["--infiniband"]].concat())
         }),
     ];
     for (name, args, words) in BAD_INPUT {
@@ -63,6 +63,11 @@ const BAD_INPUT: &[(&str, &[&str], &str)] = &[
         "a family that there is not",
         &["run", "--family", "C09-061"],
         "no family is named C09-061",
+    ),
+    (
+        "a statement that there is not",
+        &["run", "C9-999"],
+        "no test is about a statement or section of that number",
     ),
     (
         "a mutant that there is not",
@@ -118,17 +123,41 @@ fn refused(lab: &mut Lab, args: &[&str], words: &str) -> Ending {
     Ok(())
 }
 
+/// What of the transport is also tested on a cable to an InfiniBand port, by statement and section. Of timeouts and retries
+/// (C9-142, C9-143) there are a few: all of them wait as long as all others together, and timers do not know what carries packets.
+const ON_A_CABLE: &[&str] = &[
+    "C9-27",
+    "C9-60",
+    "C9-130",
+    "9.4.5",
+    "9.5",
+    "9.6.1",
+    "9.7",
+    "9.8",
+    "10.3.1",
+    "C09_142_SEND",
+    "C09_142_READ",
+    "C09_142_FETCH_ADD",
+    "C09_143_SEND",
+    "C09_143_READ",
+    "C09_143_RETRY_2",
+];
+
 /// Tests of what ferroce's own device does not have (its ports have one lane for data). Everything else must pass.
 const NOT_APPLICABLE: &[&str] = &["C14_024_08_01", "C14_024_09_CA"];
 
-/// The suite on a device that is started for it: each test is a result here.
-fn suite(lab: &mut Lab) -> Result<Vec<(String, Ending)>, Stop> {
+/// Tests on a device that is started for them: each is a result here.
+fn suite(lab: &mut Lab, which: &[&str]) -> Endings {
+    match run_each(lab, which) {
+        Ok(endings) => Endings::Many(endings),
+        Err(stop) => Endings::One(Err(stop)),
+    }
+}
+
+fn run_each(lab: &mut Lab, which: &[&str]) -> Result<Vec<(String, Ending)>, Stop> {
     lab.vacate();
-    let (finished, dir) = run(
-        lab,
-        &["run", "--all", "--json", "results.json"],
-        SUITE_LIMIT,
-    )?;
+    let args = [&["run", "--json", "results.json"], which].concat();
+    let (finished, dir) = run(lab, &args, SUITE_LIMIT)?;
     let tests = results(&dir.join("results.json")).map_err(|error| {
         let what = format!("no results: {error:#}");
         Stop::with(what, &[&finished])

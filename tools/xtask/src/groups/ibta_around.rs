@@ -1,6 +1,7 @@
 //! Group `ibta`, what is around the tests: devices that are named, agents elsewhere, cables; and what the suite does when something
 //! is wrong with one of these. Always a message, an exit code, and an end within bounded time.
 
+use std::net::{SocketAddr, UdpSocket};
 use std::process::Command;
 use std::time::Duration;
 
@@ -21,18 +22,16 @@ const QUICK: &str = "C09_060_09";
 const LONG: &str = "C09_142_01";
 /// A test of the management agents that needs two ports.
 const TWO_PORTS: &str = "C14_024_06_CA_04";
+/// Families with several tests each, of the management agents and of the transport.
+const MANAGEMENT: &str = "C14-015";
+const TRANSPORT: &str = "9.7.7.1";
 /// The suite waits so long for an agent, and some for connections; nothing of what is here may take longer.
 const BOUND: Duration = Duration::from_secs(30);
-/// For a family of tests.
-const FAMILY_LIMIT: Duration = Duration::from_secs(120);
 /// Exit code of bad input and of a tester that failed.
 const REFUSED: i32 = 2;
 
-/// What is also tested on a cable to an InfiniBand port.
-const ON_A_CABLE: &[&str] = &["C09-060", "9.6.1", "9.8.2", "9.8.3"];
-
 pub(super) fn cases() -> Vec<Case> {
-    let mut cases = vec![
+    vec![
         Case::new("ibta/around/a named device passes", named),
         Case::new("ibta/around/no such device, port or address", wrong_names),
         Case::new("ibta/around/the tester's address is in use", in_use),
@@ -42,12 +41,8 @@ pub(super) fn cases() -> Vec<Case> {
         Case::new("ibta/around/an agent that dies in a test", dies),
         Case::new("ibta/around/nobody at the agent's address", nobody),
         Case::new("ibta/around/nonsense at an agent", nonsense),
-    ];
-    for family in ON_A_CABLE {
-        let name = format!("ibta/around/{family} on a cable");
-        cases.push(Case::new(name, |lab| on_a_cable(lab, family)));
-    }
-    cases
+        Case::new("ibta/around/nobody at the end of a cable", silent_cables),
+    ]
 }
 
 /// A device that is up, and the programs.
@@ -134,16 +129,6 @@ fn passed(finished: &Finished) -> Ending {
         true => Ok(()),
         false => Err(Stop::with("must pass", &[finished])),
     }
-}
-
-/// A family of the transport's tests on a cable to a device that the suite starts.
-fn on_a_cable(lab: &mut Lab, family: &str) -> Ending {
-    lab.vacate();
-    let mut command = Command::new(lab.programs().join("ferroce-ibta"));
-    command.args(["run", "--family", family, "--infiniband"]);
-    let dir = lab.case_dir()?;
-    command.args(["--pcap".as_ref(), dir.as_os_str()]);
-    passed(&process::run(command, &dir, "run", FAMILY_LIMIT)?)
 }
 
 /// A device that the suite did not start itself.
@@ -322,4 +307,47 @@ fn nonsense(lab: &mut Lab) -> Ending {
     drop((stream, answers));
     let args = ["run", QUICK, "--agent", &address, "--tester", TESTER];
     passed(&ground.outside(&args)?)
+}
+
+/// A cable that is silent, and one whose far end brings the link up and answers nothing: it is another tester's, that waits for
+/// answers itself. However many tests there are, one wait is enough; all four do so at once.
+fn silent_cables(lab: &mut Lab) -> Ending {
+    let ground = Ground::new(lab)?;
+    let socket = || UdpSocket::bind((DEVICE, 0)).map_err(anyhow::Error::from);
+    let end = |socket: &UdpSocket| socket.local_addr().map_err(anyhow::Error::from);
+    let (silent, free) = (socket()?, [socket()?, socket()?, socket()?, socket()?]);
+    let mut ends = Vec::new();
+    for socket in &free {
+        ends.push(end(socket)?);
+    }
+    drop(free);
+    let nobody = end(&silent)?;
+    let run = |family: &str, near: SocketAddr, far: SocketAddr| {
+        let cable = format!("{near}={far}");
+        let args = [
+            "run", "--family", family, "--device", "ferroce0", "--cable", &cable,
+        ];
+        ground.spawn(ground.host.run(&ground.suite), &args)
+    };
+    let management = run(MANAGEMENT, ends[0], nobody)?;
+    let transport = run(TRANSPORT, ends[1], nobody)?;
+    let here = run(MANAGEMENT, ends[2], ends[3])?;
+    let there = run(TRANSPORT, ends[3], ends[2])?;
+    for (running, near) in [(management, ends[0]), (transport, ends[1])] {
+        let cable = format!("{near}={nobody}");
+        refused(
+            &running.finish(BOUND),
+            &["nobody answers at the other end of the cable", &cable],
+        )?;
+    }
+    for running in [here, there] {
+        refused(
+            &running.finish(BOUND),
+            &[
+                "the device does not answer",
+                "SubnGetResp(PortInfo) by port 1",
+            ],
+        )?;
+    }
+    Ok(())
 }
