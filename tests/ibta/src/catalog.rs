@@ -5,6 +5,7 @@
 
 use crate::run::{Outcome, Run};
 use crate::sim::{Faults, MadFaults};
+use crate::statement;
 use crate::suite;
 use crate::{MadRig, TransportRig};
 use std::time::Duration;
@@ -31,7 +32,7 @@ pub struct Test {
     /// What it is about, in a few words.
     pub title: String,
     /// Compliance statements as the code names them, `C9-60`; or sections of the specification.
-    pub statements: Vec<&'static str>,
+    pub statements: Vec<String>,
     /// Assertions that it decides, `v1c09-060#07`. Each must be checked in a run that passes.
     pub assertions: Vec<String>,
     /// Ports of the device that it needs.
@@ -139,16 +140,29 @@ impl Test {
         }
     }
 
-    /// Adds statements.
+    /// Adds statements, or sections.
     pub fn covers(mut self, statements: &[&'static str]) -> Test {
-        self.statements.extend(statements);
+        for statement in statements {
+            self.cover(statement);
+        }
         self
     }
 
-    /// Adds assertions.
+    fn cover(&mut self, statement: &str) {
+        if !self.statements.iter().any(|known| known == statement) {
+            self.statements.push(statement.to_owned());
+        }
+    }
+
+    /// Adds assertions, and the statements that those of the specification are about.
     pub fn asserts<S: ToString>(mut self, assertions: impl IntoIterator<Item = S>) -> Test {
-        self.assertions
-            .extend(assertions.into_iter().map(|a| a.to_string()));
+        for assertion in assertions {
+            let assertion = assertion.to_string();
+            if let Some(statement) = statement::of_assertion(&assertion) {
+                self.cover(&statement);
+            }
+            self.assertions.push(assertion);
+        }
         self
     }
 

@@ -111,7 +111,7 @@ fn conclude(test: &Test, outcome: Outcome, entries: Vec<Entry>, time: Duration) 
         id: test.id.clone(),
         family: test.family.to_owned(),
         title: test.title.clone(),
-        statements: test.statements.iter().map(|s| (*s).to_owned()).collect(),
+        statements: test.statements.clone(),
         result,
         reason,
         assertions,

@@ -5,7 +5,7 @@
 //! the wire, with an agent beside it that posts what the test says.
 //!
 //! - [`catalog`]: what a test is, its statements and its mutants; [`suite`]: the tests themselves;
-//! - [`run`]: steps, assertions and how a test ends; [`execute`]: runs a test on a backend;
+//! - [`run`]: steps, assertions and how a test ends; [`execute`]: runs a test on a backend; [`statement`]: numbers of statements;
 //! - [`packet`], [`channel`], [`mad`]: what tests speak of; [`protocol`]: what the device side is asked to do;
 //! - [`real`]: the tester of real devices;
 //! - [`trace`]: every packet of a test, for a capture file.
@@ -25,6 +25,7 @@ pub mod report;
 pub mod rig;
 pub mod run;
 pub mod sim;
+pub mod statement;
 pub mod suite;
 pub mod trace;
 

@@ -32,7 +32,10 @@ struct Cli {
 enum Command {
     /// List the tests
     List {
-        /// Only those of a family, C09-060
+        /// Only these: tests by name, or all about a statement or section: C14-27, v1c14-027, o14-13, 9.7.6
+        #[arg(value_name = "NAME")]
+        names: Vec<String>,
+        /// Only those of a family, C09-060, or about a statement or section
         #[arg(long)]
         family: Option<String>,
     },
@@ -40,9 +43,10 @@ enum Command {
     Run(Box<RunArgs>),
     /// Run tests on simulated devices that break one rule each: every one must be caught
     Mutants {
-        /// Tests by name [default: all]
+        /// Tests by name, or all about a statement or section: C14-27, v1c14-027, o14-13, 9.7.6 [default: all]
+        #[arg(value_name = "NAME")]
         ids: Vec<String>,
-        /// All tests of a family
+        /// All tests of a family, C09-060, or about a statement or section
         #[arg(long)]
         family: Option<String>,
     },
@@ -72,10 +76,10 @@ struct AgentArgs {
 
 #[derive(Args)]
 struct RunArgs {
-    /// Tests by name
-    #[arg(required_unless_present_any = ["family", "all"])]
+    /// Tests by name, or all about a statement or section: C14-27, v1c14-027, o14-13, 9.7.6
+    #[arg(value_name = "NAME", required_unless_present_any = ["family", "all"])]
     ids: Vec<String>,
-    /// All tests of a family
+    /// All tests of a family, C09-060, or about a statement or section
     #[arg(long)]
     family: Option<String>,
     /// All tests
@@ -95,7 +99,7 @@ struct RunArgs {
 
 fn main() -> ExitCode {
     let done = match Cli::parse().command {
-        Command::List { family } => list(family.as_deref()),
+        Command::List { names, family } => list(&names, family.as_deref()),
         Command::Run(args) => run(&args),
         Command::Mutants { ids, family } => mutants::run(&ids, family.as_deref()),
         Command::Conformance { write, check } => conformance(write, check),
@@ -120,8 +124,8 @@ fn agent(args: &AgentArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn list(family: Option<&str>) -> Result<ExitCode> {
-    for test in select(&[], family, family.is_none())? {
+fn list(names: &[String], family: Option<&str>) -> Result<ExitCode> {
+    for test in select(names, family, names.is_empty() && family.is_none())? {
         say(format_args!("{}  {}  {}", test.id, test.family, test.title));
     }
     Ok(ExitCode::SUCCESS)

@@ -1,8 +1,9 @@
-//! What is written about the suite: the list in docs/conformance.md is what the catalogue says, and whoever looks for a
-//! statement's number finds code that obeys it.
+//! What is written about the suite: the list in docs/conformance.md is what the catalogue says, and whoever looks for the number of
+//! a statement or a section finds code that obeys it.
 
+use ferroce_ibta::statement::canonical;
 use ferroce_ibta::{catalog, report};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -22,43 +23,89 @@ fn the_list_is_up_to_date() {
     }
 }
 
-/// All Rust code below a directory.
+/// All Rust code of the product below a directory: no tests.
 fn sources(dir: &Path, text: &mut String) {
     for entry in fs::read_dir(dir).expect("a directory of the workspace") {
         let path = entry.expect("an entry").path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
         if path.is_dir() {
-            sources(&path, text);
-        } else if path.extension().is_some_and(|ext| ext == "rs") {
-            *text += &fs::read_to_string(&path).expect("a source file");
+            if !matches!(&*name, "tests" | "fuzz" | "target") {
+                sources(&path, text);
+            }
+        } else if name.ends_with(".rs") && !name.ends_with("tests.rs") {
+            let file = fs::read_to_string(&path).expect("a source file");
+            *text += file.split("#[cfg(test)]\nmod ").next().unwrap_or_default();
         }
     }
 }
 
-/// Whether a number stands in a text, and not only as the beginning of another.
-fn stands(number: &str, text: &str) -> bool {
-    text.match_indices(number).any(|(at, _)| {
-        let mut after = text[at + number.len()..].chars();
-        match after.next() {
-            Some(c) if c.is_ascii_digit() => false,
-            Some('.') => !after.next().is_some_and(|c| c.is_ascii_digit()),
-            _ => true,
+/// The numbers of statements in a text, and of sections, which are called so: "section 9.7.6", "sections 9.8.2 and 9.8.3".
+fn numbers(text: &str) -> BTreeSet<String> {
+    let mut words = text
+        .split(|c: char| !(c.is_alphanumeric() || matches!(c, '.' | '-' | '_')))
+        .map(|word| word.trim_matches(['.', '-']))
+        .filter(|word| !word.is_empty())
+        .peekable();
+    let mut found = BTreeSet::new();
+    while let Some(word) = words.next() {
+        if !word.eq_ignore_ascii_case("section") && !word.eq_ignore_ascii_case("sections") {
+            found.extend(canonical(word).filter(|number| number.contains('-')));
+            continue;
         }
-    })
+        // One, and those that are joined to it.
+        found.extend(words.next().and_then(canonical));
+        while words
+            .next_if(|word| matches!(*word, "and" | "to"))
+            .is_some()
+        {
+            found.extend(words.next().and_then(canonical));
+        }
+    }
+    found
 }
 
 #[test]
-fn the_number_of_a_statement_finds_the_code_that_obeys_it() {
+fn sections_are_found_where_they_are_called_so() {
+    let text = "// C9-60, then section 9.7.6. See (sections 9.8.2\n and 9.8.3): 127.0.0.1 or 1.5 are none.";
+    let due = ["9.7.6", "9.8.2", "9.8.3", "c9-60"].map(str::to_owned);
+    assert_eq!(numbers(text), due.into());
+}
+
+#[test]
+fn the_number_of_a_statement_or_section_finds_the_code_that_obeys_it() {
     let mut code = String::new();
     sources(&workspace().join("provider"), &mut code);
-    let statements: BTreeSet<&str> = catalog::all()
-        .iter()
-        .flat_map(|test| test.statements.clone())
-        .filter(|statement| statement.starts_with(['C', 'o']))
-        .collect();
-    assert!(statements.contains("C9-60"));
-    let missing: Vec<_> = statements
-        .into_iter()
-        .filter(|number| !stands(number, &code))
-        .collect();
+    let obeyed = numbers(&code);
+    let mut missing: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    let mut cited = 0;
+    for test in catalog::all() {
+        for name in &test.statements {
+            let number =
+                canonical(name).unwrap_or_else(|| panic!("{}: {name} is no number", test.id));
+            cited += 1;
+            if !obeyed.contains(&number) {
+                missing
+                    .entry(name.clone())
+                    .or_default()
+                    .push(test.id.clone());
+            }
+        }
+    }
+    assert!(cited > 600, "only {cited} statements are cited");
     assert!(missing.is_empty(), "no code says that it obeys {missing:?}");
+}
+
+#[test]
+fn what_the_specification_asserts_is_said_of_its_statement() {
+    for test in catalog::all() {
+        for assertion in &test.assertions {
+            if let Some(statement) = ferroce_ibta::statement::of_assertion(assertion) {
+                assert!(
+                    test.statements.contains(&statement),
+                    "{} asserts {assertion}, and does not cover {statement}",
+                    test.id
+                );
+            }
+        }
+    }
 }

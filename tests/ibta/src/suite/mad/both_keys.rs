@@ -55,7 +55,15 @@ pub(super) fn tests() -> Vec<Test> {
             "PortInfo of a channel adapter, part 4: M_Key checks at both ports",
             body,
         )
-        .covers(&["C14-24.1.1", "C14-29", "C14-30"])
+        // As its description says under Coverage.
+        .covers(&[
+            "C13-24",
+            "C14-24.1.1",
+            "C14-27",
+            "C14-28",
+            "C14-29",
+            "C14-30",
+        ])
         .asserts([
             REQUIRED, ANSWERED, BOTH, CHECKED, GET_SILENT, SET_SILENT, RESPONSE,
         ])

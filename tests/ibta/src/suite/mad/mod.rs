@@ -13,6 +13,7 @@ mod packets;
 mod pma;
 mod port_info;
 mod provoke;
+mod read_only;
 mod reregister;
 mod states;
 mod trap_rules;
@@ -38,6 +39,7 @@ pub fn tests() -> Vec<Test> {
         packets::tests,
         pma::tests,
         port_info::tests,
+        read_only::tests,
         reregister::tests,
         states::tests,
         trap_rules::tests,

@@ -165,6 +165,25 @@ pub(super) fn writable(field: &'static Field) -> MadFaults {
     })
 }
 
+/// What is written into the first GUID of GUIDInfo is shown from then on.
+pub(super) fn first_guid_is_written() -> MadFaults {
+    let written: Rc<RefCell<Option<[u8; 8]>>> = Rc::default();
+    let shown = written.clone();
+    takes(attribute::GUID_INFO, move |_, mad, data| {
+        if mad.header().modifier == 0 {
+            *written.borrow_mut() = data.first_chunk().copied();
+        }
+    })
+    .tx_edit(move |_, mad| {
+        if mad.answers(attribute::GUID_INFO)
+            && mad.header().modifier == 0
+            && let Some(guid) = *shown.borrow()
+        {
+            mad.data_mut()[..8].copy_from_slice(&guid);
+        }
+    })
+}
+
 /// A component of PortInfo by name.
 pub(super) fn field(name: &str) -> &'static Field {
     let known = PortInfo::FIELDS.iter().find(|field| field.name == name);

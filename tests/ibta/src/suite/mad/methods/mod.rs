@@ -15,6 +15,7 @@ use ferroce_wire::smp::{attribute, method, status};
 use unknown::{no_agent, other_classes, unknown_attributes, unknown_methods};
 
 const UNSUPPORTED: &str = "v1c14-031#01";
+const READ_ONLY: &str = "v1c14-027#01";
 const RESPONSE: &str = "v1c14-030#01";
 
 pub(super) fn tests() -> Vec<Test> {
@@ -72,13 +73,20 @@ fn read_only(number: u16) -> Test {
         tester.must_have_status(run, UNSUPPORTED, 1, &set, status::UNSUPPORTED_ATTRIBUTE)?;
         run.step("3", "SubnGet: the same as before");
         let after = tester.data(1, number, 0)?;
-        run.check(&kept, after == before, || {
-            "a refused SubnSet has changed it".to_owned()
-        })
+        for rule in [kept.as_str(), READ_ONLY] {
+            run.check(rule, after == before, || {
+                "a refused SubnSet has changed it".to_owned()
+            })?;
+        }
+        Ok(())
     };
     test(id, "C14-003", format!("{name} has no SubnSet"), body)
-        .covers(&["C14-3", "C14-31"])
-        .asserts([UNSUPPORTED.to_owned(), assertion.clone()])
+        .covers(&["C14-3", "C14-27", "C14-31"])
+        .asserts([
+            UNSUPPORTED.to_owned(),
+            READ_ONLY.to_owned(),
+            assertion.clone(),
+        ])
         .mutant(Mutant::mad(
             "takes-it",
             "SubnSet has status 0",

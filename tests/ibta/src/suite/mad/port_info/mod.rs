@@ -22,6 +22,7 @@ const OWN_PORT: &str = "v1c14-024.1.1#06.05";
 const PORT_ZERO: &str = "v1c14-024.1.1#06.06";
 const NO_ERROR: &str = "v1c13-024#01";
 const INVALID: &str = "v1c13-024#07";
+const READ_ONLY: &str = "v1c14-027#01";
 const RESPONSE: &str = "v1c14-030#01";
 
 pub(super) fn tests() -> Vec<Test> {
@@ -42,9 +43,9 @@ fn read_only() -> Test {
         "PortInfo of a channel adapter, part 1: read-only components stay, ports that do not exist are refused",
         read_only_body,
     )
-    .covers(&["C13-24", "C14-24.1.1", "C14-30"])
+    .covers(&["C13-24", "C14-24.1.1", "C14-27", "C14-30"])
     .asserts([
-        REQUIRED, ANSWERED, OWN_PORT, PORT_ZERO, NO_ERROR, INVALID, RESPONSE,
+        REQUIRED, ANSWERED, OWN_PORT, PORT_ZERO, READ_ONLY, NO_ERROR, INVALID, RESPONSE,
     ])
     .mutant(Mutant::mad(
         "capability-mask-can-be-written",
@@ -113,7 +114,8 @@ fn read_only_body(run: &mut Run, tester: &mut Tester<'_>) -> Outcome {
                 let after = tester.data(port, attribute::PORT_INFO, 0)?;
                 for (what, data) in [("the answer", answer.data()), ("a SubnGet", &after)] {
                     let seen = field.load(data);
-                    run.check(PORT_ZERO, seen == before, || {
+                    let rule = if modifier == 0 { PORT_ZERO } else { READ_ONLY };
+                    run.check(rule, seen == before, || {
                         format!(
                             "{} of {what} is {seen:#x}, was {before:#x} and is read-only",
                             field.name
