@@ -38,11 +38,11 @@ macro_rules! counters {
 }
 
 counters! {
-    /// Packets received and accepted by the transport.
+    /// Packets received and accepted by the transport. In a page without those for groups; a sum has them all.
     RxPackets => "rcvd_pkts",
     /// Bytes of those packets, from the BTH to the ICRC.
     RxBytes => "rcvd_bytes",
-    /// Packets sent.
+    /// Packets sent. In a page without those to groups; a sum has them all.
     TxPackets => "sent_pkts",
     /// Bytes of those packets, from the BTH to the ICRC.
     TxBytes => "sent_bytes",
@@ -116,6 +116,10 @@ counters! {
     RxNoReceive => "rx_no_receive",
     /// Messages of unreliable connections dropped after a gap.
     UcLoss => "uc_loss",
+    /// Packets received for multicast groups.
+    RxMulticast => "rcvd_mcast_pkts",
+    /// Packets sent to multicast groups.
+    TxMulticast => "sent_mcast_pkts",
 }
 
 const _: () = assert!(Counter::ALL.len() * size_of::<u64>() <= PAGE);

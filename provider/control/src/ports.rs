@@ -26,7 +26,7 @@ const FULL: u64 = 2;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(usize)]
 pub enum PortCounter {
-    /// Packets sent.
+    /// Packets sent. In a page without those to groups; a sum has them all.
     TxPackets,
     /// Bytes of those, from the LRH to the ICRC.
     TxBytes,
@@ -44,6 +44,8 @@ pub enum PortCounter {
     WrongPkey,
     /// Datagrams received with a Q_Key that is not the queue pair's.
     WrongQkey,
+    /// Packets sent to multicast groups. Those received for groups the daemon counts.
+    TxMulticast,
 }
 
 impl PortCounter {
@@ -58,10 +60,11 @@ impl PortCounter {
         PortCounter::Overruns,
         PortCounter::WrongPkey,
         PortCounter::WrongQkey,
+        PortCounter::TxMulticast,
     ];
 
     /// How many there are.
-    pub const COUNT: usize = PortCounter::WrongQkey as usize + 1;
+    pub const COUNT: usize = PortCounter::TxMulticast as usize + 1;
 }
 
 const _: () = assert!(PortCounter::COUNT <= MAIL);

@@ -31,10 +31,12 @@ impl Counters for Shown {
         let received = sum(counts.rx_packets, PortCounter::RxPackets);
         totals[Counter::XmitData] = sum(counts.tx_bytes, PortCounter::TxBytes) / 4;
         totals[Counter::RcvData] = sum(counts.rx_bytes, PortCounter::RxBytes) / 4;
-        totals[Counter::XmitPackets] = sent;
-        totals[Counter::RcvPackets] = received;
-        totals[Counter::UnicastXmitPackets] = sent;
-        totals[Counter::UnicastRcvPackets] = received;
+        packets(
+            &mut totals,
+            (sent, sum(counts.tx_multicast, PortCounter::TxMulticast)),
+            // Those that a program gets are copies of what the daemon has counted.
+            (received, counts.rx_multicast),
+        );
         totals[Counter::RcvErrors] = sum(counts.rx_errors, PortCounter::RxErrors);
         totals[Counter::XmitDiscards] = sum(counts.tx_discards, PortCounter::TxDiscards);
         totals[Counter::ExcessiveBufferOverruns] = sum(0, PortCounter::Overruns);
@@ -53,13 +55,79 @@ impl Shown {
         let sum = |sum| self.sums.value(sum);
         totals[Counter::XmitData] = sum(Sum::TxBytes) / 4;
         totals[Counter::RcvData] = sum(Sum::RxBytes) / 4;
-        totals[Counter::XmitPackets] = sum(Sum::TxPackets);
-        totals[Counter::RcvPackets] = sum(Sum::RxPackets);
-        totals[Counter::UnicastXmitPackets] = sum(Sum::TxPackets);
-        totals[Counter::UnicastRcvPackets] = sum(Sum::RxPackets);
+        packets(
+            totals,
+            (sum(Sum::TxPackets), sum(Sum::TxMulticast)),
+            (sum(Sum::RxPackets), sum(Sum::RxMulticast)),
+        );
         totals[Counter::RcvErrors] = sum(Sum::RxIcrcErrors) + sum(Sum::RxParseErrors);
         totals[Counter::XmitDiscards] = sum(Sum::TxErrors);
         totals[Counter::ExcessiveBufferOverruns] = sum(Sum::RxSocketOverflow);
         totals[Counter::RcvConstraintErrors] = sum(Sum::RxWrongPkey);
+    }
+}
+
+/// Packets that were sent and received, all and of these the ones of groups.
+fn packets(totals: &mut PortTotals, sent: (u64, u64), received: (u64, u64)) {
+    totals[Counter::XmitPackets] = sent.0;
+    totals[Counter::RcvPackets] = received.0;
+    totals[Counter::MulticastXmitPackets] = sent.1;
+    totals[Counter::MulticastRcvPackets] = received.1;
+    totals[Counter::UnicastXmitPackets] = sent.0.wrapping_sub(sent.1);
+    totals[Counter::UnicastRcvPackets] = received.0.wrapping_sub(received.1);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ferroce_control::CounterPage;
+
+    /// All, and how many of them are of one and of groups, as sent and as received.
+    fn shown(shown: &Shown, port: u8) -> [[u64; 3]; 2] {
+        let totals = shown.totals(port);
+        [
+            [
+                totals[Counter::XmitPackets],
+                totals[Counter::UnicastXmitPackets],
+                totals[Counter::MulticastXmitPackets],
+            ],
+            [
+                totals[Counter::RcvPackets],
+                totals[Counter::UnicastRcvPackets],
+                totals[Counter::MulticastRcvPackets],
+            ],
+        ]
+    }
+
+    #[test]
+    fn packets_of_groups_are_told_from_others() {
+        let page = CounterPage::private().unwrap();
+        page.add(Sum::TxPackets, 10);
+        page.add(Sum::TxMulticast, 3);
+        page.add(Sum::RxPackets, 20);
+        page.add(Sum::RxMulticast, 4);
+        page.add_at(2, PortCounter::TxPackets, 100);
+        page.add_at(2, PortCounter::TxMulticast, 30);
+        page.add_at(2, PortCounter::RxPackets, 200);
+        let mut sums = Totals::default();
+        sums.add(&page);
+        let roce = Shown {
+            sums: sums.clone(),
+            ports: Vec::new(),
+        };
+        assert_eq!(shown(&roce, 1), [[13, 10, 3], [24, 20, 4]]);
+        let counts = Counts {
+            tx_packets: 7,
+            tx_multicast: 2,
+            rx_packets: 9,
+            rx_multicast: 6,
+            ..Counts::default()
+        };
+        let ib = Shown {
+            sums,
+            ports: vec![(counts, 0), (counts, 0)],
+        };
+        assert_eq!(shown(&ib, 1), [[7, 5, 2], [9, 3, 6]]);
+        assert_eq!(shown(&ib, 2), [[137, 105, 32], [209, 203, 6]]);
     }
 }

@@ -19,14 +19,27 @@ impl Default for Totals {
 }
 
 impl Totals {
-    /// Adds what a page says now.
+    /// Adds what a page says now. A page counts a packet once, as one to a group or as another; here all packets are together too.
+    /// Each is read once, so that what is left when those of groups are taken away never shrinks.
     pub fn add(&mut self, page: &CounterPage) {
-        for (value, &counter) in self.values.iter_mut().zip(Counter::ALL) {
-            *value = value.wrapping_add(page.read(counter));
+        for &counter in Counter::ALL {
+            let n = page.read(counter);
+            let add = |value: &mut u64| *value = value.wrapping_add(n);
+            add(&mut self.values[counter as usize]);
+            match counter {
+                Counter::TxMulticast => add(&mut self.values[Counter::TxPackets as usize]),
+                Counter::RxMulticast => add(&mut self.values[Counter::RxPackets as usize]),
+                _ => {}
+            }
         }
         for (port, values) in (1..).zip(&mut self.ports) {
-            for (value, &counter) in values.iter_mut().zip(PortCounter::ALL) {
-                *value = value.wrapping_add(page.read_at(port, counter));
+            for &counter in PortCounter::ALL {
+                let n = page.read_at(port, counter);
+                let add = |value: &mut u64| *value = value.wrapping_add(n);
+                add(&mut values[counter as usize]);
+                if counter == PortCounter::TxMulticast {
+                    add(&mut values[PortCounter::TxPackets as usize]);
+                }
             }
         }
     }
@@ -79,5 +92,28 @@ mod tests {
         assert_eq!(totals.at(1, PortCounter::RxBytes), 0);
         assert_eq!(totals.at(2, PortCounter::RxBytes), 11);
         assert!(totals.hw_counters().contains(&("sent_bytes", 4400)));
+    }
+
+    #[test]
+    fn packets_of_groups_are_packets() {
+        let page = CounterPage::private().unwrap();
+        page.add(Counter::TxPackets, 5);
+        page.add(Counter::TxMulticast, 2);
+        page.add(Counter::RxPackets, 7);
+        page.add(Counter::RxMulticast, 4);
+        page.add_at(2, PortCounter::TxPackets, 30);
+        page.add_at(2, PortCounter::TxMulticast, 20);
+        let mut totals = Totals::default();
+        totals.add(&page);
+        let sums = [
+            Counter::TxPackets,
+            Counter::TxMulticast,
+            Counter::RxPackets,
+            Counter::RxMulticast,
+        ];
+        assert_eq!(sums.map(|sum| totals.value(sum)), [7, 2, 11, 4]);
+        assert_eq!(totals.at(2, PortCounter::TxPackets), 50);
+        assert_eq!(totals.at(2, PortCounter::TxMulticast), 20);
+        assert_eq!(totals.at(1, PortCounter::TxPackets), 0);
     }
 }

@@ -51,6 +51,8 @@ pub(crate) struct Path {
     pub(crate) congestion: Congestion,
     /// The pace of what nobody acknowledges.
     pub(crate) pacer: Pacer,
+    /// It leads to a group.
+    pub(crate) multicast: bool,
     /// Runs may be sent as one GSO datagram.
     pub(crate) gso: AtomicBool,
 }
@@ -134,6 +136,7 @@ impl Path {
                 key.slot,
                 receive_buffer,
             ),
+            multicast,
             gso: AtomicBool::new(gso),
         })
     }
@@ -154,14 +157,16 @@ impl Path {
         let _ = socket.set_send_buffer_size(4 << 20);
         bind(&socket, key, 0, own_slot)?;
         let gso = gso && option(&socket, key.remote, OptionKind::Segment, 0).is_ok();
+        let multicast = is_multicast_lid(lids.dlid);
         Ok(Path {
             key,
             socket,
             dest: dest.into(),
-            echo: is_multicast_lid(lids.dlid).then(|| link.end().into()),
+            echo: multicast.then(|| link.end().into()),
             lead: Lead::Infiniband(lids.head(), link.clone()),
             congestion: Congestion::new(receive_buffer),
             pacer: Pacer::by_the_clock(key.slot, receive_buffer),
+            multicast,
             gso: AtomicBool::new(gso),
         })
     }

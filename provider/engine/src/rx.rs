@@ -145,7 +145,11 @@ impl Hca {
         };
         let packets = data.len().div_ceil(segment) as u64;
         if copies.is_none() {
-            count(Counter::RxPackets, PortCounter::RxPackets, packets);
+            match receiver.members {
+                None => count(Counter::RxPackets, PortCounter::RxPackets, packets),
+                // Of RoCE: an InfiniBand port's are copies.
+                Some(_) => counters.add(Counter::RxMulticast, packets),
+            }
             count(Counter::RxBytes, PortCounter::RxBytes, data.len() as u64);
         }
         if let Some(dropped) = datagram.dropped {

@@ -189,7 +189,10 @@ impl Run<'_> {
             let sent = pkey::is_valid(self.source.p_key)
                 && path.send(&mut self.scratch.iov[first..], segment).is_ok();
             if sent {
-                count(Counter::TxPackets, PortCounter::TxPackets, segments);
+                match path.multicast {
+                    false => count(Counter::TxPackets, PortCounter::TxPackets, segments),
+                    true => count(Counter::TxMulticast, PortCounter::TxMulticast, segments),
+                }
                 count(Counter::TxBytes, PortCounter::TxBytes, bytes);
             } else {
                 // Lost like any packet: the transport sends it again or reports the peer unreachable, if it promises to.

@@ -270,6 +270,25 @@ fn every_attached_queue_pair_gets_its_copy() {
     send(&a.qp, &ah, 0xff_ffff, QKEY, b"back").unwrap();
     wait(&b.cq, 1);
     b.qp.detach_mcast(one, 0).unwrap();
+
+    // A packet is counted once for all members, among all packets and among those of groups.
+    let counted = |host: &Host| {
+        let names = [
+            "sent_pkts",
+            "sent_mcast_pkts",
+            "rcvd_pkts",
+            "rcvd_mcast_pkts",
+        ];
+        names.map(|name| host.counter(name))
+    };
+    assert_eq!(counted(&a.host), [5, 5, 2, 2]);
+    assert_eq!(counted(&b.host), [0, 0, 3, 3]);
+    b.receive(&b.qp, 1);
+    let to_one = a.host.ah(b.gid());
+    send(&a.qp, &to_one, b.qp.qp_num(), QKEY, b"one").unwrap();
+    wait(&b.cq, 1);
+    assert_eq!(counted(&a.host)[..2], [6, 5]);
+    assert_eq!(counted(&b.host)[2..], [4, 3]);
 }
 
 #[test]

@@ -5,6 +5,7 @@
 //! The narrow counters and those of 64 bits are reset separately.
 //!
 //! There are the mandatory attributes and PortCountersExtended. All others are refused: nothing is counted by lane or service level.
+//! Cables have no flow control of their own, so nobody waits for credits: PortXmitWait is not offered, and a sample of it is zero.
 
 mod counters;
 mod samples;
@@ -72,6 +73,10 @@ impl Pma {
                 named.push((name, value));
             }
         }
+        if !named.is_empty() {
+            // Linux has it of every port, whether the hardware counts it or not.
+            named.push((Counter::XmitWait.name(), totals[Counter::XmitWait]));
+        }
         named
     }
 
@@ -120,9 +125,8 @@ impl Pma {
             attribute::CLASS_PORT_INFO => class_port_info().emit(data),
             attribute::PORT_COUNTERS => {
                 let asked = PortCounters::parse(data);
-                let select =
-                    u32::from(asked.counter_select) | u32::from(asked.counter_select2 & 1) << 16;
-                let select = is_set.then_some(select);
+                // CounterSelect2 selects PortXmitWait alone.
+                let select = is_set.then_some(asked.counter_select.into());
                 self.narrow
                     .answer(asked.port_select, select, data, counters)?;
             }
@@ -147,9 +151,7 @@ fn class_port_info() -> ClassPortInfo {
     ClassPortInfo {
         base_version: BASE_VERSION,
         class_version: CLASS_VERSION,
-        capability_mask: capability::ALL_PORT_SELECT
-            | capability::EXTENDED_WIDTH
-            | capability::XMIT_WAIT,
+        capability_mask: capability::ALL_PORT_SELECT | capability::EXTENDED_WIDTH,
         resp_time_value: 16,
         ..ClassPortInfo::default()
     }

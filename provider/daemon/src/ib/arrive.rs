@@ -62,7 +62,8 @@ impl Fabric {
             return;
         }
         let management = packet.lrh.vl == MANAGEMENT_LANE;
-        let to_group = !self.node.is_switch() && !management && is_multicast_lid(packet.lrh.dlid);
+        let multicast = is_multicast_lid(packet.lrh.dlid);
+        let to_group = !self.node.is_switch() && !management && multicast;
         let own = self
             .node
             .port(port)
@@ -75,7 +76,12 @@ impl Fabric {
         link.training.alive(Instant::now());
         link.counts.rx_packets += 1;
         link.counts.rx_bytes += bytes.len() as u64;
-        self.sums.add(Counter::RxPackets, 1);
+        link.counts.rx_multicast += u64::from(multicast);
+        let sum = match multicast {
+            true => Counter::RxMulticast,
+            false => Counter::RxPackets,
+        };
+        self.sums.add(sum, 1);
         self.sums.add(Counter::RxBytes, bytes.len() as u64);
         if self.node.is_switch() && !management {
             return self.pass_on(port, &packet, bytes);

@@ -9,7 +9,7 @@ use ferroce_wire::link::{Head, MANAGEMENT_LANE};
 use ferroce_wire::lrh::NextHeader;
 use ferroce_wire::mad::{self, Mad};
 use ferroce_wire::pkey;
-use ferroce_wire::smp::PERMISSIVE_LID;
+use ferroce_wire::smp::{PERMISSIVE_LID, is_multicast_lid};
 
 use super::{Fabric, Happened, index};
 use crate::umad::{Address, Incoming, Outgoing};
@@ -162,7 +162,14 @@ impl Fabric {
             Ok(()) => {
                 link.counts.tx_packets += 1;
                 link.counts.tx_bytes += packet.len() as u64;
-                self.sums.add(Counter::TxPackets, 1);
+                let multicast =
+                    Lrh::parse(packet).is_some_and(|(lrh, _)| is_multicast_lid(lrh.dlid));
+                link.counts.tx_multicast += u64::from(multicast);
+                let sum = match multicast {
+                    true => Counter::TxMulticast,
+                    false => Counter::TxPackets,
+                };
+                self.sums.add(sum, 1);
                 self.sums.add(Counter::TxBytes, packet.len() as u64);
             }
             Err(error) => {

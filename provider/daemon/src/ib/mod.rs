@@ -36,6 +36,9 @@ pub(crate) struct Counts {
     pub(crate) rx_packets: u64,
     pub(crate) rx_bytes: u64,
     pub(crate) tx_packets: u64,
+    /// Those of them that were for groups.
+    pub(crate) rx_multicast: u64,
+    pub(crate) tx_multicast: u64,
     pub(crate) tx_bytes: u64,
     /// Damaged or malformed.
     pub(crate) rx_errors: u64,

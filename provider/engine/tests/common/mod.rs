@@ -45,6 +45,14 @@ impl Host {
         }
     }
 
+    /// A counter of the device's, by its name.
+    pub fn counter(&self, name: &str) -> u64 {
+        let mut client = ferroce_control::Client::connect(&self.dir).unwrap();
+        let counters = client.status().unwrap().counters;
+        let found = counters.into_iter().find(|(known, _)| known == name);
+        found.unwrap().1
+    }
+
     pub fn cq(&self, cqe: u32) -> Arc<Cq> {
         self.context.create_cq(cqe, 0, None).unwrap()
     }

@@ -41,7 +41,7 @@ pub enum Counter {
     XmitPackets,
     /// Packets received.
     RcvPackets,
-    /// Ticks in which there was something to send, and nothing could be sent.
+    /// Ticks in which there was something to send, and nothing could be sent: none, since nobody waits for credits.
     XmitWait,
     /// Packets sent to one.
     UnicastXmitPackets,
@@ -138,7 +138,7 @@ const fn extended(counter: Counter, field: usize, bit: u32) -> Shown {
     shown(counter, &PortCountersExtended::FIELDS[field], bit)
 }
 
-/// PortCounters. The bit of PortXmitWait is the first of CounterSelect2.
+/// PortCounters.
 pub(super) const NARROW: &[Shown] = &[
     narrow(Counter::SymbolErrors, 2, 0),
     narrow(Counter::LinkErrorRecovery, 3, 1),
@@ -156,7 +156,6 @@ pub(super) const NARROW: &[Shown] = &[
     narrow(Counter::RcvData, 16, 13),
     narrow(Counter::XmitPackets, 17, 14),
     narrow(Counter::RcvPackets, 18, 15),
-    narrow(Counter::XmitWait, 19, 16),
 ];
 
 /// PortCountersExtended.

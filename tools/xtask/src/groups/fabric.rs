@@ -1,9 +1,10 @@
 //! Group `fabric`: stock OpenSM and infiniband-diags over ports of the InfiniBand link layer, and what programs see of it.
 
+use super::fabric_multicast::counted;
 use super::{expect, fabric_ports, fabric_programs, fabric_robust};
 use crate::case::{Case, Ending, Stop};
 use crate::lab::{Lab, Place};
-use crate::process::Running;
+use crate::process::{Finished, Running};
 use crate::subnet::{LIMIT, Subnet};
 
 /// `ibstat` says so of a port that may carry data.
@@ -70,12 +71,26 @@ fn roce(lab: &mut Lab) -> Ending {
         && perfquery.success()
         && sent.is_some_and(|sent| sent >= 1000);
     if good {
-        return Ok(());
+        return groups(lab, reset);
     }
     Err(Stop::with(
         format!("at least 1000 packets went out, and perfquery says {sent:?}"),
         &[&ibstat, &traffic, &perfquery],
     ))
+}
+
+/// What `mckey` sends to a group of RoCE, twenty messages, is told from the rest. The sender is a member too, and may get copies.
+fn groups(lab: &mut Lab, before: Finished) -> Ending {
+    super::cm_more::multicast(lab, Place::OneDaemon)?;
+    let dir = lab.case_dir()?;
+    let mut command = lab.site(Place::OneDaemon)?.server().run("perfquery");
+    command.arg("-x");
+    let after = crate::process::run(command, &dir, "groups", LIMIT)?;
+    let counts = [counted(&before)?, counted(&after)?];
+    let [sent, received] = [0, 1].map(|way| counts[1][way].wrapping_sub(counts[0][way]));
+    expect(sent == 20 && (20..=40).contains(&received), || {
+        format!("{counts:?} packets of groups")
+    })
 }
 
 /// The number behind a label and dots, as infiniband-diags print them.
@@ -188,13 +203,50 @@ fn reregister(lab: &mut Lab) -> Ending {
     let mut subnet = back_to_back(lab)?;
     let manager = subnet.manage(0, &[])?;
     let mut watch = watch(&mut subnet, 1)?;
+    let port = lab.port();
+    let line = ["ibv_rc_pingpong", "-e", "-n", "1000000000"];
+    let server = subnet.server(0, &line, port)?;
+    let number = port.to_string();
+    let mut client = subnet.spawn(1, &[&line[..], &["-p", &number, "127.0.0.1"]].concat())?;
+    goes_on(&mut subnet, &mut client)?;
     manager.kill();
+    // What has begun goes on without it, and more can begin.
+    goes_on(&mut subnet, &mut client)?;
+    subnet.pair((0, 1), &["ibv_rc_pingpong", "-n", "300"], lab.port())?;
     let _manager = subnet.manage(0, &[])?;
     event(&mut watch, "IBV_EVENT_CLIENT_REREGISTER (17), port 1")?;
+    goes_on(&mut subnet, &mut client)?;
+    client.kill();
+    server.kill();
     subnet.pair((0, 1), &["ibv_rc_pingpong", "-n", "300"], lab.port())?;
+    // The request is no state of the port.
+    subnet.expect(
+        0,
+        &["smpquery", "PI", "2"],
+        &["ClientReregister:................0"],
+    )?;
     let events = watch.kill().out;
     expect(!events.contains("PORT_ERR"), || {
         format!("the port went down:\n{events}")
+    })
+}
+
+/// Host 1 gets packets, many more than management sends, for a client that runs.
+fn goes_on(subnet: &mut Subnet, client: &mut Running) -> Ending {
+    let line = [
+        "cat",
+        "/sys/class/infiniband/ferroce0/ports/1/counters/port_rcv_packets",
+    ];
+    let count = |text: &str| text.trim().parse::<u64>().ok();
+    let before = count(&subnet.run(1, &line)?.out);
+    let more = |text: &str| {
+        count(text)
+            .zip(before)
+            .is_some_and(|(now, before)| now > before + 500)
+    };
+    subnet.wait_until(1, &line, more)?;
+    expect(!client.ended_within(std::time::Duration::ZERO), || {
+        client.output()
     })
 }
 
@@ -293,6 +345,20 @@ fn eight(lab: &mut Lab, engine: &str) -> Ending {
         &["Unicast lids"],
     )?;
     subnet.run(5, &["ibqueryerrors"])?;
+    // What subnet administration says of all nodes, and of the way between two.
+    let records = subnet.run(5, &["saquery"])?;
+    expect(
+        records.out.matches("NodeRecord dump:").count() == 10,
+        || records.out.clone(),
+    )?;
+    let ends = format!("{near}:{far}");
+    let [from, to] = [("slid", &near), ("dlid", &far)]
+        .map(|(end, lid)| format!("{end}....................{lid}\n"));
+    subnet.expect(2, &["saquery", "--src-to-dst", &ends], &[&from, &to])?;
+    let server = subnet.spawn(6, &["ibping", "-S"])?;
+    let all = "10 received, 0% packet loss";
+    subnet.wait_for(1, &["ibping", "-f", "-c", "10", &far], all)?;
+    server.kill();
     subnet.pair((1, 6), &["ibv_rc_pingpong", "-n", "300"], lab.port())?;
     subnet.pair((6, 2), &["ib_write_bw", "-n", "200"], lab.port())?;
     super::fabric_cm::rping(&mut subnet, (2, 7), lab.port())?;

@@ -5,7 +5,7 @@ use super::fabric::{back_to_back, number_after};
 use crate::case::{Case, Ending, Endings, Stop};
 use crate::cprogram;
 use crate::lab::Lab;
-use crate::process::Running;
+use crate::process::{Finished, Running};
 use crate::subnet::{LIMIT, Subnet, address};
 
 /// The group of the programs, and its GID as the kernel's rdma_cm forms it for datagram services.
@@ -80,7 +80,7 @@ fn received(members: Vec<Running>) -> Ending {
 }
 
 /// Members at the near and the far switch, two of them processes of one host, and one on the sender's own host get every message; a
-/// host without members gets none. The group ends with its last member, even if that is killed.
+/// host without members gets none, as the counters say. The group ends with its last member, even if that is killed.
 fn members(lab: &mut Lab) -> Ending {
     let mut subnet = fabric(lab)?;
     let _manager = subnet.manage(0, &[])?;
@@ -90,21 +90,64 @@ fn members(lab: &mut Lab) -> Ending {
     }
     // Host 1 and the other switch here; hosts 2 and 3 and this switch there.
     leads(&mut subnet, 5)?;
-    let packets = |subnet: &mut Subnet| -> Result<Option<u64>, Stop> {
-        let said = subnet.run(0, &["perfquery", "-x"])?;
-        Ok(number_after(&said.out, "PortRcvPkts:"))
-    };
-    let before = packets(&mut subnet)?;
+    let switches = subnet.run(0, &["ibswitches"])?.out;
+    let lids = switches
+        .lines()
+        .filter_map(|l| l.split(" lid ").nth(1)?.split(' ').next());
+    let lids: Vec<&str> = lids.collect();
+    let before = everywhere(&mut subnet, &lids)?;
     send(&mut subnet, 3)?;
     received(all)?;
-    let after = packets(&mut subnet)?;
-    let few = before.zip(after).is_some_and(|(a, b)| b - a < 100);
-    expect(few, || format!("{before:?} and {after:?} packets"))?;
+    let after = everywhere(&mut subnet, &lids)?;
+    let grown = before.iter().zip(&after).map(|(before, after)| {
+        [
+            after[0].wrapping_sub(before[0]),
+            after[1].wrapping_sub(before[1]),
+        ]
+    });
+    let mut grown: Vec<[u64; 2]> = grown.collect();
+    // Of the switches one has the sender, and copies to its other host and to the other switch.
+    grown[4..].sort_unstable();
+    let n: u64 = MESSAGES.parse().map_err(anyhow::Error::from)?;
+    let wanted = [[0, 0], [0, n], [0, n], [n, 0], [n, n], [2 * n, n]];
+    expect(grown == wanted, || {
+        format!("groups' packets, sent and received, of four hosts and two switches: {grown:?}")
+    })?;
     let last = member(&mut subnet, 1)?;
     subnet.expect(0, &["saquery", "-g"], &[MGID])?;
     last.kill();
     let gone = |text: &str| text.contains("MGID") && !text.contains(MGID);
     subnet.wait_until(0, &["saquery", "-g"], gone)
+}
+
+/// Packets of groups that each host, and then each of these switches by all its ports, has sent and received.
+fn everywhere(subnet: &mut Subnet, switches: &[&str]) -> Result<Vec<[u64; 2]>, Stop> {
+    let mut all = Vec::new();
+    for host in 0..4 {
+        all.push(counted(&subnet.run(host, &["perfquery", "-x"])?)?);
+    }
+    for lid in switches {
+        all.push(counted(&subnet.run(0, &["perfquery", "-x", "-a", lid])?)?);
+    }
+    Ok(all)
+}
+
+/// Packets of groups that were sent and received, as `perfquery -x` says. With the others they are all.
+pub(super) fn counted(said: &Finished) -> Result<[u64; 2], Stop> {
+    let mut counted = [0; 2];
+    for (way, of_groups) in ["Xmit", "Rcv"].into_iter().zip(&mut counted) {
+        let number = |kind: &str| number_after(&said.out, &format!("Port{kind}{way}Pkts:"));
+        match (number(""), number("Unicast"), number("Multicast")) {
+            (Some(all), Some(one), Some(many)) if all == one + many => *of_groups = many,
+            _ => {
+                return Err(Stop::with(
+                    "the counters are not those of all packets",
+                    &[said],
+                ));
+            }
+        }
+    }
+    Ok(counted)
 }
 
 /// A subnet manager that starts anew knows of no member until the hosts have told it, which their programs do not notice.

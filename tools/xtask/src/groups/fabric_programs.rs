@@ -6,7 +6,7 @@ use super::fabric::{ACTIVE, back_to_back, number_after};
 use crate::case::{Case, Ending};
 use crate::cprogram;
 use crate::lab::Lab;
-use crate::subnet::Subnet;
+use crate::subnet::{LIMIT, Subnet};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![
@@ -14,6 +14,7 @@ pub(super) fn cases() -> Vec<Case> {
         Case::new("fabric/programs/ibsysstat and smpdump", dumps),
         Case::new("fabric/programs/across a switch", across),
         Case::new("fabric/programs/umad's files", files),
+        Case::new("fabric/programs/umad's P_Key index", partitions),
     ]
 }
 
@@ -75,6 +76,45 @@ fn files(lab: &mut Lab) -> Ending {
     subnet.wait_for(1, &["ibstat"], ACTIVE)?;
     let program = program.display().to_string();
     subnet.expect(1, &[&program], &["ok\n"]).map(drop)
+}
+
+/// A MAD goes out with the P_Key of the index that its program names, and is delivered with the index that the key has there, by
+/// `tests/verbs/umad_pkey.c`. The subnet manager's port is in a partition more, so that its table has the shared one elsewhere.
+fn partitions(lab: &mut Lab) -> Ending {
+    let program = cprogram::compile_plain("umad_pkey", &["-libumad"])?;
+    let program = program.display().to_string();
+    let mut subnet = back_to_back(lab)?;
+    let file = lab.case_dir()?.join("partitions");
+    let text = "Default=0x7fff : ALL=full;\nown=0x0001 : SELF=full;\nshared=0x0002 : ALL=full;\n";
+    std::fs::write(&file, text).map_err(anyhow::Error::from)?;
+    let file = file.display().to_string();
+    let _manager = subnet.manage(0, &["-P", &file])?;
+    for (host, index, key) in [(0, 1, "0x8001"), (0, 2, "0x8002"), (1, 1, "0x8002")] {
+        let entry = format!("/sys/class/infiniband/ferroce0/ports/1/pkeys/{index}");
+        subnet.wait_for(host, &["cat", &entry], key)?;
+    }
+    subnet.wait_for(1, &["ibstat"], ACTIVE)?;
+    let mut server = subnet.spawn(1, &[&program, "serve"])?;
+    let serves = server.wait_until(LIMIT, |server| server.output().contains("serves\n"));
+    expect(serves, || server.output())?;
+    for (key, answered, wanted) in [
+        (
+            "0x8002",
+            "yes",
+            "asked: index 2\nanswered: index 2, key 0x8002\n",
+        ),
+        ("0x8001", "no", "asked: index 1\nnobody answers\n"),
+        (
+            "0xffff",
+            "yes",
+            "asked: index 0\nanswered: index 0, key 0xffff\n",
+        ),
+    ] {
+        subnet.expect(0, &[&program, "ask", "2", key, answered], &[wanted])?;
+    }
+    let said = server.kill().out;
+    let wanted = "serves\ncame: index 1, key 0x8002\ncame: index 0, key 0xffff\n";
+    expect(said == wanted, || said)
 }
 
 /// Through switches: every operation of `smpquery`, `ibportstate` by LID, and by LID as far as a switch and by a hop from there, tables.
