@@ -15,9 +15,9 @@ use super::{Address, Incoming, Outgoing, Route};
 const SEGMENT_TIMEOUT: Duration = Duration::from_secs(2);
 /// How long a message may take to come in, and how long its end is remembered for repetitions.
 const RECEIVE_TIMEOUT: Duration = Duration::from_secs(40);
-/// How long after its end a message that came is remembered.
+/// How long after its end a message that came is remembered, if there is room.
 const LINGER: Duration = Duration::from_secs(5);
-/// The most messages on their way in, of all agents.
+/// The most messages on their way in and remembered ones, of all agents.
 const MAX_RECEIVING: usize = 256;
 /// The most sends under way, of all agents.
 const MAX_SENDS: usize = 1 << 16;
@@ -200,8 +200,10 @@ impl Exchanges {
         };
         let index = match self.receiving.iter().position(same) {
             Some(index) => index,
-            None if self.receiving.len() >= MAX_RECEIVING => return None,
             None => {
+                if self.receiving.len() >= MAX_RECEIVING {
+                    self.forget_one()?;
+                }
                 self.receiving.push(Receiving {
                     agent,
                     tid: header.tid,
@@ -228,6 +230,15 @@ impl Exchanges {
                 None
             }
         }
+    }
+
+    /// Makes room for a message by the one that has been remembered longest; `None`: all are on their way.
+    fn forget_one(&mut self) -> Option<()> {
+        let remembered = (self.receiving.iter().enumerate())
+            .filter(|(_, receiving)| receiving.receiver.is_done());
+        let (oldest, _) = remembered.min_by_key(|(_, receiving)| receiving.deadline)?;
+        self.receiving.swap_remove(oldest);
+        Some(())
     }
 
     /// An ACK, STOP or ABORT has come.

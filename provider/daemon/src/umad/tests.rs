@@ -160,6 +160,39 @@ fn a_long_response_goes_in_segments_and_comes_whole() {
 }
 
 #[test]
+fn messages_that_have_come_make_room_for_others() {
+    let (agents, client, _) = agents();
+    let (mut exchanges, mut out) = (Exchanges::default(), Output::default());
+    let now = Instant::now();
+    let (whole, begun) = (7, 3);
+    let mut exchange = |tid: u32, flags| {
+        let asked = request(0x12, tid.into());
+        exchanges
+            .send(&agents, client, &header(100, 0), &asked, now, &mut out)
+            .unwrap();
+        // A response of one segment, whole or the first of some.
+        let mut came = arrives(out.mads.pop().unwrap());
+        came.mad[3] = 0x92;
+        came.mad[24..27].copy_from_slice(&[1, 1, flags]);
+        (came.mad[31], came.mad[35]) = (1, 220);
+        exchanges.receive(&agents, client, &came, now, &mut out);
+        let got = (out.deliveries.len(), out.mads.len());
+        out.deliveries.clear();
+        out.mads.clear();
+        got
+    };
+    // Many more in no time than are remembered: each is delivered and acknowledged.
+    for tid in 0..1000 {
+        assert_eq!(exchange(tid, whole), (1, 1), "{tid}");
+    }
+    // Messages on their way are never forgotten for others; there is an end to them.
+    for tid in 1000..1256 {
+        assert_eq!(exchange(tid, begun).0, 0);
+    }
+    assert_eq!(exchange(1256, whole), (0, 0));
+}
+
+#[test]
 fn what_is_not_a_message_is_refused() {
     let (agents, client, _) = agents();
     let (mut exchanges, mut out) = (Exchanges::default(), Output::default());
