@@ -127,6 +127,10 @@ impl Hca {
         if flow.is_none() && receiver.link.is_none() {
             return;
         }
+        // The kernel may hold on to a group's socket for a while after the last member has left.
+        if receiver.members.is_some() && receiver.closed.load(Relaxed) {
+            return;
+        }
         // Copies of what came for a group are the daemon's, which has counted it.
         let copies = receiver.members.as_ref().and(receiver.link.as_ref());
         if copies.is_some_and(|link| link.end() != (datagram.from, datagram.port).into()) {
