@@ -17,7 +17,7 @@ impl Qp {
         self.attr.qp_access_flags.contains(access)
     }
 
-    /// Does the payload's length fit the packet's place in its message (section 9.7.4.1)?
+    /// Does the payload's length fit the packet's place in its message (C9-92, section 9.7.4.1)?
     fn check_length(&self, packet: &Packet<'_>) -> Result<(), Refusal> {
         let (len, mtu) = (packet.payload.len(), self.attr.path_mtu as usize);
         let fits = match packet.info.position {
@@ -175,6 +175,7 @@ impl Qp {
         } else {
             n < len - received
         };
+        // The greatest length: C9-94.
         if !fits || len > MAX_MESSAGE {
             return Err(INVALID);
         }
@@ -229,6 +230,7 @@ impl Qp {
         let Some(reth) = packet.ext.reth else {
             return Err(INVALID);
         };
+        // C9-94
         if reth.len > MAX_MESSAGE {
             return Err(INVALID);
         }

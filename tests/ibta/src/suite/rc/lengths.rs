@@ -59,9 +59,8 @@ pub fn tests() -> Vec<Test> {
         .zip(places)
         .map(|(n, (before, opcode, len))| {
             let title = format!("{} with {len} bytes at a path MTU of {PMTU}", name(opcode));
-            taking(test("9.7.4.1", n, title, move |b| {
-                in_place(b, before, opcode, len)
-            }))
+            let body = move |b: &mut Bench<'_>| in_place(b, before, opcode, len);
+            taking(test("9.7.4.1", n, title, body).covers(&["C9-92"]))
         })
         .collect();
     for (n, (what, len, packets)) in (20..).zip(WRITES) {
@@ -72,9 +71,8 @@ pub fn tests() -> Vec<Test> {
     }
     for (n, opcode) in [(26, RC_WRITE_FIRST), (27, RC_READ_REQUEST)] {
         let title = format!("{} of more than 2^31 bytes", name(opcode));
-        tests.push(taking(test("9.7.4.1", n, title, move |b| {
-            beyond_all(b, opcode)
-        })));
+        let body = move |b: &mut Bench<'_>| beyond_all(b, opcode);
+        tests.push(taking(test("9.7.4.1", n, title, body).covers(&["C9-94"])));
     }
     tests.push(
         test(
