@@ -100,9 +100,9 @@ fn try_run(
     let dir = lab.case_dir()?;
     let site = lab.site(place)?;
     let mut command = site.client().run(&program);
-    if place != Place::OneDaemon {
+    if let Some(other) = site.other() {
         // How the second process of a test gets onto the other host: the words of a command, one a line.
-        let prefix = site.server().run("");
+        let prefix = other.run("");
         let words: Vec<_> = iter::once(prefix.get_program())
             .chain(prefix.get_args())
             .filter(|word| !word.is_empty())

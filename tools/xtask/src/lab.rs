@@ -1,4 +1,5 @@
-//! The places that tests run in: one daemon, two daemons on two loopback addresses, two namespaces joined by veth.
+//! The places that tests run in: one daemon, two daemons on two loopback addresses, two namespaces joined by veth; one daemon and
+//! two namespaces over IPv6, too.
 //!
 //! One is up at a time, since the first two would share port 4791 of 127.0.0.1.
 
@@ -21,7 +22,13 @@ pub enum Place {
     TwoDaemons,
     /// Two network namespaces joined by a veth pair of this MTU.
     Veth(u32),
+    /// Both ends through one daemon, at ::1.
+    Ipv6,
+    /// Two namespaces joined by a veth pair of MTU 1500, the daemons at addresses of IPv6.
+    VethIpv6,
 }
+
+const IPV6_LINK: u32 = 1500;
 
 impl Place {
     /// The name in test names.
@@ -30,19 +37,33 @@ impl Place {
             Place::OneDaemon => "one-daemon".to_owned(),
             Place::TwoDaemons => "two-daemons".to_owned(),
             Place::Veth(mtu) => format!("veth-{mtu}"),
+            Place::Ipv6 => "ipv6".to_owned(),
+            Place::VethIpv6 => "veth-ipv6".to_owned(),
         }
     }
 
     /// The largest path MTU that fits the link with all headers (and what a port there reports as active).
     pub fn path_mtu(self) -> u32 {
         match self {
-            Place::OneDaemon | Place::TwoDaemons => 4096,
-            Place::Veth(link) => [4096, 2048, 1024, 512]
-                .into_iter()
-                .find(|mtu| mtu + 58 < link)
-                .unwrap_or(256),
+            Place::OneDaemon | Place::TwoDaemons | Place::Ipv6 => 4096,
+            Place::Veth(link) => largest_path(link - 58),
+            Place::VethIpv6 => largest_path(IPV6_LINK - 78),
         }
     }
+
+    /// Whether its addresses are of IPv6.
+    pub fn is_ipv6(self) -> bool {
+        matches!(self, Place::Ipv6 | Place::VethIpv6)
+    }
+}
+
+/// The largest path MTU below what is left of a link.
+fn largest_path(left: u32) -> u32 {
+    let fits = |mtu: &u32| *mtu < left;
+    [4096, 2048, 1024, 512]
+        .into_iter()
+        .find(fits)
+        .unwrap_or(256)
 }
 
 /// A place that is up.
@@ -63,18 +84,14 @@ impl Site {
                     Host::new(programs, "127.0.0.2", None)?,
                 ]
             }
-            Place::Veth(mtu) => {
-                let pair = Pair::new(mtu).map_err(|error| {
-                    Stop::Skip(format!(
-                        "network namespaces are not allowed here: {error:#}"
-                    ))
-                })?;
-                let [a, b] = netns::ADDRESSES;
-                vec![
-                    Host::new(programs, a, Some(pair.a))?,
-                    Host::new(programs, b, Some(pair.b))?,
-                ]
+            Place::Veth(mtu) => joined(programs, mtu, netns::ADDRESSES)?,
+            Place::Ipv6 => {
+                if std::net::UdpSocket::bind("[::1]:0").is_err() {
+                    return Err(Stop::Skip("this host has no IPv6".to_owned()));
+                }
+                vec![Host::new(programs, "::1", None)?]
             }
+            Place::VethIpv6 => joined(programs, IPV6_LINK, netns::ADDRESSES_V6)?,
         };
         for (index, host) in hosts.iter_mut().enumerate() {
             match place {
@@ -103,7 +120,7 @@ impl Site {
     /// The interface of the client's host.
     pub fn client_interface(&self) -> &'static str {
         match self.place {
-            Place::Veth(_) => netns::INTERFACES[1],
+            Place::Veth(_) | Place::VethIpv6 => netns::INTERFACES[1],
             _ => "lo",
         }
     }
@@ -117,6 +134,29 @@ impl Site {
     pub fn client(&self) -> &Host {
         self.hosts.last().unwrap_or(&self.hosts[0])
     }
+
+    /// The server's host where it is not the client's.
+    pub fn other(&self) -> Option<&Host> {
+        (self.hosts.len() > 1).then(|| self.server())
+    }
+}
+
+/// Hosts in two namespaces joined by veth.
+fn joined(programs: &Path, mtu: u32, addresses: [&str; 2]) -> Result<Vec<Host>, Stop> {
+    let pair = Pair::new(mtu).map_err(|error| {
+        Stop::Skip(format!(
+            "network namespaces are not allowed here: {error:#}"
+        ))
+    })?;
+    if addresses == netns::ADDRESSES_V6 {
+        pair.add_ipv6()
+            .map_err(|error| Stop::Skip(format!("this host has no IPv6: {error:#}")))?;
+    }
+    let [a, b] = addresses;
+    Ok(vec![
+        Host::new(programs, a, Some(pair.a))?,
+        Host::new(programs, b, Some(pair.b))?,
+    ])
 }
 
 /// What cases share.

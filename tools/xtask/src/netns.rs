@@ -24,6 +24,8 @@ pub struct Pair {
 
 /// The addresses of the two ends.
 pub const ADDRESSES: [&str; 2] = ["10.77.0.1", "10.77.0.2"];
+/// Those that [`Pair::add_ipv6`] adds.
+pub const ADDRESSES_V6: [&str; 2] = ["fd77::1", "fd77::2"];
 /// The interfaces of the two ends.
 pub const INTERFACES: [&str; 2] = ["fveth0", "fveth1"];
 
@@ -50,6 +52,16 @@ impl Pair {
             space.ip(&["link", "set", interface, "up"])?;
         }
         Ok(Pair { a, b })
+    }
+
+    /// Gives both ends an address of IPv6, at once: nobody else can have it.
+    pub fn add_ipv6(&self) -> Result<()> {
+        for (index, space) in [&self.a, &self.b].into_iter().enumerate() {
+            let address = format!("{}/64", ADDRESSES_V6[index]);
+            let interface = INTERFACES[index];
+            space.ip(&["addr", "add", &address, "dev", interface, "nodad"])?;
+        }
+        Ok(())
     }
 }
 

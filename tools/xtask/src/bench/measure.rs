@@ -9,6 +9,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use crate::case::Stop;
 use crate::cprogram;
 use crate::exs;
+use crate::groups::cm::cmtime_complaint;
 use crate::host::Host;
 use crate::perftest::Pair;
 use crate::process::{self, Finished};
@@ -320,13 +321,16 @@ impl<'a> Bench<'a> {
         }
         let client = command(&["-s", address, "-b", address]);
         let client = process::run(client, &self.dir, "cmtime-client", LIMIT)?;
-        server.kill();
-        cmtime_rate(&client)
+        let server = server.kill();
+        cmtime_rate(&client, &server)
     }
 }
 
-/// Connections made and ended a second, out of what the client of cmtime prints.
-pub fn cmtime_rate(client: &process::Finished) -> Result<f64> {
+/// Connections made and ended a second, out of what the client of cmtime prints; an error if one of them failed.
+pub fn cmtime_rate(client: &Finished, server: &Finished) -> Result<f64> {
+    if let Some(line) = cmtime_complaint([client, server]) {
+        bail!("{}: {line}", client.line);
+    }
     // Microseconds for each connection stand in the last column.
     let step = |name: &str| -> Result<f64> {
         let mut rows = client.out.lines().filter_map(|line| line.split_once(':'));

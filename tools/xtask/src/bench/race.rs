@@ -356,8 +356,8 @@ fn connections([server, client]: [&End; 2], dir: &Path) -> Result<f64> {
     let from = client.address();
     let options = ["-s", at, "-b", from];
     let client = process::run(command(client, &options), dir, "cmtime-client", LIMIT)?;
-    listener.kill();
-    cmtime_rate(&client)
+    let listener = listener.kill();
+    cmtime_rate(&client, &listener)
 }
 
 /// A lap with its event, the medians, and how many times better ferroce is.

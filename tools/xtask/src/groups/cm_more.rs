@@ -1,60 +1,66 @@
 //! Group `cm`, continued: cases that are not a server and a client of one program.
 
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
 use super::cm::{LIMIT, LISTEN_LIMIT, TCP, judge, stock, wait_for_listener};
 use super::expect;
 use crate::case::{Ending, Stop};
+use crate::host::Host;
 use crate::lab::{Lab, Place};
 use crate::process;
 use crate::suite::Suite;
 use crate::unittest::{self, Verdict};
 
-/// Datagrams to a multicast group, from one member to another.
-pub(super) fn multicast(lab: &mut Lab, place: Place) -> Ending {
+/// Datagrams to a multicast group, from one member to another. `option` is how mckey is told of the group: `-m`, an IP address, or
+/// `-M`, a GID, which rdma_cm is given in an address of `AF_IB`.
+pub(super) fn multicast(lab: &mut Lab, place: Place, option: &str) -> Ending {
     let dir = lab.case_dir()?;
     let site = lab.site(place)?;
     let (receiver, sender) = (site.server(), site.client());
-    let group = std::net::Ipv4Addr::new(239, 77, 1, 1);
-    let mut command = receiver.run("mckey");
-    command.args([
-        "-m",
-        &group.to_string(),
-        "-b",
-        &receiver.address,
-        "-C",
-        "20",
-    ]);
-    let mut server = process::spawn(command, &dir, "receiver")?;
+    let group = match (place.is_ipv6(), option) {
+        (false, _) => IpAddr::from(Ipv4Addr::new(239, 77, 1, 1)),
+        (true, "-m") => IpAddr::from(Ipv6Addr::new(0xff0e, 0, 0, 0, 0, 0, 0x77, 1)),
+        (true, _) => IpAddr::from(Ipv6Addr::new(0xff0e, 0, 0, 0, 0, 0, 0x77, 2)),
+    };
+    let member = |host: &Host| {
+        let mut command = host.run("mckey");
+        command.args([option, &group.to_string(), "-b", &host.address]);
+        command.args(["-C", "20"]);
+        command
+    };
+    let mut server = process::spawn(member(receiver), &dir, "receiver")?;
     // Only a member gets anything.
     if !server.wait_until(LISTEN_LIMIT, |running| joined(running.id(), group)) {
         let server = server.finish(Duration::ZERO);
         return Err(Stop::with("the receiver does not join", &[&server]));
     }
-    let mut command = sender.run("mckey");
-    command.args([
-        "-m",
-        &group.to_string(),
-        "-b",
-        &sender.address,
-        "-C",
-        "20",
-        "-s",
-    ]);
+    let mut command = member(sender);
+    command.arg("-s");
     let client = process::run(command, &dir, "sender", LIMIT)?;
     let server = server.finish_after(&client, LIMIT);
     judge(
         &client,
         &server,
         &stock("mckey", "mckey", "mckey", "return status 0"),
-    )
+    )?;
+    // It ends when as many have arrived as were sent.
+    expect(server.out.contains("data transfers complete"), || {
+        "the receiver has not got what was sent".to_owned()
+    })
 }
 
-/// Whether a process's network namespace is a member of an IPv4 group.
-fn joined(process: u32, group: std::net::Ipv4Addr) -> bool {
-    let table = std::fs::read_to_string(format!("/proc/{process}/net/igmp")).unwrap_or_default();
-    let wanted = format!("{:08X}", u32::from_le_bytes(group.octets()));
-    table.contains(&wanted)
+/// Whether a process's network namespace is a member of a group.
+fn joined(process: u32, group: IpAddr) -> bool {
+    let (table, wanted) = match group {
+        IpAddr::V4(group) => (
+            "igmp",
+            format!("{:08X}", u32::from_le_bytes(group.octets())),
+        ),
+        IpAddr::V6(group) => ("igmp6", format!("{:032x}", group.to_bits())),
+    };
+    std::fs::read_to_string(format!("/proc/{process}/net/{table}"))
+        .is_ok_and(|table| table.contains(&wanted))
 }
 
 /// A file to the other side.

@@ -42,7 +42,7 @@ pub(super) fn cases() -> Vec<Case> {
     for mode in Mode::ALL {
         cases.push(Case::many(
             format!("exs/ipv6/{}", mode.name()),
-            move |lab| many(run_over_ipv6(lab, mode)),
+            move |lab| many(run_all(lab, Place::Ipv6, mode)),
         ));
         cases.push(Case::new(
             format!("exs/two runs have equal logs, {}", mode.name()),
@@ -132,20 +132,7 @@ fn log_of(place: &str, mode: Mode) -> Result<PathBuf> {
 fn run_all(lab: &mut Lab, place: Place, mode: Mode) -> Result<Vec<(String, Ending)>, Stop> {
     let dir = lab.case_dir()?;
     let site = lab.site(place)?;
-    let other = (place != Place::OneDaemon).then(|| site.server());
-    run_on(site.client(), other, &dir, &place.name(), mode)
-}
-
-/// The same over IPv6, on a host of its own.
-fn run_over_ipv6(lab: &mut Lab, mode: Mode) -> Result<Vec<(String, Ending)>, Stop> {
-    if std::net::UdpSocket::bind("[::1]:0").is_err() {
-        return Err(Stop::Skip("there is no IPv6 here".to_owned()));
-    }
-    let dir = lab.case_dir()?;
-    lab.vacate();
-    let mut host = Host::new(lab.programs(), "::1", None)?;
-    host.up()?;
-    run_on(&host, None, &dir, "ipv6", mode)
+    run_on(site.client(), site.other(), &dir, &place.name(), mode)
 }
 
 fn run_on(

@@ -81,7 +81,7 @@ fn roce(lab: &mut Lab) -> Ending {
 
 /// What `mckey` sends to a group of RoCE, twenty messages, is told from the rest. The sender is a member too, and may get copies.
 fn groups(lab: &mut Lab, before: Finished) -> Ending {
-    super::cm_more::multicast(lab, Place::OneDaemon)?;
+    super::cm_more::multicast(lab, Place::OneDaemon, "-m")?;
     let dir = lab.case_dir()?;
     let mut command = lab.site(Place::OneDaemon)?.server().run("perfquery");
     command.arg("-x");
