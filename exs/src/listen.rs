@@ -1,16 +1,18 @@
 //! Listening: requests become connections at once, as far as the backlog goes, and wait for an accept.
 
 use std::collections::VecDeque;
+use std::mem::offset_of;
 use std::sync::Arc;
 
 use crate::abi::{AcceptAddr, EXS_ACCEPTS_MAX, EXS_EVT_ACCEPT, EventDetail, EvtAccept};
 use crate::conn::Conn;
 use crate::errno::{Errno, Result};
 use crate::library::Library;
+use crate::memory::{self, Use};
 use crate::proto::message::Hello;
 use crate::queue::Target;
 use crate::socket::{Phase, Socket};
-use crate::verbs::{CmEvent, CmId};
+use crate::verbs::{Address, CmEvent, CmId};
 
 /// A listening socket's own.
 pub struct Listener {
@@ -32,36 +34,50 @@ pub struct Accept {
 }
 
 impl Accept {
-    /// The element at an address, as it is now.
-    pub fn new(element: usize, value: &AcceptAddr, target: Target) -> Self {
-        Self {
+    /// The element at an address, as it is now: `EFAULT` unless it and the room for an address of the family can be
+    /// written. That is looked at before a connection is taken, which would be lost otherwise.
+    pub fn new(element: usize, value: &AcceptAddr, family: i32, target: Target) -> Result<Self> {
+        memory::check(element, size_of::<AcceptAddr>(), Use::Receive)?;
+        let room = match value.exs_addr {
+            0 => 0,
+            _ => Address::size(family).min(value.exs_addrlen as usize),
+        };
+        if room > 0 {
+            memory::check(value.exs_addr, room, Use::Receive)?;
+        }
+        Ok(Self {
             element,
             address: value.exs_addr,
-            room: value.exs_addrlen as usize,
+            room,
             target,
-        }
+        })
     }
 
-    fn end(self, listener: i32, result: Result<(i32, crate::verbs::Address)>) {
+    /// Tells the application's memory of a connection; answers its descriptor and the length of its address.
+    fn fill(&self, fd: i32, peer: &Address) -> Result<(i32, libc::socklen_t)> {
+        let bytes = peer.bytes();
+        let length = bytes.len() as libc::socklen_t;
+        memory::write_bytes(self.address, &bytes[..bytes.len().min(self.room)])?;
+        memory::write_bytes(
+            self.element + offset_of!(AcceptAddr, exs_addrlen),
+            &length.to_ne_bytes(),
+        )?;
+        memory::write_bytes(
+            self.element + offset_of!(AcceptAddr, exs_newsocket),
+            &fd.to_ne_bytes(),
+        )?;
+        Ok((fd, length))
+    }
+
+    fn end(self, listener: i32, result: Result<(i32, libc::socklen_t)>) {
         let mut detail = EvtAccept {
             exs_evt_newsocket: -1,
             exs_evt_addr: self.address,
             exs_evt_addrlen: 0,
         };
-        let result = result.map(|(fd, peer)| {
-            let bytes = peer.bytes();
+        let result = result.map(|(fd, length)| {
             detail.exs_evt_newsocket = fd;
-            detail.exs_evt_addrlen = bytes.len() as libc::socklen_t;
-            let fits = bytes.len().min(self.room);
-            // SAFETY: the application keeps element and address until the event, as it was told.
-            unsafe {
-                if self.address != 0 {
-                    std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.address as *mut u8, fits);
-                }
-                let element = self.element as *mut AcceptAddr;
-                (&raw mut (*element).exs_addrlen).write(bytes.len() as libc::socklen_t);
-                (&raw mut (*element).exs_newsocket).write(fd);
-            }
+            detail.exs_evt_addrlen = length;
         });
         self.target.end(
             EXS_EVT_ACCEPT,
@@ -126,12 +142,15 @@ pub fn serve(library: &Library, listener: &Socket) {
             return;
         };
         drop(inner);
-        let given = library.give_descriptor(&child).map(|new| {
-            let peer = child.lock().connected().map(|conn| conn.peer());
-            peer.map(|peer| (new, peer))
+        let given = library.give_descriptor(&child);
+        let result = given.and_then(|new| {
+            let peer = child.lock().connected().map(|conn| conn.peer())?;
+            accept.fill(new, &peer)
         });
-        let result = given.and_then(|peer| peer);
         if result.is_err() {
+            if let Ok(new) = given {
+                let _ = library.unname(new);
+            }
             child.abandon(library);
         }
         accept.end(fd, result);

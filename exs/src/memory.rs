@@ -9,6 +9,9 @@ use crate::errno::{Errno, Result};
 use crate::library::Library;
 use crate::verbs::{Device, Mr};
 
+/// What memory is there in pieces of, or of whole ones of which.
+const PAGE: usize = 4096;
+
 /// Copies out of memory that may not be there: `EFAULT` instead of a fault.
 pub fn read_bytes(address: usize, length: usize) -> Result<Vec<u8>> {
     let mut bytes = vec![0_u8; length];
@@ -23,6 +26,25 @@ pub fn read_bytes(address: usize, length: usize) -> Result<Vec<u8>> {
         })?;
     }
     Ok(bytes)
+}
+
+/// Copies a string without its end out of memory that may not be there; `ENAMETOOLONG` from `most` bytes on.
+pub fn read_string(address: usize, most: usize) -> Result<Vec<u8>> {
+    let mut string = Vec::new();
+    while string.len() < most {
+        let at = address
+            .checked_add(string.len())
+            .ok_or(Errno(libc::EFAULT))?;
+        // Not beyond a page: the string may end with it, and nothing come after it.
+        let length = (PAGE - at % PAGE).min(most - string.len());
+        let bytes = read_bytes(at, length)?;
+        if let Some(end) = bytes.iter().position(|byte| *byte == 0) {
+            string.extend_from_slice(&bytes[..end]);
+            return Ok(string);
+        }
+        string.extend_from_slice(&bytes);
+    }
+    Err(Errno(libc::ENAMETOOLONG))
 }
 
 /// Copies into memory that may not be there, or not be writable.
@@ -52,7 +74,6 @@ pub unsafe fn write_from(address: usize, from: *const u8, length: usize) -> Resu
 /// Whether a range can be read, and for a receive written: `EFAULT` if not. Its bytes stay what they are, and nobody
 /// else may be changing them: the range belongs to the call.
 pub fn check(address: usize, length: usize, used: Use) -> Result<()> {
-    const PAGE: usize = 4096;
     let last = address
         .checked_add(length.max(1) - 1)
         .ok_or(Errno(libc::EFAULT))?;
@@ -279,6 +300,17 @@ mod tests {
         assert_eq!(write_bytes(place.as_mut_ptr() as usize, &bytes), Ok(()));
         assert_eq!(place, bytes);
         assert_eq!(write_bytes(16, &bytes), Err(Errno(libc::EFAULT)));
+        let far = vec![b'x'; PAGE + 10];
+        let text = [&far[..], b"\0rest"].concat();
+        assert_eq!(
+            read_string(text.as_ptr() as usize, text.len()),
+            Ok(far.clone())
+        );
+        assert_eq!(
+            read_string(text.as_ptr() as usize, PAGE),
+            Err(Errno(libc::ENAMETOOLONG))
+        );
+        assert_eq!(read_string(8, PAGE), Err(Errno(libc::EFAULT)));
         // There, but not to be written.
         static CONSTANT: [u8; 3] = [0; 3];
         assert_eq!(

@@ -100,6 +100,20 @@ static int collect_peer(void)
 	return status;
 }
 
+void stop_peer(void)
+{
+	siginfo_t info;
+
+	CHECK(!kill(peer, SIGSTOP), "kill: %s", strerror(errno));
+	while (waitid(P_PID, peer, &info, WSTOPPED))
+		CHECK(errno == EINTR, "waitid: %s", strerror(errno));
+}
+
+void continue_peer(void)
+{
+	CHECK(!kill(peer, SIGCONT), "kill: %s", strerror(errno));
+}
+
 static pthread_t killer;
 static int has_killer;
 

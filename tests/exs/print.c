@@ -74,6 +74,9 @@ static int note(bool pass, long value, const char *reason)
 		size_t length = strnlen(reason, sizeof(record->reason) - 1);
 		memcpy(record->reason, reason, length);
 		record->reason[length] = '\0';
+		// Colons are between fields.
+		for (char *at = record->reason; (at = strchr(at, ':'));)
+			*at = ';';
 		record->verdict = pass ? PASS : FAIL;
 	}
 	return pass ? EXIT_SUCCESS : EXIT_FAILURE;

@@ -4,7 +4,7 @@
 //
 //   number : expected value : name : mode : PASS or FAIL : return value : reason
 //
-// Nothing in a line changes from run to run, so that two logs can be compared with diff. The process of a test notes its result
+// There is no colon within a field. Nothing in a line changes from run to run, so that two logs can be compared with diff. The process of a test notes its result
 // in memory that it shares with the framework, which prints it when the process has ended: a crash at the end counts too.
 
 #ifndef PRINT_H

@@ -85,6 +85,9 @@ _Noreturn void finish(int code);
 
 // Waits until the other process has come to the same place: the first time at the first FIFO, then at the second, and so on in turn.
 void meet(param *p);
+// The other process does nothing, whatever happens to it, until it is told to go on. Returns when it has stopped.
+void stop_peer(void);
+void continue_peer(void);
 // Ends the other process by SIGKILL and waits until it is gone.
 void kill_peer(void);
 // Does the same in so many microseconds, whatever the test does meanwhile.

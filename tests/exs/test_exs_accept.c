@@ -5,6 +5,8 @@
 #include "setup/twists.h"
 
 #include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 static long call(param *p)
 {
@@ -37,6 +39,53 @@ static void bad_qhandle_and_no_flags(param *p)
 static void wild_vector(param *p)
 {
 	print_macro(p->test_number, p->test_value, p->test_name, exs_accept(p->fd, (void *)64, 1, p->flags, p->qh), -1, EFAULT);
+}
+
+// Refused before anybody is taken: whoever waits is there for the next call.
+static void refused_and_kept(param *p, exs_acceptaddr_t *element)
+{
+	errno = 0;
+	long ret = exs_accept(p->fd, element, 1, p->flags, p->qh);
+	int error = errno;
+
+	if (p->mode)
+		expect_no_event(p);
+	require(ok_exs_accept(p));
+	errno = error;
+	print_macro(p->test_number, p->test_value, p->test_name, ret, -1, EFAULT);
+}
+
+static void wild_room(param *p)
+{
+	exs_acceptaddr_t element = {(void *)64, sizeof(struct sockaddr_storage), -1, p->ah};
+
+	refused_and_kept(p, &element);
+}
+
+static void constant_element(param *p)
+{
+	static const exs_acceptaddr_t element;
+
+	refused_and_kept(p, (exs_acceptaddr_t *)&element);
+}
+
+// Room that can be written when the call is made, and no more when somebody comes.
+static void room_taken_away(param *p)
+{
+	size_t page = sysconf(_SC_PAGESIZE);
+	void *room = mmap(NULL, page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	CHECK(room != MAP_FAILED, "mmap: %s", strerror(errno));
+	p->acceptaddr[0] = (exs_acceptaddr_t){room, page, -1, p->ah};
+	CHECK(!exs_accept(p->fd, p->acceptaddr, 1, 0, p->qh), "exs_accept: %s", strerror(errno));
+	// Not unmapped: something else might come to be there.
+	CHECK(!mprotect(room, page, PROT_NONE), "mprotect: %s", strerror(errno));
+	meet(p);
+	take_event(p, EXS_EVT_ACCEPT, p->fd, EFAULT);
+	expect_no_event(p);
+	CHECK(p->acceptaddr[0].exs_newsocket == -1, "there is a socket");
+	errno = EFAULT;
+	print_macro(p->test_number, p->test_value, p->test_name, -1, -1, EFAULT);
 }
 
 // The new socket is another one, connected to whom the address names.
@@ -129,6 +178,9 @@ static const struct test_case all_tests[] = {
 	{14, OK(OK_EXS_ACCEPT), "exs_accept(p->fd, &acceptaddr, 2, 0, qh)", NON_BLOCKING, .peer = peer_connects_twice, .state = serving, .run = two_at_once},
 	{15, ERROR(ECANCELED), "exs_accept(p->fd, &acceptaddr, 1, 0, qh) [closed before anybody connects]", NON_BLOCKING, .state = listening, .run = closed_while_accepting},
 	{16, ERROR(EINVAL), "exs_accept(CONNECTED_FD, &acceptaddr, 1, flags, qh)", .peer = peer_accepts, .state = connected},
+	{17, ERROR(EFAULT), "exs_accept(p->fd, &acceptaddr, 1, flags, qh) [unmapped exs_addr]", .peer = peer_connects, .state = serving, .run = wild_room},
+	{18, ERROR(EFAULT), "exs_accept(p->fd, CONSTANT_ADDRVEC, 1, flags, qh)", .peer = peer_connects, .state = serving, .run = constant_element},
+	{19, ERROR(EFAULT), "exs_accept(p->fd, &acceptaddr, 1, 0, qh) [exs_addr is closed before anybody connects]", NON_BLOCKING, .peer = peer_connects, .state = listening, .run = room_taken_away},
 };
 
 PROGRAM("exs_accept", call)

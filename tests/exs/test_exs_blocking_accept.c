@@ -65,6 +65,45 @@ static void no_room_for_length(param *p)
 		    -1, EFAULT);
 }
 
+// Refused before anybody is taken: whoever waits is there for the next call.
+static void refused_and_kept(param *p, void *address, const socklen_t *length)
+{
+	errno = 0;
+	long ret = exs_blocking_accept(p->fd, address, (socklen_t *)length);
+	int error = errno;
+
+	require(ok_exs_blocking_accept(p));
+	errno = error;
+	print_macro(p->test_number, p->test_value, p->test_name, ret, -1, EFAULT);
+}
+
+static void wild_room(param *p)
+{
+	from_length = sizeof(from);
+	refused_and_kept(p, (void *)64, &from_length);
+}
+
+static void wild_length(param *p)
+{
+	refused_and_kept(p, &from, (void *)64);
+}
+
+static void constant_length(param *p)
+{
+	static const socklen_t length = sizeof(from);
+
+	refused_and_kept(p, &from, &length);
+}
+
+// As with accept(2), the length counts where there is an address.
+static void length_without_address(param *p)
+{
+	int fd = exs_blocking_accept(p->fd, NULL, (void *)64);
+
+	CHECK(fd >= 0, "exs_blocking_accept: %s", strerror(errno));
+	print_pass(0);
+}
+
 #define CALL "exs_blocking_accept(fd, addr_store, addrlen)"
 
 static const struct test_case all_tests[] = {
@@ -78,6 +117,10 @@ static const struct test_case all_tests[] = {
 	{8, ERROR(EAGAIN), CALL " [O_NONBLOCK, nobody connects]", .state = listening, .twist = nobody_there},
 	{9, OK(OK_EXS_BLOCKING_ACCEPT), "exs_blocking_accept(fd, NULL, NULL)", .peer = peer_connects, .state = serving, .run = no_address_wanted},
 	{10, ERROR(EFAULT), "exs_blocking_accept(fd, addr_store, NULL)", .state = listening, .run = no_room_for_length},
+	{11, ERROR(EFAULT), "exs_blocking_accept(fd, BAD_ADDR, addrlen)", .peer = peer_connects, .state = serving, .run = wild_room},
+	{12, ERROR(EFAULT), "exs_blocking_accept(fd, addr_store, BAD_ADDRLEN)", .peer = peer_connects, .state = serving, .run = wild_length},
+	{13, ERROR(EFAULT), "exs_blocking_accept(fd, addr_store, CONSTANT_ADDRLEN)", .peer = peer_connects, .state = serving, .run = constant_length},
+	{14, OK(OK_EXS_BLOCKING_ACCEPT), "exs_blocking_accept(fd, NULL, BAD_ADDRLEN)", .peer = peer_connects, .state = serving, .run = length_without_address},
 };
 
 PROGRAM("exs_blocking_accept", call, .is_blocking_only = 1)

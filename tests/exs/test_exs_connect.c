@@ -56,6 +56,30 @@ static void both_timeouts(param *p)
 	ok(p);
 }
 
+// The other process is there, but asleep: its daemon has the request, and nobody answers it. Later somebody does.
+static void nobody_answers(param *p)
+{
+	static const struct timeval timeout = {0, 200000};
+
+	stop_peer();
+	p->to = &timeout;
+	errno = 0;
+	long ret = call(p);
+	if (p->mode) {
+		CHECK(ret == 0, "exs_connect answers %ld, %s", ret, strerror(errno));
+		take_event(p, EXS_EVT_CONNECT, p->fd, ETIMEDOUT);
+		errno = ETIMEDOUT;
+		ret = -1;
+	}
+	int error = errno;
+
+	continue_peer();
+	p->to = NULL;
+	require(ok_exs_connect(p));
+	errno = error;
+	print_macro(p->test_number, p->test_value, p->test_name, ret, -1, ETIMEDOUT);
+}
+
 static void bound_first(param *p)
 {
 	// A client may say from where it connects.
@@ -85,6 +109,7 @@ static const struct test_case all_tests[] = {
 	{14, ERROR(EINVAL), "exs_connect(fd, ai_addr, ai_addrlen, flags, BAD_TIMEOUT, qh, ah)", .state = with_socket, .twist = bad_timeout},
 	{15, OK(OK_EXS_CONNECT), "exs_connect(fd, ai_addr, ai_addrlen, flags, TIMEOUT, qh, ah)", .peer = peer_accepts, .state = unconnected, .run = both_timeouts},
 	{16, OK(OK_EXS_CONNECT), CALL " [bound]", .peer = peer_accepts, .state = unconnected, .run = bound_first},
+	{17, ERROR(ETIMEDOUT), "exs_connect(fd, ai_addr, ai_addrlen, flags, TIMEOUT, qh, ah) [the peer does not answer]", .peer = peer_accepts, .state = unconnected, .run = nobody_answers},
 };
 
 PROGRAM("exs_connect", call)

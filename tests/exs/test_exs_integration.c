@@ -4,6 +4,7 @@
 
 #include "setup/exs_blocking_accept_setup.h"
 #include "setup/exs_mregister_setup.h"
+#include "setup/one_process.h"
 #include "setup/peers.h"
 
 enum { ROUNDS = 200, LARGEST = 1 << 20, MESSAGES = 60, QUEUED = 64, ALL = 8 << 20 };
@@ -200,30 +201,10 @@ static void slow_receiver(param *p)
 	print_pass(0);
 }
 
-// Client and server in one process, and one queue for both.
 static void one_process(param *p)
 {
-	exs_acceptaddr_t from = {.exs_ahandle = p->ah};
-
-	require(listening(p));
-	int listener = p->fd;
-	CHECK(!exs_accept(listener, &from, 1, 0, p->qh), "exs_accept: %s", strerror(errno));
-	require(ok_exs_socket(p));
-	CHECK(!exs_connect(p->fd, (struct sockaddr *)&p->address, p->address_len, 0, NULL, p->qh, p->ah), "exs_connect: %s",
-	      strerror(errno));
-	int seen[EXS_EVT_CLOSE + 1] = {0};
-	for (int i = 0; i < 2; i++) {
-		exs_event_t event = next_event(p);
-
-		CHECK(!event.exs_evt_errno, "event of type %d: %s", event.exs_evt_type, strerror(event.exs_evt_errno));
-		seen[event.exs_evt_type]++;
-	}
-	CHECK(seen[EXS_EVT_ACCEPT] == 1 && seen[EXS_EVT_CONNECT] == 1, "not an accept and a connect");
-	CHECK(!exs_recv(from.exs_newsocket, p->recv_buf, 100, MSG_WAITALL, p->qh, p->ah, p->mh), "exs_recv: %s", strerror(errno));
-	CHECK(exs_send(p->fd, p->send_buf, 100, EXS_BLOCK, NULL, NULL, p->mh) == 100, "exs_send: %s", strerror(errno));
-	exs_event_t event = take_event(p, EXS_EVT_RECV, from.exs_newsocket, 0);
-	CHECK(transferred(&event, p->recv_buf, p->mh) == 100, "not 100 bytes");
-	check(p->recv_buf, 100, 0);
+	require(initialized(p));
+	converse_in_one_process(p, 0);
 	print_pass(0);
 }
 

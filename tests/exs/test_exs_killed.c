@@ -3,13 +3,15 @@
 // The other process is killed at a random moment of each operation. The operation ends, with the right errno, and leaves
 // nothing behind: no registration in use, no queue in use, no descriptor. The moments come from $EXS_TEST_SEED, else from 1.
 
+#include "setup/one_process.h"
 #include "setup/peers.h"
 #include "setup/sending_files.h"
 #include "setup/exs_mregister_setup.h"
 
 #include <dirent.h>
+#include <pthread.h>
 
-enum { LATEST = 30000, LARGE = 1 << 20 };
+enum { LATEST = 30000, LARGE = 1 << 20, AFTERWARDS = 9, DONE_SECONDS = 10 };
 
 static unsigned char large[LARGE];
 
@@ -36,13 +38,24 @@ static int descriptors(void)
 	return count;
 }
 
+// Fewer than there were: at once, or when the device below is done with a connection that has ended. It has seconds.
+static void check_descriptors(int before)
+{
+	int now;
+
+	for (int tries = 0; (now = descriptors()) >= before; tries++) {
+		CHECK(tries < DONE_SECONDS * 100, "descriptors are lost: %d, %d before", now, before);
+		usleep(10000);
+	}
+}
+
 // What the operation must end with.
 static int is_reset(int error)
 {
 	return error == ECONNRESET;
 }
 
-// The end of the other process may look like that of the connection to one that has only begun.
+// Nobody is there any more, or was when it began and is no more.
 static int is_refused(int error)
 {
 	return error == ECONNREFUSED || error == ECONNRESET || error == ETIMEDOUT;
@@ -113,6 +126,16 @@ static void peer_sends_for_ever(param *p)
 		;
 }
 
+static void peer_connects_for_ever(param *p)
+{
+	require(unconnected(p));
+	for (;;) {
+		require(ok_exs_connect(p));
+		require(ok_exs_close(p));
+		require(ok_exs_socket(p));
+	}
+}
+
 static void peer_accepts_for_ever(param *p)
 {
 	p->backlog = 100;
@@ -123,24 +146,33 @@ static void peer_accepts_for_ever(param *p)
 	}
 }
 
-static void check_ending(param *p, int error, int (*is_right)(int error))
+// Closed and freed, nothing is left in use; a connection of the same process works as ever, and no descriptor is lost of the
+// `before` that there were.
+static void check_remains(param *p, int before)
 {
 	exs_mhandle_t mh = p->mh;
 
-	CHECK(is_right(error), "ended with %s", strerror(error));
 	hang_up(p);
 	CHECK(mh == EXS_MHANDLE_UNREGISTERED || !exs_mderegister(mh, 0), "exs_mderegister: %s", strerror(errno));
 	CHECK(!p->mode || !exs_qdelete(p->qh), "exs_qdelete: %s", strerror(errno));
+	check_descriptors(before);
+	p->mh = EXS_MHANDLE_UNREGISTERED;
+	require(ok_exs_qcreate(p));
+	converse_in_one_process(p, AFTERWARDS);
+	CHECK(!exs_qdelete(p->qh), "exs_qdelete: %s", strerror(errno));
+	check_descriptors(before);
 	print_pass(0);
 }
 
-// After the death, a socket of the same process works as ever, and no descriptor is lost.
 static void killed(param *p, long (*operation)(param *p), int (*is_right)(int error))
 {
+	int before = descriptors();
+
 	kill_peer_later(moment(p));
 	int error = until_it_fails(p, operation);
 	kill_peer();
-	check_ending(p, error, is_right);
+	CHECK(is_right(error), "ended with %s", strerror(error));
+	check_remains(p, before);
 }
 
 static void while_sending(param *p)
@@ -178,18 +210,58 @@ static void while_connecting(param *p)
 	require(connects(p));
 	if (p->mode)
 		take_event(p, EXS_EVT_CONNECT, p->fd, 0);
+	killed(p, connects, is_refused);
+}
+
+// One that comes when the other process is dead, so that an accept has an end: it alone sends a byte.
+static void *comes_afterwards(void *of)
+{
+	const param *p = of;
+
+	kill_peer();
+	int fd = exs_socket(p->family, p->socktype, 0);
+	CHECK(!exs_connect(fd, (struct sockaddr *)&p->address, p->address_len, EXS_BLOCK, NULL, NULL, NULL), "exs_connect: %s",
+	      strerror(errno));
+	CHECK(exs_send(fd, "!", 1, EXS_BLOCK, NULL, NULL, NULL) == 1, "exs_send: %s", strerror(errno));
+	CHECK(!exs_blocking_close(fd), "exs_blocking_close: %s", strerror(errno));
+	return NULL;
+}
+
+// Whether the next connection is that one. The dead one's end in any way.
+static int accepts_the_last(param *p)
+{
+	int listener = p->fd;
+	char byte;
+
+	require(ok_exs_accept(p));
+	ssize_t got = exs_recv(p->fd, &byte, 1, EXS_BLOCK, NULL, NULL, NULL);
+	CHECK(got >= 0 || is_reset(errno), "exs_recv: %s", strerror(errno));
+	hang_up(p);
+	p->fd = listener;
+	return got > 0;
+}
+
+static void while_accepting(param *p)
+{
+	pthread_t last;
+
+	p->backlog = 100;
+	require(serving(p));
+	CHECK(!accepts_the_last(p), "a byte that nobody sent");
 	int before = descriptors();
 	kill_peer_later(moment(p));
-	int error = until_it_fails(p, connects);
-	kill_peer();
-	CHECK(descriptors() <= before, "descriptors are lost: %d, %d before", descriptors(), before);
-	check_ending(p, error, is_refused);
+	CHECK(!pthread_create(&last, NULL, comes_afterwards, p), "no thread");
+	while (!accepts_the_last(p))
+		;
+	pthread_join(last, NULL);
+	check_remains(p, before);
 }
 
 // Closing and shutting down come to an end, well or with the news.
-static void ends_anyhow(param *p, long (*operation)(param *p))
+static int ends_anyhow(param *p, long (*operation)(param *p))
 {
 	require(connected(p));
+	int before = descriptors();
 	for (int i = 0; i < 8; i++)
 		CHECK(!exs_send(p->fd, large, LARGE, EXS_UNSIGNALED, NULL, NULL, NULL), "exs_send: %s", strerror(errno));
 	kill_peer_later(moment(p) / 4);
@@ -201,6 +273,7 @@ static void ends_anyhow(param *p, long (*operation)(param *p))
 		CHECK(!event.exs_evt_errno || is_reset(event.exs_evt_errno), "ended with %s", strerror(event.exs_evt_errno));
 	}
 	kill_peer();
+	return before;
 }
 
 static long closes(param *p)
@@ -215,16 +288,17 @@ static long shuts_down(param *p)
 
 static void while_closing(param *p)
 {
-	ends_anyhow(p, closes);
+	int before = ends_anyhow(p, closes);
+
 	CHECK(exs_blocking_close(p->fd) == -1 && errno == EBADF, "the socket is still there");
-	CHECK(!p->mode || !exs_qdelete(p->qh), "exs_qdelete: %s", strerror(errno));
-	print_pass(0);
+	// Another in its place.
+	require(ok_exs_socket(p));
+	check_remains(p, before);
 }
 
 static void while_shutting_down(param *p)
 {
-	ends_anyhow(p, shuts_down);
-	check_ending(p, ECONNRESET, is_reset);
+	check_remains(p, ends_anyhow(p, shuts_down));
 }
 
 // Three moments each.
@@ -241,6 +315,7 @@ static const struct test_case all_tests[] = {
 	MOMENTS(13, "the peer is killed while this side connects", peer_accepts_for_ever, while_connecting),
 	MOMENTS(16, "the peer is killed while this side closes", peer_receives_for_ever, while_closing),
 	MOMENTS(19, "the peer is killed while this side shuts down", peer_receives_for_ever, while_shutting_down),
+	MOMENTS(22, "the peer is killed while this side accepts", peer_connects_for_ever, while_accepting),
 };
 
 PROGRAM("killed", NULL)

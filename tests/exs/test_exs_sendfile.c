@@ -63,6 +63,51 @@ static void dead_peer(param *p)
 	print_macro(p->test_number, p->test_value, p->test_name, ret, -1, ECONNRESET);
 }
 
+// It arrives, and nobody is told: the only event is that of the transfer behind it.
+static void unsignaled(param *p)
+{
+	int mark;
+
+	require(with_own_queue(p));
+	CHECK(!exs_sendfile(p->fd, p->sendvec, 1, EXS_UNSIGNALED, p->qh, &mark), "exs_sendfile: %s", strerror(errno));
+	CHECK(!exs_sendfile(p->fd, p->sendvec, 1, 0, p->qh, p->ah), "exs_sendfile: %s", strerror(errno));
+	take_event(p, EXS_EVT_SENDFILE, p->fd, 0);
+	hang_up(p);
+	expect_no_event(p);
+	print_pass(0);
+}
+
+enum { LONG_FILE = 64 << 20 };
+
+// Cut when it has begun: nobody takes its bytes yet, and only the first few of them are on their way.
+static void cut_short(param *p)
+{
+	require(with_own_queue(p));
+	require(make_sparse_file(p, LONG_FILE));
+	CHECK(!exs_sendfile(p->fd, p->sendvec, 1, 0, p->qh, p->ah), "exs_sendfile: %s", strerror(errno));
+	CHECK(!ftruncate(p->file_fd, 0), "ftruncate: %s", strerror(errno));
+	meet(p);
+	exs_event_t event = take_event(p, EXS_EVT_SENDFILE, p->fd, EIO);
+	CHECK(transferred_file(&event, p->sendvec, 1) < LONG_FILE, "all of it is said to be sent");
+	hang_up(p);
+	errno = EIO;
+	print_macro(p->test_number, p->test_value, p->test_name, -1, -1, EIO);
+}
+
+static void peer_receives_less(param *p)
+{
+	uint64_t count = 0;
+	ssize_t length;
+
+	require(accepted(p));
+	meet(p);
+	while ((length = ok_exs_recv(p)) > 0)
+		count += length;
+	require(length);
+	CHECK(count < LONG_FILE, "all of it has come");
+	meet(p);
+}
+
 #define TAIL ", qh, ah)"
 #define CALL "exs_sendfile(fd, sendvec, sendvec_cnt, flags" TAIL
 
@@ -77,6 +122,8 @@ static const struct test_case all_tests[] = {
 	{19, OK(OK_EXS_SENDFILE), CALL " [EXS_SHUT_WR]", .peer = peer_answers_at_the_end, .state = connected_with_file, .run = shuts_down},
 	{24, ERROR(EINVAL), "exs_sendfile(fd, sendvec, sendvec_cnt, 0, NULL, ah)", REFUSED, .twist = no_qhandle},
 	{25, ERROR(ECONNRESET), CALL " [the peer is killed]", .peer = peer_accepts, .state = connected_with_file, .run = dead_peer},
+	{28, OK(OK_EXS_SENDFILE), "exs_sendfile(fd, sendvec, sendvec_cnt, EXS_UNSIGNALED, qh, ah)", .peer = peer_receives_file_twice, .state = connected_with_file, .run = unsignaled},
+	{29, ERROR(EIO), "exs_sendfile(fd, sendvec, sendvec_cnt, 0, qh, ah) [the file is cut short meanwhile]", .peer = peer_receives_less, .state = connected, .run = cut_short},
 };
 
 PROGRAM("exs_sendfile", call)

@@ -10,10 +10,15 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { USUAL_MIB = 64, FLAT_KIB = 48 << 10, TRANSFER_LIMIT = 200, BLOCK = 1 << 20 };
+enum { USUAL_MIB = 64, FLAT_KIB = 12 << 10, TRANSFER_LIMIT = 200, BLOCK = 1 << 20, HUGE_TEST = 2 };
 
-static off_t size_of_file(void)
+// Beyond what a file may be without lifting the limit, and not in whole blocks.
+#define HUGE_FILE (EXS_FILE_LIMIT + (5 << 20) + 12345)
+
+static off_t size_of_file(const param *p)
 {
+	if (p->test_number == HUGE_TEST)
+		return HUGE_FILE;
 	const char *mib = getenv("EXS_TEST_FILE_MIB");
 
 	return (off_t)(mib ? atoi(mib) : USUAL_MIB) << 20;
@@ -50,6 +55,40 @@ static void check_file(param *p, off_t size)
 		for (size_t i = 0; i < words; i++)
 			CHECK(block[i] == word(at / sizeof(uint64_t) + i), "byte %lld is not what was sent",
 			      (long long)(at + i * sizeof(uint64_t)));
+	}
+}
+
+// Places in a file that is empty otherwise: both ends of it, around the limit, and in the middle of nowhere.
+static const off_t marks[] = {
+	0, 4095, BLOCK - 4, (off_t)123456789, EXS_FILE_LIMIT - 4, EXS_FILE_LIMIT + 7777, HUGE_FILE - sizeof(uint64_t),
+};
+
+static void mark_file(param *p, off_t size)
+{
+	require(make_sparse_file(p, size));
+	for (size_t i = 0; i < sizeof(marks) / sizeof(*marks); i++) {
+		uint64_t mark = word(marks[i]);
+
+		CHECK(pwrite(p->file_fd, &mark, sizeof(mark), marks[i]) == sizeof(mark), "%s: %s", p->path, strerror(errno));
+	}
+}
+
+// Each is where it was, and before and after it, where nothing else was written, there is nothing.
+static void check_marks(param *p, off_t size)
+{
+	struct stat status;
+
+	CHECK(!fstat(p->file_fd, &status) && status.st_size == size, "a file of %lld bytes", (long long)status.st_size);
+	for (size_t i = 0; i < sizeof(marks) / sizeof(*marks); i++) {
+		uint64_t around[3] = {0, 0, 0};
+		off_t from = marks[i] ? marks[i] - (off_t)sizeof(*around) : 0;
+		const uint64_t *mark = &around[marks[i] ? 1 : 0];
+		ssize_t got = pread(p->file_fd, around, sizeof(around), from);
+
+		CHECK(got >= (ssize_t)(2 * sizeof(*around)), "%s: %s", p->path, strerror(errno));
+		CHECK(*mark == word(marks[i]), "the word at %lld is not what was sent", (long long)marks[i]);
+		CHECK(mark == around || !around[0], "something before %lld", (long long)marks[i]);
+		CHECK(!mark[1], "something after %lld", (long long)marks[i]);
 	}
 }
 
@@ -110,9 +149,12 @@ static void send_whole_file(param *p)
 {
 	off_t none = 0;
 
+	if (size_of_file(p) > EXS_FILE_LIMIT)
+		CHECK(exs_sendfile(p->fd, p->sendvec, 1, p->flags, p->qh, p->ah) == -1 && errno == EFBIG, "within the limit: %s",
+		      strerror(errno));
 	CHECK(!exs_fcntl(p->fd, EXS_F_SETFILELIMIT, &none), "exs_fcntl: %s", strerror(errno));
 	CHECK(!exs_sendfile(p->fd, p->sendvec, 1, p->flags, p->qh, p->ah), "exs_sendfile: %s", strerror(errno));
-	CHECK(!p->mode || bytes_of_event(p) == size_of_file(), "less is sent than there is");
+	CHECK(!p->mode || bytes_of_event(p) == size_of_file(p), "less is sent than there is");
 	hang_up(p);
 }
 
@@ -123,15 +165,17 @@ static void receive_whole_file(param *p)
 	CHECK(got >= 0, "exs_recvfile: %s", strerror(errno));
 	if (p->mode)
 		got = bytes_of_event(p);
-	CHECK(got == size_of_file(), "%lld bytes of %lld", (long long)got, (long long)size_of_file());
+	CHECK(got == size_of_file(p), "%lld bytes of %lld", (long long)got, (long long)size_of_file(p));
 }
 
 static void peer_sends_whole_file(param *p)
 {
 	require(unconnected(p));
 	require(ok_exs_connect(p));
-	// The other end has no limit from here on.
-	fill_file(p, size_of_file());
+	if (p->test_number == HUGE_TEST)
+		mark_file(p, size_of_file(p));
+	else
+		fill_file(p, size_of_file(p));
 	long growth = growth_during(p, send_whole_file);
 	CHECK(growth < FLAT_KIB, "the sender's memory grows by %ld KiB", growth);
 	meet(p);
@@ -143,12 +187,70 @@ static void end_to_end(param *p)
 	require(make_sparse_file(p, 0));
 	long growth = growth_during(p, receive_whole_file);
 	CHECK(growth < FLAT_KIB, "the receiver's memory grows by %ld KiB", growth);
-	check_file(p, size_of_file());
+	if (p->test_number == HUGE_TEST)
+		check_marks(p, size_of_file(p));
+	else
+		check_file(p, size_of_file(p));
+	print_pass(0);
+}
+
+// All of a vector is a message, and the next one is another.
+static void peer_sends_messages(param *p)
+{
+	enum { FIRST = 1000 };
+
+	p->socktype = SOCK_SEQPACKET;
+	require(connected_with_file(p));
+	require(ok_exs_sendfile(p, TEST_FILE));
+	by_path(p, FIRST, 0);
+	p->sendvec[1] = p->sendvec[0];
+	p->sendvec[0] = (exs_xferfile_t){
+		.exs_xfv_type = EXS_IOVEC,
+		.exs_xfv.exs_iov = {.exs_iov_base = p->send_store, .exs_iov_len = FIRST},
+	};
+	p->sendvec_cnt = 2;
+	require(ok_exs_sendfile(p, TEST_FILE));
+	hang_up(p);
+	meet(p);
+}
+
+static off_t receive_message_into_file(param *p)
+{
+	off_t got = exs_recvfile(p->fd, p->sendvec, 1, p->flags, p->qh, p->ah);
+
+	CHECK(got >= 0, "exs_recvfile: %s", strerror(errno));
+	return p->mode ? bytes_of_event(p) : got;
+}
+
+static void check_pattern(const unsigned char *bytes, ssize_t length)
+{
+	CHECK(length == TEST_FILE, "%zd bytes of %d", length, TEST_FILE);
+	for (ssize_t i = 0; i < length; i++)
+		CHECK(bytes[i] == pattern(i), "byte %zd is not what was sent", i);
+}
+
+// The first into a file, the second into memory, and no third.
+static void files_of_messages(param *p)
+{
+	static unsigned char bytes[TEST_FILE + 1];
+
+	p->socktype = SOCK_SEQPACKET;
+	require(accepted(p));
+	require(make_sparse_file(p, 0));
+	CHECK(receive_message_into_file(p) == TEST_FILE, "not one whole message");
+	check_pattern(bytes, pread(p->file_fd, bytes, sizeof(bytes), 0));
+	memset(bytes, 0, sizeof(bytes));
+	p->recv_buf = bytes;
+	p->RECV_BUFSIZE = sizeof(bytes);
+	check_pattern(bytes, ok_exs_recv(p));
+	CHECK(receive_message_into_file(p) == 0, "another message");
 	print_pass(0);
 }
 
 static const struct test_case all_tests[] = {
 	{1, OK(OK_TRANSFER), "exs_sendfile() to exs_recvfile()", .peer = peer_sends_whole_file, .run = end_to_end, .limit = TRANSFER_LIMIT},
+	{HUGE_TEST, OK(OK_TRANSFER), "exs_sendfile() to exs_recvfile() [more than 1 GB, the limit is lifted]", NON_BLOCKING, .peer = peer_sends_whole_file, .run = end_to_end, .limit = TRANSFER_LIMIT},
+	{3, OK(OK_TRANSFER), "exs_sendfile() to exs_recvfile() [SOCK_SEQPACKET, memory and files are one message]", .peer = peer_sends_messages, .run = files_of_messages},
 };
 
 PROGRAM("transfer", NULL)

@@ -10,7 +10,7 @@ use crate::abi::*;
 use crate::errno::{Errno, Result};
 use crate::library::Library;
 use crate::listen::{self, Accept};
-use crate::memory;
+use crate::memory::{self, Use};
 use crate::queue::Target;
 use crate::socket::{Phase, Socket};
 
@@ -106,7 +106,7 @@ pub extern "C" fn exs_accept(
                 .enumerate()
                 .map(|(index, value)| {
                     let own = target.again(if block { 0 } else { value.exs_ahandle })?;
-                    Ok(Accept::new(element(index), value, own))
+                    Accept::new(element(index), value, listener.family, own)
                 })
                 .collect::<Result<Vec<_>>>()?;
             accept(library, &listener, accepts, block)
@@ -272,12 +272,11 @@ pub extern "C" fn exs_blocking_accept(
     call(-1, || {
         let library = Library::running()?;
         let listener = library.socket(sockno)?;
-        if !addr.is_null() && addrlen.is_null() {
-            return Err(Errno(libc::EFAULT));
-        }
+        // As with accept(2), the length counts only where there is an address.
         let room = if addr.is_null() {
             0
         } else {
+            memory::check(addrlen as usize, size_of::<socklen_t>(), Use::Receive)?;
             let bytes = memory::read_bytes(addrlen as usize, 4)?;
             socklen_t::from_ne_bytes([bytes[0], bytes[1], bytes[2], bytes[3]])
         };
@@ -289,18 +288,22 @@ pub extern "C" fn exs_blocking_accept(
         };
         let place = &raw mut element as usize;
         let event = blocking(library, |target| {
-            accept(
-                library,
-                &listener,
-                vec![Accept::new(place, &element, target)],
-                true,
-            )
+            let accepts = vec![Accept::new(place, &element, listener.family, target)?];
+            accept(library, &listener, accepts, true)
         })?;
-        if !addrlen.is_null() {
-            let length = event.accept().exs_evt_addrlen;
-            memory::write_bytes(addrlen as usize, &length.to_ne_bytes())?;
+        let (fd, length) = (
+            event.accept().exs_evt_newsocket,
+            event.accept().exs_evt_addrlen,
+        );
+        if !addr.is_null() {
+            let told = memory::write_bytes(addrlen as usize, &length.to_ne_bytes());
+            if let Err(error) = told {
+                // The room for it went away while this waited: nobody will know of the socket.
+                library.unname(fd)?.close(library, Target::none());
+                return Err(error);
+            }
         }
-        Ok(event.accept().exs_evt_newsocket)
+        Ok(fd)
     })
 }
 

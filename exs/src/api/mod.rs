@@ -63,18 +63,30 @@ fn run(
     need: Need,
     start: impl FnOnce(Target) -> Result<()>,
 ) -> Result<Option<Event>> {
-    let queue = match qhandle {
-        0 => None,
-        handle => Some(library.queue(handle)?),
-    };
+    let queue = queue(library, block, qhandle, flags, need)?;
     if block {
         return blocking(library, start).map(Some);
     }
     let signaled = flags & EXS_UNSIGNALED == 0;
-    if queue.is_none() && signaled && need == Need::Queue {
+    start(Target::new(queue, ahandle, signaled)?)?;
+    Ok(None)
+}
+
+/// The queue that an operation is given: a good one or, where none is needed, none.
+fn queue(
+    library: &Library,
+    block: bool,
+    qhandle: usize,
+    flags: c_int,
+    need: Need,
+) -> Result<Option<Arc<Queue>>> {
+    if qhandle != 0 {
+        return library.queue(qhandle).map(Some);
+    }
+    let signaled = flags & EXS_UNSIGNALED == 0;
+    if !block && signaled && need == Need::Queue {
         return Err(INVALID);
     }
-    start(Target::new(queue, ahandle, signaled)?)?;
     Ok(None)
 }
 

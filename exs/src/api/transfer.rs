@@ -8,7 +8,7 @@ use libc::ssize_t;
 use super::{INVALID, Need, UNSUPPORTED, call, flags, memory_of, run};
 use crate::abi::*;
 use crate::errno::{Errno, Result};
-use crate::file;
+use crate::file::{self, Moved, Plan};
 use crate::library::Library;
 use crate::memory::Use;
 use crate::progress;
@@ -139,16 +139,18 @@ fn transfer_file(
         Use::Send => socket.may_send()?,
         Use::Receive => socket.may_receive()?,
     }
-    if handles.0 != 0 {
-        library.queue(handles.0)?;
-    }
+    super::queue(library, block, handles.0, flags, Need::Queue)?;
     let limit = socket.lock().file_limit;
     let mut plan = file::plan(library, vector, count, used, limit)?;
     plan.shut |= flags & EXS_SHUT_WR != 0;
-    let work = move |socket: &Arc<Socket>, target: Target| {
-        let (moved, result) = match used {
-            Use::Send => file::send(library, socket, plan),
-            Use::Receive => file::receive(library, socket, &plan),
+    let work = move |plan: Plan, socket: &Arc<Socket>, target: Target| {
+        let (moved, result) = match (used, plan.begin()) {
+            (_, Err(error)) => {
+                socket.file_over(used);
+                (Moved::default(), Err(error))
+            }
+            (Use::Send, Ok((extents, shut))) => file::send(library, socket, &extents, shut),
+            (Use::Receive, Ok((extents, _))) => file::receive(library, socket, &extents),
         };
         let kind = match used {
             Use::Send => EXS_EVT_SENDFILE,
@@ -162,23 +164,24 @@ fn transfer_file(
         });
         target.end(kind, sockno, result, detail);
     };
+    // The plan comes with the turn: one that is refused a turn ends before the call does.
+    let (turn, turned) = mpsc::channel();
+    let turn = Box::new(move || turn.send(plan).unwrap_or(()));
     let start = |target: Target| {
         if block {
-            let (turn, turned) = mpsc::channel();
-            socket.queue_file(used, Box::new(move || turn.send(()).unwrap_or(())))?;
-            turned.recv().map_err(|_| Errno(libc::ECANCELED))?;
-            work(&socket, target);
+            socket.queue_file(used, turn)?;
+            let plan = turned.recv().map_err(|_| Errno(libc::ECANCELED))?;
+            work(plan, &socket, target);
             return Ok(());
         }
         // The thread is there before the transfer is queued: a transfer that has its turn cannot lack one.
-        let (turn, turned) = mpsc::channel::<()>();
         let own = Arc::clone(&socket);
         progress::spawn("exs-file", move || {
-            if turned.recv().is_ok() {
-                progress::guarded(|| work(&own, target));
+            if let Ok(plan) = turned.recv() {
+                progress::guarded(|| work(plan, &own, target));
             }
         })?;
-        socket.queue_file(used, Box::new(move || turn.send(()).unwrap_or(())))
+        socket.queue_file(used, turn)
     };
     run(library, block, handles, flags, Need::Queue, start)
 }

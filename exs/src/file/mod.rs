@@ -15,7 +15,7 @@ use crate::abi::EvtFlags;
 use crate::memory::Memory;
 use crate::socket::Transfer;
 
-pub use plan::plan;
+pub use plan::{Plan, plan};
 pub use receive::receive;
 pub use ring::wait_one;
 pub use send::send;
@@ -54,19 +54,13 @@ impl Piece {
     }
 }
 
-/// A checked vector.
-pub struct Plan {
-    pub extents: Vec<Extent>,
-    /// Shut down for writing afterwards.
-    pub shut: bool,
-}
-
 /// What came of a transfer.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Moved {
     pub bytes: u64,
     pub flags: EvtFlags,
 }
+
 impl Extent {
     fn length(&self) -> u64 {
         match self {

@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
 use super::ring::{BUFFERS, CHUNK, Ring, submit};
-use super::{Extent, Moved, Plan};
+use super::{Extent, Moved};
 use crate::errno::Result;
 use crate::library::Library;
 use crate::memory::Use;
@@ -19,15 +19,15 @@ struct Job<'a> {
     length: usize,
 }
 
-/// Receives a plan, whose turn has come.
+/// Receives what a plan has, whose turn has come.
 pub fn receive(
     library: &'static Library,
     socket: &Arc<Socket>,
-    plan: &Plan,
+    extents: &[Extent],
 ) -> (Moved, Result<()>) {
     let mut moved = Moved::default();
     let mut ring = Ring::new(library, socket);
-    let result = receive_extents(&mut ring, &mut moved, &plan.extents);
+    let result = receive_extents(&mut ring, &mut moved, extents);
     if result.is_err() && !ring.flying.is_empty() {
         // Bytes that belong here would get lost: the sender must know that its file does not arrive.
         let _ = socket.shutdown(true, false, Target::none());

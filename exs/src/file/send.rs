@@ -4,18 +4,23 @@ use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
 use super::ring::{CHUNK, Ring, submit, wait_one};
-use super::{Extent, Moved, Plan};
+use super::{Extent, Moved};
 use crate::errno::{Errno, Result};
 use crate::library::Library;
 use crate::memory::Use;
 use crate::queue::Target;
 use crate::socket::{Admission, Socket};
 
-/// Sends a plan, whose turn has come.
-pub fn send(library: &'static Library, socket: &Arc<Socket>, plan: Plan) -> (Moved, Result<()>) {
+/// Sends what a plan has, whose turn has come; with `shut`, then shuts down for writing.
+pub fn send(
+    library: &'static Library,
+    socket: &Arc<Socket>,
+    extents: &[Extent],
+    shut: bool,
+) -> (Moved, Result<()>) {
     let mut moved = Moved::default();
     let mut ring = Ring::new(library, socket);
-    let queued = send_extents(&mut ring, &mut moved, &plan.extents);
+    let queued = send_extents(&mut ring, &mut moved, extents);
     if queued.is_err() && socket.messages {
         // The message has no end yet, and the next one must not be taken for the rest of it.
         let _ = submit(&mut ring, 1, 0, None, true, Use::Send);
@@ -28,7 +33,7 @@ pub fn send(library: &'static Library, socket: &Arc<Socket>, plan: Plan) -> (Mov
             Err(error) => result = result.and(Err(error)),
         }
     }
-    if plan.shut && result.is_ok() {
+    if shut && result.is_ok() {
         let shut = Target::new(Some(Arc::clone(&ring.queue)), 0, true)
             .and_then(|target| socket.shutdown(false, true, target));
         result = shut.and_then(|()| match wait_one(library, &ring.queue)?.exs_evt_errno {

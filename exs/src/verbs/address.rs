@@ -23,7 +23,7 @@ impl Address {
         if i32::from(u16::from_ne_bytes(*said)) != family {
             return Err(Errno(libc::EAFNOSUPPORT));
         }
-        let length = size_of_family(family);
+        let length = Self::size(family);
         if bytes.len() < length {
             return Err(Errno(libc::EINVAL));
         }
@@ -49,16 +49,17 @@ impl Address {
 
     /// Its bytes.
     pub fn bytes(&self) -> &[u8] {
-        let length = size_of_family(i32::from(self.storage.ss_family));
+        let length = Self::size(i32::from(self.storage.ss_family));
         // SAFETY: the storage is at least that large and initialised.
         unsafe { std::slice::from_raw_parts((&raw const self.storage).cast(), length) }
     }
-}
 
-fn size_of_family(family: i32) -> usize {
-    match family {
-        libc::AF_INET => size_of::<libc::sockaddr_in>(),
-        libc::AF_INET6 => size_of::<libc::sockaddr_in6>(),
-        _ => 2,
+    /// Bytes of an address of a family.
+    pub fn size(family: i32) -> usize {
+        match family {
+            libc::AF_INET => size_of::<libc::sockaddr_in>(),
+            libc::AF_INET6 => size_of::<libc::sockaddr_in6>(),
+            _ => 2,
+        }
     }
 }

@@ -131,6 +131,107 @@ static inline void dead_sender(param *p)
 	print_macro(p->test_number, p->test_value, p->test_name, ret, -1, ECONNRESET);
 }
 
+// Two files by path, one that is there and one that is not; `spoil` makes it a call that must be refused. Neither is touched.
+static inline void leaves_files_alone(param *p, void (*spoil)(param *p), int error)
+{
+	enum { KEPT = 1000, PART = 10 };
+	static char missing[PATH_MAX + 8];
+	exs_qhandle_t qh = p->qh;
+
+	require(make_file(p, KEPT));
+	by_path(p, 0, PART);
+	p->sendvec[2] = p->sendvec[1] = p->sendvec[0];
+	snprintf(missing, sizeof(missing), "%s-new", p->path);
+	p->sendvec[1].exs_xfv.exs_pathv.exs_path = missing;
+	p->sendvec_cnt = 3;
+	spoil(p);
+	errno = 0;
+	long ret = p->call(p);
+	int answer = errno;
+
+	check_file(p, 0, KEPT);
+	CHECK(access(missing, F_OK) == -1 && errno == ENOENT, "a file is made for a call that is refused");
+	p->qh = qh;
+	if (p->mode)
+		expect_no_event(p);
+	errno = answer;
+	print_macro(p->test_number, p->test_value, p->test_name, ret, -1, error);
+}
+
+static inline void flags_of_third(param *p)
+{
+	p->sendvec[2].exs_xfv.exs_pathv.exs_flags = EXS_SHUT_WR;
+}
+
+static inline void type_of_third(param *p)
+{
+	p->sendvec[2].exs_xfv_type = 77;
+}
+
+static inline void directory_of_third(param *p)
+{
+	static char nowhere[PATH_MAX + 32];
+
+	snprintf(nowhere, sizeof(nowhere), "%s-that-is-not-there/file", p->path);
+	p->sendvec[2].exs_xfv.exs_pathv.exs_path = nowhere;
+}
+
+static inline void path_of_third(param *p)
+{
+	p->sendvec[2].exs_xfv.exs_pathv.exs_path = (char *)64;
+}
+
+static inline void keeps_for_bad_flags(param *p)
+{
+	leaves_files_alone(p, flags_of_third, EINVAL);
+}
+
+static inline void keeps_for_bad_type(param *p)
+{
+	leaves_files_alone(p, type_of_third, EINVAL);
+}
+
+static inline void keeps_for_bad_path(param *p)
+{
+	leaves_files_alone(p, directory_of_third, EINVAL);
+}
+
+static inline void keeps_for_wild_path(param *p)
+{
+	leaves_files_alone(p, path_of_third, EFAULT);
+}
+
+// A longer file is cut where what comes begins.
+static inline void ok_over_another(param *p)
+{
+	enum { OFFSET = 12345 };
+
+	require(make_file(p, OFFSET + 2 * TEST_FILE));
+	by_path(p, OFFSET, 0);
+	off_t length = receive_file(p);
+	CHECK(length == TEST_FILE, "%lld bytes of %d", (long long)length, TEST_FILE);
+	check_file(p, OFFSET, TEST_FILE);
+	print_pass(length);
+}
+
+// The first bytes to memory, the others to a file.
+static inline void ok_memory_first(param *p)
+{
+	by_descriptor(p, TEST_BUFSIZE, 0);
+	p->sendvec[1] = p->sendvec[0];
+	p->sendvec[0] = (exs_xferfile_t){
+		.exs_xfv_type = EXS_IOVEC,
+		.exs_xfv.exs_iov = {.exs_iov_base = p->recv_buf, .exs_iov_len = TEST_BUFSIZE},
+	};
+	p->sendvec_cnt = 2;
+	off_t length = receive_file(p);
+	CHECK(length == TEST_FILE, "%lld bytes of %d", (long long)length, TEST_FILE);
+	// Together they are the whole again.
+	CHECK(pwrite(p->file_fd, p->recv_buf, TEST_BUFSIZE, 0) == TEST_BUFSIZE, "pwrite: %s", strerror(errno));
+	check_file(p, 0, TEST_FILE);
+	print_pass(length);
+}
+
 // Sends a file and the end of the stream.
 static inline void peer_sends_file(param *p)
 {
@@ -159,6 +260,12 @@ static inline void peer_sends_file(param *p)
 	{12, OK(ok), function "(fd, recvvec, recvvec_cnt, flags" tail, RECEIVED, .run = ok_to_the_end},                    \
 	{13, OK(ok), function "(fd, recvvec, recvvec_cnt, flags" tail " [exs_pathvec]", RECEIVED, .run = ok_by_path},      \
 	{14, OK(ok), function "(fd, recvvec, recvvec_cnt, flags" tail " [in two parts]", RECEIVED, .run = ok_by_length},   \
-	{15, ERROR(ECONNRESET), function "(fd, recvvec, recvvec_cnt, flags" tail " [the peer is killed]", REFUSED, .run = dead_sender}
+	{15, ERROR(ECONNRESET), function "(fd, recvvec, recvvec_cnt, flags" tail " [the peer is killed]", REFUSED, .run = dead_sender}, \
+	{20, ERROR(EINVAL), function "(fd, recvvec, 3, flags" tail " [bad exs_flags of the third; the others stay as they are]", REFUSED, .run = keeps_for_bad_flags}, \
+	{21, ERROR(EINVAL), function "(fd, recvvec, 3, flags" tail " [bad exs_xfv_type of the third; the others stay as they are]", REFUSED, .run = keeps_for_bad_type}, \
+	{22, ERROR(EINVAL), function "(fd, recvvec, 3, flags" tail " [bad exs_path of the third; the others stay as they are]", REFUSED, .run = keeps_for_bad_path}, \
+	{23, ERROR(EFAULT), function "(fd, recvvec, 3, flags" tail " [unmapped exs_path of the third; the others stay as they are]", REFUSED, .run = keeps_for_wild_path}, \
+	{24, OK(ok), function "(fd, recvvec, recvvec_cnt, flags" tail " [exs_pathvec of a longer file]", RECEIVED, .run = ok_over_another}, \
+	{25, OK(ok), function "(fd, recvvec, 2, flags" tail " [memory, descriptor]", RECEIVED, .run = ok_memory_first}
 
 #endif

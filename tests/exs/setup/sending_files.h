@@ -71,6 +71,30 @@ static inline void negative_offset(param *p)
 	by_descriptor(p, -1, 0);
 }
 
+static inline void wild_path(param *p)
+{
+	by_path(p, 0, 0);
+	p->sendvec[0].exs_xfv.exs_pathv.exs_path = (char *)64;
+}
+
+// Memory is looked at when its turn comes, which may be after the call.
+static inline void wild_memory(param *p)
+{
+	p->sendvec[0] = (exs_xferfile_t){
+		.exs_xfv_type = EXS_IOVEC,
+		.exs_xfv.exs_iov = {.exs_iov_base = (void *)64, .exs_iov_len = 100},
+	};
+	errno = 0;
+	long ret = p->call(p);
+	if (p->mode) {
+		CHECK(ret == 0, "answers %ld, %s", ret, strerror(errno));
+		take_event(p, EXS_EVT_SENDFILE, p->fd, EFAULT);
+		errno = EFAULT;
+		ret = -1;
+	}
+	print_macro(p->test_number, p->test_value, p->test_name, ret, -1, EFAULT);
+}
+
 static inline int not_connected_with_file(param *p)
 {
 	return with_socket(p) < 0 ? -1 : make_file(p, TEST_FILE);
@@ -168,6 +192,8 @@ static inline void peer_receives_file_twice(param *p)
 	{20, ERROR(EINVAL), function "(fd, sendvec, EXS_XFERVEC_MAX + 1, flags" tail, REFUSED, .twist = too_many_elements}, \
 	{21, ERROR(EINVAL), function "(fd, sendvec, sendvec_cnt, flags" tail " [bad exs_xfv_type]", REFUSED, .twist = bad_type}, \
 	{22, ERROR(EACCES), function "(fd, sendvec, sendvec_cnt, flags" tail " [not open for reading]", REFUSED, .twist = write_only}, \
-	{23, ERROR(EINVAL), function "(fd, sendvec, sendvec_cnt, flags" tail " [negative offset]", REFUSED, .twist = negative_offset}
+	{23, ERROR(EINVAL), function "(fd, sendvec, sendvec_cnt, flags" tail " [negative offset]", REFUSED, .twist = negative_offset}, \
+	{26, ERROR(EFAULT), function "(fd, sendvec, sendvec_cnt, flags" tail " [unmapped exs_path]", REFUSED, .twist = wild_path}, \
+	{27, ERROR(EFAULT), function "(fd, sendvec, sendvec_cnt, flags" tail " [unmapped exs_iov_base]", REFUSED, .run = wild_memory}
 
 #endif

@@ -10,6 +10,7 @@ mod cm_wire;
 pub(crate) mod environment;
 mod errors;
 mod exs;
+mod exs_framework;
 mod exs_programs;
 mod fabric;
 mod fabric_cm;
