@@ -8,7 +8,7 @@ use std::rc::Rc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use super::cm::{LIMIT, TCP, wait_for_listener};
+use super::cm::{LIMIT, TCP, wait_for_listener, words};
 use super::environment::Capture;
 use super::watch::{ip, only_ipv4};
 use super::{environment, expect};
@@ -87,11 +87,28 @@ fn pair() -> Result<Pair, Stop> {
     })
 }
 
-/// A request to a host that is there and has nobody to answer.
+/// Programs that ask for a connection and for a datagram service, what each says when nobody answers (ETIMEDOUT), and the message that
+/// it repeats.
+const ASKING: [(&str, &str, &str, &str); 2] = [
+    (
+        "rping",
+        "-c -a ADDR",
+        "RDMA_CM_EVENT_UNREACHABLE, error -110",
+        "req",
+    ),
+    (
+        "udaddy",
+        "-s ADDR",
+        "RDMA_CM_EVENT_UNREACHABLE, error: -110",
+        "sidr_req",
+    ),
+];
+
+/// Requests to a host that is there and has nobody to answer.
 struct Unanswered {
-    // In this order: the host's daemon is stopped while the program and the namespaces are there.
-    /// Waits for the end of the client, lest it be noticed only when the other cases have had their time.
-    client: JoinHandle<Finished>,
+    // In this order: the host's daemon is stopped while the programs and the namespaces are there.
+    /// Wait for the end of the clients, lest it be noticed only when the other cases have had their time.
+    clients: Vec<JoinHandle<Finished>>,
     host: Host,
     _silent: Namespace,
 }
@@ -102,11 +119,15 @@ impl Unanswered {
         let pair = pair()?;
         let mut host = Host::new(lab.programs(), netns::ADDRESSES[0], Some(pair.a))?;
         host.up()?;
-        let mut client = host.run("rping");
-        client.args(["-c", "-a", netns::ADDRESSES[1]]);
-        let client = process::spawn(client, &dir, "rping")?;
+        let mut clients = Vec::new();
+        for (program, line, _, _) in ASKING {
+            let mut client = host.run(program);
+            client.args(words(line, netns::ADDRESSES[1], 0));
+            let client = process::spawn(client, &dir, program)?;
+            clients.push(std::thread::spawn(move || client.finish(2 * patience())));
+        }
         Ok(Unanswered {
-            client: std::thread::spawn(move || client.finish(2 * patience())),
+            clients,
             host,
             _silent: pair.b,
         })
@@ -114,26 +135,34 @@ impl Unanswered {
 
     fn judge(self) -> Ending {
         let expected = patience();
-        let finished = self.client.join();
-        let finished = finished.map_err(|_| Stop::fail("waiting for the client panicked"))?;
-        let said = format!("{}{}", finished.out, finished.err);
-        // ETIMEDOUT.
-        if finished.success() || !said.contains("RDMA_CM_EVENT_UNREACHABLE, error -110") {
-            return Err(Stop::with("not told that nobody answers", &[&finished]));
+        for (client, (program, _, says, _)) in self.clients.into_iter().zip(ASKING) {
+            let finished = client.join();
+            let finished = finished.map_err(|_| Stop::fail("waiting for the client panicked"))?;
+            let said = format!("{}{}", finished.out, finished.err);
+            if finished.success() || !said.contains(says) {
+                return Err(Stop::with("not told that nobody answers", &[&finished]));
+            }
+            // Later than that only as far as the machine is busy.
+            let took = finished.elapsed;
+            expect(
+                took >= expected && took < expected + Duration::from_secs(10),
+                || format!("{program} told after {took:?}, not {expected:?}"),
+            )?;
         }
-        // Later than that only as far as the machine is busy.
-        let took = finished.elapsed;
-        expect(
-            took >= expected && took < expected + Duration::from_secs(10),
-            || format!("told after {took:?}, not {expected:?}"),
-        )?;
         let status = self.host.status()?;
-        let count = |name| environment::counter(&status, name);
-        // The former counts the repetitions, too.
-        let sent = (count("cm_tx_msgs/req"), count("cm_tx_retries/req"));
-        expect(sent == (REPEATED + 1, REPEATED), || {
-            format!("{sent:?} requests and repetitions were sent")
-        })
+        let count =
+            |name: &str, message| environment::counter(&status, &format!("{name}/{message}"));
+        for (_, _, _, message) in ASKING {
+            // The former counts the repetitions, too.
+            let sent = (
+                count("cm_tx_msgs", message),
+                count("cm_tx_retries", message),
+            );
+            expect(sent == (REPEATED + 1, REPEATED), || {
+                format!("{sent:?} messages {message} and repetitions were sent")
+            })?;
+        }
+        Ok(())
     }
 }
 
