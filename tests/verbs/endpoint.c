@@ -408,6 +408,15 @@ long long counter(const char *name)
 	snprintf(path, sizeof(path), "/sys/class/infiniband/%s/ports/%d/hw_counters/%s", device, PORT, name);
 	FILE *file = fopen(path, "r");
 
+	// rdma_rxe has this one among the port's attributes only.
+	if (!file && !strcmp(name, "qkey_viol")) {
+		struct ibv_context *context = open_device();
+		struct ibv_port_attr port;
+
+		CHECK_EQ(ibv_query_port(context, PORT, &port), 0);
+		ibv_close_device(context);
+		return port.qkey_viol_cntr;
+	}
 	CHECK(file, "%s: %s", path, strerror(errno));
 	CHECK(fgets(text, sizeof(text), file), "%s cannot be read", path);
 	fclose(file);

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 
 use super::field::{Family, Field, Side};
-use super::programs::{Choice, DIFFERS, Program, Setting};
+use super::programs::{ASKS_TOO_SOON, Choice, DIFFERS, Program, Setting};
 use crate::case::{Ending, Stop};
 use crate::cprogram;
 use crate::groups::cm::{self, Stock};
@@ -39,7 +39,7 @@ pub fn run(
         Program::Connected(line) => one(connected(field, setting, line, port, dir)),
         Program::Pingpong(line) => one(pingpong(field, setting, line, port, dir)),
         Program::Stock(stock) => one(exchange(field, setting, stock, port, dir)),
-        Program::Multicast => one(multicast(field, setting, dir)),
+        Program::Multicast(count) => one(multicast(field, setting, count, dir)),
         Program::NobodyListens => one(nobody_listens(field, setting, port, dir)),
         Program::ClientKilled => one(client_killed(field, setting, port, dir)),
         Program::C(program, choice) => match c_program(field, setting, program, choice, dir) {
@@ -201,9 +201,7 @@ fn exchange(field: &Field, setting: &Setting, stock: &Stock, port: u16, dir: &Pa
 /// perftest through rdma_cm.
 fn connected(field: &Field, setting: &Setting, line: &str, port: u16, dir: &Path) -> Ending {
     if setting.bad && setting.server == Side::Rxe {
-        // ferroce as the server waits a moment for the next listener.
-        let why = "perftest asks before its server listens again, and does not survive that the kernel refuses it at once";
-        return Err(Stop::Skip(why.to_owned()));
+        return Err(Stop::Skip(ASKS_TOO_SOON.to_owned()));
     }
     let words = |side: Side| -> Vec<String> {
         let mut words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
@@ -233,16 +231,16 @@ fn connected(field: &Field, setting: &Setting, line: &str, port: u16, dir: &Path
     ends.table(1).map(|_| ())
 }
 
-/// Datagrams from one member of a group to another.
-fn multicast(field: &Field, setting: &Setting, dir: &Path) -> Ending {
+/// Datagrams from one member of a group to another, which awaits 10 of `count`.
+fn multicast(field: &Field, setting: &Setting, count: u32, dir: &Path) -> Ending {
     const GROUP: std::net::Ipv4Addr = std::net::Ipv4Addr::new(239, 78, 1, 1);
-    let command = |side: Side| {
+    let command = |side: Side, count: u32| {
         let mut command = field.command(side, "mckey");
-        command.args(["-m", &GROUP.to_string(), "-C", "10"]);
+        command.args(["-m", &GROUP.to_string(), "-C", &count.to_string()]);
         command.args(["-b", side.address(setting.family)]);
         command
     };
-    let mut server = process::spawn(command(setting.server), dir, "receiver")?;
+    let mut server = process::spawn(command(setting.server, 10), dir, "receiver")?;
     let joined = |running: &Running| {
         let table = fs::read_to_string(format!("/proc/{}/net/igmp", running.id()));
         let wanted = format!("{:08X}", u32::from_le_bytes(GROUP.octets()));
@@ -252,7 +250,7 @@ fn multicast(field: &Field, setting: &Setting, dir: &Path) -> Ending {
         let server = server.finish(Duration::ZERO);
         return Err(Stop::with("the receiver does not join", &[&server]));
     }
-    let mut sender = command(setting.server.other());
+    let mut sender = command(setting.server.other(), count);
     sender.arg("-s");
     let client = process::run(sender, dir, "sender", LIMIT)?;
     let server = server.finish(patience(&client));

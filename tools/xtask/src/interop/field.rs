@@ -4,8 +4,12 @@
 use std::fs;
 use std::path::Path;
 use std::process::Command;
+use std::thread;
+use std::time::{Duration, Instant};
 
-use crate::case::Stop;
+use serde_json::Value;
+
+use crate::case::{Ending, Stop};
 use crate::host::Host;
 use crate::netns::Namespace;
 use crate::process;
@@ -107,6 +111,38 @@ const BAD: &[&str] = &[
     "3%",
 ];
 
+/// Datagrams of which some are doubled.
+const MANY: u64 = 3000;
+/// Sends so many to a host's discard port.
+const SEND_MANY: &str = "import socket, sys
+out = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+for _ in range(int(sys.argv[2])):
+    out.sendto(b'over a bad network', (sys.argv[1], 9))";
+
+/// What a bad network did to a side's packets.
+#[derive(Clone, Copy, Debug)]
+pub struct Harm {
+    /// Packets handed on, doubles included.
+    pub passed: u64,
+    /// Packets lost.
+    pub lost: u64,
+    /// Packets that overtook others.
+    pub reordered: u64,
+    waiting: u64,
+}
+
+impl Harm {
+    /// What came since.
+    pub fn since(self, before: Harm) -> Harm {
+        Harm {
+            passed: self.passed - before.passed,
+            lost: self.lost - before.lost,
+            reordered: self.reordered - before.reordered,
+            waiting: self.waiting,
+        }
+    }
+}
+
 /// The two devices and the link between them.
 pub struct Field {
     /// ferroce's host.
@@ -188,6 +224,11 @@ impl Field {
         must(command)
     }
 
+    /// The link's MTU.
+    pub fn mtu(&self) -> u32 {
+        self.mtu
+    }
+
     /// The largest path MTU that both sides take there.
     pub fn path_mtu(&self) -> u32 {
         if self.mtu >= 4096 + 80 { 4096 } else { 1024 }
@@ -218,6 +259,54 @@ impl Field {
         }
         // What is cut before the queue is lost packet by packet.
         self.cut_early(true)
+    }
+
+    /// What the network has done to the packets that a side sends, since it was made bad.
+    pub fn harm(&self, side: Side) -> Result<Harm, Stop> {
+        let mut command = self.plain(side, "tc");
+        command.args(["-s", "-j", "qdisc", "show", "dev", side.interface()]);
+        let output = command.output().map_err(anyhow::Error::from)?;
+        let shown: Value = serde_json::from_slice(&output.stdout).map_err(anyhow::Error::from)?;
+        let netem = shown
+            .as_array()
+            .and_then(|all| all.iter().find(|queue| queue["kind"] == "netem"))
+            .ok_or_else(|| Stop::fail(format!("no netem at {}", side.interface())))?;
+        let counter = |name: &str| {
+            netem[name]
+                .as_u64()
+                .ok_or_else(|| Stop::fail(format!("tc tells no {name}")))
+        };
+        Ok(Harm {
+            passed: counter("packets")?,
+            lost: counter("drops")?,
+            // What netem puts in front of the queue counts as put back.
+            reordered: counter("requeues")?,
+            waiting: counter("qlen")?,
+        })
+    }
+
+    /// That a bad network does what it is said to do to a side's packets.
+    pub fn is_bad_from(&self, side: Side) -> Ending {
+        const LIMIT: Duration = Duration::from_secs(30);
+        let before = self.harm(side)?;
+        let mut command = self.plain(side, "python3");
+        let to = side.other().address(Family::V4);
+        command.args(["-c", SEND_MANY, to, &MANY.to_string()]);
+        must(command)?;
+        let deadline = Instant::now() + LIMIT;
+        let mut seen = self.harm(side)?;
+        while seen.waiting > 0 && Instant::now() < deadline {
+            thread::sleep(Duration::from_millis(20));
+            seen = self.harm(side)?;
+        }
+        let seen = seen.since(before);
+        // Beside these there may be a packet or two of the kernels' own.
+        let doubled = (seen.passed + seen.lost).saturating_sub(MANY);
+        if seen.lost == 0 || seen.reordered == 0 || doubled < 5 {
+            let what = format!("of {MANY} packets {doubled} were doubled: {seen:?}");
+            return Err(Stop::fail(what));
+        }
+        Ok(())
     }
 
     /// Makes the network good again.

@@ -8,21 +8,30 @@ use std::time::Instant;
 use anyhow::{Context, Result};
 
 use super::exchange::{self, Unanswered};
-use super::field::Field;
+use super::field::{Family, Field, Harm, Side};
 use super::outcome::Outcome;
 use super::programs::{self, Program, Setting};
 use super::{Scope, wire};
 use crate::build;
-use crate::case::Ending;
+use crate::case::{Ending, Stop};
 
 /// The file below the shared directory that gets a line for each outcome.
 pub const OUTCOMES: &str = "outcomes";
 /// Ports from here on are taken one after the other.
 const FIRST_PORT: u16 = 18_600;
 
+/// A connection that nobody answers takes more than a minute to fail, without doing anything: it waits beside other runs, at this
+/// MTU, as ferroce's daemon starts anew with each.
+const NOBODY: &str = "rping to an address of nobody";
+const NOBODYS_MTU: u32 = programs::MTUS[1];
+/// Of so many packets a bad network spares not all.
+const SOME: u64 = 400;
+
 struct Runner {
     outcomes: File,
     field: Field,
+    /// Since when it waits.
+    unanswered: Option<(Instant, Unanswered)>,
 }
 
 /// Runs the plan.
@@ -37,36 +46,36 @@ pub fn run(share: &Path, scope: &Scope) -> Result<()> {
         "both sides are up after {:.1} s",
         begun.elapsed().as_secs_f64()
     );
-    let mut runner = Runner { outcomes, field };
+    let mut runner = Runner {
+        outcomes,
+        field,
+        unanswered: None,
+    };
     let mut bad = false;
+    let mut to_ask = !scope.short && scope.wants(NOBODY);
     for (index, (program, setting)) in programs::plan(scope.short).into_iter().enumerate() {
         if !scope.wants(&format!("{} ({})", program.name(), setting.name())) {
             continue;
         }
+        let beside = setting.mtu == NOBODYS_MTU && !setting.bad;
+        if !beside {
+            runner.hear()?;
+        }
         let prepared = runner.prepare(&setting, &mut bad);
+        if beside && std::mem::take(&mut to_ask) {
+            runner.ask(dir.path())?;
+        }
         runner.one(index, program, setting, prepared, dir.path())?;
     }
     if bad {
-        runner.field.mend().map_err(|stop| stop.into_error())?;
+        runner.end_badness()?;
     }
+    if to_ask {
+        runner.ask(dir.path())?;
+    }
+    runner.hear()?;
     for (program, setting, ending, seconds) in wire::all(&mut runner.field, scope, dir.path()) {
         runner.tell(program, setting, ending, seconds)?;
-    }
-    const NOBODY: &str = "rping to an address of nobody";
-    if !scope.short && scope.wants(NOBODY) {
-        // Both at once, as each takes more than a minute; not beside the others, for ferroce's daemon starts anew with each MTU.
-        let mtu = programs::MTUS[1];
-        runner
-            .field
-            .set_mtu(mtu)
-            .map_err(|stop| stop.into_error())?;
-        let from = Instant::now();
-        let begun =
-            Unanswered::begin(&runner.field, mtu, dir.path()).map_err(|stop| stop.into_error())?;
-        for (setting, ending) in begun.end() {
-            let seconds = from.elapsed().as_secs_f64();
-            runner.tell(NOBODY.to_owned(), setting, ending, seconds)?;
-        }
     }
     println!("{:.0} s in all", begun.elapsed().as_secs_f64());
     Ok(())
@@ -97,8 +106,14 @@ impl Runner {
         let dir = dir.join(index.to_string());
         fs::create_dir_all(&dir)?;
         let port = FIRST_PORT + index as u16;
-        let endings = match prepared {
-            Ok(()) => exchange::run(&self.field, program, &setting, port, &dir),
+        let endings = match prepared.and_then(|()| self.harm(&setting)) {
+            Ok(before) => {
+                let mut endings = exchange::run(&self.field, program, &setting, port, &dir);
+                if let Err(stop) = self.was_harmed(&setting, before) {
+                    endings.push((format!("{}: the network", program.name()), Err(stop)));
+                }
+                endings
+            }
             Err(stop) => vec![(program.name(), Err(stop))],
         };
         let each = from.elapsed().as_secs_f64() / endings.len().max(1) as f64;
@@ -106,6 +121,70 @@ impl Runner {
             self.tell(name, setting, ending, each)?;
         }
         let _ = fs::remove_dir_all(&dir);
+        Ok(())
+    }
+
+    /// What a bad network has done so far, by side.
+    fn harm(&self, setting: &Setting) -> Result<Option<[Harm; 2]>, Stop> {
+        match setting.bad {
+            true => Ok(Some([
+                self.field.harm(Side::Rxe)?,
+                self.field.harm(Side::Ferroce)?,
+            ])),
+            false => Ok(None),
+        }
+    }
+
+    /// That a bad network did something to what a program sent over it, where that was enough to say so.
+    fn was_harmed(&self, setting: &Setting, before: Option<[Harm; 2]>) -> Ending {
+        let (Some(before), Some(now)) = (before, self.harm(setting)?) else {
+            return Ok(());
+        };
+        let seen = [now[0].since(before[0]), now[1].since(before[1])];
+        let sum = |of: fn(&Harm) -> u64| seen.iter().map(of).sum::<u64>();
+        let harmed = sum(|harm| harm.lost + harm.reordered);
+        if harmed == 0 && sum(|harm| harm.passed) >= SOME {
+            return Err(Stop::fail(format!("nothing befell any packet: {seen:?}")));
+        }
+        Ok(())
+    }
+
+    /// Shows that the network was bad, in either direction, and makes it good again.
+    fn end_badness(&mut self) -> Result<()> {
+        for server in [Side::Ferroce, Side::Rxe] {
+            let from = Instant::now();
+            let setting = Setting {
+                server,
+                family: Family::V4,
+                mtu: self.field.mtu(),
+                bad: true,
+            };
+            let ending = self.field.is_bad_from(server.other());
+            let name = "the network loses, doubles and reorders".to_owned();
+            self.tell(name, setting, ending, from.elapsed().as_secs_f64())?;
+        }
+        self.field.mend().map_err(Stop::into_error)
+    }
+
+    /// Begins to connect where nobody is.
+    fn ask(&mut self, dir: &Path) -> Result<()> {
+        let ask = |field: &mut Field| {
+            field.set_mtu(NOBODYS_MTU)?;
+            Unanswered::begin(field, NOBODYS_MTU, dir)
+        };
+        let unanswered = ask(&mut self.field).map_err(Stop::into_error)?;
+        self.unanswered = Some((Instant::now(), unanswered));
+        Ok(())
+    }
+
+    /// Waits for what came of it.
+    fn hear(&mut self) -> Result<()> {
+        if let Some((from, unanswered)) = self.unanswered.take() {
+            for (setting, ending) in unanswered.end() {
+                let seconds = from.elapsed().as_secs_f64();
+                self.tell(NOBODY.to_owned(), setting, ending, seconds)?;
+            }
+        }
         Ok(())
     }
 
@@ -118,7 +197,7 @@ impl Runner {
     ) -> Result<()> {
         let verdict = match &ending {
             Ok(()) => "ok",
-            Err(crate::case::Stop::Skip(_)) => "skipped",
+            Err(Stop::Skip(_)) => "skipped",
             Err(_) => "FAILED",
         };
         println!("{verdict:8} {program} ({}) {seconds:.1} s", setting.name());

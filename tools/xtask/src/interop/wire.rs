@@ -3,7 +3,7 @@
 //! rdma_rxe of Linux 6.1 does not count wrong ICRCs; its `rcvd_pkts` counts what passed.
 
 use std::fs;
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use super::Scope;
 use super::exchange;
 use super::field::{Family, Field, Side};
-use super::programs::{MTUS, Program, Setting};
+use super::programs::{MTUS, NO_XRC, Program, Setting};
 use crate::build;
 use crate::case::{Ending, Stop};
 use crate::groups::environment::Capture;
@@ -51,22 +51,19 @@ pub fn all(field: &mut Field, scope: &Scope, dir: &Path) -> Vec<Done> {
             ));
         }
     };
-    let every = settings(&[Family::V4, Family::V6], &MTUS);
-    let (few, one) = match scope.short {
-        true => (
-            settings(&[Family::V4], &MTUS[1..]),
-            settings(&[Family::V4], &MTUS[1..]),
-        ),
-        false => (every, settings(&[Family::V4], &MTUS)),
+    let all = match scope.short {
+        true => settings(&[Family::V4], &MTUS[1..]),
+        false => settings(&[Family::V4, Family::V6], &MTUS),
     };
-    run("every packet is accepted", &few, whole_sends);
+    run("every packet is accepted", &all, whole_sends);
     if !scope.short {
-        run("every packet is accepted, sends cut early", &few, cut_sends);
-        run("damaged in the network", &one, damaged_on_the_way);
-        run("captured: Identification, ICRC", &one, captured);
-        run("XRC", &one[..2], xrc);
+        run("every packet is accepted, sends cut early", &all, cut_sends);
+        let over_v4 = settings(&[Family::V4], &MTUS);
+        run("damaged in the network", &over_v4, damaged_on_the_way);
+        run("captured: Identification, ICRC", &all, captured);
+        run("XRC", &over_v4[..2], xrc);
     }
-    run("one bit flipped", &one, one_bit);
+    run("one bit flipped", &all, one_bit);
     done
 }
 
@@ -203,13 +200,13 @@ fn datagram() -> Vec<u8> {
 /// The server's side drops every packet with a bit flipped, wherever it is, and takes the same packet without.
 fn one_bit(field: &mut Field, setting: &Setting, dir: &Path) -> Ending {
     let sender = setting.server.other();
-    let address = |side: Side| -> Result<Ipv4Addr, Stop> {
-        side.address(Family::V4)
+    let address = |side: Side| -> Result<IpAddr, Stop> {
+        side.address(setting.family)
             .parse()
             .map_err(|error| Stop::fail(format!("{error}")))
     };
     let (from, to) = (address(sender)?, address(setting.server)?);
-    let good = pcap::with_icrc(&datagram(), SocketAddrV4::new(from, SOURCE_PORT), to);
+    let good = pcap::with_icrc(&datagram(), SocketAddr::new(from, SOURCE_PORT), to);
     // PSN, source queue pair, first and last byte of the MAD, both ends of the ICRC.
     let places = [
         11,
@@ -273,8 +270,8 @@ fn wait(mut holds: impl FnMut() -> Result<bool, Stop>) -> Ending {
 fn send(
     field: &Field,
     side: Side,
-    from: Ipv4Addr,
-    to: Ipv4Addr,
+    from: IpAddr,
+    to: IpAddr,
     payloads: &[Vec<u8>],
     dir: &Path,
 ) -> Ending {
@@ -296,10 +293,10 @@ fn send(
     }
 }
 
-/// A capture of both directions: rdma_rxe numbers its IPv4 packets, and every packet's ICRC is the one that belongs there.
+/// A capture of both directions: rdma_rxe numbers its packets where IP has numbers, and every packet's ICRC is the one that belongs there.
 fn captured(field: &mut Field, setting: &Setting, dir: &Path) -> Ending {
-    field.cut_early(true)?;
     let capture = Capture::start(&field.ferroce, Side::Ferroce.interface(), 100_000, dir)?;
+    field.cut_early(true)?;
     let line = "ib_write_bw -s 100000 -n 10";
     let ran = perform(field, Program::Perftest(line), setting, 18_103, dir);
     capture.settle();
@@ -310,7 +307,7 @@ fn captured(field: &mut Field, setting: &Setting, dir: &Path) -> Ending {
     let from = |side: Side| {
         packets
             .iter()
-            .filter(move |packet| packet.source().to_string() == side.address(Family::V4))
+            .filter(move |packet| packet.source().to_string() == side.address(setting.family))
     };
     for side in [Side::Rxe, Side::Ferroce] {
         let all = from(side).count();
@@ -323,7 +320,7 @@ fn captured(field: &mut Field, setting: &Setting, dir: &Path) -> Ending {
         }
     }
     let numbered = from(Side::Rxe)
-        .filter(|packet| packet.identification() != 0)
+        .filter(|packet| packet.identification() != Some(0))
         .count();
     if numbered == 0 {
         return Err(Stop::fail("rdma_rxe numbers no packet"));
@@ -339,7 +336,7 @@ fn xrc(field: &mut Field, setting: &Setting, dir: &Path) -> Ending {
         .output()
         .map_err(anyhow::Error::from)?;
     if !String::from_utf8_lossy(&output.stdout).contains("XRC") {
-        return Err(Stop::Skip("rdma_rxe of this kernel has no XRC".to_owned()));
+        return Err(Stop::Skip(NO_XRC.to_owned()));
     }
     let line = "ib_send_bw -c XRC -n 50";
     perform(field, Program::Perftest(line), setting, 18_104, dir)
