@@ -39,6 +39,9 @@ const PATIENCE: Time = 200_000;
 /// The helper's longest nap while the application polls. Each nap is an interrupt and two switches, on a processor that the
 /// application may well be polling on.
 const LONGEST_NAP: Time = 1_600_000;
+/// A nap is at most this part of the application's turn. Until the helper has noticed that the turn is over nobody receives,
+/// and a program that polls for each completion and then spins on memory ends a turn with each message.
+const PART: Time = 16;
 /// Between two looks at what the daemon says.
 const CHORES: Time = 100_000_000;
 
@@ -119,8 +122,9 @@ impl Driver {
         {
             return;
         }
-        let mut naps = Naps::default();
-        let mut chores_at = timers::now() + CHORES;
+        let since = timers::now();
+        let mut naps = Naps::new(since);
+        let mut chores_at = since + CHORES;
         loop {
             let nap = libc::timespec {
                 tv_sec: 0,
@@ -141,8 +145,8 @@ impl Driver {
                 chores_at = now + CHORES;
                 chores();
             }
-            let silent_for = now.saturating_sub(self.polled_at.load(Ordering::Relaxed));
-            if self.turn.load(Ordering::Acquire) == RETURNED || !naps.another(silent_for) {
+            let polled_at = self.polled_at.load(Ordering::Relaxed);
+            if self.turn.load(Ordering::Acquire) == RETURNED || !naps.another(now, polled_at) {
                 break;
             }
         }
@@ -163,25 +167,35 @@ impl Driver {
     }
 }
 
-/// The helper's naps while the application receives: the longer, the longer it has been polling without a break.
+/// The helper's naps while the application receives: the longer, the longer its turn has lasted.
 struct Naps {
+    /// When the turn began.
+    since: Time,
     length: Time,
 }
 
-impl Default for Naps {
-    fn default() -> Naps {
-        Naps { length: PATIENCE }
-    }
-}
-
 impl Naps {
-    /// After a nap, with the application silent for so long: whether to take another.
-    fn another(&mut self, silent_for: Time) -> bool {
+    fn new(since: Time) -> Naps {
+        Naps {
+            since,
+            length: PATIENCE,
+        }
+    }
+
+    /// After a nap, with the application's last poll so long ago: whether to take another.
+    fn another(&mut self, now: Time, polled_at: Time) -> bool {
+        let silent_for = now.saturating_sub(polled_at);
+        let usual = ((now - self.since) / PART).clamp(PATIENCE, LONGEST_NAP);
         // Who has polled for long is more likely to have lost the processor than to have stopped.
-        if silent_for >= (self.length / 2).max(PATIENCE) {
+        let enough = (usual / 2).max(PATIENCE);
+        if silent_for >= enough {
             return false;
         }
-        self.length = (2 * self.length).min(LONGEST_NAP);
+        // Is it silent, the next look is when that is enough.
+        self.length = match silent_for < PATIENCE / 4 {
+            true => usual,
+            false => (enough - silent_for).max(PATIENCE / 4),
+        };
         true
     }
 }
@@ -257,21 +271,46 @@ impl Hca {
 mod tests {
     use super::*;
 
+    const MICROSECOND: Time = 1_000;
+
     #[test]
     fn naps_grow_while_the_application_polls() {
-        let mut naps = Naps::default();
-        assert_eq!(naps.length, PATIENCE);
-        for _ in 0..10 {
-            assert!(naps.another(1_000));
+        let mut naps = Naps::new(0);
+        let (mut now, mut count) = (0, 0);
+        while naps.length < LONGEST_NAP {
+            now += naps.length;
+            count += 1;
+            assert!(naps.another(now, now - MICROSECOND));
+            assert!(naps.length <= (now / PART).max(PATIENCE));
         }
-        assert_eq!(naps.length, LONGEST_NAP);
+        assert!(count < 60, "{count}");
         // It may have lost the processor for a moment.
-        assert!(naps.another(PATIENCE));
-        assert!(!naps.another(LONGEST_NAP / 2));
+        now += naps.length;
+        assert!(naps.another(now, now - PATIENCE));
+        assert!(naps.length < LONGEST_NAP / 2);
+        now += naps.length;
+        assert!(!naps.another(now, now - LONGEST_NAP / 2));
     }
 
     #[test]
     fn an_application_that_falls_silent_at_once_loses_its_turn() {
-        assert!(!Naps::default().another(PATIENCE));
+        assert!(!Naps::new(0).another(PATIENCE, 0));
+    }
+
+    /// Polls for the completion of a long message, then spins on memory.
+    #[test]
+    fn the_end_of_a_turn_of_milliseconds_is_noticed_soon() {
+        for silent_from in (500..6_000).step_by(7).map(|t| t * MICROSECOND) {
+            let mut naps = Naps::new(0);
+            let mut now = naps.length;
+            while naps.another(now, now.min(silent_from)) {
+                now += naps.length;
+            }
+            let lost = now - silent_from;
+            assert!(
+                lost <= (silent_from / 8).max(PATIENCE + 2 * PATIENCE / 4),
+                "{silent_from}: {lost}"
+            );
+        }
     }
 }
