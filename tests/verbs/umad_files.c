@@ -1,11 +1,12 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 /* What programs rarely ask of umad: registration of the second kind and its flags, RMPP in the program's own hands, and a blocking
  * open of issm. Run on a port that has a LID; prints one line and exits with 0 if all is as with the kernel. */
-#include <errno.h>
+#include "umad_check.h"
+
 #include <fcntl.h>
 #include <infiniband/umad.h>
 #include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -13,14 +14,6 @@
 #define VENDOR_CLASS 0x31
 #define METHOD_GET 0x01
 #define RMPP_OFFSET 24
-
-#define CHECK(what)                                                                                                    \
-	do {                                                                                                           \
-		if (!(what)) {                                                                                         \
-			printf("not ok: line %d: %s (errno %d)\n", __LINE__, #what, errno);                            \
-			exit(1);                                                                                       \
-		}                                                                                                      \
-	} while (0)
 
 static struct umad_reg_attr wanted(uint32_t flags)
 {

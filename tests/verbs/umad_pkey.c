@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 /* The P_Key index of umad (ib_user_mad_hdr, IB_USER_MAD_ENABLE_PKEY, which libibumad says at every port that it opens).
  *
  * umad_pkey serve       answers whatever comes with the P_Key that it came with, and prints a line on each
@@ -5,12 +7,11 @@
  *                       asks with the P_Key KEY, wherever the port's table has it, and prints what becomes of it; waits long for a yes
  *
  * On ports whose tables have a key at different places, that shows whether it was the key of the index that crossed the wire. */
+#include "umad_check.h"
+
 #include <endian.h>
-#include <errno.h>
 #include <infiniband/umad.h>
 #include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define VENDOR_CLASS 0x32
@@ -23,14 +24,6 @@
 /* For an answer that comes, and for one that does not. */
 #define PATIENCE_MS 10000
 #define IMPATIENCE_MS 200
-
-#define CHECK(what)                                                                                                    \
-	do {                                                                                                           \
-		if (!(what)) {                                                                                         \
-			printf("not ok: line %d: %s (errno %d)\n", __LINE__, #what, errno);                            \
-			exit(1);                                                                                       \
-		}                                                                                                      \
-	} while (0)
 
 static umad_port_t port;
 static int fd;
