@@ -60,9 +60,14 @@ pub(super) fn silent_to(which: impl Fn(&OnCable) -> bool + 'static) -> MadFaults
 pub(super) fn status_of(attribute: u16, status: u16) -> MadFaults {
     MadFaults::default().tx_edit(move |_, mad| {
         if mad.answers(attribute) {
-            mad.edit_header(|header| header.status = header.status & smp::DIRECTION | status);
+            set_status(mad, status);
         }
     })
+}
+
+/// Gives an answer a status; the direction bit stays.
+pub(super) fn set_status(mad: &mut OnCable, status: u16) {
+    mad.edit_header(|header| header.status = header.status & smp::DIRECTION | status);
 }
 
 /// Changes the attribute of answers.

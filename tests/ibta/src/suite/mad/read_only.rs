@@ -3,7 +3,7 @@
 //! One component at a time is C14_024_06_CA_01; attributes that cannot be set at all are in C14_003.
 
 use super::mutants::{
-    answers_to, component, current, field, first_guid_is_written, takes, writable,
+    answers_to, component, current, field, first_guid_is_written, set_status, takes, writable,
 };
 use super::test;
 use crate::catalog::{Mutant, Test};
@@ -182,7 +182,7 @@ fn guid_info() -> Test {
         NO_ERROR,
         || {
             answers_to(has_another_guid, |mad| {
-                mad.edit_header(|header| header.status |= status::INVALID_VALUE)
+                set_status(mad, status::INVALID_VALUE)
             })
         },
     ))

@@ -2,7 +2,7 @@
 
 use super::UNSUPPORTED;
 use crate::catalog::{Mutant, Test};
-use crate::mad::{Smp, Tester, attribute_name};
+use crate::mad::{Answer, Smp, Tester, attribute_name};
 use crate::run::{Outcome, Run, Stop};
 use crate::sim::MadFaults;
 use crate::suite::mad::mutants::{silent_to, status_of};
@@ -43,13 +43,7 @@ pub(super) fn sm_info() -> Test {
                     Smp::get(attribute::SM_INFO),
                     Smp::set(attribute::SM_INFO, [0; 64]),
                 ] {
-                    tester.must_have_status(
-                        run,
-                        UNSUPPORTED,
-                        port,
-                        &request,
-                        status::UNSUPPORTED_ATTRIBUTE,
-                    )?;
+                    refuses(run, tester, port, &request)?;
                 }
             }
             Ok(())
@@ -92,13 +86,7 @@ pub(super) fn unsupported(id: &'static str, number: u16) -> Test {
                         request.method
                     ),
                 );
-                tester.must_have_status(
-                    run,
-                    UNSUPPORTED,
-                    port,
-                    &request,
-                    status::UNSUPPORTED_ATTRIBUTE,
-                )?;
+                refuses(run, tester, port, &request)?;
             }
         }
         Ok(())
@@ -129,4 +117,15 @@ pub(super) fn unsupported(id: &'static str, number: u16) -> Test {
         UNSUPPORTED,
         move || silent_to(move |mad| mad.header().attribute == number),
     ))
+}
+
+/// The attribute is answered to be none.
+fn refuses(run: &mut Run, tester: &mut Tester<'_>, port: u8, request: &Smp) -> Outcome<Answer> {
+    tester.must_have_status(
+        run,
+        UNSUPPORTED,
+        port,
+        request,
+        status::UNSUPPORTED_ATTRIBUTE,
+    )
 }

@@ -3,7 +3,7 @@
 mod answers;
 mod unknown;
 
-use super::mutants::{answers_to, status_of};
+use super::mutants::{answers_to, set_status, status_of};
 use super::test;
 use crate::catalog::{Mutant, Test};
 use crate::mad::{Smp, Tester, attribute_name};
@@ -157,7 +157,7 @@ fn read_write(number: u16) -> Test {
                 ready && mad.asks(method::SET, number) && mad.data()[32..34] != [0x01, 0x22]
             };
             answers_to(refused, |mad| {
-                mad.edit_header(|header| header.status |= status::UNSUPPORTED_ATTRIBUTE)
+                set_status(mad, status::UNSUPPORTED_ATTRIBUTE)
             })
         },
     ))

@@ -4,9 +4,9 @@ use super::UNSUPPORTED;
 use crate::catalog::{Mutant, Test};
 use crate::mad::Smp;
 use crate::sim::{MadFaults, OnCable};
-use crate::suite::mad::mutants::status_of;
+use crate::suite::mad::mutants::{set_status, status_of};
 use crate::suite::mad::{provoke, test};
-use ferroce_wire::smp::{self, CLASS_DIRECTED, attribute, method, status};
+use ferroce_wire::smp::{CLASS_DIRECTED, attribute, method, status};
 
 pub(super) fn unknown_attributes() -> Test {
     let known =
@@ -112,10 +112,7 @@ pub(super) fn unknown_methods() -> Test {
         || {
             MadFaults::default().tx_edit(|_, mad| {
                 if mad.header().status & 0x1c == status::UNSUPPORTED_METHOD {
-                    mad.edit_header(|header| {
-                        header.status =
-                            header.status & smp::DIRECTION | status::UNSUPPORTED_ATTRIBUTE
-                    });
+                    set_status(mad, status::UNSUPPORTED_ATTRIBUTE);
                 }
             })
         },

@@ -2,6 +2,8 @@
 
 use super::ask;
 use crate::catalog::{Mutant, Test};
+use crate::mad::Tester;
+use crate::run::Run;
 use crate::sim::MadFaults;
 use crate::suite::mad::provoke::perf;
 use crate::suite::mad::test;
@@ -13,41 +15,30 @@ pub(super) fn refusals() -> Test {
     const ATTRIBUTE: &str = "S16_1_06#attribute";
     const METHOD: &str = "S16_1_06#method";
     const VERSION: &str = "S16_1_06#version";
+    let has_no = |run: &mut Run, tester: &mut Tester<'_>, asked, number| {
+        let mad = perf(tester, asked, number);
+        let refused = status::UNSUPPORTED_ATTRIBUTE;
+        ask(run, tester, ATTRIBUTE, 1, &mad, refused)
+    };
     test(
         "S16_1_06",
         "16.1",
         "attributes, methods and versions that there are not are refused with the right status",
-        |run, tester| {
+        move |run, tester| {
             for number in [0x0000, 0x0002, 0x0013, 0x7777] {
                 run.step(
                     "1",
                     format!("PerformanceGet and Set of attribute {number:#06x}"),
                 );
                 for asked in [method::GET, method::SET] {
-                    let mad = perf(tester, asked, number);
-                    ask(
-                        run,
-                        tester,
-                        ATTRIBUTE,
-                        1,
-                        &mad,
-                        status::UNSUPPORTED_ATTRIBUTE,
-                    )?;
+                    has_no(run, tester, asked, number)?;
                 }
             }
             run.step(
                 "2",
                 "PerformanceSet(PortSamplesResult), which can only be read",
             );
-            let mad = perf(tester, method::SET, attribute::PORT_SAMPLES_RESULT);
-            ask(
-                run,
-                tester,
-                ATTRIBUTE,
-                1,
-                &mad,
-                status::UNSUPPORTED_ATTRIBUTE,
-            )?;
+            has_no(run, tester, method::SET, attribute::PORT_SAMPLES_RESULT)?;
             run.step("3", "methods that there are not");
             for asked in [0x03, 0x11, 0x7f] {
                 let mad = perf(tester, asked, attribute::PORT_COUNTERS);
