@@ -184,6 +184,7 @@ impl Qp {
             .min(inner.ack_at)
             .min(inner.resume_at);
         if at < inner.armed_at {
+            inner.armed_then = inner.armed_at;
             inner.armed_at = at;
             self.hca().add_timer(at, self.qp_num() as u16);
         }
@@ -195,7 +196,11 @@ impl Qp {
             self.hca().add_timer(now + ACK_DELAY, self.qp_num() as u16);
             return;
         };
-        inner.armed_at = Time::MAX;
+        if inner.armed_at <= now {
+            // Most often an ACK was waiting, and the time-out of a request comes next. An entry more for it each time would fill the heap.
+            let then = std::mem::replace(&mut inner.armed_then, Time::MAX);
+            inner.armed_at = if then > now { then } else { Time::MAX };
+        }
         let due = inner.transport.next_timeout().is_some_and(|t| t <= now);
         if due {
             let Inner {

@@ -33,6 +33,8 @@ pub(crate) struct Inner {
     pub(crate) last_path: Option<Arc<Path>>,
     /// When the heap of timers will next look at this QP.
     pub(crate) armed_at: Time,
+    /// A later entry that is in the heap too; `Time::MAX` if none is known of.
+    pub(crate) armed_then: Time,
     /// When a held-back ACK must go.
     pub(crate) ack_at: Time,
     /// UC and UD: when sending goes on, where its pace has stopped it.

@@ -126,6 +126,7 @@ impl Qp {
                 path: None,
                 last_path: None,
                 armed_at: Time::MAX,
+                armed_then: Time::MAX,
                 ack_at: Time::MAX,
                 resume_at: Time::MAX,
                 active: false,
