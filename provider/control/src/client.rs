@@ -16,7 +16,9 @@ use crate::protocol::{
     ClientMessage, DecodeError, MAX_NAME, Reply, Request, ServerBody, ServerMessage, VERSION,
 };
 use crate::seqpacket::{self, ReceiveError, Wait};
-use crate::{Attachment, ControlError, CounterPage, Event, GidEntry, IbPort, RuntimeDir, Status};
+use crate::{
+    Attachment, ControlError, CounterPage, Event, GidEntry, IbPort, InboxFds, RuntimeDir, Status,
+};
 
 /// How long a request may take.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -78,12 +80,13 @@ impl Client {
                 pid: std::process::id(),
             };
             match self.call(request)? {
-                (Reply::Attached { slot, device }, mut fds) if fds.len() == 1 && slot != 0 => {
+                (Reply::Attached { slot, device }, mut fds) if fds.len() == 3 && slot != 0 => {
                     let counters = CounterPage::from_fd(fds.remove(0))?;
                     return Ok(Attachment {
                         slot,
                         device,
                         counters,
+                        inbox: inbox(fds),
                     });
                 }
                 (Reply::Busy { retry_ms }, _) => {
@@ -126,6 +129,19 @@ impl Client {
             (Reply::ReceiveSocket, mut fds) if fds.len() == 1 => Ok(fds.remove(0)),
             (other, _) => Err(unexpected(&other)),
         }
+    }
+
+    /// The inbox of a slot of the device, one's own included. `ENOENT`: nobody has that slot.
+    pub fn inbox(&mut self, slot: u8) -> Result<InboxFds, ControlError> {
+        match self.call(Request::Inbox { slot })? {
+            (Reply::Inbox, fds) if fds.len() == 2 => Ok(inbox(fds)),
+            (other, _) => Err(unexpected(&other)),
+        }
+    }
+
+    /// Whether an event came while a reply was awaited, which [`event_fd`](Self::event_fd) no longer tells.
+    pub fn has_event(&self) -> bool {
+        !self.events.is_empty()
     }
 
     /// Has copies of the packets for a multicast group that come to an InfiniBand port sent to an endpoint of this process
@@ -311,6 +327,14 @@ impl Client {
                 Err(errno) => return Err(ControlError::io("waiting for ferroced")(errno)),
             }
         }
+    }
+}
+
+/// Of two descriptors, in the order in which they are sent.
+fn inbox(mut fds: Vec<OwnedFd>) -> InboxFds {
+    InboxFds {
+        memory: fds.remove(0),
+        wake: fds.remove(0),
     }
 }
 

@@ -120,6 +120,8 @@ counters! {
     RxMulticast => "rcvd_mcast_pkts",
     /// Packets sent to multicast groups.
     TxMulticast => "sent_mcast_pkts",
+    /// Of the packets sent, those handed to a process of the same device without a socket.
+    TxLoopback => "sent_loopback_pkts",
 }
 
 const _: () = assert!(Counter::ALL.len() * size_of::<u64>() <= PAGE);

@@ -1,14 +1,15 @@
 //! What `ferroced` and its clients share: the runtime directory, the control protocol, the blocking
-//! client, and the page of counters that a client and the daemon map together.
+//! client, and the memory that processes map together: counters, and inboxes.
 //!
-//! This is the control path only. Packets never pass through here: a client gets its slot's UDP
-//! sockets from the daemon once and then works on them by itself.
+//! This is the control path only. A client gets its slot's UDP sockets and its inbox from the daemon once
+//! and then works on them by itself.
 
 mod client;
 mod counters;
 mod error;
 mod flow;
 mod generations;
+mod inbox;
 pub mod link;
 mod ports;
 pub mod protocol;
@@ -21,6 +22,7 @@ pub use counters::{Counter, CounterPage};
 pub use error::ControlError;
 pub use flow::{FlowFile, FlowPage};
 pub use generations::{GENERATIONS, Generations};
+pub use inbox::{InboxFds, InboxHead, LANE, LaneMemory};
 pub use ports::{Key, MAX_PORTS, PortCounter, WrongKey};
 pub use protocol::{
     Attachment, ClientStatus, CmStatus, DeviceInfo, Event, GID_TABLE_LEN, GidEntry, IbPort,

@@ -9,10 +9,10 @@ use std::net::{IpAddr, SocketAddr};
 
 use serde::{Deserialize, Serialize};
 
-use crate::{ControlError, CounterPage};
+use crate::{ControlError, CounterPage, InboxFds};
 
 /// Version of the protocol and of the layout of the page of counters.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// The longest message, in bytes; longer ones are refused.
 pub const MAX_MESSAGE: usize = 128 * 1024;
@@ -46,6 +46,11 @@ pub enum Request {
         /// Index into the GID table; of an InfiniBand device, the port's number less one.
         gid_index: u16,
     },
+    /// The inbox of another slot of the device (`ENOENT`: nobody has that slot).
+    Inbox {
+        /// The slot, 1 to 255.
+        slot: u8,
+    },
     /// From now on send a copy of each packet for a multicast group that comes to an InfiniBand port to this endpoint.
     JoinGroup {
         /// The port's number.
@@ -70,7 +75,8 @@ pub enum Request {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reply {
-    /// The slot is claimed. One descriptor: the page of counters.
+    /// The slot is claimed. Three descriptors: the page of counters, the memory of the slot's inbox, the eventfd that wakes
+    /// its owner.
     Attached {
         /// 1 to 255.
         slot: u8,
@@ -88,6 +94,8 @@ pub enum Reply {
     Ports(Vec<IbPort>),
     /// One descriptor: the socket.
     ReceiveSocket,
+    /// Two descriptors: the memory of the inbox, the eventfd that wakes its owner.
+    Inbox,
     /// The answer to [`Request::Status`].
     Status(Box<Status>),
     /// Done.
@@ -289,7 +297,7 @@ pub struct SlotStatus {
 }
 
 /// What [`Client::attach`](crate::Client::attach) returns.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Attachment {
     /// 1 to 255; the top byte of this process's queue pair numbers.
     pub slot: u8,
@@ -297,6 +305,8 @@ pub struct Attachment {
     pub device: DeviceInfo,
     /// This client's counters.
     pub counters: CounterPage,
+    /// Where other clients of the device put packets for this one.
+    pub inbox: InboxFds,
 }
 
 /// A message from client to daemon.

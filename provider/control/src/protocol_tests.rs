@@ -70,8 +70,8 @@ fn another_version_is_told_apart_from_nonsense() {
         &b""[..],
         b"{}",
         b"\xff\xfe",
-        br#"{"v":1,"id":1,"request":"fly"}"#,
-        b"[1]",
+        format!(r#"{{"v":{VERSION},"id":1,"request":"fly"}}"#).as_bytes(),
+        format!("[{VERSION}]").as_bytes(),
     ] {
         assert!(matches!(
             ClientMessage::decode(bytes),

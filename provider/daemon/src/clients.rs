@@ -65,6 +65,16 @@ impl Daemon {
         }
     }
 
+    /// Has the memory given back through which a slot's last owner sent to the other clients.
+    pub(crate) fn reclaim_lanes(&self, slot: u8) {
+        let claimed = self.connections.values().filter_map(|c| c.claimed.as_ref());
+        for claimed in claimed {
+            if let Err(error) = claimed.inbox.reclaim(slot) {
+                tracing::warn!(%error, slot, "a lane keeps its memory");
+            }
+        }
+    }
+
     /// Forgets a connection and takes back what it had claimed.
     pub(crate) fn disconnect(&mut self, id: u64) {
         self.take_reports();
@@ -89,9 +99,13 @@ impl Daemon {
         if let Some(process) = &claimed.process {
             let _ = self.poller.remove(process);
         }
+        if let Err(error) = claimed.inbox.close() {
+            tracing::error!(%error, slot = claimed.slot, "senders are not told that a client has gone");
+        }
         self.departed.add(&claimed.counters);
         self.dirty = true;
         self.slots.release(Instant::now(), claimed.slot);
+        self.reclaim_lanes(claimed.slot);
         for group in claimed.groups {
             if let Some(socket) = self.groups[group].existing(claimed.slot) {
                 group::take_back(socket);

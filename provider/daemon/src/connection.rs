@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use ferroce_control::protocol::{MAX_NAME, ServerMessage};
 use ferroce_control::seqpacket::{self, Wait};
-use ferroce_control::{ClientStatus, CounterPage, Event};
+use ferroce_control::{ClientStatus, CounterPage, Event, InboxFds};
 use nix::sys::socket::sockopt;
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags};
@@ -18,6 +18,8 @@ pub struct Claimed {
     pub slot: u8,
     /// Its counters.
     pub counters: CounterPage,
+    /// Where other clients put packets for it.
+    pub inbox: InboxFds,
     /// Becomes readable when the process dies. A child that it leaves behind may keep the connection
     /// open, but has no use of the slot.
     pub process: Option<OwnedFd>,

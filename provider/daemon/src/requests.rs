@@ -9,7 +9,7 @@ use ferroce_control::protocol::{
     ClientMessage, DecodeError, Reply, Request, ServerMessage, VERSION,
 };
 use ferroce_control::seqpacket::{self, ReceiveError, Wait};
-use ferroce_control::{ClientStatus, CounterPage, Errno, Status};
+use ferroce_control::{ClientStatus, ControlError, CounterPage, Errno, InboxFds, Status};
 
 use crate::DaemonError;
 use crate::connection::Claimed;
@@ -47,6 +47,11 @@ fn refuse(errno: Errno, message: impl Into<String>) -> Answer {
         message: message.into(),
     }
     .into()
+}
+
+fn failed(error: &ControlError) -> Answer {
+    let errno = told(Errno::from_raw_os_error(error.errno()));
+    refuse(errno, format!("ferroced: {error}"))
 }
 
 /// What becomes of a connection after a message.
@@ -101,6 +106,7 @@ impl Daemon {
                 Reply::Ports(self.ib_ports()).into()
             }
             Request::ReceiveSocket { gid_index } => self.receive_socket(id, gid_index),
+            Request::Inbox { slot } => self.inbox(slot),
             Request::JoinGroup { port, mgid, at } => self.join_group(id, port, mgid, at),
             Request::LeaveGroup { at } => {
                 if let Some(fabric) = &mut self.fabric {
@@ -153,12 +159,12 @@ impl Daemon {
             let why = format!("this connection has slot {} already", claimed.slot);
             return refuse(Errno::INVAL, why);
         }
-        let (page, fd) = match CounterPage::create() {
-            Ok(created) => created,
-            Err(error) => {
-                let errno = told(Errno::from_raw_os_error(error.errno()));
-                return refuse(errno, format!("ferroced: {error}"));
-            }
+        let made = CounterPage::create()
+            .and_then(|page| InboxFds::create().map(|inbox| (page, inbox)))
+            .and_then(|(page, inbox)| Ok((page, inbox.duplicate()?, inbox)));
+        let ((page, fd), theirs, inbox) = match made {
+            Ok(made) => made,
+            Err(error) => return failed(&error),
         };
         let slot = match self.slots.claim(Instant::now()) {
             Claim::Granted(slot) => slot,
@@ -174,6 +180,10 @@ impl Daemon {
                 );
             }
         };
+        self.reclaim_lanes(slot);
+        let Some(connection) = self.connections.get_mut(&id) else {
+            return Reply::Ok.into();
+        };
         connection.rename(name);
         let process = connection.watch_process();
         if let Some(process) = &process
@@ -184,6 +194,7 @@ impl Daemon {
         connection.claimed = Some(Claimed {
             slot,
             counters: page,
+            inbox,
             process,
             groups: HashSet::new(),
         });
@@ -198,7 +209,21 @@ impl Daemon {
                 slot,
                 device: self.info.clone(),
             },
-            fds: vec![fd],
+            fds: vec![fd, theirs.memory, theirs.wake],
+        }
+    }
+
+    fn inbox(&self, slot: u8) -> Answer {
+        let mut claimed = self.connections.values().filter_map(|c| c.claimed.as_ref());
+        let Some(claimed) = claimed.find(|claimed| claimed.slot == slot) else {
+            return refuse(Errno::NOENT, format!("nobody has slot {slot}"));
+        };
+        match claimed.inbox.duplicate() {
+            Ok(inbox) => Answer {
+                reply: Reply::Inbox,
+                fds: vec![inbox.memory, inbox.wake],
+            },
+            Err(error) => failed(&error),
         }
     }
 

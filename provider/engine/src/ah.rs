@@ -148,7 +148,8 @@ impl Target {
             Route::Cable(_, av) if is_multicast_lid(av.dlid) => 0,
             _ => slot,
         };
-        let known = |paths: &Vec<Arc<Path>>| paths.iter().find(|p| p.key.slot == slot).cloned();
+        let here = |path: &&Arc<Path>| path.key.slot == slot && !path.is_stale();
+        let known = |paths: &Vec<Arc<Path>>| paths.iter().find(here).cloned();
         if let Some(path) = known(&self.paths.read()) {
             return Ok(path);
         }
@@ -179,6 +180,7 @@ impl Target {
         };
         let mut paths = self.paths.write();
         Ok(known(&paths).unwrap_or_else(|| {
+            paths.retain(|path| !path.is_stale());
             paths.push(path.clone());
             path
         }))

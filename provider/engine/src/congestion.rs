@@ -4,6 +4,7 @@
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
+use ferroce_control::LANE;
 use ferroce_transport::{PathSignal, Time};
 
 /// The most that is ever in flight to one destination: enough for 40 Gb/s at half a millisecond, and more than a socket
@@ -32,7 +33,16 @@ impl Congestion {
     /// `receive_buffer`: what a socket on this host holds in bytes, the best guess for the peer's.
     pub(crate) fn new(receive_buffer: u32) -> Congestion {
         // The kernel accounts about twice the payload against the buffer.
-        let ceiling = (receive_buffer / 2).clamp(MIN_WINDOW, MAX_WINDOW);
+        Congestion::up_to((receive_buffer / 2).clamp(MIN_WINDOW, MAX_WINDOW))
+    }
+
+    /// Of a lane, in which requests and the responses to the receiver's have as much room each, and as much is left for what is
+    /// not payload.
+    pub(crate) fn of_lane() -> Congestion {
+        Congestion::up_to(LANE as u32 / 4)
+    }
+
+    fn up_to(ceiling: u32) -> Congestion {
         Congestion {
             window: AtomicU32::new((ceiling / 2).max(MIN_WINDOW)),
             ceiling,

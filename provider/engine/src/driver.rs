@@ -1,21 +1,20 @@
 //! Whose turn it is to receive: the application's threads while they poll, else the helper.
 //!
-//! While the application polls an empty completion queue again and again, its thread reads the sockets itself: no thread is
-//! woken, and latency is that of the system calls. The helper then stands by, looking every now and then whether the
+//! While the application polls an empty completion queue again and again, its thread reads the inbox and the sockets itself: no
+//! thread is woken, and latency is that of the system calls, or of memory. The helper then stands by, looking every now and then whether the
 //! application still polls. When it does not, or says that it will sleep, the helper reads the sockets, asleep in between.
 //!
 //! Datagrams must be handled in the order in which they came, and the helper's ring may have taken one off the socket that
 //! it has not handled yet. So the helper alone gives the turn away and takes it back: it gives it when its ring holds
 //! nothing, and takes it under the receive lock, under which the application looks whether it still has the turn.
 
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use ferroce_transport::Time;
 
-use crate::error::{Error, Result};
 use crate::hca::Hca;
-use crate::rx::{MAX_DATAGRAM, Take};
+use crate::rx::{MAX_DATAGRAM, RxState, Take};
 use crate::timers;
 
 /// The helper receives.
@@ -34,6 +33,10 @@ const EARNEST: u32 = 16;
 const FRUITLESS: u32 = 64;
 /// Runs of packets that a polling application takes before it answers.
 const BULK: usize = 4;
+/// So long after something came through memory the sockets, each of which costs a system call, are looked at less often, ...
+const NEAR: Time = 50_000;
+/// ... this far apart.
+const SELDOM: Time = 10_000;
 /// How long a silent application keeps its turn at first, and the helper's first nap.
 const PATIENCE: Time = 200_000;
 /// The helper's longest nap while the application polls. Each nap is an interrupt and two switches, on a processor that the
@@ -53,24 +56,24 @@ pub(crate) struct Driver {
     polled_at: AtomicU64,
     /// Until when the helper sleeps; 0 while it is awake or stands by.
     asleep_until: AtomicU64,
+    /// When a polling application last got something out of the inbox, and last looked at the sockets.
+    inbox_at: AtomicU64,
+    sockets_at: AtomicU64,
     event: OwnedFd,
 }
 
 impl Driver {
-    pub(crate) fn new() -> Result<Driver> {
-        // SAFETY: no preconditions.
-        let fd = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
-        if fd < 0 {
-            return Err(Error::last_os("creating an eventfd"));
-        }
-        Ok(Driver {
+    /// `event` is a non-blocking eventfd. Others have it too, to say that they put something into our inbox.
+    pub(crate) fn new(event: OwnedFd) -> Driver {
+        Driver {
             turn: AtomicU32::new(HELPER),
             empty_polls: AtomicU32::new(0),
             polled_at: AtomicU64::new(0),
             asleep_until: AtomicU64::new(0),
-            // SAFETY: the descriptor was just created and is nobody else's.
-            event: unsafe { OwnedFd::from_raw_fd(fd) },
-        })
+            inbox_at: AtomicU64::new(0),
+            sockets_at: AtomicU64::new(0),
+            event,
+        }
     }
 
     /// Readable when the helper is to look around.
@@ -229,17 +232,33 @@ impl Hca {
         driver.polled_at.store(now, Ordering::Relaxed);
         if let Some(mut rx) = self.rx.try_lock()
             && driver.app_drives()
+            && self.receive_from_app(&mut rx, now)
         {
-            // A socket that holds little must not be emptied before its senders hear of it.
-            let runs = (self.info().rcvbuf as usize / 8 / MAX_DATAGRAM).clamp(1, BULK);
-            let got = self.drain_all(&mut rx, Take::Runs(runs));
-            if got != 0 {
-                driver.empty_polls.store(0, Ordering::Relaxed);
-                self.answer(&mut rx);
-                now = timers::now();
-            }
+            driver.empty_polls.store(0, Ordering::Relaxed);
+            now = self.answer(&mut rx);
         }
         self.run_timers(now);
+    }
+
+    /// Takes what has come; returns whether anything had.
+    fn receive_from_app(&self, rx: &mut RxState, now: Time) -> bool {
+        let driver = &self.driver;
+        if self.drain_inbox(rx, Take::Runs(BULK)) != 0 {
+            driver.inbox_at.store(now, Ordering::Relaxed);
+            return true;
+        }
+        let since = |at: &AtomicU64| now.saturating_sub(at.load(Ordering::Relaxed));
+        if since(&driver.inbox_at) < NEAR && since(&driver.sockets_at) < SELDOM {
+            return false;
+        }
+        driver.sockets_at.store(now, Ordering::Relaxed);
+        // A socket that holds little must not be emptied before its senders hear of it.
+        let runs = (self.info().rcvbuf as usize / 8 / MAX_DATAGRAM).clamp(1, BULK);
+        let got = self.drain_all(rx, Take::Runs(runs)) != 0;
+        if got {
+            driver.inbox_at.store(0, Ordering::Relaxed);
+        }
+        got
     }
 
     /// The application asked for an event: it is about to sleep, so the helper takes over at once.

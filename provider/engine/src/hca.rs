@@ -24,6 +24,7 @@ use crate::guard;
 use crate::helper;
 use crate::ib::{self, Link};
 use crate::keys::KeyTable;
+use crate::lane::{Inbox, Outgoing};
 use crate::limits::{DeviceAttr, PortAttr, Violations};
 use crate::mcast::Multicast;
 use crate::path::{Path, PathKey};
@@ -74,6 +75,12 @@ pub struct Hca {
     /// Forks seen when this was opened: in a child it is another's.
     generation: u32,
     gso: bool,
+    /// Packets for processes of this device go through memory.
+    loopback: bool,
+    /// The ways to such processes, by slot.
+    lanes: Mutex<HashMap<u8, Weak<Outgoing>>>,
+    /// Where such processes put packets for us.
+    pub(crate) inbox: Inbox,
     next_handle: AtomicU32,
     contexts: Mutex<Vec<Weak<Context>>>,
     paths: Mutex<HashMap<PathKey, Weak<Path>>>,
@@ -169,6 +176,9 @@ impl Hca {
             gone: AtomicBool::new(false),
             generation: FORKS.load(Ordering::Relaxed),
             gso: enabled("FERROCE_GSO"),
+            loopback: enabled("FERROCE_LOOPBACK"),
+            lanes: Mutex::new(HashMap::new()),
+            inbox: Inbox::new(attachment.inbox.memory)?,
             next_handle: AtomicU32::new(1),
             contexts: Mutex::new(Vec::new()),
             paths: Mutex::new(HashMap::new()),
@@ -186,7 +196,7 @@ impl Hca {
             rx: Mutex::new(RxState::new()),
             timers: Timers::new(),
             alarms: Timers::new(),
-            driver: Driver::new()?,
+            driver: Driver::new(attachment.inbox.wake),
         });
         helper::start(&hca)?;
         Ok(hca)

@@ -76,14 +76,23 @@ fn run(hca: &Hca) {
             true => hca.settle_receivers(went),
             false => Time::MAX,
         };
-        let until = hca.driver.falling_asleep(|| hca.next_timer().min(settled));
+        let until = hca
+            .driver
+            .falling_asleep(|| match hca.inbox.falling_asleep() {
+                true => hca.next_timer().min(settled),
+                false => 0,
+            });
         let round = match &mut ring {
             Some(ring) => ring.round(hca, until),
             None => poll_round(hca, until),
         };
         hca.driver.awake();
+        hca.inbox.awake();
         let round = match round {
-            Ok(round) => round,
+            Ok(mut round) => {
+                round.handled += empty_inbox(hca);
+                round
+            }
             Err(why) => {
                 if ring.take().is_none() {
                     // poll(2) itself fails: there is no way to go on, and peers will see the timeouts.
@@ -94,6 +103,7 @@ fn run(hca: &Hca) {
                 continue;
             }
         };
+        hca.queued_events();
         let now = timers::now();
         hca.run_timers(now);
         if round.handled == 0 {
@@ -105,6 +115,17 @@ fn run(hca: &Hca) {
             waits.ended(timers::now(), outcome);
         }
     }
+}
+
+/// Takes what is in the inbox, up to a point; returns how many runs there were.
+fn empty_inbox(hca: &Hca) -> usize {
+    if !hca.inbox.is_marked() {
+        return 0;
+    }
+    let mut rx = hca.rx.lock();
+    let got = hca.drain_inbox(&mut rx, Take::Some(BURST));
+    hca.answer(&mut rx);
+    got
 }
 
 /// Goes on receiving for a moment instead of sleeping: waking up costs more than the packets that come meanwhile. Offers
@@ -122,7 +143,8 @@ fn linger(hca: &Hca, patience: Time, waits: &mut Linger) -> Outcome {
             return outcome;
         }
         let mut rx = hca.rx.lock();
-        let got = hca.drain_all(&mut rx, Take::Some(BURST));
+        let got =
+            hca.drain_inbox(&mut rx, Take::Some(BURST)) + hca.drain_all(&mut rx, Take::Some(BURST));
         if got != 0 {
             hca.answer(&mut rx);
             outcome = Outcome::Paid;

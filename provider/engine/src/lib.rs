@@ -28,6 +28,7 @@ mod helper;
 mod ib;
 mod import;
 mod keys;
+mod lane;
 mod limits;
 mod linger;
 mod mcast;

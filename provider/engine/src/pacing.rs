@@ -1,16 +1,19 @@
 //! How fast unacknowledged traffic (UC, UD) goes out, so that the receiver's socket is not run over.
 //!
 //! RC has its window and its acknowledgements; here nothing comes back. To a receiver on this machine the bound is on what it
-//! has not taken off its socket yet, which sender and receiver count in memory that they share (`FlowPage`). To others it is
+//! has not taken off its socket yet, which sender and receiver count in memory that they share (`FlowPage`), or on what it has not
+//! taken out of the lane through which it is reached. To others it is
 //! what a socket buffer holds, each millisecond. A receiver that takes nothing for a while is not waited for: this traffic may
 //! be lost, but it is never stuck.
 
 use std::net::IpAddr;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
 
-use ferroce_control::FlowPage;
+use ferroce_control::{FlowPage, LANE};
 use ferroce_transport::Time;
+
+use crate::lane::Outgoing;
 
 /// More than this on its way only fills caches.
 const MOST: u64 = 2 << 20;
@@ -36,14 +39,22 @@ pub(crate) fn cost(bytes: usize, run: bool) -> u64 {
     bytes as u64 + BOOKKEEPING
 }
 
+/// What tells how much a receiver has not taken yet.
+enum Gauge {
+    /// Counters of its address, which senders keep too.
+    Page(FlowPage),
+    /// The lane itself.
+    Lane(Arc<Outgoing>),
+}
+
 /// The pace of one path.
 pub(crate) struct Pacer {
     ip: IpAddr,
     scope_id: u32,
     slot: u8,
     limit: u64,
-    /// The receiver's counters, looked for at the first use.
-    page: OnceLock<Option<FlowPage>>,
+    /// Looked for at the first use; of many receivers nothing is known.
+    gauge: OnceLock<Option<Gauge>>,
     /// The receiver's count and the time when it was last seen to move. Approximate between threads, on purpose.
     seen: AtomicU64,
     moved: AtomicU64,
@@ -61,7 +72,7 @@ impl Pacer {
             // The rest is for RC, for a run too much of another sender, and for what the kernel has yet to give back: up to
             // a quarter of a buffer that is being read.
             limit: (u64::from(receive_buffer) / 8 * 3).clamp(LEAST, MOST),
-            page: OnceLock::new(),
+            gauge: OnceLock::new(),
             // No count that a receiver could have: the first look is never the second without a change.
             seen: AtomicU64::new(u64::MAX),
             moved: AtomicU64::new(0),
@@ -72,25 +83,39 @@ impl Pacer {
     /// Of a cable, at whose far end nothing is known of receivers.
     pub(crate) fn by_the_clock(slot: u8, receive_buffer: u32) -> Pacer {
         let pacer = Pacer::new(IpAddr::from([0; 4]), 0, slot, receive_buffer);
-        let _ = pacer.page.set(None);
+        let _ = pacer.gauge.set(None);
         pacer
     }
 
-    fn page(&self) -> Option<&FlowPage> {
+    /// Of a lane, which RC uses too.
+    pub(crate) fn of_lane(lane: Arc<Outgoing>, slot: u8) -> Pacer {
+        let mut pacer = Pacer::new(IpAddr::from([0; 4]), 0, slot, 0);
+        pacer.limit = LANE as u64 / 4;
+        let _ = pacer.gauge.set(Some(Gauge::Lane(lane)));
+        pacer
+    }
+
+    fn gauge(&self) -> Option<&Gauge> {
         let open = || (!self.ip.is_multicast()).then(|| FlowPage::open(self.ip, self.scope_id));
-        self.page.get_or_init(|| open().flatten()).as_ref()
+        let page = || open().flatten().map(Gauge::Page);
+        self.gauge.get_or_init(page).as_ref()
     }
 
     /// How many bytes may go out now, or when to ask again.
     pub(crate) fn allowance(&self, now: Time) -> Result<u64, Time> {
-        let Some(page) = self.page() else {
-            return self.allowance_by_the_clock(now);
+        let in_flight = match self.gauge() {
+            Some(Gauge::Page(page)) => page.in_flight(self.slot),
+            Some(Gauge::Lane(lane)) => lane.in_flight(),
+            None => return self.allowance_by_the_clock(now),
         };
-        let in_flight = page.in_flight(self.slot);
         if in_flight < self.limit {
             return Ok(self.limit - in_flight);
         }
-        let received = page.received(self.slot).load(Relaxed);
+        let received = match self.gauge() {
+            Some(Gauge::Page(page)) => page.received(self.slot).load(Relaxed),
+            Some(Gauge::Lane(lane)) => lane.taken(),
+            None => 0,
+        };
         if self.seen.swap(received, Relaxed) != received {
             self.moved.store(now, Relaxed);
         } else if now.saturating_sub(self.moved.load(Relaxed)) > STALLED {
@@ -109,7 +134,7 @@ impl Pacer {
 
     /// Counts what is about to be sent.
     pub(crate) fn sent(&self, cost: u64, now: Time) {
-        if let Some(page) = self.page() {
+        if let Some(Gauge::Page(page)) = self.gauge() {
             page.sent(self.slot).fetch_add(cost, Relaxed);
         }
         let from = self.spent_until.load(Relaxed).max(now);

@@ -1,4 +1,5 @@
-//! The way to one destination: a UDP socket with its own source port, the ICRC's pseudo header, the congestion window.
+//! The way to one destination: a UDP socket with its own source port, the ICRC's pseudo header, the congestion window. To a
+//! process of the same device it is a lane of memory, and the socket is used only when that process has gone.
 //!
 //! A path leads to one slot of one host, because a receiving kernel merges packets of one UDP flow and steers the whole by its
 //! first. The socket is never connected and has DF set, so that Linux numbers the datagrams of one send 0, 1, 2 …, which the ICRC covers.
@@ -6,6 +7,7 @@
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV6};
 use std::os::fd::AsRawFd;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use ferroce_control::GidEntry;
@@ -18,6 +20,7 @@ use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 use crate::congestion::Congestion;
 use crate::error::{Error, Result};
 use crate::ib::{Lids, Link};
+use crate::lane::{Label, Outgoing};
 use crate::pacing::Pacer;
 
 /// What makes two QPs share a path.
@@ -38,7 +41,7 @@ pub(crate) enum Lead {
     /// Nothing; the ICRC covers a pseudo header.
     Roce(Flow),
     /// LRH and perhaps GRH. Nothing goes out while the port is not active.
-    Infiniband(Head, std::sync::Arc<Link>),
+    Infiniband(Head, Arc<Link>),
 }
 
 pub(crate) struct Path {
@@ -48,6 +51,10 @@ pub(crate) struct Path {
     /// Where a copy goes of all that leaves by a cable for a multicast group: members on this side of it get it from there.
     echo: Option<SockAddr>,
     lead: Lead,
+    /// The way to a process of this device, and what the packets would bear in their IP header.
+    lane: Option<(Arc<Outgoing>, Label)>,
+    /// The lane has no receiver any more.
+    left: AtomicBool,
     pub(crate) congestion: Congestion,
     /// The pace of what nobody acknowledges.
     pub(crate) pacer: Pacer,
@@ -60,15 +67,19 @@ pub(crate) struct Path {
 /// RoCEv2's source ports carry path entropy in the dynamic range.
 const FIRST_PORT: u16 = 0xc000;
 const PORTS: u16 = 0x4000;
+/// Linux's own (`net.ipv4.ip_default_ttl`).
+const DEFAULT_HOP_LIMIT: u8 = 64;
 
 impl Path {
-    /// `own_slot` spreads the processes of one host over source ports; `receive_buffer` is what this host's sockets hold.
+    /// `own_slot` spreads the processes of one host over source ports; `receive_buffer` is what this host's sockets hold; `lane`
+    /// leads to the process that has the slot, if it is one of this device.
     pub(crate) fn open(
         key: PathKey,
         gid: &GidEntry,
         own_slot: u8,
         receive_buffer: u32,
         gso: bool,
+        lane: Option<Arc<Outgoing>>,
     ) -> Result<Path> {
         let domain = if key.remote.is_ipv4() {
             Domain::IPV4
@@ -123,19 +134,40 @@ impl Path {
             }
         };
         let gso = gso && option(&socket, key.remote, OptionKind::Segment, 0).is_ok();
+        let scope_id = scope(key.remote, gid.scope_id);
+        let (congestion, pacer) = match &lane {
+            Some(lane) => (
+                Congestion::of_lane(),
+                Pacer::of_lane(lane.clone(), key.slot),
+            ),
+            None => (
+                Congestion::new(receive_buffer),
+                Pacer::new(key.remote, scope_id, key.slot, receive_buffer),
+            ),
+        };
+        // A run is one record, whatever sockets can do.
+        let gso = gso || lane.is_some();
+        let label = Label {
+            from: key.local,
+            to: key.remote,
+            traffic_class: key.traffic_class,
+            // As set above.
+            hop_limit: if key.hop_limit > 1 {
+                key.hop_limit
+            } else {
+                DEFAULT_HOP_LIMIT
+            },
+        };
         Ok(Path {
             key,
             socket,
             dest: address(key.remote, ROCE_V2_PORT),
             echo: None,
             lead: Lead::Roce(flow),
-            congestion: Congestion::new(receive_buffer),
-            pacer: Pacer::new(
-                key.remote,
-                scope(key.remote, gid.scope_id),
-                key.slot,
-                receive_buffer,
-            ),
+            lane: lane.map(|lane| (lane, label)),
+            left: AtomicBool::new(false),
+            congestion,
+            pacer,
             multicast,
             gso: AtomicBool::new(gso),
         })
@@ -145,7 +177,7 @@ impl Path {
     pub(crate) fn open_cable(
         key: PathKey,
         lids: &Lids,
-        link: &std::sync::Arc<Link>,
+        link: &Arc<Link>,
         own_slot: u8,
         receive_buffer: u32,
         gso: bool,
@@ -164,6 +196,8 @@ impl Path {
             dest: dest.into(),
             echo: multicast.then(|| link.end().into()),
             lead: Lead::Infiniband(lids.head(), link.clone()),
+            lane: None,
+            left: AtomicBool::new(false),
             congestion: Congestion::new(receive_buffer),
             pacer: Pacer::by_the_clock(key.slot, receive_buffer),
             multicast,
@@ -180,12 +214,23 @@ impl Path {
     }
 
     /// Writes what stands before the BTH of a packet that has `transport` bytes from there to the end of its ICRC, and begins
-    /// the ICRC. `number` is its place in the run.
-    pub(crate) fn begin(&self, transport: usize, number: u16, out: &mut [u8]) -> Icrc {
+    /// the ICRC, if it gets one. `number` is its place in the run.
+    pub(crate) fn begin(&self, transport: usize, number: u16, out: &mut [u8]) -> Option<Icrc> {
         match &self.lead {
-            Lead::Roce(flow) => flow.start(transport, number),
-            Lead::Infiniband(head, _) => head.emit(transport, out),
+            Lead::Roce(_) if self.is_in_device() => None,
+            Lead::Roce(flow) => Some(flow.start(transport, number)),
+            Lead::Infiniband(head, _) => Some(head.emit(transport, out)),
         }
+    }
+
+    /// Whether what is sent goes to a process of this device, through memory.
+    pub(crate) fn is_in_device(&self) -> bool {
+        self.lane.is_some() && !self.left.load(Relaxed)
+    }
+
+    /// Whether it leads to a process that has gone. Its slot may be another's, to whom there is a new path.
+    pub(crate) fn is_stale(&self) -> bool {
+        self.lane.as_ref().is_some_and(|(lane, _)| lane.is_closed())
     }
 
     /// Whether packets may go out at all.
@@ -200,6 +245,14 @@ impl Path {
     pub(crate) fn send(&self, iov: &mut [libc::iovec], segment: Option<u16>) -> io::Result<()> {
         if !self.is_open() {
             return Err(io::ErrorKind::NetworkDown.into());
+        }
+        if let Some((lane, label)) = self.lane.as_ref().filter(|_| self.is_in_device()) {
+            if !lane.is_closed() {
+                return lane.send(label, iov, segment);
+            }
+            // From now on as to any other host. This run has no ICRC, so it is lost.
+            self.left.store(true, Relaxed);
+            return Err(io::ErrorKind::NotConnected.into());
         }
         let mut control = Control([0; CONTROL]);
         // SAFETY: all zeroes is a valid msghdr.

@@ -1,4 +1,5 @@
-//! Receiving: a GRO run is cut into packets, checked, and given to the queue pairs they are for.
+//! Receiving: a run, which the kernel merged (GRO) or a process of the device made, is cut into packets, checked, and given to the
+//! queue pairs they are for.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -12,12 +13,14 @@ use ferroce_wire::ROCE_V2_PORT;
 use ferroce_wire::icrc::{Flow, Verdict};
 use ferroce_wire::link::LinkPacket;
 use ferroce_wire::pkey;
-use ferroce_wire::{NakCode, Operation, Packet, Syndrome};
+use ferroce_wire::{MAX_HEADER, NakCode, Operation, Packet, Syndrome};
 
 use crate::batch;
 use crate::datagram::Arrival;
 use crate::hca::Hca;
-use crate::ib;
+use crate::ib::{self, Link};
+use crate::lane::{Arrived, Lanes};
+use crate::mcast::Members;
 use crate::pacing;
 use crate::qp::{Inner, Qp};
 use crate::qp_host::QpHost;
@@ -69,6 +72,11 @@ pub(crate) struct RxState {
     /// QPs that got packets and have yet to answer.
     touched: Vec<Arc<Qp>>,
     flow: Option<(IpAddr, u16, IpAddr, Flow)>,
+    /// The inbox.
+    lanes: Lanes,
+    /// Runs handled since the last answers, and when the last of them was begun.
+    runs: u32,
+    at: Time,
 }
 
 impl RxState {
@@ -77,8 +85,52 @@ impl RxState {
             buffer: vec![0; MAX_DATAGRAM].into_boxed_slice(),
             touched: Vec::new(),
             flow: None,
+            lanes: Lanes::default(),
+            runs: 0,
+            at: 0,
         }
     }
+}
+
+/// What brought packets.
+#[derive(Clone, Copy)]
+pub(crate) enum Via<'a> {
+    Socket(&'a Receiver),
+    /// Memory, from a process of this device; the address that they were sent to.
+    Inbox(IpAddr),
+}
+
+impl<'a> Via<'a> {
+    fn members(self) -> Option<&'a Arc<Members>> {
+        match self {
+            Via::Socket(receiver) => receiver.members.as_ref(),
+            Via::Inbox(_) => None,
+        }
+    }
+
+    fn link(self) -> Option<&'a Arc<Link>> {
+        match self {
+            Via::Socket(receiver) => receiver.link.as_ref(),
+            Via::Inbox(_) => None,
+        }
+    }
+
+    fn local(self) -> IpAddr {
+        match self {
+            Via::Socket(receiver) => receiver.local,
+            Via::Inbox(to) => to,
+        }
+    }
+}
+
+/// What shows that a packet is as it was sent.
+enum Proof {
+    /// The ICRC with this pseudo header.
+    Flow(Flow),
+    /// The CRCs of an InfiniBand packet.
+    Link,
+    /// It has been in memory only.
+    Needless,
 }
 
 impl Hca {
@@ -93,7 +145,7 @@ impl Hca {
                 }
                 break;
             };
-            self.process(rx, receiver, &datagram, &buffer[..len]);
+            self.process(rx, Via::Socket(receiver), &datagram, &buffer[..len]);
             n += 1;
             if !take.goes_on(n, len, datagram.segment) {
                 break;
@@ -112,27 +164,63 @@ impl Hca {
             .sum()
     }
 
-    /// Handles one datagram or merged run. [`answer`](Self::answer) follows, after this one or some more.
-    pub(crate) fn process(
-        &self,
-        rx: &mut RxState,
-        receiver: &Receiver,
-        datagram: &Datagram,
-        data: &[u8],
-    ) {
-        batch::begin();
-        let now = crate::timers::now();
-        let counters = self.counters();
-        let flow = flow(rx, receiver, datagram);
-        if flow.is_none() && receiver.link.is_none() {
-            return;
+    /// Takes what processes of this device have put into the inbox; returns how many runs there were.
+    pub(crate) fn drain_inbox(&self, rx: &mut RxState, take: Take) -> usize {
+        if !self.inbox.is_marked() {
+            return 0;
         }
+        let mut lanes = std::mem::take(&mut rx.lanes);
+        let mut n = 0;
+        let each = |arrived: Arrived<'_>| {
+            let Arrived {
+                label,
+                segment,
+                bytes,
+            } = arrived;
+            let datagram = Datagram {
+                from: label.from,
+                port: 0,
+                segment,
+                dropped: None,
+                traffic_class: label.traffic_class,
+                flow_label: 0,
+                hop_limit: label.hop_limit,
+            };
+            self.process(rx, Via::Inbox(label.to), &datagram, bytes);
+            n += 1;
+            take.goes_on(n, bytes.len(), segment)
+        };
+        let broken = || self.counters().add(Counter::RxParseErrors, 1);
+        self.inbox.take(&mut lanes, each, broken);
+        rx.lanes = lanes;
+        n
+    }
+
+    /// Handles one datagram or merged run. [`answer`](Self::answer) follows, after this one or some more.
+    pub(crate) fn process(&self, rx: &mut RxState, via: Via<'_>, datagram: &Datagram, data: &[u8]) {
+        batch::begin();
+        let now = timers::now();
+        rx.runs += 1;
+        rx.at = now;
+        let counters = self.counters();
+        let (members, link) = (via.members(), via.link());
+        let proof = match via {
+            Via::Inbox(_) => Proof::Needless,
+            Via::Socket(receiver) => match (flow(rx, receiver, datagram), link) {
+                (_, Some(_)) => Proof::Link,
+                (Some(flow), None) => Proof::Flow(flow),
+                (None, None) => return,
+            },
+        };
         // The kernel may hold on to a group's socket for a while after the last member has left.
-        if receiver.members.is_some() && receiver.closed.load(Relaxed) {
+        if let Via::Socket(receiver) = via
+            && members.is_some()
+            && receiver.closed.load(Relaxed)
+        {
             return;
         }
         // Copies of what came for a group are the daemon's, which has counted it.
-        let copies = receiver.members.as_ref().and(receiver.link.as_ref());
+        let copies = members.and(link);
         if copies.is_some_and(|link| link.end() != (datagram.from, datagram.port).into()) {
             return counters.add(Counter::RxMisdirected, 1);
         }
@@ -143,20 +231,20 @@ impl Hca {
         };
         let count = |counter, at_port, n: u64| {
             counters.add(counter, n);
-            if let Some(link) = &receiver.link {
+            if let Some(link) = link {
                 counters.add_at(link.number, at_port, n);
             }
         };
         let packets = data.len().div_ceil(segment) as u64;
         if copies.is_none() {
-            match receiver.members {
+            match members {
                 None => count(Counter::RxPackets, PortCounter::RxPackets, packets),
                 // Of RoCE: an InfiniBand port's are copies.
                 Some(_) => counters.add(Counter::RxMulticast, packets),
             }
             count(Counter::RxBytes, PortCounter::RxBytes, data.len() as u64);
         }
-        if let Some(dropped) = datagram.dropped {
+        if let (Via::Socket(receiver), Some(dropped)) = (via, datagram.dropped) {
             let more = dropped.wrapping_sub(receiver.dropped.swap(dropped, Relaxed));
             count(
                 Counter::RxSocketOverflow,
@@ -170,7 +258,7 @@ impl Hca {
         let mut current: Option<(&Arc<Qp>, parking_lot::MutexGuard<'_, Inner>)> = None;
         for (i, bytes) in data.chunks(segment).enumerate() {
             // Off a cable comes a whole InfiniBand packet; from its BTH on all is the same.
-            let (bytes, local) = match &receiver.link {
+            let (bytes, local) = match link {
                 None => (bytes, None),
                 Some(link) => match LinkPacket::parse(bytes) {
                     Some(local) if copies.is_some() && link.takes_of_group(&local) => {
@@ -191,7 +279,17 @@ impl Hca {
             };
             // The order of section 9.6: the packet for itself, then its queue pair, its keys, and only then its PSN.
             // Parsing first: what is not even a packet needs no checksum.
-            let packet = match Packet::parse(bytes) {
+            let parsed = match proof {
+                Proof::Needless => {
+                    // Another process can write to these bytes.
+                    let mut head = [0; MAX_HEADER];
+                    let len = bytes.len().min(MAX_HEADER);
+                    head[..len].copy_from_slice(&bytes[..len]);
+                    Packet::parse_with(&head[..len], bytes)
+                }
+                _ => Packet::parse(bytes),
+            };
+            let packet = match parsed {
                 Ok(packet) => packet,
                 Err(_) => {
                     count(Counter::RxParseErrors, PortCounter::RxErrors, 1);
@@ -199,9 +297,10 @@ impl Hca {
                 }
             };
             // a packet whose ICRC is wrong is dropped silently
-            let verdict = match (&local, &flow) {
+            let verdict = match (&local, &proof) {
                 (Some(local), _) if local.is_intact() => Verdict::Exact,
-                (None, Some(flow)) => flow.verify(bytes, i as u16),
+                (None, Proof::Flow(flow)) => flow.verify(bytes, i as u16),
+                (None, Proof::Needless) => Verdict::Exact,
                 _ => Verdict::Bad,
             };
             let id = match verdict {
@@ -214,12 +313,12 @@ impl Hca {
             };
             let arrival = Arrival {
                 datagram,
-                local: receiver.local,
+                local: via.local(),
                 bytes: bytes.len(),
                 id,
-                link: receiver.link.as_deref().zip(local.as_ref()),
+                link: link.map(|link| &**link).zip(local.as_ref()),
             };
-            if let Some(members) = &receiver.members {
+            if let Some(members) = members {
                 self.deliver_to_group(members, &packet, &arrival, &keys, now);
                 continue;
             }
@@ -271,7 +370,10 @@ impl Hca {
             }
             current = Some((qp, inner));
         }
-        if unacknowledged && let Some(page) = receiver.flow() {
+        if unacknowledged
+            && let Via::Socket(receiver) = via
+            && let Some(page) = receiver.flow()
+        {
             let cost = pacing::cost(data.len(), datagram.segment != 0);
             page.take(self.slot(), cost);
         }
@@ -289,20 +391,25 @@ impl Hca {
     }
 
     /// Ends a batch: sends the completion events, and lets the QPs that got packets answer, one acknowledgement each for all
-    /// that came.
-    pub(crate) fn answer(&self, rx: &mut RxState) {
+    /// that came. Returns the time, of the last run if there was one only.
+    pub(crate) fn answer(&self, rx: &mut RxState) -> Time {
         batch::deliver();
+        // One run was handled just now.
+        let now = match std::mem::take(&mut rx.runs) {
+            1 => rx.at,
+            _ => timers::now(),
+        };
         if rx.touched.is_empty() {
-            return;
+            return now;
         }
         let keys = self.keys.read_recursive();
-        let now = crate::timers::now();
         for qp in rx.touched.drain(..) {
             qp.touched.store(false, Relaxed);
             let Some(mut inner) = qp.lock() else { continue };
             let flush = !inner.transport.ack_deferrable();
             qp.pump(&mut inner, &keys, now, flush);
         }
+        now
     }
 }
 

@@ -12,6 +12,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use ferroce_control::{Counter, CounterPage, PortCounter};
 use ferroce_transport::{Access, Gather, MemoryError, Sink, Time, TxPacket};
+use ferroce_wire::icrc::Icrc;
 use ferroce_wire::link::MAX_HEAD;
 use ferroce_wire::pkey;
 use ferroce_wire::{Bth, Header, MAX_HEADER, NakCode, Syndrome, opcode};
@@ -29,8 +30,8 @@ use crate::xrc::Domain;
 const MAX_SEGMENTS: usize = 64;
 /// Most bytes of one send: the UDP payload of IPv4.
 const MAX_BYTES: usize = 65_507;
-/// Pieces up to this size are copied: cheaper than one more iovec.
-const COPY_LIMIT: usize = 256;
+/// Pieces of registered memory up to this size are copied: cheaper than one more iovec.
+pub(crate) const COPY_LIMIT: usize = 256;
 /// Room that one packet without long pieces needs beside its payload.
 const PACKET_SLACK: usize = MAX_HEAD + MAX_HEADER + 3 + 4;
 /// `UIO_MAXIOV`.
@@ -189,6 +190,9 @@ impl Run<'_> {
             let sent = pkey::is_valid(self.source.p_key)
                 && path.send(&mut self.scratch.iov[first..], segment).is_ok();
             if sent {
+                if path.is_in_device() {
+                    counters.add(Counter::TxLoopback, segments as u64);
+                }
                 match path.multicast {
                     false => count(Counter::TxPackets, PortCounter::TxPackets, segments),
                     true => count(Counter::TxMulticast, PortCounter::TxMulticast, segments),
@@ -335,7 +339,7 @@ impl Run<'_> {
             return Err(MemoryError::Key);
         };
         let lead = path.lead_len();
-        let mut icrc = path.begin(total - lead, number, &mut self.scratch.arena[self.used..]);
+        let mut icrc = Seal(path.begin(total - lead, number, &mut self.scratch.arena[self.used..]));
         let head = self.used + lead;
         self.used = head + header.emit(&mut self.scratch.arena[head..]);
         icrc.header(&self.scratch.arena[head..self.used]);
@@ -368,6 +372,27 @@ impl Run<'_> {
         self.scratch.arena[self.used..self.used + 4].copy_from_slice(&icrc.finish());
         self.used += 4;
         Ok(())
+    }
+}
+
+/// The ICRC of a packet being made, if it gets one: what does not leave the device has none, but zeros in its place.
+struct Seal(Option<Icrc>);
+
+impl Seal {
+    fn header(&mut self, bytes: &[u8]) {
+        if let Some(icrc) = &mut self.0 {
+            icrc.header(bytes);
+        }
+    }
+
+    fn payload(&mut self, bytes: &[u8]) {
+        if let Some(icrc) = &mut self.0 {
+            icrc.payload(bytes);
+        }
+    }
+
+    fn finish(self) -> [u8; 4] {
+        self.0.map_or([0; 4], Icrc::finish)
     }
 }
 

@@ -18,7 +18,7 @@ use io_uring::{IoUring, cqueue, opcode};
 use crate::hca::Hca;
 use crate::helper::{Round, timespec_until, uring_enabled};
 use crate::receiver::Receiver;
-use crate::rx::{CONTROL, MAX_DATAGRAM, describe};
+use crate::rx::{CONTROL, MAX_DATAGRAM, Via, describe};
 use crate::timers;
 
 /// Receive buffers; a power of two. Each holds the largest merged run.
@@ -289,7 +289,7 @@ impl Uring {
                     let rx = rx.get_or_insert_with(|| hca.rx.lock());
                     if let Ok(out) = RecvMsgOut::parse(self.buffers.bytes(id), &self.message) {
                         let datagram = describe(out.name_data(), out.control_data());
-                        hca.process(rx, &receiver, &datagram, out.payload_data());
+                        hca.process(rx, Via::Socket(&receiver), &datagram, out.payload_data());
                     }
                     self.buffers.provide(id);
                     handled += 1;

@@ -46,10 +46,22 @@ impl<'a> Packet<'a> {
     /// See [`ParseError`].
     #[inline]
     pub fn parse(udp_payload: &'a [u8]) -> Result<Packet<'a>, ParseError> {
+        Packet::parse_with(udp_payload, udp_payload)
+    }
+
+    /// As [`parse`](Self::parse), for a packet in memory that others may write to: what the headers say is taken from `head`, a
+    /// copy of the first [`MAX_HEADER`](crate::MAX_HEADER) bytes, or of all if there are less.
+    ///
+    /// # Errors
+    /// See [`ParseError`].
+    #[inline]
+    pub fn parse_with(head: &[u8], udp_payload: &'a [u8]) -> Result<Packet<'a>, ParseError> {
         let truncated = ParseError::Truncated(udp_payload.len());
-        let Some((mut rest, _icrc)) = udp_payload.split_last_chunk::<ICRC_LEN>() else {
+        let Some((whole, _icrc)) = udp_payload.split_last_chunk::<ICRC_LEN>() else {
             return Err(truncated);
         };
+        let head = &head[..head.len().min(whole.len())];
+        let mut rest = head;
         let bth = Bth::take(&mut rest).ok_or(truncated)?;
         // Section 9.6.1
         if bth.tver != 0 {
@@ -59,6 +71,7 @@ impl<'a> Packet<'a> {
             return Err(ParseError::Opcode(bth));
         };
         let ext = Ext::take(info.headers, &mut rest).ok_or(truncated)?;
+        let rest = &whole[head.len() - rest.len()..];
         let pad = usize::from(bth.pad);
         if rest.len() < pad {
             return Err(truncated);

@@ -9,6 +9,7 @@ const AFTER_HELP: &str = "\
 ENVIRONMENT:
   FERROCE_RUNTIME_DIR  The runtime directory, if --runtime-dir is not given.
   XDG_RUNTIME_DIR      Its subdirectory `ferroce` is used if neither is given.
+  FERROCE_LOOPBACK     `off`: programs send packets for others of the same device over sockets, not through memory.
   FERROCE_LOG          What the daemon logs, such as `debug`; the default is `info`.
 
 FILES:

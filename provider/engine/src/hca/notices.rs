@@ -65,6 +65,14 @@ impl Hca {
         }
     }
 
+    /// Takes what the daemon told while one of our requests was waited for, if anything.
+    pub(crate) fn queued_events(&self) {
+        let queued = self.control.try_lock().is_some_and(|c| c.has_event());
+        if queued {
+            self.control_events();
+        }
+    }
+
     /// The daemon left, and with it the sockets' steering: every QP fails, as when an adapter is pulled.
     fn fail_all(&self) {
         let qps = self.qps.read_recursive();

@@ -11,6 +11,7 @@ use socket2::Socket;
 use super::Hca;
 use crate::error::{Error, Result};
 use crate::ib::Link;
+use crate::lane::Outgoing;
 use crate::path::{Path, PathKey, scope};
 use crate::receiver::Receiver;
 
@@ -27,14 +28,39 @@ impl Hca {
 
     /// The path with this key, opened if no QP has it yet.
     pub(crate) fn path(&self, key: PathKey, gid: &GidEntry) -> Result<Arc<Path>> {
+        // Asked for first: the answer of the daemon is not waited for under the lock of the paths.
+        let lane = self.lane_to(key);
         self.path_or(key, || {
-            Path::open(key, gid, self.slot, self.info.rcvbuf, self.gso)
+            Path::open(key, gid, self.slot, self.info.rcvbuf, self.gso, lane)
         })
+    }
+
+    /// The lane by which a path leads to a process of this device.
+    fn lane_to(&self, key: PathKey) -> Option<Arc<Outgoing>> {
+        // Slot 0 is the daemon, which has no inbox.
+        if !self.loopback || key.slot == 0 || key.lids.is_some() || !self.has_address(key.remote) {
+            return None;
+        }
+        let mut lanes = self.lanes.lock();
+        lanes.retain(|_, lane| lane.strong_count() != 0);
+        let known = lanes.get(&key.slot).and_then(Weak::upgrade);
+        if let Some(lane) = known.filter(|lane| !lane.is_closed()) {
+            return Some(lane);
+        }
+        let inbox = { self.control.lock().inbox(key.slot) };
+        // Our callers may hold locks that the handling of an event needs; the helper holds none.
+        self.driver.wake();
+        // Where nobody has the slot, packets to it are lost like any.
+        let opened = inbox.and_then(|inbox| Outgoing::open(inbox, self.slot));
+        let lane = Arc::new(opened.ok()?);
+        lanes.insert(key.slot, Arc::downgrade(&lane));
+        Some(lane)
     }
 
     fn path_or(&self, key: PathKey, open: impl FnOnce() -> Result<Path>) -> Result<Arc<Path>> {
         let mut paths = self.paths.lock();
-        if let Some(path) = paths.get(&key).and_then(Weak::upgrade) {
+        let known = paths.get(&key).and_then(Weak::upgrade);
+        if let Some(path) = known.filter(|path| !path.is_stale()) {
             return Ok(path);
         }
         paths.retain(|_, p| p.strong_count() != 0);

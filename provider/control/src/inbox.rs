@@ -1,0 +1,254 @@
+//! The memory through which processes of one device hand packets to each other, without a socket.
+//!
+//! Each attached process has an inbox: a head that all senders share, and behind it a lane for each slot that may send. Only that
+//! slot's process writes to a lane, and only the owner of the inbox reads it; so nobody ever waits for another sender, dead or
+//! alive. A lane that nobody uses has no memory, and what a sender has used is given back when he has gone. What is in the lanes, and in which order it is written and read, is the
+//! engine's to know.
+//!
+//! The daemon makes an inbox, hands it to its owner and to those who ask for it, and marks it when the owner goes. All are
+//! processes of one user (see [`Client::connect`](crate::Client::connect)).
+
+use std::fs::File;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use memmap2::{MmapOptions, MmapRaw};
+use rustix::event::EventfdFlags;
+use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags};
+
+use crate::ControlError;
+
+/// Lanes of an inbox, one for each number that a slot can have.
+const LANES: usize = 256;
+const PAGE: usize = 4096;
+/// Bytes of a lane that packets go through.
+pub const LANE: usize = 2 << 20;
+/// A lane: a page of its own for the two ends' positions, then the packets.
+const LANE_SPAN: usize = PAGE + LANE;
+const SPAN: usize = PAGE + LANES * LANE_SPAN;
+
+/// Words of the head, each in a cache line of its own that suits who writes it.
+const PENDING: usize = 0;
+const SLEEPING: usize = 128;
+const CLOSED: usize = 256;
+/// Words of a lane's page.
+const TAIL: usize = 0;
+const HEAD: usize = 128;
+
+/// The descriptors of an inbox.
+#[derive(Debug)]
+pub struct InboxFds {
+    /// The memory.
+    pub memory: OwnedFd,
+    /// An eventfd that wakes the owner.
+    pub wake: OwnedFd,
+}
+
+impl InboxFds {
+    /// An inbox that is empty. Its memory is sealed against changes of size, which would end whoever has it mapped.
+    pub fn create() -> Result<InboxFds, ControlError> {
+        let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+        let memory = rustix::fs::memfd_create("ferroce-inbox", flags)
+            .map_err(ControlError::io("creating an inbox"))?;
+        rustix::fs::ftruncate(&memory, SPAN as u64).map_err(ControlError::io("sizing an inbox"))?;
+        rustix::fs::fcntl_add_seals(
+            &memory,
+            SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL,
+        )
+        .map_err(ControlError::io("sealing an inbox"))?;
+        let wake = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
+            .map_err(ControlError::io("creating an eventfd"))?;
+        Ok(InboxFds { memory, wake })
+    }
+
+    /// Others of the same.
+    pub fn duplicate(&self) -> Result<InboxFds, ControlError> {
+        let copy = |fd: &OwnedFd| {
+            fd.try_clone().map_err(|source| ControlError::Io {
+                what: "duplicating a descriptor of an inbox",
+                source,
+            })
+        };
+        Ok(InboxFds {
+            memory: copy(&self.memory)?,
+            wake: copy(&self.wake)?,
+        })
+    }
+
+    /// For senders: nobody takes anything out any more.
+    pub fn close(&self) -> Result<(), ControlError> {
+        rustix::io::pwrite(&self.memory, &1u32.to_ne_bytes(), CLOSED as u64)
+            .map(drop)
+            .map_err(ControlError::io("closing an inbox"))
+    }
+
+    /// Gives the memory of a lane back, if all that was put in has been taken out. For the daemon, when nobody has the slot.
+    pub fn reclaim(&self, slot: u8) -> Result<(), ControlError> {
+        let lane = (PAGE + usize::from(slot) * LANE_SPAN) as u64;
+        let position = |at: usize| -> Result<u64, ControlError> {
+            let mut bytes = [0; 8];
+            rustix::io::pread(&self.memory, &mut bytes, lane + at as u64)
+                .map_err(ControlError::io("reading a lane's positions"))?;
+            Ok(u64::from_ne_bytes(bytes))
+        };
+        let tail = position(TAIL)?;
+        if tail == 0 || position(HEAD)? != tail {
+            return Ok(());
+        }
+        let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        rustix::fs::fallocate(&self.memory, flags, lane + PAGE as u64, LANE as u64)
+            .map_err(ControlError::io("giving a lane's memory back"))
+    }
+}
+
+/// The head of an inbox, mapped. Clones are the same memory.
+#[derive(Clone, Debug)]
+pub struct InboxHead {
+    map: Arc<MmapRaw>,
+    memory: Arc<File>,
+}
+
+impl InboxHead {
+    /// Maps what [`InboxFds::create`] made in some process.
+    pub fn map(memory: OwnedFd) -> Result<InboxHead, ControlError> {
+        let memory = File::from(memory);
+        let len = memory.metadata().map_err(|source| ControlError::Io {
+            what: "measuring an inbox",
+            source,
+        })?;
+        if len.len() != SPAN as u64 {
+            let why = format!("an inbox of {} bytes", len.len());
+            return Err(ControlError::Malformed(why));
+        }
+        let map = map(memory.as_fd(), 0, PAGE)?;
+        Ok(InboxHead {
+            map: Arc::new(map),
+            memory: Arc::new(memory),
+        })
+    }
+
+    /// Bits of the lanes into which something was put since they were last cleared: 64 to a word, 4 words.
+    pub fn pending(&self, word: usize) -> &AtomicU64 {
+        assert!(word < LANES / 64);
+        // SAFETY: inside the first page (see `cell`), and 8-byte aligned.
+        unsafe { AtomicU64::from_ptr(self.cell(PENDING + word * 8).cast()) }
+    }
+
+    /// 1: the owner sleeps, and whoever puts something in and finds it so makes it 0 and wakes him.
+    pub fn sleeping(&self) -> &AtomicU32 {
+        // SAFETY: inside the first page, and 4-byte aligned.
+        unsafe { AtomicU32::from_ptr(self.cell(SLEEPING).cast()) }
+    }
+
+    /// Whether the owner has gone.
+    pub fn is_closed(&self) -> bool {
+        // SAFETY: inside the first page, and 4-byte aligned.
+        unsafe { AtomicU32::from_ptr(self.cell(CLOSED).cast()) }.load(Ordering::Relaxed) != 0
+    }
+
+    fn cell(&self, at: usize) -> *mut u8 {
+        debug_assert!(at < PAGE);
+        // SAFETY: the mapping is PAGE bytes long, page-aligned, readable and writable, and lives as long as `self`. Other
+        // processes have it too, and all go through atomics.
+        unsafe { self.map.as_mut_ptr().add(at) }
+    }
+
+    /// The lane of a slot, mapped.
+    pub fn lane(&self, slot: u8) -> Result<LaneMemory, ControlError> {
+        let at = PAGE + usize::from(slot) * LANE_SPAN;
+        let map = map(self.memory.as_fd(), at as u64, LANE_SPAN)?;
+        Ok(LaneMemory { map })
+    }
+}
+
+/// A lane, mapped.
+#[derive(Debug)]
+pub struct LaneMemory {
+    map: MmapRaw,
+}
+
+impl LaneMemory {
+    /// How many bytes have been put in since the lane was made. The sender's.
+    pub fn tail(&self) -> &AtomicU64 {
+        // SAFETY: inside the mapping's first page, which is page-aligned, shared, and accessed through atomics only.
+        unsafe { AtomicU64::from_ptr(self.map.as_mut_ptr().add(TAIL).cast()) }
+    }
+
+    /// How many bytes have been taken out. The receiver's.
+    pub fn head(&self) -> &AtomicU64 {
+        // SAFETY: as above.
+        unsafe { AtomicU64::from_ptr(self.map.as_mut_ptr().add(HEAD).cast()) }
+    }
+
+    /// The first of [`LANE`] bytes, page-aligned, which live as long as `self`. The other process may write at any moment.
+    pub fn bytes(&self) -> *mut u8 {
+        self.map.as_mut_ptr().wrapping_add(PAGE)
+    }
+}
+
+fn map(memory: BorrowedFd<'_>, at: u64, len: usize) -> Result<MmapRaw, ControlError> {
+    let mapped = MmapOptions::new().offset(at).len(len).map_raw(&memory);
+    mapped.map_err(|source| ControlError::Io {
+        what: "mapping an inbox",
+        source,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_see_the_same_lane_and_no_other() {
+        let inbox = InboxFds::create().unwrap();
+        let ours = InboxHead::map(inbox.duplicate().unwrap().memory).unwrap();
+        let theirs = InboxHead::map(inbox.duplicate().unwrap().memory).unwrap();
+        let lanes = [3, 4, 255].map(|slot| (ours.lane(slot).unwrap(), theirs.lane(slot).unwrap()));
+        for (n, (a, b)) in lanes.iter().enumerate() {
+            a.tail().store(n as u64 + 1, Ordering::Relaxed);
+            b.head().store(n as u64 + 7, Ordering::Relaxed);
+            // SAFETY: the last byte of the lane.
+            unsafe { a.bytes().add(LANE - 1).write(n as u8 + 20) };
+        }
+        for (n, (a, b)) in lanes.iter().enumerate() {
+            assert_eq!(b.tail().load(Ordering::Relaxed), n as u64 + 1);
+            assert_eq!(a.head().load(Ordering::Relaxed), n as u64 + 7);
+            // SAFETY: as above.
+            assert_eq!(unsafe { b.bytes().add(LANE - 1).read() }, n as u8 + 20);
+        }
+        ours.pending(3).store(1 << 63, Ordering::Relaxed);
+        assert_eq!(theirs.pending(3).load(Ordering::Relaxed), 1 << 63);
+        assert!(!theirs.is_closed());
+        inbox.close().unwrap();
+        assert!(theirs.is_closed() && ours.is_closed());
+    }
+
+    #[test]
+    fn a_lane_gives_its_memory_back_when_it_has_been_emptied() {
+        let inbox = InboxFds::create().unwrap();
+        let lane = InboxHead::map(inbox.duplicate().unwrap().memory).unwrap();
+        let lane = lane.lane(8).unwrap();
+        // SAFETY: the whole lane.
+        unsafe { lane.bytes().write_bytes(1, LANE) };
+        let blocks = || rustix::fs::fstat(&inbox.memory).unwrap().st_blocks;
+        lane.tail().store(LANE as u64, Ordering::Relaxed);
+        let full = blocks();
+        inbox.reclaim(8).unwrap();
+        assert_eq!(blocks(), full, "something is in it");
+        lane.head().store(LANE as u64, Ordering::Relaxed);
+        inbox.reclaim(7).unwrap();
+        assert_eq!(blocks(), full, "another lane");
+        inbox.reclaim(8).unwrap();
+        assert_eq!(full - blocks(), LANE as i64 / 512);
+        assert_eq!(lane.tail().load(Ordering::Relaxed), LANE as u64);
+    }
+
+    #[test]
+    fn its_size_is_fixed_and_other_files_are_refused() {
+        let inbox = InboxFds::create().unwrap();
+        assert!(rustix::fs::ftruncate(&inbox.memory, 0).is_err());
+        let file = tempfile::tempfile().unwrap();
+        assert!(InboxHead::map(file.into()).is_err());
+    }
+}

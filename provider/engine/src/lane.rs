@@ -1,0 +1,421 @@
+//! A lane: the one way from one process to another of the same device, in memory that both have.
+//!
+//! What would be one send, a packet or a run of them, is one record. Records follow each other in a ring of bytes; each is in one
+//! piece, so a run that does not fit before the end begins at the start. Two positions, which only grow, say what has been put
+//! in and what has been taken out. The sender publishes a record with its position, then marks the lane in the inbox's head,
+//! and wakes the receiver if he sleeps.
+//!
+//! What is read here was written by another process. A receiver believes nothing but that it is bytes: positions and lengths are
+//! checked, headers are copied before they are looked at, and a lane that makes no sense is emptied.
+
+use std::io;
+use std::net::{IpAddr, Ipv6Addr};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering, fence};
+
+use ferroce_control::{ControlError, InboxFds, InboxHead, LANE, LaneMemory};
+use parking_lot::Mutex;
+
+use crate::guard;
+use crate::path::gid_address;
+use crate::tx::COPY_LIMIT;
+
+/// Records begin at multiples of this, a cache line.
+const ALIGN: usize = 64;
+/// Beyond this position a sender that finds the lane empty begins at the start: what few messages go through stays in a near cache.
+/// Until the receiver has followed there is room for so much.
+const HOT: usize = LANE / 4;
+/// A record of this length is none: the next is at the start of the lane.
+const SKIP: u32 = u32::MAX;
+
+/// What stands before the packets of a record.
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct Record {
+    /// Bytes of the packets.
+    len: u32,
+    /// Bytes of each packet but the last; 0: there is one.
+    segment: u16,
+    traffic_class: u8,
+    hop_limit: u8,
+    /// As in a GID.
+    from: [u8; 16],
+    to: [u8; 16],
+}
+
+const HEADER: usize = size_of::<Record>();
+
+/// Where the packets of a path come from and go to, and what would stand in their IP header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Label {
+    pub(crate) from: IpAddr,
+    pub(crate) to: IpAddr,
+    pub(crate) traffic_class: u8,
+    pub(crate) hop_limit: u8,
+}
+
+/// Room that a record needs.
+const fn span(len: usize) -> usize {
+    (HEADER + len).next_multiple_of(ALIGN)
+}
+
+fn octets(ip: IpAddr) -> [u8; 16] {
+    let ip: Ipv6Addr = match ip {
+        IpAddr::V4(ip) => ip.to_ipv6_mapped(),
+        IpAddr::V6(ip) => ip,
+    };
+    ip.octets()
+}
+
+/// The sender's end, shared by all paths to one slot.
+pub(crate) struct Outgoing {
+    inbox: InboxHead,
+    wake: OwnedFd,
+    memory: LaneMemory,
+    /// The word and the bit of the lane in the inbox's head.
+    mark: (usize, u64),
+    position: Mutex<Position>,
+}
+
+/// What the sender alone changes or need not look up each time.
+struct Position {
+    tail: u64,
+    /// Taken out at least so far.
+    head: u64,
+}
+
+impl Outgoing {
+    /// The lane of `own_slot` in the inbox of another, or in its own. Its last owner may have left it anywhere.
+    pub(crate) fn open(inbox: InboxFds, own_slot: u8) -> Result<Outgoing, ControlError> {
+        let head = InboxHead::map(inbox.memory)?;
+        let memory = head.lane(own_slot)?;
+        let position = Position {
+            tail: memory
+                .tail()
+                .load(Ordering::Relaxed)
+                .next_multiple_of(ALIGN as u64),
+            head: memory.head().load(Ordering::Acquire),
+        };
+        Ok(Outgoing {
+            inbox: head,
+            wake: inbox.wake,
+            memory,
+            mark: (usize::from(own_slot) / 64, 1 << (own_slot % 64)),
+            position: Mutex::new(position),
+        })
+    }
+
+    /// Whether the receiving process has gone. Its slot may be another's by now.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.inbox.is_closed()
+    }
+
+    /// Bytes that have been put in and not taken out.
+    pub(crate) fn in_flight(&self) -> u64 {
+        let taken = self.taken();
+        self.memory
+            .tail()
+            .load(Ordering::Relaxed)
+            .saturating_sub(taken)
+    }
+
+    /// Bytes that the receiver has taken out in all.
+    pub(crate) fn taken(&self) -> u64 {
+        self.memory.head().load(Ordering::Acquire)
+    }
+
+    /// Puts in the packets that `iov` describes; `segment` is their size when there are several.
+    ///
+    /// Fails with `WouldBlock` when there is no room, and with `EFAULT` when memory is not mapped any more; nothing is put in then.
+    pub(crate) fn send(
+        &self,
+        label: &Label,
+        iov: &[libc::iovec],
+        segment: Option<u16>,
+    ) -> io::Result<()> {
+        let len: usize = iov.iter().map(|piece| piece.iov_len).sum();
+        let mut position = self.position.lock();
+        let at = self.room(&mut position, span(len))?;
+        let record = Record {
+            len: len as u32,
+            segment: segment.unwrap_or(0),
+            traffic_class: label.traffic_class,
+            hop_limit: label.hop_limit,
+            from: octets(label.from),
+            to: octets(label.to),
+        };
+        // SAFETY: `room` found `span(len)` bytes at `at`, inside the lane and not the receiver's before the tail says so. `at` is a
+        // multiple of ALIGN.
+        let mut to = unsafe {
+            let to = self.memory.bytes().add(at);
+            to.cast::<Record>().write(record);
+            to.add(HEADER)
+        };
+        for piece in iov {
+            // SAFETY: the pieces are the engine's own or of registered ranges, whose keys our caller holds the table's lock of;
+            // the short ones are all the engine's. The sum of their lengths is `len`.
+            unsafe {
+                match piece.iov_len <= COPY_LIMIT {
+                    true => to.copy_from_nonoverlapping(piece.iov_base.cast(), piece.iov_len),
+                    false => guard::copy(to, piece.iov_base.cast(), piece.iov_len)
+                        .map_err(|_| io::Error::from_raw_os_error(libc::EFAULT))?,
+                }
+            };
+            to = to.wrapping_add(piece.iov_len);
+        }
+        position.tail += span(len) as u64;
+        self.memory.tail().store(position.tail, Ordering::Release);
+        drop(position);
+        // The receiver clears the mark and then looks at the tail; he says that he sleeps and then looks at the mark. Each of these is
+        // ordered, so one of us always sees the other.
+        let (word, bit) = self.mark;
+        self.inbox.pending(word).fetch_or(bit, Ordering::SeqCst);
+        let sleeping = self.inbox.sleeping();
+        if sleeping.load(Ordering::SeqCst) != 0 && sleeping.swap(0, Ordering::SeqCst) != 0 {
+            let one = 1u64;
+            // SAFETY: writes 8 bytes of `one`. A full counter means that he is awake anyway.
+            unsafe { libc::write(self.wake.as_raw_fd(), (&raw const one).cast(), 8) };
+        }
+        Ok(())
+    }
+
+    /// Finds room for so many bytes in one piece; returns where. What is skipped for that is part of the tail then, though not
+    /// published before the record is.
+    fn room(&self, position: &mut Position, needed: usize) -> io::Result<usize> {
+        let at = (position.tail % LANE as u64) as usize;
+        let left = LANE - at;
+        let mut skipped = if needed > left { left } else { 0 };
+        let fits = |position: &Position, skipped: usize| {
+            let free = (LANE as u64).wrapping_sub(position.tail.wrapping_sub(position.head));
+            free <= LANE as u64 && (skipped + needed) as u64 <= free
+        };
+        if at >= HOT || !fits(position, skipped) {
+            position.head = self.taken();
+            if at >= HOT && position.head == position.tail && needed <= at {
+                skipped = left;
+            }
+            if !fits(position, skipped) {
+                return Err(io::ErrorKind::WouldBlock.into());
+            }
+        }
+        if skipped == 0 {
+            return Ok(at);
+        }
+        // SAFETY: `at` is inside the lane and a multiple of ALIGN, which a Record does not exceed; the bytes are ours.
+        unsafe { self.memory.bytes().add(at).cast::<u32>().write(SKIP) };
+        position.tail += skipped as u64;
+        Ok(0)
+    }
+}
+
+/// A lane's positions or lengths cannot be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Nonsense;
+
+/// The receiver's end.
+pub(crate) struct Incoming {
+    memory: LaneMemory,
+    head: u64,
+}
+
+/// A record, as long as it has not been taken.
+pub(crate) struct Arrived<'a> {
+    pub(crate) label: Label,
+    /// Bytes of each packet but the last; 0: there is one.
+    pub(crate) segment: usize,
+    /// The packets. Another process can write to them: nothing read twice needs to be the same.
+    pub(crate) bytes: &'a [u8],
+}
+
+impl Incoming {
+    fn new(memory: LaneMemory) -> Incoming {
+        let head = memory.head().load(Ordering::Relaxed);
+        Incoming { memory, head }
+    }
+
+    /// Gives the next record to `f` and takes it out. `Ok(None)`: there is none. `Err`: what is there makes no sense, and all of it
+    /// is thrown away.
+    pub(crate) fn take<R>(
+        &mut self,
+        f: impl FnOnce(Arrived<'_>) -> R,
+    ) -> Result<Option<R>, Nonsense> {
+        let tail = self.memory.tail().load(Ordering::Acquire);
+        let mut there = tail.wrapping_sub(self.head);
+        if there == 0 {
+            return Ok(None);
+        }
+        let sensible = |there: u64| there <= LANE as u64 && there.is_multiple_of(ALIGN as u64);
+        let mut at = (self.head % LANE as u64) as usize;
+        if !sensible(there) || !at.is_multiple_of(ALIGN) {
+            return self.throw_away(tail);
+        }
+        let mut record = self.record(at);
+        if record.len == SKIP && at != 0 && there > (LANE - at) as u64 {
+            self.head += (LANE - at) as u64;
+            there -= (LANE - at) as u64;
+            at = 0;
+            record = self.record(at);
+        }
+        let len = record.len as usize;
+        if len > LANE || span(len) as u64 > there || at + span(len) > LANE {
+            return self.throw_away(tail);
+        }
+        // SAFETY: the bytes are inside the lane (checked above). The sender has published them and does not touch them before they
+        // are taken out; one that breaks this is a process of the same user, and gets garbage accepted, as if it had sent garbage:
+        // whatever decides where bytes go is copied before it is looked at (see `Packet::parse_with`).
+        let bytes =
+            unsafe { std::slice::from_raw_parts(self.memory.bytes().add(at + HEADER), len) };
+        let label = Label {
+            from: gid_address(record.from),
+            to: gid_address(record.to),
+            traffic_class: record.traffic_class,
+            hop_limit: record.hop_limit,
+        };
+        let result = f(Arrived {
+            label,
+            segment: record.segment.into(),
+            bytes,
+        });
+        self.advance(self.head + span(len) as u64);
+        Ok(Some(result))
+    }
+
+    fn record(&self, at: usize) -> Record {
+        // SAFETY: `at` is a multiple of ALIGN below LANE, so the header is inside the lane. Any bytes make a Record.
+        unsafe { self.memory.bytes().add(at).cast::<Record>().read_volatile() }
+    }
+
+    fn throw_away<R>(&mut self, tail: u64) -> Result<Option<R>, Nonsense> {
+        self.advance(tail);
+        Err(Nonsense)
+    }
+
+    fn advance(&mut self, head: u64) {
+        self.head = head;
+        self.memory.head().store(head, Ordering::Release);
+    }
+}
+
+/// All lanes that lead to this process.
+pub(crate) struct Inbox {
+    head: InboxHead,
+    /// The receiver has stopped somewhere in the middle.
+    unfinished: AtomicBool,
+}
+
+/// What the receiver knows of the lanes, under the lock of receiving.
+#[derive(Default)]
+pub(crate) struct Lanes {
+    lanes: Vec<(u8, Incoming)>,
+    /// Marks that were cleared in the head, of lanes that may hold more.
+    marked: [u64; 4],
+    /// The slot whose turn is next, so that a busy sender does not keep others waiting.
+    next: u8,
+}
+
+impl Inbox {
+    pub(crate) fn new(memory: OwnedFd) -> Result<Inbox, ControlError> {
+        Ok(Inbox {
+            head: InboxHead::map(memory)?,
+            unfinished: AtomicBool::new(false),
+        })
+    }
+
+    /// Whether there may be something to take.
+    pub(crate) fn is_marked(&self) -> bool {
+        self.unfinished.load(Ordering::Relaxed)
+            || (0..4).any(|word| self.head.pending(word).load(Ordering::Relaxed) != 0)
+    }
+
+    /// Announces a sleep. `false`: there is something to take first.
+    pub(crate) fn falling_asleep(&self) -> bool {
+        self.head.sleeping().store(1, Ordering::SeqCst);
+        fence(Ordering::SeqCst);
+        !self.is_marked()
+    }
+
+    pub(crate) fn awake(&self) {
+        self.head.sleeping().store(0, Ordering::Relaxed);
+    }
+
+    /// Gives records to `f`, from one marked lane after the other, until it says that this is enough or nothing is left. `broken` is
+    /// called for a lane that made no sense.
+    pub(crate) fn take(
+        &self,
+        lanes: &mut Lanes,
+        mut f: impl FnMut(Arrived<'_>) -> bool,
+        mut broken: impl FnMut(),
+    ) {
+        for word in 0..4 {
+            if self.head.pending(word).load(Ordering::Relaxed) != 0 {
+                lanes.marked[word] |= self.head.pending(word).swap(0, Ordering::SeqCst);
+            }
+        }
+        'lanes: for slot in lanes.in_turn() {
+            let (word, bit) = (usize::from(slot) / 64, 1 << (slot % 64));
+            let Some(lane) = self.lane(lanes, slot) else {
+                lanes.marked[word] &= !bit;
+                broken();
+                continue;
+            };
+            loop {
+                match lane.take(&mut f) {
+                    Ok(Some(true)) => {}
+                    Ok(Some(false)) => {
+                        lanes.next = slot.wrapping_add(1);
+                        break 'lanes;
+                    }
+                    Ok(None) => break,
+                    Err(Nonsense) => broken(),
+                }
+            }
+            lanes.marked[word] &= !bit;
+        }
+        let unfinished = lanes.marked != [0; 4];
+        self.unfinished.store(unfinished, Ordering::Relaxed);
+    }
+
+    fn lane<'a>(&self, lanes: &'a mut Lanes, slot: u8) -> Option<&'a mut Incoming> {
+        let lanes = &mut lanes.lanes;
+        let found = lanes.iter().position(|(known, _)| *known == slot);
+        let index = match found {
+            Some(index) => index,
+            None => {
+                let memory = self.head.lane(slot).ok()?;
+                lanes.push((slot, Incoming::new(memory)));
+                lanes.len() - 1
+            }
+        };
+        Some(&mut lanes[index].1)
+    }
+}
+
+impl Lanes {
+    /// The slots of the marked lanes, from `next` on and around.
+    fn in_turn(&self) -> impl Iterator<Item = u8> + use<> {
+        let (marked, next) = (self.marked, self.next);
+        let from = |slot: u8| {
+            let (word, bit) = (usize::from(slot) / 64, slot % 64);
+            let rest = marked[word] >> bit << bit;
+            let later = (word + 1..4).map(move |word| (word, marked[word]));
+            std::iter::once((word, rest)).chain(later)
+        };
+        let before = move |slot: &u8| *slot < next;
+        bits(from(next)).chain(bits(from(0)).take_while(before))
+    }
+}
+
+/// The numbers of the bits that are set.
+fn bits(words: impl Iterator<Item = (usize, u64)>) -> impl Iterator<Item = u8> {
+    words.flat_map(|(word, mut left)| {
+        std::iter::from_fn(move || {
+            let bit = (left != 0).then(|| left.trailing_zeros())?;
+            left &= left - 1;
+            Some((word * 64) as u8 + bit as u8)
+        })
+    })
+}
+
+#[cfg(test)]
+#[path = "lane_tests.rs"]
+mod tests;

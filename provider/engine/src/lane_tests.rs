@@ -1,0 +1,273 @@
+use std::os::fd::AsRawFd;
+use std::time::{Duration, Instant};
+
+use super::*;
+
+const LABEL: Label = Label {
+    from: IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 1)),
+    to: IpAddr::V6(Ipv6Addr::LOCALHOST),
+    traffic_class: 5,
+    hop_limit: 64,
+};
+
+/// An inbox, and the ends of the lanes of some slots.
+fn inbox(slots: &[u8]) -> (Inbox, OwnedFd, Vec<Outgoing>) {
+    let fds = InboxFds::create().unwrap();
+    let outgoing = slots
+        .iter()
+        .map(|slot| Outgoing::open(fds.duplicate().unwrap(), *slot).unwrap());
+    let outgoing = outgoing.collect();
+    (Inbox::new(fds.memory).unwrap(), fds.wake, outgoing)
+}
+
+fn put(lane: &Outgoing, bytes: &[u8]) -> io::Result<()> {
+    let (a, b) = bytes.split_at(bytes.len() / 3);
+    let piece = |bytes: &[u8]| libc::iovec {
+        iov_base: bytes.as_ptr() as *mut _,
+        iov_len: bytes.len(),
+    };
+    lane.send(&LABEL, &[piece(a), piece(b)], Some(4096))
+}
+
+/// All that is there, with no more than `limit` records.
+fn take(inbox: &Inbox, lanes: &mut Lanes, limit: usize) -> Vec<Vec<u8>> {
+    let mut got = Vec::new();
+    let each = |arrived: Arrived<'_>| {
+        assert_eq!((arrived.label, arrived.segment), (LABEL, 4096));
+        got.push(arrived.bytes.to_vec());
+        got.len() < limit
+    };
+    inbox.take(lanes, each, || panic!("a lane makes no sense"));
+    got
+}
+
+fn pattern(n: usize, len: usize) -> Vec<u8> {
+    (0..len).map(|i| (n * 7 + i * 13 + i / 256) as u8).collect()
+}
+
+#[test]
+fn records_of_every_length_come_out_in_order_also_across_the_end() {
+    let (inbox, _wake, lanes) = inbox(&[200]);
+    let mut ends = Lanes::default();
+    let lengths: Vec<_> = (0..400).map(|n| (n * n * 7 + n) % 65_508).collect();
+    let mut sent = 0;
+    for (n, len) in lengths.iter().enumerate() {
+        put(&lanes[0], &pattern(n, *len)).unwrap();
+        sent += len;
+        if n % 3 != 2 {
+            continue;
+        }
+        for (k, bytes) in take(&inbox, &mut ends, usize::MAX).iter().enumerate() {
+            assert_eq!(*bytes, pattern(n - 2 + k, lengths[n - 2 + k]));
+        }
+        assert_eq!(lanes[0].in_flight(), 0);
+        assert!(!inbox.is_marked());
+    }
+    assert!(sent > 3 * LANE);
+}
+
+#[test]
+fn a_full_lane_takes_nothing_until_there_is_room() {
+    let (inbox, _wake, lanes) = inbox(&[1]);
+    let mut ends = Lanes::default();
+    let bytes = pattern(1, 60_000);
+    let mut n = 0;
+    while put(&lanes[0], &bytes).is_ok() {
+        n += 1;
+    }
+    assert_eq!(n, LANE / span(60_000));
+    let before = lanes[0].in_flight();
+    let refused = put(&lanes[0], &bytes).unwrap_err();
+    assert_eq!(refused.kind(), io::ErrorKind::WouldBlock);
+    assert_eq!(lanes[0].in_flight(), before);
+    assert_eq!(take(&inbox, &mut ends, 1), [&bytes[..]]);
+    // What is free is at both ends now: too little behind, one record's length before.
+    put(&lanes[0], &bytes).unwrap();
+    assert!(put(&lanes[0], &bytes).is_err());
+    assert_eq!(take(&inbox, &mut ends, usize::MAX).len(), n);
+}
+
+#[test]
+fn a_few_messages_at_a_time_stay_at_the_start() {
+    let (inbox, _wake, lanes) = inbox(&[1]);
+    let mut ends = Lanes::default();
+    for n in 0..50_000 {
+        put(&lanes[0], &pattern(n, 60)).unwrap();
+        assert_eq!(take(&inbox, &mut ends, usize::MAX).len(), 1);
+        let at = lanes[0].memory.tail().load(Ordering::Relaxed) % LANE as u64;
+        assert!(at <= HOT as u64 + 2 * ALIGN as u64);
+    }
+}
+
+#[test]
+fn no_sender_keeps_another_waiting() {
+    let slots = [3, 70, 255];
+    let (inbox, _wake, lanes) = inbox(&slots);
+    let mut ends = Lanes::default();
+    for _ in 0..10 {
+        for (lane, slot) in lanes.iter().zip(slots) {
+            put(lane, &[slot; 9]).unwrap();
+        }
+    }
+    for round in 0..6 {
+        let got = take(&inbox, &mut ends, 2);
+        assert_eq!(got, vec![vec![slots[round % 3]; 9]; 2]);
+        assert!(inbox.is_marked());
+    }
+    assert_eq!(take(&inbox, &mut ends, usize::MAX).len(), 18);
+    assert!(!inbox.is_marked());
+}
+
+#[test]
+fn memory_that_is_not_there_sends_nothing() {
+    guard::install();
+    let (inbox, _wake, lanes) = inbox(&[9]);
+    let mut ends = Lanes::default();
+    let own = [1u8; 100];
+    let pieces = [
+        libc::iovec {
+            iov_base: own.as_ptr() as *mut _,
+            iov_len: own.len(),
+        },
+        libc::iovec {
+            iov_base: 4096 as *mut _,
+            iov_len: 4096,
+        },
+    ];
+    if guard::EFFECTIVE {
+        let error = lanes[0].send(&LABEL, &pieces, None).unwrap_err();
+        assert_eq!(error.raw_os_error(), Some(libc::EFAULT));
+        assert!(!inbox.is_marked());
+    }
+    put(&lanes[0], &own).unwrap();
+    assert_eq!(take(&inbox, &mut ends, usize::MAX), [&own[..]]);
+}
+
+#[test]
+fn what_makes_no_sense_is_thrown_away_and_the_lane_goes_on() {
+    let (inbox, _wake, lanes) = inbox(&[9]);
+    let mut ends = Lanes::default();
+    let lane = &lanes[0];
+    let tail = |by: u64| lane.memory.tail().fetch_add(by, Ordering::Release);
+    let record = |len: u32| {
+        // SAFETY: the tail is a multiple of ALIGN inside the lane, where nobody else is now.
+        unsafe {
+            let at = lane.memory.tail().load(Ordering::Relaxed) % LANE as u64;
+            lane.memory
+                .bytes()
+                .add(at as usize)
+                .cast::<u32>()
+                .write(len)
+        };
+    };
+    let damages: [&dyn Fn(); 6] = [
+        &|| {
+            tail(7);
+        },
+        &|| {
+            tail(LANE as u64 + 64);
+        },
+        &|| {
+            tail(u64::MAX - 63);
+        },
+        &|| {
+            record(1 << 30);
+            tail(64);
+        },
+        // longer than what was published
+        &|| {
+            record(100);
+            tail(64);
+        },
+        // the start of the lane is not published
+        &|| {
+            record(SKIP);
+            tail(64);
+        },
+    ];
+    for damage in damages {
+        put(lane, &[1; 10]).unwrap();
+        assert_eq!(take(&inbox, &mut ends, usize::MAX).len(), 1);
+        damage();
+        inbox.head.pending(0).fetch_or(1 << 9, Ordering::SeqCst);
+        let mut broken = 0;
+        inbox.take(&mut ends, |_| panic!("a record"), || broken += 1);
+        assert_eq!(broken, 1);
+        // The sender knows nothing of it and goes on where he was: that is one more that makes no sense.
+        put(lane, &[2; 10]).unwrap();
+        inbox.take(&mut ends, |_| true, || {});
+    }
+    put(lane, &[3; 10]).unwrap();
+    assert_eq!(take(&inbox, &mut ends, usize::MAX), [[3; 10]]);
+}
+
+#[test]
+fn a_new_owner_of_a_slot_goes_on_where_the_last_one_stopped() {
+    let fds = InboxFds::create().unwrap();
+    let inbox = Inbox::new(fds.duplicate().unwrap().memory).unwrap();
+    let mut ends = Lanes::default();
+    for n in 0..20 {
+        let lane = Outgoing::open(fds.duplicate().unwrap(), 4).unwrap();
+        put(&lane, &pattern(n, 30_000)).unwrap();
+        if n % 2 == 1 {
+            let both = [pattern(n - 1, 30_000), pattern(n, 30_000)];
+            assert_eq!(take(&inbox, &mut ends, usize::MAX), both);
+        }
+        assert!(!lane.is_closed());
+    }
+    let lane = Outgoing::open(fds.duplicate().unwrap(), 4).unwrap();
+    fds.close().unwrap();
+    assert!(lane.is_closed());
+}
+
+/// A sender and a receiver that sleeps whenever he finds nothing: a wake-up that is lost would end this.
+#[test]
+fn nobody_sleeps_through_a_record() {
+    const RECORDS: u32 = 200_000;
+    let (inbox, wake, lanes) = inbox(&[5, 6]);
+    let end = Instant::now() + Duration::from_secs(60);
+    std::thread::scope(|threads| {
+        for lane in &lanes {
+            threads.spawn(move || {
+                for n in 0..RECORDS {
+                    while put(lane, &n.to_ne_bytes()).is_err() {
+                        assert!(Instant::now() < end);
+                        std::thread::yield_now();
+                    }
+                    if n % 64 == 0 {
+                        std::thread::yield_now();
+                    }
+                }
+            });
+        }
+        let mut ends = Lanes::default();
+        let (mut sums, mut count, mut sleeps) = ([0u64; 2], 0, 0);
+        while count < 2 * RECORDS {
+            for record in take(&inbox, &mut ends, 16) {
+                let n = u32::from_ne_bytes(record[..].try_into().unwrap());
+                sums[0] += u64::from(n);
+                sums[1] ^= u64::from(n);
+                count += 1;
+            }
+            if inbox.falling_asleep() && count < 2 * RECORDS {
+                let mut poll = libc::pollfd {
+                    fd: wake.as_raw_fd(),
+                    events: libc::POLLIN,
+                    revents: 0,
+                };
+                // SAFETY: one valid pollfd, and 8 bytes to read into.
+                unsafe {
+                    assert_eq!(
+                        libc::poll(&mut poll, 1, 30_000),
+                        1,
+                        "nobody woke the receiver"
+                    );
+                    libc::read(wake.as_raw_fd(), (&raw mut sleeps).cast(), 8);
+                }
+            }
+            inbox.awake();
+        }
+        let all = u64::from(RECORDS) * u64::from(RECORDS - 1) / 2;
+        assert_eq!(sums, [2 * all, 0]);
+    });
+}
