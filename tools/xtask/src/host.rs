@@ -20,6 +20,7 @@ pub struct Host {
     programs: PathBuf,
     runtime: TempDir,
     up: bool,
+    loopback: bool,
 }
 
 impl Host {
@@ -34,7 +35,14 @@ impl Host {
             programs: programs.to_path_buf(),
             runtime,
             up: false,
+            loopback: true,
         })
+    }
+
+    /// Programs reach each other over sockets, as if each had a device of its own.
+    pub fn without_loopback(mut self) -> Host {
+        self.loopback = false;
+        self
     }
 
     /// Starts the daemon at the host's address.
@@ -128,8 +136,12 @@ impl Host {
             "IBV_DRIVERS",
             "LD_PRELOAD",
             "FERROCE_IO_URING",
+            "FERROCE_LOOPBACK",
         ] {
             command.env_remove(name);
+        }
+        if !self.loopback {
+            command.env("FERROCE_LOOPBACK", "off");
         }
         command
     }

@@ -1,4 +1,4 @@
-//! The places that tests run in: one daemon, two daemons on two loopback addresses, two namespaces joined by veth; one daemon and
+//! The places that tests run in: one daemon, with and without the way through memory, two daemons on two loopback addresses, two namespaces joined by veth; one daemon and
 //! two namespaces over IPv6, too.
 //!
 //! One is up at a time, since the first two would share port 4791 of 127.0.0.1.
@@ -16,8 +16,10 @@ use crate::netns::{self, Pair};
 /// A kind of place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// Both ends through one daemon.
+    /// Both ends through one daemon, and so through memory.
     OneDaemon,
+    /// Both ends through one daemon, over sockets.
+    Sockets,
     /// Two daemons, at 127.0.0.1 and 127.0.0.2.
     TwoDaemons,
     /// Two network namespaces joined by a veth pair of this MTU.
@@ -35,6 +37,7 @@ impl Place {
     pub fn name(self) -> String {
         match self {
             Place::OneDaemon => "one-daemon".to_owned(),
+            Place::Sockets => "one-daemon-sockets".to_owned(),
             Place::TwoDaemons => "two-daemons".to_owned(),
             Place::Veth(mtu) => format!("veth-{mtu}"),
             Place::Ipv6 => "ipv6".to_owned(),
@@ -45,7 +48,7 @@ impl Place {
     /// The largest path MTU that fits the link with all headers (and what a port there reports as active).
     pub fn path_mtu(self) -> u32 {
         match self {
-            Place::OneDaemon | Place::TwoDaemons | Place::Ipv6 => 4096,
+            Place::OneDaemon | Place::Sockets | Place::TwoDaemons | Place::Ipv6 => 4096,
             Place::Veth(link) => largest_path(link - 58),
             Place::VethIpv6 => largest_path(IPV6_LINK - 78),
         }
@@ -78,6 +81,7 @@ impl Site {
     pub fn new(place: Place, programs: &Path) -> Result<Site, Stop> {
         let mut hosts = match place {
             Place::OneDaemon => vec![Host::new(programs, "127.0.0.1", None)?],
+            Place::Sockets => vec![Host::new(programs, "127.0.0.1", None)?.without_loopback()],
             Place::TwoDaemons => {
                 vec![
                     Host::new(programs, "127.0.0.1", None)?,

@@ -50,15 +50,32 @@ type Measurement = (&'static str, &'static str, fn(&Bench<'_>) -> Result<f64>);
 
 /// Where measurements are taken.
 pub struct Bench<'a> {
+    /// Programs reach each other over sockets, as over any network.
     host: &'a Host,
+    /// They are processes of one device.
+    device: &'a Host,
     dir: PathBuf,
     seconds: u32,
 }
 
 impl<'a> Bench<'a> {
-    /// On this host, for so many seconds each; output goes to `dir`.
-    pub fn new(host: &'a Host, dir: PathBuf, seconds: u32) -> Bench<'a> {
-        Bench { host, dir, seconds }
+    /// Over sockets on `host` and through memory on `device`, for so many seconds each; output goes to `dir`.
+    pub fn new(host: &'a Host, device: &'a Host, dir: PathBuf, seconds: u32) -> Bench<'a> {
+        Bench {
+            host,
+            device,
+            dir,
+            seconds,
+        }
+    }
+
+    /// The same for processes of one device.
+    fn alone(&self) -> Bench<'a> {
+        Bench {
+            host: self.device,
+            dir: self.dir.clone(),
+            ..*self
+        }
     }
 
     /// Takes all measurements by turns, `repetitions` times.
@@ -86,6 +103,36 @@ impl<'a> Bench<'a> {
             ("udp_rate", "M/s", |b| Ok(b.udp_bytes(20)? / 20.0 / 1e6)),
             ("write_rate", "M/s", |b| b.message_rate("ib_write_bw")),
             ("send_rate", "M/s", |b| b.message_rate("ib_send_bw")),
+            ("alone_write_64k", "Gb/s", |b| {
+                b.alone().bandwidth("ib_write_bw", 65_536)
+            }),
+            ("alone_write_1m", "Gb/s", |b| {
+                b.alone().bandwidth("ib_write_bw", 1 << 20)
+            }),
+            ("alone_send_64k", "Gb/s", |b| {
+                b.alone().bandwidth("ib_send_bw", 65_536)
+            }),
+            ("alone_read_64k", "Gb/s", |b| {
+                b.alone().bandwidth("ib_read_bw", 65_536)
+            }),
+            ("alone_exs_1m", "Gb/s", |b| {
+                b.alone().exs_bandwidth(1 << 20, &[])
+            }),
+            ("alone_write_latency", "us", |b| {
+                b.alone().latency("ib_write_lat", 2)
+            }),
+            ("alone_send_latency", "us", |b| {
+                b.alone().latency("ib_send_lat", 2)
+            }),
+            ("alone_read_latency", "us", |b| {
+                b.alone().latency("ib_read_lat", 2)
+            }),
+            ("alone_write_rate", "M/s", |b| {
+                b.alone().message_rate("ib_write_bw")
+            }),
+            ("alone_send_rate", "M/s", |b| {
+                b.alone().message_rate("ib_send_bw")
+            }),
             ("tcp_connection", "us", |b| b.tcp_connection()),
             ("cm_connection", "us", |b| {
                 b.program("cm_time", "connection", "us per connection: ")

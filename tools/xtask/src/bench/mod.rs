@@ -1,8 +1,9 @@
 //! `cargo xtask bench`: ferroce by stock perftest against what the machine does with plain UDP and TCP.
 //!
-//! Everything is measured in one run, the ways by turns, several times; what counts are ratios of medians. A time of its
-//! own says nothing on a machine that others share.
+//! Everything is measured in one run, the ways by turns, several times: over sockets, as between machines, and some of it
+//! between processes of one device, too. What counts are ratios of medians. A time of its own says nothing on a machine that others share.
 
+mod events;
 mod measure;
 mod race;
 mod rxe;
@@ -26,15 +27,18 @@ pub fn run(json: Option<&Path>, quick: bool) -> Result<()> {
     let programs = build::product()?;
     build::packages(&["ferroce-baseline"])?;
     build::exs()?;
-    let mut host = Host::new(&programs, "127.0.0.1", None)?;
+    let mut host = Host::new(&programs, "127.0.0.1", None)?.without_loopback();
+    let mut device = Host::new(&programs, "127.0.0.2", None)?;
     host.up()?;
+    device.up()?;
     let (repetitions, seconds) = if quick { (2, 1) } else { (5, 2) };
     println!(
         "xtask: {repetitions} rounds of everything, {seconds} s for each transfer; please leave the machine alone"
     );
-    let bench = measure::Bench::new(&host, build::scratch("bench")?, seconds);
+    let bench = measure::Bench::new(&host, &device, build::scratch("bench")?, seconds);
     let figures = bench.run(repetitions)?;
     host.down()?;
+    device.down()?;
     let comparisons = table::compare(&figures);
     println!("{}", table::render(&comparisons));
     if let Some(path) = json {

@@ -12,6 +12,7 @@ use comfy_table::{CellAlignment, Table, presets};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use super::events::{EVENTS, Event, Run};
 use super::measure::{Figure, cmtime_rate};
 use super::table::amount;
 use crate::build;
@@ -22,7 +23,7 @@ use crate::process;
 use crate::rxe::{Contestant, End};
 
 /// No round is begun that would end after this.
-pub const BUDGET: Duration = Duration::from_secs(500);
+pub const BUDGET: Duration = Duration::from_secs(570);
 const ROUNDS: usize = 5;
 /// For one run of a pair of programs, however slow.
 const LIMIT: Duration = Duration::from_secs(25);
@@ -32,162 +33,7 @@ const CMTIME_PORT: u16 = 19_906;
 const MANY: u32 = 1_600;
 const FEW: u32 = 100;
 
-/// What is run.
-enum Run {
-    /// Gb/s, of messages of so many bytes.
-    Bandwidth(&'static str, usize),
-    /// Microseconds, the median.
-    Latency(&'static str, usize),
-    /// Messages of 2 bytes in thousands a second.
-    Rate(&'static str),
-    /// Seconds of processor time that the whole guest spends for 10^9 bytes, the programs asleep in between.
-    Processor,
-    /// Connections made and ended a second.
-    Connections,
-}
-
-/// One discipline.
-struct Event {
-    key: &'static str,
-    name: &'static str,
-    unit: &'static str,
-    run: Run,
-    /// Over the wire, or both ends on one device.
-    wire: bool,
-    /// How many times better ferroce is meant to be.
-    aim: f64,
-}
-
-const fn event(key: &'static str, name: &'static str, run: Run) -> Event {
-    let (unit, aim) = match run {
-        Run::Bandwidth(_, size) if size >= 65_536 => ("Gb/s", 4.0),
-        Run::Bandwidth(..) => ("Gb/s", 1.0),
-        Run::Latency(..) => ("µs", 1.0),
-        Run::Rate(_) => ("k/s", 1.0),
-        Run::Processor => ("s/GB", 1.0),
-        Run::Connections => ("/s", 1.0),
-    };
-    Event {
-        key,
-        name,
-        unit,
-        run,
-        wire: true,
-        aim,
-    }
-}
-
-/// Where rdma_rxe hands its packets over within the kernel, and no UDP is involved.
-const fn on_one_device(key: &'static str, name: &'static str, run: Run) -> Event {
-    Event {
-        wire: false,
-        aim: 1.0,
-        ..event(key, name, run)
-    }
-}
-
 use Run::{Bandwidth, Connections, Latency, Processor, Rate};
-
-const EVENTS: &[Event] = &[
-    event(
-        "write_4k",
-        "ib_write_bw 4 KiB",
-        Bandwidth("ib_write_bw", 4096),
-    ),
-    event(
-        "write_64k",
-        "ib_write_bw 64 KiB",
-        Bandwidth("ib_write_bw", 65_536),
-    ),
-    event(
-        "write_1m",
-        "ib_write_bw 1 MiB",
-        Bandwidth("ib_write_bw", 1 << 20),
-    ),
-    event("send_4k", "ib_send_bw 4 KiB", Bandwidth("ib_send_bw", 4096)),
-    event(
-        "send_64k",
-        "ib_send_bw 64 KiB",
-        Bandwidth("ib_send_bw", 65_536),
-    ),
-    event(
-        "send_1m",
-        "ib_send_bw 1 MiB",
-        Bandwidth("ib_send_bw", 1 << 20),
-    ),
-    event("read_4k", "ib_read_bw 4 KiB", Bandwidth("ib_read_bw", 4096)),
-    event(
-        "read_64k",
-        "ib_read_bw 64 KiB",
-        Bandwidth("ib_read_bw", 65_536),
-    ),
-    event(
-        "read_1m",
-        "ib_read_bw 1 MiB",
-        Bandwidth("ib_read_bw", 1 << 20),
-    ),
-    event(
-        "write_latency_2",
-        "ib_write_lat 2 B",
-        Latency("ib_write_lat", 2),
-    ),
-    event(
-        "write_latency_4k",
-        "ib_write_lat 4 KiB",
-        Latency("ib_write_lat", 4096),
-    ),
-    event(
-        "send_latency_2",
-        "ib_send_lat 2 B",
-        Latency("ib_send_lat", 2),
-    ),
-    event(
-        "send_latency_4k",
-        "ib_send_lat 4 KiB",
-        Latency("ib_send_lat", 4096),
-    ),
-    event(
-        "read_latency_2",
-        "ib_read_lat 2 B",
-        Latency("ib_read_lat", 2),
-    ),
-    event(
-        "read_latency_4k",
-        "ib_read_lat 4 KiB",
-        Latency("ib_read_lat", 4096),
-    ),
-    event(
-        "write_rate",
-        "ib_write_bw 2 B, messages",
-        Rate("ib_write_bw"),
-    ),
-    event("send_rate", "ib_send_bw 2 B, messages", Rate("ib_send_bw")),
-    event(
-        "processor",
-        "processor time, ib_send_bw -e 64 KiB",
-        Processor,
-    ),
-    event(
-        "connections",
-        "cmtime, connections made and ended",
-        Connections,
-    ),
-    on_one_device(
-        "alone_write_64k",
-        "one device: ib_write_bw 64 KiB",
-        Bandwidth("ib_write_bw", 65_536),
-    ),
-    on_one_device(
-        "alone_write_latency_2",
-        "one device: ib_write_lat 2 B",
-        Latency("ib_write_lat", 2),
-    ),
-    on_one_device(
-        "alone_send_latency_2",
-        "one device: ib_send_lat 2 B",
-        Latency("ib_send_lat", 2),
-    ),
-];
 
 impl Event {
     /// Whether more is better.

@@ -17,11 +17,14 @@ const LIMIT: Duration = Duration::from_secs(60);
 
 pub(super) fn cases() -> Vec<Case> {
     let mut cases = Vec::new();
-    for place in [Place::OneDaemon, Place::TwoDaemons] {
+    for place in [Place::OneDaemon, Place::Sockets, Place::TwoDaemons] {
         for victim in [End::Client, End::Server] {
             let name = format!("robust/{}/kill -9 of the {}", place.name(), victim.name());
             cases.push(Case::new(name, move |lab| killed(lab, place, victim)));
         }
+    }
+    // What is mutated and replayed are packets that were captured.
+    for place in [Place::Sockets, Place::TwoDaemons] {
         for (name, wanted) in [
             ("noise", Wanted::Noise),
             ("mutated", Wanted::Mutated),

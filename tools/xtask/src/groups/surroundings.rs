@@ -105,7 +105,7 @@ fn without_io_uring(lab: &mut Lab, seccomp: bool) -> Ending {
         None
     };
     let ports = [lab.port(), lab.port()];
-    let site = lab.site(Place::OneDaemon)?;
+    let site = lab.site(Place::Sockets)?;
     let host = site.server();
     for (tool, port) in ["ib_write_bw", "ib_send_lat"].into_iter().zip(ports) {
         let command = || {

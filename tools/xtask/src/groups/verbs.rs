@@ -3,6 +3,7 @@
 use std::thread;
 use std::time::Duration;
 
+use super::environment::counter;
 use super::{expect, services, traffic, watch};
 use crate::case::{Case, Ending, Stop};
 use crate::cprogram;
@@ -38,6 +39,7 @@ pub(super) fn cases() -> Vec<Case> {
     ];
     for place in [
         Place::OneDaemon,
+        Place::Sockets,
         Place::TwoDaemons,
         Place::Veth(1500),
         Place::Veth(9000),
@@ -60,12 +62,35 @@ pub(super) fn cases() -> Vec<Case> {
                 cprogram::run(lab, Place::OneDaemon, "many", Duration::from_secs(180))
             }));
             cases.push(Case::new(
+                "verbs/one-daemon/packets within a device need no socket",
+                within_a_device,
+            ));
+            cases.push(Case::new(
                 "verbs/one-daemon/tshark decodes the traffic",
                 super::environment::capture,
             ));
         }
     }
     cases
+}
+
+/// What processes of one device send to each other goes through memory, all of it, unless that is switched off.
+fn within_a_device(lab: &mut Lab) -> Ending {
+    for place in [Place::OneDaemon, Place::Sockets] {
+        let count = |lab: &mut Lab| -> Result<[u64; 2], Stop> {
+            let status = lab.site(place)?.server().status()?;
+            Ok(["sent_pkts", "sent_loopback_pkts"].map(|name| counter(&status, name)))
+        };
+        let before = count(lab)?;
+        traffic::pair(lab, place, "ib_send_bw -n 100", &["-F"])?.clean()?;
+        let after = count(lab)?;
+        let [all, within] = [0, 1].map(|n| after[n] - before[n]);
+        let wanted = if place == Place::OneDaemon { all } else { 0 };
+        expect(all > 1600 && within == wanted, || {
+            format!("{}: {within} of {all} packets", place.name())
+        })?;
+    }
+    Ok(())
 }
 
 /// Runs a program that needs no partner.
