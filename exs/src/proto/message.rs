@@ -192,6 +192,7 @@ fn long(bytes: &[u8]) -> u64 {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use proptest::test_runner::FileFailurePersistence::WithSource;
 
     #[test]
     fn a_header_comes_back() {
@@ -251,6 +252,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(ProptestConfig::with_failure_persistence(WithSource("regressions")))]
+
         #[test]
         fn no_bytes_panic(bytes in proptest::collection::vec(any::<u8>(), 0..80)) {
             let _ = Header::parse(&bytes);

@@ -2,6 +2,7 @@
 
 use super::*;
 use proptest::prelude::*;
+use proptest::test_runner::FileFailurePersistence::WithSource;
 
 #[test]
 fn requests_survive_the_round_trip() {
@@ -81,6 +82,8 @@ fn another_version_is_told_apart_from_nonsense() {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_failure_persistence(WithSource("regressions")))]
+
     #[test]
     fn no_bytes_panic(bytes in prop::collection::vec(any::<u8>(), 0..256)) {
         let _ = ClientMessage::decode(&bytes);

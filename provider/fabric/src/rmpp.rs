@@ -307,6 +307,7 @@ impl Receiver {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use proptest::test_runner::FileFailurePersistence::WithSource;
 
     fn message(len: usize) -> Vec<u8> {
         let mut message: Vec<u8> = (0..len).map(|i| (i * 7 % 251) as u8).collect();
@@ -350,6 +351,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(ProptestConfig::with_failure_persistence(WithSource("regressions")))]
+
         #[test]
         fn whatever_is_lost_comes_in_the_end(len in 56usize..20_000, seed in any::<u64>()) {
             let sent = message(len);

@@ -3,9 +3,10 @@
 mod pair;
 
 use ferroce_fabric::cm::*;
-use ferroce_wire::cm::Message;
+use ferroce_wire::cm::{Message, about, reject};
 use pair::*;
 use proptest::prelude::*;
+use proptest::test_runner::FileFailurePersistence::WithSource;
 
 /// Managers that are in many states at once, and messages of all of these connections.
 fn busy() -> (Pair, Vec<(Av, [u8; 256])>) {
@@ -64,46 +65,140 @@ fn states(cm: &Cm, ids: &[CmId]) -> Vec<Option<State>> {
     ids.iter().map(|id| cm.state(*id)).collect()
 }
 
-/// Connections of which no message was captured.
-fn bystanders(p: &mut Pair) -> [Vec<CmId>; 2] {
-    let mut ids = [Vec::new(), Vec::new()];
-    for n in 0..5 {
-        let [a, b] = p.connected([100 + n, 200 + n]);
-        ids[0].push(a);
-        ids[1].push(b);
-    }
-    ids
+/// Established connections of which no message was captured, and the states that they should be in.
+struct Bystanders {
+    ids: [Vec<CmId>; 2],
+    states: [Vec<Option<State>>; 2],
 }
 
-/// No more than this comes of one message.
-fn check(p: &mut Pair, ids: &[Vec<CmId>; 2], before: &[Vec<Option<State>>; 2]) {
-    for side in 0..2 {
-        let answers = p.out[side].sent.len();
-        assert!(answers <= 2, "{answers} answers to one message");
-        for (_, mad) in p.out[side].sent.drain(..) {
-            Message::parse(&mad).expect("what we send is understood");
+impl Bystanders {
+    /// The first of the peers' QPs, as each side sees them; the others follow.
+    const QPNS: [u32; 2] = [200, 100];
+
+    fn new(p: &mut Pair) -> Bystanders {
+        let mut ids = [Vec::new(), Vec::new()];
+        for n in 0..5 {
+            let [a, b] = p.connected([100 + n, 200 + n]);
+            ids[0].push(a);
+            ids[1].push(b);
         }
-        assert!(p.cm[side].len() <= 100);
-        assert_eq!(states(&p.cm[side], &ids[side]), before[side]);
-        p.out[side].events.clear();
+        let states = [0, 1].map(|side| states(&p.cm[side], &ids[side]));
+        Bystanders { ids, states }
+    }
+
+    /// No more than this comes of one message.
+    fn check(&self, p: &mut Pair) {
+        for side in 0..2 {
+            let answers = p.out[side].sent.len();
+            assert!(answers <= 2, "{answers} answers to one message");
+            for (_, mad) in p.out[side].sent.drain(..) {
+                Message::parse(&mad).expect("what we send is understood");
+            }
+            assert!(p.cm[side].len() <= 100);
+            assert_eq!(states(&p.cm[side], &self.ids[side]), self.states[side]);
+            p.out[side].events.clear();
+        }
+    }
+
+    /// Nothing has come of what was pending, either.
+    fn check_established(&self, p: &Pair) {
+        for side in 0..2 {
+            for (id, state) in self.ids[side].iter().zip(&self.states[side]) {
+                let left = p.cm[side].state(*id) == Some(State::Established);
+                assert_eq!(left, *state == Some(State::Established));
+            }
+        }
+    }
+
+    /// A request of the peer, no repetition, that comes from the QP of a bystander says that the peer has forgotten it
+    /// (section 12.9.8.3.1): the request is refused as stale, and just that bystander is taken down.
+    fn expect_stale(&mut self, p: &Pair, side: usize, mad: &[u8]) {
+        let Ok((_, Message::Req(req))) = Message::parse(mad) else {
+            return;
+        };
+        let Some(named) = req.local_qpn.checked_sub(Self::QPNS[side]) else {
+            return;
+        };
+        let refused = p.out[side].sent.iter().any(|(_, answer)| {
+            matches!(Message::parse(answer), Ok((_, Message::Rej(rej)))
+                if rej.reason == reject::STALE_CONNECTION && rej.remote_comm_id == req.local_comm_id)
+        });
+        if let Some(state) = self.states[side].get_mut(named as usize)
+            && refused
+        {
+            *state = Some(State::DisconnectSent);
+        }
+    }
+}
+
+/// A request that was captured, sent from `qpn`.
+fn request_of(captured: &[(Av, [u8; 256])], qpn: u32) -> (Av, [u8; 256]) {
+    *captured
+        .iter()
+        .find(|(_, mad)| matches!(Message::parse(mad), Ok((_, Message::Req(req))) if req.local_qpn == qpn))
+        .expect("a request")
+}
+
+/// Where a REQ has its communication ID, and the last byte of its QPN.
+const REQ_COMM_ID: usize = 24;
+const REQ_QPN: usize = 58;
+
+#[test]
+fn a_repeated_request_from_the_qp_of_another_harms_nobody() {
+    for qpn in [30, 31, 32, 33] {
+        let (mut p, captured) = busy();
+        let bystanders = Bystanders::new(&mut p);
+        let (to, mut mad) = request_of(&captured, qpn);
+        mad[REQ_QPN] = 104;
+        p.arrive(1, &to, &mad);
+        bystanders.check(&mut p);
+    }
+}
+
+/// The first message comes from the QP of the request, which is then forgotten: the second is no repetition of it.
+#[test]
+fn a_forgotten_request_from_the_qp_of_another_takes_that_one_down() {
+    for qpn in [30, 31, 32, 33] {
+        let (mut p, captured) = busy();
+        let mut bystanders = Bystanders::new(&mut p);
+        let (to, mad) = request_of(&captured, qpn);
+        let mut other = mad;
+        other[REQ_COMM_ID] ^= 1;
+        p.arrive(1, &to, &other);
+        bystanders.check(&mut p);
+        let mut again = mad;
+        again[REQ_QPN] = 104;
+        p.arrive(1, &to, &again);
+        let answers: Vec<_> = p.out[1]
+            .sent
+            .iter()
+            .map(|(_, mad)| Message::parse(mad))
+            .collect();
+        assert!(
+            matches!(answers[..], [Ok((_, Message::Dreq(dreq))), Ok((_, Message::Rej(rej)))]
+                if dreq.remote_qpn == 104
+                    && (rej.message, rej.reason) == (about::REQ, reject::STALE_CONNECTION)),
+            "{answers:?}"
+        );
+        bystanders.states[1][4] = Some(State::DisconnectSent);
+        bystanders.check(&mut p);
     }
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::with_failure_persistence(WithSource("regressions")) })]
 
     #[test]
     fn random_bytes_do_nothing(
         messages in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..300), 1..50),
     ) {
         let (mut p, _) = busy();
-        let ids = bystanders(&mut p);
-        let before = [states(&p.cm[0], &ids[0]), states(&p.cm[1], &ids[1])];
+        let bystanders = Bystanders::new(&mut p);
         for bytes in &messages {
             for side in 0..2 {
                 p.arrive(side, &av(3, 1 + side as u8), bytes);
             }
-            check(&mut p, &ids, &before);
+            bystanders.check(&mut p);
         }
     }
 
@@ -113,8 +208,7 @@ proptest! {
         messages in prop::collection::vec((0x10u16..0x1c, prop::collection::vec(any::<u8>(), 232)), 1..50),
     ) {
         let (mut p, _) = busy();
-        let ids = bystanders(&mut p);
-        let before = [states(&p.cm[0], &ids[0]), states(&p.cm[1], &ids[1])];
+        let bystanders = Bystanders::new(&mut p);
         for (attribute, content) in &messages {
             let mut mad = [0; 256];
             ferroce_wire::MadHeader::cm(*attribute, 1, 0).emit(&mut mad);
@@ -122,25 +216,25 @@ proptest! {
             for side in 0..2 {
                 p.arrive(side, &av(2 - side as u8, 1 + side as u8), &mad);
             }
-            check(&mut p, &ids, &before);
+            bystanders.check(&mut p);
         }
     }
 
-    /// Mutated messages of real connections, from their real peers: those connections may suffer, others not.
+    /// Mutated messages of real connections, from their real peers: those connections may suffer, others not, unless a message names their QP.
     #[test]
     fn mutated_messages_harm_no_others(
         choices in prop::collection::vec((any::<prop::sample::Index>(), 0usize..256, 1u8..), 1..60),
         wait in any::<bool>(),
     ) {
         let (mut p, captured) = busy();
-        let ids = bystanders(&mut p);
-        let before = [states(&p.cm[0], &ids[0]), states(&p.cm[1], &ids[1])];
+        let mut bystanders = Bystanders::new(&mut p);
         for (index, at, change) in &choices {
             let (to, mut mad) = captured[index.index(captured.len())];
             mad[*at] ^= change;
             let side = usize::from(to.remote_gid == gid(2));
             p.arrive(side, &to, &mad);
-            check(&mut p, &ids, &before);
+            bystanders.expect_stale(&p, side, &mad);
+            bystanders.check(&mut p);
         }
         // Whatever is pending ends.
         while wait && p.pass() {
@@ -149,5 +243,6 @@ proptest! {
                 out.events.clear();
             }
         }
+        bystanders.check_established(&p);
     }
 }

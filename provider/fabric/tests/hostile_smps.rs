@@ -7,6 +7,7 @@ use ferroce_fabric::sma::Envelope;
 use ferroce_wire::mad::{LEN, Mad, MadHeader};
 use ferroce_wire::smp::{self, PERMISSIVE_LID, method};
 use proptest::prelude::*;
+use proptest::test_runner::FileFailurePersistence::WithSource;
 
 /// The status that an answer may have.
 const STATUS: [u16; 5] = [0, 4, 8, 12, 28];
@@ -83,6 +84,8 @@ fn likely() -> impl Strategy<Value = Mad> {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_failure_persistence(WithSource("regressions")))]
+
     #[test]
     fn random_bytes_do_no_harm(smps in prop::collection::vec(prop::collection::vec(any::<u8>(), LEN), 1..8), lids: (u16, u16)) {
         for mut agent in [Agent::adapter(2), Agent::switch(4)] {

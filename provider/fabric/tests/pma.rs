@@ -8,6 +8,7 @@ use ferroce_wire::pma::{
 };
 use ferroce_wire::smp::{method, status};
 use proptest::prelude::*;
+use proptest::test_runner::FileFailurePersistence::WithSource;
 
 const MICROSECOND: u64 = 1000;
 
@@ -366,6 +367,8 @@ fn sampling_counts_from_start_to_end() {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_failure_persistence(WithSource("regressions")))]
+
     #[test]
     fn no_bytes_are_too_strange(mads in prop::collection::vec(prop::collection::vec(any::<u8>(), LEN), 1..20), likely in any::<bool>()) {
         let mut bench = Bench::new();

@@ -8,6 +8,7 @@ use ferroce_fabric::sma::{NodeConfig, NodeKind};
 use ferroce_wire::bits::{Access, Field};
 use ferroce_wire::smp::{Data, PortInfo, attribute, method, phys_state, state, status};
 use proptest::prelude::*;
+use proptest::test_runner::FileFailurePersistence::WithSource;
 
 /// The kinds of ports that have different components.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -225,6 +226,8 @@ fn every_component_has_a_rule_and_keeps_it() {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_failure_persistence(WithSource("regressions")))]
+
     #[test]
     fn any_value_of_any_component(kind in prop::sample::select(&KINDS[..]), field in 0..PortInfo::FIELDS.len(), value: u128) {
         let field = &PortInfo::FIELDS[field];

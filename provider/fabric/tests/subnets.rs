@@ -10,6 +10,7 @@ use ferroce_wire::smp::{
     method,
 };
 use proptest::prelude::*;
+use proptest::test_runner::FileFailurePersistence::WithSource;
 use std::collections::BTreeSet;
 use subnet::{DIRECTED, End, Fabric, adapter, switch};
 
@@ -114,7 +115,8 @@ fn a_tree_of_64_adapters() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(48))]
+    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::with_failure_persistence(WithSource("regressions")) })]
+
     #[test]
     fn any_fabric_with_loops_and_double_cables(count in 1usize..10, places in prop::collection::vec((0usize..10, 0usize..10), 1..30)) {
         // Node 0 is the adapter with the subnet manager, 1 to count are switches, then adapters as long as there are ports.

@@ -218,6 +218,7 @@ pub(crate) const fn power_of_x(n: i64) -> u32 {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use proptest::test_runner::FileFailurePersistence::WithSource;
 
     #[test]
     fn check_value() {
@@ -251,6 +252,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(ProptestConfig::with_failure_persistence(WithSource("regressions")))]
+
         #[test]
         fn elimination(bytes in proptest::collection::vec(any::<u8>(), 0..5000), start: u32) {
             let (register, rest) = eliminate(start, &bytes);

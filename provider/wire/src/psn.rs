@@ -110,6 +110,7 @@ impl fmt::Display for Psn {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use proptest::test_runner::FileFailurePersistence::WithSource;
 
     #[test]
     fn wraps() {
@@ -126,6 +127,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(ProptestConfig::with_failure_persistence(WithSource("regressions")))]
+
         #[test]
         fn distance_undoes_add(start: u32, n in 0u32..(1 << 23)) {
             let a = Psn::new(start);

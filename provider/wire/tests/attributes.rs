@@ -11,6 +11,7 @@ use ferroce_wire::smp::{
     SwitchInfo, VendorDiag, VlArbitration, VlWeight, trap,
 };
 use proptest::prelude::*;
+use proptest::test_runner::FileFailurePersistence::WithSource;
 
 /// An attribute: its name, its table, and what parsing and emitting makes of bytes.
 struct Attribute {
@@ -89,6 +90,8 @@ fn components_neither_overlap_nor_leave_the_attribute() {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_failure_persistence(WithSource("regressions")))]
+
     #[test]
     fn only_reserved_bits_are_lost(which in 0..ATTRIBUTES.len(), random in prop::collection::vec(any::<u8>(), 192)) {
         let attribute = &ATTRIBUTES[which];

@@ -3,6 +3,7 @@
 use ferroce_wire::cm::*;
 use ferroce_wire::mad::MadHeader;
 use proptest::prelude::*;
+use proptest::test_runner::FileFailurePersistence::WithSource;
 
 /// Bytes with the header of the class.
 fn mad(attribute: u16, tid: u64, modifier: u32, content: &[u8]) -> [u8; 256] {
@@ -13,6 +14,8 @@ fn mad(attribute: u16, tid: u64, modifier: u32, content: &[u8]) -> [u8; 256] {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_failure_persistence(WithSource("regressions")))]
+
     #[test]
     fn what_is_parsed_is_emitted_again(
         (attribute, tid, modifier) in (0x10u16..0x1b, any::<u64>(), any::<u32>()),

@@ -3,6 +3,7 @@
 use ferroce_wire::icrc::{Flow, Verdict};
 use ferroce_wire::*;
 use proptest::prelude::*;
+use proptest::test_runner::FileFailurePersistence::WithSource;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 const U24: std::ops::RangeInclusive<u32> = 0..=0xff_ffff;
@@ -94,6 +95,8 @@ fn datagram(header: &Header, payload: &[u8], flow: &Flow, ip_id: u16) -> Vec<u8>
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_failure_persistence(WithSource("regressions")))]
+
     #[test]
     fn what_is_emitted_parses_to_itself((header, payload) in packet(), flow in flow(), id: u16) {
         let bytes = datagram(&header, &payload, &flow, id);

@@ -53,7 +53,8 @@ pub(super) fn endings(finished: &Finished) -> Vec<(String, Ending)> {
     endings
 }
 
-/// What a failed test printed.
+/// What a failed test printed: the beginning, or of a property the end, where its seed and the smallest input that breaks it
+/// stand after all inputs that were tried on the way.
 fn details(out: &str, name: &str) -> String {
     let heading = format!("---- {name} stdout ----");
     let text: Vec<&str> = out
@@ -62,12 +63,23 @@ fn details(out: &str, name: &str) -> String {
         .skip(1)
         .take_while(|line| !line.starts_with("---- ") && !line.starts_with("failures:"))
         .filter(|line| !line.is_empty())
-        .take(30)
         .collect();
-    if text.is_empty() {
+    let last = |start| text.iter().rposition(|line| line.starts_with(start));
+    let shown = match last("minimal failing input:") {
+        Some(input) => {
+            let from = last("proptest: Saving").or(last("Test failed:"));
+            let length = text[input..]
+                .iter()
+                .take_while(|line| !line.starts_with("stack backtrace:"))
+                .count();
+            &text[from.unwrap_or(input)..input + length.min(100)]
+        }
+        None => &text[..text.len().min(30)],
+    };
+    if shown.is_empty() {
         "failed".to_owned()
     } else {
-        text.join("\n")
+        shown.join("\n")
     }
 }
 
@@ -75,22 +87,40 @@ fn details(out: &str, name: &str) -> String {
 mod tests {
     use super::*;
 
-    #[test]
-    fn results_of_the_test_harness() {
-        let finished = Finished {
+    fn printed(out: &str) -> Finished {
+        Finished {
             line: String::new(),
             status: None,
-            out: "test a::b ... ok\ntest slow ... ignored, needs a week\ntest c ... FAILED\n\n---- c stdout ----\n\nthread panicked\n\nfailures:\n"
-                .to_owned(),
+            out: out.to_owned(),
             err: String::new(),
             elapsed: Duration::ZERO,
-        };
+        }
+    }
+
+    #[test]
+    fn results_of_the_test_harness() {
+        let finished = printed(
+            "test a::b ... ok\ntest slow ... ignored, needs a week\ntest c ... FAILED\n\n---- c stdout ----\n\nthread panicked\n\nfailures:\n",
+        );
         let endings = endings(&finished);
         assert_eq!(endings.len(), 3);
         assert!(endings[0].0 == "a::b" && endings[0].1.is_ok());
         assert!(matches!(&endings[1].1, Err(Stop::Skip(why)) if why.contains("a week")));
         assert!(
             matches!(&endings[2].1, Err(Stop::Fail(failure)) if failure.what == "thread panicked")
+        );
+    }
+
+    #[test]
+    fn a_property_that_fails_says_how_to_repeat_it() {
+        let tried = "thread 'p' panicked at p.rs:1:1:\nstack backtrace:\n  0: p\n".repeat(50);
+        let end = "proptest: Saving this and future failures in p.regressions\ncc 1234\nthread 'p' panicked at p.rs:2:2:\n\
+            Test failed: no.\nminimal failing input: n = 7\n\tsuccesses: 5";
+        let finished = printed(&format!(
+            "test p ... FAILED\n\n---- p stdout ----\n{tried}\n{end}\n\nstack backtrace:\n  0: p\n\nfailures:\n"
+        ));
+        assert!(
+            matches!(&endings(&finished)[0].1, Err(Stop::Fail(failure)) if failure.what == end)
         );
     }
 }
