@@ -119,6 +119,20 @@ pub const PYVERBS: &[Need] = &[
     program("util-linux", "nsenter"),
 ];
 
+/// What runs between ferroce and the kernel's soft-RoCE, in a guest that sees this machine's files.
+pub const INTEROP: &[Need] = &[
+    program("perftest", "ib_write_bw"),
+    program("ibverbs-utils", "ibv_devinfo"),
+    program("rdmacm-utils", "rping"),
+    program("tshark", "dumpcap"),
+    program("gcc", "cc"),
+    file("libibverbs-dev", "/usr/include/infiniband/verbs.h"),
+    file("librdmacm-dev", "/usr/include/rdma/rdma_cma.h"),
+    program("python3", "python3"),
+    program("iproute2", "tc"),
+    program("util-linux", "nsenter"),
+];
+
 /// What a guest with a kernel of its own takes.
 pub const GUEST: &[Need] = &[
     program("qemu-system-x86", "qemu-system-x86_64"),

@@ -136,7 +136,7 @@ const GROUPS: &[Group] = &[
     Group {
         name: "interop",
         about: "programs between ferroce and the kernel's soft-RoCE, in a guest; named, it takes minutes",
-        needs: packages::CM,
+        needs: packages::INTEROP,
         product: true,
         cases: interop::cases,
     },

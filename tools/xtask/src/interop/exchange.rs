@@ -7,16 +7,18 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
-use super::field::{Family, Field, Side};
-use super::programs::{ASKS_TOO_SOON, Choice, DIFFERS, Program, Setting};
+use super::cprograms;
+use super::differs::ASKS_TOO_SOON;
+use super::field::{self, Family, Field, Side};
+use super::programs::Program;
+use super::setting::Setting;
 use crate::case::{Ending, Stop};
-use crate::cprogram;
 use crate::groups::cm::{self, Stock};
 use crate::perftest::Ends;
 use crate::process::{self, Finished, Running};
 
 /// How long an end may take. The guest is emulated, on a machine that may be busy.
-const LIMIT: Duration = Duration::from_secs(60);
+pub const LIMIT: Duration = Duration::from_secs(60);
 /// How long a server may take until it listens.
 const LISTEN_LIMIT: Duration = Duration::from_secs(30);
 /// How long the other end may take when one has failed.
@@ -41,8 +43,11 @@ pub fn run(
         Program::Stock(stock) => one(exchange(field, setting, stock, port, dir)),
         Program::Multicast(count) => one(multicast(field, setting, count, dir)),
         Program::NobodyListens => one(nobody_listens(field, setting, port, dir)),
+        Program::NobodyAnswers => {
+            one(Unanswered::begin(field, setting, dir).and_then(Unanswered::end))
+        }
         Program::ClientKilled => one(client_killed(field, setting, port, dir)),
-        Program::C(program, choice) => match c_program(field, setting, program, choice, dir) {
+        Program::C(program, choice) => match cprograms::run(field, setting, program, choice, dir) {
             Ok(endings) => endings
                 .into_iter()
                 .map(|(test, ending)| (format!("{name}: {test}"), ending))
@@ -299,111 +304,24 @@ fn client_killed(field: &Field, setting: &Setting, port: u16, dir: &Path) -> End
     Ok(())
 }
 
-/// A connection to an address where nobody is, which takes more than a minute to fail: both sides' are run at once.
-pub struct Unanswered(Vec<(Setting, Running)>);
+/// A connection to an address where nobody is, which takes more than a minute to fail, without doing anything.
+pub struct Unanswered(Running);
 
 impl Unanswered {
-    /// Begins one on each side.
-    pub fn begin(field: &Field, mtu: u32, dir: &Path) -> Result<Unanswered, Stop> {
-        let begin = |server: Side| {
-            let mut command = field.command(server.other(), "rping");
-            command.args(["-c", "-a", super::field::NOBODY, "-C", "1"]);
-            let setting = Setting {
-                server,
-                family: Family::V4,
-                mtu,
-                bad: false,
-            };
-            let name = format!("nobody-{}", server.name());
-            Ok((setting, process::spawn(command, dir, &name)?))
-        };
-        let both = [Side::Ferroce, Side::Rxe].map(begin);
-        both.into_iter()
-            .collect::<Result<_, Stop>>()
-            .map(Unanswered)
+    /// Begins one.
+    pub fn begin(field: &Field, setting: &Setting, dir: &Path) -> Result<Unanswered, Stop> {
+        let mut command = field.command(setting.server.other(), "rping");
+        command.args(["-c", "-a", field::nobody(setting.family), "-C", "1"]);
+        Ok(Unanswered(process::spawn(command, dir, "client")?))
     }
 
-    /// How they ended: told that there was no answer.
-    pub fn end(self) -> Vec<(Setting, Ending)> {
-        let end = |(setting, running): (Setting, Running)| {
-            let finished = running.finish(Duration::from_secs(150));
-            let text = format!("{}{}", finished.out, finished.err);
-            let told = text.contains("RDMA_CM_EVENT_UNREACHABLE, error -110");
-            let ending = if told {
-                Ok(())
-            } else {
-                Err(Stop::with("not told that nobody answers", &[&finished]))
-            };
-            (setting, ending)
-        };
-        self.0.into_iter().map(end).collect()
-    }
-}
-
-/// Tests of a C program: it runs on the client's side, and its second process on the server's.
-fn c_program(
-    field: &Field,
-    setting: &Setting,
-    name: &str,
-    choice: Choice,
-    dir: &Path,
-) -> Result<Vec<(String, Ending)>, Stop> {
-    // Compiled before the guest was started.
-    let program = cprogram::compile(name)?;
-    let side = setting.server.other();
-    let place = |side: Side| -> Result<[(&str, String); 2], Stop> {
-        let gid = field.gid_index(side, setting.family)?.to_string();
-        Ok([
-            ("VERBS_DEVICE", side.device().to_owned()),
-            ("GID_INDEX", gid),
-        ])
-    };
-    // A command that runs what follows it on the other side: its words, one a line.
-    let mut peer: Vec<String> = match setting.server {
-        Side::Rxe => vec!["nsenter".into(), "--net=/proc/1/ns/net".into()],
-        Side::Ferroce => {
-            let prefix = field.ferroce.run("");
-            std::iter::once(prefix.get_program())
-                .chain(prefix.get_args())
-                .map(|word| word.to_string_lossy().into_owned())
-                .filter(|word| !word.is_empty())
-                .collect()
+    /// How it ended: told that there was no answer.
+    pub fn end(self) -> Ending {
+        let finished = self.0.finish(Duration::from_secs(150));
+        let text = format!("{}{}", finished.out, finished.err);
+        match text.contains("RDMA_CM_EVENT_UNREACHABLE, error -110") {
+            true => Ok(()),
+            false => Err(Stop::with("not told that nobody answers", &[&finished])),
         }
-    };
-    peer.push("env".into());
-    for (variable, value) in place(setting.server)? {
-        peer.push(format!("{variable}={value}"));
     }
-    let command = |words: &[&str]| -> Result<Command, Stop> {
-        let mut command = field.command(side, &program);
-        command.args(words).envs(place(side)?);
-        command.env("PEER_COMMAND", peer.join("\n"));
-        if setting.server == Side::Rxe {
-            command.env("PEER_WITHOUT_EVENTS", "yes");
-        }
-        Ok(command)
-    };
-    let listed = process::run(command(&["--list"])?, dir, "list", LIMIT)?;
-    let tests: Vec<&str> = match choice {
-        Choice::Only(tests) => tests.to_vec(),
-        Choice::All => listed.out.lines().collect(),
-    };
-    let mut endings: Vec<(String, Ending)> = Vec::new();
-    for test in tests {
-        let differs = DIFFERS.iter().find(|differs| {
-            differs.test == (name, test)
-                && differs.server.is_none_or(|server| server == setting.server)
-        });
-        if let Some(differs) = differs {
-            endings.push((test.to_owned(), Err(Stop::Skip(differs.why.to_owned()))));
-            continue;
-        }
-        let finished = process::run(command(&[test])?, dir, test, LIMIT)?;
-        endings.extend(
-            cprogram::endings(&finished)
-                .into_iter()
-                .map(|(_, ending)| (test.to_owned(), ending)),
-        );
-    }
-    Ok(endings)
 }

@@ -97,7 +97,12 @@ impl Family {
 }
 
 /// An address of the link that nobody has, though both sides are told where it would be.
-pub const NOBODY: &str = "10.78.0.99";
+pub fn nobody(family: Family) -> &'static str {
+    match family {
+        Family::V4 => "10.78.0.99",
+        Family::V6 => "fd78::99",
+    }
+}
 
 /// What the network does to packets where it is said to be bad, in each direction.
 const BAD: &[&str] = &[
@@ -165,14 +170,10 @@ impl Field {
         }
         let namespace = Namespace::new()?;
         let (near, far) = (Side::Rxe.interface(), Side::Ferroce.interface());
-        must(words(
-            "ip",
-            &["link", "add", near, "type", "veth", "peer", "name", far],
-        ))?;
-        must(words(
-            "ip",
-            &["link", "set", far, "netns", &namespace.id().to_string()],
-        ))?;
+        let pair = ["link", "add", near, "type", "veth", "peer", "name", far];
+        must(words("ip", &pair))?;
+        let within = namespace.id().to_string();
+        must(words("ip", &["link", "set", far, "netns", &within]))?;
         let mut field = Field {
             ferroce: Host::new(programs, Side::Ferroce.address(Family::V4), Some(namespace))?,
             mtu,
@@ -190,8 +191,10 @@ impl Field {
             let v6 = format!("{v6}/64");
             field.ip(side, &["-6", "addr", "add", &v6, "dev", interface, "nodad"])?;
             field.ip(side, &["link", "set", interface, "up"])?;
-            let (at, far) = (NOBODY, "02:00:00:00:00:99");
-            field.ip(side, &["neigh", "add", at, "lladdr", far, "dev", interface])?;
+            for at in [Family::V4, Family::V6].map(nobody) {
+                let far = "02:00:00:00:00:99";
+                field.ip(side, &["neigh", "add", at, "lladdr", far, "dev", interface])?;
+            }
         }
         let device = Side::Rxe.device();
         must(words(

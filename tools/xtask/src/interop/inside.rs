@@ -2,7 +2,7 @@
 
 use std::fs::{self, File};
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use anyhow::{Context, Result};
@@ -10,8 +10,9 @@ use anyhow::{Context, Result};
 use super::exchange::{self, Unanswered};
 use super::field::{Family, Field, Harm, Side};
 use super::outcome::Outcome;
-use super::programs::{self, Program, Setting};
-use super::{Scope, wire};
+use super::programs::Program;
+use super::setting::{MTUS, Setting};
+use super::{Scope, plan, wire};
 use crate::build;
 use crate::case::{Ending, Stop};
 
@@ -20,19 +21,16 @@ pub const OUTCOMES: &str = "outcomes";
 /// Ports from here on are taken one after the other.
 const FIRST_PORT: u16 = 18_600;
 
-/// A connection that nobody answers takes more than a minute to fail, without doing anything: it waits beside other runs, at this
-/// MTU, as ferroce's daemon starts anew with each.
-const NOBODY: &str = "rping to an address of nobody";
-const NOBODYS_MTU: u32 = programs::MTUS[1];
 /// Of so many packets a bad network spares not all.
 const SOME: u64 = 400;
 
 struct Runner {
     outcomes: File,
     field: Field,
-    /// Since when it waits.
-    unanswered: Option<(Instant, Unanswered)>,
 }
+
+/// A run of the plan, and its place there.
+type Step = (usize, Program, Setting);
 
 /// Runs the plan.
 pub fn run(share: &Path, scope: &Scope) -> Result<()> {
@@ -40,40 +38,27 @@ pub fn run(share: &Path, scope: &Scope) -> Result<()> {
     // In memory: through the shared directory each file would take milliseconds.
     let dir = tempfile::tempdir()?;
     let begun = Instant::now();
-    let field =
-        Field::new(&build::release_dir()?, programs::MTUS[0]).map_err(|stop| stop.into_error())?;
+    let field = Field::new(&build::release_dir()?, MTUS[0]).map_err(|stop| stop.into_error())?;
     println!(
         "both sides are up after {:.1} s",
         begun.elapsed().as_secs_f64()
     );
-    let mut runner = Runner {
-        outcomes,
-        field,
-        unanswered: None,
-    };
+    let mut runner = Runner { outcomes, field };
     let mut bad = false;
-    let mut to_ask = !scope.short && scope.wants(NOBODY);
-    for (index, (program, setting)) in programs::plan(scope.short).into_iter().enumerate() {
-        if !scope.wants(&format!("{} ({})", program.name(), setting.name())) {
-            continue;
-        }
-        let beside = setting.mtu == NOBODYS_MTU && !setting.bad;
-        if !beside {
-            runner.hear()?;
-        }
-        let prepared = runner.prepare(&setting, &mut bad);
-        if beside && std::mem::take(&mut to_ask) {
-            runner.ask(dir.path())?;
-        }
-        runner.one(index, program, setting, prepared, dir.path())?;
+    let steps: Vec<Step> = plan::plan(scope.short)
+        .into_iter()
+        .enumerate()
+        .map(|(index, (program, setting))| (index, program, setting))
+        .filter(|(_, program, setting)| {
+            scope.wants(&format!("{} ({})", program.name(), setting.name()))
+        })
+        .collect();
+    for section in steps.chunk_by(|(_, _, a), (_, _, b)| (a.bad, a.mtu) == (b.bad, b.mtu)) {
+        runner.section(section, &mut bad, dir.path())?;
     }
     if bad {
         runner.end_badness()?;
     }
-    if to_ask {
-        runner.ask(dir.path())?;
-    }
-    runner.hear()?;
     for (program, setting, ending, seconds) in wire::all(&mut runner.field, scope, dir.path()) {
         runner.tell(program, setting, ending, seconds)?;
     }
@@ -82,6 +67,32 @@ pub fn run(share: &Path, scope: &Scope) -> Result<()> {
 }
 
 impl Runner {
+    /// All that is run over a link of one kind. What only waits does so beside the rest, to the end of it: ferroce's daemon starts anew
+    /// with each kind.
+    fn section(&mut self, steps: &[Step], bad: &mut bool, dir: &Path) -> Result<()> {
+        let mut unanswered = Vec::new();
+        let waits = |step: &&Step| matches!(step.1, Program::NobodyAnswers);
+        for &(index, program, setting) in steps.iter().filter(waits) {
+            let asked = self
+                .prepare(&setting, bad)
+                .and_then(|()| Unanswered::begin(&self.field, &setting, &place(dir, index)?));
+            match asked {
+                Ok(asked) => unanswered.push((program, setting, Instant::now(), asked)),
+                Err(stop) => self.tell(program.name(), setting, Err(stop), 0.0)?,
+            }
+        }
+        for &(index, program, setting) in steps.iter().filter(|step| !waits(step)) {
+            let prepared = self.prepare(&setting, bad);
+            self.one(index, program, setting, prepared, dir)?;
+        }
+        for (program, setting, from, asked) in unanswered {
+            let ending = asked.end();
+            let seconds = from.elapsed().as_secs_f64();
+            self.tell(program.name(), setting, ending, seconds)?;
+        }
+        Ok(())
+    }
+
     /// Makes the link what the setting says.
     fn prepare(&mut self, setting: &Setting, bad: &mut bool) -> Ending {
         self.field.set_mtu(setting.mtu)?;
@@ -103,8 +114,7 @@ impl Runner {
         dir: &Path,
     ) -> Result<()> {
         let from = Instant::now();
-        let dir = dir.join(index.to_string());
-        fs::create_dir_all(&dir)?;
+        let dir = place(dir, index)?;
         let port = FIRST_PORT + index as u16;
         let endings = match prepared.and_then(|()| self.harm(&setting)) {
             Ok(before) => {
@@ -166,28 +176,6 @@ impl Runner {
         self.field.mend().map_err(Stop::into_error)
     }
 
-    /// Begins to connect where nobody is.
-    fn ask(&mut self, dir: &Path) -> Result<()> {
-        let ask = |field: &mut Field| {
-            field.set_mtu(NOBODYS_MTU)?;
-            Unanswered::begin(field, NOBODYS_MTU, dir)
-        };
-        let unanswered = ask(&mut self.field).map_err(Stop::into_error)?;
-        self.unanswered = Some((Instant::now(), unanswered));
-        Ok(())
-    }
-
-    /// Waits for what came of it.
-    fn hear(&mut self) -> Result<()> {
-        if let Some((from, unanswered)) = self.unanswered.take() {
-            for (setting, ending) in unanswered.end() {
-                let seconds = from.elapsed().as_secs_f64();
-                self.tell(NOBODY.to_owned(), setting, ending, seconds)?;
-            }
-        }
-        Ok(())
-    }
-
     fn tell(
         &mut self,
         program: String,
@@ -209,4 +197,11 @@ impl Runner {
         };
         writeln!(self.outcomes, "{}", outcome.line()).context("the file of outcomes")
     }
+}
+
+/// A directory for a run.
+fn place(dir: &Path, index: usize) -> Result<PathBuf> {
+    let dir = dir.join(index.to_string());
+    fs::create_dir_all(&dir)?;
+    Ok(dir)
 }

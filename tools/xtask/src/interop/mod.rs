@@ -2,11 +2,15 @@
 //!
 //! Outside, [`run`] starts the guest, has this very program run the plan inside, and reads what it says.
 
+mod cprograms;
+mod differs;
 mod exchange;
 mod field;
 mod inside;
 mod outcome;
+mod plan;
 mod programs;
+mod setting;
 mod table;
 mod wire;
 
@@ -20,6 +24,7 @@ use crate::case::{Ending, Stop};
 use crate::cprogram;
 use crate::guest;
 use crate::load::Watch;
+use crate::packages;
 use crate::process::Finished;
 use outcome::Outcome;
 use programs::Program;
@@ -67,7 +72,7 @@ pub struct Run {
 
 /// Runs the plan in a guest, and answers every run and the table. `share` gets what is kept of it.
 pub fn run(scope: &Scope, share: &Path) -> Result<(Vec<Run>, String), Stop> {
-    for (program, _) in programs::plan(scope.short) {
+    for (program, _) in plan::plan(scope.short) {
         if let Program::C(name, _) = program {
             cprogram::compile(name)?;
         }
@@ -149,6 +154,7 @@ pub fn command(scope: &Scope, inside: Option<&Path>, table: Option<&Path>) -> Re
         inside::run(share, scope)?;
         return Ok(true);
     }
+    packages::ensure(packages::INTEROP)?;
     build::product()?;
     let (runs, text) = run(scope, &build::scratch("interop")?).map_err(Stop::into_error)?;
     let mut report = crate::report::Report::default();

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::field::{Family, Side};
-use super::programs::Setting;
+use super::setting::Setting;
 use crate::case::{Ending, Stop};
 
 /// How one run ended.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::field::{Family, Side};
 use super::outcome::Outcome;
-use super::programs::{MTUS, Setting};
+use super::setting::{MTUS, Setting};
 use crate::case::Stop;
 
 /// The columns, left to right.

@@ -9,9 +9,11 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::Scope;
+use super::differs::NO_XRC;
 use super::exchange;
 use super::field::{Family, Field, Side};
-use super::programs::{MTUS, NO_XRC, Program, Setting};
+use super::programs::Program;
+use super::setting::{MTUS, Setting};
 use crate::build;
 use crate::case::{Ending, Stop};
 use crate::groups::environment::Capture;
