@@ -251,7 +251,25 @@ static void a_thousand_at_once(void)
 	}
 }
 
+// Who listens anew for each phase of its work is away for a moment: a request that comes then waits for the next listener.
+static void a_request_between_two_listeners_waits(void)
+{
+	enum { AWAY_MS = 1000 };
+	struct rdma_cm_id *id, *passive;
+	struct pair p;
+
+	prepare(&p);
+	CHECK_EQ(rdma_destroy_id(p.listener), 0);
+	id = connecting(p.client, &p.address);
+	CHECK(!readable(p.client, AWAY_MS), "the request is answered though nobody listens");
+	p.listener = listener_on(p.server, &p.address);
+	passive = requested(p.server);
+	CHECK_EQ(rdma_destroy_id(passive), 0);
+	expect_event(p.client, RDMA_CM_EVENT_REJECTED, 28);
+	CHECK_EQ(rdma_destroy_id(id), 0);
+}
+
 #define T(name) {#name, name, 0}
 PROGRAM(T(nobody_listens), T(rejection_carries_data), T(private_data_is_bounded), T(addresses_and_ports_are_checked),
 	T(calls_in_the_wrong_state), T(destroying_in_every_state), T(disconnecting_has_its_events),
-	T(events_migrate_with_their_id), T(a_thousand_at_once))
+	T(events_migrate_with_their_id), T(a_thousand_at_once), T(a_request_between_two_listeners_waits))

@@ -8,10 +8,11 @@ use ferroce_fabric::{reject, sidr_status};
 
 use super::{Host, Ucma};
 
-/// How long a service that has lost its last listener is remembered, in nanoseconds: perftest pauses for a second.
-const LINGER: Time = 2_000_000_000;
-/// How long a request waits for a listener.
-const WAIT: Time = 300_000_000;
+/// How long a service that has lost its last listener is remembered, in nanoseconds: perftest pauses for a second, and longer by a
+/// time-out of its queue pair, 2.1 s, where its last acknowledgement is lost.
+const LINGER: Time = 4_000_000_000;
+/// How long a request waits for a listener: shorter than the 4.3 s after which rdma_cm repeats it.
+const WAIT: Time = 3_000_000_000;
 /// The most requests that wait.
 const MAX_WAITING: usize = 1024;
 
