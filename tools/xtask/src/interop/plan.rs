@@ -8,7 +8,7 @@ use super::programs::*;
 use super::setting::{FAMILIES, MTUS, SIDES, Setting};
 
 use Choice::Only;
-use Family::V4;
+use Family::{V4, V6};
 use Program::{
     C, ClientKilled, Connected, Multicast, NobodyAnswers, NobodyListens, Perftest, Pingpong,
 };
@@ -26,6 +26,9 @@ const EVERYWHERE: &[Program] = &[
     Program::Stock(&RPING),
     Program::Stock(&UCMATOSE),
     Program::Stock(&UDADDY),
+    Program::Stock(&RSTREAM),
+    Program::Stock(&CMTIME),
+    NobodyListens,
 ];
 
 /// In both roles; the small MTU and the large, IPv4 and IPv6 take turns.
@@ -50,7 +53,7 @@ const BOTH_WAYS: &[Program] = &[
     Perftest("ib_read_bw -m 4096 -s 10000 -n 50"),
     Perftest("ib_send_bw -m 4096 -s 10000 -n 50"),
     Perftest("ib_atomic_bw -A CMP_AND_SWAP -n 50"),
-    Perftest("ib_atomic_bw -A CMP_AND_SWAP -b -q 4 -n 50"),
+    Perftest("ib_atomic_bw -A CMP_AND_SWAP -b -q 8 -n 50"),
     Perftest("ib_atomic_lat -A FETCH_AND_ADD -n 50"),
     Perftest("ib_atomic_lat -A CMP_AND_SWAP -n 50"),
     Perftest("ib_send_bw -I 64 -s 64 -n 100"),
@@ -75,11 +78,11 @@ const BOTH_WAYS: &[Program] = &[
     Program::Stock(&RPING_LONG),
     Program::Stock(&UCMATOSE_MANY),
     Program::Stock(&RDMA_CLIENT),
-    Program::Stock(&RSTREAM),
+    Connected("ib_send_lat -n 50"),
     Program::Stock(&RIOSTREAM),
-    Program::Stock(&CMTIME),
+    Connected("ib_write_lat -n 50"),
     Multicast(10),
-    NobodyListens,
+    Connected("ib_read_bw -n 50"),
     ClientKilled,
     C("data", Choice::All),
     C("windows", Only(&["invalidated_by_the_other_process"])),
@@ -128,9 +131,25 @@ const BOTH_WAYS: &[Program] = &[
 
 /// In both roles, in settings that the above leave out.
 const FURTHER: &[(Program, Family, u32)] = &[
+    (Perftest("ib_send_bw -a -n 5"), V6, 1500),
+    (Perftest("ib_write_bw -a -n 5"), V6, 1500),
+    (Perftest("ib_read_bw -a -n 5"), V4, 1500),
+    (
+        Perftest("ib_atomic_bw -A FETCH_AND_ADD -q 8 -n 50"),
+        V6,
+        9000,
+    ),
+    (Connected("ib_atomic_lat -n 50"), V4, 1500),
     (Multicast(10), V4, 9000),
+    (NobodyAnswers, V4, 1500),
+    (NobodyAnswers, V6, 1500),
     (NobodyAnswers, V4, 9000),
+    (NobodyAnswers, V6, 9000),
+    (ClientKilled, V4, 9000),
+    (Program::Stock(&RDMA_CLIENT), V6, 9000),
+    (Program::Stock(&RIOSTREAM), V4, 9000),
     (C("cm_killed", KILLED), V4, 1500),
+    (C("cm_refused", Choice::All), V4, 1500),
     (C("cm_refused", Choice::All), V4, 9000),
     (
         C("datagrams", Only(&["global_route_header", "wrong_qkey"])),
@@ -168,6 +187,37 @@ const BAD_NETWORK: &[Program] = &[
     Multicast(50),
 ];
 
+/// In both roles over a bad network, in settings of their own.
+const BAD_FURTHER: &[(Program, Family, u32)] = &[
+    (Perftest("ib_write_bw -q 8 -s 4096 -n 50"), V6, 1500),
+    (
+        Perftest("ib_atomic_bw -A FETCH_AND_ADD -q 8 -n 20"),
+        V4,
+        1500,
+    ),
+    (Perftest("ib_write_bw -m 256 -s 10000 -n 20"), V6, 1500),
+    (Perftest("ib_send_bw -I 64 -s 64 -n 100"), V4, 1500),
+    (Connected("ib_write_bw -s 10000 -n 50"), V4, 1500),
+    (Connected("ib_send_lat -s 1024 -n 50"), V4, 1500),
+    (Program::Stock(&RPING_LONG), V6, 1500),
+    (Program::Stock(&RIOSTREAM), V4, 1500),
+    (C("cm_killed", KILLED), V4, 1500),
+    (
+        C("windows", Only(&["invalidated_by_the_other_process"])),
+        V4,
+        1500,
+    ),
+    (
+        C(
+            "status",
+            Only(&["retry_exc_no_such_qp", "retry_exc_process_killed"]),
+        ),
+        V6,
+        1500,
+    ),
+    (NobodyAnswers, V4, 1500),
+];
+
 /// Of each kind one, for the short form.
 const SHORT: &[Program] = &[
     Pingpong("ibv_rc_pingpong -c -s 10000 -n 50"),
@@ -201,8 +251,10 @@ pub fn plan(short: bool) -> Vec<(Program, Setting)> {
                 }
             }
         }
-        for (program, family, mtu) in FURTHER {
-            runs.extend(roles(*program, *family, *mtu, false));
+        for (further, bad) in [(FURTHER, false), (BAD_FURTHER, true)] {
+            for (program, family, mtu) in further {
+                runs.extend(roles(*program, *family, *mtu, bad));
+            }
         }
         (BOTH_WAYS, BAD_NETWORK)
     };
@@ -277,6 +329,21 @@ mod tests {
                     "{name}"
                 );
             }
+        }
+    }
+
+    #[test]
+    fn nothing_is_run_twice() {
+        let runs = plan(false);
+        for (index, (program, setting)) in runs.iter().enumerate() {
+            let name = program.name();
+            let again =
+                |(other, there): &(Program, Setting)| other.name() == name && there == setting;
+            assert!(
+                !runs[..index].iter().any(again),
+                "{name} ({})",
+                setting.name()
+            );
         }
     }
 
