@@ -72,7 +72,7 @@ pub(crate) unsafe fn compare_swap(cell: *mut u64, compare: u64, swap: u64) -> Re
 #[cfg(target_arch = "x86_64")]
 mod imp {
     use super::Fault;
-    use std::sync::OnceLock;
+    use std::sync::{LazyLock, OnceLock};
 
     // Every function returns 0 in eax, or 1 by way of `ferroce_guard_fault`. A fault anywhere between `begin` and `end`
     // leads there: none of the code between uses the stack, so the return address is where it was.
@@ -82,6 +82,7 @@ mod imp {
         ".hidden ferroce_guard_end",
         ".hidden ferroce_guard_fault",
         ".hidden ferroce_guard_copy",
+        ".hidden ferroce_guard_copy_registers",
         ".hidden ferroce_guard_copy_words",
         ".hidden ferroce_guard_probe",
         ".hidden ferroce_guard_publish1",
@@ -94,6 +95,7 @@ mod imp {
         ".globl ferroce_guard_end",
         ".globl ferroce_guard_fault",
         ".globl ferroce_guard_copy",
+        ".globl ferroce_guard_copy_registers",
         ".globl ferroce_guard_copy_words",
         ".globl ferroce_guard_probe",
         ".globl ferroce_guard_publish1",
@@ -108,6 +110,32 @@ mod imp {
         "rep movsb",
         "xor eax, eax",
         "ret",
+        "ferroce_guard_copy_registers:", // the same, for emulated processors, whose vectors are put together from words
+        "cmp rdx, 64",
+        "jb 3f",
+        "2:",
+        "mov rax, [rsi]",
+        "mov rcx, [rsi + 8]",
+        "mov r8, [rsi + 16]",
+        "mov r9, [rsi + 24]",
+        "mov [rdi], rax",
+        "mov [rdi + 8], rcx",
+        "mov [rdi + 16], r8",
+        "mov [rdi + 24], r9",
+        "mov rax, [rsi + 32]",
+        "mov rcx, [rsi + 40]",
+        "mov r8, [rsi + 48]",
+        "mov r9, [rsi + 56]",
+        "mov [rdi + 32], rax",
+        "mov [rdi + 40], rcx",
+        "mov [rdi + 48], r8",
+        "mov [rdi + 56], r9",
+        "add rsi, 64",
+        "add rdi, 64",
+        "sub rdx, 64",
+        "cmp rdx, 64",
+        "jae 2b",
+        "jmp 3f",
         "ferroce_guard_copy_words:", // the same, for processors where `rep movsb` goes byte by byte
         "cmp rdx, 64",
         "jb 3f",
@@ -184,6 +212,7 @@ mod imp {
         static ferroce_guard_end: u8;
         static ferroce_guard_fault: u8;
         fn ferroce_guard_copy(dst: *mut u8, src: *const u8, len: usize) -> u32;
+        fn ferroce_guard_copy_registers(dst: *mut u8, src: *const u8, len: usize) -> u32;
         fn ferroce_guard_copy_words(dst: *mut u8, src: *const u8, len: usize) -> u32;
         fn ferroce_guard_probe(first: *const u8, last: *const u8) -> u32;
         fn ferroce_guard_publish1(dst: *mut u8, value: u64) -> u32;
@@ -207,6 +236,8 @@ mod imp {
     pub unsafe fn copy(dst: *mut u8, src: *const u8, len: usize) -> Result<(), Fault> {
         let copy = if std::arch::is_x86_feature_detected!("ermsb") {
             ferroce_guard_copy
+        } else if *IS_EMULATED {
+            ferroce_guard_copy_registers
         } else {
             ferroce_guard_copy_words
         };
@@ -214,17 +245,31 @@ mod imp {
         checked(unsafe { copy(dst, src, len) })
     }
 
-    /// The copy that this processor does not take.
+    /// Whether the processor is QEMU's emulation, by its signature.
+    static IS_EMULATED: LazyLock<bool> = LazyLock::new(|| {
+        use std::arch::x86_64::__cpuid;
+        const UNDER_HYPERVISOR: u32 = 1 << 31;
+        if __cpuid(1).ecx & UNDER_HYPERVISOR == 0 {
+            return false;
+        }
+        let leaf = __cpuid(0x4000_0000);
+        let signature = [leaf.ebx, leaf.ecx, leaf.edx].map(u32::to_le_bytes);
+        signature.as_flattened() == b"TCGTCGTCGTCG"
+    });
+
     #[cfg(test)]
-    pub unsafe fn copy_otherwise(dst: *mut u8, src: *const u8, len: usize) -> Result<(), Fault> {
-        let copy = if std::arch::is_x86_feature_detected!("ermsb") {
-            ferroce_guard_copy_words
-        } else {
-            ferroce_guard_copy
-        };
-        // SAFETY: the caller's promise; a fault comes back as an error.
-        checked(unsafe { copy(dst, src, len) })
-    }
+    type Copy = unsafe fn(*mut u8, *const u8, usize) -> Result<(), Fault>;
+
+    /// All ways to copy, whichever this processor takes.
+    #[cfg(test)]
+    pub const COPIES: [Copy; 3] = [
+        // SAFETY: the caller's promise is that of `copy`.
+        |dst, src, len| checked(unsafe { ferroce_guard_copy(dst, src, len) }),
+        // SAFETY: as above.
+        |dst, src, len| checked(unsafe { ferroce_guard_copy_registers(dst, src, len) }),
+        // SAFETY: as above.
+        |dst, src, len| checked(unsafe { ferroce_guard_copy_words(dst, src, len) }),
+    ];
 
     #[inline]
     pub unsafe fn probe(src: *const u8, len: usize) -> Result<(), Fault> {
@@ -408,7 +453,7 @@ mod tests {
         let mut own = [7u8; 64];
         for len in 0..300 {
             let from: Vec<u8> = (0..len).map(|i| i as u8 ^ 0x5a).collect();
-            for copy in [imp::copy, imp::copy_otherwise] {
+            for copy in imp::COPIES {
                 let mut to = vec![0u8; len + 1];
                 // SAFETY: both are as long.
                 assert_eq!(unsafe { copy(to.as_mut_ptr(), from.as_ptr(), len) }, Ok(()));
@@ -417,17 +462,11 @@ mod tests {
         }
         // SAFETY: the first page is mapped; accesses to the second are what is tested.
         unsafe {
-            assert_eq!(copy(p.add(4096 - 64), own.as_ptr(), 64), Ok(()));
-            assert_eq!(copy(p.add(4096 - 63), own.as_ptr(), 64), Err(Fault));
-            assert_eq!(copy(own.as_mut_ptr(), p.add(4096 - 1), 2), Err(Fault));
-            assert_eq!(
-                imp::copy_otherwise(p.add(4096 - 64), own.as_ptr(), 64),
-                Ok(())
-            );
-            assert_eq!(
-                imp::copy_otherwise(p.add(4096 - 63), own.as_ptr(), 64),
-                Err(Fault)
-            );
+            for copy in imp::COPIES.into_iter().chain([copy as _]) {
+                assert_eq!(copy(p.add(4096 - 64), own.as_ptr(), 64), Ok(()));
+                assert_eq!(copy(p.add(4096 - 63), own.as_ptr(), 64), Err(Fault));
+                assert_eq!(copy(own.as_mut_ptr(), p.add(4096 - 1), 2), Err(Fault));
+            }
             assert_eq!(probe(p, 4096), Ok(()));
             assert_eq!(probe(p, 4097), Err(Fault));
             assert_eq!(probe(p.add(100), 8000), Err(Fault));
