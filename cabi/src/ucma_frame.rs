@@ -7,7 +7,8 @@
 //! a channel by the descriptor's inode number and say how many records have been taken out of it.
 //!
 //! A record may bring along what ferroced would answer about an id at that moment ([`Answers`]). Such an answer holds for as
-//! long as the id's number in the page of generations is the record's.
+//! long as the id's number in the page of generations is the record's. Commands that cannot fail by then are posted ([`POST`])
+//! rather than asked for.
 
 use crate::ucma::{
     ib_path_rec_data, ib_uverbs_qp_attr, rdma_ucm_event_resp, rdma_ucm_query_addr_resp,
@@ -21,7 +22,7 @@ pub const SOCKET: &str = "rdma_cm.sock";
 /// their headers are read, one datagram each.
 pub const UMAD_SOCKET: &str = "umad.sock";
 /// Version of the frames.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 /// Opens a channel; the reply carries its descriptor and that of the page of generations.
 pub const OPEN: u32 = 1;
 /// Carries out a command.
@@ -39,6 +40,13 @@ pub const UMAD_WRITE: u32 = 6;
 pub const MAX_UMAD: usize = 384 * 1024;
 /// Says how many records have been taken, and nothing else. There is no reply.
 pub const TAKEN: u32 = 7;
+/// Carries out a command as [`COMMAND`] does, without a reply. It is `CONNECT`, `ACCEPT` or `DISCONNECT`, of which is known that it
+/// succeeds; should it fail all the same, since something has happened meanwhile, an event says so.
+pub const POST: u32 = 8;
+/// The most private data of a `CONNECT` that is posted, in bytes: what is left beside the header of the RDMA IP CM service.
+pub const MAX_POSTED_CONNECT: u8 = 56;
+/// The same of an `ACCEPT`: what a REP holds.
+pub const MAX_POSTED_ACCEPT: u8 = 196;
 /// The longest command, in bytes, with its head.
 pub const MAX_COMMAND: usize = 512;
 /// The longest value of an option, in bytes.
@@ -101,7 +109,12 @@ pub struct Record {
     pub id: u32,
     /// The id's number in the page of generations.
     pub generation: u32,
+    /// The id's other number there without [`CONNECTED`]: others of the same name have another.
+    pub life: u32,
 }
+
+/// The bit of an id's life that says that it has a connection, be that at its end, so that `DISCONNECT` succeeds.
+pub const CONNECTED: u32 = 1;
 
 /// Bits of [`Record::answers`].
 pub mod answer {
@@ -113,6 +126,12 @@ pub mod answer {
     pub const PATH: u32 = 1 << 2;
     /// The first of [`Answers::qp_attr`](super::Answers::qp_attr); the others' bits follow.
     pub const QP_ATTR: u32 = 1 << 3;
+    /// No answer: `CONNECT` would succeed.
+    pub const CONNECT: u32 = 1 << 8;
+    /// No answer: `ACCEPT` of the passive side would.
+    pub const ACCEPT: u32 = 1 << 9;
+    /// No answer: `ACCEPT` of the active side would, whose QP is ready.
+    pub const ESTABLISH: u32 = 1 << 10;
 }
 
 /// States of a QP (`enum ibv_qp_state`) whose attributes may come along: INIT, RTR, RTS.

@@ -3,6 +3,8 @@
 //! Beside an event the daemon tells the program what it would answer if it were asked about the id now. The program's side may
 //! answer from that for as long as the id's number is what it was; the daemon counts it up whenever an answer may have
 //! changed, whoever changed it. Nothing but the validity of such answers depends on the numbers.
+//!
+//! A second number of each id, its *life*, changes with the id's end, and its lowest bit says whether the id has a connection.
 
 use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -15,7 +17,10 @@ use crate::ControlError;
 
 /// How many ids have a number.
 pub const GENERATIONS: usize = 1 << 16;
-const LEN: usize = GENERATIONS * size_of::<u32>();
+/// Generations, then lives.
+const LEN: usize = 2 * GENERATIONS * size_of::<u32>();
+/// The bit of a life that says that there is a connection.
+const CONNECTED: u32 = 1;
 
 /// The daemon's view of the page.
 #[derive(Debug)]
@@ -67,12 +72,47 @@ impl Generations {
         }
     }
 
+    /// The life of an id now; 0 for what is no id.
+    pub fn life(&self, id: u32) -> u32 {
+        let cell = self.life_cell(id);
+        cell.map_or(0, |cell| cell.load(Ordering::Acquire))
+    }
+
+    /// Says whether an id has a connection.
+    pub fn set_connected(&self, id: u32, connected: bool) {
+        if let Some(cell) = self.life_cell(id) {
+            match connected {
+                true => cell.fetch_or(CONNECTED, Ordering::Release),
+                false => cell.fetch_and(!CONNECTED, Ordering::Release),
+            };
+        }
+    }
+
+    /// Ends an id: the next of its name has another life, and no connection yet.
+    pub fn end(&self, id: u32) {
+        if let Some(cell) = self.life_cell(id) {
+            let next = (cell.load(Ordering::Relaxed) & !CONNECTED).wrapping_add(CONNECTED + 1);
+            cell.store(next, Ordering::Release);
+        }
+    }
+
     fn cell(&self, id: u32) -> Option<&AtomicU32> {
         let index = usize::try_from(id).ok().filter(|i| *i < GENERATIONS)?;
+        Some(self.at(index))
+    }
+
+    fn life_cell(&self, id: u32) -> Option<&AtomicU32> {
+        let index = usize::try_from(id).ok().filter(|i| *i < GENERATIONS)?;
+        Some(self.at(GENERATIONS + index))
+    }
+
+    /// A number of the page, of `2 * GENERATIONS`.
+    fn at(&self, index: usize) -> &AtomicU32 {
+        assert!(index < 2 * GENERATIONS);
         let base = self.map.as_mut_ptr().cast::<u32>();
         // SAFETY: the mapping is LEN bytes long, page-aligned, readable and writable, and lives as long as `self`; the index is
         // inside. Other processes only read it, through atomics too.
-        Some(unsafe { AtomicU32::from_ptr(base.add(index)) })
+        unsafe { AtomicU32::from_ptr(base.add(index)) }
     }
 }
 
@@ -89,6 +129,7 @@ mod tests {
         page.touch(65_536);
         assert_eq!((page.of(0), page.of(1)), (1, 0));
         assert_eq!((page.of(65_535), page.of(65_536)), (2, 0));
+        assert_eq!((page.life(65_535), page.life(65_536)), (0, 0));
         let shared = page.shared().try_clone().unwrap();
         let map = MmapOptions::new().len(LEN).map_raw(&shared.as_fd());
         assert!(map.is_err(), "mapped for writing");
@@ -96,5 +137,22 @@ mod tests {
             .len(LEN)
             .map_raw_read_only(&shared.as_fd());
         assert!(map.is_ok());
+    }
+
+    #[test]
+    fn a_life_ends_once_and_knows_of_its_connection() {
+        let page = Generations::create().unwrap();
+        let first = page.life(65_535);
+        page.set_connected(65_535, true);
+        assert_eq!(page.life(65_535), first | CONNECTED);
+        page.set_connected(65_535, false);
+        assert_eq!(page.life(65_535), first);
+        page.set_connected(65_535, true);
+        page.end(65_535);
+        let second = page.life(65_535);
+        assert_eq!(second & CONNECTED, 0);
+        assert_ne!(second, first);
+        // Others have nothing to do with it.
+        assert_eq!((page.life(65_534), page.of(65_535), page.of(0)), (0, 0, 0));
     }
 }

@@ -2,13 +2,15 @@
 //!
 //! An answer is given only while the id's number in ferroced's page of generations is the one that came with it, so it is what
 //! ferroced would answer now. Whoever finds an entry in use, by another thread or, in a forked child, for ever, asks ferroced.
+//!
+//! Nor need anybody wait for the answer to a command that is known to succeed: a connection that may be begun, accepted or ended.
 
 use crate::lock::Lock;
 use crate::sys;
 use ferroce_cabi::ucma::{
     RDMA_USER_CM_QUERY_ADDR, RDMA_USER_CM_QUERY_GID, RDMA_USER_CM_QUERY_PATH,
 };
-use ferroce_cabi::ucma_frame::{Answers, QP_STATES, Record, answer};
+use ferroce_cabi::ucma_frame::{Answers, CONNECTED, QP_STATES, Record, answer};
 use libc::c_int;
 use std::cell::UnsafeCell;
 use std::mem::size_of;
@@ -18,7 +20,7 @@ use zerocopy::IntoBytes;
 
 /// How many ids are kept: as many as a server may have in hand at a time. A later one takes an earlier one's place.
 const ENTRIES: usize = 1 << 12;
-/// How many ids have a generation.
+/// How many ids have a generation, and a life.
 const GENERATIONS: usize = 1 << 16;
 
 /// What is asked.
@@ -59,7 +61,7 @@ pub fn adopt(page: c_int) {
     if PAGE_INODE.load(Ordering::Relaxed) == inode {
         return;
     }
-    let len = GENERATIONS * size_of::<AtomicU32>();
+    let len = 2 * GENERATIONS * size_of::<AtomicU32>();
     let generations = sys::map_shared(page, len);
     if generations.is_null() {
         return;
@@ -84,10 +86,38 @@ pub fn keep(channel: u16, record: &Record, answers: &Answers) {
 /// An id's events come through another channel now; the answers stay what they are.
 pub fn moved(from: u16, to: u16, id: u32) {
     with_entry(id, |entry| {
-        if entry.record.id == id && entry.channel == u32::from(from) + 1 {
+        if entry.is_about(from, id) {
             entry.channel = u32::from(to) + 1;
         }
     });
+}
+
+/// Whether a command of a channel succeeds that makes a connection of an id: one of [`answer::CONNECT`], [`answer::ACCEPT`] and
+/// [`answer::ESTABLISH`]. If so it is about to be carried out, and what was known of the id holds no longer.
+pub fn succeeds(channel: u16, id: u32, command: u32) -> bool {
+    let succeeds = with_entry(id, |entry| {
+        let known = entry.is_about(channel, id)
+            && entry.record.answers & command != 0
+            && generation(id) == Some(entry.record.generation);
+        if known {
+            entry.record.answers = 0;
+        }
+        known
+    });
+    succeeds == Some(true)
+}
+
+/// Whether an id of a channel is or was connected, so that the connection may be ended; as with [`succeeds`].
+pub fn is_connected(channel: u16, id: u32) -> bool {
+    let connected = with_entry(id, |entry| {
+        let known = entry.is_about(channel, id)
+            && number(GENERATIONS, id) == Some(entry.record.life | CONNECTED);
+        if known {
+            entry.record.answers = 0;
+        }
+        known
+    });
+    connected == Some(true)
 }
 
 /// Puts the answer to a question about an id of a channel at `address`, which has room for `room` bytes. `None`: ferroced must
@@ -102,10 +132,7 @@ pub unsafe fn give(
     (address, room): (u64, usize),
 ) -> Option<Result<(), c_int>> {
     with_entry(id, |entry| {
-        if entry.channel != u32::from(channel) + 1
-            || entry.record.id != id
-            || generation(id)? != entry.record.generation
-        {
+        if !entry.is_about(channel, id) || generation(id)? != entry.record.generation {
             return None;
         }
         let answer = bytes_of(&entry.record, &entry.answers, question)?;
@@ -122,14 +149,26 @@ pub unsafe fn give(
     })?
 }
 
-/// The number of an id now.
+impl Kept {
+    /// Whether this is what is kept of an id of a channel.
+    fn is_about(&self, channel: u16, id: u32) -> bool {
+        self.channel == u32::from(channel) + 1 && self.record.id == id
+    }
+}
+
+/// The generation of an id now.
 fn generation(id: u32) -> Option<u32> {
+    number(0, id)
+}
+
+/// The number of an id now, in the part of the page that begins with that one.
+fn number(first: usize, id: u32) -> Option<u32> {
     let page = PAGE.load(Ordering::Acquire);
     if page.is_null() || id as usize >= GENERATIONS {
         return None;
     }
-    // SAFETY: the page has so many numbers and is never unmapped; ferroced writes them atomically.
-    Some(unsafe { &*page.add(id as usize) }.load(Ordering::Acquire))
+    // SAFETY: the page has two parts of so many numbers and is never unmapped; ferroced writes them atomically.
+    Some(unsafe { &*page.add(first + id as usize) }.load(Ordering::Acquire))
 }
 
 fn bytes_of<'a>(record: &Record, answers: &'a Answers, question: Question) -> Option<&'a [u8]> {
@@ -164,9 +203,14 @@ mod tests {
     use super::*;
     use ferroce_cabi::ucma::{ib_uverbs_qp_attr, rdma_ucm_query_addr_resp};
     use ferroce_cabi::ucma_frame::PathAnswer;
+    use std::sync::Mutex;
 
-    fn page() -> (c_int, &'static AtomicU32) {
-        let len = GENERATIONS * size_of::<AtomicU32>();
+    /// There is one table.
+    static ONE: Mutex<()> = Mutex::new(());
+
+    /// A page, and the generation and the life of id 7.
+    fn page() -> (c_int, &'static AtomicU32, &'static AtomicU32) {
+        let len = 2 * GENERATIONS * size_of::<AtomicU32>();
         // SAFETY: a new file of the shim's own, mapped twice.
         unsafe {
             let fd = libc::memfd_create(c"generations".as_ptr(), libc::MFD_CLOEXEC);
@@ -174,7 +218,8 @@ mod tests {
             let (all, at) = (libc::PROT_READ | libc::PROT_WRITE, null_mut());
             let base = libc::mmap(at, len, all, libc::MAP_SHARED, fd, 0);
             assert_ne!(base, libc::MAP_FAILED);
-            (fd, &*base.cast::<AtomicU32>().add(7))
+            let base = base.cast::<AtomicU32>();
+            (fd, &*base.add(7), &*base.add(GENERATIONS + 7))
         }
     }
 
@@ -194,13 +239,15 @@ mod tests {
             answers,
             id: 7,
             generation,
+            life: 4,
         };
         (record, answers_to)
     }
 
     #[test]
     fn an_answer_is_given_while_it_is_true() {
-        let (fd, generation) = page();
+        let _one = ONE.lock().unwrap();
+        let (fd, generation, _) = page();
         adopt(fd);
         let mut place = rdma_ucm_query_addr_resp::default();
         let room = size_of::<rdma_ucm_query_addr_resp>();
@@ -235,8 +282,36 @@ mod tests {
         keep(4, &head, &answers);
         assert_eq!(ask(4, 7, addr, room), Some(Ok(9)));
         // Another ferroced.
-        let (fd, _) = page();
+        let (fd, ..) = page();
         adopt(fd);
         assert_eq!(ask(4, 7, addr, room), None);
+    }
+
+    #[test]
+    fn a_command_is_known_to_succeed_once() {
+        let _one = ONE.lock().unwrap();
+        let (fd, generation, life) = page();
+        adopt(fd);
+        assert!(!succeeds(3, 7, answer::CONNECT) && !is_connected(3, 7));
+        let (head, answers) = record(answer::CONNECT, 0);
+        keep(3, &head, &answers);
+        assert!(!succeeds(4, 7, answer::CONNECT) && !succeeds(3, 7, answer::ACCEPT));
+        generation.store(1, Ordering::Release);
+        assert!(!succeeds(3, 7, answer::CONNECT));
+        generation.store(0, Ordering::Release);
+        assert!(succeeds(3, 7, answer::CONNECT));
+        // It has not been carried out yet, but will be.
+        assert!(!succeeds(3, 7, answer::CONNECT));
+        assert!(!is_connected(3, 7));
+        life.store(4 | CONNECTED, Ordering::Release);
+        assert!(is_connected(3, 7) && !is_connected(4, 7));
+        // Whatever changes about the id, ending its connection is no error; and once more.
+        generation.store(9, Ordering::Release);
+        assert!(is_connected(3, 7));
+        moved(3, 4, 7);
+        assert!(!is_connected(3, 7) && is_connected(4, 7));
+        // Another id of that name.
+        life.store(6 | CONNECTED, Ordering::Release);
+        assert!(!is_connected(4, 7));
     }
 }

@@ -6,6 +6,7 @@
 //! an event. As with the kernel, a forked child can close the descriptor but not use it (`EACCES`).
 
 mod fetch;
+mod post;
 
 use crate::answers::{self, Question};
 use crate::carrier::RDMA_CM;
@@ -133,6 +134,7 @@ pub unsafe fn write(
             Ok(()) if header.cmd == RDMA_USER_CM_CMD_GET_EVENT => Some(call.next_event()),
             Ok(()) => match call.known(&header, body) {
                 Some(known) => Some(known),
+                None if call.may_be_posted(&header, body) => Some(call.post()),
                 None => call.carry(&header),
             },
         }

@@ -7,7 +7,8 @@ use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags};
 
 use super::commands::Caller;
-use super::serve::{Server, Session};
+use super::serve::Server;
+use super::session::Session;
 use crate::door;
 use crate::poller::{Poller, Token};
 

@@ -1,10 +1,14 @@
 //! What goes along with an event: the answers to what librdmacm asks about the id as soon as it has the event. They cost less
-//! than the questions, each of which would be a round trip between two processes.
+//! than the questions, each of which would be a round trip between two processes. So does word of which commands would succeed,
+//! since nobody need wait for the answer to those.
 
 use ferroce_cabi::ucma::ib_uverbs_qp_attr;
-use ferroce_cabi::ucma_frame::{Answers, PathAnswer, QP_STATES, Record, answer};
+use ferroce_cabi::ucma_frame::{Answers, CONNECTED, PathAnswer, QP_STATES, Record, answer};
+use ferroce_fabric::cm;
+use ferroce_wire::mtu;
 use zerocopy::{FromBytes, FromZeros};
 
+use super::id::{Id, State};
 use super::{Host, Ucma, query};
 
 impl Ucma {
@@ -24,7 +28,8 @@ impl Ucma {
         };
         head.id = handle;
         head.generation = self.generations.of(handle);
-        head.answers = answer::ADDR | answer::GID;
+        head.life = self.generations.life(handle) & !CONNECTED;
+        head.answers = answer::ADDR | answer::GID | self.feasible(id);
         if let Ok(path) = PathAnswer::read_from_bytes(&query::path(id, size_of::<PathAnswer>())) {
             answers.path = path;
             head.answers |= answer::PATH;
@@ -36,5 +41,30 @@ impl Ucma {
             }
         }
         Some(answers)
+    }
+
+    /// Which commands that make connections would succeed, whatever their parameters.
+    fn feasible(&self, id: &Id) -> u32 {
+        if id.is_datagram() {
+            return 0;
+        }
+        let state = id.cm.and_then(|cm| self.cm.state(cm));
+        match (id.state, state) {
+            (State::RouteResolved, None) => {
+                let good = |path: cm::Path| path.packet_life_time < 32 && mtu::is_valid(path.mtu);
+                let room = self.cm.len() < super::MAX_IDS;
+                match room && id.path.is_some_and(good) {
+                    true => answer::CONNECT,
+                    false => 0,
+                }
+            }
+            (State::Connect, Some(cm::State::RequestReceived | cm::State::RequestDeferred)) => {
+                answer::ACCEPT
+            }
+            (State::Connect, Some(cm::State::ReplyReceived | cm::State::ReplyDeferred)) => {
+                answer::ESTABLISH
+            }
+            _ => 0,
+        }
     }
 }

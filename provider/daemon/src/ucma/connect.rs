@@ -88,6 +88,7 @@ impl Ucma {
         id.cm = Some(cm);
         id.state = State::Connect;
         self.by_cm.insert(cm, handle);
+        self.generations.set_connected(handle, true);
         Ok(())
     }
 

@@ -17,6 +17,7 @@ impl Ucma {
             };
             id.state = State::Removed;
             self.generations.touch(handle);
+            self.generations.set_connected(handle, false);
             let (cm, service) = (id.cm.take(), id.service.take());
             if let Some(cm) = cm {
                 self.by_cm.remove(&cm);

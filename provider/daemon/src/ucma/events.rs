@@ -23,6 +23,7 @@ pub enum Kind {
     RouteError = 3,
     ConnectRequest = 4,
     ConnectResponse = 5,
+    ConnectError = 6,
     Unreachable = 7,
     Rejected = 8,
     Established = 9,
@@ -35,6 +36,7 @@ pub enum Kind {
 }
 
 /// What comes with an event.
+#[derive(Debug)]
 pub enum Detail {
     /// Nothing.
     None,
@@ -48,12 +50,17 @@ pub enum Detail {
 const LITTLE_ROOM: u32 = 32;
 
 impl Ucma {
-    /// Queues an event of an id. Those of ids whose program has not said what to call them are dropped, as it could not
-    /// tell whose they are.
+    /// Queues an event of an id. Those of ids whose program has not said what to call them are no use to it, as it could not
+    /// tell whose they are; it may be about to say so.
     pub(super) fn raise(&mut self, handle: u32, kind: Kind, status: i32, detail: Detail) {
-        let Some(id) = self.ids.get(handle).filter(|id| id.uid != 0) else {
+        let Some(id) = self.ids.get_mut(handle) else {
             return;
         };
+        if id.uid == 0 {
+            id.missed = Some((kind, status, detail));
+            return;
+        }
+        let (uid, channel) = (id.uid, id.channel);
         let asks = matches!(
             kind,
             Kind::AddrResolved | Kind::RouteResolved | Kind::ConnectResponse
@@ -63,9 +70,9 @@ impl Ucma {
             group: None,
             request: None,
             subject: asks.then_some(handle),
-            answer: answer(id.uid, handle, kind, status, detail),
+            answer: answer(uid, handle, kind, status, detail),
         };
-        self.push(id.channel, event);
+        self.push(channel, event);
     }
 
     /// Queues a connection request of a listener's.

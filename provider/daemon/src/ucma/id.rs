@@ -4,6 +4,7 @@ use ferroce_cabi::ucma::{rdma_ucm_conn_param, rdma_ucm_ece};
 use ferroce_fabric::cm::{CmId, Path};
 
 use super::addr::Addr;
+use super::events::{Detail, Kind};
 use super::ports::Port;
 
 /// How far an id has come, in the kernel's terms. Over Ethernet, resolving happens at once.
@@ -98,6 +99,8 @@ pub struct Id {
     pub qkey: u32,
     /// The QP's number, for datagrams.
     pub qp_num: u32,
+    /// The last event that it had before it had a name to be called by in events.
+    pub missed: Option<(Kind, i32, Detail)>,
     /// How many of its events the program has fetched.
     pub reported: u32,
     /// Its multicast groups.
@@ -133,6 +136,7 @@ impl Id {
             psn: rand::random::<u32>() & 0x00ff_ffff,
             qkey: 0,
             qp_num: 0,
+            missed: None,
             reported: 0,
             groups: Vec::new(),
         }

@@ -24,6 +24,7 @@ mod options;
 mod outbox;
 mod pause;
 mod ports;
+mod posted;
 mod qp_attr;
 mod query;
 mod report;
@@ -31,6 +32,7 @@ mod requests;
 mod resolve;
 mod route;
 mod serve;
+mod session;
 
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
@@ -216,6 +218,7 @@ impl Ucma {
             return 0;
         };
         self.generations.touch(handle);
+        self.generations.end(handle);
         if let Some(service) = id.service {
             self.stop_listening(service, handle, host);
         }

@@ -199,6 +199,7 @@ impl Ucma {
         };
         let child = self.ids.insert(child).map_err(|_| Refusal::Busy)?;
         self.by_cm.insert(cm, child);
+        self.generations.set_connected(child, true);
         Ok((parent, child, header_len))
     }
 }
