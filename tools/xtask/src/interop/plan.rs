@@ -187,26 +187,45 @@ const BAD_NETWORK: &[Program] = &[
     Multicast(50),
 ];
 
+/// What immediates, invalidation and inline data add to the sizes above.
+const DATA_WITH_MORE: &[&str] = &[
+    "sizes_send_imm",
+    "sizes_write_imm",
+    "inline_data",
+    "send_with_invalidate",
+];
+
 /// In both roles over a bad network, in settings of their own.
 const BAD_FURTHER: &[(Program, Family, u32)] = &[
+    (Perftest("ib_send_bw -q 8 -s 4096 -n 50"), V4, 9000),
     (Perftest("ib_write_bw -q 8 -s 4096 -n 50"), V6, 1500),
+    (Perftest("ib_read_bw -q 8 -s 4096 -n 50"), V6, 9000),
     (
         Perftest("ib_atomic_bw -A FETCH_AND_ADD -q 8 -n 20"),
         V4,
         1500,
     ),
+    (Perftest("ib_send_bw -m 256 -s 10000 -n 20"), V4, 9000),
     (Perftest("ib_write_bw -m 256 -s 10000 -n 20"), V6, 1500),
+    (Perftest("ib_read_bw -m 256 -s 10000 -n 20"), V6, 9000),
     (Perftest("ib_send_bw -I 64 -s 64 -n 100"), V4, 1500),
+    (Perftest("ib_write_lat -I 64 -s 64 -n 100"), V4, 9000),
     (Connected("ib_write_bw -s 10000 -n 50"), V4, 1500),
+    (Connected("ib_read_bw -q 4 -s 4096 -n 50"), V4, 9000),
     (Connected("ib_send_lat -s 1024 -n 50"), V4, 1500),
+    (Connected("ib_atomic_bw -n 50"), V4, 9000),
     (Program::Stock(&RPING_LONG), V6, 1500),
+    (Program::Stock(&RDMA_CLIENT), V6, 9000),
     (Program::Stock(&RIOSTREAM), V4, 1500),
+    (ClientKilled, V4, 9000),
     (C("cm_killed", KILLED), V4, 1500),
+    (C("cm_refused", Choice::All), V4, 9000),
     (
         C("windows", Only(&["invalidated_by_the_other_process"])),
         V4,
         1500,
     ),
+    (C("data", Only(DATA_WITH_MORE)), V4, 9000),
     (
         C(
             "status",
@@ -216,6 +235,7 @@ const BAD_FURTHER: &[(Program, Family, u32)] = &[
         1500,
     ),
     (NobodyAnswers, V4, 1500),
+    (NobodyAnswers, V6, 9000),
 ];
 
 /// Of each kind one, for the short form.
