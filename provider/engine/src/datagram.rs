@@ -16,7 +16,7 @@ use crate::keys::KeyTable;
 use crate::mcast::Members;
 use crate::qp::{Inner, Qp};
 use crate::qp_host::QpHost;
-use crate::rx::Datagram;
+use crate::recvmsg::Datagram;
 
 /// The queue pair number of multicast (all ones).
 const MULTICAST_QP: u32 = 0xff_ffff;

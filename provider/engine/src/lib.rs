@@ -45,6 +45,7 @@ mod qp_close;
 mod qp_host;
 mod qp_init;
 mod receiver;
+mod recvmsg;
 mod rendezvous;
 mod rx;
 mod srq;

@@ -18,7 +18,8 @@ use io_uring::{IoUring, cqueue, opcode};
 use crate::hca::Hca;
 use crate::helper::{Round, timespec_until, uring_enabled};
 use crate::receiver::Receiver;
-use crate::rx::{CONTROL, MAX_DATAGRAM, Via, describe};
+use crate::recvmsg::{CONTROL, describe};
+use crate::rx::{MAX_DATAGRAM, Via};
 use crate::timers;
 
 /// Receive buffers; a power of two. Each holds the largest merged run.
