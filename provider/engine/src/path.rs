@@ -4,6 +4,8 @@
 //! A path leads to one slot of one host, because a receiving kernel merges packets of one UDP flow and steers the whole by its
 //! first. The socket is never connected and has DF set, so that Linux numbers the datagrams of one send 0, 1, 2 …, which the ICRC covers.
 
+mod socket;
+
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV6};
 use std::os::fd::AsRawFd;
@@ -22,6 +24,7 @@ use crate::error::{Error, Result};
 use crate::ib::{Lids, Link};
 use crate::lane::{Label, Outgoing};
 use crate::pacing::Pacer;
+use socket::{OptionKind, bind, option, through_interface};
 
 /// What makes two QPs share a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -64,9 +67,6 @@ pub(crate) struct Path {
     pub(crate) gso: AtomicBool,
 }
 
-/// RoCEv2's source ports carry path entropy in the dynamic range.
-const FIRST_PORT: u16 = 0xc000;
-const PORTS: u16 = 0x4000;
 /// Linux's own (`net.ipv4.ip_default_ttl`).
 const DEFAULT_HOP_LIMIT: u8 = 64;
 
@@ -331,111 +331,11 @@ const CONTROL: usize = 24;
 #[repr(align(8))]
 struct Control([u8; CONTROL]);
 
-fn bind(socket: &Socket, key: PathKey, scope_id: u32, own_slot: u8) -> Result<u16> {
-    let mut port = FIRST_PORT + start_port(key, own_slot);
-    for _ in 0..PORTS {
-        let address = match key.local {
-            IpAddr::V4(ip) => SockAddr::from(SocketAddr::new(ip.into(), port)),
-            IpAddr::V6(ip) => {
-                SockAddr::from(SocketAddrV6::new(ip, port, 0, scope(ip.into(), scope_id)))
-            }
-        };
-        match socket.bind(&address) {
-            Ok(()) => return Ok(port),
-            Err(e) if e.raw_os_error() == Some(libc::EADDRINUSE) => {
-                port = FIRST_PORT + (port - FIRST_PORT + 1) % PORTS;
-            }
-            Err(e) => return Err(Error::io("binding a send socket to the GID's address", e)),
-        }
-    }
-    Err(Error::Full("UDP source ports 49152-65535"))
-}
-
-/// Multicast leaves through the GID's interface; it comes back to this host's own members by default.
-fn through_interface(socket: &Socket, key: PathKey, gid: &GidEntry) -> Result<()> {
-    let io = |e| Error::io("choosing the interface of multicast", e);
-    match (key.local, key.remote) {
-        (IpAddr::V4(local), _) => socket.set_multicast_if_v4(&local).map_err(io),
-        (_, IpAddr::V6(group)) => {
-            socket.set_multicast_if_v6(gid.ifindex).map_err(io)?;
-            // Linux has no route for IPv6 multicast through a loopback. Better known now than with every packet.
-            let probe = Socket::new(Domain::IPV6, Type::DGRAM, Some(Protocol::UDP)).map_err(io)?;
-            probe.set_multicast_if_v6(gid.ifindex).map_err(io)?;
-            let to = SocketAddrV6::new(group, ROCE_V2_PORT, 0, gid.ifindex);
-            probe.connect(&to.into()).map_err(io)
-        }
-        _ => Ok(()),
-    }
-}
-
-/// FNV-1a over what distinguishes the flow.
-fn start_port(key: PathKey, own_slot: u8) -> u16 {
-    let remote = match key.remote {
-        IpAddr::V4(ip) => ip.to_ipv6_mapped(),
-        IpAddr::V6(ip) => ip,
-    };
-    let hash = remote
-        .octets()
-        .into_iter()
-        .chain([key.slot, own_slot, key.traffic_class])
-        .chain(key.lids.map_or([0; 2], |lids| lids.dlid.to_be_bytes()))
-        .fold(0x811c_9dc5u32, |h, b| {
-            (h ^ u32::from(b)).wrapping_mul(0x0100_0193)
-        });
-    (hash ^ hash >> 16) as u16 % PORTS
-}
-
 /// Only link-local addresses need an interface (a multicast group's is an option of the socket).
 pub(crate) fn scope(ip: IpAddr, scope_id: u32) -> u32 {
     match ip {
         IpAddr::V6(ip) if ip.is_unicast_link_local() => scope_id,
         _ => 0,
-    }
-}
-
-enum OptionKind {
-    DontFragment,
-    TrafficClass,
-    HopLimit,
-    MulticastHops,
-    Segment,
-}
-
-fn option(socket: &Socket, family: IpAddr, kind: OptionKind, value: libc::c_int) -> io::Result<()> {
-    let v4 = family.is_ipv4();
-    let (level, name, value) = match kind {
-        OptionKind::DontFragment if v4 => (
-            libc::IPPROTO_IP,
-            libc::IP_MTU_DISCOVER,
-            libc::IP_PMTUDISC_DO,
-        ),
-        OptionKind::DontFragment => (
-            libc::IPPROTO_IPV6,
-            libc::IPV6_MTU_DISCOVER,
-            libc::IP_PMTUDISC_DO,
-        ),
-        OptionKind::TrafficClass if v4 => (libc::IPPROTO_IP, libc::IP_TOS, value),
-        OptionKind::TrafficClass => (libc::IPPROTO_IPV6, libc::IPV6_TCLASS, value),
-        OptionKind::HopLimit if v4 => (libc::IPPROTO_IP, libc::IP_TTL, value),
-        OptionKind::HopLimit => (libc::IPPROTO_IPV6, libc::IPV6_UNICAST_HOPS, value),
-        OptionKind::MulticastHops if v4 => (libc::IPPROTO_IP, libc::IP_MULTICAST_TTL, value),
-        OptionKind::MulticastHops => (libc::IPPROTO_IPV6, libc::IPV6_MULTICAST_HOPS, value),
-        OptionKind::Segment => (libc::SOL_UDP, libc::UDP_SEGMENT, value),
-    };
-    // SAFETY: `value` is an int that outlives the call.
-    let rc = unsafe {
-        libc::setsockopt(
-            socket.as_raw_fd(),
-            level,
-            name,
-            (&raw const value).cast(),
-            size_of::<libc::c_int>() as u32,
-        )
-    };
-    if rc == 0 {
-        Ok(())
-    } else {
-        Err(io::Error::last_os_error())
     }
 }
 
