@@ -136,7 +136,8 @@ pub const INTEROP: &[Need] = &[
 /// What a guest with a kernel of its own takes.
 pub const GUEST: &[Need] = &[
     program("qemu-system-x86", "qemu-system-x86_64"),
-    program("busybox-static", "busybox"),
+    // Not the static one, which replaces it and into which nothing can be preloaded (group `cm`).
+    program("busybox", "busybox"),
     program("kmod", "depmod"),
     program("cpio", "cpio"),
     program("xz-utils", "xz"),

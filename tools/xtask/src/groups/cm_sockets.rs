@@ -11,6 +11,7 @@ use crate::case::{Case, Ending, Stop};
 use crate::cprogram;
 use crate::host::Host;
 use crate::lab::{Lab, Place};
+use crate::packages;
 use crate::process::{self, Finished, Running};
 
 const LIBRARY: &str = "/usr/lib/x86_64-linux-gnu/rsocket/librspreload.so";
@@ -154,6 +155,14 @@ fn arrived(file: &Path, programs: [&Finished; 2]) -> Ending {
 
 /// A file through BusyBox' nc: from the side that listens to the one that connects.
 fn netcat(lab: &mut Lab, place: Place) -> Ending {
+    let linked = packages::which("busybox").map(|path| Command::new("ldd").arg(path).output());
+    if !linked.is_some_and(|output| output.is_ok_and(|output| output.status.success())) {
+        return Err(Stop::Skip(
+            "busybox is linked statically, and takes no preloaded library: install the package \
+             busybox in place of busybox-static"
+                .to_owned(),
+        ));
+    }
     let scene = Scene::set(lab, place)?;
     let offered = scene.dir.join("offered");
     std::fs::write(&offered, content()).map_err(anyhow::Error::from)?;
