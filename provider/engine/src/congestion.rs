@@ -4,8 +4,9 @@
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
-use ferroce_control::LANE;
 use ferroce_transport::{PathSignal, Time};
+
+use crate::lane;
 
 /// The most that is ever in flight to one destination: enough for 40 Gb/s at half a millisecond, and more than a socket
 /// buffer of 8 MB holds is lost.
@@ -36,10 +37,9 @@ impl Congestion {
         Congestion::up_to((receive_buffer / 2).clamp(MIN_WINDOW, MAX_WINDOW))
     }
 
-    /// Of a lane, in which requests and the responses to the receiver's have as much room each, and as much is left for what is
-    /// not payload.
+    /// Of a lane, which has room for that.
     pub(crate) fn of_lane() -> Congestion {
-        Congestion::up_to(LANE as u32 / 4)
+        Congestion::up_to(lane::WINDOW as u32)
     }
 
     fn up_to(ceiling: u32) -> Congestion {

@@ -24,7 +24,9 @@ use crate::tx::COPY_LIMIT;
 const ALIGN: usize = 64;
 /// Beyond this position a sender that finds the lane empty begins at the start: what few messages go through stays in a near cache.
 /// Until the receiver has followed there is room for so much.
-const HOT: usize = LANE / 4;
+const HOT: usize = LANE / 2;
+/// Payload that a path may have in a lane. With headers, requests and the responses to the receiver's always fit.
+pub(crate) const WINDOW: usize = LANE / 5;
 /// A record of this length is none: the next is at the start of the lane.
 const SKIP: u32 = u32::MAX;
 

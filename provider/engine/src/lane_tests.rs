@@ -99,6 +99,26 @@ fn a_few_messages_at_a_time_stay_at_the_start() {
     }
 }
 
+/// Requests and responses, in runs of one packet each, which have the most headers.
+#[test]
+fn two_windows_fit_wherever_the_lane_was_emptied() {
+    const PACKETS: usize = 2 * WINDOW / 4096;
+    let (inbox, _wake, lanes) = inbox(&[1]);
+    let mut ends = Lanes::default();
+    let packet = [3; 4096 + 60];
+    for n in 0..600 {
+        for _ in 0..PACKETS {
+            put(&lanes[0], &packet).unwrap();
+        }
+        assert_eq!(take(&inbox, &mut ends, usize::MAX).len(), PACKETS);
+        // Another place each time.
+        for _ in 0..n % 7 {
+            put(&lanes[0], &pattern(n, 5000)).unwrap();
+            take(&inbox, &mut ends, usize::MAX);
+        }
+    }
+}
+
 #[test]
 fn no_sender_keeps_another_waiting() {
     let slots = [3, 70, 255];

@@ -10,10 +10,10 @@ use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
-use ferroce_control::{FlowPage, LANE};
+use ferroce_control::FlowPage;
 use ferroce_transport::Time;
 
-use crate::lane::Outgoing;
+use crate::lane::{Outgoing, WINDOW};
 
 /// More than this on its way only fills caches.
 const MOST: u64 = 2 << 20;
@@ -90,7 +90,7 @@ impl Pacer {
     /// Of a lane, which RC uses too.
     pub(crate) fn of_lane(lane: Arc<Outgoing>, slot: u8) -> Pacer {
         let mut pacer = Pacer::new(IpAddr::from([0; 4]), 0, slot, 0);
-        pacer.limit = LANE as u64 / 4;
+        pacer.limit = WINDOW as u64;
         let _ = pacer.gauge.set(Some(Gauge::Lane(lane)));
         pacer
     }
