@@ -62,6 +62,13 @@ pub(crate) struct Driver {
     event: OwnedFd,
 }
 
+/// Wakes the helper, ours or another process's, that waits for an eventfd.
+pub(crate) fn wake(event: &OwnedFd) {
+    let one = 1u64;
+    // SAFETY: writes 8 bytes of `one`. A full counter means that it is awake anyway.
+    unsafe { libc::write(event.as_raw_fd(), (&raw const one).cast(), 8) };
+}
+
 impl Driver {
     /// `event` is a non-blocking eventfd. Others have it too, to say that they put something into our inbox.
     pub(crate) fn new(event: OwnedFd) -> Driver {
@@ -83,9 +90,7 @@ impl Driver {
 
     /// Wakes the helper from its sleep in the kernel.
     pub(crate) fn wake(&self) {
-        let one = 1u64;
-        // SAFETY: writes 8 bytes of `one`. A full counter means that it is awake anyway.
-        unsafe { libc::write(self.event.as_raw_fd(), (&raw const one).cast(), 8) };
+        wake(&self.event);
     }
 
     pub(crate) fn clear_wake(&self) {

@@ -9,15 +9,16 @@
 //! checked, headers are copied before they are looked at, and a lane that makes no sense is emptied.
 
 use std::io;
-use std::net::{IpAddr, Ipv6Addr};
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::net::IpAddr;
+use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering, fence};
 
 use ferroce_control::{ControlError, InboxFds, InboxHead, LANE, LaneMemory};
 use parking_lot::Mutex;
 
+use crate::driver::wake;
 use crate::guard;
-use crate::path::gid_address;
+use crate::path::{address_gid, gid_address};
 use crate::tx::COPY_LIMIT;
 
 /// Records begin at multiples of this, a cache line.
@@ -59,14 +60,6 @@ pub(crate) struct Label {
 /// Room that a record needs.
 const fn span(len: usize) -> usize {
     (HEADER + len).next_multiple_of(ALIGN)
-}
-
-fn octets(ip: IpAddr) -> [u8; 16] {
-    let ip: Ipv6Addr = match ip {
-        IpAddr::V4(ip) => ip.to_ipv6_mapped(),
-        IpAddr::V6(ip) => ip,
-    };
-    ip.octets()
 }
 
 /// The sender's end, shared by all paths to one slot.
@@ -143,8 +136,8 @@ impl Outgoing {
             segment: segment.unwrap_or(0),
             traffic_class: label.traffic_class,
             hop_limit: label.hop_limit,
-            from: octets(label.from),
-            to: octets(label.to),
+            from: address_gid(label.from),
+            to: address_gid(label.to),
         };
         // SAFETY: `room` found `span(len)` bytes at `at`, inside the lane and not the receiver's before the tail says so. `at` is a
         // multiple of ALIGN.
@@ -174,9 +167,7 @@ impl Outgoing {
         self.inbox.pending(word).fetch_or(bit, Ordering::SeqCst);
         let sleeping = self.inbox.sleeping();
         if sleeping.load(Ordering::SeqCst) != 0 && sleeping.swap(0, Ordering::SeqCst) != 0 {
-            let one = 1u64;
-            // SAFETY: writes 8 bytes of `one`. A full counter means that he is awake anyway.
-            unsafe { libc::write(self.wake.as_raw_fd(), (&raw const one).cast(), 8) };
+            wake(&self.wake);
         }
         Ok(())
     }

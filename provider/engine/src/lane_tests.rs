@@ -1,3 +1,4 @@
+use std::net::Ipv6Addr;
 use std::os::fd::AsRawFd;
 use std::time::{Duration, Instant};
 

@@ -8,7 +8,7 @@ use ferroce_control::GidEntry;
 use ferroce_wire::ROCE_V2_PORT;
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 
-use super::{PathKey, scope};
+use super::{PathKey, address_gid, scope};
 use crate::error::{Error, Result};
 
 /// RoCEv2's source ports carry path entropy in the dynamic range.
@@ -55,12 +55,7 @@ pub(super) fn through_interface(socket: &Socket, key: PathKey, gid: &GidEntry) -
 
 /// FNV-1a over what distinguishes the flow.
 fn start_port(key: PathKey, own_slot: u8) -> u16 {
-    let remote = match key.remote {
-        IpAddr::V4(ip) => ip.to_ipv6_mapped(),
-        IpAddr::V6(ip) => ip,
-    };
-    let hash = remote
-        .octets()
+    let hash = address_gid(key.remote)
         .into_iter()
         .chain([key.slot, own_slot, key.traffic_class])
         .chain(key.lids.map_or([0; 2], |lids| lids.dlid.to_be_bytes()))
