@@ -108,6 +108,45 @@ static void global_route_header(void)
 	CHECK_EQ(ibv_destroy_ah(ah), 0);
 }
 
+// Which IP header a datagram had is in the completion's `sl`, where mlx5 has it and UCX looks for it: 1 for IPv6, 2 for IPv4.
+// A flushed request came with none.
+static void kind_of_ip_header(void)
+{
+	static const uint8_t v4_prefix[12] = {[10] = 0xff, [11] = 0xff};
+	struct ibv_cq_init_attr_ex attr = {.cqe = 16, .wc_flags = IBV_WC_STANDARD_FLAGS};
+	struct ibv_poll_cq_attr none = {0};
+	struct endpoint *e = pair();
+	struct ibv_cq_ex *cq = ibv_create_cq_ex(e->context, &attr);
+	struct ibv_qp_init_attr init = {.send_cq = e->send_cq, .cap = {1, 4, 1, 1, 0}, .qp_type = IBV_QPT_UD};
+	uint8_t kind = memcmp(&e->gid, v4_prefix, 12) == 0 ? 2 : 1;
+	struct address self = address_of(e);
+
+	CHECK_EQ(post_recv(e, 1, 1000, GRH_SIZE + 256), 0);
+	CHECK_EQ(post_recv(e, 2, 1000, GRH_SIZE + 256), 0);
+	CHECK_EQ(remote_post(0, 3, IBV_WR_SEND, 0, 200, &self, 0, 0), 0);
+	CHECK_EQ(expect_wc(e->recv_cq, 1, IBV_WC_SUCCESS).sl, kind);
+	remote_expect(0, false, 3, IBV_WC_SUCCESS);
+	CHECK_EQ(set_state(e->qp, IBV_QPS_ERR), 0);
+	CHECK_EQ(expect_wc(e->recv_cq, 2, IBV_WC_WR_FLUSH_ERR).sl, 0);
+
+	CHECK(cq, "ibv_create_cq_ex: %s", strerror(errno));
+	CHECK_EQ(ibv_destroy_qp(e->qp), 0);
+	init.recv_cq = ibv_cq_ex_to_cq(cq);
+	e->qp = ibv_create_qp(e->pd, &init);
+	CHECK(e->qp, "ibv_create_qp: %s", strerror(errno));
+	connect_endpoint(e, &remote, NULL);
+	self = address_of(e);
+	CHECK_EQ(post_recv(e, 4, 1000, GRH_SIZE + 256), 0);
+	CHECK_EQ(remote_post(0, 5, IBV_WR_SEND, 0, 200, &self, 0, 0), 0);
+	remote_expect(0, false, 5, IBV_WC_SUCCESS);
+	for (uint64_t deadline = now_ms() + 30000; ibv_start_poll(cq, &none);)
+		CHECK(now_ms() < deadline, "no completion");
+	CHECK_EQ(cq->wr_id, 4);
+	CHECK_EQ(cq->status, IBV_WC_SUCCESS);
+	CHECK_EQ(ibv_wc_read_sl(cq), kind);
+	ibv_end_poll(cq);
+}
+
 // A Q_Key with the top bit set stands for the sender's own.
 static void controlled_qkey(void)
 {
@@ -337,7 +376,8 @@ static void transitions(void)
 }
 
 #define T(name) {#name, name, 0}
-PROGRAM(T(global_route_header), T(wrong_qkey), T(controlled_qkey), T(no_receive_request), T(short_receive_request), T(longer_than_the_mtu),
+PROGRAM(T(global_route_header), T(kind_of_ip_header), T(wrong_qkey), T(controlled_qkey), T(no_receive_request),
+	T(short_receive_request), T(longer_than_the_mtu),
 	T(no_such_operation), T(no_address_handle), T(address_handle_of_another_domain),
 	T(address_handle_of_another_context), T(bad_address_handles), T(send_queue_full), T(receive_queue_full),
 	T(completion_queue_full), T(transitions))

@@ -11,7 +11,7 @@ use ferroce_wire::link::LinkPacket;
 use ferroce_wire::pkey;
 
 use crate::hca::Hca;
-use crate::ib::{self, Link};
+use crate::ib::{self, Link, Origin};
 use crate::keys::KeyTable;
 use crate::mcast::Members;
 use crate::qp::{Inner, Qp};
@@ -66,7 +66,10 @@ impl Qp {
     ) {
         self.hca().counters().add(Counter::RxSendRequests, 1);
         let mut host = QpHost::new(self, keys, None, now);
-        host.origin = arrival.link.map(|(link, packet)| link.origin(packet));
+        host.origin = Some(match arrival.link {
+            Some((link, packet)) => link.origin(packet),
+            None => Origin::of_roce(arrival.datagram.from),
+        });
         inner
             .transport
             .receive_datagram(now, packet, &arrival.grh(), &mut host);

@@ -60,6 +60,19 @@ pub(crate) struct Origin {
     pub(crate) has_grh: bool,
 }
 
+impl Origin {
+    /// Over Ethernet there are no LIDs, and nobody sees a service level. Adapters (mlx5) leave the kind of the IP header in `sl`:
+    /// 1 for IPv6, 2 for IPv4. Programs go by it to find the sender's GID in the 40 bytes before the payload (UCX).
+    pub(crate) fn of_roce(from: IpAddr) -> Origin {
+        Origin {
+            slid: 0,
+            sl: if from.is_ipv4() { 2 } else { 1 },
+            path_bits: 0,
+            has_grh: true,
+        }
+    }
+}
+
 impl Link {
     pub(crate) fn new(port: IbPort) -> Link {
         Link {

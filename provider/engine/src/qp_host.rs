@@ -33,7 +33,7 @@ pub(crate) struct QpHost<'a> {
     peer: Peer,
     /// XRC target: the shared receive queue that the request at hand is for.
     selected: Option<Arc<Srq>>,
-    /// Where the datagram at hand came from, by an InfiniBand port.
+    /// Where the datagram at hand came from.
     pub(crate) origin: Option<Origin>,
     /// The datagram at hand was dropped for its Q_Key.
     pub(crate) wrong_qkey: bool,
