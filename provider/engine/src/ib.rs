@@ -23,6 +23,17 @@ use crate::path::PathKey;
 /// `enum ibv_port_state`: data may go out and come in.
 const ACTIVE: u8 = 4;
 
+/// Whose address a datagram at a port's end has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Source {
+    /// That of the cable's other end.
+    Far,
+    /// The port's own: what it sends to itself does not leave by the cable.
+    Own,
+    /// Nobody's who has anything to say here.
+    Stranger,
+}
+
 /// One port.
 pub(crate) struct Link {
     pub(crate) number: u8,
@@ -178,6 +189,18 @@ impl Link {
     /// The address from which they are sent.
     pub(crate) fn local(&self) -> IpAddr {
         self.state.read().local.ip()
+    }
+
+    /// Whose address this is. The other end's processes send from source ports of their own, so addresses are all that there is to compare.
+    pub(crate) fn source(&self, from: IpAddr) -> Source {
+        let state = self.state.read();
+        if from == state.remote.ip() {
+            Source::Far
+        } else if from == state.local.ip() {
+            Source::Own
+        } else {
+            Source::Stranger
+        }
     }
 
     /// Whether a packet off the cable is a data packet for this port. Whose it is, is told by its destination QP.

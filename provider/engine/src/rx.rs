@@ -16,7 +16,7 @@ use ferroce_wire::{MAX_HEADER, NakCode, Operation, Packet, Syndrome};
 use crate::batch;
 use crate::datagram::Arrival;
 use crate::hca::Hca;
-use crate::ib::{self, Link};
+use crate::ib::{self, Link, Source};
 use crate::lane::{Arrived, Lanes};
 use crate::mcast::Members;
 use crate::pacing;
@@ -211,13 +211,18 @@ impl Hca {
         } else {
             datagram.segment
         };
+        let packets = data.len().div_ceil(segment) as u64;
+        let source = link.filter(|_| copies.is_none());
+        let source = source.map_or(Source::Far, |link| link.source(datagram.from));
+        if source == Source::Stranger {
+            return counters.add(Counter::RxBadPeer, packets);
+        }
         let count = |counter, at_port, n: u64| {
             counters.add(counter, n);
             if let Some(link) = link {
                 counters.add_at(link.number, at_port, n);
             }
         };
-        let packets = data.len().div_ceil(segment) as u64;
         if copies.is_none() {
             match members {
                 None => count(Counter::RxPackets, PortCounter::RxPackets, packets),
@@ -245,6 +250,10 @@ impl Hca {
                 Some(link) => match LinkPacket::parse(bytes) {
                     Some(local) if copies.is_some() && link.takes_of_group(&local) => {
                         (local.transport, Some(local))
+                    }
+                    Some(local) if source == Source::Own && !link.sent(&local) => {
+                        counters.add(Counter::RxBadPeer, 1);
+                        continue;
                     }
                     Some(local) if copies.is_none() && link.takes(&local) => {
                         (local.transport, Some(local))

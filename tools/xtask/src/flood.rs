@@ -1,6 +1,9 @@
-//! A flood of management packets at a cable's end: such as are answered, such as are wrong, such as are nothing at all.
+//! A flood of management packets at a cable's end: such as are answered, such as are wrong, such as are nothing at all. It seems to come
+//! from whatever endpoint the test says.
 
-use std::net::{SocketAddr, UdpSocket};
+use std::io;
+use std::net::{SocketAddr, SocketAddrV4};
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread::JoinHandle;
@@ -10,6 +13,9 @@ use ferroce_wire::link::{Head, MANAGEMENT_LANE};
 use ferroce_wire::lrh::NextHeader;
 use ferroce_wire::mad::{DEFAULT_PKEY, LEN, Mad, MadHeader, QP1_QKEY};
 use ferroce_wire::{Bth, Deth, Ext, Header, ICRC_LEN, Lrh, opcode};
+use rustix::net::{
+    AddressFamily, SendFlags, SocketFlags, SocketType, ipproto, sendto, socket_with,
+};
 
 /// BTH and DETH.
 const HEADERS: usize = 20;
@@ -25,18 +31,21 @@ pub struct Flood {
 }
 
 impl Flood {
-    /// Begins: to the end `to`, where the port with LID `lid` is. Answers go to LID `from`.
-    pub fn start(to: SocketAddr, from: u16, lid: u16) -> std::io::Result<Flood> {
-        let socket = UdpSocket::bind("127.0.0.1:0")?;
+    /// Begins: from an endpoint that others may have, to the end `to`, where the port with LID `lid` is. Answers go to LID `slid`.
+    ///
+    /// # Errors
+    /// The system's, `PermissionDenied` for whoever may not have raw sockets.
+    pub fn start(from: SocketAddrV4, to: SocketAddrV4, slid: u16, lid: u16) -> io::Result<Flood> {
+        let raw = Raw::new(from, to)?;
         let stop = Arc::new(AtomicBool::new(false));
         let sent = Arc::new(AtomicU64::new(0));
         let (told, count) = (Arc::clone(&stop), Arc::clone(&sent));
-        let packets = packets(from, lid);
+        let packets = packets(slid, lid);
         let thread = std::thread::spawn(move || {
             while !told.load(Relaxed) {
                 for packet in packets.iter().cycle().take(BURST) {
                     // What is not taken was no flood.
-                    if socket.send_to(packet, to).is_ok() {
+                    if raw.send(packet).is_ok() {
                         count.fetch_add(1, Relaxed);
                     }
                 }
@@ -63,6 +72,45 @@ impl Drop for Flood {
             let _ = thread.join();
         }
     }
+}
+
+/// Sends UDP datagrams with any source.
+struct Raw {
+    socket: OwnedFd,
+    from: SocketAddrV4,
+    to: SocketAddrV4,
+}
+
+impl Raw {
+    fn new(from: SocketAddrV4, to: SocketAddrV4) -> io::Result<Raw> {
+        let family = AddressFamily::INET;
+        // With this protocol the IP header comes from us.
+        let protocol = Some(ipproto::RAW);
+        let socket = socket_with(family, SocketType::RAW, SocketFlags::CLOEXEC, protocol)?;
+        Ok(Raw { socket, from, to })
+    }
+
+    fn send(&self, payload: &[u8]) -> io::Result<()> {
+        let udp = (payload.len() + 8) as u16;
+        // The kernel puts in the total length, the Identification and the checksum; there need be none of UDP.
+        let mut datagram = vec![0x45, 0, 0, 0, 0, 0, 0x40, 0, 64, 17, 0, 0];
+        datagram.extend(self.from.ip().octets());
+        datagram.extend(self.to.ip().octets());
+        for field in [self.from.port(), self.to.port(), udp, 0] {
+            datagram.extend(field.to_be_bytes());
+        }
+        datagram.extend(payload);
+        let to = SocketAddr::from((*self.to.ip(), 0));
+        sendto(&self.socket, &datagram, SendFlags::empty(), &to)?;
+        Ok(())
+    }
+}
+
+/// A frame of training by an end that nobody has heard of: who believes it takes its link down.
+pub fn frame() -> Vec<u8> {
+    let mut frame = vec![0x0f, 0, 1, 1, 0x02, 0x01, 0, 0];
+    frame.extend([0x5a; 8]);
+    frame
 }
 
 /// One of each kind.

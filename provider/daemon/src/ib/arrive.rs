@@ -12,6 +12,7 @@ use ferroce_wire::mad;
 use ferroce_wire::smp::is_multicast_lid;
 use nix::errno::Errno;
 
+use super::end::Source;
 use super::{Fabric, Happened, index};
 use crate::umad::{Address, Incoming, Route};
 
@@ -27,10 +28,14 @@ impl Fabric {
         let mut buffer = std::mem::take(&mut self.buffer);
         for _ in 0..DATAGRAMS {
             match self.links[at].end.receive(&mut buffer) {
-                Ok((len, hops)) => match buffer.get(..len) {
+                // Anybody may send to a UDP port.
+                Ok(came) if came.source == Source::Stranger => {
+                    self.sums.add(Counter::RxBadPeer, 1);
+                }
+                Ok(came) => match buffer.get(..came.len) {
                     Some(bytes) => {
-                        self.hops = self.node.is_switch().then_some(hops);
-                        self.datagram(port, at, bytes);
+                        self.hops = self.node.is_switch().then_some(came.hops);
+                        self.datagram(port, at, came.source, bytes);
                         self.hops = None;
                     }
                     None => self.links[at].counts.rx_errors += 1,
@@ -43,8 +48,11 @@ impl Fabric {
         self.buffer = buffer;
     }
 
-    fn datagram(&mut self, port: u8, at: usize, bytes: &[u8]) {
+    fn datagram(&mut self, port: u8, at: usize, source: Source, bytes: &[u8]) {
         if link::is_frame(bytes) {
+            if source != Source::Far {
+                return self.sums.add(Counter::RxBadPeer, 1);
+            }
             if let Some(change) = self.links[at].training.came(Instant::now(), bytes) {
                 self.link_changed(port, change);
             }
@@ -68,6 +76,15 @@ impl Fabric {
             .node
             .port(port)
             .is_some_and(|own| own.has_lid(packet.lrh.slid));
+        let credible = match source {
+            Source::Far => true,
+            Source::FarHost => !management,
+            Source::Own => own && !management,
+            Source::Stranger => false,
+        };
+        if !credible {
+            return self.sums.add(Counter::RxBadPeer, 1);
+        }
         if to_group && own {
             // It has not come by the cable.
             return self.give_to_members(port, &packet, bytes);

@@ -5,9 +5,10 @@
 //! than it came with, and does not pass on what came with one. What is in the packet is nothing to this module.
 
 use std::io::{IoSlice, IoSliceMut};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsRawFd, OwnedFd};
 
+use ferroce_fabric::link::Cable;
 use nix::errno::Errno;
 use nix::sys::socket::{
     ControlMessage, ControlMessageOwned, MsgFlags, SockaddrStorage, recvmsg, sendmsg, setsockopt,
@@ -17,21 +18,43 @@ use nix::sys::socket::{
 /// What a datagram is taken to have left if the kernel does not say: nothing.
 const UNKNOWN: u8 = 1;
 
+/// Who sent a datagram, by its source address, which nobody should be able to forge on the way between the two ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Source {
+    /// The daemon at the other end: training, management, and what a switch passes on.
+    Far,
+    /// A process at the other end's address, from a port of its own: data.
+    FarHost,
+    /// A process at our own address: data for the port that it is sent by.
+    Own,
+    /// Nobody who has anything to say here.
+    Stranger,
+}
+
+/// What [`End::receive`] takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Came {
+    /// Its length, which may be more than the buffer holds.
+    pub(super) len: usize,
+    /// How many switches it may still cross, this one included.
+    pub(super) hops: u8,
+    pub(super) source: Source,
+}
+
 /// The end of a cable.
 #[derive(Debug)]
 pub(super) struct End {
     socket: OwnedFd,
     remote: SockaddrStorage,
-    is_v4: bool,
+    cable: Cable,
     /// Room for what the kernel says beside a datagram.
     control: Vec<u8>,
 }
 
 impl End {
-    /// The end whose datagrams go to `remote`. The kernel's saying of TTLs concerns this socket alone.
-    pub(super) fn new(socket: OwnedFd, remote: SocketAddr) -> Self {
-        let is_v4 = remote.is_ipv4();
-        let asked = match is_v4 {
+    /// The near end of a cable, with the socket that is bound to it. The kernel's saying of TTLs concerns this socket alone.
+    pub(super) fn new(socket: OwnedFd, cable: Cable) -> Self {
+        let asked = match cable.remote.is_ipv4() {
             true => setsockopt(&socket, sockopt::Ipv4RecvTtl, &true),
             false => setsockopt(&socket, sockopt::Ipv6RecvHopLimit, &true),
         };
@@ -40,19 +63,18 @@ impl End {
         }
         Self {
             socket,
-            remote: remote.into(),
-            is_v4,
+            remote: cable.remote.into(),
+            cable,
             control: nix::cmsg_space!(libc::c_int),
         }
     }
 
-    /// The next datagram: its length, which may be more than the buffer holds, and how many switches it may still cross, this
-    /// one included. Never waits.
-    pub(super) fn receive(&mut self, buffer: &mut [u8]) -> Result<(usize, u8), Errno> {
+    /// The next datagram. Never waits.
+    pub(super) fn receive(&mut self, buffer: &mut [u8]) -> Result<Came, Errno> {
         let mut parts = [IoSliceMut::new(buffer)];
         let flags = MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_TRUNC;
         let fd = self.socket.as_raw_fd();
-        let came = recvmsg::<()>(fd, &mut parts, Some(&mut self.control), flags)?;
+        let came = recvmsg::<SockaddrStorage>(fd, &mut parts, Some(&mut self.control), flags)?;
         let left = came.cmsgs()?.find_map(|message| match message {
             ControlMessageOwned::Ipv4Ttl(left) | ControlMessageOwned::Ipv6HopLimit(left) => {
                 Some(left)
@@ -60,7 +82,11 @@ impl End {
             _ => None,
         });
         let left = left.map_or(UNKNOWN, |left| u8::try_from(left).unwrap_or(UNKNOWN));
-        Ok((came.bytes, left))
+        Ok(Came {
+            len: came.bytes,
+            hops: left,
+            source: source(&self.cable, came.address.as_ref()),
+        })
     }
 
     /// Sends a datagram, that may cross so many switches; as many as the host's default if none is said. Never waits.
@@ -77,13 +103,27 @@ impl End {
         let parts = [IoSlice::new(bytes)];
         let flags = MsgFlags::MSG_NOSIGNAL | MsgFlags::MSG_DONTWAIT;
         let hops = hops.map(libc::c_int::from);
-        let control = hops.as_ref().map(|hops| match self.is_v4 {
+        let control = hops.as_ref().map(|hops| match self.cable.remote.is_ipv4() {
             true => ControlMessage::Ipv4Ttl(hops),
             false => ControlMessage::Ipv6HopLimit(hops),
         });
         let fd = self.socket.as_raw_fd();
         sendmsg(fd, &parts, control.as_slice(), flags, Some(to))?;
         Ok(())
+    }
+}
+
+fn source(cable: &Cable, from: Option<&SockaddrStorage>) -> Source {
+    let v4 = from.and_then(|from| from.as_sockaddr_in());
+    let v6 = from.and_then(|from| from.as_sockaddr_in6());
+    let v4 = v4.map(|from| (IpAddr::V4(from.ip()), from.port()));
+    let v6 = v6.map(|from| (IpAddr::V6(from.ip()), from.port()));
+    let Cable { local, remote } = cable;
+    match v4.or(v6) {
+        Some((ip, port)) if (ip, port) == (remote.ip(), remote.port()) => Source::Far,
+        Some((ip, _)) if ip == remote.ip() => Source::FarHost,
+        Some((ip, _)) if ip == local.ip() => Source::Own,
+        _ => Source::Stranger,
     }
 }
 
@@ -94,12 +134,31 @@ mod tests {
 
     fn pair(address: &str) -> [End; 2] {
         let sockets = [(); 2].map(|()| UdpSocket::bind(address).unwrap());
-        let remotes = [&sockets[1], &sockets[0]].map(|socket| socket.local_addr().unwrap());
-        let mut ends = sockets.into_iter().zip(remotes);
-        [(); 2].map(|()| {
-            let (socket, remote) = ends.next().unwrap();
-            End::new(socket.into(), remote)
-        })
+        let [local, remote] = [&sockets[0], &sockets[1]].map(|s| s.local_addr().unwrap());
+        let [a, b] = sockets.map(OwnedFd::from);
+        let back = Cable {
+            local: remote,
+            remote: local,
+        };
+        [End::new(a, Cable { local, remote }), End::new(b, back)]
+    }
+
+    #[test]
+    fn who_sent_a_datagram_is_told_by_its_source() {
+        let far = UdpSocket::bind("127.0.8.2:0").unwrap();
+        let socket = UdpSocket::bind("127.0.8.1:0").unwrap();
+        let [local, remote] = [&socket, &far].map(|s| s.local_addr().unwrap());
+        let mut end = End::new(socket.into(), Cable { local, remote });
+        let other = |address| UdpSocket::bind((address, 0)).unwrap();
+        for (socket, source) in [
+            (far, Source::Far),
+            (other("127.0.8.2"), Source::FarHost),
+            (other("127.0.8.1"), Source::Own),
+            (other("127.0.8.3"), Source::Stranger),
+        ] {
+            socket.send_to(&[1; 40], local).unwrap();
+            assert_eq!(end.receive(&mut [0; 100]).unwrap().source, source);
+        }
     }
 
     #[test]
@@ -108,13 +167,14 @@ mod tests {
             let [mut a, mut b] = pair(address);
             let mut buffer = [0; 100];
             a.send(&[1; 40], None).unwrap();
-            let (len, mut left) = b.receive(&mut buffer).unwrap();
-            assert_eq!(len, 40);
+            let came = b.receive(&mut buffer).unwrap();
+            assert_eq!((came.len, came.source), (40, Source::Far));
+            let (len, mut left) = (came.len, came.hops);
             let mut crossed = 0;
             // A loop of two switches.
             while left > 1 {
                 b.send(&buffer[..len], Some(left - 1)).unwrap();
-                (_, left) = a.receive(&mut buffer).unwrap();
+                left = a.receive(&mut buffer).unwrap().hops;
                 std::mem::swap(&mut a, &mut b);
                 crossed += 1;
             }
@@ -128,6 +188,7 @@ mod tests {
     fn what_is_too_long_says_how_long() {
         let [a, mut b] = pair("127.0.0.1:0");
         a.send(&[1; 300], Some(7)).unwrap();
-        assert_eq!(b.receive(&mut [0; 100]), Ok((300, 7)));
+        let came = b.receive(&mut [0; 100]).unwrap();
+        assert_eq!((came.len, came.hops), (300, 7));
     }
 }

@@ -99,7 +99,7 @@ impl Fabric {
         let now = Instant::now();
         let link = |(cable, socket)| Link {
             cable,
-            end: End::new(socket, cable.remote),
+            end: End::new(socket, cable),
             training: Training::new(now),
             counts: Counts::default(),
         };

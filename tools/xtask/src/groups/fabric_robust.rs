@@ -2,18 +2,28 @@
 //! traffic.
 
 use std::fs;
+use std::io::ErrorKind;
+use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
 use std::path::Path;
 
+use super::environment::counter;
 use super::expect;
 use super::fabric::{back_to_back, number_after};
 use crate::case::{Case, Ending, Stop};
-use crate::flood::Flood;
+use crate::flood::{Flood, frame};
 use crate::lab::Lab;
 use crate::subnet::{LIMIT, Subnet};
+
+/// The ends of the cable between two hosts.
+const NEAR_END: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::new(127, 0, 0, 1), 7101);
+const FAR_END: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::new(127, 0, 0, 2), 7101);
+/// An address that is neither's.
+const STRANGER: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 3);
 
 pub(super) fn cases() -> Vec<Case> {
     vec![
         Case::new("fabric/robust/flood of management packets", flood),
+        Case::new("fabric/robust/strangers at a cable's end", strangers),
         Case::new("fabric/robust/forwarding tables in a circle", circle),
         Case::new("fabric/robust/partitions change under traffic", |lab| {
             partitions(lab, "off")
@@ -30,8 +40,7 @@ fn flood(lab: &mut Lab) -> Ending {
     // A flood may crowd out what OpenSM sends, which gives a node up for lost when it has heard nothing four times.
     let mut manager = subnet.manage(1, &["--retries", "20"])?;
     let before = subnet.run(1, &["perfquery", "2", "1"])?;
-    let to = "127.0.0.1:7101".parse().expect("an endpoint");
-    let flood = Flood::start(to, 1, 2).map_err(anyhow::Error::from)?;
+    let flood = flood_from(FAR_END)?;
     // Perftest says what its measurement's time brought, and fails if any completion has an error.
     for program in ["ib_write_bw", "ib_send_bw"] {
         let line = [program, "-D", "2"];
@@ -57,6 +66,51 @@ fn flood(lab: &mut Lab) -> Ending {
     expect(count(&info.out, "QkeyViolations:") > 100, || {
         info.out.clone()
     })
+}
+
+/// A flood at the end of host 0, whose port has LID 2, from an endpoint.
+fn flood_from(from: SocketAddrV4) -> Result<Flood, Stop> {
+    Flood::start(from, NEAR_END, 1, 2).map_err(|error| match error.kind() {
+        ErrorKind::PermissionDenied => Stop::Skip("raw sockets are not allowed here".to_owned()),
+        _ => Stop::from(anyhow::Error::from(error)),
+    })
+}
+
+/// The same flood, and frames that would take the link down, from an address that is at neither end: the port knows nothing of it.
+fn strangers(lab: &mut Lab) -> Ending {
+    let mut subnet = back_to_back(lab)?;
+    let manager = subnet.manage(1, &[])?;
+    let before = subnet.run(1, &["perfquery", "2", "1"])?;
+    let refused = |subnet: &Subnet| -> Result<u64, Stop> {
+        Ok(counter(&subnet.hosts[0].status()?, "rx_bad_peer"))
+    };
+    let already = refused(&subnet)?;
+    let stranger = UdpSocket::bind("127.0.0.3:0").map_err(anyhow::Error::from)?;
+    let flood = flood_from(SocketAddrV4::new(STRANGER, FAR_END.port()))?;
+    for _ in 0..20 {
+        stranger
+            .send_to(&frame(), NEAR_END)
+            .map_err(anyhow::Error::from)?;
+    }
+    let line = ["ib_write_bw", "-D", "1"];
+    subnet.pair((0, 1), &line, lab.port())?;
+    let sent = flood.sent();
+    drop(flood);
+    let after = subnet.run(1, &["perfquery", "2", "1"])?;
+    let count = |text: &str, label| number_after(text, label).unwrap_or_default();
+    for label in ["PortRcvErrors:", "LinkDownedCounter:"] {
+        expect(
+            count(&before.out, label) == count(&after.out, label),
+            || format!("{sent} packets later: {}", after.out),
+        )?;
+    }
+    let dropped = refused(&subnet)? - already;
+    expect(sent > 1000 && dropped > sent / 2, || {
+        format!("of {sent} packets {dropped} were refused")
+    })?;
+    subnet.expect(0, &["ibstat"], &[super::fabric::ACTIVE, "Base lid: 2"])?;
+    manager.stop();
+    Ok(())
 }
 
 /// What all ports of a switch have sent, and dropped.
