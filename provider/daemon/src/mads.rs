@@ -7,6 +7,7 @@ use ferroce_fabric::sma::Port;
 use ferroce_fabric::{Av, gsa};
 use ferroce_wire::mad::{self, MadHeader};
 use ferroce_wire::pma::CLASS as CLASS_PERFORMANCE;
+use ferroce_wire::smp::method;
 
 use crate::daemon::Daemon;
 use crate::performance::Shown;
@@ -150,6 +151,13 @@ impl Daemon {
         }
         let is_request = header.method & mad::METHOD_RESPONSE == 0;
         if header.class == CLASS_PERFORMANCE && came.qpn == 1 && is_request {
+            if header.method == method::SET && !self.is_administrator(came) {
+                // Class and method there are, and Get of the same attribute (section 13.4.7, status 3).
+                if let Some(mad) = gsa::refuse(&came.mad) {
+                    self.send_mad(&came.answer(mad));
+                }
+                return;
+            }
             let shown = self.performance();
             if let Some(mad) = self.pma.receive(self.clock(), &came.mad, &shown) {
                 self.send_mad(&came.answer(mad));
@@ -169,6 +177,13 @@ impl Daemon {
         if let Some(mad) = gsa::refuse(&came.mad).filter(|_| came.qpn == 1) {
             self.send_mad(&came.answer(mad));
         }
+    }
+
+    /// Whether a sender may change what the port counts. Who can send to an InfiniBand port is on its fabric, whose administrator expects
+    /// `perfquery -R` to work from anywhere. To a RoCE port anybody can send who has an IP address, so there it is the programs of this host.
+    fn is_administrator(&self, came: &Incoming) -> bool {
+        let own = |gid: &mad::Gid| self.gids.entries().any(|entry| entry.gid == *gid);
+        self.fabric.is_some() || came.from.grh.is_none_or(|grh| own(&grh.gid))
     }
 
     /// What the performance management agent is shown.
