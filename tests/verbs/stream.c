@@ -141,6 +141,8 @@ static void stream(uint64_t milliseconds)
 int main(int argc, char **argv)
 {
 	struct options options = {.size = 2ul * SLOTS * SLOT};
+	struct ibv_port_attr port;
+	struct connection connection;
 	struct address mine;
 	uint64_t milliseconds = argc > 4 ? atoi(argv[4]) * 1000ull : 0;
 	int fd;
@@ -155,7 +157,10 @@ int main(int argc, char **argv)
 	fd = strcmp(argv[1], "server") == 0 ? accept_one(atoi(argv[2])) : connect_to(argv[3], argv[2]);
 	send_all(fd, &mine, sizeof(mine));
 	CHECK(receive_all(fd, &to, sizeof(to)), "the other end hung up");
-	connect_endpoint(e, &to, NULL);
+	// Packets as large as the link takes.
+	CHECK_EQ(ibv_query_port(e->qp->context, 1, &port), 0);
+	connection = (struct connection){.mtu = port.active_mtu};
+	connect_endpoint(e, &to, &connection);
 	for (int i = 0; i < 4 * SLOTS; i++)
 		CHECK_EQ(post_recv(e, 0, 0, 0), 0);
 	// Both are ready to receive now.

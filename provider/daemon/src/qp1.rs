@@ -218,11 +218,13 @@ fn open(own: &GidEntry, to: &Av) -> Result<Sender, Errno> {
         IpAddr::V6(_) => AddressFamily::INET6,
     };
     let socket = rustix::net::socket_with(family, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
-    // With DF set and without a connected peer, Linux sends Identification 0, which the ICRC covers.
+    // With DF set and without a connected peer, Linux sends Identification 0, which the ICRC covers. What ICMP says of the path's MTU
+    // anybody may have forged.
     if own.addr.is_ipv4() {
-        options::set_ip_mtu_discover(&socket, options::Ipv4PathMtuDiscovery::DO)?;
+        options::set_ip_mtu_discover(&socket, options::Ipv4PathMtuDiscovery::PROBE)?;
         options::set_ip_tos(&socket, to.traffic_class)?;
     } else {
+        options::set_ipv6_mtu_discover(&socket, options::Ipv6PathMtuDiscovery::PROBE)?;
         options::set_ipv6_tclass(&socket, to.traffic_class.into())?;
     }
     let first = rand::random::<u16>() >> 2;

@@ -26,11 +26,9 @@ pub enum Place {
     Veth(u32),
     /// Both ends through one daemon, at ::1.
     Ipv6,
-    /// Two namespaces joined by a veth pair of MTU 1500, the daemons at addresses of IPv6.
-    VethIpv6,
+    /// Two namespaces joined by a veth pair of this MTU, the daemons at addresses of IPv6.
+    VethIpv6(u32),
 }
-
-const IPV6_LINK: u32 = 1500;
 
 impl Place {
     /// The name in test names.
@@ -41,7 +39,8 @@ impl Place {
             Place::TwoDaemons => "two-daemons".to_owned(),
             Place::Veth(mtu) => format!("veth-{mtu}"),
             Place::Ipv6 => "ipv6".to_owned(),
-            Place::VethIpv6 => "veth-ipv6".to_owned(),
+            Place::VethIpv6(1500) => "veth-ipv6".to_owned(),
+            Place::VethIpv6(mtu) => format!("veth-ipv6-{mtu}"),
         }
     }
 
@@ -50,13 +49,13 @@ impl Place {
         match self {
             Place::OneDaemon | Place::Sockets | Place::TwoDaemons | Place::Ipv6 => 4096,
             Place::Veth(link) => largest_path(link - 58),
-            Place::VethIpv6 => largest_path(IPV6_LINK - 78),
+            Place::VethIpv6(link) => largest_path(link - 78),
         }
     }
 
     /// Whether its addresses are of IPv6.
     pub fn is_ipv6(self) -> bool {
-        matches!(self, Place::Ipv6 | Place::VethIpv6)
+        matches!(self, Place::Ipv6 | Place::VethIpv6(_))
     }
 }
 
@@ -95,7 +94,7 @@ impl Site {
                 }
                 vec![Host::new(programs, "::1", None)?]
             }
-            Place::VethIpv6 => joined(programs, IPV6_LINK, netns::ADDRESSES_V6)?,
+            Place::VethIpv6(mtu) => joined(programs, mtu, netns::ADDRESSES_V6)?,
         };
         for (index, host) in hosts.iter_mut().enumerate() {
             match place {
@@ -124,7 +123,7 @@ impl Site {
     /// The interface of the client's host.
     pub fn client_interface(&self) -> &'static str {
         match self.place {
-            Place::Veth(_) | Place::VethIpv6 => netns::INTERFACES[1],
+            Place::Veth(_) | Place::VethIpv6(_) => netns::INTERFACES[1],
             _ => "lo",
         }
     }

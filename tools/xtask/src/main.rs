@@ -4,6 +4,7 @@
 //! and starts and stops daemons, servers and namespaces itself. Traffic stays on loopback addresses
 //! and in namespaces made for the purpose; nothing else on the machine is touched.
 
+mod attack;
 mod bench;
 mod build;
 mod case;
@@ -109,6 +110,12 @@ enum Command {
         #[arg(long, hide = true, value_name = "DIR")]
         inside: Option<PathBuf>,
     },
+    /// What the tests have sent from inside a network namespace, which no honest host sends
+    #[command(hide = true)]
+    Attack {
+        #[command(subcommand)]
+        attack: attack::Attack,
+    },
     /// Copy programs and libraries below a prefix
     Install {
         /// Where to: DIR/bin and DIR/lib/ferroce
@@ -142,6 +149,7 @@ fn main() -> ExitCode {
             table,
             inside,
         } => interop::command(&scope, inside.as_deref(), table.as_deref()),
+        Command::Attack { attack } => attack::run(&attack).map(|()| true),
         Command::Install { prefix } => install::run(&prefix).map(|()| true),
     };
     match done {

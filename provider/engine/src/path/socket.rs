@@ -66,6 +66,8 @@ fn start_port(key: PathKey, own_slot: u8) -> u16 {
 }
 
 pub(super) enum OptionKind {
+    /// DF, whatever anybody says of the path's MTU: with `IP_PMTUDISC_DO` one forged ICMP message has the kernel refuse everything longer to
+    /// that peer for ten minutes.
     DontFragment,
     TrafficClass,
     HopLimit,
@@ -84,12 +86,12 @@ pub(super) fn option(
         OptionKind::DontFragment if v4 => (
             libc::IPPROTO_IP,
             libc::IP_MTU_DISCOVER,
-            libc::IP_PMTUDISC_DO,
+            libc::IP_PMTUDISC_PROBE,
         ),
         OptionKind::DontFragment => (
             libc::IPPROTO_IPV6,
             libc::IPV6_MTU_DISCOVER,
-            libc::IP_PMTUDISC_DO,
+            libc::IPV6_PMTUDISC_PROBE,
         ),
         OptionKind::TrafficClass if v4 => (libc::IPPROTO_IP, libc::IP_TOS, value),
         OptionKind::TrafficClass => (libc::IPPROTO_IPV6, libc::IPV6_TCLASS, value),

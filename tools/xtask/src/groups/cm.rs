@@ -192,7 +192,7 @@ pub(super) fn cases() -> Vec<Case> {
         Place::TwoDaemons,
         Place::Veth(1500),
         Place::Ipv6,
-        Place::VethIpv6,
+        Place::VethIpv6(1500),
     ] {
         let v6 = place.is_ipv6();
         // Datagram rsockets send from where the host's routes lead from, which for all of loopback is 127.0.0.1. A server that is

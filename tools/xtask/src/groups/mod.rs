@@ -28,6 +28,7 @@ mod pyverbs;
 mod robust;
 mod services;
 mod sim;
+mod strangers;
 mod surroundings;
 mod traffic;
 mod unit;

@@ -1,10 +1,11 @@
-//! Group `robust`: killed processes and hostile datagrams; unusual surroundings are in `surroundings`.
+//! Group `robust`: killed processes and hostile datagrams; unusual surroundings are in `surroundings`, what
+//! strangers may try in `strangers`.
 
 use std::time::{Duration, Instant};
 
 use super::environment::{self, Capture};
 use super::expect;
-use super::surroundings;
+use super::{strangers, surroundings};
 use crate::case::{Case, Ending, Stop};
 use crate::cprogram;
 use crate::host::Host;
@@ -37,6 +38,7 @@ pub(super) fn cases() -> Vec<Case> {
         }
     }
     cases.extend(surroundings::cases());
+    cases.extend(strangers::cases());
     cases
 }
 

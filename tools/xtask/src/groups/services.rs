@@ -16,7 +16,7 @@ use crate::lab::Place;
 
 /// All runs at one place.
 pub(super) fn cases(place: Place) -> Vec<Case> {
-    let full = !matches!(place, Place::Veth(_) | Place::VethIpv6);
+    let full = !matches!(place, Place::Veth(_) | Place::VethIpv6(_));
     let mut lines = shared(full);
     lines.extend(uc(full));
     lines.extend(ud(full));

@@ -17,7 +17,7 @@ const LARGEST: u64 = 8 << 20;
 pub(super) fn cases(place: Place) -> Vec<Case> {
     let mut lines = match place {
         Place::OneDaemon | Place::TwoDaemons | Place::Ipv6 => every_option(),
-        Place::Sockets | Place::Veth(_) | Place::VethIpv6 => combined_options(),
+        Place::Sockets | Place::Veth(_) | Place::VethIpv6(_) => combined_options(),
     };
     for mtu in [256, 512, 1024, 2048, 4096]
         .into_iter()

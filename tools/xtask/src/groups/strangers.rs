@@ -1,0 +1,172 @@
+//! Group `robust`, continued: what a stranger's packets may not do to those whose traffic it is.
+
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket};
+use std::path::Path;
+use std::time::Duration;
+
+use super::expect;
+use crate::case::{Case, Ending, Stop};
+use crate::cprogram;
+use crate::host::Host;
+use crate::lab::{Lab, Place, Site};
+use crate::pcap::{self, ROCE_V2};
+use crate::perftest::odd;
+use crate::process;
+
+const LIMIT: Duration = Duration::from_secs(60);
+/// Bytes of BTH and DETH ahead of a MAD, of a MAD, and where its status is.
+const HEADERS: usize = 20;
+const MAD: usize = 256;
+const STATUS: usize = 4;
+/// "The method is not supported for this attribute."
+const UNSUPPORTED: [u8; 2] = [0, 0x0c];
+const GET: u8 = 1;
+const SET: u8 = 2;
+const PORT_SAMPLES_CONTROL: u16 = 0x10;
+const PORT_COUNTERS: u16 = 0x12;
+const PORT_COUNTERS_EXTENDED: u16 = 0x1d;
+/// Where PortCountersExtended has PortXmitPkts: behind two counters of data.
+const PACKETS_SENT: usize = 64 + 8 + 16;
+
+pub(super) fn cases() -> Vec<Case> {
+    let mut cases = Vec::new();
+    for place in [Place::Veth(9000), Place::VethIpv6(9000)] {
+        let name = format!("robust/{}/forged messages of a small MTU", place.name());
+        cases.push(Case::new(name, move |lab| small_mtu(lab, place)));
+    }
+    cases.push(Case::new(
+        "robust/one-daemon/counters reset by a stranger",
+        reset,
+    ));
+    cases
+}
+
+/// A Set of the performance counters from another address is refused and resets none, though a Get is answered.
+fn reset(lab: &mut Lab) -> Ending {
+    let dir = lab.case_dir()?;
+    let port = lab.port();
+    let site = lab.site(Place::Sockets)?;
+    let host = site.server();
+    transfer(site, port, "1", &dir, || Ok(()))?;
+    let SocketAddr::V4(device) =
+        SocketAddr::new(host.address.parse().map_err(anyhow::Error::from)?, ROCE_V2)
+    else {
+        return Err(Stop::fail("the host's address is not IPv4"));
+    };
+    let stranger = SocketAddrV4::new(Ipv4Addr::new(127, 0, 0, 77), ROCE_V2);
+    let socket = UdpSocket::bind(stranger).map_err(anyhow::Error::from)?;
+    socket
+        .set_read_timeout(Some(LIMIT))
+        .map_err(anyhow::Error::from)?;
+    let asked = |method, attribute| -> Result<[u8; MAD], Stop> {
+        let request = pcap::with_icrc(&performance(method, attribute), stranger, *device.ip());
+        socket
+            .send_to(&request, device)
+            .map_err(anyhow::Error::from)?;
+        let mut answer = [0; HEADERS + MAD + 4];
+        socket.recv(&mut answer).map_err(anyhow::Error::from)?;
+        Ok(answer[HEADERS..][..MAD].try_into().unwrap_or([0; MAD]))
+    };
+    let sent = |mad: &[u8; MAD]| {
+        mad[PACKETS_SENT..][..8]
+            .iter()
+            .fold(0u64, |sum, byte| sum << 8 | u64::from(*byte))
+    };
+    let before = asked(GET, PORT_COUNTERS_EXTENDED)?;
+    for attribute in [PORT_COUNTERS, PORT_COUNTERS_EXTENDED, PORT_SAMPLES_CONTROL] {
+        let refused = asked(SET, attribute)?;
+        expect(refused[STATUS..][..2] == UNSUPPORTED, || {
+            format!(
+                "Set of {attribute:#x}: status {:?}",
+                &refused[STATUS..][..2]
+            )
+        })?;
+    }
+    let after = asked(GET, PORT_COUNTERS_EXTENDED)?;
+    expect(
+        before[STATUS..][..2] == [0, 0] && sent(&before) > 100 && sent(&after) >= sent(&before),
+        || format!("packets sent: {}, then {}", sent(&before), sent(&after)),
+    )
+}
+
+/// BTH to MAD: a request to the performance management agent, of all counters of port 1.
+fn performance(method: u8, attribute: u16) -> Vec<u8> {
+    let mut packet = vec![0; HEADERS + MAD];
+    packet[..8].copy_from_slice(&[0x64, 0, 0xff, 0xff, 0, 0, 0, 1]);
+    packet[12..20].copy_from_slice(&[0x80, 1, 0, 0, 0, 0, 0, 1]);
+    let mad = &mut packet[HEADERS..];
+    mad[..4].copy_from_slice(&[1, 4, 1, method]);
+    mad[8..16].fill(0x5a);
+    mad[16..18].copy_from_slice(&attribute.to_be_bytes());
+    mad[65..68].copy_from_slice(&[1, 0xff, 0xff]);
+    packet
+}
+
+/// Forged ICMP messages say to one end of a transfer that its packets do not fit. They do: it goes on, and afterwards others reach
+/// the peer with as large ones.
+fn small_mtu(lab: &mut Lab, place: Place) -> Ending {
+    // The least that the kernel believes.
+    let mtu = if place.is_ipv6() { "1280" } else { "552" };
+    let dir = lab.case_dir()?;
+    let ports = [lab.port(), lab.port()];
+    let site = lab.site(place)?;
+    let attack = || claim(site.server(), site.client(), mtu, &dir);
+    transfer(site, ports[0], "5", &dir, attack)?;
+    transfer(site, ports[1], "1", &dir, || Ok(()))
+}
+
+/// Runs a transfer with data check for some seconds, and something while it runs.
+fn transfer(
+    site: &Site,
+    port: u16,
+    seconds: &str,
+    dir: &Path,
+    meanwhile: impl FnOnce() -> Ending,
+) -> Ending {
+    let program = cprogram::compile("stream")?;
+    let (server_host, client_host) = (site.server(), site.client());
+    let mut command = server_host.run(&program);
+    command.args(["server", &port.to_string()]);
+    let mut server = process::spawn(command, dir, &format!("server-{port}"))?;
+    if !server.listens(port, LIMIT) {
+        let finished = server.finish(Duration::ZERO);
+        let what = "the server does not come to listen";
+        return Err(Stop::with(what, &[&finished]));
+    }
+    let mut command = client_host.run(&program);
+    command.args(["client", &port.to_string(), &server_host.address, seconds]);
+    let mut client = process::spawn(command, dir, &format!("client-{port}"))?;
+    let streams = client.wait_until(LIMIT, |running| running.output().contains("streaming"));
+    let happened = match streams {
+        true => meanwhile(),
+        false => Err(Stop::fail("the transfer does not start")),
+    };
+    let client = client.finish(LIMIT);
+    let server = server.finish_after(&client, LIMIT);
+    happened?;
+    for (end, finished) in [("client", &client), ("server", &server)] {
+        let whole = finished.success() && finished.out.contains("all right");
+        if !whole || odd(&finished.err).is_some() {
+            let what = format!("the {end}: {}", finished.ending());
+            return Err(Stop::with(what, &[&client, &server]));
+        }
+    }
+    Ok(())
+}
+
+/// Sends the messages from one host to the other, whose kernel believes them.
+fn claim(from: &Host, victim: &Host, mtu: &str, dir: &Path) -> Ending {
+    let mut command = from.plain(std::env::current_exe().map_err(anyhow::Error::from)?);
+    command.args(["attack", "too-long", &victim.address, &from.address, mtu]);
+    let sent = process::run(command, dir, "attack", LIMIT)?;
+    if !sent.success() {
+        return Err(Stop::with(sent.ending(), &[&sent]));
+    }
+    let mut command = victim.plain("ip");
+    command.args(["route", "get", &from.address]);
+    command.env("PATH", "/usr/sbin:/sbin:/usr/bin:/bin");
+    let route = process::run(command, dir, "route", LIMIT)?;
+    expect(route.out.contains(&format!("mtu {mtu}")), || {
+        format!("the victim's kernel does not believe it: {}", route.out)
+    })
+}
