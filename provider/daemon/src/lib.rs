@@ -12,6 +12,8 @@ mod daemon;
 mod device;
 mod door;
 mod error;
+#[cfg(feature = "fuzzing")]
+pub mod fuzzing;
 mod gids;
 mod group;
 pub mod ib;

@@ -409,6 +409,38 @@ fn bits(words: impl Iterator<Item = (usize, u64)>) -> impl Iterator<Item = u8> {
     })
 }
 
+/// For `fuzzing`: a lane whose sender writes `bytes` to its start again and again, each time says that it has put in `step` bytes
+/// more, and marks it. What makes no sense is thrown away, and the lane is empty afterwards.
+#[cfg(feature = "fuzzing")]
+pub(crate) fn hostile(fds: InboxFds, step: u64, times: u8, bytes: &[u8]) {
+    let theirs = fds.duplicate().expect("the inbox's descriptors");
+    let sender = Outgoing::open(theirs, 1).expect("the lane");
+    let inbox = Inbox::new(fds.memory).expect("the inbox");
+    let mut lanes = Lanes::default();
+    for n in 1..=u64::from(times % 16) {
+        let len = bytes.len().min(LANE);
+        // SAFETY: the lane has LANE bytes, and nobody reads or writes them at the moment.
+        unsafe {
+            let start = sender.memory.bytes();
+            start.copy_from_nonoverlapping(bytes.as_ptr(), len);
+        }
+        let tail = step.wrapping_mul(n);
+        sender.memory.tail().store(tail, Ordering::Release);
+        let (word, bit) = sender.mark;
+        inbox.head.pending(word).fetch_or(bit, Ordering::SeqCst);
+
+        let mut records = 0;
+        let each = |arrived: Arrived<'_>| {
+            assert!(arrived.bytes.len() <= LANE);
+            records += 1;
+            true
+        };
+        inbox.take(&mut lanes, each, || {});
+        assert!(records <= LANE / ALIGN);
+        assert_eq!(sender.taken(), tail, "something is left");
+    }
+}
+
 #[cfg(test)]
 #[path = "lane_tests.rs"]
 mod tests;

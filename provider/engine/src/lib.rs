@@ -22,6 +22,8 @@ mod driver;
 mod entries;
 mod error;
 mod events;
+#[cfg(feature = "fuzzing")]
+pub mod fuzzing;
 mod guard;
 mod hca;
 mod helper;

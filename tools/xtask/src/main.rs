@@ -13,6 +13,7 @@ mod cprogram;
 mod demo;
 mod exs;
 mod flood;
+mod fuzz;
 mod groups;
 mod guest;
 mod host;
@@ -63,6 +64,8 @@ enum Command {
         #[arg(long, value_name = "TIMES", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
         repeat: u32,
     },
+    /// Feed everything that others feed at will: the targets of tests/fuzz, some minutes each
+    Fuzz(fuzz::Scope),
     /// Run the engine's tests under ThreadSanitizer (needs a nightly toolchain with rust-src)
     Tsan,
     /// Measure ferroce against raw UDP and TCP, as ratios taken in one run
@@ -131,6 +134,7 @@ fn main() -> ExitCode {
             groups, list: true, ..
         } => groups::list(&groups).map(|()| true),
         Command::Test { groups, repeat, .. } => groups::run(&groups, repeat),
+        Command::Fuzz(scope) => fuzz::run(&scope),
         Command::Tsan => tsan::run(),
         Command::Bench { json, quick, rxe } => match rxe {
             false => bench::run(json.as_deref(), quick),

@@ -50,6 +50,9 @@ pub const BENCH: &[Need] = &[
     file("librdmacm-dev", "/usr/include/rdma/rdma_cma.h"),
 ];
 
+/// What libFuzzer is compiled with.
+pub const FUZZ: &[Need] = &[program("g++", "c++")];
+
 /// What the unit tests compile against: the layouts of `cabi` are compared with the C headers.
 pub const HEADERS: &[Need] = &[
     program("gcc", "cc"),

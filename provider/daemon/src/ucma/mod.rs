@@ -14,6 +14,8 @@ mod connect;
 mod datagram;
 mod device;
 mod events;
+#[cfg(feature = "fuzzing")]
+pub(crate) mod fuzzing;
 mod gmp;
 mod id;
 mod infiniband;

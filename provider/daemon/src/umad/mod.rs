@@ -8,6 +8,8 @@
 mod agents;
 mod exchange;
 mod files;
+#[cfg(feature = "fuzzing")]
+pub(crate) mod fuzzing;
 mod server;
 #[cfg(test)]
 mod tests;

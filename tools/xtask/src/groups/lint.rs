@@ -1,4 +1,5 @@
-//! Group `lint`: the workspace is formatted, and neither clippy nor rustdoc has a warning.
+//! Group `lint`: the workspace is formatted, neither clippy nor rustdoc has a warning, the fuzz targets are programs, and every
+//! dependency comes from where it may, under a licence that is allowed.
 
 use std::time::Duration;
 
@@ -27,23 +28,44 @@ pub(super) fn cases() -> Vec<Case> {
             "lint/rustdoc",
             &["doc", "--quiet", "--workspace", "--no-deps"],
         ),
+        cargo(
+            "lint/fuzz targets",
+            &[
+                "clippy",
+                "--quiet",
+                "--package",
+                "ferroce-fuzz",
+                "--features",
+                "programs",
+                "--bins",
+                "--",
+                "-D",
+                "warnings",
+            ],
+        ),
+        // Advisories want a database that is fetched; they are `cargo deny check advisories`, by hand.
+        cargo(
+            "lint/deny",
+            &["deny", "--offline", "check", "bans", "licenses", "sources"],
+        ),
     ]
 }
 
 fn cargo(name: &'static str, arguments: &'static [&'static str]) -> Case {
     Case::new(name, move |lab| {
-        // rustdoc comes with rustc; the other two may have been left out.
-        let component = match arguments[0] {
-            "fmt" => Some("rustfmt"),
-            "clippy" => Some("clippy"),
+        // rustdoc comes with rustc; the others may have been left out.
+        let remedy = match arguments[0] {
+            "fmt" => Some("rustup component add rustfmt"),
+            "clippy" => Some("rustup component add clippy"),
+            "deny" => Some("cargo install --locked cargo-deny"),
             _ => None,
         };
-        if let Some(component) = component {
+        if let Some(remedy) = remedy {
             let mut probe = build::cargo();
             probe.args([arguments[0], "--version"]);
             if !process::run(probe, &lab.case_dir()?, "probe", LIMIT)?.success() {
                 return Err(Stop::Skip(format!(
-                    "cargo {} is not here: rustup component add {component}",
+                    "cargo {} is not here: {remedy}",
                     arguments[0]
                 )));
             }

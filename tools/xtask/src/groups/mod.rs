@@ -59,7 +59,7 @@ struct Group {
 const GROUPS: &[Group] = &[
     Group {
         name: "lint",
-        about: "rustfmt and clippy",
+        about: "rustfmt, clippy, rustdoc, fuzz targets, licences",
         needs: packages::HEADERS,
         product: false,
         cases: lint::cases,

@@ -1,10 +1,9 @@
 //! Any datagram parses or is refused; what parses is emitted again as it came, reserved bits aside.
-#![no_main]
 
 use ferroce_wire::{Grh, Header, ICRC_LEN, Lrh, MAX_HEADER, Packet};
-use libfuzzer_sys::fuzz_target;
 
-fuzz_target!(|datagram: &[u8]| {
+/// Parses and emits again.
+pub fn run(datagram: &[u8]) {
     if let Some((header, rest)) = Lrh::parse(datagram) {
         let mut out = [0; ferroce_wire::lrh::LEN];
         header.emit(&mut out);
@@ -30,4 +29,4 @@ fuzz_target!(|datagram: &[u8]| {
     let mut again = datagram.to_vec();
     again[..n].copy_from_slice(&out[..n]);
     assert_eq!(Packet::parse(&again), Ok(packet));
-});
+}

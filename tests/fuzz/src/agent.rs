@@ -1,5 +1,4 @@
 //! Whatever comes to the agents of a node, and in whatever order: no panic, no answer to an answer, nothing that grows.
-#![no_main]
 
 use ferroce_fabric::gsa;
 use ferroce_fabric::pma::{Counters, Pma, Totals};
@@ -8,7 +7,6 @@ use ferroce_fabric::sma::{
 };
 use ferroce_wire::mad::{LEN, Mad};
 use ferroce_wire::smp::{self, PERMISSIVE_LID, method};
-use libfuzzer_sys::fuzz_target;
 
 /// What a step puts out is bounded, and only what was asked is answered.
 struct Bounded {
@@ -72,7 +70,8 @@ fn mad(input: &[u8], class: u8) -> Mad {
     mad
 }
 
-fuzz_target!(|input: &[u8]| {
+/// A node of each kind under any sequence of these.
+pub fn run(input: &[u8]) {
     let mut nodes = [
         Node::new(NodeConfig::channel_adapter(1, &[2, 3])),
         Node::new(NodeConfig::switch(4, 5)),
@@ -121,7 +120,13 @@ fuzz_target!(|input: &[u8]| {
                 }
                 6 => {
                     node.link_down(now, port, &mut out);
-                    node.p_key_violation(now, port, Violation::default(), &mut out);
+                    node.p_key_violation(
+                        now,
+                        port,
+                        u16::from(*time),
+                        Violation::default(),
+                        &mut out,
+                    );
                     let _ = node.forward(port, lids.1, false);
                 }
                 _ => {
@@ -133,4 +138,4 @@ fuzz_target!(|input: &[u8]| {
             assert!(out.sent <= 4 && out.others <= 8);
         }
     }
-});
+}

@@ -1,12 +1,11 @@
 //! The communication manager under any sequence of calls, messages and pauses: what it keeps is bounded, what it sends is
 //! understood, and when everything is destroyed nothing is left.
-#![no_main]
 
+use arbitrary::{Arbitrary, Unstructured};
 use ferroce_fabric::cm::*;
 use ferroce_fabric::{Ece, Mad, Transport};
 use ferroce_wire::MadHeader;
 use ferroce_wire::cm::Message;
-use libfuzzer_sys::fuzz_target;
 
 #[derive(Default)]
 struct Out {
@@ -71,7 +70,13 @@ fn connect(qpn: u8) -> Connect<'static> {
     }
 }
 
-fuzz_target!(|steps: Vec<(u8, u8, u8, Vec<u8>)>| {
+/// One manager under any sequence of these.
+pub fn run(input: &[u8]) {
+    let mut input = Unstructured::new(input);
+    let Ok(steps) = <Vec<(u8, u8, u8, Vec<u8>)>>::arbitrary(&mut input) else {
+        return;
+    };
+
     let mut cm = Cm::new(CmConfig {
         ca_guid: 1,
         ack_delay: 5,
@@ -155,4 +160,4 @@ fuzz_target!(|steps: Vec<(u8, u8, u8, Vec<u8>)>| {
         cm.handle_timeout(now, &mut out);
     }
     assert!(cm.is_empty());
-});
+}

@@ -1,13 +1,17 @@
 //! The verdict on any datagram is the one that computing the ICRC gives.
-#![no_main]
 
+use arbitrary::{Arbitrary, Unstructured};
 use ferroce_wire::icrc::{Flow, Verdict};
 use ferroce_wire::{ICRC_LEN, ROCE_V2_PORT, bth};
-use libfuzzer_sys::fuzz_target;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-fuzz_target!(|input: (bool, u16, Option<u16>, &[u8])| {
-    let (v4, hint, seal, bytes) = input;
+/// Checks a datagram as it is, or sealed first.
+pub fn run(input: &[u8]) {
+    let mut input = Unstructured::new(input);
+    let Ok((v4, hint, seal)) = <(bool, u16, Option<u16>)>::arbitrary(&mut input) else {
+        return;
+    };
+    let bytes = input.take_rest();
     let flow = if v4 {
         Flow::v4(
             Ipv4Addr::new(127, 0, 0, 1),
@@ -50,4 +54,4 @@ fuzz_target!(|input: (bool, u16, Option<u16>, &[u8])| {
         Verdict::WithId(id) => assert!(v4 && id != hint && icrc(id, &bytes) == bytes[end..]),
         Verdict::Bad => assert_ne!(icrc(hint, &bytes), bytes[end..]),
     }
-});
+}

@@ -1,0 +1,144 @@
+//! `cargo xtask fuzz`: the targets of `tests/fuzz` under libFuzzer and AddressSanitizer, for some minutes each.
+//!
+//! What is found while it runs is kept in `tests/fuzz/corpus`, which is this machine's own; an input that breaks a promise is kept in
+//! `tests/fuzz/artifacts`. `cargo test` replays what is in `tests/fuzz/seeds`: `--keep` puts there the few inputs that cover what the
+//! corpus covers.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+
+use crate::build;
+use crate::packages;
+
+/// The largest input worth keeping, in bytes.
+const KEPT: usize = 1024;
+
+/// What is to be done.
+#[derive(clap::Args)]
+pub struct Scope {
+    /// The targets; none: all
+    targets: Vec<String>,
+    /// How long each runs
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=600))]
+    minutes: u32,
+    /// Then keep the inputs that cover something new as seeds
+    #[arg(long)]
+    keep: bool,
+}
+
+/// Runs the targets one after the other; true if none found anything.
+pub fn run(scope: &Scope) -> Result<bool> {
+    packages::ensure(packages::FUZZ)?;
+    ensure_cargo_fuzz()?;
+    let known = targets()?;
+    if let Some(unknown) = scope.targets.iter().find(|name| !known.contains(name)) {
+        bail!(
+            "no fuzz target {unknown:?}; there are: {}",
+            known.join(", ")
+        );
+    }
+
+    let chosen = known
+        .iter()
+        .filter(|name| scope.targets.is_empty() || scope.targets.contains(name));
+    let mut broken = Vec::new();
+    for name in chosen {
+        println!("xtask: fuzzing {name} for {} min", scope.minutes);
+        if !fuzz(name, scope.minutes)? {
+            broken.push(name.as_str());
+        } else if scope.keep {
+            keep(name)?;
+        }
+    }
+    if !broken.is_empty() {
+        println!(
+            "xtask: broken: {}; the inputs are in tests/fuzz/artifacts",
+            broken.join(", ")
+        );
+    }
+    Ok(broken.is_empty())
+}
+
+fn home() -> PathBuf {
+    build::workspace().join("tests/fuzz")
+}
+
+/// The targets are the programs of the package.
+fn targets() -> Result<Vec<String>> {
+    let dir = home().join("targets");
+    let entries = dir
+        .read_dir()
+        .with_context(|| format!("{}", dir.display()))?;
+    let mut names: Vec<String> = entries
+        .filter_map(|entry| {
+            let path = entry.ok()?.path();
+            Some(path.file_stem()?.to_str()?.to_owned())
+        })
+        .collect();
+    names.sort();
+    Ok(names)
+}
+
+fn ensure_cargo_fuzz() -> Result<()> {
+    let mut probe = build::cargo();
+    let there = probe
+        .args(["fuzz", "--version"])
+        .output()
+        .is_ok_and(|output| output.status.success());
+    if there {
+        return Ok(());
+    }
+    println!("xtask: installing cargo-fuzz");
+    let mut install = build::cargo();
+    done(install.args(["install", "--locked", "cargo-fuzz"])).map(drop)
+}
+
+/// `cargo fuzz` with a word of its own. The instrumentation is one of the compiler's unstable flags, which a stable compiler has too.
+fn cargo_fuzz(word: &str, name: &str) -> Result<Command> {
+    let mut command = build::cargo();
+    command
+        .args(["fuzz", word, name, "--fuzz-dir"])
+        .arg(home())
+        .args(["--features", "libfuzzer", "--target-dir"])
+        .arg(build::scratch("fuzz")?)
+        .env("RUSTC_BOOTSTRAP", "1");
+    Ok(command)
+}
+
+fn fuzz(name: &str, minutes: u32) -> Result<bool> {
+    let corpus = home().join("corpus").join(name);
+    std::fs::create_dir_all(&corpus).with_context(|| format!("{}", corpus.display()))?;
+    let mut command = cargo_fuzz("run", name)?;
+    command.arg(&corpus).arg(home().join("seeds").join(name));
+    command.arg("--");
+    command.arg(format!("-max_total_time={}", u64::from(minutes) * 60));
+    command.args(["-max_len=4096", "-timeout=10", "-rss_limit_mb=4096"]);
+    command.args(["-print_final_stats=1", "-verbosity=1"]);
+    done(&mut command)
+}
+
+/// Adds to the seeds what the corpus covers beyond them.
+fn keep(name: &str) -> Result<()> {
+    let seeds = home().join("seeds").join(name);
+    let mut command = cargo_fuzz("run", name)?;
+    command.arg(&seeds).arg(home().join("corpus").join(name));
+    command.args(["--", "-merge=1"]);
+    command.arg(format!("-max_len={KEPT}"));
+    if !done(&mut command)? {
+        bail!("the corpus of {name} could not be merged");
+    }
+    println!("xtask: {} seeds of {name}", count(&seeds)?);
+    Ok(())
+}
+
+fn count(dir: &Path) -> Result<usize> {
+    Ok(dir.read_dir()?.count())
+}
+
+fn done(command: &mut Command) -> Result<bool> {
+    let line = crate::process::line_of(command);
+    let status = command.status().with_context(|| line)?;
+    Ok(status.success())
+}
