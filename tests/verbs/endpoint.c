@@ -180,6 +180,12 @@ int modify_to_init(struct endpoint *e)
 	return ibv_modify_qp(e->qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | last);
 }
 
+// RC or XRC: a device takes what XRC's other half would need off the mask.
+static bool is_reliable(const struct endpoint *e)
+{
+	return e->qp->qp_type == IBV_QPT_RC || e->qp->qp_type == IBV_QPT_XRC_SEND || e->qp->qp_type == IBV_QPT_XRC_RECV;
+}
+
 int modify_to_rtr(struct endpoint *e, const struct address *remote, const struct connection *c)
 {
 	enum { CONNECTED = IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN };
@@ -199,7 +205,7 @@ int modify_to_rtr(struct endpoint *e, const struct address *remote, const struct
 	};
 	if (e->qp->qp_type != IBV_QPT_UD)
 		mask |= CONNECTED;
-	if (e->qp->qp_type == IBV_QPT_RC)
+	if (is_reliable(e))
 		mask |= IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
 	return ibv_modify_qp(e->qp, &attr, mask);
 }
@@ -220,7 +226,7 @@ int modify_to_rts(struct endpoint *e, const struct connection *c)
 		.sq_psn = e->psn,
 		.max_rd_atomic = or_value(c->rd_atomic, 16),
 	};
-	if (e->qp->qp_type == IBV_QPT_RC)
+	if (is_reliable(e))
 		mask |= RELIABLE;
 	return ibv_modify_qp(e->qp, &attr, mask);
 }

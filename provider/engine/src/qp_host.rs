@@ -80,6 +80,40 @@ impl<'a> QpHost<'a> {
         })
     }
 
+    /// Whose memory receive requests name: the shared receive queue's that they come from, or the queue pair's own.
+    fn receive_pd(&self) -> u32 {
+        match self.selected.as_ref().or(self.qp.srq.as_ref()) {
+            Some(srq) => srq.pd().handle(),
+            None => self.qp.peer().pd,
+        }
+    }
+
+    /// Whose memory send requests name. Those of a queue pair that matches tags fetch what receive requests are for.
+    fn requester_pd(&self) -> u32 {
+        match self.qp.tm {
+            Some(_) => self.receive_pd(),
+            None => self.qp.peer().pd,
+        }
+    }
+
+    fn scatter_in(
+        &self,
+        pd: u32,
+        sges: &[Sge],
+        offset: u32,
+        data: &[u8],
+    ) -> Result<(), MemoryError> {
+        let (mut rest, len) = (data, data.len() as u32);
+        let place = |to: Piece| {
+            let (now, later) = rest.split_at(to.len);
+            rest = later;
+            // SAFETY: the piece lies in a registered region, and the key table's lock that is held keeps it registered.
+            unsafe { memory::place(to.addr, now) }
+        };
+        self.keys
+            .pieces(pd, sges, offset, len, Access::LOCAL_WRITE, place)
+    }
+
     /// Completes a message on a queue that matches tags.
     fn complete_tagged(&mut self, tm: &TmQp, mut wc: Wc, told: Told, solicited: bool) {
         wc.opcode = told.opcode;
@@ -88,7 +122,7 @@ impl<'a> QpHost<'a> {
         if let Some((sges, headers)) = told.place {
             let room: u64 = sges.iter().map(|sge| u64::from(sge.length)).sum();
             let headers = &headers[..room.min(headers.len() as u64) as usize];
-            if self.scatter(&sges, 0, headers).is_err() {
+            if self.scatter_received(&sges, 0, headers).is_err() {
                 wc.status = WcStatus::LocProtErr as u32;
             }
         }
@@ -195,25 +229,20 @@ impl Host for QpHost<'_> {
     }
 
     fn check_local(&mut self, sges: &[Sge], access: Access) -> Result<(), MemoryError> {
-        self.keys.check_list(self.peer.pd, sges, access)
+        self.keys.check_list(self.requester_pd(), sges, access)
     }
 
     fn scatter(&mut self, sges: &[Sge], offset: u32, data: &[u8]) -> Result<(), MemoryError> {
-        let mut rest = data;
-        let keys = self.keys;
-        keys.pieces(
-            self.peer.pd,
-            sges,
-            offset,
-            data.len() as u32,
-            Access::LOCAL_WRITE,
-            |to| {
-                let (now, later) = rest.split_at(to.len);
-                rest = later;
-                // SAFETY: the piece lies in a registered region, and the key table's lock that is held keeps it registered.
-                unsafe { memory::place(to.addr, now) }
-            },
-        )
+        self.scatter_in(self.requester_pd(), sges, offset, data)
+    }
+
+    fn scatter_received(
+        &mut self,
+        sges: &[Sge],
+        offset: u32,
+        data: &[u8],
+    ) -> Result<(), MemoryError> {
+        self.scatter_in(self.receive_pd(), sges, offset, data)
     }
 
     fn take_srq(&mut self) -> Option<RecvWqe> {

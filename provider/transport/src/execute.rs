@@ -130,7 +130,7 @@ impl Qp {
         if len > hidden {
             let offset = received + hidden - u64::from(self.skipped());
             let placed = &packet.payload[hidden as usize..];
-            host.scatter(self.receive_sges(), offset as u32, placed)
+            host.scatter_received(self.receive_sges(), offset as u32, placed)
                 .map_err(|_| LOCAL_PROTECTION)?;
         }
         received += len;

@@ -165,8 +165,16 @@ pub trait Host {
     fn select_srq(&mut self, srqn: u32) -> Result<(), MemoryError>;
     /// May the local consumer do `access` (empty: read) to all of the list?
     fn check_local(&mut self, sges: &[Sge], access: Access) -> Result<(), MemoryError>;
-    /// Scatters `data` at `offset` in the concatenation of a local list.
+    /// Scatters `data` at `offset` in the concatenation of the local list of a send request: the answer to a READ or ATOMIC.
     fn scatter(&mut self, sges: &[Sge], offset: u32, data: &[u8]) -> Result<(), MemoryError>;
+    /// The same for the list of a receive request. One from a shared receive queue names memory of the protection domain of that queue,
+    /// whatever the queue pair's is.
+    fn scatter_received(
+        &mut self,
+        sges: &[Sge],
+        offset: u32,
+        data: &[u8],
+    ) -> Result<(), MemoryError>;
     /// Takes the next request of the shared receive queue (only called for QPs with an SRQ).
     fn take_srq(&mut self) -> Option<RecvWqe>;
     /// The same for a SEND (RC), whose first packet has this payload and, if `only`, is the whole message: a shared receive

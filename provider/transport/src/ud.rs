@@ -44,11 +44,11 @@ impl Qp {
             return host.note(Note::TooLong);
         }
         let sges = self.receive_sges();
-        let placed = host.scatter(sges, 0, grh).and_then(|()| {
+        let placed = host.scatter_received(sges, 0, grh).and_then(|()| {
             if packet.payload.is_empty() {
                 return Ok(());
             }
-            host.scatter(sges, GRH as u32, packet.payload)
+            host.scatter_received(sges, GRH as u32, packet.payload)
         });
         if placed.is_err() {
             let wr_id = match self.resp.srq_wqe.take() {

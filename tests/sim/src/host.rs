@@ -41,6 +41,8 @@ pub struct SimHost<M = Model> {
     pub memory: Rc<RefCell<Memory>>,
     /// Requests on the shared receive queue.
     pub srq: SharedQueue,
+    /// Its protection domain; the queue pair's is 0.
+    pub srq_pd: u32,
     /// Requests on the shared receive queues of the XRC domain.
     pub xrc: BTreeMap<u32, VecDeque<RecvWqe>>,
     /// Which of those the request at hand is for.
@@ -92,6 +94,28 @@ impl<M: Onlooker> SimHost<M> {
         place(&mut self.model, &mut memory, range, &after);
         self.atomics += 1;
         Ok(before)
+    }
+
+    fn scatter_in(
+        &mut self,
+        pd: u32,
+        sges: &[Sge],
+        offset: u32,
+        data: &[u8],
+    ) -> Result<(), MemoryError> {
+        let mut memory = self.memory.borrow_mut();
+        let of_domain = |s: &Sge| memory.region(s.lkey).is_some_and(|r| r.pd == pd);
+        if !sges.iter().filter(|s| s.length > 0).all(of_domain) {
+            return Err(MemoryError::Key);
+        }
+        let mut data = data;
+        let pieces = memory.pieces(sges, offset, data.len() as u32, Access::LOCAL_WRITE)?;
+        for piece in pieces {
+            let (now, rest) = data.split_at(piece.len());
+            place(&mut self.model, &mut memory, piece, now);
+            data = rest;
+        }
+        Ok(())
     }
 }
 
@@ -176,23 +200,20 @@ impl<M: Onlooker> Host for SimHost<M> {
     }
 
     fn scatter(&mut self, sges: &[Sge], offset: u32, data: &[u8]) -> Result<(), MemoryError> {
-        let mut memory = self.memory.borrow_mut();
-        if let Some(srq) = self.selected {
-            let pd = memory.srqs[&srq];
-            let of_queue = |s: &Sge| memory.region(s.lkey).is_some_and(|r| r.pd == pd);
-            assert!(
-                sges.iter().filter(|s| s.length > 0).all(of_queue),
-                "a receive request of another queue"
-            );
-        }
-        let mut data = data;
-        let pieces = memory.pieces(sges, offset, data.len() as u32, Access::LOCAL_WRITE)?;
-        for piece in pieces {
-            let (now, rest) = data.split_at(piece.len());
-            place(&mut self.model, &mut memory, piece, now);
-            data = rest;
-        }
-        Ok(())
+        self.scatter_in(0, sges, offset, data)
+    }
+
+    fn scatter_received(
+        &mut self,
+        sges: &[Sge],
+        offset: u32,
+        data: &[u8],
+    ) -> Result<(), MemoryError> {
+        let pd = match self.selected {
+            Some(srq) => self.memory.borrow().srqs[&srq],
+            None => self.srq_pd,
+        };
+        self.scatter_in(pd, sges, offset, data)
     }
 
     fn take_srq(&mut self) -> Option<RecvWqe> {

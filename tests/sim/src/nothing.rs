@@ -45,6 +45,9 @@ impl Host for Nothing {
     fn scatter(&mut self, _: &[Sge], _: u32, _: &[u8]) -> Result<(), MemoryError> {
         Ok(())
     }
+    fn scatter_received(&mut self, _: &[Sge], _: u32, _: &[u8]) -> Result<(), MemoryError> {
+        Ok(())
+    }
     fn take_srq(&mut self) -> Option<RecvWqe> {
         None
     }

@@ -27,6 +27,7 @@ const PROGRAMS: &[(&str, &[Place])] = &[
     ("limits", &[Place::OneDaemon]),
     ("handles", &[Place::OneDaemon]),
     ("domains", &[Place::OneDaemon]),
+    ("shared", &[Place::OneDaemon, Place::TwoDaemons]),
     ("offers", &[Place::OneDaemon]),
     (
         "datagrams",
