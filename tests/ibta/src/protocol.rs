@@ -69,6 +69,9 @@ pub enum Command {
         max_wr: u32,
         /// Elements of each.
         max_sge: u32,
+        /// In a protection domain of its own, not in that of the queue pairs.
+        #[serde(default)]
+        apart: bool,
     },
     /// Answer: [`Reply::Done`].
     DestroySrq {
@@ -81,6 +84,9 @@ pub enum Command {
         len: u32,
         /// `enum ibv_access_flags`.
         access: u32,
+        /// In the protection domain of this shared receive queue, not in that of the queue pairs.
+        #[serde(default)]
+        srq: Option<u32>,
     },
     /// Answer: [`Reply::Done`].
     Deregister {

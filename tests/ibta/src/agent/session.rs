@@ -16,7 +16,7 @@ use super::device::Device;
 use super::issm;
 use super::library::{Verb, VerbsError};
 use super::named::{Named, unknown};
-use super::objects::{Ah, Cq, Mw, Qp, QpParts, Srq};
+use super::objects::{Ah, Cq, Mw, Pd, Qp, QpParts, Srq};
 use super::post::{Bind, Send, Target};
 use super::region::Region;
 
@@ -95,13 +95,21 @@ impl Session {
                 gone.map(|_| Reply::Done)
                     .ok_or_else(|| unknown("ibv_destroy_qp"))
             }
-            Command::CreateSrq { max_wr, max_sge } => {
+            Command::CreateSrq {
+                max_wr,
+                max_sge,
+                apart,
+            } => {
                 let attr = ibv_srq_attr {
                     max_wr,
                     max_sge,
                     srq_limit: 0,
                 };
-                let made = Srq::new(&objects.pd, attr)?;
+                let pd = match apart {
+                    true => Pd::new(&objects.pd.device)?,
+                    false => objects.pd.clone(),
+                };
+                let made = Srq::new(&pd, attr)?;
                 let srq = objects.handle();
                 objects.srqs.insert(srq, made);
                 Ok(Reply::Srq { srq })
@@ -111,14 +119,18 @@ impl Session {
                 gone.map(|_| Reply::Done)
                     .ok_or_else(|| unknown("ibv_destroy_srq"))
             }
-            Command::Register { len, access } => {
+            Command::Register { len, access, srq } => {
                 if len > MAX_REGION {
                     return Err(VerbsError {
                         call: "ibv_reg_mr",
                         errno: libc::ENOMEM,
                     });
                 }
-                let region = Region::new(&objects.pd, len as usize, access as i32)?;
+                let pd = match srq {
+                    Some(srq) => &objects.srq(srq, "ibv_reg_mr")?.pd,
+                    None => &objects.pd,
+                };
+                let region = Region::new(pd, len as usize, access as i32)?;
                 let reply = protocol::Region {
                     addr: region.address(),
                     len,

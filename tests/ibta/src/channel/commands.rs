@@ -35,7 +35,14 @@ pub fn device(rig: &mut dyn TransportRig) -> Result<DeviceInfo> {
 /// # Errors
 /// As [`must`].
 pub fn register(rig: &mut dyn TransportRig, len: u32, access: u32) -> Result<Region> {
-    match must(rig, Command::Register { len, access })? {
+    match must(
+        rig,
+        Command::Register {
+            len,
+            access,
+            srq: None,
+        },
+    )? {
         Reply::Region(region) => Ok(region),
         other => unexpected(other),
     }

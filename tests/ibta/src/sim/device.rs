@@ -41,6 +41,15 @@ struct Pair {
     receives: VecDeque<Completion>,
 }
 
+/// A shared receive queue.
+struct Srq {
+    requests: SharedQueue,
+    /// Requests that it holds.
+    room: usize,
+    /// Its protection domain; the queue pairs' is 0.
+    pd: u32,
+}
+
 /// The device.
 pub(super) struct Device {
     memory: Rc<RefCell<Memory>>,
@@ -48,7 +57,7 @@ pub(super) struct Device {
     rng: Rng,
     pairs: BTreeMap<u32, Pair>,
     next_qpn: u32,
-    srqs: Vec<(SharedQueue, usize)>,
+    srqs: Vec<Srq>,
     handles: Vec<AddressVector>,
     next_window: u32,
     events: VecDeque<AsyncEvent>,
@@ -200,14 +209,17 @@ impl Device {
                 Some(_) => Reply::Done,
                 None => refuse(EINVAL, "ibv_destroy_qp"),
             },
-            Command::CreateSrq { max_wr, .. } => {
-                self.srqs.push((SharedQueue::default(), max_wr as usize));
-                Reply::Srq {
-                    srq: self.srqs.len() as u32 - 1,
-                }
+            Command::CreateSrq { max_wr, apart, .. } => {
+                let srq = self.srqs.len() as u32;
+                self.srqs.push(Srq {
+                    requests: SharedQueue::default(),
+                    room: max_wr as usize,
+                    pd: if apart { srq + 1 } else { 0 },
+                });
+                Reply::Srq { srq }
             }
             Command::DestroySrq { .. } => Reply::Done,
-            Command::Register { len, access } => self.register(len, access),
+            Command::Register { len, access, srq } => self.register(len, access, srq),
             Command::Deregister { lkey } => match self.memory.borrow_mut().invalidate(lkey) {
                 Ok(()) => Reply::Done,
                 Err(_) => refuse(EINVAL, "ibv_dereg_mr"),
@@ -255,8 +267,14 @@ impl Device {
             .is_some_and(|end| end <= bytes)
     }
 
-    fn register(&mut self, len: u32, access: u32) -> Reply {
+    fn register(&mut self, len: u32, access: u32, srq: Option<u32>) -> Reply {
+        let pd = match srq.map(|srq| self.srqs.get(srq as usize)) {
+            Some(Some(srq)) => srq.pd,
+            Some(None) => return refuse(EINVAL, "ibv_reg_mr"),
+            None => 0,
+        };
         let mut memory = self.memory.borrow_mut();
+        memory.pd = pd;
         let access = Access::from_bits_truncate(access);
         let buffer = memory.alloc(len, access, &mut self.rng);
         memory.put(buffer.va, &vec![0; len as usize]);
@@ -272,7 +290,7 @@ impl Device {
         let service = convert::service(create.service);
         let srq = match create.srq {
             Some(srq) => match self.srqs.get(srq as usize) {
-                Some((queue, _)) => Some(queue.clone()),
+                Some(srq) => Some(srq),
                 None => return refuse(EINVAL, "ibv_create_qp"),
             },
             None => None,
@@ -297,7 +315,11 @@ impl Device {
         let pair = Pair {
             qp,
             service,
-            host: host::new(self.memory.clone(), self.place.clone(), srq),
+            host: host::new(
+                self.memory.clone(),
+                self.place.clone(),
+                srq.map(|srq| (srq.requests.clone(), srq.pd)),
+            ),
             sends: VecDeque::new(),
             receives: VecDeque::new(),
         };
@@ -380,11 +402,11 @@ impl Device {
                 }
             }
             RecvQueue::Srq(srq) => {
-                let Some((queue, room)) = self.srqs.get(srq as usize) else {
+                let Some(srq) = self.srqs.get(srq as usize) else {
                     return refuse(EINVAL, "ibv_post_srq_recv");
                 };
-                let mut queue = queue.borrow_mut();
-                if queue.len() >= *room {
+                let mut queue = srq.requests.borrow_mut();
+                if queue.len() >= srq.room {
                     return refuse(ENOMEM, "ibv_post_srq_recv");
                 }
                 queue.push_back(RecvWqe {

@@ -24,11 +24,13 @@ pub(super) type DeviceHost = SimHost<Meddler>;
 pub(super) fn new(
     memory: Rc<RefCell<Memory>>,
     place: Rc<RefCell<Option<PlaceHook>>>,
-    srq: Option<SharedQueue>,
+    srq: Option<(SharedQueue, u32)>,
 ) -> DeviceHost {
+    let (srq, srq_pd) = srq.unwrap_or_default();
     SimHost {
         memory,
-        srq: srq.unwrap_or_default(),
+        srq,
+        srq_pd,
         model: Meddler(place),
         ..SimHost::default()
     }

@@ -221,6 +221,7 @@ fn shared(run: &mut crate::Run, rig: &mut dyn crate::TransportRig) -> Outcome {
         Command::CreateSrq {
             max_wr: 8,
             max_sge: 1,
+            apart: false,
         },
     )? {
         Reply::Srq { srq } => srq,

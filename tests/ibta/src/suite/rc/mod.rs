@@ -24,6 +24,7 @@ mod rights;
 mod rnr;
 mod rnr_waits;
 mod sequences;
+mod shared_queue;
 
 use crate::Test;
 
@@ -48,6 +49,7 @@ const PARTS: &[fn() -> Vec<Test>] = &[
     rnr::tests,
     rnr_waits::tests,
     sequences::tests,
+    shared_queue::tests,
 ];
 
 /// All of them.

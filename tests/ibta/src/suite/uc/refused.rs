@@ -108,10 +108,11 @@ pub(super) fn no_right() -> Test {
                 a,
                 || {
                     Faults::default().command(|command| match command {
-                        crate::protocol::Command::Register { len, .. } => {
+                        crate::protocol::Command::Register { len, srq, .. } => {
                             crate::protocol::Command::Register {
                                 len,
                                 access: access::ALL,
+                                srq,
                             }
                         }
                         other => other,
