@@ -1,6 +1,6 @@
 //! The C interfaces that ferroce speaks, as `#[repr(C)]` types: the public `<infiniband/verbs.h>`, rdma-core's private
 //! provider interface (one module for each version of it), the part of the kernel's uverbs ABI that the shim answers, and the
-//! kernel's rdma_cm and umad ABIs, which it carries to ferroced.
+//! kernel's rdma_cm, umad and RDMA netlink ABIs, which it carries to ferroced.
 //!
 //! Names are C's. Nothing here has behaviour: no function is called, nothing is allocated, no layout is guessed
 //! (`tests/layout` compiles the numbers of this crate against the installed headers).
@@ -14,6 +14,7 @@ pub mod device;
 pub mod domain;
 pub mod object;
 pub mod pabi34;
+pub mod rdma_netlink;
 pub mod tag_matching;
 pub mod ucma;
 pub mod ucma_frame;

@@ -4,6 +4,7 @@
 //! This is the control path only. A client gets its slot's UDP sockets and its inbox from the daemon once
 //! and then works on them by itself.
 
+pub mod capabilities;
 mod client;
 mod counters;
 mod error;

@@ -71,6 +71,11 @@ impl RuntimeDir {
         self.path.join("umad.sock")
     }
 
+    /// The `SOCK_SEQPACKET` socket whose connections are programs' `NETLINK_RDMA` sockets.
+    pub fn netlink(&self) -> PathBuf {
+        self.path.join("netlink.sock")
+    }
+
     /// The file that a running daemon holds locked.
     pub fn lock(&self) -> PathBuf {
         self.path.join("ferroced.lock")

@@ -22,6 +22,7 @@ use crate::group::{self, Group};
 use crate::ib::Fabric;
 use crate::interfaces::{Snapshot, Watch};
 use crate::lock::Lock;
+use crate::nldev;
 use crate::poller::{Poller, Ready, Token};
 use crate::real;
 use crate::slots::Slots;
@@ -78,6 +79,8 @@ pub struct Daemon {
     pub(crate) rdma_cm: Server,
     /// What programs do with MADs.
     pub(crate) umad: umad::Server,
+    /// Programs' netlink sockets.
+    pub(crate) netlink: nldev::Server,
     /// The number of the first port's umad file.
     pub(crate) first_umad: u32,
     /// The ports, if they are InfiniBand's.
@@ -118,6 +121,7 @@ impl Daemon {
         let door = Door::listen(&dir.socket(), 512, Token::Listener)?;
         let rdma_cm = Server::start(&dir, info.node_guid, &poller)?;
         let umad = umad::Server::start(&dir, &poller)?;
+        let netlink = nldev::Server::start(&dir, &poller)?;
         let ports = settings.cables.len().max(1) as u8;
         let now = Instant::now();
         let mut daemon = Self {
@@ -141,6 +145,7 @@ impl Daemon {
             last_id: 0,
             rdma_cm,
             umad,
+            netlink,
             first_umad: real::free_umad_number(),
             fabric: None,
             ib_shown: Vec::new(),
@@ -249,7 +254,13 @@ impl Daemon {
             self.handle(ready, signals);
         }
         let now = Instant::now();
-        for door in [&mut self.door, &mut self.rdma_cm.door, &mut self.umad.door] {
+        let doors = [
+            &mut self.door,
+            &mut self.rdma_cm.door,
+            &mut self.umad.door,
+            &mut self.netlink.door,
+        ];
+        for door in doors {
             door.reopen(now, &self.poller);
         }
         if self.retry_at.is_some_and(|at| at <= now) {
@@ -275,7 +286,10 @@ impl Daemon {
         if self.umad.next_timeout().is_some_and(|at| at <= now) {
             self.with_umad(umad::Server::handle_timeout);
         }
-        let used = !self.connections.is_empty() || !self.rdma_cm.is_idle() || !self.umad.is_idle();
+        let used = !self.connections.is_empty()
+            || !self.rdma_cm.is_idle()
+            || !self.umad.is_idle()
+            || !self.netlink.is_idle();
         self.idle_since = match !used {
             true => self.idle_since.or(Some(now)),
             false => None,
@@ -296,7 +310,12 @@ impl Daemon {
         let counting = self.dirty || attached();
         let refresh = counting.then(|| self.refreshed + REFRESH);
         let cm = self.rdma_cm.next_timeout();
-        let doors = [&self.door, &self.rdma_cm.door, &self.umad.door];
+        let doors = [
+            &self.door,
+            &self.rdma_cm.door,
+            &self.umad.door,
+            &self.netlink.door,
+        ];
         [
             doors.iter().filter_map(|door| door.reopens_at()).min(),
             refresh,
@@ -349,6 +368,8 @@ impl Daemon {
                 self.with_umad(|server, around| server.serve(id, around));
                 self.ib_update_sm();
             }
+            Token::NetlinkListener => self.netlink.accept(&self.poller),
+            Token::NetlinkSession(id) => self.serve_netlink(id),
             Token::UmadFile(inode) => {
                 let room = ready.writable && !ready.readable;
                 self.with_umad(|server, around| server.file_event(inode, room, around));
@@ -455,6 +476,7 @@ impl Daemon {
         let _ = fs::remove_file(self.dir.socket());
         let _ = fs::remove_file(self.dir.rdma_cm());
         let _ = fs::remove_file(self.dir.umad());
+        let _ = fs::remove_file(self.dir.netlink());
         if let Err(error) = self.image.remove() {
             tracing::warn!(%error, "cannot clean up");
         }

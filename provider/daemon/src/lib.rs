@@ -21,6 +21,7 @@ mod ib_host;
 mod interfaces;
 mod lock;
 mod mads;
+mod nldev;
 mod performance;
 mod poller;
 mod port;

@@ -35,6 +35,10 @@ pub enum Token {
     UmadSession(u64),
     /// A umad or issm file, by its inode number.
     UmadFile(u64),
+    /// Where programs' netlink sockets come from.
+    NetlinkListener,
+    /// A program's netlink socket.
+    NetlinkSession(u64),
     /// The socket of a slot that nobody holds.
     Slot {
         /// The group's index.
@@ -62,6 +66,8 @@ impl Token {
             Self::UmadListener => (10, 0),
             Self::UmadSession(id) => (11, id),
             Self::UmadFile(inode) => (12, inode),
+            Self::NetlinkListener => (13, 0),
+            Self::NetlinkSession(id) => (14, id),
             Self::Slot { group, slot } => (5, (group as u64) << 8 | u64::from(slot)),
         };
         EventData::new_u64(kind << KIND_SHIFT | value & VALUE)
@@ -87,6 +93,8 @@ impl Token {
             10 => Self::UmadListener,
             11 => Self::UmadSession(value),
             12 => Self::UmadFile(value),
+            13 => Self::NetlinkListener,
+            14 => Self::NetlinkSession(value),
             _ => return None,
         })
     }

@@ -16,11 +16,11 @@ use crate::{DaemonError, real};
 /// Version of the uverbs ABI that libibverbs of rdma-core knows.
 const UVERBS_ABI: u32 = 6;
 /// Version of the provider's own part of it.
-const PROVIDER_ABI: u32 = 1;
+pub(crate) const PROVIDER_ABI: u32 = 1;
 /// Version of the umad ABI.
-const UMAD_ABI: u32 = 5;
+pub(crate) const UMAD_ABI: u32 = 5;
 /// Version of the rdma_cm ABI.
-const UCMA_ABI: u32 = 4;
+pub(crate) const UCMA_ABI: u32 = 4;
 /// `/dev/null`, which stands in for the device file: it can be opened by anybody, does nothing, and
 /// libibverbs compares its numbers with these.
 const NULL_DEVICE: &str = "1:3";

@@ -1,6 +1,6 @@
 //! What the device promises. Every number here can be had; one more gives the documented error.
 
-use ferroce_control::{IbPort, link::Rate};
+use ferroce_control::{IbPort, capabilities, link::Rate};
 use ferroce_transport::Access;
 
 use crate::guard;
@@ -58,23 +58,6 @@ pub(crate) fn known_access() -> Access {
         | Access::RELAXED_ORDERING;
     known.set(Access::ON_DEMAND, guard::EFFECTIVE);
     known
-}
-
-/// `enum ibv_device_cap_flags`: what this device really does.
-mod cap {
-    pub const BAD_PKEY_CNTR: u32 = 1 << 1;
-    pub const BAD_QKEY_CNTR: u32 = 1 << 2;
-    pub const UD_AV_PORT_ENFORCE: u32 = 1 << 6;
-    pub const CURR_QP_STATE_MOD: u32 = 1 << 7;
-    pub const PORT_ACTIVE_EVENT: u32 = 1 << 10;
-    pub const SYS_IMAGE_GUID: u32 = 1 << 11;
-    pub const RC_RNR_NAK_GEN: u32 = 1 << 12;
-    pub const SRQ_RESIZE: u32 = 1 << 13;
-    pub const MEM_WINDOW: u32 = 1 << 17;
-    pub const XRC: u32 = 1 << 20;
-    /// Local invalidate, SEND with invalidate, type 2 windows; fast registration is not a verb of user space.
-    pub const MEM_MGT_EXTENSIONS: u32 = 1 << 21;
-    pub const MEM_WINDOW_TYPE_2B: u32 = 1 << 24;
 }
 
 /// `struct ibv_device_attr`, field by field; GUIDs in network byte order.
@@ -154,18 +137,7 @@ impl DeviceAttr {
             hw_ver: 0,
             max_qp: MAX_QP as i32,
             max_qp_wr: MAX_QP_WR as i32,
-            device_cap_flags: cap::BAD_PKEY_CNTR
-                | cap::BAD_QKEY_CNTR
-                | cap::UD_AV_PORT_ENFORCE
-                | cap::XRC
-                | cap::CURR_QP_STATE_MOD
-                | cap::PORT_ACTIVE_EVENT
-                | cap::SYS_IMAGE_GUID
-                | cap::RC_RNR_NAK_GEN
-                | cap::SRQ_RESIZE
-                | cap::MEM_WINDOW
-                | cap::MEM_MGT_EXTENSIONS
-                | cap::MEM_WINDOW_TYPE_2B,
+            device_cap_flags: capabilities::DEVICE as u32,
             max_sge: MAX_SGE as i32,
             max_sge_rd: MAX_SGE as i32,
             max_cq: MAX_CQ as i32,

@@ -16,6 +16,8 @@ const UMAD: u32 = 1 << 17;
 const ISSM: u32 = UMAD + 1;
 /// Added to the entry of a channel that was closed.
 const CLOSED: u32 = 1 << 18;
+/// The entry of a netlink socket, with the options that are set below.
+const NETLINK: u32 = 1 << 19;
 
 /// For each descriptor 0, the number of its uverbs device plus one, or one of the above.
 static KINDS: [AtomicU32; SIZE] = [const { AtomicU32::new(0) }; SIZE];
@@ -45,6 +47,14 @@ pub fn umad(fd: c_int) -> bool {
     kind(fd) == Some(UMAD)
 }
 
+/// The options that are set of a descriptor that is a netlink socket, by the table.
+#[inline]
+pub fn netlink(fd: c_int) -> Option<u16> {
+    kind(fd)
+        .filter(|kind| kind & NETLINK != 0)
+        .map(|kind| kind as u16)
+}
+
 /// Is this descriptor a socket that stands for a device file, by the table?
 #[inline]
 pub fn device_socket(fd: c_int) -> bool {
@@ -64,6 +74,11 @@ pub fn set_rdma_cm(fd: c_int, channel: u16) -> bool {
 /// Enters a new descriptor as a umad file, or else an issm file. `false`: the table has no room for it.
 pub fn set_umad(fd: c_int, umad: bool) -> bool {
     set_kind(fd, if umad { UMAD } else { ISSM })
+}
+
+/// Enters a descriptor as a netlink socket with some options set. `false`: the table has no room for it.
+pub fn set_netlink(fd: c_int, options: u16) -> bool {
+    set_kind(fd, NETLINK | u32::from(options))
 }
 
 fn set_kind(fd: c_int, kind: u32) -> bool {
@@ -144,6 +159,12 @@ mod tests {
         assert!(set_umad(65_004, true) && umad(65_004) && uverbs(65_004).is_none());
         assert!(set_umad(65_004, false) && !umad(65_004) && device_socket(65_004));
         assert!(rdma_cm(65_004).is_none() && !set_umad(1 << 20, true));
+
+        assert!(set_netlink(65_005, 3) && netlink(65_005) == Some(3));
+        assert!(!umad(65_005) && !device_socket(65_005) && uverbs(65_005).is_none());
+        assert!(rdma_cm(65_005).is_none() && netlink(65_004).is_none());
+        closing(65_005);
+        assert_eq!(netlink(65_005), None);
     }
 
     #[test]

@@ -1,6 +1,8 @@
 //! The functions of the C library that the shim stands in front of. Each does the least: look whether the call concerns
 //! the image, and pass it on.
 
+mod sockets;
+
 use crate::image::{self, IMAGE, Rewritten};
 use crate::next::call_next;
 use crate::{command, descriptors, rdma_cm, sys, umad};
@@ -10,9 +12,6 @@ use libc::{
 };
 use std::ffi::CStr;
 use std::ptr::null_mut;
-
-/// `NETLINK_RDMA`.
-const NETLINK_RDMA: c_int = 20;
 
 type Filter = *mut c_void;
 type Order = *mut c_void;
@@ -390,14 +389,3 @@ macro_rules! fcntl_functions {
     )*};
 }
 fcntl_functions!(fcntl, fcntl64);
-
-/// # Safety
-/// As `socket(2)`.
-#[cfg_attr(not(test), unsafe(no_mangle))]
-#[cfg_attr(test, allow(dead_code))]
-pub unsafe extern "C" fn socket(domain: c_int, kind: c_int, protocol: c_int) -> c_int {
-    if domain == libc::AF_NETLINK && protocol == NETLINK_RDMA && IMAGE.directory().is_some() {
-        return sys::fail(libc::EPROTONOSUPPORT);
-    }
-    call_next!(socket(domain => c_int, kind => c_int, protocol => c_int) -> c_int, -1)
-}

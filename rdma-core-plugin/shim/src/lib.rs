@@ -3,8 +3,8 @@
 //! Stock libibverbs, librdmacm and libibumad find devices under `/sys/class/infiniband*` and talk to files in
 //! `/dev/infiniband`. The shim turns those path prefixes into paths under the image that ferroced keeps in its runtime
 //! directory (`FERROCE_RUNTIME_DIR`, read when the shim is loaded), answers the few commands that the libraries write to
-//! the descriptors opened there or carries them to ferroced (`rdma_cm`, `umadN`, `issmN`), and refuses `NETLINK_RDMA` sockets, upon which the
-//! libraries read sysfs instead.
+//! the descriptors opened there or carries them to ferroced (`rdma_cm`, `umadN`, `issmN`), and makes connections to ferroced of
+//! `NETLINK_RDMA` sockets.
 //!
 //! It sits in every process below `ferroce run`, shells included. So it looks at the first bytes of a path and at one
 //! table entry of a descriptor and otherwise passes the call on; it starts no thread, allocates nothing from the heap, takes no lock but
@@ -20,6 +20,7 @@ mod gid;
 mod image;
 mod interpose;
 mod lock;
+mod netlink;
 mod next;
 mod rdma_cm;
 mod sys;

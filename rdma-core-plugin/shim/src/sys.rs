@@ -1,8 +1,10 @@
 //! Small system calls for the shim's own use, made directly so that they meet no interposed function.
 
 mod path;
+mod socket;
 
 pub use path::PathBuffer;
+pub use socket::*;
 
 use libc::{c_char, c_int, c_long, c_void, iovec, msghdr, pid_t, stat};
 use std::ffi::CStr;
@@ -285,68 +287,17 @@ pub fn set_nonblocking(fd: c_int) {
     }
 }
 
-/// Connects to a `SOCK_SEQPACKET` socket in a directory. Its number is a high one, out of the way of programs that count
-/// on low ones. The error is an errno.
-pub fn connect(directory: &[u8], name: &[u8]) -> Result<c_int, c_int> {
-    let mut path = PathBuffer::new();
-    path.push(directory);
-    // The directory is opened first, as a socket's path may have 107 bytes only.
-    let opened = open(
-        path.as_cstr().ok_or(libc::ENAMETOOLONG)?,
-        libc::O_PATH | libc::O_DIRECTORY,
-    );
-    if opened < 0 {
-        return Err(errno());
-    }
-    let kind = libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC;
-    // SAFETY: no memory is passed.
-    let low = unsafe { libc::syscall(libc::SYS_socket, libc::AF_UNIX, kind, 0) } as c_int;
-    if low < 0 {
-        close(opened);
-        return Err(errno());
-    }
-    let fd = raise(low);
-    let mut path = PathBuffer::new();
-    path.push(b"/proc/self/fd/");
-    path.push_number(opened.unsigned_abs());
-    path.push(b"/");
-    path.push(name);
-    // SAFETY: all zeros is an address.
-    let mut address: libc::sockaddr_un = unsafe { MaybeUninit::zeroed().assume_init() };
-    address.sun_family = libc::AF_UNIX as u16;
-    for (to, from) in address
-        .sun_path
-        .iter_mut()
-        .zip(path.as_cstr().map_or(&[][..], CStr::to_bytes))
-    {
-        *to = *from as c_char;
-    }
-    let at = &raw const address;
-    // SAFETY: the address is whole and ends with a zero.
-    let r = unsafe { libc::syscall(libc::SYS_connect, fd, at, size_of::<libc::sockaddr_un>()) };
-    let failed = errno();
-    close(opened);
-    if r != 0 {
-        close(fd);
-        return Err(failed);
-    }
-    Ok(fd)
-}
-
-/// Asks for room for long datagrams: as much as the system allows.
-pub fn enlarge_send_buffer(fd: c_int, bytes: c_int) {
-    let (value, len) = (&raw const bytes, size_of::<c_int>());
-    // SAFETY: the option's value is an int that outlives the call.
-    unsafe {
-        libc::syscall(
-            libc::SYS_setsockopt,
-            fd,
-            libc::SOL_SOCKET,
-            libc::SO_SNDBUF,
-            value,
-            len,
-        )
-    };
+/// Whether the process has `CAP_NET_ADMIN`.
+pub fn is_net_admin() -> bool {
+    const VERSION_3: u32 = 0x2008_0522;
+    const CAP_NET_ADMIN: u32 = 12;
+    // Version and process, here the caller; effective, permitted and inheritable, of the lower capabilities and of the upper.
+    let header: [u32; 2] = [VERSION_3, 0];
+    let mut sets: [[u32; 3]; 2] = [[0; 3]; 2];
+    let (header, at) = (&raw const header, &raw mut sets);
+    // SAFETY: both have the kernel's layout.
+    let r = unsafe { libc::syscall(libc::SYS_capget, header, at) };
+    r == 0 && sets[0][0] & 1 << CAP_NET_ADMIN != 0
 }
 
 /// Moves a descriptor near the end of what the process may have, if there is room.

@@ -108,6 +108,9 @@ const HEAD: &str = r#"
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/netlink.h>
+#include <poll.h>
+#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -117,6 +120,8 @@ const HEAD: &str = r#"
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
+#include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 #define CHECK(x) do { if (!(x)) { fprintf(stderr, "line %d: %s: %s\n", __LINE__, #x, strerror(errno)); exit(1); } } while (0)
 #define IBDEV "/sys/class/infiniband_verbs/uverbs0/ibdev"
@@ -241,8 +246,89 @@ fn gids_are_read_from_the_image() {
     "#);
 }
 
+/// With somebody at the other end who sends back what comes, but for what the shim says of the socket.
 #[test]
-fn netlink_of_rdma_is_refused_and_other_sockets_are_not() {
+fn netlink_of_rdma_looks_like_netlink() {
+    let lab = Lab::new();
+    lab.c(r#"
+        struct sockaddr_un un = { .sun_family = AF_UNIX };
+        snprintf(un.sun_path, sizeof un.sun_path, "%s/netlink.sock", getenv("FERROCE_RUNTIME_DIR"));
+        int door = socket(AF_UNIX, SOCK_SEQPACKET, 0);
+        CHECK(bind(door, (void *)&un, sizeof un) == 0 && listen(door, 4) == 0);
+        int child = fork();
+        if (child == 0) {
+            char bytes[256];
+            ssize_t got;
+            int peer = accept(door, NULL, NULL);
+            while ((got = recv(peer, bytes, sizeof bytes, 0)) > 0)
+                if (bytes[4] != 0x0f)
+                    send(peer, bytes, got, 0);
+            _exit(0);
+        }
+        close(door);
+
+        CHECK(socket(AF_NETLINK, SOCK_STREAM, 20) == -1 && errno == ESOCKTNOSUPPORT);
+        int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, 20);
+        CHECK(fd >= 0 && fcntl(fd, F_GETFD) == FD_CLOEXEC);
+        int value = 0;
+        socklen_t len = sizeof value;
+        CHECK(getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &value, &len) == 0 && value == AF_NETLINK && len == 4);
+        CHECK(getsockopt(fd, SOL_SOCKET, SO_PROTOCOL, &value, &len) == 0 && value == 20);
+        CHECK(getsockopt(fd, SOL_SOCKET, SO_TYPE, &value, &len) == 0 && value == SOCK_RAW);
+        value = 1;
+        CHECK(setsockopt(fd, 270, 11, &value, sizeof value) == 0);
+        CHECK(getsockopt(fd, 270, 11, &value, &len) == 0 && value == 1);
+        CHECK(getsockopt(fd, 270, 10, &value, &len) == 0 && value == 0);
+        CHECK(setsockopt(fd, 270, 99, &len, sizeof len) == -1 && errno == ENOPROTOOPT);
+        CHECK(setsockopt(fd, 270, 11, &value, 1) == -1 && errno == EINVAL);
+        value = 4;
+        CHECK(setsockopt(fd, 270, 1, &value, sizeof value) == 0);
+        value = 33;
+        CHECK(setsockopt(fd, 270, 1, &value, sizeof value) == -1 && errno == EINVAL);
+        value = 65536;
+        CHECK(setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &value, sizeof value) == 0);
+
+        struct sockaddr_nl nl = { .nl_family = AF_NETLINK }, own, peer;
+        len = sizeof own;
+        CHECK(getsockname(fd, (void *)&own, &len) == 0 && len == sizeof own && own.nl_pid == 0);
+        CHECK(bind(fd, (void *)&un, sizeof un) == -1 && errno == EINVAL);
+        CHECK(bind(fd, (void *)&nl, 4) == -1 && errno == EINVAL);
+        CHECK(bind(fd, (void *)&nl, sizeof nl) == 0);
+        CHECK(getsockname(fd, (void *)&own, &len) == 0 && len == sizeof own && own.nl_family == AF_NETLINK);
+        CHECK(own.nl_pid == (unsigned)getpid() && own.nl_groups == 0);
+        CHECK(bind(fd, (void *)&own, sizeof own) == 0);
+        own.nl_pid++;
+        CHECK(bind(fd, (void *)&own, sizeof own) == -1 && errno == EINVAL);
+
+        char big[64] = { 0 }, small[16];
+        CHECK(sendto(fd, big, sizeof big, 0, (void *)&nl, sizeof nl) == sizeof big);
+        struct pollfd readable = { fd, POLLIN, 0 };
+        CHECK(poll(&readable, 1, 10000) == 1);
+        memset(&peer, 0xff, sizeof peer);
+        struct iovec part = { small, sizeof small };
+        struct msghdr message = { .msg_name = &peer, .msg_namelen = sizeof peer, .msg_iov = &part, .msg_iovlen = 1 };
+        CHECK(recvmsg(fd, &message, MSG_PEEK | MSG_TRUNC) == sizeof big && message.msg_flags & MSG_TRUNC);
+        CHECK(message.msg_namelen == sizeof peer && peer.nl_family == AF_NETLINK && peer.nl_pid == 0);
+        CHECK(recvmsg(fd, &message, MSG_PEEK) == sizeof small);
+        memset(&peer, 0xff, sizeof peer);
+        len = 2;
+        CHECK(recvfrom(fd, big, sizeof big, 0, (void *)&peer, &len) == sizeof big);
+        CHECK(len == sizeof peer && peer.nl_family == AF_NETLINK && peer.nl_pid == 0xffffffff);
+        message.msg_namelen = sizeof peer;
+        CHECK(recvmsg(fd, &message, MSG_DONTWAIT) == -1 && errno == EAGAIN);
+
+        // Nobody there any more.
+        kill(child, SIGKILL);
+        waitpid(child, NULL, 0);
+        CHECK(recvmsg(fd, &message, 0) == -1 && errno == ECONNRESET);
+        CHECK(close(fd) == 0 && socket(AF_NETLINK, SOCK_RAW, 20) == -1 && errno == EPROTONOSUPPORT);
+        // The number is another's.
+        CHECK(dup2(0, fd) == fd && getsockname(fd, (void *)&own, &len) == -1 && errno == ENOTSOCK);
+    "#);
+}
+
+#[test]
+fn without_a_daemon_netlink_of_rdma_is_refused_and_other_sockets_are_not() {
     let lab = Lab::new();
     lab.c(r#"
         CHECK(socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, 20) == -1 && errno == EPROTONOSUPPORT);

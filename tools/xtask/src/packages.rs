@@ -90,6 +90,13 @@ pub const CM: &[Need] = &[
     program("gzip", "gzip"),
 ];
 
+/// What the tests of netlink run.
+pub const NETLINK: &[Need] = &[
+    program("iproute2", "rdma"),
+    program("ibverbs-utils", "ibv_devinfo"),
+    program("perftest", "ib_write_bw"),
+];
+
 /// What the tests of the InfiniBand link layer run.
 pub const FABRIC: &[Need] = &[
     program("opensm", "opensm"),

@@ -24,6 +24,7 @@ mod ibta_around;
 mod interop;
 mod lint;
 mod memcheck;
+mod netlink;
 mod pyverbs;
 mod robust;
 mod services;
@@ -98,6 +99,13 @@ const GROUPS: &[Group] = &[
         needs: packages::CM,
         product: true,
         cases: cm::cases,
+    },
+    Group {
+        name: "netlink",
+        about: "what rdma of iproute2 shows",
+        needs: packages::NETLINK,
+        product: true,
+        cases: netlink::cases,
     },
     Group {
         name: "fabric",
