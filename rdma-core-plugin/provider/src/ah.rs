@@ -2,6 +2,7 @@
 
 use crate::convert;
 use crate::guard::{self, Errno, explain};
+use crate::live;
 use crate::memory::Pd;
 use ferroce_cabi::*;
 use ferroce_engine::{Datagram, Dest};
@@ -35,12 +36,15 @@ pub unsafe extern "C" fn create_ah(pd: *mut ibv_pd, attr: *mut ibv_ah_attr) -> *
             ibv,
             _engine: engine,
         };
-        Ok(Box::into_raw(Box::new(ah)).cast())
+        // SAFETY: initialised.
+        Ok(unsafe { live::enter(Box::into_raw(Box::new(ah)).cast()) })
     })
 }
 
 pub unsafe extern "C" fn destroy_ah(ah: *mut ibv_ah) -> c_int {
     guard::run(|| {
+        live::check(ah)?;
+        live::leave(ah);
         // SAFETY: made by `create_ah`; the caller may not use it again.
         drop(unsafe { Box::from_raw(ah.cast::<Ah>()) });
         Ok(0)

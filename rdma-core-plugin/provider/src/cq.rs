@@ -2,6 +2,7 @@
 
 use crate::context::engine;
 use crate::guard::{self, Errno, Failure, Health, explain};
+use crate::live;
 use crate::memory::Pd;
 use crate::parent_domain::{Allocators, Resource};
 use crate::place::{self, Place};
@@ -53,6 +54,22 @@ impl Cq {
         // SAFETY: as the caller promises; the C structure is the head of ours.
         unsafe { &*cq.cast::<Cq>() }
     }
+
+    /// As [`of`](Self::of), for the control path: `EINVAL` for what is not alive.
+    ///
+    /// # Safety
+    /// Nobody frees it meanwhile.
+    pub unsafe fn live<'a>(cq: *mut ibv_cq) -> Result<&'a Cq, Errno> {
+        live::check(cq)?;
+        // SAFETY: it is alive.
+        Ok(unsafe { Self::of(cq) })
+    }
+}
+
+impl AsRef<Health> for Cq {
+    fn as_ref(&self) -> &Health {
+        &self.health
+    }
 }
 
 /// How to create a queue, as libibverbs passes it.
@@ -97,7 +114,7 @@ pub unsafe fn create(context: *mut ibv_context, init: Init<'_>) -> Result<*mut C
     verbs.cq_ex.context = context;
     verbs.cq_ex.handle = engine.handle();
     verbs.cq_ex.cqe = engine.cqe() as c_int;
-    Ok(place.write(Cq {
+    let cq = place.write(Cq {
         verbs,
         engine,
         health: Health::default(),
@@ -105,7 +122,10 @@ pub unsafe fn create(context: *mut ibv_context, init: Init<'_>) -> Result<*mut C
         single_threaded: init.single_threaded,
         allocators: allocators.cloned(),
         current: Entry::default(),
-    }))
+    });
+    // SAFETY: initialised; the C structure is its head.
+    unsafe { live::enter(cq.cast::<ibv_cq>()) };
+    Ok(cq)
 }
 
 /// Memory of the program's for `cqe` completions, if it has allocators and wants to.
@@ -183,17 +203,21 @@ pub unsafe extern "C" fn poll_cq(cq: *mut ibv_cq, entries: c_int, wc: *mut ibv_w
 
 pub unsafe extern "C" fn req_notify_cq(cq: *mut ibv_cq, solicited_only: c_int) -> c_int {
     // SAFETY: a queue of ours.
-    let cq = unsafe { Cq::of(cq) };
-    cq.health.run(|| {
-        cq.engine.req_notify(solicited_only != 0)?;
+    let object = unsafe { Cq::of(cq) };
+    object.health.run(|| {
+        // SAFETY: the caller's structure. A look at the handle is all that a call this frequent affords.
+        if unsafe { (*cq).handle } != object.engine.handle() {
+            return Err(Errno(libc::EINVAL));
+        }
+        object.engine.req_notify(solicited_only != 0)?;
         Ok(0)
     })
 }
 
 pub unsafe extern "C" fn resize_cq(cq: *mut ibv_cq, cqe: c_int) -> c_int {
     // SAFETY: a queue of ours.
-    let object = unsafe { Cq::of(cq) };
-    object.health.run(|| {
+    let object = unsafe { Cq::live(cq) };
+    guard::on(object, |object| {
         let cqe = u32::try_from(cqe).map_err(|_| Errno(libc::EINVAL))?;
         // SAFETY: a queue of ours.
         let memory = lend(unsafe { (*cq).context }, object.allocators.as_ref(), cqe)?;
@@ -210,8 +234,8 @@ pub unsafe extern "C" fn resize_cq(cq: *mut ibv_cq, cqe: c_int) -> c_int {
 /// Holds completion events back, as `ibv_modify_cq(3)` asks.
 pub unsafe extern "C" fn modify_cq(cq: *mut ibv_cq, attr: *mut ibv_modify_cq_attr) -> c_int {
     // SAFETY: a queue of ours.
-    let object = unsafe { Cq::of(cq) };
-    object.health.run(|| {
+    let object = unsafe { Cq::live(cq) };
+    guard::on(object, |object| {
         // SAFETY: the caller's structure.
         let attr = unsafe { attr.as_ref() }.ok_or(Errno(libc::EINVAL))?;
         if attr.attr_mask & !IBV_CQ_ATTR_MODERATE != 0 {
@@ -230,7 +254,7 @@ pub unsafe extern "C" fn modify_cq(cq: *mut ibv_cq, attr: *mut ibv_modify_cq_att
 pub unsafe extern "C" fn destroy_cq(cq: *mut ibv_cq) -> c_int {
     guard::run(|| {
         // SAFETY: a queue of ours.
-        let delivered = unsafe { Cq::of(cq) }
+        let delivered = unsafe { Cq::live(cq) }?
             .engine
             .destroy()
             .map_err(|e| explain("ibv_destroy_cq", e))?;
@@ -244,6 +268,7 @@ pub unsafe extern "C" fn destroy_cq(cq: *mut ibv_cq) -> c_int {
                     (&raw const (*cq).async_events_completed, delivered.events),
                 ],
             );
+            live::leave(cq);
             place::destroy(cq.cast::<Cq>());
         }
         Ok(0)

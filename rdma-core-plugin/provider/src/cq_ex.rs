@@ -1,7 +1,7 @@
 //! Extended completion queues (`ibv_create_cq_ex(3)`): one completion at a time, read field by field.
 
 use crate::cq::{self, Cq, Init};
-use crate::guard::{self, Errno};
+use crate::guard::{self, Errno, Failure};
 use crate::memory::Pd;
 use ferroce_cabi::*;
 use libc::{c_int, c_uint};
@@ -83,7 +83,10 @@ unsafe fn advance(cq: *mut ibv_cq_ex) -> c_int {
     // SAFETY: as the caller promises.
     let (engine, health) = unsafe { (&(*object).engine, &(*object).health) };
     health.run(|| {
-        let next = engine.poll_entry().ok_or(Errno(libc::ENOENT))?;
+        // An empty queue is no failure: errno stays.
+        let Some(next) = engine.poll_entry() else {
+            return Ok(libc::ENOENT);
+        };
         // SAFETY: as the caller promises; nobody else writes these fields.
         unsafe {
             (*object).current = next;
@@ -97,7 +100,7 @@ unsafe fn advance(cq: *mut ibv_cq_ex) -> c_int {
 unsafe extern "C" fn start_poll(cq: *mut ibv_cq_ex, attr: *mut ibv_poll_cq_attr) -> c_int {
     // SAFETY: null or the caller's structure.
     if unsafe { attr.as_ref() }.is_some_and(|attr| attr.comp_mask != 0) {
-        return libc::EINVAL;
+        return c_int::failure(Errno(libc::EINVAL));
     }
     // SAFETY: a queue of ours.
     let object = unsafe { Cq::of(cq.cast()) };

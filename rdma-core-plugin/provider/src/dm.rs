@@ -2,6 +2,7 @@
 
 use crate::context::engine;
 use crate::guard::{self, Errno, explain};
+use crate::live;
 use ferroce_cabi::pabi34::verbs_dm;
 use ferroce_cabi::*;
 use libc::{c_int, c_void, size_t};
@@ -18,11 +19,11 @@ impl Dm {
     /// The engine's object behind a C pointer.
     ///
     /// # Safety
-    /// `dm` is null, or was made here and not freed.
+    /// Nobody frees it meanwhile.
     pub unsafe fn of<'a>(dm: *mut ibv_dm) -> Result<&'a Arc<ferroce_engine::Dm>, Errno> {
-        // SAFETY: as the caller promises; the C structure is the head of ours.
-        let dm = unsafe { dm.cast::<Dm>().as_ref() }.ok_or(Errno(libc::EINVAL))?;
-        Ok(&dm.engine)
+        live::check(dm)?;
+        // SAFETY: it is alive; the C structure is the head of ours.
+        Ok(unsafe { &(*dm.cast::<Dm>()).engine })
     }
 
     fn object(context: *mut ibv_context, engine: Arc<ferroce_engine::Dm>) -> *mut ibv_dm {
@@ -35,7 +36,8 @@ impl Dm {
             handle,
         };
         let verbs = verbs_dm { dm, handle };
-        Box::into_raw(Box::new(Dm { verbs, engine })).cast()
+        // SAFETY: initialised.
+        unsafe { live::enter(Box::into_raw(Box::new(Dm { verbs, engine })).cast()) }
     }
 }
 
@@ -63,6 +65,7 @@ pub unsafe extern "C" fn free_dm(dm: *mut ibv_dm) -> c_int {
         unsafe { Dm::of(dm) }?
             .free()
             .map_err(|e| explain("ibv_free_dm", e))?;
+        live::leave(dm);
         // SAFETY: made by `object`; the caller may not use it again.
         drop(unsafe { Box::from_raw(dm.cast::<Dm>()) });
         Ok(0)
@@ -82,6 +85,8 @@ pub unsafe extern "C" fn import_dm(context: *mut ibv_context, handle: u32) -> *m
 /// Forgets an import; the memory lives on.
 pub unsafe extern "C" fn unimport_dm(dm: *mut ibv_dm) {
     let _: c_int = guard::run(|| {
+        live::check(dm)?;
+        live::leave(dm);
         // SAFETY: made by `object`; the caller may not use it again.
         drop(unsafe { Box::from_raw(dm.cast::<Dm>()) });
         Ok(0)

@@ -21,12 +21,14 @@ impl From<Error> for Errno {
 
 /// How a C function reports that it failed.
 pub trait Failure {
-    /// The value, with `errno` set where the function's manual says so.
+    /// The value, with `errno` set.
     fn failure(errno: Errno) -> Self;
 }
 
 impl Failure for c_int {
     fn failure(errno: Errno) -> Self {
+        // Verbs that the kernel carries out leave it behind too, and programs say `perror` after them.
+        set_errno(errno);
         errno.0
     }
 }
@@ -65,6 +67,17 @@ impl Health {
                 R::failure(report())
             }
         }
+    }
+}
+
+/// Does the work of a verb of the control path on an object that was looked up.
+pub fn on<T: AsRef<Health>, R: Failure>(
+    object: Result<&T, Errno>,
+    work: impl FnOnce(&T) -> Result<R, Errno>,
+) -> R {
+    match object {
+        Ok(object) => object.as_ref().run(|| work(object)),
+        Err(errno) => R::failure(errno),
     }
 }
 
@@ -107,6 +120,8 @@ mod tests {
             health.run::<c_int>(|| Err(Errno(libc::EINVAL))),
             libc::EINVAL
         );
+        // SAFETY: the calling thread's errno.
+        assert_eq!(unsafe { *libc::__errno_location() }, libc::EINVAL);
         assert_eq!(health.run::<c_int>(|| panic!("on purpose")), libc::EIO);
         assert_eq!(health.run(|| Ok(7)), libc::EIO);
         let null: *mut u8 = run(|| Err(Errno(libc::ENOMEM)));

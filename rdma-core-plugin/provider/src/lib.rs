@@ -15,6 +15,7 @@ mod dm;
 mod guard;
 mod import;
 mod libibverbs;
+mod live;
 mod memory;
 mod mr;
 mod mw;

@@ -2,6 +2,7 @@
 
 use crate::context::engine;
 use crate::guard::{self, Errno, explain};
+use crate::live;
 use crate::parent_domain::{Allocators, Parent};
 use ferroce_cabi::*;
 use libc::c_int;
@@ -20,10 +21,25 @@ impl Pd {
     /// The object behind a C pointer.
     ///
     /// # Safety
-    /// `pd` was made by [`alloc_pd`] and not freed.
+    /// Nobody frees it meanwhile.
     pub unsafe fn of<'a>(pd: *mut ibv_pd) -> Result<&'a Pd, Errno> {
-        // SAFETY: as the caller promises; the C structure is the head of ours.
-        unsafe { pd.cast::<Pd>().as_ref() }.ok_or(Errno(libc::EINVAL))
+        live::check(pd)?;
+        // SAFETY: it is alive; the C structure is the head of ours.
+        Ok(unsafe { &*pd.cast::<Pd>() })
+    }
+
+    /// Hands a domain over to C code.
+    pub fn into_raw(self) -> *mut ibv_pd {
+        // SAFETY: initialised.
+        unsafe { live::enter(Box::into_raw(Box::new(self)).cast()) }
+    }
+
+    /// # Safety
+    /// It is alive, and the caller may not use it again.
+    unsafe fn free(pd: *mut ibv_pd) {
+        live::leave(pd);
+        // SAFETY: made by `into_raw`.
+        drop(unsafe { Box::from_raw(pd.cast::<Pd>()) });
     }
 
     /// Where the program wants what is made in this domain.
@@ -42,12 +58,12 @@ pub unsafe extern "C" fn alloc_pd(context: *mut ibv_context) -> *mut ibv_pd {
             context,
             handle: engine.handle(),
         };
-        Ok(Box::into_raw(Box::new(Pd {
+        let pd = Pd {
             ibv,
             engine,
             parent: None,
-        }))
-        .cast())
+        };
+        Ok(pd.into_raw())
     })
 }
 
@@ -62,8 +78,8 @@ pub unsafe extern "C" fn dealloc_pd(pd: *mut ibv_pd) -> c_int {
         if let Some(parent) = &domain.parent {
             parent.leave_thread_domain();
         }
-        // SAFETY: made by `alloc_pd` or `alloc_parent_domain`; the caller may not use it again.
-        drop(unsafe { Box::from_raw(pd.cast::<Pd>()) });
+        // SAFETY: found above; the caller may not use it again.
+        unsafe { Pd::free(pd) };
         Ok(0)
     })
 }
@@ -75,20 +91,21 @@ pub unsafe extern "C" fn import_pd(context: *mut ibv_context, handle: u32) -> *m
             .import_pd(handle)
             .map_err(|e| explain("ibv_import_pd", e))?;
         let ibv = ibv_pd { context, handle };
-        Ok(Box::into_raw(Box::new(Pd {
+        let pd = Pd {
             ibv,
             engine,
             parent: None,
-        }))
-        .cast())
+        };
+        Ok(pd.into_raw())
     })
 }
 
 /// Forgets an import; the domain lives on.
 pub unsafe extern "C" fn unimport_pd(pd: *mut ibv_pd) {
     let _: c_int = guard::run(|| {
-        // SAFETY: made by `import_pd`; the caller may not use it again.
-        drop(unsafe { Box::from_raw(pd.cast::<Pd>()) });
+        live::check(pd)?;
+        // SAFETY: it is alive; the caller may not use it again.
+        unsafe { Pd::free(pd) };
         Ok(0)
     });
 }

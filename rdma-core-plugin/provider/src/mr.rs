@@ -2,6 +2,7 @@
 
 use crate::dm::Dm;
 use crate::guard::{self, Errno, explain};
+use crate::live;
 use crate::memory::Pd;
 use crate::post;
 use ferroce_cabi::pabi34::{mr_type, verbs_mr};
@@ -46,7 +47,16 @@ impl Mr {
             mr_type,
             access,
         };
-        Box::into_raw(Box::new(Mr { verbs, engine })).cast()
+        // SAFETY: initialised.
+        unsafe { live::enter(Box::into_raw(Box::new(Mr { verbs, engine })).cast()) }
+    }
+
+    /// # Safety
+    /// It is alive, and the caller may not use it again.
+    unsafe fn free(mr: *mut ibv_mr) {
+        live::leave(mr);
+        // SAFETY: made by `object`.
+        drop(unsafe { Box::from_raw(mr.cast::<Mr>()) });
     }
 }
 
@@ -145,8 +155,9 @@ pub unsafe extern "C" fn import_mr(pd: *mut ibv_pd, handle: u32) -> *mut ibv_mr 
 /// Forgets an import; the region lives on.
 pub unsafe extern "C" fn unimport_mr(mr: *mut ibv_mr) {
     let _: c_int = guard::run(|| {
-        // SAFETY: made by `import_mr`; the caller may not use it again.
-        drop(unsafe { Box::from_raw(mr.cast::<Mr>()) });
+        live::check(mr)?;
+        // SAFETY: it is alive; the caller may not use it again.
+        unsafe { Mr::free(mr) };
         Ok(0)
     });
 }
@@ -190,8 +201,9 @@ pub unsafe extern "C" fn rereg_mr(
     access: c_int,
 ) -> c_int {
     guard::run(|| {
-        // SAFETY: a region of ours; libibverbs has no other reference meanwhile.
-        let mr = unsafe { mr.cast::<Mr>().as_mut() }.ok_or(Errno(libc::EINVAL))?;
+        live::check(mr.cast::<ibv_mr>())?;
+        // SAFETY: it is alive; libibverbs has no other reference meanwhile.
+        let mr = unsafe { &mut *mr.cast::<Mr>() };
         let has = |flag| flags & flag != 0;
         let domain = if has(rereg::CHANGE_PD) {
             // SAFETY: a domain of ours, or null.
@@ -214,14 +226,15 @@ pub unsafe extern "C" fn rereg_mr(
 
 pub unsafe extern "C" fn dereg_mr(mr: *mut verbs_mr) -> c_int {
     guard::run(|| {
-        // SAFETY: a region of ours.
-        unsafe { mr.cast::<Mr>().as_ref() }
-            .ok_or(Errno(libc::EINVAL))?
+        let mr: *mut ibv_mr = mr.cast();
+        live::check(mr)?;
+        // SAFETY: it is alive.
+        unsafe { &*mr.cast::<Mr>() }
             .engine
             .dereg()
             .map_err(|e| explain("ibv_dereg_mr", e))?;
-        // SAFETY: made by `reg_mr`; the caller may not use it again.
-        drop(unsafe { Box::from_raw(mr.cast::<Mr>()) });
+        // SAFETY: found above; the caller may not use it again.
+        unsafe { Mr::free(mr) };
         Ok(0)
     })
 }

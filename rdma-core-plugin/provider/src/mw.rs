@@ -1,6 +1,7 @@
 //! Memory windows, and the requests that bind them.
 
 use crate::guard::{self, Errno, explain};
+use crate::live;
 use crate::memory::Pd;
 use crate::qp::Qp;
 use ferroce_cabi::*;
@@ -35,17 +36,17 @@ pub unsafe extern "C" fn alloc_mw(pd: *mut ibv_pd, kind: c_uint) -> *mut ibv_mw 
             handle: engine.handle(),
             r#type: kind,
         };
-        Ok(Box::into_raw(Box::new(Mw { ibv, engine })).cast())
+        // SAFETY: initialised.
+        Ok(unsafe { live::enter(Box::into_raw(Box::new(Mw { ibv, engine })).cast()) })
     })
 }
 
 pub unsafe extern "C" fn dealloc_mw(mw: *mut ibv_mw) -> c_int {
     guard::run(|| {
-        // SAFETY: a window of ours.
-        unsafe { mw.cast::<Mw>().as_ref() }
-            .ok_or(Errno(libc::EINVAL))?
-            .engine
-            .dealloc();
+        live::check(mw)?;
+        // SAFETY: it is alive.
+        unsafe { &*mw.cast::<Mw>() }.engine.dealloc();
+        live::leave(mw);
         // SAFETY: made by `alloc_mw`; the caller may not use it again.
         drop(unsafe { Box::from_raw(mw.cast::<Mw>()) });
         Ok(0)

@@ -6,6 +6,7 @@
 //! objects, which nothing here depends on.
 
 use crate::guard::{self, Errno};
+use crate::live;
 use crate::memory::Pd;
 use ferroce_cabi::*;
 use libc::{c_int, c_void};
@@ -124,21 +125,23 @@ pub unsafe extern "C" fn alloc_td(
             ibv: ibv_td { context },
             users: AtomicU32::new(0),
         };
-        Ok(Box::into_raw(Box::new(td)).cast())
+        // SAFETY: initialised.
+        Ok(unsafe { live::enter(Box::into_raw(Box::new(td)).cast()) })
     })
 }
 
 /// `EBUSY` while a parent domain has it.
 pub unsafe extern "C" fn dealloc_td(td: *mut ibv_td) -> c_int {
     guard::run(|| {
-        let td: *mut Td = td.cast();
-        // SAFETY: a thread domain of ours.
-        let users = &unsafe { td.as_ref() }.ok_or(Errno(libc::EINVAL))?.users;
-        if users.load(Ordering::Relaxed) != 0 {
+        live::check(td)?;
+        let object: *mut Td = td.cast();
+        // SAFETY: it is alive.
+        if unsafe { &(*object).users }.load(Ordering::Relaxed) != 0 {
             return Err(Errno(libc::EBUSY));
         }
+        live::leave(td);
         // SAFETY: made by `alloc_td`; the caller may not use it again.
-        drop(unsafe { Box::from_raw(td) });
+        drop(unsafe { Box::from_raw(object) });
         Ok(0)
     })
 }
@@ -157,6 +160,9 @@ pub unsafe extern "C" fn alloc_parent_domain(
         }
         // SAFETY: null or a domain of ours.
         let inner = unsafe { Pd::of(attr.pd) }?;
+        if !attr.td.is_null() {
+            live::check(attr.td)?;
+        }
         let td: *mut Td = attr.td.cast();
         // SAFETY: null or a thread domain of ours.
         let foreign = unsafe {
@@ -198,7 +204,7 @@ pub unsafe extern "C" fn alloc_parent_domain(
                 allocators: allocators.clone(),
             }),
         };
-        let pd: *mut ibv_pd = Box::into_raw(Box::new(pd)).cast();
+        let pd = pd.into_raw();
         if let Some(allocators) = allocators {
             allocators.pd.store(pd, Ordering::Relaxed);
         }

@@ -4,6 +4,7 @@ use crate::context::engine;
 use crate::convert;
 use crate::cq::Cq;
 use crate::guard::{self, Errno, Health, explain};
+use crate::live;
 use crate::memory::Pd;
 use crate::parent_domain::Resource;
 use crate::place::{self, Place};
@@ -39,6 +40,22 @@ impl Qp {
     pub unsafe fn of<'a>(qp: *mut ibv_qp) -> &'a Qp {
         // SAFETY: as the caller promises; the C structure is the head of ours.
         unsafe { &*qp.cast::<Qp>() }
+    }
+
+    /// As [`of`](Self::of), for the control path: `EINVAL` for what is not alive.
+    ///
+    /// # Safety
+    /// Nobody frees it meanwhile.
+    pub unsafe fn live<'a>(qp: *mut ibv_qp) -> Result<&'a Qp, Errno> {
+        live::check(qp)?;
+        // SAFETY: it is alive.
+        Ok(unsafe { Self::of(qp) })
+    }
+}
+
+impl AsRef<Health> for Qp {
+    fn as_ref(&self) -> &Health {
+        &self.health
     }
 }
 
@@ -162,12 +179,18 @@ unsafe fn create(attr: &mut ibv_qp_init_attr, extra: Extra) -> Result<*mut ibv_q
     let place = Place::<Qp>::new(allocators, Resource::Qp)?;
     // SAFETY: as the caller promises.
     let init = unsafe {
-        let cq = |cq: *mut ibv_cq| (!cq.is_null()).then(|| Cq::of(cq).engine.clone());
+        let cq = |cq: *mut ibv_cq| match cq.is_null() {
+            true => Ok(None),
+            false => Cq::live(cq).map(|cq| Some(cq.engine.clone())),
+        };
         QpInit {
             qp_type: attr.qp_type,
-            send_cq: cq(attr.send_cq),
-            recv_cq: cq(attr.recv_cq),
-            srq: (!attr.srq.is_null()).then(|| Srq::of(attr.srq).engine.clone()),
+            send_cq: cq(attr.send_cq)?,
+            recv_cq: cq(attr.recv_cq)?,
+            srq: match attr.srq.is_null() {
+                true => None,
+                false => Some(Srq::live(attr.srq)?.engine.clone()),
+            },
             xrcd: match extra.xrcd.is_null() {
                 true => None,
                 false => Some(Xrcd::of(extra.xrcd)?.engine.clone()),
@@ -262,14 +285,16 @@ unsafe fn finish(
     });
     let ibv: *mut ibv_qp = qp.cast();
     // SAFETY: in their final place and not in use yet.
-    unsafe { wait::prepare(&raw mut (*ibv).mutex, &raw mut (*ibv).cond) };
-    ibv
+    unsafe {
+        wait::prepare(&raw mut (*ibv).mutex, &raw mut (*ibv).cond);
+        live::enter(ibv)
+    }
 }
 
 pub unsafe extern "C" fn modify_qp(qp: *mut ibv_qp, attr: *mut ibv_qp_attr, mask: c_int) -> c_int {
     // SAFETY: a queue pair of ours.
-    let object = unsafe { Qp::of(qp) };
-    object.health.run(|| {
+    let object = unsafe { Qp::live(qp) };
+    guard::on(object, |object| {
         // SAFETY: the caller's structure.
         let attr = unsafe { attr.as_ref() }.ok_or(Errno(libc::EINVAL))?;
         let (attr, mask) = convert::qp_attr_in(attr, mask)?;
@@ -290,8 +315,8 @@ pub unsafe extern "C" fn query_qp(
     init: *mut ibv_qp_init_attr,
 ) -> c_int {
     // SAFETY: a queue pair of ours.
-    let object = unsafe { Qp::of(qp) };
-    object.health.run(|| {
+    let object = unsafe { Qp::live(qp) };
+    guard::on(object, |object| {
         let (now, made) = object.engine.query();
         // SAFETY: the caller's structures, and the queue pair's own fields, which never change.
         unsafe {
@@ -326,7 +351,7 @@ pub unsafe extern "C" fn query_qp_data_in_order(_qp: *mut ibv_qp, op: c_uint, fl
 pub unsafe extern "C" fn destroy_qp(qp: *mut ibv_qp) -> c_int {
     guard::run(|| {
         // SAFETY: a queue pair of ours.
-        let delivered = unsafe { Qp::of(qp) }
+        let delivered = unsafe { Qp::live(qp) }?
             .engine
             .close(qp as u64)
             .map_err(|e| explain("ibv_destroy_qp", e))?;
@@ -337,6 +362,7 @@ pub unsafe extern "C" fn destroy_qp(qp: *mut ibv_qp) -> c_int {
                 &raw mut (*qp).cond,
                 &[(&raw const (*qp).events_completed, delivered.events)],
             );
+            live::leave(qp);
             place::destroy(qp.cast::<Qp>());
         }
         Ok(0)
@@ -353,8 +379,8 @@ unsafe fn multicast(
     change: impl FnOnce(&Arc<ferroce_engine::Qp>, [u8; 16]) -> ferroce_engine::Result<()>,
 ) -> c_int {
     // SAFETY: as the caller promises.
-    let object = unsafe { Qp::of(qp) };
-    object.health.run(|| {
+    let object = unsafe { Qp::live(qp) };
+    guard::on(object, |object| {
         // SAFETY: as the caller promises.
         let gid = unsafe { gid.as_ref() }.ok_or(Errno(libc::EINVAL))?.raw;
         change(&object.engine, gid).map_err(|e| explain("ibv_attach_mcast", e))?;

@@ -2,6 +2,7 @@
 
 use crate::cq::Cq;
 use crate::guard::{self, Errno, Health, explain};
+use crate::live;
 use crate::memory::Pd;
 use crate::parent_domain::Resource;
 use crate::place::{self, Place};
@@ -40,6 +41,22 @@ impl Srq {
     pub unsafe fn of<'a>(srq: *mut ibv_srq) -> &'a Srq {
         // SAFETY: as the caller promises; the C structure is the head of ours.
         unsafe { &*srq.cast::<Srq>() }
+    }
+
+    /// As [`of`](Self::of), for the control path: `EINVAL` for what is not alive.
+    ///
+    /// # Safety
+    /// Nobody frees it meanwhile.
+    pub unsafe fn live<'a>(srq: *mut ibv_srq) -> Result<&'a Srq, Errno> {
+        live::check(srq)?;
+        // SAFETY: it is alive.
+        Ok(unsafe { Self::of(srq) })
+    }
+}
+
+impl AsRef<Health> for Srq {
+    fn as_ref(&self) -> &Health {
+        &self.health
     }
 }
 
@@ -112,7 +129,9 @@ unsafe fn create(
     let engines = xrc
         .map(|(xrcd, cq)| {
             // SAFETY: as the caller promises.
-            Ok::<_, Errno>(unsafe { (Xrcd::of(xrcd)?.engine.clone(), Cq::of(cq).engine.clone()) })
+            Ok::<_, Errno>(unsafe {
+                (Xrcd::of(xrcd)?.engine.clone(), Cq::live(cq)?.engine.clone())
+            })
         })
         .transpose()?;
     let init = SrqInit {
@@ -141,7 +160,9 @@ unsafe fn create(
         verbs.cq = cq;
     }
     verbs.srq_num = engine.number();
-    Ok(place.write(Srq::new(verbs, engine)).cast())
+    let srq = place.write(Srq::new(verbs, engine)).cast();
+    // SAFETY: initialised.
+    Ok(unsafe { live::enter(srq) })
 }
 
 pub unsafe extern "C" fn modify_srq(
@@ -150,8 +171,8 @@ pub unsafe extern "C" fn modify_srq(
     mask: c_int,
 ) -> c_int {
     // SAFETY: a queue of ours.
-    let object = unsafe { Srq::of(srq) };
-    object.health.run(|| {
+    let object = unsafe { Srq::live(srq) };
+    guard::on(object, |object| {
         // SAFETY: the caller's structure.
         let attr = unsafe { attr.as_ref() }.ok_or(Errno(libc::EINVAL))?;
         if mask & !(IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT) != 0 {
@@ -169,8 +190,8 @@ pub unsafe extern "C" fn modify_srq(
 
 pub unsafe extern "C" fn query_srq(srq: *mut ibv_srq, attr: *mut ibv_srq_attr) -> c_int {
     // SAFETY: a queue of ours.
-    let object = unsafe { Srq::of(srq) };
-    object.health.run(|| {
+    let object = unsafe { Srq::live(srq) };
+    guard::on(object, |object| {
         let now = object.engine.query();
         let answer = ibv_srq_attr {
             max_wr: now.max_wr,
@@ -184,9 +205,11 @@ pub unsafe extern "C" fn query_srq(srq: *mut ibv_srq, attr: *mut ibv_srq_attr) -
 }
 
 pub unsafe extern "C" fn get_srq_num(srq: *mut ibv_srq, number: *mut u32) -> c_int {
-    // SAFETY: a queue of ours, and the caller's number.
-    unsafe { number.write(Srq::of(srq).verbs.srq_num) };
-    0
+    guard::run(|| {
+        // SAFETY: a queue of ours, and the caller's number.
+        unsafe { number.write(Srq::live(srq)?.verbs.srq_num) };
+        Ok(0)
+    })
 }
 
 pub unsafe extern "C" fn post_srq_recv(
@@ -207,7 +230,7 @@ pub unsafe extern "C" fn post_srq_recv(
 pub unsafe extern "C" fn destroy_srq(srq: *mut ibv_srq) -> c_int {
     guard::run(|| {
         // SAFETY: a queue of ours.
-        let delivered = unsafe { Srq::of(srq) }
+        let delivered = unsafe { Srq::live(srq) }?
             .engine
             .destroy()
             .map_err(|e| explain("ibv_destroy_srq", e))?;
@@ -218,6 +241,7 @@ pub unsafe extern "C" fn destroy_srq(srq: *mut ibv_srq) -> c_int {
                 &raw mut (*srq).cond,
                 &[(&raw const (*srq).events_completed, delivered.events)],
             );
+            live::leave(srq);
             place::destroy(srq.cast::<Srq>());
         }
         Ok(0)

@@ -3,6 +3,7 @@
 use crate::context::engine;
 use crate::cq::Cq;
 use crate::guard::{Errno, explain};
+use crate::live;
 use crate::memory::Pd;
 use crate::parent_domain::Resource;
 use crate::place::Place;
@@ -39,7 +40,7 @@ pub unsafe fn create(
             cookie: place.address(),
             tm: Some(TmInit {
                 // SAFETY: as the caller promises.
-                cq: unsafe { Cq::of(ex.cq) }.engine.clone(),
+                cq: unsafe { Cq::live(ex.cq) }?.engine.clone(),
                 max_num_tags: ex.tm_cap.max_num_tags,
             }),
             ..SrqInit::default()
@@ -58,8 +59,10 @@ pub unsafe fn create(
     verbs.srq_num = engine.number();
     let srq: *mut ibv_srq = place.write(Srq::new(verbs, engine)).cast();
     // SAFETY: in its final place and not in use yet.
-    unsafe { wait::prepare(&raw mut (*srq).mutex, &raw mut (*srq).cond) };
-    Ok(srq)
+    unsafe {
+        wait::prepare(&raw mut (*srq).mutex, &raw mut (*srq).cond);
+        Ok(live::enter(srq))
+    }
 }
 
 /// Carries out the operations of a list; on an error `bad` names the first that was not.

@@ -2,6 +2,7 @@
 
 use crate::context::engine;
 use crate::guard::{self, Errno, explain};
+use crate::live;
 use crate::qp;
 use ferroce_cabi::pabi34::verbs_xrcd;
 use ferroce_cabi::*;
@@ -22,10 +23,11 @@ impl Xrcd {
     /// The object behind a C pointer.
     ///
     /// # Safety
-    /// `xrcd` was made by [`open_xrcd`] and not closed, or is null.
+    /// Nobody closes it meanwhile.
     pub unsafe fn of<'a>(xrcd: *mut ibv_xrcd) -> Result<&'a Xrcd, Errno> {
-        // SAFETY: as the caller promises; the C structure is the head of ours.
-        unsafe { xrcd.cast::<Xrcd>().as_ref() }.ok_or(Errno(libc::EINVAL))
+        live::check(xrcd)?;
+        // SAFETY: it is alive; the C structure is the head of ours.
+        Ok(unsafe { &*xrcd.cast::<Xrcd>() })
     }
 }
 
@@ -53,7 +55,8 @@ pub unsafe extern "C" fn open_xrcd(
             comp_mask: VERBS_XRCD_HANDLE,
             handle: engine.handle(),
         };
-        Ok(Box::into_raw(Box::new(Xrcd { verbs, engine })).cast())
+        // SAFETY: initialised.
+        Ok(unsafe { live::enter(Box::into_raw(Box::new(Xrcd { verbs, engine })).cast()) })
     })
 }
 
@@ -64,6 +67,7 @@ pub unsafe extern "C" fn close_xrcd(xrcd: *mut ibv_xrcd) -> c_int {
             .engine
             .close()
             .map_err(|e| explain("ibv_close_xrcd", e))?;
+        live::leave(xrcd);
         // SAFETY: made by `open_xrcd`; the caller may not use it again.
         drop(unsafe { Box::from_raw(xrcd.cast::<Xrcd>()) });
         Ok(0)

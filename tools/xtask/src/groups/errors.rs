@@ -37,6 +37,7 @@ const PROGRAMS: &[(&str, &[Place])] = &[
     ("in_use", &[Place::OneDaemon]),
     ("groups", &[Place::OneDaemon]),
     ("exhaust", &[Place::OneDaemon]),
+    ("errnos", &[Place::OneDaemon]),
 ];
 
 pub(super) fn cases() -> Vec<Case> {
