@@ -67,6 +67,9 @@ pub enum Command {
     /// itself when nobody has used it for a while. The program and those that it starts find the device
     /// through LD_PRELOAD, RDMAV_DRIVERS and FERROCE_RUNTIME_DIR in their environment; what the first two
     /// held before is kept. Real devices stay visible.
+    ///
+    /// The runtime of a sanitizer of gcc's (-fsanitize=address, thread) that the program needs is put first
+    /// in LD_PRELOAD, as it insists on. Where a script starts such a program, LD_PRELOAD has to name it.
     Run(Run),
     /// Be an InfiniBand switch, in the foreground
     ///

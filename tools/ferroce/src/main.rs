@@ -6,6 +6,7 @@ mod daemon;
 mod error;
 mod libraries;
 mod run;
+mod sanitizer;
 mod show;
 
 use std::process::ExitCode;

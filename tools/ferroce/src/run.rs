@@ -11,6 +11,7 @@ use crate::arguments::Run;
 use crate::daemon;
 use crate::error::Error;
 use crate::libraries::{self, appended};
+use crate::sanitizer;
 
 /// Where a descriptor that the program knows nothing of is put, so that those that it opens have the
 /// numbers that they would have without.
@@ -23,6 +24,10 @@ pub fn run(dir: &RuntimeDir, run: &Run) -> Result<ExitCode, Error> {
     keep_daemon(client)?;
     let (program, arguments) = run.command.split_first().unwrap_or_else(|| unreachable!());
     let preload = appended(env::var_os("LD_PRELOAD"), &libraries.shim, &[':', ' ']);
+    let preload = match sanitizer::runtime(program) {
+        Some(runtime) => sanitizer::first(&runtime, preload),
+        None => preload,
+    };
     let drivers = appended(env::var_os("RDMAV_DRIVERS"), &libraries.driver, &[':', ';']);
     let source = Command::new(program)
         .args(arguments)
