@@ -1,5 +1,5 @@
 //! The C interfaces that ferroce speaks, as `#[repr(C)]` types: the public `<infiniband/verbs.h>`, rdma-core's private
-//! provider interface (one module for each version of it), the part of the kernel's uverbs ABI that the shim answers, and the
+//! provider interface in all its versions, the part of the kernel's uverbs ABI that the shim answers, and the
 //! kernel's rdma_cm, umad and RDMA netlink ABIs, which it carries to ferroced.
 //!
 //! Names are C's. Nothing here has behaviour: no function is called, nothing is allocated, no layout is guessed
@@ -13,7 +13,7 @@ pub mod attr;
 pub mod device;
 pub mod domain;
 pub mod object;
-pub mod pabi34;
+pub mod pabi;
 pub mod rdma_netlink;
 pub mod tag_matching;
 pub mod ucma;

@@ -152,7 +152,7 @@ pub mod wc_flags {
     pub const WITH_INV: c_uint = 1 << 3;
 }
 
-/// `struct ibv_qp_ex`: the builder of send requests (`ibv_wr_post(3)`).
+/// `struct ibv_qp_ex`: the builder of send requests (`ibv_wr_post(3)`). `wr_atomic_write` came with rdma-core v44, `wr_flush` with v45.
 #[repr(C)]
 #[allow(missing_docs)]
 pub struct ibv_qp_ex {
@@ -183,6 +183,7 @@ pub struct ibv_qp_ex {
     pub wr_complete: Option<unsafe extern "C" fn(*mut ibv_qp_ex) -> c_int>,
     pub wr_abort: Option<unsafe extern "C" fn(*mut ibv_qp_ex)>,
     pub wr_atomic_write: Option<unsafe extern "C" fn(*mut ibv_qp_ex, u32, u64, *const c_void)>,
+    pub wr_flush: Option<unsafe extern "C" fn(*mut ibv_qp_ex, u32, u64, size_t, u8, u8)>,
 }
 
 /// `struct ibv_poll_cq_attr`.

@@ -2,7 +2,7 @@
 //! a table full of distinct pointers goes in through `verbs_set_ops`, and the public tables and functions show which slot
 //! each operation was taken from.
 
-use ferroce_cabi::pabi34::*;
+use ferroce_cabi::pabi::*;
 use ferroce_cabi::*;
 use std::ffi::{CStr, c_int, c_void};
 use std::mem::{offset_of, size_of};
@@ -28,56 +28,67 @@ impl Library {
         address
     }
 
-    fn private(&self, name: &CStr) -> Option<*mut c_void> {
-        // SAFETY: a live handle and NUL-terminated names.
-        let address =
-            unsafe { libc::dlvsym(self.0, name.as_ptr(), c"IBVERBS_PRIVATE_34".as_ptr()) };
-        if address.is_null() {
-            eprintln!("SKIPPED: this libibverbs is not of PABI 34");
-        }
-        (!address.is_null()).then_some(address)
+    fn has(&self, name: &CStr) -> bool {
+        // SAFETY: a live handle and a NUL-terminated name.
+        !unsafe { libc::dlsym(self.0, name.as_ptr()) }.is_null()
+    }
+
+    /// What this library is, whose `comp_mask` of queue pairs is taken to be where the newest row of its number has it.
+    fn layout(&self) -> &'static Layout {
+        let newest = LAYOUTS.iter().map(Layout::qp_mask).max();
+        let served = recognise(|name| self.has(name), || newest);
+        served.expect("a libibverbs that is served").layout
     }
 }
 
 struct Fixture {
     library: Library,
+    layout: &'static Layout,
     device: Box<verbs_device>,
+    /// Where the library's begins, and where ours.
+    start: *mut verbs_context,
     context: *mut verbs_context,
 }
 
 impl Fixture {
     fn new() -> Option<Fixture> {
         let library = Library::open()?;
-        let init = library.private(c"_verbs_init_and_alloc_context")?;
-        // SAFETY: the type of that symbol in PABI 34.
+        let layout = library.layout();
+        let init = library.symbol(c"_verbs_init_and_alloc_context");
+        // SAFETY: the type of that symbol.
         let init: verbs_init_and_alloc_context = unsafe { std::mem::transmute(init) };
         // SAFETY: all bits zero is a valid `verbs_device`: integers, pointers and optional functions.
         let mut device: Box<verbs_device> = Box::new(unsafe { std::mem::zeroed() });
         device.refcount = 1;
+        let head = layout.context_head() * size_of::<Op>();
+        let size = size_of::<verbs_context>() + head;
         // SAFETY: the device outlives the context; no command descriptor.
-        let context = unsafe {
-            init(
-                &mut device.device,
-                -1,
-                size_of::<verbs_context>(),
-                null_mut(),
-                0,
-            )
-        };
-        assert!(!context.is_null());
+        let start = unsafe { init(&mut device.device, -1, size, null_mut(), 0) };
+        assert!(!start.is_null());
         Some(Fixture {
             library,
+            layout,
             device,
-            context: context.cast(),
+            start: start.cast(),
+            // SAFETY: inside the memory just made.
+            context: unsafe { start.byte_add(head) }.cast(),
         })
     }
 
-    fn set_ops(&self, ops: &verbs_context_ops) {
-        // SAFETY: the type of that symbol in PABI 34.
+    /// The place of an operation in the table.
+    fn slot(&self, name: &str) -> usize {
+        let operations = self.layout.operations();
+        let place = operations.iter().position(|operation| *operation == name);
+        place.unwrap_or_else(|| panic!("{name} is not in {:?}", self.layout))
+    }
+
+    fn set_ops(&self, table: &[Op]) {
+        assert_eq!(table.len(), self.layout.operations().len());
+        // SAFETY: the type of that symbol.
         let set: verbs_set_ops =
             unsafe { std::mem::transmute(self.library.symbol(c"verbs_set_ops")) };
         // SAFETY: a context made by libibverbs and a whole table.
-        unsafe { set(self.context, ops) };
+        unsafe { set(self.start, table.as_ptr()) };
     }
 }
 
@@ -100,7 +111,9 @@ fn a_context_takes_a_reference_on_the_device() {
     assert_eq!((context.cmd_fd, context.async_fd), (-1, -1));
     assert_eq!(context.abi_compat as usize, usize::MAX);
     // SAFETY: as above.
-    assert_eq!(unsafe { (*fixture.context).sz }, size_of::<verbs_context>());
+    let size = unsafe { (*fixture.context).sz };
+    let head = fixture.layout.context_head() * size_of::<Op>();
+    assert_eq!(size, size_of::<verbs_context>() + head);
 }
 
 #[test]
@@ -108,19 +121,18 @@ fn each_public_operation_comes_from_its_slot() {
     let Some(fixture) = Fixture::new() else {
         return;
     };
-    const SLOTS: usize = size_of::<verbs_context_ops>() / size_of::<usize>();
     let marker = |slot: usize| 0x10_0000 + slot * 16;
-    let words: [usize; SLOTS] = std::array::from_fn(marker);
-    // SAFETY: the table consists of optional functions only, which are one word each; none of these is ever called.
-    let ops: verbs_context_ops = unsafe { std::mem::transmute(words) };
-    fixture.set_ops(&ops);
+    let slots = 0..fixture.layout.operations().len();
+    // SAFETY: an optional function is one word; none of these is ever called.
+    let table = slots.map(|slot| unsafe { std::mem::transmute::<usize, Op>(marker(slot)) });
+    fixture.set_ops(&table.collect::<Vec<_>>());
 
     macro_rules! public {
         ($($public:ident = $slot:ident),* $(,)?) => {$(
             assert_eq!(
                 // SAFETY: the context lives.
                 word(unsafe { &raw const (*fixture.context).context.ops }, offset_of!(ibv_context_ops, $public)),
-                marker(offset_of!(verbs_context_ops, $slot) / size_of::<usize>()),
+                marker(fixture.slot(stringify!($slot))),
                 stringify!($slot)
             );
         )*};
@@ -129,7 +141,7 @@ fn each_public_operation_comes_from_its_slot() {
         ($($public:ident = $slot:ident),* $(,)?) => {$(
             assert_eq!(
                 word(fixture.context, offset_of!(verbs_context, $public)),
-                marker(offset_of!(verbs_context_ops, $slot) / size_of::<usize>()),
+                marker(fixture.slot(stringify!($slot))),
                 stringify!($slot)
             );
         )*};
@@ -231,65 +243,36 @@ fn each_hidden_operation_is_called_from_its_slot() {
     type F = unsafe extern "C" fn(*mut c_void, *mut c_void, usize, usize, usize, c_int) -> usize;
     let qp: *mut c_void = (&raw mut qp).cast();
     let pd: *mut c_void = (&raw mut pd).cast();
-    macro_rules! slot {
-        ($slot:ident) => {
-            (stringify!($slot), offset_of!(verbs_context_ops, $slot))
-        };
-    }
     let cases = [
+        ("import_dm", c"ibv_import_dm", context.cast(), null_mut()),
+        ("import_mr", c"ibv_import_mr", pd, null_mut()),
+        ("import_pd", c"ibv_import_pd", context.cast(), null_mut()),
+        ("query_ece", c"ibv_query_ece", qp, ece.as_mut_ptr().cast()),
+        ("query_port", c"ibv_query_port", context.cast(), null_mut()),
         (
-            slot!(import_dm),
-            c"ibv_import_dm",
-            context.cast(),
-            null_mut(),
-        ),
-        (slot!(import_mr), c"ibv_import_mr", pd, null_mut()),
-        (
-            slot!(import_pd),
-            c"ibv_import_pd",
-            context.cast(),
-            null_mut(),
-        ),
-        (
-            slot!(query_ece),
-            c"ibv_query_ece",
-            qp,
-            ece.as_mut_ptr().cast(),
-        ),
-        (
-            slot!(query_port),
-            c"ibv_query_port",
-            context.cast(),
-            null_mut(),
-        ),
-        (
-            slot!(query_qp_data_in_order),
+            "query_qp_data_in_order",
             c"ibv_query_qp_data_in_order",
             qp,
             null_mut(),
         ),
-        (slot!(reg_dmabuf_mr), c"ibv_reg_dmabuf_mr", pd, null_mut()),
-        (slot!(set_ece), c"ibv_set_ece", qp, ece.as_mut_ptr().cast()),
-        (slot!(unimport_dm), c"ibv_unimport_dm", pd, null_mut()),
-        (slot!(unimport_mr), c"ibv_unimport_mr", pd, null_mut()),
-        (slot!(unimport_pd), c"ibv_unimport_pd", pd, null_mut()),
+        ("reg_dmabuf_mr", c"ibv_reg_dmabuf_mr", pd, null_mut()),
+        ("set_ece", c"ibv_set_ece", qp, ece.as_mut_ptr().cast()),
+        ("unimport_dm", c"ibv_unimport_dm", pd, null_mut()),
+        ("unimport_mr", c"ibv_unimport_mr", pd, null_mut()),
+        ("unimport_pd", c"ibv_unimport_pd", pd, null_mut()),
         (
-            slot!(free_context),
+            "free_context",
             c"ibv_close_device",
             context.cast(),
             null_mut(),
         ),
     ];
-    for ((name, offset), function, first, second) in cases {
-        let mut ops = verbs_context_ops::empty();
-        // SAFETY: the offset of a function slot in the table.
-        unsafe {
-            (&raw mut ops)
-                .byte_add(offset)
-                .cast::<extern "C" fn() -> usize>()
-                .write(hit)
-        };
-        fixture.set_ops(&ops);
+    for (name, function, first, second) in cases {
+        let mut table: Vec<Op> = vec![None; fixture.layout.operations().len()];
+        // SAFETY: from a function pointer to another; libibverbs calls it with integers, of which it takes none.
+        let called = unsafe { std::mem::transmute::<extern "C" fn() -> usize, Op>(hit) };
+        table[fixture.slot(name)] = called;
+        fixture.set_ops(&table);
         // SAFETY: C functions of at most six integer arguments; each reaches its slot with these.
         let function: F = unsafe { std::mem::transmute(fixture.library.symbol(function)) };
         let before = HITS.load(Ordering::SeqCst);

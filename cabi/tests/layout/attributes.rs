@@ -153,7 +153,7 @@ pub fn check(out: &mut String) {
     );
     check!(
         out,
-        "struct ibv_port_attr",
+        "struct ibv_port_attr" grown from size_of::<ibv_port_attr>(),
         ibv_port_attr {
             state,
             max_mtu,

@@ -1,7 +1,7 @@
 //! The kernel's uverbs ABI.
 
 use ferroce_cabi::ibv_gid_entry;
-use ferroce_cabi::pabi34::CORE_SUPPORT_OPTIONAL_MR_ACCESS;
+use ferroce_cabi::pabi::CORE_SUPPORT_OPTIONAL_MR_ACCESS;
 use ferroce_cabi::uverbs::*;
 use std::fmt::Write as _;
 use std::mem::{offset_of, size_of};

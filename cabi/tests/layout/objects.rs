@@ -1,5 +1,6 @@
 //! Requests, completions, objects and the function tables of `<infiniband/verbs.h>`.
 
+use ferroce_cabi::pabi::QP_MASK_FIRST;
 use ferroce_cabi::*;
 use std::fmt::Write as _;
 use std::mem::{offset_of, size_of};
@@ -40,7 +41,7 @@ pub fn check(out: &mut String) {
     });
     check!(
         out,
-        "struct ibv_qp_ex",
+        "struct ibv_qp_ex" grown from QP_MASK_FIRST,
         ibv_qp_ex {
             qp_base,
             comp_mask,
@@ -67,6 +68,7 @@ pub fn check(out: &mut String) {
             wr_complete,
             wr_abort,
             wr_atomic_write,
+            wr_flush,
         }
     );
     check!(
@@ -176,7 +178,7 @@ pub fn check(out: &mut String) {
     );
     check!(
         out,
-        "struct verbs_context",
+        "struct verbs_context" from query_port,
         verbs_context {
             query_port,
             advise_mr,

@@ -1,9 +1,51 @@
-//! The provider interface, cut from the text of `driver.h`.
+//! The provider interface, cut from the text of `driver.h`, and what the row of its version says.
 
-use ferroce_cabi::pabi34::*;
+use ferroce_cabi::pabi::*;
+use ferroce_cabi::{Op, verbs_context};
 use std::fmt::Write as _;
 use std::mem::{offset_of, size_of};
 
+/// What differs between versions.
+pub fn check_version(out: &mut String, driver_h: &str, layout: &Layout) {
+    assert_eq!(operations(driver_h), layout.operations());
+    let head = layout.context_head() * size_of::<Op>();
+    let size = size_of::<verbs_context>() + head;
+    writeln!(
+        out,
+        "_Static_assert(sizeof(struct verbs_context) == {size}, \"size of the context\");\n\
+         _Static_assert(offsetof(struct verbs_context, query_port) == {head}, \"head of the context\");\n\
+         _Static_assert(sizeof(struct ibv_qp_ex) == {0}, \"functions of a queue pair\");\n\
+         _Static_assert(offsetof(struct verbs_qp, comp_mask) == {0}, \"mask of a queue pair\");\n\
+         _Static_assert(offsetof(struct verbs_qp, xrcd) == {1}, \"XRC domain of a queue pair\");",
+        layout.qp_mask(),
+        layout.qp_mask() + offset_of!(verbs_qp_tail, xrcd),
+    )
+    .unwrap();
+}
+
+/// The names of the operations, as they stand in `struct verbs_context_ops`.
+fn operations(driver_h: &str) -> Vec<&str> {
+    let table = definition(driver_h, "struct", "verbs_context_ops");
+    let named = table.split("(*").skip(1);
+    named
+        .filter_map(|rest| Some(rest.split_once(')')?.0))
+        .collect()
+}
+
+/// The text of a definition.
+fn definition<'a>(driver_h: &'a str, kind: &str, name: &str) -> &'a str {
+    let head = format!("{kind} {name} {{");
+    let start = driver_h
+        .find(&head)
+        .unwrap_or_else(|| panic!("driver.h has no {kind} {name}"));
+    let end = driver_h[start..]
+        .find("\n};")
+        .expect("the end of a definition")
+        + 3;
+    &driver_h[start..start + end]
+}
+
+/// What is the same in all versions.
 pub fn check(out: &mut String, driver_h: &str) {
     out.push_str("#include <stdatomic.h>\n#include <stdbool.h>\n#include <time.h>\n");
     out.push_str("struct list_node { struct list_node *next, *prev; };\n");
@@ -20,21 +62,12 @@ pub fn check(out: &mut String, driver_h: &str) {
         ("forward", "struct verbs_device;"),
         ("struct", "verbs_device_ops"),
         ("struct", "verbs_device"),
-        ("struct", "verbs_context_ops"),
     ] {
         if kind == "forward" {
             writeln!(out, "{name}").unwrap();
             continue;
         }
-        let head = format!("{kind} {name} {{");
-        let start = driver_h
-            .find(&head)
-            .unwrap_or_else(|| panic!("driver.h has no {kind} {name}"));
-        let end = driver_h[start..]
-            .find("\n};")
-            .expect("the end of a definition")
-            + 3;
-        writeln!(out, "{}", &driver_h[start..start + end]).unwrap();
+        writeln!(out, "{}", definition(driver_h, kind, name)).unwrap();
     }
     check!(out, "struct list_node", list_node { next, prev });
     check!(
@@ -50,7 +83,7 @@ pub fn check(out: &mut String, driver_h: &str) {
     );
     check!(
         out,
-        "struct verbs_sysfs_dev",
+        "struct verbs_sysfs_dev" grown from size_of::<verbs_sysfs_dev>(),
         verbs_sysfs_dev {
             entry,
             provider_data,
@@ -65,9 +98,6 @@ pub fn check(out: &mut String, driver_h: &str) {
             driver_id,
             node_type,
             ibdev_idx,
-            num_ports,
-            abi_ver,
-            time_created,
         }
     );
     check!(
@@ -133,97 +163,6 @@ pub fn check(out: &mut String, driver_h: &str) {
             srq_num
         }
     );
-    check!(
-        out,
-        "struct verbs_qp",
-        verbs_qp {
-            qp_ex,
-            comp_mask,
-            xrcd
-        }
-    );
     check!(out, "struct verbs_cq", verbs_cq { cq_ex });
     check!(out, "struct verbs_dm", verbs_dm { dm, handle });
-    check!(
-        out,
-        "struct verbs_context_ops",
-        verbs_context_ops {
-            advise_mr,
-            alloc_dm,
-            alloc_mw,
-            alloc_null_mr,
-            alloc_parent_domain,
-            alloc_pd,
-            alloc_td,
-            async_event,
-            attach_counters_point_flow,
-            attach_mcast,
-            bind_mw,
-            close_xrcd,
-            cq_event,
-            create_ah,
-            create_counters,
-            create_cq,
-            create_cq_ex,
-            create_flow,
-            create_flow_action_esp,
-            create_qp,
-            create_qp_ex,
-            create_rwq_ind_table,
-            create_srq,
-            create_srq_ex,
-            create_wq,
-            dealloc_mw,
-            dealloc_pd,
-            dealloc_td,
-            dereg_mr,
-            destroy_ah,
-            destroy_counters,
-            destroy_cq,
-            destroy_flow,
-            destroy_flow_action,
-            destroy_qp,
-            destroy_rwq_ind_table,
-            destroy_srq,
-            destroy_wq,
-            detach_mcast,
-            free_context,
-            free_dm,
-            get_srq_num,
-            import_dm,
-            import_mr,
-            import_pd,
-            modify_cq,
-            modify_flow_action_esp,
-            modify_qp,
-            modify_qp_rate_limit,
-            modify_srq,
-            modify_wq,
-            open_qp,
-            open_xrcd,
-            poll_cq,
-            post_recv,
-            post_send,
-            post_srq_ops,
-            post_srq_recv,
-            query_device_ex,
-            query_ece,
-            query_port,
-            query_qp,
-            query_qp_data_in_order,
-            query_rt_values,
-            query_srq,
-            read_counters,
-            reg_dm_mr,
-            reg_dmabuf_mr,
-            reg_mr,
-            req_notify_cq,
-            rereg_mr,
-            resize_cq,
-            set_ece,
-            unimport_dm,
-            unimport_mr,
-            unimport_pd,
-        }
-    );
 }

@@ -2,27 +2,31 @@
 
 use crate::convert;
 use crate::guard::{self, Errno};
-use crate::libibverbs::library;
+use crate::libibverbs::{self, Library, library};
 use crate::{
     ah, cq, cq_ex, dm, import, memory, mr, mw, parent_domain, post, qp, srq, tag_matching, xrc,
 };
-use ferroce_cabi::pabi34::verbs_context_ops;
+use ferroce_cabi::pabi::{CONTEXT_HEAD_MAX, Operations};
 use ferroce_cabi::*;
 use ferroce_engine::{Context as EngineContext, Hca, RuntimeDir};
 use libc::{c_int, c_void, size_t};
 use std::mem::{offset_of, size_of};
 use std::os::fd::RawFd;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// Our part follows libibverbs' own; the whole is libibverbs' memory (`malloc`).
 #[repr(C)]
 pub struct Context {
+    /// Where the `verbs_context` of later versions begins, which grows at its head.
+    head: [Op; CONTEXT_HEAD_MAX],
     verbs: verbs_context,
     engine: Arc<EngineContext>,
+    /// So that a `verbs_context` that is longer than expected is within the memory too, and can be refused.
+    room: [Op; 32],
 }
 
 /// What libibverbs or its defaults do not do for us. What is missing here fails with `EOPNOTSUPP` by libibverbs' own defaults.
-static OPS: verbs_context_ops = verbs_context_ops {
+static OPS: Operations = Operations {
     advise_mr: Some(mr::advise_mr),
     alloc_dm: Some(dm::alloc_dm),
     alloc_mw: Some(mw::alloc_mw),
@@ -80,7 +84,7 @@ static OPS: verbs_context_ops = verbs_context_ops {
     unimport_dm: Some(dm::unimport_dm),
     unimport_mr: Some(mr::unimport_mr),
     unimport_pd: Some(memory::unimport_pd),
-    ..verbs_context_ops::empty()
+    ..Operations::empty()
 };
 
 /// The engine's context behind a C one.
@@ -108,23 +112,17 @@ pub unsafe extern "C" fn alloc_context(
             Errno::from(error)
         })?;
         let async_fd = duplicate(engine.async_fd())?;
+        // With the descriptor there, libibverbs does not ask the kernel for one.
         // SAFETY: a device of libibverbs.
-        match unsafe { make(device, cmd_fd.take(), engine) } {
-            Ok(context) => {
-                // SAFETY: fresh, and not known to anyone else. With this set, libibverbs does not ask the kernel for a descriptor.
-                unsafe { (*context).context.async_fd = async_fd };
-                Ok(context)
-            }
-            Err(errno) => {
-                // SAFETY: our own duplicate.
-                unsafe { libc::close(async_fd) };
-                Err(errno)
-            }
-        }
+        unsafe { make(device, cmd_fd.take(), engine, async_fd) }.inspect_err(|_| {
+            // SAFETY: our own duplicate.
+            unsafe { libc::close(async_fd) };
+        })
     })
 }
 
-/// Makes the C object of a context; it has no descriptor of asynchronous events yet. Takes over `cmd_fd`, also when it fails.
+/// Makes the C object of a context, and answers where libibverbs' part begins. Takes over `cmd_fd`, also when it fails, and
+/// `async_fd`, the descriptor of asynchronous events or -1, unless it fails.
 ///
 /// # Safety
 /// `device` is libibverbs'.
@@ -132,13 +130,15 @@ pub unsafe fn make(
     device: *mut ibv_device,
     cmd_fd: c_int,
     engine: Arc<EngineContext>,
+    async_fd: c_int,
 ) -> Result<*mut verbs_context, Errno> {
     let mut cmd_fd = OwnedCommandFd(cmd_fd);
     let library = library().ok_or(Errno(libc::ENOSYS))?;
     let command = cmd_fd.0;
-    // SAFETY: a device of libibverbs; the offset is that of `verbs` in `Context`.
+    let start = offset_of!(Context, verbs) - library.context_head();
+    // SAFETY: a device of libibverbs; the offset is that of its `verbs_context` in `Context`.
     let context: *mut Context = unsafe {
-        let offset = std::ptr::without_provenance_mut(offset_of!(Context, verbs));
+        let offset = std::ptr::without_provenance_mut(start);
         (library.init_and_alloc_context)(device, cmd_fd.take(), size_of::<Context>(), offset, 0)
     }
     .cast();
@@ -146,14 +146,40 @@ pub unsafe fn make(
         // SAFETY: the calling thread's errno.
         return Err(Errno(unsafe { *libc::__errno_location() }));
     }
-    import::opened(command, &engine);
-    // SAFETY: fresh memory of that size, of which libibverbs has filled in `verbs`.
+    // SAFETY: fresh memory of that size, of which libibverbs has filled in its `verbs_context`, wherever that ends.
     unsafe {
+        let verbs = context.byte_add(start).cast::<verbs_context>();
+        if !libibverbs::is_as_expected(library, &(*context).verbs, device)
+            || !offer(library, context)
+        {
+            (library.uninit_context)(verbs);
+            libc::free(context.cast());
+            eprintln!(
+                "ferroce: cannot open the device: this libibverbs is a variant of {} that is not known",
+                library.served.layout
+            );
+            return Err(Errno(libc::ENOSYS));
+        }
+        import::opened(command, &engine);
         (&raw mut (*context).engine).write(engine);
-        (*context).verbs.context.async_fd = -1;
+        (*context).verbs.context.async_fd = async_fd;
         (*context).verbs.context.num_comp_vectors = 1;
-        (library.set_ops)(&raw mut (*context).verbs, &OPS);
-        Ok(&raw mut (*context).verbs)
+        Ok(verbs)
+    }
+}
+
+/// Gives libibverbs our operations; false if it took them for others.
+///
+/// # Safety
+/// A context that libibverbs has filled in as its layout says.
+unsafe fn offer(library: &Library, context: *mut Context) -> bool {
+    static TABLE: OnceLock<Box<[Op]>> = OnceLock::new();
+    let table = TABLE.get_or_init(|| library.served.layout.table(&OPS));
+    // SAFETY: as the caller promises; the table has the length and order of this library's.
+    unsafe {
+        let verbs = &raw mut (*context).verbs;
+        (library.set_ops)(verbs.byte_sub(library.context_head()), table.as_ptr());
+        libibverbs::is_in_order(&*verbs, &OPS)
     }
 }
 
@@ -198,7 +224,8 @@ unsafe extern "C" fn free_context(context: *mut ibv_context) {
             Ok(0)
         });
         if let Some(library) = library() {
-            (library.uninit_context)(&raw mut (*context).verbs);
+            let verbs = &raw mut (*context).verbs;
+            (library.uninit_context)(verbs.byte_sub(library.context_head()));
         }
         libc::free(context.cast());
     }

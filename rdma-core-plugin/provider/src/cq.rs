@@ -7,7 +7,7 @@ use crate::memory::Pd;
 use crate::parent_domain::{Allocators, Resource};
 use crate::place::{self, Place};
 use crate::wait;
-use ferroce_cabi::pabi34::verbs_cq;
+use ferroce_cabi::pabi::verbs_cq;
 use ferroce_cabi::*;
 use ferroce_engine::{CqInit, Entry, Lent, Moderation, Wc};
 use libc::c_int;

@@ -2,7 +2,7 @@
 
 use crate::libibverbs::library;
 use crate::{context, import};
-use ferroce_cabi::pabi34::{
+use ferroce_cabi::pabi::{
     CORE_SUPPORT_OPTIONAL_MR_ACCESS, verbs_device, verbs_device_ops, verbs_sysfs_dev,
 };
 use std::ptr::null;
@@ -21,10 +21,10 @@ static OPS: verbs_device_ops = verbs_device_ops {
     uninit_device: Some(uninit_device),
 };
 
-/// Registers with the libibverbs of this process; without one of a known version, does nothing.
+/// Registers with the libibverbs of this process; without one of a known version, says so on stderr and does nothing.
 pub fn register() {
     if let Some(library) = library() {
-        // SAFETY: the table is static and as this version of the interface has it.
+        // SAFETY: the table is static and as all versions of the interface have it.
         unsafe { (library.register_driver)(&OPS) };
     }
 }

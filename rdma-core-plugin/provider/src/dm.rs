@@ -3,7 +3,7 @@
 use crate::context::engine;
 use crate::guard::{self, Errno, explain};
 use crate::live;
-use ferroce_cabi::pabi34::verbs_dm;
+use ferroce_cabi::pabi::verbs_dm;
 use ferroce_cabi::*;
 use libc::{c_int, c_void, size_t};
 use std::sync::Arc;

@@ -81,7 +81,7 @@ pub unsafe extern "C" fn import_context(
             .map_err(|e| explain("ibv_import_device", e))?;
         let async_fd = duplicate(engine.async_fd())?;
         // SAFETY: as above.
-        let context = match unsafe { context::make(device, cmd_fd, engine) } {
+        let context = match unsafe { context::make(device, cmd_fd, engine, -1) } {
             Ok(context) => context,
             Err(Errno(errno)) => {
                 // SAFETY: our own duplicate.

@@ -1,4 +1,4 @@
-//! `libferroce-rdmav34.so`: the rdma-core provider. It exports nothing; when libibverbs loads it, its constructor registers
+//! `libferroce-rdmavNN.so`: the rdma-core provider. It exports nothing; when libibverbs loads it, its constructor registers
 //! a table of device operations with the libibverbs that is there, and verbs then come in through function pointers.
 //!
 //! This crate turns C calls into calls of `ferroce-engine` and back: it checks what only C can get wrong (null pointers,

@@ -1,16 +1,23 @@
 //! The private functions of the libibverbs that loaded us, found at run time: building needs no libibverbs, and one
-//! binary serves whichever version of the interface the library has (so far 34).
+//! binary serves every version of the interface that `ferroce-cabi` has a layout for.
+//!
+//! What the table of layouts says of a library is checked on the library itself before anything of it is used.
 
-use ferroce_cabi::pabi34;
-use std::ffi::{CStr, c_void};
+use ferroce_cabi::pabi::{
+    self, Operations, REGISTER_DRIVER, Served, VERBS_QP_EX, verbs_qp, verbs_qp_tail,
+};
+use ferroce_cabi::{Op, ibv_qp, ibv_qp_ex, verbs_context};
+use std::ffi::{CStr, CString, c_void};
+use std::mem::{offset_of, size_of, transmute, zeroed};
 use std::sync::OnceLock;
 
-/// The functions of one libibverbs.
+/// The functions of one libibverbs, and its version.
 pub struct Library {
-    pub register_driver: pabi34::verbs_register_driver,
-    pub init_and_alloc_context: pabi34::verbs_init_and_alloc_context,
-    pub uninit_context: pabi34::verbs_uninit_context,
-    pub set_ops: pabi34::verbs_set_ops,
+    pub served: Served,
+    pub register_driver: pabi::verbs_register_driver,
+    pub init_and_alloc_context: pabi::verbs_init_and_alloc_context,
+    pub uninit_context: pabi::verbs_uninit_context,
+    pub set_ops: pabi::verbs_set_ops,
 }
 
 /// The library that is loaded in this process, if its interface is one of those that we know.
@@ -20,7 +27,46 @@ pub fn library() -> Option<&'static Library> {
 }
 
 impl Library {
+    /// Says on stderr what is wrong if there is none: the library has just asked for a driver, and gets none.
     fn find() -> Option<Library> {
+        let symbols = Symbols::of_libibverbs();
+        let served = pabi::recognise(|name| symbols.address(name).is_some(), || symbols.qp_mask())
+            .inspect_err(|unserved| eprintln!("ferroce: no device for this libibverbs: {unserved}"))
+            .ok()?;
+        let register = CString::new(format!("{REGISTER_DRIVER}{}", served.layout.number)).ok()?;
+        // SAFETY: the types that these symbols have in all versions that there are layouts for.
+        unsafe {
+            Some(Library {
+                served,
+                register_driver: transmute::<*mut c_void, pabi::verbs_register_driver>(
+                    symbols.address(&register)?,
+                ),
+                init_and_alloc_context: transmute::<*mut c_void, pabi::verbs_init_and_alloc_context>(
+                    symbols.address(c"_verbs_init_and_alloc_context")?,
+                ),
+                uninit_context: transmute::<*mut c_void, pabi::verbs_uninit_context>(
+                    symbols.address(c"verbs_uninit_context")?,
+                ),
+                set_ops: transmute::<*mut c_void, pabi::verbs_set_ops>(
+                    symbols.address(c"verbs_set_ops")?,
+                ),
+            })
+        }
+    }
+
+    /// The bytes by which this library's `verbs_context` begins before ours.
+    pub fn context_head(&self) -> usize {
+        self.served.layout.context_head() * size_of::<Op>()
+    }
+}
+
+/// The dynamic symbols of a loaded library.
+struct Symbols {
+    handle: *mut c_void,
+}
+
+impl Symbols {
+    fn of_libibverbs() -> Symbols {
         // The library need not be in the global scope: Python loads it as a dependency of an extension module.
         // SAFETY: a constant name; RTLD_NOLOAD loads nothing.
         let handle = unsafe {
@@ -34,31 +80,72 @@ impl Library {
         } else {
             handle
         };
-        let symbol = |name: &CStr| -> Option<*mut c_void> {
-            // SAFETY: a live handle and NUL-terminated names.
-            let address =
-                unsafe { libc::dlvsym(handle, name.as_ptr(), c"IBVERBS_PRIVATE_34".as_ptr()) };
-            (!address.is_null()).then_some(address)
-        };
-        // SAFETY: the types that these symbols have under that version (`tests/observed.rs` of ferroce-cabi).
-        unsafe {
-            Some(Library {
-                register_driver: std::mem::transmute::<*mut c_void, pabi34::verbs_register_driver>(
-                    symbol(c"verbs_register_driver_34")?,
-                ),
-                init_and_alloc_context: std::mem::transmute::<
-                    *mut c_void,
-                    pabi34::verbs_init_and_alloc_context,
-                >(symbol(
-                    c"_verbs_init_and_alloc_context",
-                )?),
-                uninit_context: std::mem::transmute::<*mut c_void, pabi34::verbs_uninit_context>(
-                    symbol(c"verbs_uninit_context")?,
-                ),
-                set_ops: std::mem::transmute::<*mut c_void, pabi34::verbs_set_ops>(symbol(
-                    c"verbs_set_ops",
-                )?),
-            })
-        }
+        Symbols { handle }
     }
+
+    /// The private functions have one version each, and their names do not occur elsewhere: `dlsym` does, which musl has too.
+    fn address(&self, name: &CStr) -> Option<*mut c_void> {
+        // SAFETY: a live handle and NUL-terminated names.
+        let address = unsafe { libc::dlsym(self.handle, name.as_ptr()) };
+        (!address.is_null()).then_some(address)
+    }
+
+    /// Where `ibv_qp_to_qp_ex(3)` looks for `comp_mask`: each place is tried with a queue pair that has the flag there alone.
+    fn qp_mask(&self) -> Option<usize> {
+        type ToQpEx = unsafe extern "C" fn(*mut ibv_qp) -> *mut ibv_qp_ex;
+        // SAFETY: the type that the function has.
+        let to_qp_ex: ToQpEx = unsafe { transmute(self.address(c"ibv_qp_to_qp_ex")?) };
+        let last = size_of::<verbs_qp>() - size_of::<verbs_qp_tail>();
+        (pabi::QP_MASK_FIRST..=last)
+            .step_by(size_of::<Op>())
+            .find(|offset| {
+                // SAFETY: all bits zero is a valid `verbs_qp`: integers, pointers and optional functions.
+                let mut qp: verbs_qp = unsafe { zeroed() };
+                // SAFETY: inside the object; the function reads one word of it.
+                unsafe {
+                    (&raw mut qp)
+                        .byte_add(*offset)
+                        .cast::<u32>()
+                        .write(VERBS_QP_EX);
+                    !to_qp_ex((&raw mut qp).cast()).is_null()
+                }
+            })
+    }
+}
+
+/// Whether a context looks as the layout says, after the library has filled it in for `device`.
+pub fn is_as_expected(
+    library: &Library,
+    verbs: &verbs_context,
+    device: *const ferroce_cabi::ibv_device,
+) -> bool {
+    verbs.sz == size_of::<verbs_context>() + library.context_head()
+        && std::ptr::eq(verbs.context.device, device)
+}
+
+/// Whether the operations that programs call without libibverbs in between stand where they belong, after `verbs_set_ops`: a
+/// table with another order of slots would have put others there.
+pub fn is_in_order(verbs: &verbs_context, offered: &Operations) -> bool {
+    let all = |pairs: &[(usize, &str)], base: *const u8| {
+        pairs.iter().all(|(offset, name)| {
+            // SAFETY: the offset of an optional function in the structure, of which `Op` is one.
+            let stands = unsafe { base.add(*offset).cast::<Op>().read() };
+            offered.slot(name).is_none_or(|function| {
+                stands.is_some_and(|stands| std::ptr::fn_addr_eq(stands, function))
+            })
+        })
+    };
+    macro_rules! slots {
+        ($table:ty: $($name:ident),* $(,)?) => {
+            [$((offset_of!($table, $name), stringify!($name))),*]
+        };
+    }
+    let public = slots!(ferroce_cabi::ibv_context_ops:
+        alloc_mw, bind_mw, dealloc_mw, poll_cq, post_recv, post_send, post_srq_recv, req_notify_cq);
+    let extended = slots!(verbs_context:
+        advise_mr, alloc_dm, alloc_null_mr, alloc_parent_domain, alloc_td, close_xrcd, create_qp_ex, create_srq_ex,
+        dealloc_td, free_dm, get_srq_num, modify_cq, open_qp, open_xrcd, post_srq_ops, query_device_ex, query_rt_values,
+        reg_dm_mr);
+    all(&public, (&raw const verbs.context.ops).cast())
+        && all(&extended, (&raw const *verbs).cast())
 }

@@ -5,7 +5,7 @@ use crate::guard::{self, Errno, explain};
 use crate::live;
 use crate::memory::Pd;
 use crate::post;
-use ferroce_cabi::pabi34::{mr_type, verbs_mr};
+use ferroce_cabi::pabi::{mr_type, verbs_mr};
 use ferroce_cabi::*;
 use ferroce_engine::{Access, Advice};
 use libc::{c_int, c_uint, c_void, size_t};

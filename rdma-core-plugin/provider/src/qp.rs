@@ -4,6 +4,7 @@ use crate::context::engine;
 use crate::convert;
 use crate::cq::Cq;
 use crate::guard::{self, Errno, Health, explain};
+use crate::libibverbs::library;
 use crate::live;
 use crate::memory::Pd;
 use crate::parent_domain::Resource;
@@ -12,7 +13,7 @@ use crate::srq::Srq;
 use crate::wait;
 use crate::wr::{self, Builder};
 use crate::xrc::Xrcd;
-use ferroce_cabi::pabi34::{VERBS_QP_EX, VERBS_QP_XRCD, verbs_qp};
+use ferroce_cabi::pabi::{QP_MASK_FIRST, VERBS_QP_EX, VERBS_QP_XRCD, verbs_qp, verbs_qp_tail};
 use ferroce_cabi::*;
 use ferroce_engine::QpInit;
 use libc::{c_int, c_uint};
@@ -59,7 +60,7 @@ impl AsRef<Health> for Qp {
     }
 }
 
-/// The operations that the builder of requests offers to a service.
+/// The operations that the builder of requests offers to a service, whatever the version of libibverbs.
 fn send_ops(kind: c_uint) -> u64 {
     let datagrams = send_ops::SEND | send_ops::SEND_WITH_IMM;
     let unreliable = datagrams
@@ -79,6 +80,11 @@ fn send_ops(kind: c_uint) -> u64 {
         qp_type::XRC_SEND => reliable,
         _ => 0,
     }
+}
+
+/// Where this version of libibverbs has what follows `qp_ex` in a `verbs_qp`.
+fn qp_mask() -> usize {
+    library().map_or(QP_MASK_FIRST, |library| library.served.qp_mask)
 }
 
 pub unsafe extern "C" fn create_qp(pd: *mut ibv_pd, attr: *mut ibv_qp_init_attr) -> *mut ibv_qp {
@@ -130,7 +136,7 @@ pub unsafe extern "C" fn create_qp_ex(
             return Err(Errno(libc::EINVAL));
         }
         let builds = has(IBV_QP_INIT_ATTR_SEND_OPS_FLAGS);
-        if builds && ex.send_ops_flags & !send_ops(ex.qp_type) != 0 {
+        if builds && ex.send_ops_flags & !(send_ops(ex.qp_type) & wr::known(qp_mask())) != 0 {
             return Err(Errno(libc::EOPNOTSUPP));
         }
         let extra = Extra {
@@ -267,13 +273,23 @@ unsafe fn finish(
     base.qp_num = engine.qp_num();
     base.qp_type = attr.qp_type;
     base.state = engine.state() as c_uint;
+    let mut tail = verbs_qp_tail {
+        comp_mask: 0,
+        xrcd: extra.xrcd.cast(),
+    };
+    if !extra.xrcd.is_null() {
+        tail.comp_mask |= VERBS_QP_XRCD;
+    }
     if extra.builds {
-        verbs.comp_mask |= VERBS_QP_EX;
+        tail.comp_mask |= VERBS_QP_EX;
         wr::install(&mut verbs.qp_ex);
     }
-    if !extra.xrcd.is_null() {
-        verbs.comp_mask |= VERBS_QP_XRCD;
-        verbs.xrcd = extra.xrcd.cast();
+    // SAFETY: inside the structure (`qp_mask` is), where this version has it; what stands there of `qp_ex` it does not have.
+    unsafe {
+        (&raw mut verbs)
+            .byte_add(qp_mask())
+            .cast::<verbs_qp_tail>()
+            .write(tail);
     }
     let qp = place.write(Qp {
         verbs,

@@ -10,7 +10,7 @@ use crate::post;
 use crate::tag_matching;
 use crate::wait;
 use crate::xrc::Xrcd;
-use ferroce_cabi::pabi34::verbs_srq;
+use ferroce_cabi::pabi::verbs_srq;
 use ferroce_cabi::*;
 use ferroce_engine::SrqInit;
 use libc::c_int;

@@ -10,7 +10,7 @@ use crate::place::Place;
 use crate::post;
 use crate::srq::Srq;
 use crate::wait;
-use ferroce_cabi::pabi34::verbs_srq;
+use ferroce_cabi::pabi::verbs_srq;
 use ferroce_cabi::*;
 use ferroce_engine::{SrqInit, TagOp, TagWork, TmInit};
 use libc::c_int;

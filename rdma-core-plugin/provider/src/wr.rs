@@ -15,6 +15,7 @@ use libc::{c_int, c_void, size_t};
 use parking_lot::RawMutex;
 use parking_lot::lock_api::RawMutex as _;
 use std::cell::UnsafeCell;
+use std::mem::offset_of;
 use std::ops::Range;
 
 /// The requests of one queue pair between `wr_start` and `wr_complete`.
@@ -54,6 +55,15 @@ struct Staged {
 enum StagedData {
     Sges(Range<usize>),
     Inline(Range<usize>),
+}
+
+/// The operations for which an extended queue pair has a function that ends before `end`, an offset in bytes.
+pub fn known(end: usize) -> u64 {
+    let mut all = u64::MAX;
+    if offset_of!(ibv_qp_ex, wr_atomic_write) >= end {
+        all &= !send_ops::ATOMIC_WRITE;
+    }
+    all
 }
 
 /// Fills in the functions of an extended queue pair.

@@ -4,7 +4,7 @@ use crate::context::engine;
 use crate::guard::{self, Errno, explain};
 use crate::live;
 use crate::qp;
-use ferroce_cabi::pabi34::verbs_xrcd;
+use ferroce_cabi::pabi::verbs_xrcd;
 use ferroce_cabi::*;
 use libc::c_int;
 use std::sync::Arc;

@@ -22,7 +22,7 @@ pub enum Error {
     )]
     NoLibrary {
         /// What was looked for.
-        name: &'static str,
+        name: String,
         /// Where.
         looked: Vec<PathBuf>,
     },

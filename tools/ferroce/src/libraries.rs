@@ -1,8 +1,8 @@
 //! Where the shared objects are that programs load, and the names under which they load them.
 //!
-//! libibverbs takes the driver named in RDMAV_DRIVERS and appends `-rdmavNN.so`. Installed, the files
-//! have such names; as cargo builds them they do not, so links are made in the runtime directory, and
-//! nowhere else.
+//! libibverbs takes the driver named in RDMAV_DRIVERS and appends `-rdmavNN.so`, with the number of its
+//! private ABI; the one provider serves them all. Installed, the files have such names; as cargo builds
+//! them they do not, so links are made in the runtime directory, and nowhere else.
 
 use std::env;
 use std::ffi::OsString;
@@ -11,6 +11,7 @@ use std::io;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
+use ferroce_cabi::pabi;
 use ferroce_control::RuntimeDir;
 
 use crate::error::Error;
@@ -27,7 +28,7 @@ pub struct Libraries {
 const SHIM: &str = "libferroce-shim.so";
 const SHIM_BUILT: &str = "libferroce_shim.so";
 const DRIVER: &str = "libferroce";
-const DRIVER_BUILT: &str = "libferroce_rdmav";
+const DRIVER_BUILT: &str = "libferroce_provider.so";
 
 /// Finds them beside this program or in `../lib/ferroce`.
 pub fn find(dir: &RuntimeDir) -> Result<Libraries, Error> {
@@ -40,68 +41,36 @@ fn find_from(exe: &Path, dir: &RuntimeDir) -> Result<Libraries, Error> {
     let mut places = vec![beside.to_path_buf()];
     places.extend(beside.parent().map(|prefix| prefix.join("lib/ferroce")));
 
-    let shim = find_one(
-        &places,
-        SHIM,
-        |name| name == SHIM,
-        |name| (name == SHIM_BUILT).then(|| SHIM.to_owned()),
-    )?;
-    let driver = find_one(
-        &places,
-        "libferroce-rdmav34.so",
-        |name| is_version(name.strip_prefix("libferroce-rdmav")),
-        |name| {
-            let version = name.strip_prefix(DRIVER_BUILT);
-            is_version(version).then(|| format!("libferroce-rdmav{}", version.unwrap_or_default()))
-        },
-    )?;
+    let shim = find_one(&places, SHIM_BUILT, vec![SHIM.to_owned()])?;
+    let drivers = pabi::numbers().map(|number| pabi::driver_file(DRIVER, number));
+    let driver = find_one(&places, DRIVER_BUILT, drivers.collect())?;
     Ok(Libraries {
         shim: shim.place(dir)?.join(SHIM),
         driver: driver.place(dir)?.join(DRIVER),
     })
 }
 
-/// Whether this is the rest of a driver's name: `NN.so`.
-fn is_version(rest: Option<&str>) -> bool {
-    rest.and_then(|rest| rest.strip_suffix(".so"))
-        .is_some_and(|digits| !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit()))
-}
-
 /// Where something was found.
 enum Found {
-    /// Under its proper name in this directory.
+    /// Under its proper names in this directory.
     Proper(PathBuf),
-    /// Under other names: pairs of the proper name and the file.
-    Built(Vec<(String, PathBuf)>),
+    /// As this file, which needs links with these names.
+    Built(PathBuf, Vec<String>),
 }
 
-fn find_one(
-    places: &[PathBuf],
-    name: &'static str,
-    proper: impl Fn(&str) -> bool,
-    built: impl Fn(&str) -> Option<String>,
-) -> Result<Found, Error> {
+fn find_one(places: &[PathBuf], built: &str, proper: Vec<String>) -> Result<Found, Error> {
     for place in places {
-        let names: Vec<String> = fs::read_dir(place)
-            .into_iter()
-            .flatten()
-            .flatten()
-            .filter_map(|entry| entry.file_name().into_string().ok())
-            .collect();
         // In a build directory links of an earlier kind may lie about: what cargo made is newer.
-        let made: Vec<_> = names
-            .iter()
-            .filter_map(|name| built(name).map(|proper| (proper, place.join(name))))
-            .collect();
-        if !made.is_empty() {
-            return Ok(Found::Built(made));
+        let file = place.join(built);
+        if file.exists() {
+            return Ok(Found::Built(file, proper));
         }
-        if names.iter().any(|name| proper(name)) {
+        if proper.iter().all(|name| place.join(name).exists()) {
             return Ok(Found::Proper(place.clone()));
         }
     }
     Err(Error::NoLibrary {
-        name,
+        name: proper.into_iter().next_back().unwrap_or_default(),
         looked: places.to_vec(),
     })
 }
@@ -111,9 +80,9 @@ impl Found {
     fn place(self, dir: &RuntimeDir) -> Result<PathBuf, Error> {
         let place = match self {
             Self::Proper(place) => place,
-            Self::Built(files) => {
+            Self::Built(file, names) => {
                 let lib = dir.lib();
-                for (name, file) in files {
+                for name in names {
                     link(&lib, &name, &file).map_err(Error::io(format!(
                         "linking {} in {}",
                         file.display(),
@@ -177,11 +146,12 @@ mod tests {
 
     #[test]
     fn an_installed_prefix_needs_no_links() {
-        let (temp, exe, dir) = fixture(&[
-            "bin/ferroce",
-            "lib/ferroce/libferroce-shim.so",
-            "lib/ferroce/libferroce-rdmav34.so",
-        ]);
+        let names: Vec<_> = pabi::numbers()
+            .map(|number| pabi::driver_file("lib/ferroce/libferroce", number))
+            .collect();
+        let mut files = vec!["bin/ferroce", "lib/ferroce/libferroce-shim.so"];
+        files.extend(names.iter().map(String::as_str));
+        let (temp, exe, dir) = fixture(&files);
         let found = find_from(&exe, &dir).unwrap();
         assert_eq!(
             found.shim,
@@ -189,6 +159,11 @@ mod tests {
         );
         assert_eq!(found.driver, temp.path().join("lib/ferroce/libferroce"));
         assert!(!dir.path().exists());
+
+        // One name short: a libibverbs would find no driver, so it is said at once.
+        let last = temp.path().join(&names[names.len() - 1]);
+        fs::remove_file(last).unwrap();
+        assert!(find_from(&exe, &dir).is_err());
     }
 
     #[test]
@@ -196,17 +171,21 @@ mod tests {
         let (temp, exe, dir) = fixture(&[
             "bin/ferroce",
             "bin/libferroce_shim.so",
-            "bin/libferroce_rdmav34.so",
-            "bin/libferroce_rdmav34.d",
+            "bin/libferroce_provider.so",
+            "bin/libferroce_provider.d",
         ]);
         for _ in 0..2 {
             let found = find_from(&exe, &dir).unwrap();
             assert_eq!(found.shim, dir.lib().join("libferroce-shim.so"));
             assert_eq!(found.driver, dir.lib().join("libferroce"));
         }
-        let target = fs::read_link(dir.lib().join("libferroce-rdmav34.so")).unwrap();
-        assert_eq!(target, temp.path().join("bin/libferroce_rdmav34.so"));
-        assert_eq!(fs::read_dir(dir.lib()).unwrap().count(), 2);
+        for number in pabi::numbers() {
+            let link = pabi::driver_file(&dir.lib().join("libferroce").to_string_lossy(), number);
+            let target = fs::read_link(link).unwrap();
+            assert_eq!(target, temp.path().join("bin/libferroce_provider.so"));
+        }
+        let links = 1 + pabi::numbers().count();
+        assert_eq!(fs::read_dir(dir.lib()).unwrap().count(), links);
         assert_eq!(fs::read_dir(temp.path().join("bin")).unwrap().count(), 4);
     }
 
@@ -214,7 +193,7 @@ mod tests {
     fn what_is_missing_is_named_with_where_it_was_looked_for() {
         let (temp, exe, dir) = fixture(&["bin/ferroce", "bin/libferroce_shim.so"]);
         let message = find_from(&exe, &dir).unwrap_err().to_string();
-        assert!(message.contains("libferroce-rdmav34.so"), "{message}");
+        assert!(message.contains("libferroce-rdmav"), "{message}");
         assert!(message.contains(&temp.path().join("lib/ferroce").display().to_string()));
     }
 

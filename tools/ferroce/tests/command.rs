@@ -1,6 +1,7 @@
 //! The command as its users meet it, with the daemon beside it. The shared objects are stand-ins: what
 //! they do is tested with the stock programs elsewhere.
 
+use ferroce_cabi::pabi;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -27,7 +28,7 @@ impl Place {
         }
         let place = Self { temp };
         // Not files that the dynamic linker would refuse aloud, but a library that it knows.
-        for name in ["libferroce_shim.so", "libferroce_rdmav34.so"] {
+        for name in ["libferroce_shim.so", "libferroce_provider.so"] {
             fs::copy(libc(), place.temp.path().join(name)).unwrap();
         }
         Some(place)
@@ -164,8 +165,11 @@ fn first_uses_at_once_start_one_daemon() {
     let names: Vec<_> = links
         .map(|entry| entry.file_name().into_string().unwrap())
         .collect();
-    assert_eq!(names.len(), 2, "{names:?}");
-    assert!(lib.join("libferroce-rdmav34.so").is_file());
+    assert_eq!(names.len(), 1 + pabi::numbers().count(), "{names:?}");
+    for number in pabi::numbers() {
+        let driver = lib.join(pabi::driver_file("libferroce", number));
+        assert!(driver.is_file(), "{}", driver.display());
+    }
 }
 
 #[test]

@@ -17,11 +17,15 @@ const PRODUCT: &[&str] = &[
     "ferroce-ibta",
 ];
 
-/// The shared objects: as cargo names them, and under their final names.
+/// The shared objects: as cargo names them, and under their final names. The provider has more names, one for each
+/// version of libibverbs' private interface (`ferroce_cabi::pabi`).
 pub const LIBRARIES: &[(&str, &str)] = &[
-    ("libferroce_rdmav34.so", "libferroce-rdmav34.so"),
+    ("libferroce_provider.so", DRIVER),
     ("libferroce_shim.so", "libferroce-shim.so"),
 ];
+
+/// The provider, installed.
+pub const DRIVER: &str = "libferroce-provider.so";
 
 /// The programs.
 pub const PROGRAMS: &[&str] = &["ferroce", "ferroced", "ferroce-ibta"];

@@ -6,6 +6,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
+use ferroce_cabi::pabi;
 
 use crate::build;
 use crate::packages;
@@ -30,10 +31,14 @@ pub fn copy(from: &Path, prefix: &Path) -> Result<Vec<PathBuf>> {
     let libraries = build::LIBRARIES
         .iter()
         .map(|(built, name)| (*built, &lib, *name));
-    programs
+    let placed = programs
         .chain(libraries)
-        .map(|(built, dir, name)| place(&from.join(built), dir, name))
-        .collect()
+        .map(|(built, dir, name)| place(&from.join(built), dir, name));
+    let drivers = pabi::numbers().map(|number| {
+        let name = pabi::driver_file("libferroce", number);
+        link(build::DRIVER, &lib, &name)
+    });
+    placed.chain(drivers).collect()
 }
 
 /// Copies the EXS library that is built in `from`, and what belongs to it; answers what there is now below the prefix.

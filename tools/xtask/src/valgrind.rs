@@ -142,7 +142,7 @@ mod tests {
         let read = |kind, object| read(&report(kind, object), Leaks::Ours).unwrap().len();
         assert_eq!(read("InvalidRead", "/usr/lib/libc.so.6"), 1);
         assert_eq!(read("UninitCondition", "/x/libferroce-rdmav34.so"), 1);
-        assert_eq!(read("Leak_DefinitelyLost", "/x/libferroce_rdmav34.so"), 1);
+        assert_eq!(read("Leak_DefinitelyLost", "/x/libferroce_provider.so"), 1);
         assert_eq!(read("Leak_DefinitelyLost", "/usr/bin/python3"), 0);
         assert_eq!(read("Leak_PossiblyLost", "/x/libferroce-rdmav34.so"), 0);
     }
