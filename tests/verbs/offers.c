@@ -6,7 +6,12 @@
 #include "endpoint.h"
 
 #include <errno.h>
+#include <linux/magic.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/vfs.h>
+#include <unistd.h>
 
 static const struct options defaults;
 
@@ -37,8 +42,55 @@ static void device_attributes(void)
 	CHECK_EQ(ex.max_wq_type_rq, 0);
 	CHECK_EQ(ex.packet_pacing_caps.qp_rate_limit_max, 0);
 	CHECK_EQ(plain.max_raw_ethy_qp, 0);
+	// FLUSH to global visibility and to persistence, and ATOMIC WRITE: bits that the installed header may not name yet.
+	CHECK_EQ(ex.device_cap_flags_ex >> 32, 1 << 6 | 1 << 7 | 1 << 8);
 	CHECK(!(plain.device_cap_flags & (IBV_DEVICE_MANAGED_FLOW_STEERING | IBV_DEVICE_RAW_IP_CSUM | IBV_DEVICE_RC_IP_CSUM)),
 	      "flags %#x", plain.device_cap_flags);
+}
+
+// Rights that were named later than the installed header, perhaps.
+enum { FLUSH_GLOBAL = 1 << 8, FLUSH_PERSISTENT = 1 << 9 };
+
+// Who may flush: any region and queue pair to visibility, memory of files alone to persistence.
+static void flush_access(void)
+{
+	struct endpoint *e = open_endpoint(&defaults);
+	struct ibv_qp_attr attr = {.qp_access_flags = IBV_ACCESS_REMOTE_WRITE | FLUSH_GLOBAL | FLUSH_PERSISTENT};
+	struct ibv_qp_init_attr init;
+	const unsigned int persistent = ALL_ACCESS | FLUSH_GLOBAL | FLUSH_PERSISTENT;
+	char path[] = "flush-XXXXXX";
+	struct statfs on;
+
+	CHECK_EQ(ibv_modify_qp(e->qp, &attr, IBV_QP_ACCESS_FLAGS), 0);
+	memset(&attr, 0, sizeof(attr));
+	CHECK_EQ(ibv_query_qp(e->qp, &attr, IBV_QP_ACCESS_FLAGS, &init), 0);
+	CHECK_EQ(attr.qp_access_flags, IBV_ACCESS_REMOTE_WRITE | FLUSH_GLOBAL | FLUSH_PERSISTENT);
+
+	struct ibv_mr *mr = ibv_reg_mr(e->pd, e->buffer, 4096, ALL_ACCESS | FLUSH_GLOBAL);
+
+	CHECK(mr, "ibv_reg_mr: %s", strerror(errno));
+	CHECK_EQ(ibv_dereg_mr(mr), 0);
+	CHECK(!ibv_reg_mr(e->pd, e->buffer, 4096, persistent) && errno == EINVAL, "of no file: %s", strerror(errno));
+
+	int fd = mkstemp(path);
+
+	CHECK(fd >= 0 && !ftruncate(fd, 4096), "%s: %s", path, strerror(errno));
+	void *file = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+
+	CHECK(file != MAP_FAILED, "mmap: %s", strerror(errno));
+	CHECK_EQ(fstatfs(fd, &on), 0);
+	mr = ibv_reg_mr(e->pd, file, 4096, persistent);
+	int why = errno;
+
+	unlink(path);
+	if (on.f_type == TMPFS_MAGIC)
+		CHECK(!mr && why == EINVAL, "in memory: %s", strerror(why));
+	else
+		CHECK(mr, "ibv_reg_mr: %s", strerror(why));
+	if (mr)
+		CHECK_EQ(ibv_dereg_mr(mr), 0);
+	// The file is gone, its memory is not: what is written to that outlives nothing.
+	CHECK(!ibv_reg_mr(e->pd, file, 4096, persistent) && errno == EINVAL, "removed: %s", strerror(errno));
 }
 
 #define REFUSED(call) \
@@ -118,6 +170,7 @@ static void queries_past_the_provider(void)
 	CHECK(ibv_get_device_guid(c->device) != 0, "no GUID");
 }
 
-PROGRAM({"device_attributes", device_attributes, 0}, {"unoffered_verbs_are_refused", unoffered_verbs_are_refused, 0},
+PROGRAM({"device_attributes", device_attributes, 0}, {"flush_access", flush_access, 0},
+	{"unoffered_verbs_are_refused", unoffered_verbs_are_refused, 0},
 	{"raw_packets_are_refused", raw_packets_are_refused, 0},
 	{"queries_past_the_provider", queries_past_the_provider, 0})

@@ -245,6 +245,17 @@ impl KeyTable {
         }
     }
 
+    /// All that a remote key gives access to: its first address, as peers name it, and its length in bytes.
+    pub(crate) fn extent(&self, peer: Peer, key: u32) -> Result<(u64, u64), MemoryError> {
+        match self.entries.get(&index(key)) {
+            Some(Entry::Region(region)) if region.key == key && region.pd == peer.pd => {
+                Ok((region.iova, region.len))
+            }
+            Some(Entry::Window(window)) => window.extent(peer, key),
+            _ => Err(MemoryError::Key),
+        }
+    }
+
     /// Checks every element of a local list.
     pub(crate) fn check_list(
         &self,

@@ -40,6 +40,7 @@ mod mr;
 mod pacing;
 mod paging;
 mod path;
+mod persist;
 mod posting;
 mod pump;
 mod qp;
@@ -82,7 +83,8 @@ pub use xrc::Xrcd;
 
 pub use ferroce_control::{DeviceInfo, GidEntry, RuntimeDir};
 pub use ferroce_transport::{
-    Access, AddressVector, Datagram, Dest, QpAttr, QpAttrMask, QpCap, QpState, SendData, SendFlags,
-    SendOp, SendRequest, Sge, Time, WcOpcode, WcStatus, WindowBind,
+    Access, AddressVector, Datagram, Dest, Flush, Placement, QpAttr, QpAttrMask, QpCap, QpState,
+    Selectivity, SendData, SendFlags, SendOp, SendRequest, Sge, Time, WcOpcode, WcStatus,
+    WindowBind,
 };
 pub use ferroce_wire::mtu;

@@ -55,6 +55,8 @@ pub(crate) fn known_access() -> Access {
         | Access::MW_BIND
         | Access::ZERO_BASED
         | Access::HUGETLB
+        | Access::FLUSH_GLOBAL
+        | Access::FLUSH_PERSISTENT
         | Access::RELAXED_ORDERING;
     known.set(Access::ON_DEMAND, guard::EFFECTIVE);
     known
@@ -74,7 +76,7 @@ pub struct DeviceAttr {
     pub hw_ver: u32,
     pub max_qp: i32,
     pub max_qp_wr: i32,
-    pub device_cap_flags: u32,
+    pub device_cap_flags: u64,
     pub max_sge: i32,
     pub max_sge_rd: i32,
     pub max_cq: i32,
@@ -137,7 +139,7 @@ impl DeviceAttr {
             hw_ver: 0,
             max_qp: MAX_QP as i32,
             max_qp_wr: MAX_QP_WR as i32,
-            device_cap_flags: capabilities::DEVICE as u32,
+            device_cap_flags: capabilities::DEVICE,
             max_sge: MAX_SGE as i32,
             max_sge_rd: MAX_SGE as i32,
             max_cq: MAX_CQ as i32,

@@ -14,6 +14,7 @@ use crate::error::{Error, Result};
 use crate::keys::Region;
 use crate::limits;
 use crate::paging;
+use crate::persist;
 
 /// The length of a region that is the whole address space (`SIZE_MAX`).
 const IMPLICIT_LEN: u64 = u64::MAX;
@@ -50,7 +51,8 @@ pub struct Mr {
 impl Pd {
     /// Registers `len` bytes at `addr`; peers and work requests address them from `iova`. `access` is `enum ibv_access_flags`.
     ///
-    /// Unmapped memory, or memory that is not writable though it must be, is `EFAULT`; contradicting rights are `EINVAL`. With
+    /// Unmapped memory, or memory that is not writable though it must be, is `EFAULT`; contradicting rights are `EINVAL`, and so is
+    /// persistent flush access to memory that is not of a mapped file ([`crate::persist`]). With
     /// on-demand access the memory is not looked at; then `addr` 0 and `len` `SIZE_MAX` register the whole address space.
     pub fn reg_mr(
         self: &Arc<Self>,
@@ -107,6 +109,9 @@ impl Pd {
         if access.intersects(Access::ON_DEMAND | Access::HUGETLB) {
             return Err(Error::Invalid("device memory has no pages"));
         }
+        if access.contains(Access::FLUSH_PERSISTENT) {
+            return Err(Error::Invalid("device memory is not persistent"));
+        }
         if !self.context().shares_with(dm.context()) {
             return Err(Error::Invalid("the device memory is of another context"));
         }
@@ -135,9 +140,13 @@ impl Pd {
         access: u32,
     ) -> Result<Arc<Mr>> {
         let access = check_access(access)?;
-        if access
-            .intersects(Access::MW_BIND | Access::ZERO_BASED | Access::ON_DEMAND | Access::HUGETLB)
-        {
+        if access.intersects(
+            Access::MW_BIND
+                | Access::ZERO_BASED
+                | Access::ON_DEMAND
+                | Access::HUGETLB
+                | Access::FLUSH_PERSISTENT,
+        ) {
             return Err(Error::Invalid("rights that a dma-buf cannot have"));
         }
         if len == 0 || iova.checked_add(len).is_none() {
@@ -218,6 +227,9 @@ fn check_range(addr: u64, len: u64, iova: u64, access: Access) -> Result<bool> {
 }
 
 fn check_memory(addr: u64, len: u64, access: Access, implicit: bool) -> Result<()> {
+    if access.contains(Access::FLUSH_PERSISTENT) {
+        persist::check(addr, len)?;
+    }
     if !access.contains(Access::ON_DEMAND) {
         return paging::validate(addr, len, access.contains(Access::LOCAL_WRITE));
     }

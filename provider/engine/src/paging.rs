@@ -17,7 +17,8 @@ use crate::guard;
 pub struct OdpCaps {
     /// 1: on-demand paging; 2: of the whole address space at once (implicit).
     pub general: u64,
-    /// Operations on reliable connections: 1 send, 2 receive, 4 write, 8 read, 16 atomic, 32 receive from an SRQ.
+    /// Operations on reliable connections: 1 send, 2 receive, 4 write, 8 read, 16 atomic, 32 receive from an SRQ,
+    /// 64 flush, 128 atomic write.
     pub rc: u32,
     /// The same for unreliable connections.
     pub uc: u32,
@@ -36,15 +37,17 @@ impl OdpCaps {
         const READ: u32 = 8;
         const ATOMIC: u32 = 16;
         const SRQ_RECV: u32 = 32;
+        const FLUSH: u32 = 64;
+        const ATOMIC_WRITE: u32 = 128;
         if !guard::EFFECTIVE {
             return OdpCaps::default();
         }
         OdpCaps {
             general: 1 | 2,
-            rc: SEND | RECV | WRITE | READ | ATOMIC | SRQ_RECV,
+            rc: SEND | RECV | WRITE | READ | ATOMIC | SRQ_RECV | FLUSH | ATOMIC_WRITE,
             uc: SEND | RECV | WRITE | SRQ_RECV,
             ud: SEND | RECV | SRQ_RECV,
-            xrc: SEND | WRITE | READ | ATOMIC | SRQ_RECV,
+            xrc: SEND | WRITE | READ | ATOMIC | SRQ_RECV | FLUSH,
         }
     }
 }
@@ -117,7 +120,7 @@ impl Pd {
 }
 
 /// The whole pages around a range.
-fn pages(addr: u64, len: u64) -> Option<Range<u64>> {
+pub(crate) fn pages(addr: u64, len: u64) -> Option<Range<u64>> {
     // SAFETY: sysconf has no preconditions.
     let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as u64;
     let stop = addr.checked_add(len)?.checked_next_multiple_of(page)?;
@@ -164,8 +167,8 @@ pub(crate) fn validate(addr: u64, len: u64, write: bool) -> Result<()> {
 
 /// Whether `/proc/self/maps` shows the whole range readable (and writable, if `write`).
 fn mapped(range: &Range<u64>, write: bool) -> bool {
-    covered("/proc/self/maps", range, |permissions, _| {
-        permissions.starts_with('r') && (!write || permissions.as_bytes().get(1) == Some(&b'w'))
+    covered("/proc/self/maps", range, |about, _| {
+        about.starts_with('r') && (!write || about.as_bytes().get(1) == Some(&b'w'))
     })
 }
 
@@ -183,16 +186,16 @@ pub(crate) fn validate_huge(addr: u64, len: u64) -> Result<()> {
     }
 }
 
-/// Whether mappings of which `good` holds cover a range without a gap. `good` is told the permissions and, in `smaps`, the
-/// flags of a mapping.
-fn covered(file: &str, range: &Range<u64>, good: impl Fn(&str, &str) -> bool) -> bool {
+/// Whether mappings of which `good` holds cover a range without a gap. `good` is told what stands behind a mapping's addresses,
+/// from the permissions on, and its flags where the file is `smaps`.
+pub(crate) fn covered(file: &str, range: &Range<u64>, good: impl Fn(&str, &str) -> bool) -> bool {
     let Ok(maps) = std::fs::read_to_string(file) else {
         return false;
     };
     let mut need = range.start;
     let mut lines = maps.lines().peekable();
     while let Some(line) = lines.next() {
-        let Some((at, permissions)) = mapping(line) else {
+        let Some((at, about)) = mapping(line) else {
             continue;
         };
         // What `smaps` adds about the mapping comes before the next one.
@@ -203,7 +206,7 @@ fn covered(file: &str, range: &Range<u64>, good: impl Fn(&str, &str) -> bool) ->
         if at.end <= need {
             continue;
         }
-        if at.start > need || !good(permissions, flags) {
+        if at.start > need || !good(about, flags) {
             return false;
         }
         need = at.end;
@@ -214,13 +217,13 @@ fn covered(file: &str, range: &Range<u64>, good: impl Fn(&str, &str) -> bool) ->
     false
 }
 
-/// The addresses and permissions of a mapping's first line.
+/// The addresses of a mapping's first line, and what stands behind them.
 fn mapping(line: &str) -> Option<(Range<u64>, &str)> {
-    let mut words = line.split_ascii_whitespace();
-    let (start, end) = words.next()?.split_once('-')?;
+    let (addresses, about) = line.split_once(' ')?;
+    let (start, end) = addresses.split_once('-')?;
     let start = u64::from_str_radix(start, 16).ok()?;
     let end = u64::from_str_radix(end, 16).ok()?;
-    Some((start..end, words.next()?))
+    Some((start..end, about))
 }
 
 #[cfg(test)]

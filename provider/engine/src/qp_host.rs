@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use ferroce_control::Counter;
 use ferroce_transport::{
-    Access, Completion, Host, MemoryError, Note, PathSignal, QpEvent, RecvWqe, Sge, Time, WcData,
-    WcStatus, WindowBind,
+    Access, Completion, Flush, Host, MemoryError, Note, PathSignal, QpEvent, RecvWqe, Selectivity,
+    Sge, Time, WcData, WcStatus, WindowBind,
 };
 
 use crate::guard;
@@ -13,6 +13,7 @@ use crate::ib::Origin;
 use crate::keys::{KeyTable, Peer, Piece};
 use crate::memory;
 use crate::path::Path;
+use crate::persist;
 use crate::qp::Qp;
 use crate::rendezvous::{TmQp, Told};
 use crate::srq::Srq;
@@ -203,6 +204,18 @@ impl Host for QpHost<'_> {
             // SAFETY: the aligned cell lies in a registered region.
             Ok(unsafe { guard::publish(cell.cast(), u64::from_le_bytes(value), 8) }?)
         })
+    }
+
+    fn flush_remote(&mut self, flush: &Flush) -> Result<(), MemoryError> {
+        let (va, len) = match flush.selectivity {
+            Selectivity::Range => (flush.va, u64::from(flush.len)),
+            Selectivity::Region => self.keys.extent(self.peer, flush.rkey)?,
+        };
+        let access = flush.placement.access();
+        self.keys
+            .remote(self.peer, flush.rkey, va, len, access, |of| {
+                persist::place(of, flush.placement)
+            })
     }
 
     fn invalidate_remote(&mut self, rkey: u32) -> Result<(), MemoryError> {

@@ -74,13 +74,7 @@ impl Window {
         f: impl FnOnce(Piece) -> Result<R, MemoryError>,
     ) -> Result<R, MemoryError> {
         let state = self.state.lock();
-        let bound = match state.bound {
-            Some(bound) if state.rkey == key && self.pd == peer.pd => bound,
-            _ => return Err(MemoryError::Key),
-        };
-        if bound.qpn != 0 && bound.qpn != peer.qpn {
-            return Err(MemoryError::Key);
-        }
+        let bound = self.bound(&state, peer, key)?;
         if !bound.access.contains(access) {
             return Err(MemoryError::Rights);
         }
@@ -93,6 +87,26 @@ impl Window {
             len: len as usize,
             fleeting: true,
         })
+    }
+
+    /// See [`KeyTable::extent`].
+    pub(crate) fn extent(&self, peer: Peer, key: u32) -> Result<(u64, u64), MemoryError> {
+        let bound = self.bound(&self.state.lock(), peer, key)?;
+        Ok((bound.iova, bound.len))
+    }
+
+    /// What the window is bound to, if it is and the peer may use it under this key.
+    fn bound(&self, state: &State, peer: Peer, key: u32) -> Result<Bound, MemoryError> {
+        match state.bound {
+            Some(bound)
+                if state.rkey == key
+                    && self.pd == peer.pd
+                    && (bound.qpn == 0 || bound.qpn == peer.qpn) =>
+            {
+                Ok(bound)
+            }
+            _ => Err(MemoryError::Key),
+        }
     }
 
     /// Carries out a bind that a queue pair of domain `pd` asks for; a refused one changes nothing. Every refusal completes the
@@ -126,9 +140,14 @@ impl Window {
     fn check(&self, table: &KeyTable, qp: Peer, bind: &WindowBind) -> Result<Bound, MemoryError> {
         let remote_change = Access::REMOTE_WRITE | Access::REMOTE_ATOMIC;
         // Programs pass the rights of the region, local write among them: it says nothing about a window.
-        let known = remote_change | Access::REMOTE_READ | Access::ZERO_BASED | Access::LOCAL_WRITE;
-        // C10-73, C10-74
-        let mut need = Access::MW_BIND;
+        let known = remote_change
+            | Access::REMOTE_READ
+            | Access::FLUSH_GLOBAL
+            | Access::FLUSH_PERSISTENT
+            | Access::ZERO_BASED
+            | Access::LOCAL_WRITE;
+        // C10-73, C10-74. Whether memory can be made persistent is looked at when a region asks for it.
+        let mut need = Access::MW_BIND | bind.access & Access::FLUSH_PERSISTENT;
         if bind.access.intersects(remote_change) {
             need |= Access::LOCAL_WRITE;
         }

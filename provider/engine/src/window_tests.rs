@@ -249,3 +249,35 @@ fn an_access_ends_before_the_bind_that_takes_it_away() {
         over.store(true, Ordering::SeqCst);
     });
 }
+
+#[test]
+fn a_window_is_flushed_as_far_as_it_goes() {
+    let all = Access::FLUSH_GLOBAL | Access::FLUSH_PERSISTENT;
+    let rights = Access::LOCAL_WRITE | Access::MW_BIND | Access::FLUSH_PERSISTENT;
+    let f = Fixture::new(MwType::Two, rights);
+    let mut request = f.request();
+    request.access = all;
+    f.table.bind(QP, &request).unwrap();
+    assert_eq!(f.table.extent(QP, f.next()), Ok((0x9010, 16)));
+    assert_eq!(f.table.extent(QP, f.lkey), Ok((0x9000, 100)));
+    for (by, key) in [(OTHER_QP, f.next()), (OTHER_PD, f.lkey), (QP, f.rkey)] {
+        assert_eq!(f.table.extent(by, key), Err(MemoryError::Key));
+    }
+    let flush = |len| {
+        f.table
+            .remote(QP, f.next(), 0x9010, len, all, |p| Ok(p.addr))
+    };
+    assert_eq!(flush(16), Ok(0x1010));
+    assert_eq!(flush(17), Err(MemoryError::Bounds));
+}
+
+#[test]
+fn only_memory_that_was_found_persistent_is_flushed_to_persistence() {
+    let f = Fixture::of(MwType::Two);
+    let mut request = f.request();
+    request.access = Access::FLUSH_PERSISTENT;
+    assert_eq!(f.table.bind(QP, &request), Err(MemoryError::Rights));
+    // Any memory can be made visible.
+    request.access = Access::FLUSH_GLOBAL;
+    assert_eq!(f.table.bind(QP, &request), Ok(()));
+}

@@ -150,7 +150,7 @@ fn a_request_finds_its_shared_receive_queue_and_that_ones_domain_and_cq() {
     let addr = |b: &[u8]| b.as_ptr() as u64;
     let mr_1 = b.mr(&mut buffers[0]);
     let mr_2 = other_pd
-        .reg_mr(addr(&buffers[1]), 8192, addr(&buffers[1]), 0xf)
+        .reg_mr(addr(&buffers[1]), 8192, addr(&buffers[1]), 0x10f)
         .unwrap();
     for (srq, mr, buffer) in [(&one, &mr_1, &buffers[0]), (&two, &mr_2, &buffers[1])] {
         let sge = Sge {
@@ -184,7 +184,7 @@ fn a_request_finds_its_shared_receive_queue_and_that_ones_domain_and_cq() {
         assert_eq!(wc.wr_id, u64::from(srq.number()));
         assert_eq!(buffer[0], if len == 6000 { 5 } else { b's' });
     }
-    // READ and ATOMIC in the domain of the queue that is named.
+    // READ, ATOMIC and FLUSH in the domain of the queue that is named.
     let (va, rkey) = (addr(&buffers[1]), mr_2.rkey());
     send(
         &qa,
@@ -194,7 +194,15 @@ fn a_request_finds_its_shared_receive_queue_and_that_ones_domain_and_cq() {
     );
     let add = SendOp::FetchAdd { va, rkey, add: 1 };
     send(&qa, two.number(), add, SendData::Sges(&all));
-    for wc in wait(&cq_a, 4) {
+    let flush = SendOp::Flush(Flush {
+        va,
+        rkey,
+        len: 8192,
+        placement: Placement::GLOBAL,
+        selectivity: Selectivity::Range,
+    });
+    send(&qa, two.number(), flush, SendData::Sges(&[]));
+    for wc in wait(&cq_a, 5) {
         assert_eq!(wc.status, 0, "{wc:?}");
     }
     // The other queue's domain does not have that key.

@@ -4,7 +4,6 @@
 //! missing: that response counts as lost, and is asked for again.
 
 use crate::requester::Gap;
-use crate::send_queue::SendWqe;
 use crate::*;
 use ferroce_wire::{Aeth, NakCode, Operation, Packet, Position, Psn, Syndrome, rnr_timer_nanos};
 
@@ -276,14 +275,13 @@ impl Qp {
         let Some(end) = self.due(now, psn, host) else {
             return;
         };
-        let answers = |w: &&SendWqe| w.is_read() || w.is_atomic_write();
-        let Some(wqe) = self.sq.front().filter(answers) else {
+        let Some(wqe) = self.sq.front().filter(|w| w.is_answered_as_read()) else {
             return;
         };
         let mtu = u64::from(self.attr.path_mtu);
         let last = psn + 1 == end;
         let offset = (psn - wqe.first) * mtu;
-        // An ATOMIC WRITE is answered as if it had read nothing.
+        // ATOMIC WRITE and FLUSH are answered as if they had read nothing.
         let len = if wqe.is_read() { wqe.len } else { 0 };
         let left = u64::from(len) - offset;
         let want = if last { left.min(mtu) } else { mtu };

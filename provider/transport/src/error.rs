@@ -20,7 +20,8 @@ pub enum PostError {
     /// The operation cannot be combined with these flags or this data (`EINVAL`).
     #[error("the operation is not supported")]
     BadOpcode,
-    /// The message is longer than 2^30 bytes, an ATOMIC's list is shorter than 8, or an ATOMIC WRITE's is not 8 (`EINVAL`).
+    /// The message is longer than 2^30 bytes, an ATOMIC's list is shorter than 8, an ATOMIC WRITE's is not 8, or a FLUSH asks for nothing or for
+    /// more than 2^31 bytes (`EINVAL`).
     #[error("bad message length")]
     BadLength,
     /// The destination is not of the kind that the service takes (`EINVAL`).

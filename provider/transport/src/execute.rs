@@ -1,4 +1,4 @@
-//! Carrying requests out: SEND, RDMA WRITE, READ and ATOMIC with the expected PSN.
+//! Carrying requests out: SEND, RDMA WRITE, READ, ATOMIC, ATOMIC WRITE and FLUSH with the expected PSN.
 //!
 //! Each checks everything that can be refused before it changes anything; a request without a receive request for it
 //! leaves no trace and comes again.
@@ -298,13 +298,28 @@ impl Qp {
         host.check_remote(reth.rkey, reth.va, 8, Access::REMOTE_WRITE)
             .map_err(|_| ACCESS)?;
         host.write_word(reth.rkey, reth.va, value)?;
-        let answer = Answer::Read {
-            va: reth.va,
-            rkey: reth.rkey,
-            len: 0,
-            start: 0,
+        self.accept_and_answer(1, packet, Answer::nothing(&reth));
+        Ok(())
+    }
+
+    /// A FLUSH, which is answered likewise. What came before it on this connection has been placed, as requests are carried out
+    /// one after the other; the host sees to the rest.
+    pub(crate) fn on_flush<H: Host>(
+        &mut self,
+        packet: &Packet<'_>,
+        host: &mut H,
+    ) -> Result<(), Refusal> {
+        let (Some(feth), Some(reth)) = (packet.ext.feth, packet.ext.reth) else {
+            return Err(INVALID);
         };
-        self.accept_and_answer(1, packet, answer);
+        // Nothing that is not understood may be answered as done.
+        let flush = Flush::parse(feth, reth).ok_or(INVALID)?;
+        if !self.may(flush.placement.access()) {
+            return Err(INVALID);
+        }
+        self.reserve_resource()?;
+        host.flush_remote(&flush)?;
+        self.accept_and_answer(1, packet, Answer::nothing(&reth));
         Ok(())
     }
 

@@ -4,7 +4,7 @@
 
 use ferroce_wire::{Bth, Ext};
 
-use crate::{Access, Completion, RecvWqe, Sge, WindowBind};
+use crate::{Access, Completion, Flush, RecvWqe, Sge, WindowBind};
 
 /// Affiliated asynchronous events of a queue pair; `enum ibv_event_type` values.
 #[repr(u32)]
@@ -154,6 +154,9 @@ pub trait Host {
     fn fetch_add(&mut self, rkey: u32, va: u64, add: u64) -> Result<u64, MemoryError>;
     /// Stores 8 bytes at an address that is a multiple of 8, so that nobody sees some of them without the others.
     fn write_word(&mut self, rkey: u32, va: u64, value: [u8; 8]) -> Result<(), MemoryError>;
+    /// Sees to it that what has been written, by this connection or another, is where a FLUSH asks for; checks key, rights
+    /// ([`Placement::access`](crate::Placement::access)) and range beforehand. `Fault`: it cannot be had.
+    fn flush_remote(&mut self, flush: &Flush) -> Result<(), MemoryError>;
     /// Invalidates a remote key (SEND with invalidate).
     fn invalidate_remote(&mut self, rkey: u32) -> Result<(), MemoryError>;
     /// Invalidates a key for the local consumer.

@@ -1,4 +1,5 @@
-//! The packets of requests (section 9.7.3): SEND and RDMA WRITE segments, READ requests in chunks, ATOMICs and ATOMIC WRITEs.
+//! The packets of requests (section 9.7.3): SEND and RDMA WRITE segments, READ requests in chunks, and the single packets
+//! of ATOMICs, ATOMIC WRITEs and FLUSHes.
 //!
 //! Each function goes on with the request at the cursor until it is sent, blocked or over budget. Whether a request
 //! may begin at all was decided before, in `requester`.
@@ -139,7 +140,7 @@ impl Qp {
         Ok(Flow::Done)
     }
 
-    /// Sends the ATOMIC or ATOMIC WRITE at the cursor.
+    /// Sends the ATOMIC, ATOMIC WRITE or FLUSH at the cursor: one packet whose answer is awaited.
     pub(crate) fn send_atomic<S: Sink>(
         &mut self,
         now: Time,
@@ -185,6 +186,11 @@ impl Qp {
                 ext.reth = Some(Reth { va, rkey, len });
                 payload = sq.gather(wqe, 0, len);
                 opcode::RC_ATOMIC_WRITE
+            }
+            SendOp::Flush(flush) => {
+                let (feth, reth) = flush.headers();
+                (ext.feth, ext.reth) = (Some(feth), Some(reth));
+                opcode::RC_FLUSH
             }
             _ => return Ok(Flow::Blocked),
         };

@@ -4,7 +4,7 @@
 //! computed again. When a new request needs room, the oldest record whose answer was sent goes.
 
 use crate::requester;
-use ferroce_wire::Psn;
+use ferroce_wire::{Psn, Reth};
 use std::collections::VecDeque;
 
 /// Most READ and ATOMIC requests outstanding that a queue pair can be set to, in either direction.
@@ -22,6 +22,18 @@ pub(crate) enum Answer {
     },
     /// The value before an ATOMIC.
     Atomic(u64),
+}
+
+impl Answer {
+    /// The response to a READ of nothing, by which other requests are answered.
+    pub fn nothing(reth: &Reth) -> Answer {
+        Answer::Read {
+            va: reth.va,
+            rkey: reth.rkey,
+            len: 0,
+            start: 0,
+        }
+    }
 }
 
 /// One request.

@@ -149,6 +149,7 @@ impl Qp {
             Operation::ReadRequest => self.on_read(packet, host),
             Operation::CompareSwap | Operation::FetchAdd => self.on_atomic(packet, host),
             Operation::AtomicWrite => self.on_atomic_write(packet, host),
+            Operation::Flush => self.on_flush(packet, host),
             _ => return,
         };
         match outcome {
@@ -245,7 +246,8 @@ impl Qp {
             Operation::CompareSwap | Operation::FetchAdd => {
                 self.resp.resources.replay_atomic(psn);
             }
-            Operation::AtomicWrite => {
+            // What was done once is not done again (of FLUSH: oA19-14, oA19-15); its answer is given again.
+            Operation::AtomicWrite | Operation::Flush => {
                 let Some(reth) = packet.ext.reth else { return };
                 let mtu = self.attr.path_mtu;
                 self.resp

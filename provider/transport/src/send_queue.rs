@@ -47,6 +47,7 @@ impl SendWqe {
             SendOp::CompareSwap { .. } => WcOpcode::CompSwap,
             SendOp::FetchAdd { .. } => WcOpcode::FetchAdd,
             SendOp::AtomicWrite { .. } => WcOpcode::AtomicWrite,
+            SendOp::Flush(_) => WcOpcode::Flush,
             SendOp::LocalInv(_) => WcOpcode::LocalInv,
             SendOp::BindMw(_) => WcOpcode::BindMw,
         }
@@ -72,9 +73,14 @@ impl SendWqe {
         matches!(self.op, SendOp::AtomicWrite { .. })
     }
 
+    /// Is the answer a READ response, if only one to a READ of nothing?
+    pub fn is_answered_as_read(&self) -> bool {
+        self.is_read() || self.is_atomic_write() || matches!(self.op, SendOp::Flush(_))
+    }
+
     /// Is there an answer of its own to wait for, beside an acknowledgement?
     pub fn is_answered(&self) -> bool {
-        self.is_read() || self.is_atomic() || self.is_atomic_write()
+        self.is_answered_as_read() || self.is_atomic()
     }
 
     /// Does the peer consume a receive request for it?
@@ -282,7 +288,9 @@ pub(crate) fn check(req: &SendRequest<'_>, config: &QpConfig) -> Result<u32, Pos
         }
         SendOp::CompareSwap { .. } | SendOp::FetchAdd { .. } => Ok(8),
         SendOp::AtomicWrite { .. } if len != 8 => Err(PostError::BadLength),
-        SendOp::LocalInv(_) | SendOp::BindMw(_) => Ok(0),
+        SendOp::Flush(flush) if !flush.is_sound() => Err(PostError::BadLength),
+        // No list of theirs is looked at.
+        SendOp::Flush(_) | SendOp::LocalInv(_) | SendOp::BindMw(_) => Ok(0),
         _ => Ok(len as u32),
     }
 }

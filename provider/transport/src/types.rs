@@ -1,6 +1,7 @@
 //! The vocabulary of the data path: work requests, completions, access rights, with the values of libibverbs.
 
 use bitflags::bitflags;
+use ferroce_wire::{Feth, Reth};
 
 /// A point in time, in nanoseconds on a monotonic clock of the caller's choice.
 pub type Time = u64;
@@ -76,10 +77,100 @@ pub enum SendOp {
         /// Remote key.
         rkey: u32,
     },
+    /// FLUSH: answered when what was written before is where it asks for. The answer is awaited like a READ's.
+    Flush(Flush),
     /// Local invalidate of a key; nothing is sent.
     LocalInv(u32),
     /// Bind of a memory window; nothing is sent.
     BindMw(WindowBind),
+}
+
+/// Longest range of a FLUSH, in bytes: what a RETH may name (C9-94), as no byte of it is sent.
+pub const MAX_FLUSH: u32 = 1 << 31;
+
+/// What a FLUSH asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Flush {
+    /// Remote virtual address of the range.
+    pub va: u64,
+    /// Remote key.
+    pub rkey: u32,
+    /// Bytes of the range, at most [`MAX_FLUSH`].
+    pub len: u32,
+    /// Where what was written has to be.
+    pub placement: Placement,
+    /// How much of what the key names.
+    pub selectivity: Selectivity,
+}
+
+impl Flush {
+    /// What the headers of a request ask for; `None` if there is no placement or a value that is reserved.
+    pub(crate) fn parse(feth: Feth, reth: Reth) -> Option<Flush> {
+        let flush = Flush {
+            va: reth.va,
+            rkey: reth.rkey,
+            len: reth.len,
+            placement: Placement::from_bits(feth.placement)?,
+            selectivity: match feth.selectivity {
+                0 => Selectivity::Range,
+                1 => Selectivity::Region,
+                _ => return None,
+            },
+        };
+        flush.is_sound().then_some(flush)
+    }
+
+    /// Does it ask for something, and for no more than there can be?
+    pub(crate) fn is_sound(&self) -> bool {
+        !self.placement.is_empty() && self.len <= MAX_FLUSH
+    }
+
+    pub(crate) fn headers(&self) -> (Feth, Reth) {
+        let feth = Feth {
+            placement: self.placement.bits(),
+            selectivity: self.selectivity as u8,
+        };
+        let reth = Reth {
+            va: self.va,
+            rkey: self.rkey,
+            len: self.len,
+        };
+        (feth, reth)
+    }
+}
+
+bitflags! {
+    /// Where a FLUSH has data placed; `enum ibv_placement_type`, same values.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub struct Placement: u8 {
+        /// Where every processor and device of the host sees it.
+        const GLOBAL = 1;
+        /// Where it outlives a loss of power.
+        const PERSISTENT = 2;
+    }
+}
+
+impl Placement {
+    /// The rights that queue pair and key must give.
+    pub fn access(self) -> Access {
+        let mut access = Access::empty();
+        access.set(Access::FLUSH_GLOBAL, self.contains(Placement::GLOBAL));
+        access.set(
+            Access::FLUSH_PERSISTENT,
+            self.contains(Placement::PERSISTENT),
+        );
+        access
+    }
+}
+
+/// How much of what its key names a FLUSH is about; `enum ibv_selectivity_level`, same values.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Selectivity {
+    /// The range.
+    #[default]
+    Range = 0,
+    /// All of it; address and length say nothing.
+    Region = 1,
 }
 
 /// A bind of a memory window (`struct ibv_mw_bind_info`). A length of zero unbinds.
@@ -202,6 +293,7 @@ pub enum WcOpcode {
     FetchAdd = 4,
     BindMw = 5,
     LocalInv = 6,
+    Flush = 8,
     AtomicWrite = 9,
     Recv = 128,
     RecvRdmaWithImm = 129,
@@ -274,6 +366,10 @@ bitflags! {
         const ON_DEMAND = 64;
         /// Huge pages.
         const HUGETLB = 128;
+        /// A peer may flush to global visibility.
+        const FLUSH_GLOBAL = 256;
+        /// A peer may flush to persistence.
+        const FLUSH_PERSISTENT = 512;
         /// Relaxed ordering allowed.
         const RELAXED_ORDERING = 1 << 20;
     }

@@ -18,6 +18,15 @@ pub struct Reth {
     pub len: u32,
 }
 
+/// FLUSH extended transport header. The values are as they came: which of them a responder knows is its own say.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Feth {
+    /// Placement types (PLT), 4 bits: 1 global visibility, 2 persistence, or both.
+    pub placement: u8,
+    /// Selectivity level (SEL), 2 bits: 0 the range of the RETH, 1 all that its R_Key names.
+    pub selectivity: u8,
+}
+
 /// Extended header of an atomic request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AtomicEth {
@@ -43,6 +52,8 @@ pub struct Deth {
 /// The extended headers of one packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ext {
+    /// FETH.
+    pub feth: Option<Feth>,
     /// RETH.
     pub reth: Option<Reth>,
     /// AETH.
@@ -67,6 +78,7 @@ impl Ext {
         let mut set = HeaderSet::empty();
         set.set(HeaderSet::DETH, self.deth.is_some());
         set.set(HeaderSet::XRCETH, self.xrceth.is_some());
+        set.set(HeaderSet::FETH, self.feth.is_some());
         set.set(HeaderSet::RETH, self.reth.is_some());
         set.set(HeaderSet::ATOMIC, self.atomic.is_some());
         set.set(HeaderSet::AETH, self.aeth.is_some());
@@ -89,6 +101,13 @@ impl Ext {
         if set.contains(HeaderSet::XRCETH) {
             let raw: &RawXrcEth = take(bytes)?;
             ext.xrceth = Some(raw.srq.number());
+        }
+        if set.contains(HeaderSet::FETH) {
+            let bits = take::<U32>(bytes)?.get() as u8;
+            ext.feth = Some(Feth {
+                placement: bits & 0xf,
+                selectivity: bits >> 4 & 0x3,
+            });
         }
         if set.contains(HeaderSet::RETH) {
             let raw: &RawReth = take(bytes)?;
@@ -147,6 +166,11 @@ impl Ext {
                     srq: ByteAnd24::new(0, self.xrceth.unwrap_or_default()),
                 },
             );
+        }
+        if set.contains(HeaderSet::FETH) {
+            let h = self.feth.unwrap_or_default();
+            let bits = (h.selectivity & 0x3) << 4 | h.placement & 0xf;
+            put(out, at, &U32::new(bits.into()));
         }
         if set.contains(HeaderSet::RETH) {
             let h = self.reth.unwrap_or_default();

@@ -44,7 +44,7 @@ pub mod smp;
 
 pub use aeth::{Aeth, CreditCode, NakCode, Syndrome, rnr_timer_nanos};
 pub use bth::Bth;
-pub use ext::{AtomicEth, Deth, Ext, Reth};
+pub use ext::{AtomicEth, Deth, Ext, Feth, Reth};
 pub use grh::Grh;
 pub use lrh::Lrh;
 pub use mad::MadHeader;

@@ -9,34 +9,37 @@ use bitflags::bitflags;
 bitflags! {
     /// Extended headers, in wire order.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-    pub struct HeaderSet: u8 {
+    pub struct HeaderSet: u16 {
         /// DETH, 8 bytes.
         const DETH = 1 << 0;
         /// XRCETH, 4 bytes.
         const XRCETH = 1 << 1;
+        /// FETH, 4 bytes.
+        const FETH = 1 << 2;
         /// RETH, 16 bytes.
-        const RETH = 1 << 2;
+        const RETH = 1 << 3;
         /// AtomicETH, 28 bytes.
-        const ATOMIC = 1 << 3;
+        const ATOMIC = 1 << 4;
         /// AETH, 4 bytes.
-        const AETH = 1 << 4;
+        const AETH = 1 << 5;
         /// AtomicAckETH, 8 bytes.
-        const ATOMIC_ACK = 1 << 5;
+        const ATOMIC_ACK = 1 << 6;
         /// ImmDt, 4 bytes.
-        const IMM = 1 << 6;
+        const IMM = 1 << 7;
         /// IETH, 4 bytes.
-        const IETH = 1 << 7;
+        const IETH = 1 << 8;
     }
 }
 
 impl HeaderSet {
     /// Bytes that these headers take.
     pub const fn bytes(self) -> usize {
+        const LENGTHS: [usize; 9] = [8, 4, 4, 16, 28, 4, 8, 4, 4];
         let mut len = 0;
         let mut i = 0;
-        while i < 8 {
+        while i < LENGTHS.len() {
             if self.bits() & 1 << i != 0 {
-                len += [8, 4, 16, 28, 4, 8, 4, 4][i];
+                len += LENGTHS[i];
             }
             i += 1;
         }
@@ -80,6 +83,8 @@ pub enum Operation {
     FetchAdd,
     /// ATOMIC WRITE request.
     AtomicWrite,
+    /// FLUSH request.
+    Flush,
     /// Congestion notification packet.
     Cnp,
 }
@@ -242,6 +247,7 @@ opcodes! {
     RC_FETCH_ADD           = 0x14 "RC FETCH & ADD"                        Rc FetchAdd Only None [ATOMIC];
     RC_SEND_LAST_INV       = 0x16 "RC SEND Last with Invalidate"          Rc Send Last Some [IETH];
     RC_SEND_ONLY_INV       = 0x17 "RC SEND Only with Invalidate"          Rc Send Only Any [IETH];
+    RC_FLUSH               = 0x1c "RC FLUSH"                              Rc Flush Only None [FETH RETH];
     RC_ATOMIC_WRITE        = 0x1d "RC ATOMIC WRITE"                       Rc AtomicWrite Only Word8 [RETH];
 
     UC_SEND_FIRST          = 0x20 "UC SEND First"                         Uc Send First Full [];
@@ -285,6 +291,7 @@ opcodes! {
     XRC_FETCH_ADD          = 0xb4 "XRC FETCH & ADD"                       Xrc FetchAdd Only None [XRCETH ATOMIC];
     XRC_SEND_LAST_INV      = 0xb6 "XRC SEND Last with Invalidate"         Xrc Send Last Some [XRCETH IETH];
     XRC_SEND_ONLY_INV      = 0xb7 "XRC SEND Only with Invalidate"         Xrc Send Only Any [XRCETH IETH];
+    XRC_FLUSH              = 0xbc "XRC FLUSH"                             Xrc Flush Only None [XRCETH FETH RETH];
 }
 
 #[cfg(test)]
@@ -320,7 +327,7 @@ mod tests {
                 row.name
             );
         }
-        assert_eq!(all().count(), 24 + 12 + 2 + 1 + 23);
+        assert_eq!(all().count(), 25 + 12 + 2 + 1 + 24);
         assert_eq!(
             all().map(|r| usize::from(r.header_len)).max(),
             Some(MAX_HEADER)
@@ -351,7 +358,7 @@ mod tests {
     #[test]
     fn reserved_opcodes_have_no_row() {
         for opcode in [
-            0x15, 0x18, 0x1f, 0x2c, 0x40, 0x60, 0x66, 0x80, 0xb5, 0xb8, 0xc0, 0xff,
+            0x15, 0x18, 0x1f, 0x2c, 0x3c, 0x40, 0x60, 0x66, 0x7c, 0x80, 0xb5, 0xb8, 0xc0, 0xff,
         ] {
             assert_eq!(info(opcode), None, "{opcode:#x}");
         }
@@ -363,6 +370,7 @@ mod tests {
         for row in all().filter(|r| r.service != Service::Xrc) {
             let names = row.headers.iter().map(|h| match h {
                 HeaderSet::DETH => "DETH",
+                HeaderSet::FETH => "FETH",
                 HeaderSet::RETH => "RETH",
                 HeaderSet::ATOMIC => "AtomicETH",
                 HeaderSet::AETH => "AETH",

@@ -34,8 +34,10 @@ prop_compose! {
         (swap_add, compare, atomic_ack) in any::<(u64, u64, u64)>(),
         (imm, ieth) in any::<([u8; 4], u32)>(),
         (qkey, src_qp, xrc) in (any::<u32>(), U24, U24),
+        (placement, selectivity) in (0u8..16, 0u8..4),
     ) -> Ext {
         Ext {
+            feth: set.contains(HeaderSet::FETH).then_some(Feth { placement, selectivity }),
             reth: set.contains(HeaderSet::RETH).then_some(Reth { va, rkey, len }),
             aeth: set.contains(HeaderSet::AETH).then_some(Aeth { syndrome, msn }),
             atomic: set.contains(HeaderSet::ATOMIC).then_some(AtomicEth { va, rkey, swap_add, compare }),
@@ -108,7 +110,7 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_parse_or_are_refused(mut bytes in proptest::collection::vec(any::<u8>(), 0..200), known in 0usize..61, hint: u16) {
+    fn any_bytes_parse_or_are_refused(mut bytes in proptest::collection::vec(any::<u8>(), 0..200), known in 0usize..64, hint: u16) {
         let flow = Flow::v4(Ipv4Addr::LOCALHOST, Ipv4Addr::LOCALHOST, 50_000, ROCE_V2_PORT);
         if bytes.len() > 1 && known > 0 {
             // Mostly opcodes that get past the table.

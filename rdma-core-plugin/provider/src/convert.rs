@@ -28,7 +28,7 @@ pub fn device_attr(d: &DeviceAttr) -> ibv_device_attr_ex {
     orig.hw_ver = d.hw_ver;
     orig.max_qp = d.max_qp;
     orig.max_qp_wr = d.max_qp_wr;
-    orig.device_cap_flags = d.device_cap_flags;
+    orig.device_cap_flags = d.device_cap_flags as u32; // the upper half is told below
     orig.max_sge = d.max_sge;
     orig.max_sge_rd = d.max_sge_rd;
     orig.max_cq = d.max_cq;
@@ -75,7 +75,7 @@ pub fn device_attr(d: &DeviceAttr) -> ibv_device_attr_ex {
         max_ops: d.tm.max_ops,
         max_sge: d.tm.max_sge,
     };
-    attr.device_cap_flags_ex = d.device_cap_flags.into();
+    attr.device_cap_flags_ex = d.device_cap_flags;
     attr.phys_port_cnt_ex = d.phys_port_cnt.into();
     attr
 }

@@ -8,8 +8,8 @@ use ferroce_transport::{
     Access, Datagram, Dest, QpState, QpType, RecvWqe, SendData, SendFlags, SendOp, SendRequest,
 };
 use ferroce_wire::{
-    Aeth, AtomicEth, Bth, Deth, Ext, Header, HeaderSet, MAX_HEADER, Packet, PayloadRule, Reth,
-    opcode,
+    Aeth, AtomicEth, Bth, Deth, Ext, Feth, Header, HeaderSet, MAX_HEADER, Packet, PayloadRule,
+    Reth, opcode,
 };
 
 const MTU: u16 = 256;
@@ -114,6 +114,10 @@ impl Hostile {
         };
         let has = |header| set.contains(header);
         Ext {
+            feth: has(HeaderSet::FETH).then_some(Feth {
+                placement: self.syndrome & 0xf,
+                selectivity: self.syndrome >> 4 & 0x3,
+            }),
             reth: has(HeaderSet::RETH).then_some(Reth {
                 va,
                 rkey,
@@ -171,7 +175,11 @@ pub fn run(input: &[u8]) {
 }
 
 fn buffers(tester: &mut Tester) -> Buffers {
-    let all = Access::REMOTE_READ | Access::REMOTE_WRITE | Access::REMOTE_ATOMIC;
+    let all = Access::REMOTE_READ
+        | Access::REMOTE_WRITE
+        | Access::REMOTE_ATOMIC
+        | Access::FLUSH_GLOBAL
+        | Access::FLUSH_PERSISTENT;
     let buffers = Buffers {
         open: tester.buffer(2_000, all | Access::LOCAL_WRITE),
         local: tester.buffer(2_000, Access::LOCAL_WRITE),

@@ -3,7 +3,9 @@
 use crate::memory::BASE;
 use crate::model::{Placed, RecvExpect, SendExpect};
 use crate::plan::{PlannedSend, Planner};
-use ferroce_transport::{Access, SendFlags, SendOp, WcData, WcOpcode, WcStatus};
+use ferroce_transport::{
+    Access, Flush, Placement, Selectivity, SendFlags, SendOp, WcData, WcOpcode, WcStatus,
+};
 
 impl Planner<'_> {
     /// A request that must fail.
@@ -23,7 +25,7 @@ impl Planner<'_> {
             fault: None,
         };
         let mut consumes = None;
-        let (op, opcode, status) = match self.rng.below(if self.shape.xrc > 0 { 11 } else { 9 }) {
+        let (op, opcode, status) = match self.rng.below(if self.shape.xrc > 0 { 12 } else { 10 }) {
             0 => {
                 let op = SendOp::Write { va: BASE, rkey: 3 };
                 (op, WcOpcode::RdmaWrite, WcStatus::RemAccessErr)
@@ -91,11 +93,24 @@ impl Planner<'_> {
                 (SendOp::Send, WcOpcode::Send, WcStatus::RemOpErr)
             }
             9 => {
+                // The region allows the other placement only.
+                let access = Access::FLUSH_GLOBAL | Access::REMOTE_WRITE | Access::LOCAL_WRITE;
+                let of = self.alloc(peer, len, access);
+                let op = SendOp::Flush(Flush {
+                    va: of.va,
+                    rkey: of.key,
+                    len,
+                    placement: Placement::PERSISTENT,
+                    selectivity: self.rng.pick(&[Selectivity::Range, Selectivity::Region]),
+                });
+                (op, WcOpcode::Flush, WcStatus::RemAccessErr)
+            }
+            10 => {
                 // No such shared receive queue.
                 self.srq = 0x77;
                 (SendOp::Send, WcOpcode::Send, WcStatus::RemAccessErr)
             }
-            10 => {
+            11 => {
                 // Memory of another protection domain than the queue's.
                 let to = self.alloc(peer, len, Access::REMOTE_WRITE | Access::LOCAL_WRITE);
                 self.sides[peer]

@@ -4,7 +4,8 @@
 use crate::memory::{BASE, Memory};
 use crate::model::Model;
 use ferroce_transport::{
-    Access, Completion, Host, MemoryError, Note, PathSignal, QpEvent, RecvWqe, Sge, WindowBind,
+    Access, Completion, Flush, Host, MemoryError, Note, PathSignal, QpEvent, RecvWqe, Selectivity,
+    Sge, WindowBind,
 };
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
@@ -67,6 +68,8 @@ pub struct SimHost<M = Model> {
     pub atomics: u32,
     /// ATOMIC WRITEs carried out.
     pub words: u32,
+    /// FLUSHes carried out, in order.
+    pub flushes: Vec<Flush>,
     /// What was counted, in order.
     pub notes: Vec<Note>,
 }
@@ -168,6 +171,19 @@ impl<M: Onlooker> Host for SimHost<M> {
         assert_eq!(va % 8, 0, "unaligned word");
         self.words += 1;
         self.write_remote(rkey, va, &value)
+    }
+
+    fn flush_remote(&mut self, flush: &Flush) -> Result<(), MemoryError> {
+        let memory = self.memory.borrow();
+        let (pd, access) = (self.pd(&memory), flush.placement.access());
+        let (va, len) = match flush.selectivity {
+            Selectivity::Range => (flush.va, u64::from(flush.len)),
+            Selectivity::Region => memory.region(flush.rkey).map_or((0, 0), |r| (r.va, r.len)),
+        };
+        memory.range_in(pd, flush.rkey, va, len, access)?;
+        drop(memory);
+        self.flushes.push(*flush);
+        Ok(())
     }
 
     fn invalidate_remote(&mut self, rkey: u32) -> Result<(), MemoryError> {

@@ -1,7 +1,7 @@
 //! A host without memory, for what is only about time or numbers.
 
 use ferroce_transport::{
-    Access, Completion, Host, MemoryError, PathSignal, QpEvent, RecvWqe, Sge, WindowBind,
+    Access, Completion, Flush, Host, MemoryError, PathSignal, QpEvent, RecvWqe, Sge, WindowBind,
 };
 
 /// Agrees to everything and does nothing.
@@ -25,6 +25,9 @@ impl Host for Nothing {
         Ok(0)
     }
     fn write_word(&mut self, _: u32, _: u64, _: [u8; 8]) -> Result<(), MemoryError> {
+        Ok(())
+    }
+    fn flush_remote(&mut self, _: &Flush) -> Result<(), MemoryError> {
         Ok(())
     }
     fn invalidate_remote(&mut self, _: u32) -> Result<(), MemoryError> {

@@ -3,7 +3,16 @@
 use crate::memory::Buffer;
 use crate::model::{Placed, RecvExpect, SendExpect};
 use crate::plan::{PlannedSend, Planner};
-use ferroce_transport::{Access, SendFlags, SendOp, WcData, WcOpcode, WindowBind};
+use ferroce_transport::{
+    Access, Flush, Placement, Selectivity, SendFlags, SendOp, WcData, WcOpcode, WindowBind,
+};
+
+/// Rights of what is written to: it may be read back and flushed.
+const WRITTEN: Access = Access::REMOTE_WRITE
+    .union(Access::REMOTE_READ)
+    .union(Access::LOCAL_WRITE)
+    .union(Access::FLUSH_GLOBAL)
+    .union(Access::FLUSH_PERSISTENT);
 
 impl Planner<'_> {
     /// A request. `written` holds what earlier ones wrote, for this one to read back perhaps.
@@ -32,7 +41,7 @@ impl Planner<'_> {
             srq: 0,
             fault: None,
         };
-        match self.rng.below(20) {
+        match self.rng.below(21) {
             0..=5 => {
                 let (sges, inline, data) = self.payload(side);
                 let (op, with) = match self.rng.below(4) {
@@ -64,8 +73,7 @@ impl Planner<'_> {
             }
             6..=11 => {
                 let (sges, inline, data) = self.payload(side);
-                let access = Access::REMOTE_WRITE | Access::REMOTE_READ | Access::LOCAL_WRITE;
-                let to = self.alloc(peer, data.len() as u32, access);
+                let to = self.alloc(peer, data.len() as u32, WRITTEN);
                 self.effects.push((peer, to.va, data.clone()));
                 expect.opcode = WcOpcode::RdmaWrite;
                 expect.remote = Some((to.va, data.clone()));
@@ -136,8 +144,7 @@ impl Planner<'_> {
                 let data = inline
                     .clone()
                     .unwrap_or_else(|| self.sides[side].memory.gather(&sges));
-                let access = Access::REMOTE_WRITE | Access::REMOTE_READ | Access::LOCAL_WRITE;
-                let to = self.alloc(peer, 8, access);
+                let to = self.alloc(peer, 8, WRITTEN);
                 self.effects.push((peer, to.va, data.clone()));
                 expect.opcode = WcOpcode::AtomicWrite;
                 expect.remote = Some((to.va, data.clone()));
@@ -194,6 +201,18 @@ impl Planner<'_> {
                     expect,
                 }
             }
+            19 => {
+                let flush = self.flush(peer, written);
+                expect.opcode = WcOpcode::Flush;
+                PlannedSend {
+                    op: SendOp::Flush(flush),
+                    flags,
+                    sges: Vec::new(),
+                    inline: None,
+                    dest: self.dest(),
+                    expect,
+                }
+            }
             _ => {
                 let region = self.alloc(side, 32, Access::MW_BIND | Access::LOCAL_WRITE);
                 let op = if self.rng.percent(50) {
@@ -219,6 +238,41 @@ impl Planner<'_> {
                     expect,
                 }
             }
+        }
+    }
+
+    /// A FLUSH of something written before, or of a buffer of its own.
+    fn flush(&mut self, peer: usize, written: &[(u32, Buffer, Vec<u8>)]) -> Flush {
+        let buffer = if !written.is_empty() && self.rng.percent(70) {
+            let (srq, buffer, _) = &written[self.rng.below(written.len() as u64) as usize];
+            self.srq = *srq;
+            *buffer
+        } else {
+            let len = self.length();
+            self.alloc(peer, len, WRITTEN)
+        };
+        let both = Placement::GLOBAL | Placement::PERSISTENT;
+        let placement = self
+            .rng
+            .pick(&[Placement::GLOBAL, Placement::PERSISTENT, both]);
+        let (va, rkey) = (buffer.va, buffer.key);
+        if self.rng.percent(30) {
+            // Address and length say nothing then.
+            return Flush {
+                va: self.rng.next(),
+                rkey,
+                len: self.rng.next() as u32 >> 1,
+                placement,
+                selectivity: Selectivity::Region,
+            };
+        }
+        let skip = self.rng.below(u64::from(buffer.len) + 1);
+        Flush {
+            va: va + skip,
+            rkey,
+            len: self.rng.below(u64::from(buffer.len) - skip + 1) as u32,
+            placement,
+            selectivity: Selectivity::Range,
         }
     }
 }

@@ -6,7 +6,7 @@ use crate::plan::{self, Cell, SRQS, Shape, SidePlan};
 use crate::rng::Rng;
 use crate::side::SideOptions;
 use crate::world::{Action, Options, World};
-use ferroce_transport::{QpAttr, QpCap, QpState, QpType, WcStatus};
+use ferroce_transport::{QpAttr, QpCap, QpState, QpType, SendOp, WcStatus};
 
 /// What a run came to.
 #[derive(Clone, Copy, Debug, Default)]
@@ -296,11 +296,17 @@ impl Judge {
                 memory.bytes == self.finally[i],
                 "memory of side {i} is not as planned"
             );
-            let words = world.sides[1 - i]
-                .sends
+            let sent = &world.sides[1 - i].sends;
+            let words = sent
                 .iter()
-                .filter(|s| matches!(s.op, ferroce_transport::SendOp::AtomicWrite { .. }));
+                .filter(|s| matches!(s.op, SendOp::AtomicWrite { .. }));
             assert_eq!(side.host.words as usize, words.count(), "each word once");
+            let flushes = sent.iter().filter_map(|s| match s.op {
+                SendOp::Flush(flush) => Some(flush),
+                _ => None,
+            });
+            let flushes: Vec<_> = flushes.collect();
+            assert_eq!(side.host.flushes, flushes, "each FLUSH once, in order");
             return;
         }
         let done = &world.sides[1 - i];

@@ -120,7 +120,11 @@ impl Side {
     fn connect(&mut self, index: usize) {
         let attr = QpAttr {
             qp_state: QpState::Init,
-            qp_access_flags: Access::REMOTE_READ | Access::REMOTE_WRITE | Access::REMOTE_ATOMIC,
+            qp_access_flags: Access::REMOTE_READ
+                | Access::REMOTE_WRITE
+                | Access::REMOTE_ATOMIC
+                | Access::FLUSH_GLOBAL
+                | Access::FLUSH_PERSISTENT,
             port_num: 1,
             dest_qp_num: QPN[1 - index],
             ..self.options.attr

@@ -9,7 +9,7 @@ use ferroce_transport::{
     Access, Completion, Dest, ModifyError, Note, Qp, QpAttr, QpAttrMask, QpCap, QpConfig, QpEvent,
     QpState, QpType, SendData, SendFlags, SendOp, SendRequest, TransmitOpts, WcStatus,
 };
-use ferroce_wire::{Aeth, Bth, Ext, Packet, Reth, Syndrome, opcode};
+use ferroce_wire::{Aeth, Bth, Ext, Feth, Packet, Reth, Syndrome, opcode};
 use std::cell::RefCell;
 use std::rc::Rc;
 
@@ -48,7 +48,11 @@ pub fn usual() -> QpAttr {
         sq_psn: DUT_PSN,
         rq_psn: TT_PSN,
         dest_qp_num: TT,
-        qp_access_flags: Access::REMOTE_READ | Access::REMOTE_WRITE | Access::REMOTE_ATOMIC,
+        qp_access_flags: Access::REMOTE_READ
+            | Access::REMOTE_WRITE
+            | Access::REMOTE_ATOMIC
+            | Access::FLUSH_GLOBAL
+            | Access::FLUSH_PERSISTENT,
         max_rd_atomic: 4,
         max_dest_rd_atomic: 4,
         min_rnr_timer: 12,
@@ -370,6 +374,17 @@ pub fn reth(va: u64, rkey: u32, len: u32) -> Ext {
     Ext {
         reth: Some(Reth { va, rkey, len }),
         ..Ext::default()
+    }
+}
+
+/// Extended headers of a FLUSH.
+pub fn feth(placement: u8, selectivity: u8, va: u64, rkey: u32, len: u32) -> Ext {
+    Ext {
+        feth: Some(Feth {
+            placement,
+            selectivity,
+        }),
+        ..reth(va, rkey, len)
     }
 }
 

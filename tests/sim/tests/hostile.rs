@@ -7,7 +7,7 @@ use ferroce_transport::{
     Access, Datagram, Dest, QpAttr, QpState, QpType, RecvWqe, SendFlags, SendOp,
 };
 use ferroce_wire::{
-    Aeth, AtomicEth, Bth, Deth, Ext, Header, HeaderSet, MAX_HEADER, Packet, Reth, opcode,
+    Aeth, AtomicEth, Bth, Deth, Ext, Feth, Header, HeaderSet, MAX_HEADER, Packet, Reth, opcode,
 };
 
 struct Buffers {
@@ -64,6 +64,10 @@ fn headers(rng: &mut Rng, set: HeaderSet, b: &Buffers) -> Ext {
     let has = |h| set.contains(h);
     let word = |rng: &mut Rng| rng.next() as u32;
     Ext {
+        feth: has(HeaderSet::FETH).then(|| Feth {
+            placement: rng.pick(&[1, 2, 3, 0, 4, 15]),
+            selectivity: rng.below(4) as u8,
+        }),
         reth: has(HeaderSet::RETH).then_some(Reth { va, rkey, len }),
         aeth: has(HeaderSet::AETH).then(|| Aeth {
             syndrome: rng.pick(&[
@@ -167,7 +171,11 @@ fn fire(service: QpType, seed: u64, packets: u32) -> u32 {
     let mut t = Tester::of(service, attr, state, rng.percent(30));
     t.opts.budget = rng.pick(&[1, 4096, 1 << 20]);
     t.opts.window = rng.pick(&[1, 4096, 1 << 20]);
-    let all = Access::REMOTE_READ | Access::REMOTE_WRITE | Access::REMOTE_ATOMIC;
+    let all = Access::REMOTE_READ
+        | Access::REMOTE_WRITE
+        | Access::REMOTE_ATOMIC
+        | Access::FLUSH_GLOBAL
+        | Access::FLUSH_PERSISTENT;
     let b = Buffers {
         open: t.buffer(9_000, all | Access::LOCAL_WRITE),
         local: t.buffer(9_000, Access::LOCAL_WRITE),

@@ -132,7 +132,7 @@ fn a_listing_of_devices_is_byte_for_byte_the_kernels() {
         8, 0, 1, 0, 0x10, 0x27, 0, 0, // index
         13, 0, 2, 0, b'f', b'e', b'r', b'r', b'o', b'c', b'e', b'0', 0, 0, 0, 0, // name
         8, 0, 3, 0, 1, 0, 0, 0, // ports
-        12, 0, 4, 0, 0xc6, 0x3c, 0x32, 0x01, 0, 0, 0, 0, // capabilities
+        12, 0, 4, 0, 0xc6, 0x3c, 0x32, 0x01, 0xc0, 0x01, 0, 0, // capabilities
         8, 0, 5, 0, b'1', b'.', b'2', 0, // firmware
         12, 0, 6, 0, 1, 0, 0, 0, 0, 0, 0, 2, // node GUID
         12, 0, 7, 0, 1, 0, 0, 0, 0, 0, 0, 2, // system image GUID

@@ -152,7 +152,9 @@ pub fn connect((ha, a): (&Host, &Qp), (hb, b): (&Host, &Qp)) {
         let attr = QpAttr {
             qp_state: QpState::Init,
             port_num: 1,
-            qp_access_flags: Access::from_bits_retain(0xf),
+            qp_access_flags: Access::from_bits_retain(0xf)
+                | Access::FLUSH_GLOBAL
+                | Access::FLUSH_PERSISTENT,
             ..QpAttr::default()
         };
         use QpAttrMask as M;
