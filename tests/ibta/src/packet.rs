@@ -104,6 +104,7 @@ impl TxPacket {
             wanted.then(|| header.unwrap_or_default())
         }
         Ext {
+            feth: keep(set.contains(H::FETH), self.ext.feth),
             reth: keep(set.contains(H::RETH), self.ext.reth),
             aeth: keep(set.contains(H::AETH), self.ext.aeth),
             atomic: keep(set.contains(H::ATOMIC), self.ext.atomic),

@@ -4,7 +4,7 @@
 
 use crate::catalog::Test;
 
-/// A number in one way of writing: `c14-27`, `o14-13.1`, or `9.7.6` for a section; what follows a `#` is an assertion's own. `None` if
+/// A number in one way of writing: `c14-27`, `o14-13.1`, `oa19-14` of an annex, or `9.7.6` for a section; what follows a `#` is an assertion's own. `None` if
 /// it is no such number.
 pub fn canonical(text: &str) -> Option<String> {
     let text = text.to_ascii_lowercase();
@@ -13,8 +13,9 @@ pub fn canonical(text: &str) -> Option<String> {
     match text.strip_prefix(['c', 'o']) {
         Some(rest) => {
             let (chapter, number) = rest.split_once(['-', '_'])?;
-            let (chapter, number) = (plain(chapter)?, plain(number)?);
-            (!chapter.contains('.')).then(|| format!("{}{chapter}-{number}", &text[..1]))
+            let annex = if chapter.starts_with('a') { "a" } else { "" };
+            let (chapter, number) = (plain(&chapter[annex.len()..])?, plain(number)?);
+            (!chapter.contains('.')).then(|| format!("{}{annex}{chapter}-{number}", &text[..1]))
         }
         None => {
             let section = plain(text.strip_prefix('s').unwrap_or(text))?;
@@ -74,6 +75,7 @@ mod tests {
             ("v1c14-027#01.02", "c14-27"),
             ("V1C14-024.1.1", "c14-24.1.1"),
             ("o14-13", "o14-13"),
+            ("oA19-14", "oa19-14"),
             ("O11-006.1.2", "o11-6.1.2"),
             ("o14-13.1#response", "o14-13.1"),
             ("9.7.6", "9.7.6"),

@@ -196,7 +196,9 @@ pub mod access {
     pub const REMOTE_ATOMIC: u32 = 8;
     /// Windows may be bound.
     pub const MW_BIND: u32 = 16;
-    /// All that a peer may do, and local writes.
+    /// A peer may flush to global visibility.
+    pub const FLUSH_GLOBAL: u32 = 256;
+    /// All that a peer may do on every device, and local writes.
     pub const ALL: u32 = LOCAL_WRITE | REMOTE_WRITE | REMOTE_READ | REMOTE_ATOMIC;
 }
 

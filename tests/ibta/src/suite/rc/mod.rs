@@ -9,6 +9,7 @@ mod acks;
 mod atomics;
 mod credits;
 mod duplicates;
+mod flush;
 mod ghosts;
 mod lengths;
 mod naks;
@@ -34,6 +35,7 @@ const PARTS: &[fn() -> Vec<Test>] = &[
     atomics::tests,
     credits::tests,
     duplicates::tests,
+    flush::tests,
     ghosts::tests,
     lengths::tests,
     naks::tests,
