@@ -55,16 +55,17 @@ enum { FLUSH_GLOBAL = 1 << 8, FLUSH_PERSISTENT = 1 << 9 };
 static void flush_access(void)
 {
 	struct endpoint *e = open_endpoint(&defaults);
-	struct ibv_qp_attr attr = {.qp_access_flags = IBV_ACCESS_REMOTE_WRITE | FLUSH_GLOBAL | FLUSH_PERSISTENT};
+	const unsigned int of_qp = IBV_ACCESS_REMOTE_WRITE | FLUSH_GLOBAL | FLUSH_PERSISTENT;
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT, .port_num = 1, .qp_access_flags = of_qp};
 	struct ibv_qp_init_attr init;
 	const unsigned int persistent = ALL_ACCESS | FLUSH_GLOBAL | FLUSH_PERSISTENT;
 	char path[] = "flush-XXXXXX";
 	struct statfs on;
 
-	CHECK_EQ(ibv_modify_qp(e->qp, &attr, IBV_QP_ACCESS_FLAGS), 0);
+	CHECK_EQ(ibv_modify_qp(e->qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS), 0);
 	memset(&attr, 0, sizeof(attr));
 	CHECK_EQ(ibv_query_qp(e->qp, &attr, IBV_QP_ACCESS_FLAGS, &init), 0);
-	CHECK_EQ(attr.qp_access_flags, IBV_ACCESS_REMOTE_WRITE | FLUSH_GLOBAL | FLUSH_PERSISTENT);
+	CHECK_EQ(attr.qp_access_flags, of_qp);
 
 	struct ibv_mr *mr = ibv_reg_mr(e->pd, e->buffer, 4096, ALL_ACCESS | FLUSH_GLOBAL);
 
