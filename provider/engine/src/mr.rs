@@ -52,7 +52,7 @@ impl Pd {
     /// Registers `len` bytes at `addr`; peers and work requests address them from `iova`. `access` is `enum ibv_access_flags`.
     ///
     /// Unmapped memory, or memory that is not writable though it must be, is `EFAULT`; contradicting rights are `EINVAL`, and so is
-    /// persistent flush access to memory that is not of a mapped file ([`crate::persist`]). With
+    /// persistent flush access to memory that is not of a mapped file. With
     /// on-demand access the memory is not looked at; then `addr` 0 and `len` `SIZE_MAX` register the whole address space.
     pub fn reg_mr(
         self: &Arc<Self>,

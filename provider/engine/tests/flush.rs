@@ -20,6 +20,7 @@ struct Pair {
     _a: Host,
     b: Host,
     cq: Arc<Cq>,
+    cq_b: Arc<Cq>,
     qa: Arc<Qp>,
     qb: Arc<Qp>,
 }
@@ -36,6 +37,7 @@ fn pair(net: u8) -> Pair {
         _a: a,
         b,
         cq,
+        cq_b,
         qa,
         qb,
     }
@@ -204,6 +206,44 @@ fn on_demand_memory_takes_words_and_flushes_whatever_pages_are_there() {
         let seen = unsafe { ((va + 16) as *const [u8; 8]).read_volatile() };
         assert_eq!(seen, [round; 8]);
     }
+}
+
+#[test]
+fn through_a_window_its_part_of_the_region_is_flushed() {
+    let p = pair(66);
+    let memory = Mapping::new(None, PAGE, libc::MAP_PRIVATE);
+    let va = memory.addr;
+    let bindable = WRITE | Access::MW_BIND.bits();
+    let mr = p.b.pd.reg_mr(va, PAGE as u64, va, bindable).unwrap();
+    let window = p.b.pd.alloc_mw(MwType::Two).unwrap();
+    let rkey = window.first_rkey() ^ 1;
+    let bind = SendOp::BindMw(WindowBind {
+        window: window.handle(),
+        rkey,
+        lkey: mr.lkey(),
+        access: Access::REMOTE_WRITE | Access::FLUSH_GLOBAL,
+        addr: va + 64,
+        len: 64,
+    });
+    post(&p.qb, bind, SendData::Sges(&[]), Dest::Connected);
+    assert_eq!(wait(&p.cq_b, 1)[0].status, 0);
+
+    let word = SendOp::AtomicWrite { va: va + 64, rkey };
+    post(&p.qa, word, SendData::Inline(&[9; 8]), Dest::Connected);
+    assert_eq!(wait(&p.cq, 1)[0].status, 0);
+    let part = Flush {
+        rkey,
+        ..range(&mr, va + 64, 64, Placement::GLOBAL)
+    };
+    assert_eq!(p.flush(part), 0);
+    let whole = Flush {
+        selectivity: Selectivity::Region,
+        ..part
+    };
+    assert_eq!(p.flush(whole), 0);
+    // The region itself may not be flushed, and the window's part ends where it ends.
+    let beyond = Flush { len: 65, ..part };
+    assert_eq!(p.flush(beyond), WcStatus::RemAccessErr as u32);
 }
 
 #[test]
