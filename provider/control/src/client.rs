@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 
+use crate::objects::ObjectTable;
 use crate::protocol::{
     ClientMessage, DecodeError, MAX_NAME, Reply, Request, ServerBody, ServerMessage, VERSION,
 };
@@ -80,12 +81,14 @@ impl Client {
                 pid: std::process::id(),
             };
             match self.call(request)? {
-                (Reply::Attached { slot, device }, mut fds) if fds.len() == 3 && slot != 0 => {
+                (Reply::Attached { slot, device }, mut fds) if fds.len() == 4 && slot != 0 => {
                     let counters = CounterPage::from_fd(fds.remove(0))?;
+                    let objects = ObjectTable::from_fd(fds.remove(0))?;
                     return Ok(Attachment {
                         slot,
                         device,
                         counters,
+                        objects,
                         inbox: inbox(fds),
                     });
                 }

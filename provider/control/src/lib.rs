@@ -12,6 +12,7 @@ mod flow;
 mod generations;
 mod inbox;
 pub mod link;
+pub mod objects;
 mod ports;
 pub mod protocol;
 mod runtime_dir;

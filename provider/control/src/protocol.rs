@@ -9,10 +9,11 @@ use std::net::{IpAddr, SocketAddr};
 
 use serde::{Deserialize, Serialize};
 
+use crate::objects::ObjectTable;
 use crate::{ControlError, CounterPage, InboxFds};
 
-/// Version of the protocol and of the layout of the page of counters.
-pub const VERSION: u32 = 2;
+/// Version of the protocol and of the layouts of the page of counters and the table of objects.
+pub const VERSION: u32 = 3;
 
 /// The longest message, in bytes; longer ones are refused.
 pub const MAX_MESSAGE: usize = 128 * 1024;
@@ -75,8 +76,8 @@ pub enum Request {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reply {
-    /// The slot is claimed. Three descriptors: the page of counters, the memory of the slot's inbox, the eventfd that wakes
-    /// its owner.
+    /// The slot is claimed. Four descriptors: the page of counters, the table of objects, the memory of the slot's inbox, the
+    /// eventfd that wakes its owner.
     Attached {
         /// 1 to 255.
         slot: u8,
@@ -305,6 +306,8 @@ pub struct Attachment {
     pub device: DeviceInfo,
     /// This client's counters.
     pub counters: CounterPage,
+    /// Where it says which objects it has.
+    pub objects: ObjectTable,
     /// Where other clients of the device put packets for this one.
     pub inbox: InboxFds,
 }

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::time::Instant;
 
+use ferroce_control::objects::ObjectTable;
 use ferroce_control::protocol::{MAX_NAME, ServerMessage};
 use ferroce_control::seqpacket::{self, Wait};
 use ferroce_control::{ClientStatus, CounterPage, Event, InboxFds};
@@ -18,6 +19,8 @@ pub struct Claimed {
     pub slot: u8,
     /// Its counters.
     pub counters: CounterPage,
+    /// Its objects, as it says.
+    pub objects: ObjectTable,
     /// Where other clients put packets for it.
     pub inbox: InboxFds,
     /// Becomes readable when the process dies. A child that it leaves behind may keep the connection

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Instant;
 
+use ferroce_control::objects::ObjectTable;
 use ferroce_control::protocol::{
     ClientMessage, DecodeError, Reply, Request, ServerMessage, VERSION,
 };
@@ -160,9 +161,9 @@ impl Daemon {
             return refuse(Errno::INVAL, why);
         }
         let made = CounterPage::create()
-            .and_then(|page| InboxFds::create().map(|inbox| (page, inbox)))
-            .and_then(|(page, inbox)| Ok((page, inbox.duplicate()?, inbox)));
-        let ((page, fd), theirs, inbox) = match made {
+            .and_then(|page| Ok((page, ObjectTable::create()?, InboxFds::create()?)))
+            .and_then(|(page, objects, inbox)| Ok((page, objects, inbox.duplicate()?, inbox)));
+        let ((page, fd), (objects, objects_fd), theirs, inbox) = match made {
             Ok(made) => made,
             Err(error) => return failed(&error),
         };
@@ -194,6 +195,7 @@ impl Daemon {
         connection.claimed = Some(Claimed {
             slot,
             counters: page,
+            objects,
             inbox,
             process,
             groups: HashSet::new(),
@@ -209,7 +211,7 @@ impl Daemon {
                 slot,
                 device: self.info.clone(),
             },
-            fds: vec![fd, theirs.memory, theirs.wake],
+            fds: vec![fd, objects_fd, theirs.memory, theirs.wake],
         }
     }
 

@@ -300,3 +300,35 @@ fn what_was_posted_before_a_channel_closed_is_carried_out() {
         });
     }
 }
+
+/// An event that a program writes to its own id comes like others; events of the kernel's own it cannot write.
+#[test]
+fn what_a_program_writes_it_gets() {
+    const USER: u32 = 18;
+    const RESOLVE_IB_SERVICE: u32 = RDMA_USER_CM_CMD_RESOLVE_IB_SERVICE;
+    let daemon = TestDaemon::start(&["127.0.79.5"]);
+    let program = Program::of(&daemon);
+    let channel = channel(&program);
+    let id = program.new_id(&channel, 77);
+    let write = |id: u32, event: u32| {
+        let mut body = [0; 320];
+        body[..4].copy_from_slice(&id.to_ne_bytes());
+        body[8..12].copy_from_slice(&event.to_ne_bytes());
+        body[12..16].copy_from_slice(&(-5i32).to_ne_bytes());
+        body[16..24].copy_from_slice(&0x0123_4567_89ab_cdef_u64.to_ne_bytes());
+        program
+            .ask(&channel, 0, RDMA_USER_CM_CMD_WRITE_CM_EVENT, &body)
+            .0
+    };
+    assert_eq!(write(id, ESTABLISHED), -22);
+    assert_eq!(write(id + 1, USER), -2);
+    assert_eq!(write(id, USER), 0);
+    let (_, event) = event(&channel, USER);
+    assert_eq!((event.uid, event.status), (77, -5));
+    assert_eq!(event.param[..8], 0x0123_4567_89ab_cdef_u64.to_ne_bytes());
+
+    let mut service = [0; 88];
+    service[..4].copy_from_slice(&id.to_ne_bytes());
+    let (early, _) = program.ask(&channel, 1, RESOLVE_IB_SERVICE, &service);
+    assert_eq!(early, -22);
+}

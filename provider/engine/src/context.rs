@@ -4,6 +4,7 @@ use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
+use ferroce_control::objects::{Listing, MAX_OBJECTS, Object};
 use ferroce_transport::AddressVector;
 use parking_lot::Mutex;
 
@@ -29,15 +30,22 @@ pub struct Context {
     pub(crate) channels: Channels,
     /// What it shares with its imports.
     shared: Arc<Shared>,
+    /// One for it and its imports.
+    listing: Arc<Listing>,
 }
 
 impl Context {
     /// Opens a context.
     pub fn open(hca: Arc<Hca>) -> Result<Arc<Context>> {
-        Context::with(hca, Arc::default())
+        let listing = Arc::new(hca.objects.enter(Object::Context));
+        Context::with(hca, Arc::default(), listing)
     }
 
-    pub(crate) fn with(hca: Arc<Hca>, shared: Arc<Shared>) -> Result<Arc<Context>> {
+    pub(crate) fn with(
+        hca: Arc<Hca>,
+        shared: Arc<Shared>,
+        listing: Arc<Listing>,
+    ) -> Result<Arc<Context>> {
         let async_fd = events::pipe_rdwr()?;
         let events = EventPipe::attach(async_fd.as_raw_fd())?;
         let context = Arc::new(Context {
@@ -47,6 +55,7 @@ impl Context {
             order: Mutex::new(()),
             channels: Channels::default(),
             shared,
+            listing,
         });
         context.hca.add_context(&context);
         Ok(context)
@@ -60,6 +69,11 @@ impl Context {
     /// The device.
     pub fn hca(&self) -> &Arc<Hca> {
         &self.hca
+    }
+
+    /// How others are told of it.
+    pub(crate) fn listing(&self) -> &Arc<Listing> {
+        &self.listing
     }
 
     pub(crate) fn shared(&self) -> &Arc<Shared> {
@@ -77,6 +91,10 @@ impl Context {
             users: AtomicU32::new(0),
             gone: AtomicBool::new(false),
             base: None,
+            listing: Some(self.hca.objects.enter(Object::Pd {
+                context: self.listing.number(),
+                users: 0,
+            })),
         });
         self.shared.add_pd(domain.handle, &domain);
         Ok(Pd::view(self, domain))
@@ -157,6 +175,8 @@ pub(crate) struct Domain {
     gone: AtomicBool,
     /// The domain whose protection this one shares.
     base: Option<Arc<Pd>>,
+    /// How others are told of it; not of one that shares another's protection.
+    listing: Option<Listing>,
 }
 
 impl Pd {
@@ -169,6 +189,7 @@ impl Pd {
             users: AtomicU32::new(0),
             gone: AtomicBool::new(false),
             base: Some(self.clone()),
+            listing: None,
         });
         Pd::view(&self.context, domain)
     }
@@ -192,10 +213,24 @@ impl Pd {
 
     pub(crate) fn add_user(&self) {
         self.domain.users.fetch_add(1, Ordering::Relaxed);
+        if let Some(listing) = &self.domain.listing {
+            listing.add_user();
+        }
     }
 
     pub(crate) fn remove_user(&self) {
         self.domain.users.fetch_sub(1, Ordering::Relaxed);
+        if let Some(listing) = &self.domain.listing {
+            listing.remove_user();
+        }
+    }
+
+    /// The number by which others are told of it, or of the one whose protection it shares.
+    pub(crate) fn listed_number(&self) -> u32 {
+        match (&self.domain.listing, &self.domain.base) {
+            (None, Some(base)) => base.listed_number(),
+            (listing, _) => listing.as_ref().map_or(MAX_OBJECTS, Listing::number),
+        }
     }
 
     /// Ends the domain (`EBUSY` while regions, windows, queue pairs, shared receive queues or address handles are in it).
@@ -204,6 +239,9 @@ impl Pd {
             return Err(Error::Busy("protection domain"));
         }
         if !self.domain.gone.swap(true, Ordering::Relaxed) {
+            if let Some(listing) = &self.domain.listing {
+                listing.remove();
+            }
             if let Some(base) = &self.domain.base {
                 base.remove_user();
             } else {

@@ -4,6 +4,7 @@ use std::os::fd::RawFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 
+use ferroce_control::objects::{Listing, Object};
 use ferroce_transport::Time;
 use parking_lot::Mutex;
 
@@ -85,6 +86,7 @@ pub struct Cq {
     len: AtomicUsize,
     users: AtomicU32,
     destroyed: AtomicBool,
+    listing: Listing,
 }
 
 impl Cq {
@@ -123,6 +125,7 @@ impl Cq {
             len: AtomicUsize::new(0),
             users: AtomicU32::new(0),
             destroyed: AtomicBool::new(false),
+            listing: context.hca().objects.enter(listed(context, init.cqe)),
         }))
     }
 
@@ -216,6 +219,7 @@ impl Cq {
             ));
         }
         queue.capacity = cqe;
+        self.listing.set(listed(&self.context, cqe));
         let lent = matches!(queue.entries, Entries::Lent { .. });
         let old = (lent || memory.is_some()).then(|| queue.entries.move_to(memory));
         // What the program does when it gets its memory back is its own affair.
@@ -327,10 +331,17 @@ impl Cq {
 
     pub(crate) fn add_user(&self) {
         self.users.fetch_add(1, Ordering::Relaxed);
+        self.listing.add_user();
+    }
+
+    /// The number by which others are told of it.
+    pub(crate) fn listed_number(&self) -> u32 {
+        self.listing.number()
     }
 
     pub(crate) fn remove_user(&self) {
         self.users.fetch_sub(1, Ordering::Relaxed);
+        self.listing.remove_user();
     }
 
     pub(crate) fn context(&self) -> &Arc<Context> {
@@ -364,12 +375,22 @@ impl Cq {
         // Lent memory goes back now, whoever still holds a reference.
         drop(old);
         if !self.destroyed.swap(true, Ordering::Relaxed) {
+            self.listing.remove();
             self.context.hca().count.cq.give_back();
             if let Some(pd) = &self.pd {
                 pd.remove_user();
             }
         }
         Ok(delivered)
+    }
+}
+
+/// What others are told of a queue.
+fn listed(context: &Context, cqe: u32) -> Object {
+    Object::Cq {
+        context: context.listing().number(),
+        cqe,
+        users: 0,
     }
 }
 

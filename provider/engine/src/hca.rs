@@ -11,6 +11,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Once, Weak};
 
+use ferroce_control::objects::ObjectTable;
 use ferroce_control::{Client, Counter, CounterPage, DeviceInfo, GidEntry, RuntimeDir};
 use ferroce_transport::{QpAttr, QpAttrMask};
 use parking_lot::{Mutex, RwLock};
@@ -66,6 +67,8 @@ pub struct Hca {
     info: DeviceInfo,
     slot: u8,
     counters: CounterPage,
+    /// Where others see which objects there are.
+    pub(crate) objects: Arc<ObjectTable>,
     gids: RwLock<Vec<GidEntry>>,
     /// The ports of an InfiniBand device; none of a RoCE device.
     links: Vec<Arc<Link>>,
@@ -168,6 +171,7 @@ impl Hca {
             info: attachment.device,
             slot: attachment.slot,
             counters: attachment.counters,
+            objects: Arc::new(attachment.objects),
             gids: RwLock::new(gids),
             links: ports
                 .into_iter()

@@ -65,7 +65,11 @@ impl Context {
         if !self.hca().alive() {
             return Err(Error::Unsupported("objects of another process"));
         }
-        Context::with(self.hca().clone(), self.shared().clone())
+        Context::with(
+            self.hca().clone(),
+            self.shared().clone(),
+            self.listing().clone(),
+        )
     }
 
     /// The domain with this handle (`ENOENT`: there is none), as this context sees it.

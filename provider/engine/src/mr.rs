@@ -4,6 +4,7 @@ use std::os::fd::RawFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use ferroce_control::objects::{Listing, Object};
 use ferroce_transport::Access;
 use parking_lot::Mutex;
 
@@ -46,6 +47,7 @@ pub struct Mr {
     life: Mutex<Life>,
     key: u32,
     handle: u32,
+    listing: Listing,
 }
 
 impl Pd {
@@ -171,6 +173,7 @@ impl Pd {
             pd: self.handle(),
             ..region
         };
+        let len = region.len;
         let key = hca.keys.write().insert(region)?;
         self.add_user();
         let mr = Arc::new(Mr {
@@ -181,9 +184,19 @@ impl Pd {
             }),
             key,
             handle: hca.new_handle(),
+            listing: hca.objects.enter(listed(self, key, len)),
         });
         self.context().shared().add_mr(&mr);
         Ok(mr)
+    }
+}
+
+/// What others are told of a region.
+fn listed(pd: &Pd, key: u32, len: u64) -> Object {
+    Object::Mr {
+        pd: pd.listed_number(),
+        key,
+        len,
     }
 }
 
@@ -283,6 +296,7 @@ impl Mr {
         }
         life.pd.context().hca().keys.write().remove(self.key)?;
         life.gone = true;
+        self.listing.remove();
         if let Backing::Device(dm) = &life.backing {
             dm.remove_user();
         }
@@ -342,10 +356,12 @@ impl Mr {
             }
             check_memory(after.addr, after.len, after.access, false)?;
         }
+        let mut listed_len = 0;
         if let Some(region) = hca.keys.write().region_mut(self.key) {
             if region.windows.load(Ordering::Relaxed) != 0 {
                 return Err(Error::Busy("a memory region with windows bound to it"));
             }
+            listed_len = after.len;
             *region = after;
         }
         if let Some(pd) = pd {
@@ -353,6 +369,7 @@ impl Mr {
             life.pd.remove_user();
             life.pd = pd.clone();
         }
+        self.listing.set(listed(&life.pd, self.key, listed_len));
         Ok(())
     }
 }

@@ -175,8 +175,11 @@ impl Qp {
         flush(&mut inner.transport, &mut host, now);
     }
 
-    /// Makes sure that the heap of timers has an entry at or before the QP's deadline.
+    /// Makes sure that the heap of timers has an entry at or before the QP's deadline, and that others know the state.
     fn arm(&self, inner: &mut Inner) {
+        if inner.listed != inner.transport.state() {
+            self.list(inner);
+        }
         let at = inner
             .transport
             .next_timeout()

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicUsize, Ordering};
 
+use ferroce_control::objects::{Listing, Object, QueuePair};
 use ferroce_transport::{QpAttr, QpAttrMask, QpCap, QpState, QpType, Time};
 use parking_lot::{Mutex, MutexGuard};
 
@@ -43,6 +44,8 @@ pub(crate) struct Inner {
     pub(crate) active: bool,
     /// Small requests posted since the last time that something was sent.
     pub(crate) held: Held,
+    /// The state that others are told of.
+    pub(crate) listed: QpState,
 }
 
 /// A queue pair.
@@ -76,6 +79,8 @@ pub struct Qp {
     pub(crate) port: AtomicU8,
     /// On the receive path's list of QPs to pump.
     pub(crate) touched: AtomicBool,
+    /// How others are told of it.
+    pub(crate) listing: Listing,
 }
 
 impl Qp {
@@ -157,7 +162,26 @@ impl Qp {
             }
         }
         self.pump(&mut inner, &keys, now, true);
+        self.list(&mut inner);
         Ok(())
+    }
+
+    /// Tells others what it is now.
+    #[cold]
+    pub(crate) fn list(&self, inner: &mut Inner) {
+        let attr = inner.transport.query();
+        inner.listed = inner.transport.state();
+        self.listing.set(Object::Qp(QueuePair {
+            number: self.number,
+            qp_type: self.qp_type as u8,
+            state: inner.listed as u8,
+            port: attr.port_num,
+            pd: self.pd.as_ref().map(|pd| pd.listed_number()),
+            srq: self.srq.as_ref().map(|srq| srq.listed_number()),
+            remote: attr.dest_qp_num,
+            sq_psn: attr.sq_psn,
+            rq_psn: attr.rq_psn,
+        }));
     }
 
     /// Attributes of the half that an XRC queue pair does not have. Linux takes them off the mask, and programs that treat both
@@ -179,6 +203,7 @@ impl Qp {
         if hca.qps.write().remove(self.number as u16).is_none() {
             return;
         }
+        self.listing.remove();
         if let Some(domain) = self.domain() {
             domain.remove_target(self.number);
         }

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicUsize};
 
-use ferroce_transport::{QpCap, QpConfig, QpType, Time};
+use ferroce_control::objects::{Object, QueuePair};
+use ferroce_transport::{QpCap, QpConfig, QpState, QpType, Time};
 use parking_lot::Mutex;
 
 use crate::context::{Context, Pd};
@@ -131,6 +132,14 @@ impl Qp {
                 resume_at: Time::MAX,
                 active: false,
                 held: Held::default(),
+                listed: QpState::Reset,
+            };
+            let listed = QueuePair {
+                number,
+                qp_type: qp_type as u8,
+                pd: pd.map(|pd| pd.listed_number()),
+                srq: srq.as_ref().map(|srq| srq.listed_number()),
+                ..QueuePair::default()
             };
             Ok(Arc::new(Qp {
                 context: context.clone(),
@@ -153,6 +162,7 @@ impl Qp {
                 p_key: AtomicU16::new(0xffff),
                 port: AtomicU8::new(0),
                 touched: AtomicBool::new(false),
+                listing: hca.objects.enter(Object::Qp(listed)),
             }))
         });
         let qp = match (made, opener) {

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
+use ferroce_control::objects::{Listing, Object};
 use ferroce_transport::{RecvWqe, Sge};
 use parking_lot::Mutex;
 
@@ -41,6 +42,11 @@ pub struct SrqAttr {
     pub srq_limit: u32,
 }
 
+/// Kinds of queues, as `enum ib_srq_type` has them.
+const BASIC: u8 = 0;
+const XRC: u8 = 1;
+const TAG_MATCHING: u8 = 2;
+
 /// `IBV_EVENT_SRQ_LIMIT_REACHED`
 const EVENT_LIMIT: u32 = 15;
 
@@ -61,6 +67,7 @@ pub struct Srq {
     queue: Mutex<Queue>,
     users: AtomicU32,
     destroyed: AtomicBool,
+    listing: Listing,
 }
 
 impl Srq {
@@ -109,6 +116,16 @@ impl Srq {
             max_sge: init.max_sge.max(1),
             srq_limit: init.srq_limit,
         };
+        let (srq_type, cq) = match (&init.xrc, &tags) {
+            (Some((_, cq)), _) => (XRC, Some(cq.listed_number())),
+            (None, Some(tags)) => (TAG_MATCHING, Some(tags.cq().listed_number())),
+            (None, None) => (BASIC, None),
+        };
+        let listing = hca.objects.enter(Object::Srq {
+            pd: pd.listed_number(),
+            cq,
+            srq_type,
+        });
         let srq = Arc::new(Srq {
             pd: pd.clone(),
             handle: hca.new_handle(),
@@ -123,6 +140,7 @@ impl Srq {
             }),
             users: AtomicU32::new(0),
             destroyed: AtomicBool::new(false),
+            listing,
         });
         if let Some((xrcd, cq)) = &srq.xrc {
             cq.add_user();
@@ -236,6 +254,11 @@ impl Srq {
         &self.pd
     }
 
+    /// The number by which others are told of it.
+    pub(crate) fn listed_number(&self) -> u32 {
+        self.listing.number()
+    }
+
     pub(crate) fn add_user(&self) {
         self.users.fetch_add(1, Ordering::Relaxed);
     }
@@ -265,6 +288,7 @@ impl Srq {
             if let Some(tags) = &self.tags {
                 tags.cq().remove_user();
             }
+            self.listing.remove();
             hca.forget_srq_number(self.number);
             self.pd.remove_user();
             hca.count.srq.give_back();

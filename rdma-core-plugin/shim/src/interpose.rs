@@ -1,6 +1,7 @@
 //! The functions of the C library that the shim stands in front of. Each does the least: look whether the call concerns
 //! the image, and pass it on.
 
+mod mlx5;
 mod sockets;
 
 use crate::image::{self, IMAGE, Rewritten};

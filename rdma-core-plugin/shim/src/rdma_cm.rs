@@ -107,7 +107,7 @@ pub unsafe fn write(
     // SAFETY: long enough; the caller's buffer may be unaligned.
     let header = unsafe { command.cast::<rdma_ucm_cmd_hdr>().read_unaligned() };
     let whole = size_of::<rdma_ucm_cmd_hdr>() + usize::from(header.r#in);
-    if header.cmd > RDMA_USER_CM_CMD_JOIN_MCAST || whole > len {
+    if header.cmd > RDMA_USER_CM_CMD_WRITE_CM_EVENT || whole > len {
         return Some(Err(libc::EINVAL));
     }
     let mut call = Call {

@@ -2,7 +2,7 @@
 
 use ferroce_control::{DeviceInfo, IbPort};
 
-use super::View;
+use super::{Client, Identifier, View};
 use crate::daemon::Daemon;
 
 impl Daemon {
@@ -40,5 +40,21 @@ impl View for Daemon {
 
     fn hw_counters(&self) -> Vec<(&'static str, u64)> {
         self.totals().hw_counters()
+    }
+
+    fn clients(&self) -> Vec<Client> {
+        let clients = self.connections.values().filter_map(|connection| {
+            let claimed = connection.claimed.as_ref()?;
+            Some(Client {
+                pid: connection.pid,
+                slot: claimed.slot,
+                objects: claimed.objects.objects(),
+            })
+        });
+        clients.collect()
+    }
+
+    fn identifiers(&self) -> Vec<Identifier> {
+        self.rdma_cm.listed()
     }
 }

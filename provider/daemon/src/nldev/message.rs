@@ -200,6 +200,11 @@ impl Attributes {
         self.bytes(kind, &bytes)
     }
 
+    /// Adds all of others.
+    pub(super) fn append(&mut self, others: &Attributes) {
+        self.bytes.extend(&others.bytes);
+    }
+
     pub(super) fn nest(&mut self, kind: u16, inner: &Attributes) -> &mut Self {
         self.bytes(kind, &inner.bytes)
     }

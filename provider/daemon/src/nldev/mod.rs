@@ -1,7 +1,7 @@
 //! Answers to `NETLINK_RDMA` messages about devices, as the kernel's `ib_core` gives them: what `rdma` of iproute2 shows, and where
 //! libibverbs and librdmacm find devices and their files.
 //!
-//! [`message`] takes messages apart and puts them together, [`device`] and [`statistics`] say what is, [`kernel`] asks the kernel
+//! [`message`] takes messages apart and puts them together, [`device`], [`resources`] and [`statistics`] say what is, [`kernel`] asks the kernel
 //! about real devices, [`server`] is the programs' sockets, [`daemon`] is where it all comes from. This module decides who answers what. Nothing here changes the
 //! device: what would is refused.
 
@@ -9,6 +9,7 @@ mod daemon;
 mod device;
 mod kernel;
 mod message;
+mod resources;
 mod server;
 mod statistics;
 #[cfg(test)]
@@ -20,6 +21,7 @@ use rustix::io::Errno;
 
 use self::kernel::Kernel;
 use self::message::{Asker, Attributes, Refusal, Request, flag};
+pub(crate) use self::resources::{Client, Identifier};
 pub(crate) use self::server::Server;
 
 /// The device's index. Real devices have the lowest numbers that are free when they come, so none ever gets there.
@@ -35,6 +37,10 @@ pub(crate) trait View {
     fn first_umad(&self) -> u32;
     /// `hw_counters` of each port.
     fn hw_counters(&self) -> Vec<(&'static str, u64)>;
+    /// The programs that have objects.
+    fn clients(&self) -> Vec<Client>;
+    /// The connection manager's identifiers that have a device.
+    fn identifiers(&self) -> Vec<Identifier>;
 }
 
 /// Whom a request is about.
@@ -101,7 +107,7 @@ fn own_answers(view: &impl View, to: Asker, request: &Request<'_>) -> Vec<Vec<u8
     if request.is_dump() {
         return listing(view, to, request);
     }
-    match single(view, request) {
+    match single(view, to, request) {
         Ok((kind, attributes)) if attributes.fits() => {
             let mut answers = vec![message::answer(to, request, kind, &attributes)];
             if request.flags & flag::ACK != 0 {
@@ -143,14 +149,20 @@ fn allowed(net_admin: bool, request: &Request<'_>) -> Result<(), Refusal> {
 
 /// A listing, with its end.
 fn listing(view: &impl View, to: Asker, request: &Request<'_>) -> Vec<Vec<u8>> {
-    let listed = match command(request.message_type) {
+    let command = command(request.message_type);
+    let listed = match command {
         RDMA_NLDEV_CMD_GET => Ok(vec![device::describe(view)]),
         RDMA_NLDEV_CMD_PORT_GET => device::all_ports(view, request),
-        RDMA_NLDEV_CMD_STAT_GET => statistics::all(request),
-        // Nothing else is listed.
-        _ => {
-            return vec![message::acknowledge(to, request, Some(Errno::INVAL.into()))];
-        }
+        RDMA_NLDEV_CMD_RES_GET => Ok(vec![resources::summary(view)]),
+        RDMA_NLDEV_CMD_STAT_GET => statistics::all(view, request),
+        _ => match resources::kind(command) {
+            Some(kind) => resources::list(view, to, request, kind),
+            // Nothing else is listed.
+            None => {
+                let refusal = Some(Errno::INVAL.into());
+                return vec![message::acknowledge(to, request, refusal)];
+            }
+        },
     };
     let (entries, failed) = match listed {
         Ok(entries) => (entries, None),
@@ -165,9 +177,14 @@ fn listing(view: &impl View, to: Asker, request: &Request<'_>) -> Vec<Vec<u8>> {
 }
 
 /// One answer, with its type.
-fn single(view: &impl View, request: &Request<'_>) -> Result<(u16, Attributes), Refusal> {
+fn single(
+    view: &impl View,
+    to: Asker,
+    request: &Request<'_>,
+) -> Result<(u16, Attributes), Refusal> {
     let mut kind = request.message_type;
-    let attributes = match command(request.message_type) {
+    let command = command(request.message_type);
+    let attributes = match command {
         RDMA_NLDEV_CMD_GET => device::named(request).map(|()| device::describe(view)),
         RDMA_NLDEV_CMD_PORT_GET => {
             // So the kernel calls it.
@@ -176,9 +193,13 @@ fn single(view: &impl View, request: &Request<'_>) -> Result<(u16, Attributes), 
         }
         RDMA_NLDEV_CMD_SYS_GET => Ok(device::system()),
         RDMA_NLDEV_CMD_GET_CHARDEV => device::file(view, request),
-        RDMA_NLDEV_CMD_STAT_GET => statistics::of_port(view, request),
+        RDMA_NLDEV_CMD_RES_GET => device::named(request).map(|()| resources::summary(view)),
+        RDMA_NLDEV_CMD_STAT_GET => statistics::of_port(view, to, request),
         RDMA_NLDEV_CMD_STAT_GET_STATUS => statistics::status(view, request),
-        _ => Err(refused(view, request)),
+        _ => match resources::kind(command) {
+            Some(kind) => resources::one(view, to, request, kind),
+            None => Err(refused(view, request)),
+        },
     };
     Ok((kind, attributes?))
 }

@@ -4,8 +4,8 @@ use ferroce_cabi::rdma_netlink::*;
 use netlink_packet_core::NLA_F_NESTED;
 use rustix::io::Errno;
 
-use super::message::{Attributes, Refusal, Request};
-use super::{View, device};
+use super::message::{Asker, Attributes, Refusal, Request};
+use super::{View, device, resources};
 
 /// `RDMA_COUNTER_MODE_NONE`: queue pairs are not bound to counters by themselves.
 const MODE_NONE: u32 = 0;
@@ -23,7 +23,11 @@ fn handle(view: &impl View, port: u8) -> Attributes {
 }
 
 /// The counters of a port; or, asked about queue pairs, how these are bound to counters.
-pub(super) fn of_port(view: &impl View, request: &Request<'_>) -> Result<Attributes, Refusal> {
+pub(super) fn of_port(
+    view: &impl View,
+    to: Asker,
+    request: &Request<'_>,
+) -> Result<Attributes, Refusal> {
     let of = request.u32(RDMA_NLDEV_ATTR_STAT_RES)?;
     if of.is_none() {
         let port = port_of(view, request)?;
@@ -32,6 +36,9 @@ pub(super) fn of_port(view: &impl View, request: &Request<'_>) -> Result<Attribu
                 .text(RDMA_NLDEV_ATTR_STAT_HWCOUNTER_ENTRY_NAME, name)
                 .u64(RDMA_NLDEV_ATTR_STAT_HWCOUNTER_ENTRY_VALUE, value);
         }));
+    }
+    if of == Some(RDMA_NLDEV_ATTR_RES_MR.into()) {
+        return resources::one_region(view, to, request);
     }
     if of != Some(RDMA_NLDEV_ATTR_RES_QP.into()) {
         return Err(Errno::INVAL.into());
@@ -74,12 +81,13 @@ fn counters(
     out
 }
 
-/// The counters that are bound to objects: none.
-pub(super) fn all(request: &Request<'_>) -> Result<Vec<Attributes>, Refusal> {
-    let of = request.u32(RDMA_NLDEV_ATTR_STAT_RES)?;
-    if of != Some(RDMA_NLDEV_ATTR_RES_QP.into()) {
-        return Err(Errno::INVAL.into());
+/// The counters that are bound to queue pairs: none; or the regions, which have none of their own.
+pub(super) fn all(view: &impl View, request: &Request<'_>) -> Result<Vec<Attributes>, Refusal> {
+    const QUEUE_PAIRS: u32 = RDMA_NLDEV_ATTR_RES_QP as u32;
+    const REGIONS: u32 = RDMA_NLDEV_ATTR_RES_MR as u32;
+    match request.u32(RDMA_NLDEV_ATTR_STAT_RES)? {
+        Some(QUEUE_PAIRS) => device::named(request).map(|()| Vec::new()),
+        Some(REGIONS) => resources::regions_without_counters(view, request),
+        _ => Err(Errno::INVAL.into()),
     }
-    device::named(request)?;
-    Ok(Vec::new())
 }

@@ -1,10 +1,11 @@
 //! Requests as bytes, and the answers that follow, attribute by attribute.
 
 use ferroce_cabi::rdma_netlink::*;
+use ferroce_control::objects::{Object, QueuePair};
 use ferroce_control::{DeviceInfo, IbPort};
 
 use super::message::{Asker, HEADER, Request};
-use super::{View, answers};
+use super::{Client, Identifier, View, answers};
 
 struct Device(DeviceInfo);
 
@@ -23,6 +24,18 @@ impl View for Device {
 
     fn hw_counters(&self) -> Vec<(&'static str, u64)> {
         vec![("rcvd_pkts", 1 << 40), ("lifespan", 1000)]
+    }
+
+    fn clients(&self) -> Vec<Client> {
+        vec![Client {
+            pid: 4711,
+            slot: 2,
+            objects: objects(),
+        }]
+    }
+
+    fn identifiers(&self) -> Vec<Identifier> {
+        Vec::new()
     }
 }
 
@@ -43,6 +56,57 @@ fn device() -> Device {
         rcvbuf: 0,
         fw_ver: "1.2".into(),
     })
+}
+
+/// A context with a domain, a completion queue, a region, and 200 queue pairs, of which two share a receive queue.
+fn objects() -> Vec<(u32, Object)> {
+    let srq = Object::Srq {
+        pd: 1,
+        cq: None,
+        srq_type: 0,
+    };
+    let mut objects = vec![
+        (0, Object::Context),
+        (
+            1,
+            Object::Pd {
+                context: 0,
+                users: 7,
+            },
+        ),
+        (
+            2,
+            Object::Cq {
+                context: 0,
+                cqe: 63,
+                users: 4,
+            },
+        ),
+        (
+            3,
+            Object::Mr {
+                pd: 1,
+                key: 0xfeed,
+                len: 65_536,
+            },
+        ),
+        (4, srq),
+    ];
+    objects.extend((0..200).map(|n| {
+        let qp = QueuePair {
+            number: 0x02_0100 + n,
+            qp_type: 2,
+            state: 3,
+            port: 1,
+            pd: Some(1),
+            srq: (n < 2).then_some(4),
+            remote: 0x03_0005,
+            sq_psn: 17,
+            rq_psn: 18,
+        };
+        (5 + n, Object::Qp(qp))
+    }));
+    objects
 }
 
 const ASKER: Asker = Asker {
@@ -249,6 +313,113 @@ fn counters_are_named() {
         )),
         22
     );
+}
+
+fn number(bytes: &[u8], kind: u16) -> Option<u32> {
+    Some(u32::from_ne_bytes(value(bytes, kind)?.try_into().unwrap()))
+}
+
+/// The attributes of each entry in a listing's tables.
+fn entries(answers: &[Vec<u8>], table: u16) -> Vec<Vec<u8>> {
+    let mut entries = Vec::new();
+    for answer in &answers[..answers.len() - 1] {
+        assert!(answer.len() <= super::message::ROOM);
+        let mut rest = value(&answer[HEADER..], table).unwrap();
+        while let Some(entry) = value(rest, table + 1) {
+            entries.push(entry.to_vec());
+            let len = (4 + entry.len()).next_multiple_of(4);
+            rest = rest.get(len..).unwrap_or_default();
+        }
+    }
+    assert_eq!(outline(&answers[answers.len() - 1]), (3, 2, 0));
+    entries
+}
+
+#[test]
+fn objects_are_counted_and_listed_in_messages_that_fit() {
+    let summary = asked(&request(RDMA_NLDEV_CMD_RES_GET, 0, &[OURS], &[]));
+    let table = value(&summary[0][HEADER..], RDMA_NLDEV_ATTR_RES_SUMMARY).unwrap();
+    let wanted: &[(&[u8], u64)] = &[
+        (b"pd\0", 1),
+        (b"cq\0", 1),
+        (b"qp\0", 200),
+        (b"cm_id\0", 0),
+        (b"mr\0", 1),
+        (b"ctx\0", 1),
+        (b"srq\0", 1),
+    ];
+    let mut rest = table;
+    for (name, count) in wanted {
+        let entry = value(rest, RDMA_NLDEV_ATTR_RES_SUMMARY_ENTRY).unwrap();
+        assert_eq!(
+            value(entry, RDMA_NLDEV_ATTR_RES_SUMMARY_ENTRY_NAME),
+            Some(*name)
+        );
+        let current = value(entry, RDMA_NLDEV_ATTR_RES_SUMMARY_ENTRY_CURR);
+        assert_eq!(current, Some(&count.to_ne_bytes()[..]));
+        rest = &rest[(4 + entry.len()).next_multiple_of(4)..];
+    }
+
+    let qps = asked(&request(RDMA_NLDEV_CMD_RES_QP_GET, DUMP, &[OURS], &[]));
+    assert!(qps.len() > 2);
+    let listed = entries(&qps, RDMA_NLDEV_ATTR_RES_QP);
+    assert_eq!(listed.len(), 200);
+    for (n, entry) in (0..).zip(&listed) {
+        assert_eq!(number(entry, RDMA_NLDEV_ATTR_RES_LQPN), Some(0x02_0100 + n));
+        assert_eq!(number(entry, RDMA_NLDEV_ATTR_RES_RQPN), Some(0x03_0005));
+        assert_eq!(number(entry, RDMA_NLDEV_ATTR_RES_PDN), Some(2 << 24 | 1));
+        assert_eq!(number(entry, RDMA_NLDEV_ATTR_RES_PID), Some(4711));
+        assert_eq!(value(entry, RDMA_NLDEV_ATTR_RES_STATE), Some(&[3][..]));
+    }
+    let port = (RDMA_NLDEV_ATTR_PORT_INDEX, 1);
+    let one = (RDMA_NLDEV_ATTR_RES_LQPN, 0x02_0101);
+    let found = asked(&request(
+        RDMA_NLDEV_CMD_RES_QP_GET,
+        0,
+        &[OURS, port, one],
+        &[],
+    ));
+    assert_eq!(
+        number(&found[0][HEADER..], RDMA_NLDEV_ATTR_RES_SQ_PSN),
+        Some(17)
+    );
+    let none = (RDMA_NLDEV_ATTR_RES_LQPN, 5);
+    assert_eq!(
+        refused(&request(
+            RDMA_NLDEV_CMD_RES_QP_GET,
+            0,
+            &[OURS, port, none],
+            &[]
+        )),
+        2
+    );
+    assert_eq!(
+        refused(&request(RDMA_NLDEV_CMD_RES_QP_GET, 0, &[OURS, one], &[])),
+        22
+    );
+}
+
+#[test]
+fn keys_are_for_administrators_and_a_shared_queue_names_its_users() {
+    let get = request(RDMA_NLDEV_CMD_RES_MR_GET, DUMP, &[OURS], &[]);
+    let plain = entries(&asked(&get), RDMA_NLDEV_ATTR_RES_MR);
+    assert_eq!(number(&plain[0], RDMA_NLDEV_ATTR_RES_RKEY), None);
+    assert_eq!(
+        number(&plain[0], RDMA_NLDEV_ATTR_RES_MRN),
+        Some(2 << 24 | 3)
+    );
+    let admin = Asker {
+        net_admin: true,
+        ..ASKER
+    };
+    let keyed = entries(&asked_by(admin, &get), RDMA_NLDEV_ATTR_RES_MR);
+    assert_eq!(number(&keyed[0], RDMA_NLDEV_ATTR_RES_LKEY), Some(0xfeed));
+    let srqs = asked(&request(RDMA_NLDEV_CMD_RES_SRQ_GET, DUMP, &[OURS], &[]));
+    let srqs = entries(&srqs, RDMA_NLDEV_ATTR_RES_SRQ);
+    let users = value(&srqs[0], RDMA_NLDEV_ATTR_RES_QP).unwrap();
+    let range = value(users, RDMA_NLDEV_ATTR_RES_QP_ENTRY).unwrap();
+    assert_eq!(number(range, RDMA_NLDEV_ATTR_MIN_RANGE), Some(0x02_0100));
+    assert_eq!(number(range, RDMA_NLDEV_ATTR_MAX_RANGE), Some(0x02_0101));
 }
 
 #[test]

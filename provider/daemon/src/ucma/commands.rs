@@ -9,6 +9,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use super::addr::Addr;
 use super::id::{Id, qp_type};
+use super::written::{ResolveService, WriteEvent};
 use super::{Host, Ucma};
 
 /// Who sends a command.
@@ -306,6 +307,16 @@ impl Ucma {
                 let asked: rdma_ucm_migrate_id = parse(command)?;
                 let events_reported = self.migrate(channel, command.from, asked.id)?;
                 Ok(bytes(&rdma_ucm_migrate_resp { events_reported }))
+            }
+            RDMA_USER_CM_CMD_RESOLVE_IB_SERVICE => {
+                let asked: ResolveService = parse(command)?;
+                self.id(channel, asked.id)?;
+                self.resolve_service(asked.id).map(nothing)
+            }
+            RDMA_USER_CM_CMD_WRITE_CM_EVENT => {
+                let asked: WriteEvent = parse(command)?;
+                self.id(channel, asked.id)?;
+                self.write_event(&asked).map(nothing)
             }
             // The kernel has no GET_OPTION either. Events are in the descriptor.
             RDMA_USER_CM_CMD_GET_OPTION | RDMA_USER_CM_CMD_GET_EVENT => Err(Errno::NOSYS),

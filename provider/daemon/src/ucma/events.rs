@@ -33,6 +33,10 @@ pub enum Kind {
     MulticastError = 13,
     AddrChange = 14,
     TimewaitExit = 15,
+    /// Written by the program.
+    User = 18,
+    /// Written by librdmacm.
+    Internal = 19,
 }
 
 /// What comes with an event.
@@ -44,6 +48,8 @@ pub enum Detail {
     Connection(Box<Params>),
     /// A datagram service's, or a multicast group's.
     Datagram(Box<rdma_ucm_ud_param>),
+    /// What a program has written.
+    Argument(u64),
 }
 
 /// A listener with less room than this hears of each request that its program takes.
@@ -244,6 +250,7 @@ fn answer(uid: u64, id: u32, kind: Kind, status: i32, detail: Detail) -> Box<rdm
             answer.ece = params.ece;
         }
         Detail::Datagram(param) => answer.param.copy_from_slice(param.as_bytes()),
+        Detail::Argument(argument) => answer.param[..8].copy_from_slice(&argument.to_ne_bytes()),
     }
     answer
 }

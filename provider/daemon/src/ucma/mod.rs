@@ -19,6 +19,7 @@ pub(crate) mod fuzzing;
 mod gmp;
 mod id;
 mod infiniband;
+mod listed;
 mod membership;
 mod multicast;
 mod names;
@@ -35,6 +36,7 @@ mod resolve;
 mod route;
 mod serve;
 mod session;
+mod written;
 
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;

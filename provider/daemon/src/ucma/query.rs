@@ -1,5 +1,6 @@
 //! `QUERY` and `QUERY_ROUTE`: what an id is bound to and where it goes.
 
+use crate::nldev;
 use ferroce_cabi::ucma::{
     AF_IB, ib_path_rec_data, ib_user_path_rec, rdma_ucm_query_addr_resp, rdma_ucm_query_path_resp,
     rdma_ucm_query_route_resp, sockaddr_ib,
@@ -13,7 +14,7 @@ use super::addr::{Addr, Gid};
 use super::id::Id;
 use super::route::{NO_LID, PKEY, port_of};
 
-/// A device of the image has no number in the kernel.
+/// The index of no device.
 const NO_INDEX: u32 = !0;
 /// "Exactly", of MTU, rate and life time in a path record.
 const EXACTLY: u8 = 2;
@@ -41,8 +42,16 @@ fn gids(id: &Id, host: &Host<'_>) -> (Gid, Gid) {
 }
 
 /// The device's port that an id is bound to; 0: none.
-fn port(id: &Id) -> u8 {
+pub(super) fn port(id: &Id) -> u8 {
     id.gid_index.map_or(0, port_of)
+}
+
+/// The index over netlink of the device that an id has.
+fn device_index(id: &Id) -> u32 {
+    match id.gid_index {
+        Some(_) => nldev::INDEX,
+        None => NO_INDEX,
+    }
 }
 
 /// The answer to `RDMA_USER_CM_QUERY_ADDR`.
@@ -92,7 +101,7 @@ fn device(id: &Id, host: &Host<'_>) -> rdma_ucm_query_addr_resp {
         } else {
             0
         },
-        ibdev_index: NO_INDEX,
+        ibdev_index: device_index(id),
         ..Default::default()
     }
 }
@@ -165,7 +174,7 @@ pub(super) fn route(id: &Id, host: &Host<'_>) -> rdma_ucm_query_route_resp {
     let mut answer = rdma_ucm_query_route_resp {
         node_guid: node_guid(id, host),
         port_num: port(id),
-        ibdev_index: NO_INDEX,
+        ibdev_index: device_index(id),
         ..Default::default()
     };
     let short = |addr: &Addr| {

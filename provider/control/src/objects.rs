@@ -1,0 +1,491 @@
+//! Which verbs objects a client has: a table in memory that the client writes and the daemon reads, for whoever asks what there is.
+//!
+//! The client enters an object when it makes it, changes the entry when something in it changes, and takes it out at the end; so the
+//! daemon can tell of all clients at any time, of those that are stopped or busy too, and asks nobody. Nothing of it is in the
+//! way of data. An entry has no memory before it is used, and numbers are used again, so the table takes as much as the client
+//! had objects at most.
+//!
+//! The daemon trusts nothing that it reads but for showing it.
+
+use std::fmt;
+use std::fs::File;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use memmap2::{MmapOptions, MmapRaw};
+use rustix::fs::{MemfdFlags, SealFlags};
+
+use crate::ControlError;
+
+/// Entries: more than a client can have objects. The numbers of the device's objects have the slot above these bits.
+pub const MAX_OBJECTS: u32 = 1 << 21;
+/// Words of 8 bytes of an entry, and of the head, whose first word is how many entries were ever used.
+const WORDS: usize = 8;
+const SPAN: usize = (1 + MAX_OBJECTS as usize) * WORDS * size_of::<u64>();
+/// The word of an entry that counts its users.
+const USERS: usize = 1;
+
+/// An object, as far as others are told of it. Objects that belong to it are named by their numbers, which are those of the
+/// entries but for queue pairs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Object {
+    /// An open device.
+    Context,
+    /// A protection domain.
+    Pd {
+        /// Its context.
+        context: u32,
+        /// How many objects are in it.
+        users: u32,
+    },
+    /// A completion queue.
+    Cq {
+        /// Its context.
+        context: u32,
+        /// Completions that it holds.
+        cqe: u32,
+        /// How many queues complete into it; a queue pair counts for each of its two.
+        users: u32,
+    },
+    /// A memory region.
+    Mr {
+        /// Its protection domain.
+        pd: u32,
+        /// Its key.
+        key: u32,
+        /// Its length in bytes.
+        len: u64,
+    },
+    /// A shared receive queue.
+    Srq {
+        /// Its protection domain.
+        pd: u32,
+        /// Where it completes, if that is not its queue pairs' business.
+        cq: Option<u32>,
+        /// `enum ib_srq_type`: 0 basic, 1 XRC, 2 matching tags.
+        srq_type: u8,
+    },
+    /// A queue pair.
+    Qp(QueuePair),
+}
+
+/// A queue pair, with attributes as `ibv_query_qp(3)` has them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct QueuePair {
+    /// Its number, 24 bits.
+    pub number: u32,
+    /// `enum ibv_qp_type`.
+    pub qp_type: u8,
+    /// `enum ibv_qp_state`.
+    pub state: u8,
+    /// Its port; 0: none yet.
+    pub port: u8,
+    /// Its protection domain; an XRC target has none.
+    pub pd: Option<u32>,
+    /// Its shared receive queue.
+    pub srq: Option<u32>,
+    /// Its peer's number.
+    pub remote: u32,
+    /// PSN of its send queue, 24 bits.
+    pub sq_psn: u32,
+    /// PSN of its receive queue, 24 bits.
+    pub rq_psn: u32,
+}
+
+/// Kinds of entries; 0 is none.
+const CONTEXT: u64 = 1;
+const PD: u64 = 2;
+const CQ: u64 = 3;
+const MR: u64 = 4;
+const SRQ: u64 = 5;
+const QP: u64 = 6;
+
+fn two(high: u32, low: u32) -> u64 {
+    u64::from(high) << 32 | u64::from(low)
+}
+
+fn halves(word: u64) -> (u32, u32) {
+    ((word >> 32) as u32, word as u32)
+}
+
+/// Numbers of entries are small, so one more is 0 for none.
+fn perhaps(number: Option<u32>) -> u32 {
+    number.map_or(0, |number| number + 1)
+}
+
+fn number(perhaps: u32) -> Option<u32> {
+    perhaps.checked_sub(1)
+}
+
+impl Object {
+    fn counts_users(&self) -> bool {
+        matches!(self, Object::Pd { .. } | Object::Cq { .. })
+    }
+
+    /// Kind, and what is behind it.
+    fn words(&self) -> (u64, [u64; WORDS - 1]) {
+        let (kind, words) = match *self {
+            Object::Context => (CONTEXT, [0; 4]),
+            Object::Pd { context, users } => (PD, [users.into(), context.into(), 0, 0]),
+            Object::Cq {
+                context,
+                cqe,
+                users,
+            } => (CQ, [users.into(), two(context, cqe), 0, 0]),
+            Object::Mr { pd, key, len } => (MR, [len, two(pd, key), 0, 0]),
+            Object::Srq { pd, cq, srq_type } => {
+                (SRQ, [srq_type.into(), two(pd, perhaps(cq)), 0, 0])
+            }
+            Object::Qp(qp) => {
+                let kind = u32::from_be_bytes([0, qp.qp_type, qp.state, qp.port]);
+                let words = [
+                    two(qp.number, kind),
+                    two(perhaps(qp.pd), perhaps(qp.srq)),
+                    qp.remote.into(),
+                    two(qp.sq_psn, qp.rq_psn),
+                ];
+                (QP, words)
+            }
+        };
+        let mut all = [0; WORDS - 1];
+        all[..4].copy_from_slice(&words);
+        (kind, all)
+    }
+
+    fn from_words(kind: u64, words: [u64; WORDS - 1]) -> Option<Object> {
+        let [first, second, third, fourth, ..] = words;
+        Some(match kind {
+            CONTEXT => Object::Context,
+            PD => Object::Pd {
+                context: second as u32,
+                users: first as u32,
+            },
+            CQ => Object::Cq {
+                context: halves(second).0,
+                cqe: halves(second).1,
+                users: first as u32,
+            },
+            MR => Object::Mr {
+                pd: halves(second).0,
+                key: halves(second).1,
+                len: first,
+            },
+            SRQ => Object::Srq {
+                pd: halves(second).0,
+                cq: number(halves(second).1),
+                srq_type: first as u8,
+            },
+            QP => {
+                let [_, qp_type, state, port] = halves(first).1.to_be_bytes();
+                Object::Qp(QueuePair {
+                    number: halves(first).0,
+                    qp_type,
+                    state,
+                    port,
+                    pd: number(halves(second).0),
+                    srq: number(halves(second).1),
+                    remote: third as u32,
+                    sq_psn: halves(fourth).0,
+                    rq_psn: halves(fourth).1,
+                })
+            }
+            _ => return None,
+        })
+    }
+}
+
+/// The table, mapped.
+pub struct ObjectTable {
+    map: MmapRaw,
+    /// The process that enters objects. A forked child has the same memory, but not these objects.
+    owner: u32,
+    free: Mutex<Free>,
+}
+
+/// Numbers that may be used: those given back, and all from `next`.
+#[derive(Default)]
+struct Free {
+    back: Vec<u32>,
+    next: u32,
+}
+
+impl ObjectTable {
+    /// A new table, and the descriptor to hand to a client. Like a page of counters it cannot be made smaller.
+    pub fn create() -> Result<(Self, OwnedFd), ControlError> {
+        let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+        let fd = rustix::fs::memfd_create("ferroce-objects", flags)
+            .map_err(ControlError::io("creating a table of objects"))?;
+        rustix::fs::ftruncate(&fd, SPAN as u64)
+            .map_err(ControlError::io("sizing a table of objects"))?;
+        rustix::fs::fcntl_add_seals(&fd, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)
+            .map_err(ControlError::io("sealing a table of objects"))?;
+        let table = Self::map(fd.as_fd())?;
+        Ok((table, fd))
+    }
+
+    /// Maps the table behind a descriptor that came from [`create`](Self::create) in some process.
+    pub fn from_fd(fd: OwnedFd) -> Result<Self, ControlError> {
+        let file = File::from(fd);
+        let len = file.metadata().map_err(|source| ControlError::Io {
+            what: "measuring a table of objects",
+            source,
+        })?;
+        if len.len() != SPAN as u64 {
+            let why = format!("a table of objects of {} bytes", len.len());
+            return Err(ControlError::Malformed(why));
+        }
+        Self::map(file.as_fd())
+    }
+
+    fn map(fd: BorrowedFd<'_>) -> Result<Self, ControlError> {
+        let map = MmapOptions::new().len(SPAN).map_raw(&fd);
+        let map = map.map_err(|source| ControlError::Io {
+            what: "mapping a table of objects",
+            source,
+        })?;
+        Ok(Self {
+            map,
+            owner: std::process::id(),
+            free: Mutex::default(),
+        })
+    }
+
+    /// Enters an object.
+    pub fn enter(self: &Arc<Self>, object: Object) -> Listing {
+        let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
+        let number = match free.back.pop() {
+            Some(number) => Some(number),
+            None if free.next < MAX_OBJECTS => {
+                free.next += 1;
+                self.word(0, 0).store(free.next.into(), Ordering::Release);
+                Some(free.next - 1)
+            }
+            None => None,
+        };
+        drop(free);
+        let listing = Listing {
+            table: self.clone(),
+            number,
+            gone: AtomicBool::new(false),
+        };
+        if let Some(number) = number {
+            listing.write(number, &object, false);
+        }
+        listing
+    }
+
+    /// The objects as of now, by number.
+    pub fn objects(&self) -> Vec<(u32, Object)> {
+        let used = self.word(0, 0).load(Ordering::Acquire);
+        let used = u32::try_from(used).unwrap_or(MAX_OBJECTS).min(MAX_OBJECTS);
+        let read = |number: u32| {
+            let kind = self.entry(number, 0).load(Ordering::Acquire);
+            let words = std::array::from_fn(|i| self.entry(number, i + 1).load(Ordering::Relaxed));
+            Some((number, Object::from_words(kind, words)?))
+        };
+        (0..used).filter_map(read).collect()
+    }
+
+    fn entry(&self, number: u32, word: usize) -> &AtomicU64 {
+        self.word(number as usize + 1, word)
+    }
+
+    fn word(&self, row: usize, word: usize) -> &AtomicU64 {
+        assert!(row <= MAX_OBJECTS as usize && word < WORDS);
+        let base = self.map.as_mut_ptr().cast::<u64>();
+        // SAFETY: inside the mapping (asserted above), which is page-aligned, readable and writable and lives as long as `self`. The
+        // memory is shared with another process, and both access it through atomics only.
+        unsafe { AtomicU64::from_ptr(base.add(row * WORDS + word)) }
+    }
+}
+
+impl fmt::Debug for ObjectTable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ObjectTable").finish_non_exhaustive()
+    }
+}
+
+/// An object's place in the table. It leaves the table with this, or before.
+#[derive(Debug)]
+pub struct Listing {
+    table: Arc<ObjectTable>,
+    /// None where the table is full.
+    number: Option<u32>,
+    gone: AtomicBool,
+}
+
+impl Listing {
+    /// The object's number.
+    pub fn number(&self) -> u32 {
+        self.number.unwrap_or(MAX_OBJECTS)
+    }
+
+    /// Something has changed, other than the number of users. One thread at a time may say so of an object.
+    pub fn set(&self, object: Object) {
+        if let Some(number) = self.writable() {
+            self.write(number, &object, object.counts_users());
+        }
+    }
+
+    /// Writes an entry, or all but how many users it has.
+    fn write(&self, number: u32, object: &Object, but_users: bool) {
+        let (kind, words) = object.words();
+        for (i, word) in (1..).zip(words) {
+            if i != USERS || !but_users {
+                self.table.entry(number, i).store(word, Ordering::Relaxed);
+            }
+        }
+        self.table.entry(number, 0).store(kind, Ordering::Release);
+    }
+
+    /// A domain or a completion queue has one user more.
+    pub fn add_user(&self) {
+        if let Some(number) = self.writable() {
+            self.table
+                .entry(number, USERS)
+                .fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// It has one less.
+    pub fn remove_user(&self) {
+        if let Some(number) = self.writable() {
+            self.table
+                .entry(number, USERS)
+                .fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
+    /// The object is no more.
+    pub fn remove(&self) {
+        if let Some(number) = self.writable()
+            && !self.gone.swap(true, Ordering::Relaxed)
+        {
+            self.table.entry(number, 0).store(0, Ordering::Relaxed);
+            let mut free = self
+                .table
+                .free
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner);
+            free.back.push(number);
+        }
+    }
+
+    /// The entry, if there is one and it is this process's.
+    fn writable(&self) -> Option<u32> {
+        let gone = self.gone.load(Ordering::Relaxed);
+        self.number
+            .filter(|_| !gone && self.table.owner == std::process::id())
+    }
+}
+
+impl Drop for Listing {
+    fn drop(&mut self) {
+        self.remove();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn all() -> [Object; 8] {
+        let qp = QueuePair {
+            number: 0xff_fffe,
+            qp_type: 10,
+            state: 6,
+            port: 8,
+            pd: None,
+            srq: None,
+            remote: 0xab_cdef,
+            sq_psn: 0xff_ffff,
+            rq_psn: 1,
+        };
+        [
+            Object::Context,
+            Object::Pd {
+                context: 0,
+                users: 3,
+            },
+            Object::Cq {
+                context: 7,
+                cqe: u32::MAX,
+                users: 0,
+            },
+            Object::Mr {
+                pd: MAX_OBJECTS - 1,
+                key: u32::MAX,
+                len: u64::MAX,
+            },
+            Object::Srq {
+                pd: 1,
+                cq: None,
+                srq_type: 0,
+            },
+            Object::Srq {
+                pd: 1,
+                cq: Some(0),
+                srq_type: 2,
+            },
+            Object::Qp(qp),
+            Object::Qp(QueuePair {
+                pd: Some(0),
+                srq: Some(MAX_OBJECTS - 1),
+                ..QueuePair::default()
+            }),
+        ]
+    }
+
+    #[test]
+    fn what_a_client_enters_the_daemon_sees() {
+        let (daemon, fd) = ObjectTable::create().unwrap();
+        let client = Arc::new(ObjectTable::from_fd(fd).unwrap());
+        assert!(daemon.objects().is_empty());
+        let listings = all().map(|object| client.enter(object));
+        let numbered: Vec<_> = (0..).zip(all()).collect();
+        assert_eq!(daemon.objects(), numbered);
+
+        listings[1].add_user();
+        listings[1].add_user();
+        listings[1].remove_user();
+        listings[1].set(Object::Pd {
+            context: 5,
+            users: 99,
+        });
+        listings[2].set(Object::Context);
+        listings[4].remove();
+        listings[4].set(Object::Context);
+        let seen = daemon.objects();
+        assert_eq!(seen.len(), 7);
+        let domain = Object::Pd {
+            context: 5,
+            users: 4,
+        };
+        assert_eq!((seen[1].1, seen[2].1), (domain, Object::Context));
+        // A number is used again.
+        let next = client.enter(Object::Context);
+        assert_eq!(next.number(), 4);
+        drop(listings);
+        assert_eq!(daemon.objects(), [(4, Object::Context)]);
+    }
+
+    #[test]
+    fn a_table_cannot_be_shrunk_and_nothing_in_it_is_believed() {
+        let (daemon, fd) = ObjectTable::create().unwrap();
+        assert!(rustix::fs::ftruncate(&fd, 0).is_err());
+        let write = |word: u64, at: usize| {
+            rustix::io::pwrite(&fd, &word.to_ne_bytes(), (at * 8) as u64).unwrap();
+        };
+        write(3, 0);
+        write(77, WORDS);
+        write(QP, 2 * WORDS);
+        write(u64::MAX, 2 * WORDS + 1);
+        assert_eq!(daemon.objects().len(), 1);
+        // More than there are.
+        write(u64::MAX, 0);
+        assert_eq!(daemon.objects().len(), 1);
+        let file = tempfile::tempfile().unwrap();
+        assert!(ObjectTable::from_fd(file.into()).is_err());
+    }
+}

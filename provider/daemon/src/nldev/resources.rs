@@ -1,0 +1,423 @@
+//! Objects: how many there are of each kind, and each of them, whatever process has it.
+//!
+//! Verbs objects are in the tables that clients share with the daemon; identifiers of the connection manager are the daemon's own. A
+//! number of an object is unique on the device: the client's slot stands above its number in the client's table.
+
+use std::collections::BTreeMap;
+
+use ferroce_cabi::rdma_netlink::*;
+use ferroce_control::objects::{Object, QueuePair};
+use rustix::io::Errno;
+
+use super::message::{Asker, Attributes, HEADER, ROOM, Refusal, Request};
+use super::{View, device};
+
+/// Types of queue pairs, as `enum ib_qp_type`.
+const RC: u8 = 2;
+const UC: u8 = 3;
+const UD: u8 = 4;
+/// `IB_MIG_MIGRATED`: paths do not migrate.
+const MIGRATED: u8 = 0;
+/// Bits of a number below the slot.
+const SLOT_SHIFT: u32 = 24;
+
+/// The objects of one client.
+#[derive(Clone, Debug)]
+pub(crate) struct Client {
+    /// Its process, 0 if unknown.
+    pub(crate) pid: u32,
+    pub(crate) slot: u8,
+    pub(crate) objects: Vec<(u32, Object)>,
+}
+
+impl Client {
+    /// The number of one of its objects on the device.
+    fn number(&self, of: u32) -> u32 {
+        u32::from(self.slot) << SLOT_SHIFT | of
+    }
+}
+
+/// An identifier of the connection manager that has a device.
+#[derive(Clone, Debug)]
+pub(crate) struct Identifier {
+    pub(crate) number: u32,
+    /// Its process, 0 if unknown.
+    pub(crate) pid: u32,
+    /// 0: none.
+    pub(crate) port: u8,
+    /// `RDMA_PS_*`.
+    pub(crate) space: u16,
+    /// `enum ib_qp_type`.
+    pub(crate) qp_type: u8,
+    /// Its queue pair, if that is known.
+    pub(crate) qp_num: u32,
+    /// `enum rdma_cm_state`.
+    pub(crate) state: u8,
+    /// `struct sockaddr_storage`, if there is an address.
+    pub(crate) addresses: [Option<Vec<u8>>; 2],
+}
+
+/// How objects of a kind are asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Kind {
+    name: &'static str,
+    table: u16,
+    entry: u16,
+    number: u16,
+    /// They are the device's and not a port's.
+    of_device: bool,
+}
+
+impl Kind {
+    const fn new(name: &'static str, table: u16, number: u16, of_device: bool) -> Kind {
+        Kind {
+            name,
+            table,
+            // So it is with all of them.
+            entry: table + 1,
+            number,
+            of_device,
+        }
+    }
+}
+
+const PD: Kind = Kind::new("pd", RDMA_NLDEV_ATTR_RES_PD, RDMA_NLDEV_ATTR_RES_PDN, true);
+const CQ: Kind = Kind::new("cq", RDMA_NLDEV_ATTR_RES_CQ, RDMA_NLDEV_ATTR_RES_CQN, true);
+const QP: Kind = Kind::new(
+    "qp",
+    RDMA_NLDEV_ATTR_RES_QP,
+    RDMA_NLDEV_ATTR_RES_LQPN,
+    false,
+);
+const CM_ID: Kind = Kind::new(
+    "cm_id",
+    RDMA_NLDEV_ATTR_RES_CM_ID,
+    RDMA_NLDEV_ATTR_RES_CM_IDN,
+    false,
+);
+const MR: Kind = Kind::new("mr", RDMA_NLDEV_ATTR_RES_MR, RDMA_NLDEV_ATTR_RES_MRN, true);
+const CTX: Kind = Kind::new(
+    "ctx",
+    RDMA_NLDEV_ATTR_RES_CTX,
+    RDMA_NLDEV_ATTR_RES_CTXN,
+    true,
+);
+const SRQ: Kind = Kind::new(
+    "srq",
+    RDMA_NLDEV_ATTR_RES_SRQ,
+    RDMA_NLDEV_ATTR_RES_SRQN,
+    true,
+);
+
+/// In the kernel's order.
+const KINDS: [Kind; 7] = [PD, CQ, QP, CM_ID, MR, CTX, SRQ];
+
+/// Which objects a command is about.
+pub(super) fn kind(command: u16) -> Option<Kind> {
+    Some(match command {
+        RDMA_NLDEV_CMD_RES_QP_GET => QP,
+        RDMA_NLDEV_CMD_RES_CM_ID_GET => CM_ID,
+        RDMA_NLDEV_CMD_RES_CQ_GET => CQ,
+        RDMA_NLDEV_CMD_RES_MR_GET => MR,
+        RDMA_NLDEV_CMD_RES_PD_GET => PD,
+        RDMA_NLDEV_CMD_RES_CTX_GET => CTX,
+        RDMA_NLDEV_CMD_RES_SRQ_GET => SRQ,
+        _ => return None,
+    })
+}
+
+/// How many there are.
+pub(super) fn summary(view: &impl View) -> Attributes {
+    let clients = view.clients();
+    let mut table = Attributes::default();
+    for kind in KINDS {
+        let count = match kind {
+            CM_ID => view.identifiers().len(),
+            _ => clients
+                .iter()
+                .flat_map(|client| &client.objects)
+                .filter(|(_, object)| kind_of(object) == kind)
+                .count(),
+        };
+        let mut entry = Attributes::default();
+        entry
+            .text(RDMA_NLDEV_ATTR_RES_SUMMARY_ENTRY_NAME, kind.name)
+            .u64(RDMA_NLDEV_ATTR_RES_SUMMARY_ENTRY_CURR, count as u64);
+        table.nest(RDMA_NLDEV_ATTR_RES_SUMMARY_ENTRY, &entry);
+    }
+    let mut out = device::handle(view);
+    out.nest(RDMA_NLDEV_ATTR_RES_SUMMARY, &table);
+    out
+}
+
+fn kind_of(object: &Object) -> Kind {
+    match object {
+        Object::Context => CTX,
+        Object::Pd { .. } => PD,
+        Object::Cq { .. } => CQ,
+        Object::Mr { .. } => MR,
+        Object::Srq { .. } => SRQ,
+        Object::Qp(_) => QP,
+    }
+}
+
+/// All objects of a kind, of a port if the request names one, in as few messages as hold them.
+pub(super) fn list(
+    view: &impl View,
+    to: Asker,
+    request: &Request<'_>,
+    kind: Kind,
+) -> Result<Vec<Attributes>, Refusal> {
+    device::named(request)?;
+    let port = device::port(view, request)?;
+    let entries = entries(view, to, kind, port);
+    Ok(packed(view, kind, entries.values()))
+}
+
+/// The regions as those whose counters are asked for, of which there are none.
+pub(super) fn regions_without_counters(
+    view: &impl View,
+    request: &Request<'_>,
+) -> Result<Vec<Attributes>, Refusal> {
+    device::named(request)?;
+    let numbers = entries(view, Asker::default(), MR, None).into_keys();
+    let entries: Vec<_> = numbers
+        .map(|number| {
+            let mut entry = Attributes::default();
+            entry.u32(RDMA_NLDEV_ATTR_RES_MRN, number);
+            entry
+        })
+        .collect();
+    Ok(packed(view, MR, entries.iter()))
+}
+
+fn packed<'a>(
+    view: &impl View,
+    kind: Kind,
+    entries: impl Iterator<Item = &'a Attributes>,
+) -> Vec<Attributes> {
+    let handle = device::handle(view);
+    // Header and handle, and the headers of the table and of an entry.
+    let room = ROOM - HEADER - handle.len() - 8;
+    let mut tables = Vec::new();
+    let mut table = Attributes::default();
+    for entry in entries {
+        if table.len() > 0 && table.len() + entry.len() > room {
+            tables.push(std::mem::take(&mut table));
+        }
+        table.nest(kind.entry, entry);
+    }
+    if table.len() > 0 {
+        tables.push(table);
+    }
+    let whole = tables.iter().map(|table| {
+        let mut out = handle.clone();
+        out.nest(kind.table, table);
+        out
+    });
+    whole.collect()
+}
+
+/// The object whose number the request has (`ENOENT`: there is none).
+pub(super) fn one(
+    view: &impl View,
+    to: Asker,
+    request: &Request<'_>,
+    kind: Kind,
+) -> Result<Attributes, Refusal> {
+    device::named(request)?;
+    let number = request.u32(kind.number)?.ok_or(Errno::INVAL)?;
+    let port = device::port(view, request)?;
+    if port.is_some() == kind.of_device {
+        return Err(Errno::INVAL.into());
+    }
+    let entries = entries(view, to, kind, None);
+    let entry = entries.get(&number).ok_or(Errno::NOENT)?;
+    let mut out = device::handle(view);
+    out.append(entry);
+    Ok(out)
+}
+
+/// The region whose number the request has.
+pub(super) fn one_region(
+    view: &impl View,
+    to: Asker,
+    request: &Request<'_>,
+) -> Result<Attributes, Refusal> {
+    one(view, to, request, MR)?;
+    let number = request.u32(RDMA_NLDEV_ATTR_RES_MRN)?.ok_or(Errno::INVAL)?;
+    let mut out = device::handle(view);
+    out.u32(RDMA_NLDEV_ATTR_RES_MRN, number);
+    Ok(out)
+}
+
+/// Objects of a kind by their numbers, of a port or of all.
+fn entries(view: &impl View, to: Asker, kind: Kind, port: Option<u8>) -> BTreeMap<u32, Attributes> {
+    if kind == CM_ID {
+        let identifiers = view.identifiers();
+        let at = identifiers
+            .iter()
+            .filter(|id| port.is_none_or(|port| port == id.port));
+        return at.map(|id| (id.number, describe_identifier(id))).collect();
+    }
+    let clients = view.clients();
+    let mut entries = BTreeMap::new();
+    for client in &clients {
+        for (index, object) in &client.objects {
+            if kind_of(object) != kind {
+                continue;
+            }
+            let number = client.number(*index);
+            match object {
+                Object::Qp(qp) if port.is_some_and(|port| port != qp.port) => {}
+                Object::Qp(qp) => drop(entries.insert(qp.number, describe_qp(client, qp))),
+                Object::Srq { .. } => {
+                    drop(entries.insert(number, describe_srq(client, *index, object)));
+                }
+                _ => drop(entries.insert(number, describe(client, to, number, object))),
+            }
+        }
+    }
+    entries
+}
+
+fn process(out: &mut Attributes, pid: u32) {
+    if pid != 0 {
+        out.u32(RDMA_NLDEV_ATTR_RES_PID, pid);
+    }
+}
+
+/// Contexts, protection domains, completion queues and memory regions.
+fn describe(client: &Client, to: Asker, number: u32, object: &Object) -> Attributes {
+    let mut out = Attributes::default();
+    match *object {
+        Object::Context => {
+            out.u32(RDMA_NLDEV_ATTR_RES_CTXN, number);
+        }
+        Object::Pd { context, users } => {
+            if to.net_admin {
+                out.u32(RDMA_NLDEV_ATTR_RES_LOCAL_DMA_LKEY, 0);
+            }
+            out.u64(RDMA_NLDEV_ATTR_RES_USECNT, users.into())
+                .u32(RDMA_NLDEV_ATTR_RES_PDN, number)
+                .u32(RDMA_NLDEV_ATTR_RES_CTXN, client.number(context));
+        }
+        Object::Cq {
+            context,
+            cqe,
+            users,
+        } => {
+            out.u32(RDMA_NLDEV_ATTR_RES_CQE, cqe)
+                .u64(RDMA_NLDEV_ATTR_RES_USECNT, users.into())
+                .u8(RDMA_NLDEV_ATTR_DEV_DIM, 0)
+                .u32(RDMA_NLDEV_ATTR_RES_CQN, number)
+                .u32(RDMA_NLDEV_ATTR_RES_CTXN, client.number(context));
+        }
+        Object::Mr { pd, key, len } => {
+            if to.net_admin {
+                out.u32(RDMA_NLDEV_ATTR_RES_RKEY, key)
+                    .u32(RDMA_NLDEV_ATTR_RES_LKEY, key);
+            }
+            out.u64(RDMA_NLDEV_ATTR_RES_MRLEN, len)
+                .u32(RDMA_NLDEV_ATTR_RES_MRN, number)
+                .u32(RDMA_NLDEV_ATTR_RES_PDN, client.number(pd));
+        }
+        Object::Srq { .. } | Object::Qp(_) => {}
+    }
+    process(&mut out, client.pid);
+    out
+}
+
+fn describe_qp(client: &Client, qp: &QueuePair) -> Attributes {
+    let mut out = Attributes::default();
+    if qp.port != 0 {
+        out.u32(RDMA_NLDEV_ATTR_PORT_INDEX, qp.port.into());
+    }
+    out.u32(RDMA_NLDEV_ATTR_RES_LQPN, qp.number);
+    if let Some(pd) = qp.pd {
+        out.u32(RDMA_NLDEV_ATTR_RES_PDN, client.number(pd));
+    }
+    process(&mut out, client.pid);
+    if matches!(qp.qp_type, RC | UC) {
+        out.u32(RDMA_NLDEV_ATTR_RES_RQPN, qp.remote)
+            .u32(RDMA_NLDEV_ATTR_RES_RQ_PSN, qp.rq_psn);
+    }
+    out.u32(RDMA_NLDEV_ATTR_RES_SQ_PSN, qp.sq_psn);
+    if qp.qp_type != UD {
+        out.u8(RDMA_NLDEV_ATTR_RES_PATH_MIG_STATE, MIGRATED);
+    }
+    out.u8(RDMA_NLDEV_ATTR_RES_TYPE, qp.qp_type)
+        .u8(RDMA_NLDEV_ATTR_RES_STATE, qp.state);
+    out
+}
+
+fn describe_srq(client: &Client, index: u32, object: &Object) -> Attributes {
+    let mut out = Attributes::default();
+    let Object::Srq { pd, cq, srq_type } = *object else {
+        return out;
+    };
+    out.u32(RDMA_NLDEV_ATTR_RES_SRQN, client.number(index))
+        .u8(RDMA_NLDEV_ATTR_RES_TYPE, srq_type)
+        .u32(RDMA_NLDEV_ATTR_RES_PDN, client.number(pd));
+    if let Some(cq) = cq {
+        out.u32(RDMA_NLDEV_ATTR_RES_CQN, client.number(cq));
+    }
+    let mut users: Vec<u32> = client
+        .objects
+        .iter()
+        .filter_map(|(_, object)| match object {
+            Object::Qp(qp) if qp.srq == Some(index) => Some(qp.number),
+            _ => None,
+        })
+        .collect();
+    users.sort_unstable();
+    out.nest(RDMA_NLDEV_ATTR_RES_QP, &ranges(&users));
+    process(&mut out, client.pid);
+    out
+}
+
+/// Numbers in order, those that follow each other together. As many as a message holds.
+fn ranges(numbers: &[u32]) -> Attributes {
+    let mut out = Attributes::default();
+    for run in numbers.chunk_by(|a, b| a + 1 == *b) {
+        let mut entry = Attributes::default();
+        match run {
+            [one] => {
+                entry.u32(RDMA_NLDEV_ATTR_RES_LQPN, *one);
+            }
+            [first, .., last] => {
+                entry
+                    .u32(RDMA_NLDEV_ATTR_MIN_RANGE, *first)
+                    .u32(RDMA_NLDEV_ATTR_MAX_RANGE, *last);
+            }
+            [] => {}
+        }
+        if out.len() + entry.len() > ROOM - 256 {
+            break;
+        }
+        out.nest(RDMA_NLDEV_ATTR_RES_QP_ENTRY, &entry);
+    }
+    out
+}
+
+fn describe_identifier(id: &Identifier) -> Attributes {
+    let mut out = Attributes::default();
+    if id.port != 0 {
+        out.u32(RDMA_NLDEV_ATTR_PORT_INDEX, id.port.into());
+    }
+    if id.qp_num != 0 {
+        out.u32(RDMA_NLDEV_ATTR_RES_LQPN, id.qp_num)
+            .u8(RDMA_NLDEV_ATTR_RES_TYPE, id.qp_type);
+    }
+    out.u32(RDMA_NLDEV_ATTR_RES_PS, id.space.into())
+        .u8(RDMA_NLDEV_ATTR_RES_STATE, id.state);
+    let kinds = [RDMA_NLDEV_ATTR_RES_SRC_ADDR, RDMA_NLDEV_ATTR_RES_DST_ADDR];
+    for (kind, address) in kinds.into_iter().zip(&id.addresses) {
+        if let Some(address) = address {
+            out.bytes(kind, address);
+        }
+    }
+    out.u32(RDMA_NLDEV_ATTR_RES_CM_IDN, id.number);
+    process(&mut out, id.pid);
+    out
+}
