@@ -7,14 +7,13 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use ferroce_control::{Counter, CounterPage, Key, PortCounter};
 use ferroce_transport::Time;
-use ferroce_wire::ROCE_V2_PORT;
-use ferroce_wire::icrc::{Flow, Verdict};
 use ferroce_wire::link::LinkPacket;
 use ferroce_wire::pkey;
 use ferroce_wire::{MAX_HEADER, NakCode, Operation, Packet, Syndrome};
 
 use crate::batch;
 use crate::datagram::Arrival;
+use crate::flows::{Checks, Flows};
 use crate::hca::Hca;
 use crate::ib::{self, Link, Source};
 use crate::lane::{Arrived, Lanes};
@@ -53,7 +52,7 @@ pub(crate) struct RxState {
     buffer: Box<[u8]>,
     /// QPs that got packets and have yet to answer.
     touched: Vec<Arc<Qp>>,
-    flow: Option<(IpAddr, u16, IpAddr, Flow)>,
+    flows: Flows,
     /// The inbox.
     lanes: Lanes,
     /// Runs handled since the last answers, and when the last of them was begun.
@@ -66,7 +65,7 @@ impl RxState {
         RxState {
             buffer: vec![0; MAX_DATAGRAM].into_boxed_slice(),
             touched: Vec::new(),
-            flow: None,
+            flows: Flows::new(),
             lanes: Lanes::default(),
             runs: 0,
             at: 0,
@@ -107,8 +106,8 @@ impl<'a> Via<'a> {
 
 /// What shows that a packet is as it was sent.
 enum Proof {
-    /// The ICRC with this pseudo header.
-    Flow(Flow),
+    /// The ICRC, with what is known of the flow; where that is kept.
+    Flow(usize, Checks),
     /// The CRCs of an InfiniBand packet.
     Link,
     /// It has been in memory only.
@@ -186,13 +185,16 @@ impl Hca {
         rx.at = now;
         let counters = self.counters();
         let (members, link) = (via.members(), via.link());
-        let proof = match via {
+        let mut proof = match via {
             Via::Inbox(_) => Proof::Needless,
-            Via::Socket(receiver) => match (flow(rx, receiver, datagram), link) {
-                (_, Some(_)) => Proof::Link,
-                (Some(flow), None) => Proof::Flow(flow),
-                (None, None) => return,
-            },
+            Via::Socket(_) if link.is_some() => Proof::Link,
+            Via::Socket(receiver) => {
+                let (from, port) = (datagram.from, datagram.port);
+                match rx.flows.find(from, port, receiver.local) {
+                    Some((place, checks)) => Proof::Flow(place, checks),
+                    None => return,
+                }
+            }
         };
         // The kernel may hold on to a group's socket for a while after the last member has left.
         if let Via::Socket(receiver) = via
@@ -288,19 +290,16 @@ impl Hca {
                 }
             };
             // a packet whose ICRC is wrong is dropped silently
-            let verdict = match (&local, &proof) {
-                (Some(local), _) if local.is_intact() => Verdict::Exact,
-                (None, Proof::Flow(flow)) => flow.verify(bytes, i as u16),
-                (None, Proof::Needless) => Verdict::Exact,
-                _ => Verdict::Bad,
+            let place = i as u16;
+            let id = match (&local, &mut proof) {
+                (Some(local), _) if local.is_intact() => Some(place),
+                (None, Proof::Flow(_, checks)) => checks.verify(bytes, place),
+                (None, Proof::Needless) => Some(place),
+                _ => None,
             };
-            let id = match verdict {
-                Verdict::Exact => i as u16,
-                Verdict::WithId(id) => id,
-                Verdict::Bad => {
-                    count(Counter::RxIcrcErrors, PortCounter::RxErrors, 1);
-                    continue;
-                }
+            let Some(id) = id else {
+                count(Counter::RxIcrcErrors, PortCounter::RxErrors, 1);
+                continue;
             };
             let arrival = Arrival {
                 datagram,
@@ -360,6 +359,9 @@ impl Hca {
                 }
             }
             current = Some((qp, inner));
+        }
+        if let Proof::Flow(place, checks) = proof {
+            rx.flows.keep(place, checks);
         }
         if unacknowledged
             && let Via::Socket(receiver) = via
@@ -425,23 +427,6 @@ fn count_kind(counters: &CounterPage, packet: &Packet<'_>) -> bool {
         counters.add(request, 1);
     }
     false
-}
-
-/// The pseudo header of the flow, remembered from the last datagram.
-fn flow(rx: &mut RxState, receiver: &Receiver, datagram: &Datagram) -> Option<Flow> {
-    let key = (datagram.from, datagram.port, receiver.local);
-    if let Some((from, port, local, flow)) = &rx.flow
-        && (*from, *port, *local) == key
-    {
-        return Some(*flow);
-    }
-    let flow = match (datagram.from, receiver.local) {
-        (IpAddr::V4(s), IpAddr::V4(d)) => Flow::v4(s, d, datagram.port, ROCE_V2_PORT),
-        (IpAddr::V6(s), IpAddr::V6(d)) => Flow::v6(s, d, datagram.port, ROCE_V2_PORT),
-        _ => return None,
-    };
-    rx.flow = Some((key.0, key.1, key.2, flow));
-    Some(flow)
 }
 
 #[cfg(test)]

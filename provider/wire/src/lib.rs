@@ -29,6 +29,7 @@ mod crc;
 pub mod ext;
 pub mod grh;
 pub mod icrc;
+pub mod identification;
 pub mod link;
 pub mod lrh;
 pub mod mad;
