@@ -23,6 +23,7 @@ mod connect;
 mod counters;
 mod destroy;
 mod disconnect;
+mod half_open;
 mod interval;
 mod listeners;
 mod outbox;
@@ -31,6 +32,7 @@ mod receive_req;
 mod receive_rest;
 mod reject;
 mod resolve;
+mod strangers;
 mod table;
 mod timeout;
 mod types;
@@ -41,6 +43,7 @@ pub use types::*;
 use conn::Conn;
 use listeners::Listeners;
 use rand::{Rng, SeedableRng, rngs::StdRng};
+use strangers::Strangers;
 use table::Table;
 
 /// Bounds of what a manager keeps.
@@ -48,8 +51,12 @@ use table::Table;
 pub struct Limits {
     /// Connections and resolutions, those that linger after their end included.
     pub connections: usize,
-    /// Of these, the ones that peers began and that are not established.
+    /// Of these, the ones that peers began and that are not established; the oldest makes room for one more.
     pub half_open: usize,
+    /// The same of one peer, which is a GID.
+    pub half_open_of_peer: usize,
+    /// The same at one listener.
+    pub half_open_of_listener: usize,
     /// Listeners.
     pub listeners: usize,
 }
@@ -59,6 +66,8 @@ impl Default for Limits {
         Limits {
             connections: 200_000,
             half_open: 20_000,
+            half_open_of_peer: 5_000,
+            half_open_of_listener: 10_000,
             listeners: 20_000,
         }
     }
@@ -83,6 +92,7 @@ pub struct Cm {
     rng: StdRng,
     table: Table,
     listeners: Listeners,
+    strangers: Strangers,
     counters: Counters,
 }
 
@@ -94,6 +104,7 @@ impl Cm {
             rng: StdRng::from_seed(config.seed),
             table: Table::new(),
             listeners: Listeners::default(),
+            strangers: Strangers::new(),
             counters: Counters::default(),
         }
     }

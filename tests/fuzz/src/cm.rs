@@ -27,6 +27,8 @@ impl Sink for Out {
 const LIMITS: Limits = Limits {
     connections: 16,
     half_open: 8,
+    half_open_of_peer: 4,
+    half_open_of_listener: 6,
     listeners: 2,
 };
 

@@ -1,9 +1,16 @@
-//! Datagrams that nobody should send: noise, and captured packets changed at random.
+//! Datagrams that nobody should send: noise, captured packets changed at random, requests for connections that nobody wants.
 
-use std::net::{SocketAddr, UdpSocket};
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
+use ferroce_wire::cm::{Message, PrivateData, Req};
+use ferroce_wire::icrc::Flow;
+use ferroce_wire::mad::{DEFAULT_PKEY, LEN, QP1_QKEY};
+use ferroce_wire::{Bth, Deth, Ext, Header, ICRC_LEN, opcode};
 
 use crate::pcap::{Packet, ROCE_V2};
 
@@ -102,4 +109,117 @@ fn mutated(packets: &[Packet], random: &mut Random) -> Vec<u8> {
         bytes[last] ^= 0xff;
     }
     bytes
+}
+
+/// Where the flood's requests seem to come from: one unprivileged socket.
+const FLOODER: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::new(127, 0, 0, 66), 0);
+/// Requests between two pauses, and how long one is: a device that is only flooded is no device.
+const BURST: u32 = 64;
+const PAUSE: Duration = Duration::from_millis(2);
+
+/// Requests for connections at one server, each from another queue pair, that goes on until it is stopped. Nobody is there for the answers, and
+/// the requests say that he will take hours.
+pub struct Requests {
+    stop: Arc<AtomicBool>,
+    sent: Arc<AtomicU64>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Requests {
+    /// Begins: to the device at `address`, for what listens at `port`.
+    pub fn start(address: &str, port: u16) -> Result<Requests> {
+        let to = SocketAddrV4::new(address.parse()?, ROCE_V2);
+        let socket = UdpSocket::bind(FLOODER)?;
+        let SocketAddr::V4(from) = socket.local_addr()? else {
+            unreachable!("it was bound to an address of IPv4");
+        };
+        let flow = Flow::v4(*from.ip(), *to.ip(), from.port(), ROCE_V2);
+        let (stop, sent) = (
+            Arc::new(AtomicBool::new(false)),
+            Arc::new(AtomicU64::new(0)),
+        );
+        let (told, count) = (Arc::clone(&stop), Arc::clone(&sent));
+        let thread = std::thread::spawn(move || {
+            let mut n = 0;
+            while !told.load(Relaxed) {
+                for _ in 0..BURST {
+                    n += 1;
+                    let packet = request(&flow, *from.ip(), *to.ip(), port, n);
+                    count.fetch_add(u64::from(socket.send_to(&packet, to).is_ok()), Relaxed);
+                }
+                std::thread::sleep(PAUSE);
+            }
+        });
+        Ok(Requests {
+            stop,
+            sent,
+            thread: Some(thread),
+        })
+    }
+
+    /// How many were sent so far.
+    pub fn sent(&self) -> u64 {
+        self.sent.load(Relaxed)
+    }
+
+    /// Ends; how many were sent.
+    pub fn stop(self) -> u64 {
+        self.sent()
+    }
+}
+
+impl Drop for Requests {
+    fn drop(&mut self) {
+        self.stop.store(true, Relaxed);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// The `n`th request, BTH to ICRC.
+fn request(flow: &Flow, from: Ipv4Addr, to: Ipv4Addr, port: u16, n: u32) -> Vec<u8> {
+    // The header of the RDMA IP CM service.
+    let mut data = vec![0, 0x40, 0x10, 0];
+    for address in [from, to] {
+        data.extend([0; 12]);
+        data.extend(address.octets());
+    }
+    let req = Req {
+        local_comm_id: n,
+        local_qpn: n & 0x00ff_ffff,
+        ca_guid: 0x66,
+        mtu: 3,
+        service_id: 0x0106_0000 | u64::from(port),
+        local_response_timeout: 31,
+        max_cm_retries: 15,
+        private_data: PrivateData::new(&data).unwrap_or_default(),
+        ..Req::default()
+    };
+    let mad = Message::Req(req).emit(n.into());
+    let header = Header {
+        bth: Bth {
+            opcode: opcode::UD_SEND_ONLY,
+            pkey: DEFAULT_PKEY,
+            dest_qp: 1,
+            ..Bth::default()
+        },
+        ext: Ext {
+            deth: Some(Deth {
+                qkey: QP1_QKEY,
+                src_qp: 1,
+            }),
+            ..Ext::default()
+        },
+    };
+    let mut packet = vec![0; 20 + LEN + ICRC_LEN];
+    let head = header.emit(&mut packet);
+    packet[head..head + LEN].copy_from_slice(&mad);
+    let len = packet.len();
+    // A socket that does not ask for DF may number as it likes: the receiver finds out.
+    let mut icrc = flow.start(len, 0);
+    icrc.header(&packet[..head]);
+    icrc.payload(&mad);
+    packet[head + LEN..].copy_from_slice(&icrc.finish());
+    packet
 }

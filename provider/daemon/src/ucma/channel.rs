@@ -105,6 +105,14 @@ impl Channel {
         theirs.into()
     }
 
+    /// Drops the event of a connection request, unless it is in the descriptor already.
+    pub(super) fn withdraw(&mut self, request: u32) -> Option<Event> {
+        let theirs = |event: &Event| event.request == Some(request);
+        // Those that are withdrawn are old, and so at the front.
+        let at = self.waiting.iter().position(theirs)?;
+        self.waiting.remove(at)
+    }
+
     /// How many records the program must take and throw away.
     pub fn recalled(&mut self) -> u32 {
         std::mem::take(&mut self.recalled)
@@ -203,6 +211,16 @@ mod tests {
         assert!(channel.taken(1).is_empty());
         assert!(channel.taken(4).is_empty());
         assert_eq!(owners(&channel.taken(5)), [3]);
+    }
+
+    #[test]
+    fn requests_are_withdrawn_while_nobody_was_told() {
+        let mut channel = channel([(1, Some(7)), (1, Some(8)), (1, Some(9))]);
+        channel.advance();
+        assert!(channel.withdraw(7).is_none());
+        assert_eq!(channel.withdraw(8).map(|event| event.owner), Some(1));
+        assert!(channel.withdraw(8).is_none());
+        assert_eq!(channel.forget(1), [7, 9]);
     }
 
     #[test]

@@ -244,6 +244,9 @@ impl Ucma {
             return;
         };
         self.generations.touch(handle);
+        if matches!(event, CmEvent::Rejected(_)) && self.forget_request(handle, host) {
+            return;
+        }
         let Some(id) = self.ids.get_mut(handle) else {
             return;
         };

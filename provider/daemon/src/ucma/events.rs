@@ -99,6 +99,28 @@ impl Ucma {
         self.push(channel, event);
     }
 
+    /// Takes back a connection request that no record tells of yet, with its id; `false`: there is none.
+    pub(super) fn forget_request(&mut self, request: u32, host: &Host<'_>) -> bool {
+        let channel = self.ids.get(request).map(|id| id.channel);
+        let channel = channel.and_then(|channel| self.channels.get_mut(&channel));
+        let Some(event) = channel.and_then(|channel| channel.withdraw(request)) else {
+            return false;
+        };
+        if let Some(listener) = self.ids.get_mut(event.owner) {
+            listener.backlog += 1;
+        }
+        // There is nothing else of it that would have to be looked for among all the others' events.
+        if let Some(id) = self.ids.remove(request) {
+            self.generations.touch(request);
+            self.generations.end(request);
+            if let Some(cm) = id.cm {
+                self.by_cm.remove(&cm);
+                let _ = self.cm.destroy(host.now, cm, &mut self.out);
+            }
+        }
+        true
+    }
+
     /// Queues an event of a multicast group.
     pub(super) fn raise_group(&mut self, handle: u32, kind: Kind, status: i32, detail: Detail) {
         let Some(group) = self.groups.get(handle) else {

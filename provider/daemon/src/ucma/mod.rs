@@ -139,6 +139,8 @@ impl Ucma {
             limits: Limits {
                 connections: MAX_IDS,
                 half_open: 1 << 14,
+                half_open_of_peer: 1 << 12,
+                half_open_of_listener: 1 << 13,
                 listeners: MAX_LISTENERS,
             },
         };

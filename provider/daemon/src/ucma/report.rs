@@ -45,13 +45,15 @@ impl Server {
     }
 
     /// Messages that changed nothing, by reason.
-    pub fn dropped(&self) -> [(&'static str, u64); 4] {
+    pub fn dropped(&self) -> [(&'static str, u64); 6] {
         let counters = self.ucma.cm.counters();
         [
             ("cm_malformed", counters.malformed),
             ("cm_unknown", counters.unknown),
             ("cm_unexpected", counters.unexpected),
             ("cm_refused", counters.refused),
+            ("cm_evicted", counters.evicted),
+            ("cm_withheld", counters.withheld),
         ]
     }
 }

@@ -10,10 +10,13 @@ use super::connect::from_wire;
 use super::events::Detail;
 use super::id::{Id, Params, State, qp_type};
 use super::route::PKEY;
-use super::{Host, Ucma};
+use super::{Host, MAX_IDS, Ucma};
 
 /// 4.096 µs · 2^24 = 69 s, which a program may take for its answer.
 const SERVICE_TIMEOUT: u8 = 24;
+
+/// With so many ids requests of peers wait: the others are for what programs begin.
+const MAX_REQUESTED: usize = MAX_IDS / 2;
 
 /// Why a request comes to nothing.
 enum Refusal {
@@ -171,7 +174,7 @@ impl Ucma {
         if !same_type {
             return Err(Refusal::OtherTransport);
         }
-        if id.backlog == 0 {
+        if id.backlog == 0 || self.ids.len() >= MAX_REQUESTED {
             return Err(Refusal::Busy);
         }
         let entry = host

@@ -124,7 +124,7 @@ impl Conn {
     /// The passive side's last step.
     pub(super) fn become_established(&mut self) {
         self.state = State::Established;
-        self.pending = None;
+        self.question = self.pending.take();
         self.answer = None;
         self.deadline = None;
     }

@@ -1,7 +1,8 @@
 //! What is known about one ID.
 
-use super::interval::{self, nanos};
-use super::types::{Av, QpRtr, QpRts, State, Time};
+use super::half_open::Ends;
+use super::interval;
+use super::types::{Av, CmId, QpRtr, QpRts, State, Time};
 use ferroce_wire::cm::Transport;
 use ferroce_wire::mad::{Gid, Mad};
 
@@ -58,8 +59,8 @@ pub(super) struct Conn {
     pub(super) state: State,
     /// The host still has the ID. What the host has let go of lingers without it, until nothing can come any more.
     pub(super) owned: bool,
-    /// The peer began it.
-    pub(super) incoming: bool,
+    /// Of what a peer began, the listener that it asked.
+    pub(super) listener: Option<CmId>,
     pub(super) local_comm_id: u32,
     /// 0 until it is known.
     pub(super) remote_comm_id: u32,
@@ -78,6 +79,8 @@ pub(super) struct Conn {
     pub(super) pending: Option<Box<Mad>>,
     /// What a repetition of the peer's last message is answered with.
     pub(super) answer: Option<Box<Mad>>,
+    /// The REP that made a connection of it: a peer that still has the connection answers it.
+    pub(super) question: Option<Box<Mad>>,
     /// When something is due.
     pub(super) deadline: Option<Time>,
     pub(super) remote_key: Option<RemoteKey>,
@@ -89,7 +92,7 @@ impl Conn {
     /// How long packets of the connection may still be under way: both directions and the peer's delay (the specification's
     /// TimeWait period, which is what the Local ACK timeout covers, too).
     pub(super) fn timewait(&self) -> Time {
-        nanos(self.link.ack_timeout)
+        interval::timewait(self.link.ack_timeout)
     }
 
     /// How long to remember an answer that nobody acknowledges: the peer repeats itself after about a response timeout.
@@ -97,17 +100,23 @@ impl Conn {
         (2 * self.response_timeout).min(MAX_LINGER)
     }
 
-    /// Does it wait for the consumer to answer what a peer began?
-    pub(super) fn is_half_open(&self) -> bool {
-        self.incoming
-            && matches!(
-                self.state,
-                State::RequestReceived
-                    | State::RequestDeferred
-                    | State::ReplySent
-                    | State::ReplyAcknowledged
-                    | State::ResolveReceived
-            )
+    /// The peer began it.
+    pub(super) fn is_incoming(&self) -> bool {
+        self.listener.is_some()
+    }
+
+    /// Of what a peer began and nobody has finished, who it was and whom it asked.
+    pub(super) fn half_open(&self) -> Option<Ends> {
+        let waits = matches!(
+            self.state,
+            State::RequestReceived
+                | State::RequestDeferred
+                | State::ReplySent
+                | State::ReplyAcknowledged
+                | State::ResolveReceived
+        );
+        let listener = self.listener.filter(|_| waits)?;
+        Some((self.to.remote_gid, listener))
     }
 
     /// Sets the ACK timeout to what the path and the peer's delay ask for.

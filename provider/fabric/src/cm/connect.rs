@@ -127,7 +127,7 @@ impl Cm {
         Conn {
             state: State::Idle,
             owned: true,
-            incoming: false,
+            listener: None,
             local_comm_id: self.table.fresh_comm_id(&mut self.rng),
             remote_comm_id: 0,
             tid: self.fresh_tid(),
@@ -153,6 +153,7 @@ impl Cm {
             retries: max_retries,
             pending: None,
             answer: None,
+            question: None,
             deadline: None,
             remote_key: None,
             qp_key: None,

@@ -29,6 +29,10 @@ pub struct Counters {
     pub unexpected: u64,
     /// Refused: more than the limits allow.
     pub refused: u64,
+    /// Requests that were given up for newer ones.
+    pub evicted: u64,
+    /// Messages that were not repeated to a peer that has never answered.
+    pub withheld: u64,
 }
 
 /// The kind of an attribute that is known.

@@ -30,7 +30,7 @@ impl Cm {
         match state {
             State::RequestSent | State::RequestAcknowledged => {
                 let rej = self.timeout_rej();
-                self.change(id, |conn, counters| conn.give_up(now, rej, counters, out));
+                self.give_up(now, id, rej, out);
             }
             State::RequestReceived
             | State::RequestDeferred
@@ -42,7 +42,7 @@ impl Cm {
                     reason: reject::CONSUMER_DEFINED,
                     ..Rej::default()
                 };
-                self.change(id, |conn, counters| conn.give_up(now, rej, counters, out));
+                self.give_up(now, id, rej, out);
             }
             State::Established => self.start_disconnect(now, id, PrivateData::default(), out),
             State::DisconnectReceived => {

@@ -2,6 +2,30 @@
 
 use super::types::Time;
 
+/// A second.
+pub(super) const SECOND: Time = 1_000_000_000;
+/// Bounds of what a peer may say of the time to wait for its answer, as exponents: 17 ms, and 8.6 s, twice what `rdma_cm` says.
+const RESPONSE: std::ops::RangeInclusive<u8> = 12..=21;
+/// The longest patience that a peer can ask for with an MRA: 69 s, what Linux asks for.
+const SERVICE: u8 = 24;
+/// The longest time for which packets are taken to be under way after a connection's end: 34 s. No network keeps them longer.
+const TIMEWAIT: u8 = 23;
+
+/// How long to wait for the answer of a peer that asks for so much time; each end knows best what it needs, within reason.
+pub(super) fn response_time(exponent: u8) -> Time {
+    nanos(exponent.clamp(*RESPONSE.start(), *RESPONSE.end()))
+}
+
+/// The same of a peer's MRA.
+pub(super) fn service_time(exponent: u8) -> Time {
+    nanos(exponent.min(SERVICE))
+}
+
+/// How long a connection with this Local ACK timeout stays in TimeWait.
+pub(super) fn timewait(ack_timeout: u8) -> Time {
+    nanos(ack_timeout.min(TIMEWAIT))
+}
+
 /// The time in nanoseconds. Only five bits count.
 pub(super) fn nanos(exponent: u8) -> Time {
     4096 << (exponent & 31)

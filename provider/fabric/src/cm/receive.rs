@@ -80,7 +80,10 @@ impl Cm {
                 conn.to.remote_gid == from.remote_gid && conn.sidr_key.is_none() && agrees(conn)
             })
         });
-        self.counters.unknown += u64::from(found.is_none());
+        match found {
+            Some(_) => self.strangers.answered(from.remote_gid),
+            None => self.counters.unknown += 1,
+        }
         found
     }
 

@@ -1,12 +1,15 @@
 //! A REQ arrives: is it a repetition, is the connection that it belongs to stale, does anybody want it?
 
 use super::conn::{Conn, Link};
-use super::interval::{nanos, packet_life_time};
+use super::interval::{packet_life_time, response_time};
 use super::receive::Envelope;
-use super::types::{Av, CmEvent, CmId, Sink, State};
+use super::types::{Av, CmEvent, CmId, Sink, State, Time};
 use super::{Cm, outbox};
 use ferroce_wire::cm::{Drep, Message, PrivateData, Rej, Req, Transport, about, attribute, reject};
 use ferroce_wire::mtu;
+
+/// How often a peer is asked again whether it still has a connection.
+const QUESTIONS: u8 = 3;
 
 impl Cm {
     pub(super) fn receive_req(&mut self, envelope: &Envelope<'_>, req: Req, out: &mut dyn Sink) {
@@ -15,7 +18,8 @@ impl Cm {
         if let Some(id) = self.table.by_remote(&remote_key) {
             return self.repeated_req(envelope, id, &req, out);
         }
-        if let Err(reason) = self.check_req(envelope, &req, out) {
+        let few = self.strangers.asks(envelope.now, &from.remote_gid);
+        if let Err(reason) = self.check_req(envelope, &req, few, out) {
             let ids = (req.local_comm_id, 0);
             return self.refuse(from, envelope.tid, ids, about::REQ, reason, out);
         }
@@ -24,7 +28,12 @@ impl Cm {
             let reason = reject::INVALID_SERVICE_ID;
             return self.refuse(from, envelope.tid, ids, about::REQ, reason, out);
         };
-        let conn = self.incoming(envelope, &req);
+        if !self.admit(envelope, listener, out) {
+            let ids = (req.local_comm_id, 0);
+            let reason = reject::NO_RESOURCES;
+            return self.refuse(from, envelope.tid, ids, about::REQ, reason, out);
+        }
+        let conn = self.incoming(envelope, listener, &req);
         let id = self.table.insert(conn);
         let event = CmEvent::Request {
             listener,
@@ -62,6 +71,7 @@ impl Cm {
         &mut self,
         envelope: &Envelope<'_>,
         req: &Req,
+        few: bool,
         out: &mut dyn Sink,
     ) -> Result<(), u16> {
         if req.transport == Transport::Rd {
@@ -72,57 +82,112 @@ impl Cm {
         }
         let qp_key = (envelope.from.remote_gid, req.ca_guid, req.local_qpn);
         if let Some(old) = self.table.by_qp(&qp_key) {
-            self.retire_stale(envelope, old, out);
+            // The request says so in any case; that it is the peer's own who makes so many is not likely.
+            if few {
+                self.retire_stale(envelope, old, out);
+            }
             return Err(reject::STALE_CONNECTION);
-        }
-        if self.table.half_open() >= self.config.limits.half_open
-            || !self.table.make_room(self.config.limits.connections)
-        {
-            self.counters.refused += 1;
-            return Err(reject::NO_RESOURCES);
         }
         Ok(())
     }
 
-    /// The peer uses the QP of this connection for another: it has forgotten this one.
+    /// Makes room for what a peer asks a listener for; `false` if there is none, which is counted.
+    pub(super) fn admit(
+        &mut self,
+        envelope: &Envelope<'_>,
+        listener: CmId,
+        out: &mut dyn Sink,
+    ) -> bool {
+        let ends = (envelope.from.remote_gid, listener);
+        while let Some(oldest) = (self.table.half_open()).surplus(ends, &self.config.limits) {
+            self.counters.evicted += 1;
+            self.give_up_silently(envelope.now, oldest, reject::NO_RESOURCES, out);
+            // Whoever owns it may never look at it again.
+            self.table.remove(oldest);
+        }
+        let room = self.table.make_room(self.config.limits.connections);
+        self.counters.refused += u64::from(!room);
+        room
+    }
+
+    /// Gives up what a peer began. The host is told; the peer learns it by what it says next.
+    fn give_up_silently(&mut self, now: Time, id: CmId, reason: u16, out: &mut dyn Sink) {
+        let rej = self.change(id, |conn, _| {
+            conn.answer = None;
+            conn.enter_idle(now);
+            Rej {
+                local_comm_id: conn.remote_comm_id,
+                remote_comm_id: conn.local_comm_id,
+                message: about::OTHER,
+                reason,
+                ..Rej::default()
+            }
+        });
+        if let Some(rej) = rej {
+            self.raise(id, CmEvent::Rejected(Box::new(rej)), out);
+        }
+        self.forget_if_done(id);
+    }
+
+    /// The peer uses the QP of this connection for another: it has forgotten this one, or somebody else says so in its name.
     pub(super) fn retire_stale(&mut self, envelope: &Envelope<'_>, id: CmId, out: &mut dyn Sink) {
         let now = envelope.now;
         match self.found_state(id) {
-            State::Established => self.start_disconnect(now, id, PrivateData::default(), out),
+            State::Established => self.doubt(now, id, out),
             State::RequestReceived
             | State::RequestDeferred
             | State::ReplySent
             | State::ReplyAcknowledged => {
-                let rej = self.change(id, |conn, _| {
-                    conn.answer = None;
-                    conn.enter_idle(now);
-                    Rej {
-                        local_comm_id: conn.remote_comm_id,
-                        remote_comm_id: conn.local_comm_id,
-                        message: about::OTHER,
-                        reason: reject::STALE_CONNECTION,
-                        ..Rej::default()
-                    }
-                });
-                if let Some(rej) = rej {
-                    self.raise(id, CmEvent::Rejected(Box::new(rej)), out);
-                }
-                self.forget_if_done(id);
+                self.give_up_silently(now, id, reject::STALE_CONNECTION, out);
             }
             // These are on their way out, or know by themselves soon.
             _ => {}
         }
     }
 
+    /// Asks the peer whether it still has a connection, before anybody is believed who says that it has not: with the REP of old, which a
+    /// peer that has the connection answers with its RTU. Who has it no longer refuses it, or does not answer; then it is taken down. Of a
+    /// connection that we asked for, the peer has nothing that it would answer so.
+    fn doubt(&mut self, now: Time, id: CmId, out: &mut dyn Sink) {
+        let Some(conn) = self.table.get(id).filter(|conn| conn.pending.is_none()) else {
+            // It is being asked.
+            return;
+        };
+        let Some(question) = conn.question.clone() else {
+            return self.start_disconnect(now, id, PrivateData::default(), out);
+        };
+        self.change(id, |conn, counters| {
+            outbox::resend(counters, &conn.to, &question, out);
+            conn.pending = Some(question);
+            conn.period = conn.response_timeout;
+            conn.retries = conn.max_retries.min(QUESTIONS);
+            conn.deadline = Some(now + conn.period);
+        });
+    }
+
+    /// Whether a peer is being asked for it.
+    pub(super) fn is_doubted(&self, id: CmId) -> bool {
+        let conn = self.table.get(id);
+        conn.is_some_and(|conn| conn.state == State::Established && conn.pending.is_some())
+    }
+
+    /// The peer still has an established connection.
+    pub(super) fn peer_remembers(&mut self, id: CmId) {
+        self.change(id, |conn, _| {
+            conn.pending = None;
+            conn.deadline = None;
+        });
+    }
+
     /// A connection that a peer began.
-    fn incoming(&mut self, envelope: &Envelope<'_>, req: &Req) -> Conn {
+    fn incoming(&mut self, envelope: &Envelope<'_>, listener: CmId, req: &Req) -> Conn {
         let from = envelope.from;
-        let response_timeout = nanos(req.local_response_timeout);
+        let response_timeout = response_time(req.local_response_timeout);
         let path = &req.primary;
         Conn {
             state: State::RequestReceived,
             owned: true,
-            incoming: true,
+            listener: Some(listener),
             local_comm_id: self.table.fresh_comm_id(&mut self.rng),
             remote_comm_id: req.local_comm_id,
             tid: envelope.tid,
@@ -164,6 +229,7 @@ impl Cm {
             retries: req.max_cm_retries,
             pending: None,
             answer: None,
+            question: None,
             deadline: None,
             remote_key: Some((from.remote_gid, req.ca_guid, req.local_comm_id)),
             qp_key: Some((from.remote_gid, req.ca_guid, req.local_qpn)),

@@ -1,10 +1,12 @@
 //! REP, RTU, REJ, MRA, DREQ and DREP of a connection that was found.
 
 use super::Cm;
-use super::interval::nanos;
+use super::interval::service_time;
 use super::receive::Envelope;
 use super::types::{CmEvent, CmId, Sink, State};
-use ferroce_wire::cm::{Drep, Dreq, Mra, Rej, Rep, Rtu, Transport, about, attribute, reject};
+use ferroce_wire::cm::{
+    Drep, Dreq, Mra, PrivateData, Rej, Rep, Rtu, Transport, about, attribute, reject,
+};
 
 impl Cm {
     pub(super) fn receive_rep(&mut self, envelope: &Envelope<'_>, rep: Rep, out: &mut dyn Sink) {
@@ -13,7 +15,7 @@ impl Cm {
             let ids = (rep.local_comm_id, rep.remote_comm_id);
             cm.refuse(from, envelope.tid, ids, about::REP, reason, out);
         };
-        let Some(id) = self.find_by(from, rep.remote_comm_id, |conn| !conn.incoming) else {
+        let Some(id) = self.find_by(from, rep.remote_comm_id, |conn| !conn.is_incoming()) else {
             // Its sender would wait for an RTU in vain.
             return refuse(self, reject::INVALID_COMM_ID, out);
         };
@@ -106,7 +108,10 @@ impl Cm {
                 self.change(id, |conn, _| conn.become_established());
                 self.raise(id, CmEvent::Established(Some(Box::new(rtu))), out);
             }
-            State::Established => self.count_duplicate(attribute::RTU),
+            State::Established => {
+                self.count_duplicate(attribute::RTU);
+                self.peer_remembers(id);
+            }
             _ => self.counters.unexpected += 1,
         }
     }
@@ -133,6 +138,10 @@ impl Cm {
                     }
                 });
                 self.raise(id, CmEvent::Rejected(Box::new(rej)), out);
+            }
+            // It was asked, and knows nothing of it.
+            State::Established if self.is_doubted(id) => {
+                self.start_disconnect(now, id, PrivateData::default(), out);
             }
             State::ReplyReceived | State::ReplyDeferred | State::Established => {
                 self.change(id, |conn, _| {
@@ -198,7 +207,7 @@ impl Cm {
         self.change(id, |conn, _| {
             conn.state = state;
             conn.remote_comm_id = mra.local_comm_id;
-            conn.period = nanos(mra.service_timeout) + conn.timewait();
+            conn.period = service_time(mra.service_timeout) + conn.timewait();
             conn.deadline = Some(envelope.now + conn.period);
         });
         self.raise(id, CmEvent::Acknowledged(Box::new(mra)), out);

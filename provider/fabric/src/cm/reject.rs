@@ -37,8 +37,27 @@ impl Cm {
             State::ReplyDeferred,
         ];
         self.owned_in(id, &states)?;
-        self.change(id, |conn, counters| conn.give_up(now, rej, counters, out));
+        self.give_up(now, id, rej, out);
         Ok(())
+    }
+
+    /// Sends a REJ and ends what was not established yet. A stranger that has been sent a REP hears no more of it unless the
+    /// budget allows it.
+    pub(super) fn give_up(&mut self, now: Time, id: CmId, rej: Rej, out: &mut dyn Sink) {
+        let told = self.table.get(id).filter(|conn| {
+            let sent = matches!(conn.state, State::ReplySent | State::ReplyAcknowledged);
+            sent && conn.is_incoming()
+        });
+        let peer = told.map(|conn| conn.to.remote_gid);
+        let may_tell = peer.is_none_or(|peer| self.strangers.may_tell(now, &peer));
+        self.change(id, |conn, counters| match may_tell {
+            true => conn.give_up(now, rej, counters, out),
+            false => {
+                counters.withheld += 1;
+                conn.answer = None;
+                conn.enter_idle(now);
+            }
+        });
     }
 
     /// The REJ for what took too long, with our GUID by which a peer finds what it has begun.

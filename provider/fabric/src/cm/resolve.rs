@@ -107,14 +107,12 @@ impl Cm {
             };
             return self.send_alone(from, &Message::SidrRep(rep), envelope.tid, out);
         };
-        if self.table.half_open() >= self.config.limits.half_open
-            || !self.table.make_room(self.config.limits.connections)
-        {
+        if !self.admit(envelope, listener, out) {
             // It will be repeated.
             self.counters.refused += 1;
             return;
         }
-        let conn = self.question(envelope, &req);
+        let conn = self.question(envelope, listener, &req);
         let id = self.table.insert(conn);
         let event = CmEvent::ResolveRequest {
             listener,
@@ -139,12 +137,12 @@ impl Cm {
     }
 
     /// A question that a peer asked.
-    fn question(&mut self, envelope: &Envelope<'_>, req: &SidrReq) -> Conn {
+    fn question(&mut self, envelope: &Envelope<'_>, listener: CmId, req: &SidrReq) -> Conn {
         let from = envelope.from;
         Conn {
             state: State::ResolveReceived,
             owned: true,
-            incoming: true,
+            listener: Some(listener),
             local_comm_id: self.table.fresh_comm_id(&mut self.rng),
             remote_comm_id: req.request_id,
             tid: envelope.tid,
@@ -170,6 +168,7 @@ impl Cm {
             retries: 0,
             pending: None,
             answer: None,
+            question: None,
             deadline: None,
             remote_key: None,
             qp_key: None,

@@ -1,6 +1,7 @@
 //! All IDs of a manager, with the ways to find them and their timers. What a message means is not known here.
 
 use super::conn::{Conn, QpKey, RemoteKey};
+use super::half_open::HalfOpen;
 use super::types::{CmId, Time};
 use ferroce_wire::mad::Gid;
 use rand::{Rng, rngs::StdRng};
@@ -16,7 +17,7 @@ pub(super) struct Table {
     timers: BTreeSet<(Time, CmId)>,
     /// Those that nobody owns and that only linger, by their end.
     lingering: BTreeSet<(Time, CmId)>,
-    half_open: usize,
+    half_open: HalfOpen,
     next_id: u64,
 }
 
@@ -30,7 +31,7 @@ impl Table {
             by_sidr: HashMap::new(),
             timers: BTreeSet::new(),
             lingering: BTreeSet::new(),
-            half_open: 0,
+            half_open: HalfOpen::default(),
             next_id: 1,
         }
     }
@@ -40,8 +41,8 @@ impl Table {
     }
 
     /// Connections that peers began and that are not established.
-    pub(super) fn half_open(&self) -> usize {
-        self.half_open
+    pub(super) fn half_open(&self) -> &HalfOpen {
+        &self.half_open
     }
 
     /// An ID that was never given out.
@@ -121,7 +122,9 @@ impl Table {
                 self.lingering.insert((at, id));
             }
         }
-        self.half_open += usize::from(conn.is_half_open());
+        if let Some(ends) = conn.half_open() {
+            self.half_open.insert(id, ends);
+        }
     }
 
     fn unindex(&mut self, id: CmId) {
@@ -142,7 +145,9 @@ impl Table {
             self.timers.remove(&(at, id));
             self.lingering.remove(&(at, id));
         }
-        self.half_open -= usize::from(conn.is_half_open());
+        if let Some(ends) = conn.half_open() {
+            self.half_open.remove(id, ends);
+        }
     }
 
     pub(super) fn next_timeout(&self) -> Option<Time> {

@@ -2,6 +2,7 @@
 
 use super::types::{CmEvent, CmId, Sink, State, Time};
 use super::{Cm, outbox};
+use ferroce_wire::cm::PrivateData;
 
 impl Cm {
     /// Does what is due by `now`. To be called when [`next_timeout`](Cm::next_timeout) has passed.
@@ -22,12 +23,15 @@ impl Cm {
         if conn.retries == 0 {
             return self.unanswered(now, id, out);
         }
+        let peer = conn.to.remote_gid;
+        let may_tell = !conn.is_incoming() || self.strangers.may_tell(now, &peer);
         self.change(id, |conn, counters| {
             conn.retries -= 1;
             // Even a period of nothing leaves time for something else to happen.
             conn.deadline = Some(now + conn.period.max(1));
-            if let Some(mad) = &conn.pending {
-                outbox::resend(counters, &conn.to, mad, out);
+            match &conn.pending {
+                Some(mad) if may_tell => outbox::resend(counters, &conn.to, mad, out),
+                _ => counters.withheld += 1,
             }
         });
     }
@@ -37,13 +41,15 @@ impl Cm {
         let rej = self.timeout_rej();
         match self.found_state(id) {
             State::RequestSent | State::RequestAcknowledged => {
-                self.change(id, |conn, counters| conn.give_up(now, rej, counters, out));
+                self.give_up(now, id, rej, out);
                 self.raise(id, CmEvent::RequestTimedOut, out);
             }
             State::ReplySent | State::ReplyAcknowledged => {
-                self.change(id, |conn, counters| conn.give_up(now, rej, counters, out));
+                self.give_up(now, id, rej, out);
                 self.raise(id, CmEvent::ReplyTimedOut, out);
             }
+            // The peer was asked whether it has the connection still.
+            State::Established => self.start_disconnect(now, id, PrivateData::default(), out),
             State::DisconnectSent => {
                 self.change(id, |conn, _| conn.enter_timewait(now));
                 self.raise(id, CmEvent::Disconnected(None), out);

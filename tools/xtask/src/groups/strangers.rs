@@ -2,18 +2,23 @@
 
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket};
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use super::environment::counter;
 use super::expect;
 use crate::case::{Case, Ending, Stop};
 use crate::cprogram;
 use crate::host::Host;
+use crate::hostile::Requests;
 use crate::lab::{Lab, Place, Site};
 use crate::pcap::{self, ROCE_V2};
 use crate::perftest::odd;
-use crate::process;
+use crate::process::{self, Running};
+use rustix::process::Signal;
 
 const LIMIT: Duration = Duration::from_secs(60);
+/// Connection requests of a flood: several times as many as a device keeps.
+const REQUESTS: u64 = 60_000;
 /// Bytes of BTH and DETH ahead of a MAD, of a MAD, and where its status is.
 const HEADERS: usize = 20;
 const MAD: usize = 256;
@@ -35,10 +40,74 @@ pub(super) fn cases() -> Vec<Case> {
         cases.push(Case::new(name, move |lab| small_mtu(lab, place)));
     }
     cases.push(Case::new(
+        "robust/one-daemon/flood of connection requests",
+        requests,
+    ));
+    cases.push(Case::new(
         "robust/one-daemon/counters reset by a stranger",
         reset,
     ));
     cases
+}
+
+/// Requests of a socket that anybody may have, more than there is room for and for ever, to a server that answers none: others connect throughout.
+fn requests(lab: &mut Lab) -> Ending {
+    let dir = lab.case_dir()?;
+    let (flooded, port) = (lab.port(), lab.port());
+    let host = lab.site(Place::OneDaemon)?.server();
+    let server = |name: &str, words: &[&str], port: u16| -> Result<Running, Stop> {
+        let mut command = host.run(words[0]);
+        command.args(&words[1..]).args(["-p", &port.to_string()]);
+        let server = process::spawn(command, &dir, name)?;
+        listens(host, port)?;
+        Ok(server)
+    };
+    // As many may wait for it as the device allows, and it looks at none.
+    let victim = server("victim", &["rdma_server", "-s", &host.address], flooded)?;
+    victim.signal(Signal::STOP);
+    let listening = ["rping", "-s", "-P", "-a", &host.address];
+    let bystander = server("bystander-server", &listening, port)?;
+    let flood = Requests::start(&host.address, flooded)?;
+    let mut rounds = 0;
+    let mut failed = None;
+    // More than there are places, by far, before anybody connects, and while somebody does.
+    while failed.is_none() && (flood.sent() < REQUESTS || rounds < 5) {
+        if flood.sent() < REQUESTS / 2 {
+            std::thread::sleep(Duration::from_millis(10));
+            continue;
+        }
+        let mut command = host.run("rping");
+        command.args(["-c", "-a", &host.address, "-p", &port.to_string()]);
+        command.args(["-C", "3"]);
+        let client = process::run(command, &dir, &format!("bystander-{rounds}"), LIMIT)?;
+        rounds += 1;
+        failed = (!client.success()).then_some(client);
+    }
+    let sent = flood.stop();
+    let evidence = [&victim.kill(), &bystander.kill()];
+    if let Some(client) = failed {
+        let what = format!("{sent} requests, {rounds} connections: {}", client.ending());
+        return Err(Stop::with(what, &[&client, evidence[0], evidence[1]]));
+    }
+    let status = host.status()?;
+    expect(counter(&status, "cm_evicted") > 0, || {
+        format!("{sent} requests, and none had to go: {}", status["cm"])
+    })
+}
+
+/// Waits until somebody listens to connections at a port.
+fn listens(host: &Host, port: u16) -> Ending {
+    let service = 0x0106_0000 | u64::from(port);
+    let deadline = Instant::now() + LIMIT;
+    while Instant::now() < deadline {
+        let status = host.status()?;
+        let services = status["cm"]["services"].as_array();
+        if services.is_some_and(|all| all.iter().any(|id| id.as_u64() == Some(service))) {
+            return Ok(());
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    Err(Stop::fail("the server does not come to listen"))
 }
 
 /// A Set of the performance counters from another address is refused and resets none, though a Get is answered.
