@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 use anyhow::{Context, Result, bail};
 
 /// The packages whose results make up the product.
-const PRODUCT: &[&str] = &[
+pub const PRODUCT: &[&str] = &[
     "ferroce",
     "ferroced",
     "ferroce-provider",
@@ -131,6 +131,18 @@ fn link_exs() -> Result<PathBuf> {
     let _ = fs::remove_file(&plain);
     std::os::unix::fs::symlink(EXS_SONAME, &plain)
         .with_context(|| format!("{}", plain.display()))?;
+    Ok(dir)
+}
+
+/// The user's directory for what is worth keeping between checkouts.
+pub fn cache() -> Result<PathBuf> {
+    let home = || Some(PathBuf::from(env::var_os("HOME")?).join(".cache"));
+    let user = env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
+    let user = user.filter(|dir| dir.is_absolute()).or_else(home);
+    let dir = user
+        .context("neither XDG_CACHE_HOME nor HOME")?
+        .join("ferroce");
+    fs::create_dir_all(&dir).with_context(|| format!("{}", dir.display()))?;
     Ok(dir)
 }
 

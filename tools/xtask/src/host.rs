@@ -9,18 +9,33 @@ use rustix::process::{Pid, Signal};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::netns::Namespace;
+use crate::netns::{Enter, Namespace};
 use crate::process;
 
 /// A host on which programs run over ferroce.
 pub struct Host {
     /// The address that it is reached at.
     pub address: String,
-    namespace: Option<Namespace>,
+    surroundings: Option<Box<dyn Enter>>,
     programs: PathBuf,
-    runtime: TempDir,
+    runtime: Runtime,
     up: bool,
     loopback: bool,
+}
+
+/// A host's runtime directory: one of this machine's, made for it, or one inside its root.
+enum Runtime {
+    Made(TempDir),
+    Inside(PathBuf),
+}
+
+impl Runtime {
+    fn path(&self) -> &Path {
+        match self {
+            Runtime::Made(dir) => dir.path(),
+            Runtime::Inside(path) => path,
+        }
+    }
 }
 
 impl Host {
@@ -29,14 +44,36 @@ impl Host {
         let runtime = tempfile::Builder::new()
             .prefix("ferroce-xtask-")
             .tempdir()?;
-        Ok(Host {
+        let surroundings = namespace.map(|namespace| Box::new(namespace) as Box<dyn Enter>);
+        let runtime = Runtime::Made(runtime);
+        Ok(Host::with(address, surroundings, programs, runtime))
+    }
+
+    /// A host with files of its own, where both `programs` and the runtime directory are.
+    pub fn inside(
+        surroundings: Box<dyn Enter>,
+        programs: &Path,
+        runtime: &Path,
+        address: &str,
+    ) -> Host {
+        let runtime = Runtime::Inside(runtime.to_path_buf());
+        Host::with(address, Some(surroundings), programs, runtime)
+    }
+
+    fn with(
+        address: &str,
+        surroundings: Option<Box<dyn Enter>>,
+        programs: &Path,
+        runtime: Runtime,
+    ) -> Host {
+        Host {
             address: address.to_owned(),
-            namespace,
+            surroundings,
             programs: programs.to_path_buf(),
             runtime,
             up: false,
             loopback: true,
-        })
+        }
     }
 
     /// Programs reach each other over sockets, as if each had a device of its own.
@@ -57,10 +94,8 @@ impl Host {
         command.arg("up").args(options);
         let line = process::line_of(&command);
         // To a file, not a pipe: the daemon may keep the descriptors of the command that started it.
-        let logs = self.runtime.path().with_extension("log");
-        std::fs::create_dir_all(&logs)?;
-        let ended = process::run(command, &logs, "up", Duration::from_secs(20))?;
-        let _ = std::fs::remove_dir_all(&logs);
+        let logs = tempfile::tempdir()?;
+        let ended = process::run(command, logs.path(), "up", Duration::from_secs(20))?;
         if !ended.success() {
             bail!("{line}: {}\n{}{}", ended.ending(), ended.out, ended.err);
         }
@@ -122,9 +157,9 @@ impl Host {
 
     /// A command in the host's namespace, without ferroce's environment.
     pub fn plain(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
-        let mut command = match &self.namespace {
-            Some(namespace) => {
-                let mut enter = namespace.enter();
+        let mut command = match &self.surroundings {
+            Some(surroundings) => {
+                let mut enter = surroundings.enter();
                 enter.arg(program);
                 enter
             }

@@ -11,11 +11,13 @@ mod case;
 mod compare;
 mod cprogram;
 mod demo;
+mod distro;
 mod exs;
 mod flood;
 mod fuzz;
 mod groups;
 mod guest;
+mod holder;
 mod host;
 mod hostile;
 mod huge;
@@ -27,6 +29,7 @@ mod netns;
 mod packages;
 mod pcap;
 mod perftest;
+mod portable;
 mod process;
 mod report;
 mod rxe;
@@ -119,6 +122,15 @@ enum Command {
         #[command(subcommand)]
         attack: attack::Attack,
     },
+    /// Build programs and libraries that run on every distribution with glibc 2.17 or later, and check that they need none newer
+    Portable {
+        /// Where to: DIR/bin and DIR/lib/ferroce
+        #[arg(long, value_name = "DIR", default_value = "target/portable")]
+        prefix: PathBuf,
+        /// What to build for
+        #[arg(long, value_enum, default_value_t = portable::Target::X86_64)]
+        target: portable::Target,
+    },
     /// Copy programs and libraries below a prefix
     Install {
         /// Where to: DIR/bin and DIR/lib/ferroce
@@ -154,6 +166,7 @@ fn main() -> ExitCode {
             inside,
         } => interop::command(&scope, inside.as_deref(), table.as_deref()),
         Command::Attack { attack } => attack::run(&attack).map(|()| true),
+        Command::Portable { prefix, target } => portable::run(target, &prefix).map(|()| true),
         Command::Install { prefix } => install::run(&prefix).map(|()| true),
     };
     match done {

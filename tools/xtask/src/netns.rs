@@ -3,14 +3,21 @@
 //! As root they are plain network namespaces; otherwise they live in a user namespace of their own.
 //! A holder process keeps each alive; it ends when this program does, so nothing is left behind.
 
-use std::io::{BufRead, BufReader};
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
+use crate::holder::{Holder, INSIDE};
+
+/// Somewhere that programs run in.
+pub trait Enter: Send + Sync {
+    /// A command that runs the program appended to it there.
+    fn enter(&self) -> Command;
+}
+
 /// A network namespace.
 pub struct Namespace {
-    holder: Child,
+    holder: Holder,
     user: bool,
 }
 
@@ -91,8 +98,20 @@ impl Namespace {
         self.holder.id()
     }
 
-    /// A command that runs the program appended to it inside the namespace.
-    pub fn enter(&self) -> Command {
+    /// `ip` with these arguments, inside.
+    fn ip(&self, arguments: &[&str]) -> Result<()> {
+        done(self.enter().arg("ip").args(arguments))
+    }
+
+    fn hold(mut unshare: Command, user: bool) -> Result<Namespace> {
+        unshare.args(["sh", "-c", &format!("echo {INSIDE}; exec cat")]);
+        let holder = Holder::start(unshare)?;
+        Ok(Namespace { holder, user })
+    }
+}
+
+impl Enter for Namespace {
+    fn enter(&self) -> Command {
         let mut command = Command::new("nsenter");
         command.arg("-t").arg(self.holder.id().to_string());
         if self.user {
@@ -100,40 +119,5 @@ impl Namespace {
         }
         command.args(["-n", "--"]);
         command
-    }
-
-    /// `ip` with these arguments, inside.
-    fn ip(&self, arguments: &[&str]) -> Result<()> {
-        done(self.enter().arg("ip").args(arguments))
-    }
-
-    /// Starts the holder: a shell that says when it is inside and then waits for our end of its input to close.
-    fn hold(mut unshare: Command, user: bool) -> Result<Namespace> {
-        let mut holder = unshare
-            .args(["sh", "-c", "echo inside; exec cat"])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .context("unshare")?;
-        let mut word = String::new();
-        if let Some(out) = holder.stdout.as_mut() {
-            BufReader::new(out)
-                .read_line(&mut word)
-                .context("unshare")?;
-        }
-        if word.trim() != "inside" {
-            let output = holder.wait_with_output().context("unshare")?;
-            bail!("{}", String::from_utf8_lossy(&output.stderr).trim());
-        }
-        Ok(Namespace { holder, user })
-    }
-}
-
-impl Drop for Namespace {
-    fn drop(&mut self) {
-        drop(self.holder.stdin.take());
-        let _ = self.holder.kill();
-        let _ = self.holder.wait();
     }
 }

@@ -154,6 +154,26 @@ pub const GUEST: &[Need] = &[
     program("iproute2", "rdma"),
 ];
 
+/// What builds for older distributions.
+pub const PORTABLE: &[Need] = &[
+    file(
+        "python3-pip",
+        "/usr/lib/python3/dist-packages/pip/__init__.py",
+    ),
+    program("binutils", "readelf"),
+];
+
+/// What makes other distributions' file systems and runs programs in them.
+pub const ROOTS: &[Need] = &[
+    program("mmdebstrap", "mmdebstrap"),
+    // With which mmdebstrap works without root.
+    program("uidmap", "newuidmap"),
+    program("tar", "tar"),
+    program("mount", "mount"),
+    program("iproute2", "ip"),
+    program("util-linux", "nsenter"),
+];
+
 /// What runs under Valgrind.
 pub const MEMCHECK: &[Need] = &[
     program("valgrind", "valgrind"),

@@ -52,7 +52,7 @@ pub(crate) const fn stock(
     }
 }
 
-const STOCK: &[Stock] = &[
+pub(super) const STOCK: &[Stock] = &[
     stock(
         "rping",
         "rping -s -a ADDR -p PORT -v -V -C 20",
@@ -173,6 +173,11 @@ const PERFTEST: &[&str] = &[
     "ib_send_bw -n 200 -b",
 ];
 
+/// One of perftest's lines, connected by rdma_cm.
+pub(super) const fn perftest(line: &'static str) -> Stock {
+    stock(line, line, line, "#bytes")
+}
+
 /// C programs about what rdma_cm documents.
 const PROGRAMS: &[&str] = &[
     "cm_answers",
@@ -217,17 +222,7 @@ pub(super) fn cases() -> Vec<Case> {
         // perftest knows addresses of IPv4 only.
         for line in PERFTEST.iter().filter(|_| !v6) {
             let name = format!("cm/{}/{line} -R", place.name());
-            cases.push(Case::new(name, move |lab| {
-                let stock = Stock {
-                    name: "",
-                    server: line,
-                    client: line,
-                    space: TCP,
-                    stays: false,
-                    says: "#bytes",
-                };
-                run(lab, place, &stock)
-            }));
+            cases.push(Case::new(name, move |lab| run(lab, place, &perftest(line))));
         }
         cases.push(Case::new(
             format!("cm/{}/mckey", place.name()),
@@ -333,7 +328,7 @@ pub(super) fn wait_for_listener(server: &mut Running, host: &Host, space: u64, p
 }
 
 /// Runs server and client to their ends and judges both.
-fn exchange(
+pub(super) fn exchange(
     server_host: &Host,
     client_host: &Host,
     stock: &Stock,

@@ -7,6 +7,7 @@ mod cm_changes;
 mod cm_more;
 mod cm_sockets;
 mod cm_wire;
+mod distributions;
 pub(crate) mod environment;
 mod errors;
 mod exs;
@@ -150,6 +151,13 @@ const GROUPS: &[Group] = &[
         cases: interop::cases,
     },
     Group {
+        name: "distributions",
+        about: "other distributions' programs, in roots made for it; only where it is named",
+        needs: packages::ROOTS,
+        product: true,
+        cases: distributions::cases,
+    },
+    Group {
         name: "memcheck",
         about: "programs under Valgrind: no invalid access, no leak of ours",
         needs: packages::MEMCHECK,
@@ -227,7 +235,9 @@ fn choose(filters: &[String]) -> Result<Vec<(&'static Group, Vec<Case>)>> {
     for group in GROUPS {
         let cases: Vec<Case> = (group.cases)()
             .into_iter()
-            .filter(|case| wanted(filters, &case.name) && interop::belongs(filters, &case.name))
+            .filter(|case| wanted(filters, &case.name))
+            .filter(|case| interop::belongs(filters, &case.name))
+            .filter(|case| distributions::belongs(filters, &case.name))
             .collect();
         if !cases.is_empty() {
             chosen.push((group, cases));

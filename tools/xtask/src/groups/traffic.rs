@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use crate::case::{Case, Stop};
+use crate::case::{Case, Ending, Stop};
 use crate::lab::Place;
 use crate::perftest::{Ends, Pair};
 
@@ -159,26 +159,31 @@ fn combined_options() -> Vec<String> {
 pub(super) fn perftest(place: Place, line: String) -> Case {
     Case::new(format!("verbs/{}/{line}", place.name()), move |lab| {
         let ends = pair(lab, place, &line, &["-F"])?;
-        ends.clean()?;
-        let has = |wanted: &str| line.split_whitespace().any(|word| word == wanted);
-        let newer = !has("--use_old_post_send");
-        if ends.client.out.contains("ibv_wr* API     : ON") != newer {
-            return Err(ends.fail("posts through the other interface".to_owned()));
-        }
-        // A datagram is one packet.
-        let largest = if has("UD") || has("-g") {
-            u64::from(place.path_mtu())
-        } else {
-            LARGEST
-        };
-        let all = has("-a");
-        // 2 B, and on to the largest in powers of two, one row each.
-        let rows = ends.table(if all { largest.ilog2() as usize } else { 1 })?;
-        if all && rows.last().is_none_or(|row| row.bytes != largest) {
-            return Err(ends.fail(format!("the last row is not that of {largest} bytes")));
-        }
-        Ok(())
+        judge_perftest(&ends, &line, place.path_mtu())
     })
+}
+
+/// What is wanted of a perftest run with these options.
+pub(super) fn judge_perftest(ends: &Ends, line: &str, path_mtu: u32) -> Ending {
+    ends.clean()?;
+    let has = |wanted: &str| line.split_whitespace().any(|word| word == wanted);
+    let newer = !has("--use_old_post_send");
+    if ends.client.out.contains("ibv_wr* API     : ON") != newer {
+        return Err(ends.fail("posts through the other interface".to_owned()));
+    }
+    // A datagram is one packet.
+    let largest = if has("UD") || has("-g") {
+        u64::from(path_mtu)
+    } else {
+        LARGEST
+    };
+    let all = has("-a");
+    // 2 B, and on to the largest in powers of two, one row each.
+    let rows = ends.table(if all { largest.ilog2() as usize } else { 1 })?;
+    if all && rows.last().is_none_or(|row| row.bytes != largest) {
+        return Err(ends.fail(format!("the last row is not that of {largest} bytes")));
+    }
+    Ok(())
 }
 
 fn pingpong_lines(place: Place) -> Vec<String> {
@@ -207,22 +212,26 @@ fn pingpong_lines(place: Place) -> Vec<String> {
     lines
 }
 
-/// One pingpong run; both ends check the received bytes (`-c`) and say so on stdout only when they are wrong.
+/// One pingpong run.
 pub(super) fn pingpong(place: Place, line: String) -> Case {
     Case::new(format!("verbs/{}/{line}", place.name()), move |lab| {
-        let ends = pair(lab, place, &line, &["-g", "0"])?;
-        ends.clean()?;
-        for finished in [&ends.client, &ends.server] {
-            if finished.out.contains("invalid data") {
-                return Err(ends.fail("the received bytes are wrong".to_owned()));
-            }
-            // ibv_xsrq_pingpong has a word only.
-            if !finished.out.contains(" iters in ") && !finished.out.contains("success") {
-                return Err(ends.fail("the result is missing".to_owned()));
-            }
-        }
-        Ok(())
+        judge_pingpong(&pair(lab, place, &line, &["-g", "0"])?)
     })
+}
+
+/// Both ends check the received bytes (`-c`) and say so on stdout only when they are wrong.
+pub(super) fn judge_pingpong(ends: &Ends) -> Ending {
+    ends.clean()?;
+    for finished in [&ends.client, &ends.server] {
+        if finished.out.contains("invalid data") {
+            return Err(ends.fail("the received bytes are wrong".to_owned()));
+        }
+        // ibv_xsrq_pingpong has a word only.
+        if !finished.out.contains(" iters in ") && !finished.out.contains("success") {
+            return Err(ends.fail("the result is missing".to_owned()));
+        }
+    }
+    Ok(())
 }
 
 /// Runs the two ends of `line` at a place.
@@ -233,18 +242,18 @@ pub(super) fn pair(
     extra: &[&str],
 ) -> Result<Ends, Stop> {
     let dir = lab.case_dir()?;
-    let port = lab.port();
-    let mut words = line.split_whitespace().map(str::to_owned);
-    let tool = words.next().unwrap_or_default();
-    let options = words
-        .chain(extra.iter().map(|word| (*word).to_owned()))
-        .collect();
+    let pair = pair_of(line, extra, lab.port());
     let site = lab.site(place)?;
+    pair.run(site.server(), site.client(), &dir)
+}
+
+/// The two ends of `line` with further options.
+pub(super) fn pair_of(line: &str, extra: &[&str], port: u16) -> Pair {
+    let mut words = line.split_whitespace().chain(extra.iter().copied());
     Pair {
-        tool,
-        options,
+        tool: words.next().unwrap_or_default().to_owned(),
+        options: words.map(str::to_owned).collect(),
         port,
         limit: LIMIT,
     }
-    .run(site.server(), site.client(), &dir)
 }

@@ -1,0 +1,115 @@
+//! What fails in a distribution for reasons that are upstream's, as data: which program or test, where, what is seen, and
+//! the commit that mended it. That it still fails in this way is checked: what passes has to be taken out.
+
+use super::Distribution;
+use crate::case::{Ending, Stop};
+
+/// One such thing.
+pub struct Differs {
+    /// The name of the test, or its beginning where it ends in `*`.
+    pub name: &'static str,
+    /// The mirror's names of the distributions.
+    pub suites: &'static [&'static str],
+    /// A part of what is seen: of the failure, or of what the program says.
+    pub says: &'static str,
+    /// Why it fails.
+    pub why: &'static str,
+    /// What mended it: project and commit or release.
+    pub mended: &'static str,
+}
+
+/// All that is known.
+const DIFFERS: &[Differs] = &[];
+
+/// What an ending is worth in a distribution: a failure as listed passes, one that is missing is a failure.
+pub fn known(distribution: Distribution, name: &str, ending: Ending) -> Ending {
+    judge(DIFFERS, distribution, name, ending)
+}
+
+fn judge(list: &[Differs], distribution: Distribution, name: &str, ending: Ending) -> Ending {
+    let listed = |differs: &&Differs| {
+        differs.suites.contains(&distribution.suite) && matches(differs.name, name)
+    };
+    let Some(differs) = list.iter().find(listed) else {
+        return ending;
+    };
+    let Differs { why, mended, .. } = differs;
+    match ending {
+        Ok(()) => Err(Stop::fail(format!(
+            "passes, and is listed as failing ({why}; mended by {mended}): take it out of differs.rs"
+        ))),
+        Err(Stop::Fail(failure)) => {
+            let seen = |text: &str| text.contains(differs.says);
+            let by_command = |command: &crate::process::Finished| {
+                seen(&command.out) || seen(&command.err) || seen(&command.ending())
+            };
+            if seen(&failure.what) || failure.commands.iter().any(by_command) {
+                return Ok(());
+            }
+            let what = format!("fails otherwise than listed ({why}): {}", failure.what);
+            Err(Stop::Fail(crate::case::Failure { what, ..failure }))
+        }
+        skipped => skipped,
+    }
+}
+
+/// Whether a name is meant by a pattern.
+fn matches(pattern: &str, name: &str) -> bool {
+    match pattern.strip_suffix('*') {
+        Some(start) => name.starts_with(start),
+        None => pattern == name,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::distro::{DEBIAN_13, DISTRIBUTIONS};
+
+    const LIST: &[Differs] = &[Differs {
+        name: "ib_read_bw *",
+        suites: &["trixie"],
+        says: "ret=95",
+        why: "asks for a function of one vendor",
+        mended: "release 2",
+    }];
+
+    fn fails(ending: Ending) -> bool {
+        matches!(ending, Err(Stop::Fail(_)))
+    }
+
+    #[test]
+    fn what_is_listed_must_fail_as_it_says() {
+        let judged = |name, ending| judge(LIST, DEBIAN_13, name, ending);
+        assert!(judged("ib_read_bw -n 5", Err(Stop::fail("Failed, ret=95"))).is_ok());
+        assert!(fails(judged(
+            "ib_read_bw -n 5",
+            Err(Stop::fail("signal 11"))
+        )));
+        assert!(fails(judged("ib_read_bw -n 5", Ok(()))));
+    }
+
+    #[test]
+    fn what_is_not_listed_is_what_it_is() {
+        let failed = || Err(Stop::fail("Failed, ret=95"));
+        assert!(fails(judge(LIST, DEBIAN_13, "ib_read_lat -n 5", failed())));
+        assert!(fails(judge(
+            LIST,
+            DISTRIBUTIONS[0],
+            "ib_read_bw -n 5",
+            failed()
+        )));
+        assert!(judge(LIST, DISTRIBUTIONS[0], "ib_read_bw -n 5", Ok(())).is_ok());
+    }
+
+    #[test]
+    fn the_list_names_distributions_that_there_are() {
+        for differs in DIFFERS {
+            assert!(!differs.says.is_empty() && !differs.mended.is_empty());
+            for suite in differs.suites {
+                let known = DISTRIBUTIONS.iter().any(|known| known.suite == *suite);
+                assert!(known, "{}: {suite}", differs.name);
+            }
+        }
+    }
+}

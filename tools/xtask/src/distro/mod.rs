@@ -1,0 +1,46 @@
+//! Other distributions: their file systems, programs in them, and what is known to fail there for reasons that are not ours.
+//!
+//! A distribution is a root directory with its own rdma-core, perftest and the rest, in which the programs run on this
+//! machine's kernel. ferroce is not built there: one build serves all.
+
+mod archive;
+mod differs;
+mod root;
+mod suite;
+
+pub use archive::Archive;
+pub use differs::known;
+pub use root::Root;
+pub use suite::pyverbs;
+
+/// A distribution that is tried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Distribution {
+    /// Its name in the names of tests.
+    pub name: &'static str,
+    /// The mirror's name for it.
+    pub suite: &'static str,
+}
+
+/// All of them, the oldest first.
+pub const DISTRIBUTIONS: &[Distribution] = &[
+    Distribution {
+        name: "debian-11",
+        suite: "bullseye",
+    },
+    Distribution {
+        name: "debian-12",
+        suite: "bookworm",
+    },
+    DEBIAN_13,
+    Distribution {
+        name: "debian-sid",
+        suite: "sid",
+    },
+];
+
+/// The one that is tried by the way, too.
+pub const DEBIAN_13: Distribution = Distribution {
+    name: "debian-13",
+    suite: "trixie",
+};
