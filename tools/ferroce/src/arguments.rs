@@ -69,7 +69,7 @@ pub enum Command {
     /// held before is kept. Real devices stay visible.
     ///
     /// The runtime of a sanitizer of gcc's (-fsanitize=address, thread) that the program needs is put first
-    /// in LD_PRELOAD, as it insists on. Where a script starts such a program, LD_PRELOAD has to name it.
+    /// in LD_PRELOAD, as it insists on; TSAN_OPTIONS gets ignore_noninstrumented_modules=1. Where a script starts such a program, LD_PRELOAD has to name it.
     Run(Run),
     /// Be an InfiniBand switch, in the foreground
     ///

@@ -40,6 +40,20 @@ pub fn first(runtime: &str, preload: OsString) -> OsString {
     list
 }
 
+/// ThreadSanitizer's options: it sees the threads and the memory of libraries that were not built with it, such as ours, and none of
+/// their locks, so it is told to look at the program alone. What the user has set comes after, and so has the last word.
+pub fn options(runtime: Option<&str>, set: Option<OsString>) -> Option<OsString> {
+    if !runtime?.starts_with("libtsan") {
+        return None;
+    }
+    let mut options = OsString::from("ignore_noninstrumented_modules=1");
+    if let Some(set) = set {
+        options.push(":");
+        options.push(set);
+    }
+    Some(options)
+}
+
 /// Where `exec` finds a program.
 fn path_of(program: &OsStr) -> Option<PathBuf> {
     if program.as_bytes().contains(&b'/') {
@@ -61,6 +75,16 @@ mod tests {
         assert_eq!(first("libasan.so.8", list.clone()), list);
         let own = OsString::from("/usr/lib/libasan.so.8 /a/shim.so");
         assert_eq!(first("libasan.so.8", own.clone()), own);
+    }
+
+    #[test]
+    fn thread_sanitizer_looks_at_the_program_alone() {
+        let ours = "ignore_noninstrumented_modules=1";
+        assert_eq!(options(Some("libtsan.so.2"), None), Some(ours.into()));
+        let both = options(Some("libtsan.so.2"), Some("verbosity=1".into()));
+        assert_eq!(both, Some(format!("{ours}:verbosity=1").into()));
+        assert_eq!(options(Some("libasan.so.8"), None), None);
+        assert_eq!(options(None, Some("verbosity=1".into())), None);
     }
 
     #[test]

@@ -25,8 +25,16 @@ pub fn sources() -> PathBuf {
 
 /// Compiles `tests/verbs/NAME.c` together with what such programs share.
 pub fn compile(name: &str) -> Result<PathBuf> {
+    compile_sanitized(name, None)
+}
+
+/// The same with a sanitizer of the compiler's, as `-fsanitize` names it.
+pub fn compile_sanitized(name: &str, sanitizer: Option<&str>) -> Result<PathBuf> {
     let sources = sources();
-    let program = build::scratch("verbs")?.join(name);
+    let program = match sanitizer {
+        Some(sanitizer) => build::scratch("verbs")?.join(format!("{name}-{sanitizer}")),
+        None => build::scratch("verbs")?.join(name),
+    };
     // Those of the connection manager have a second process of their own, or none.
     let common: &[&str] = match name.starts_with("cm_") {
         true => &["harness.c", "cm_ids.c"],
@@ -55,7 +63,8 @@ pub fn compile(name: &str) -> Result<PathBuf> {
     let arguments = inputs
         .into_iter()
         .map(OsString::from)
-        .chain(libraries.map(OsString::from));
+        .chain(libraries.map(OsString::from))
+        .chain(sanitizer.map(|sanitizer| format!("-fsanitize={sanitizer}").into()));
     compile_with(&program, arguments)?;
     Ok(program)
 }

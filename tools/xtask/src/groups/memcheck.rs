@@ -9,7 +9,7 @@ use anyhow::Context;
 
 use super::cm::{TCP, wait_for_listener};
 use crate::build;
-use crate::case::{Case, Ending, Stop};
+use crate::case::{Case, Ending, Endings, Stop};
 use crate::cprogram;
 use crate::exs;
 use crate::lab::{Lab, Place};
@@ -52,10 +52,18 @@ pub(super) fn cases() -> Vec<Case> {
     let suites = SUITES
         .iter()
         .map(|part| Case::new(format!("memcheck/pyverbs {part}"), |lab| pyverbs(lab, part)));
+    let sanitizers = ["address", "thread"].map(|sanitizer| {
+        let name = format!("memcheck/shared.c with -fsanitize={sanitizer}");
+        Case::many(name, move |lab| match sanitized(lab, sanitizer) {
+            Ok(endings) => Endings::Many(endings),
+            Err(stop) => Endings::One(Err(stop)),
+        })
+    });
     let files = Case::new("memcheck/exs_copy", copy);
     pingpongs
         .chain(programs)
         .chain(suites)
+        .chain(sanitizers)
         .chain([files])
         .collect()
 }
@@ -85,6 +93,18 @@ fn pingpong(lab: &mut Lab, line: &str) -> Ending {
         }
     }
     clean(&dir, 2, Leaks::Ours)
+}
+
+/// A program built with a sanitizer of gcc's starts under `ferroce run` and passes; a report of the sanitizer fails it.
+fn sanitized(lab: &mut Lab, sanitizer: &str) -> Result<Vec<(String, Ending)>, Stop> {
+    let program = cprogram::compile_sanitized("shared", Some(sanitizer))?;
+    let dir = lab.case_dir()?;
+    let command = lab.site(Place::OneDaemon)?.client().run(&program);
+    let finished = process::run(command, &dir, "program", LIMIT)?;
+    if finished.err.contains("Sanitizer") {
+        return Err(Stop::with("the sanitizer complains", &[&finished]));
+    }
+    Ok(cprogram::endings(&finished))
 }
 
 fn program(lab: &mut Lab, name: &str) -> Ending {
