@@ -2,7 +2,7 @@
 //! windows, advice.
 
 use crate::object::{ibv_mr, ibv_pd, ibv_td};
-use libc::{c_uint, c_void, size_t};
+use libc::{c_int, c_uint, c_void, size_t};
 
 /// `struct ibv_moderate_cq`.
 #[repr(C)]
@@ -110,4 +110,27 @@ pub mod rereg {
     pub const CHANGE_TRANSLATION: c_int = 1 << 0;
     pub const CHANGE_PD: c_int = 1 << 1;
     pub const CHANGE_ACCESS: c_int = 1 << 2;
+}
+
+/// The head of `struct ibv_mr_init_attr`, which came with rdma-core v59. `comp_mask` says which fields there are.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+#[allow(missing_docs)]
+pub struct ibv_mr_init_attr {
+    pub length: size_t,
+    pub access: c_int,
+    pub comp_mask: u64,
+    pub iova: u64,
+    pub addr: *mut c_void,
+    pub fd: c_int,
+    pub fd_offset: u64,
+}
+
+/// `enum ibv_mr_init_attr_mask`, as far as it is known here.
+#[allow(missing_docs)]
+pub mod reg_mr_mask {
+    pub const IOVA: u64 = 1 << 0;
+    pub const ADDR: u64 = 1 << 1;
+    pub const FD: u64 = 1 << 2;
+    pub const FD_OFFSET: u64 = 1 << 3;
 }

@@ -243,7 +243,7 @@ impl Layout {
         names
     }
 
-    /// The table that this version's `verbs_set_ops` takes.
+    /// The table that this version's `verbs_set_ops` takes, with what is offered.
     pub fn table(&self, offered: &Operations) -> Box<[Op]> {
         let names = self.operations();
         names.into_iter().map(|name| offered.slot(name)).collect()
@@ -323,11 +323,7 @@ pub const REGISTER_DRIVER: &str = "verbs_register_driver_";
 
 impl fmt::Display for Layout {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "private ABI {} (rdma-core {} or later)",
-            self.number, self.first
-        )
+        write!(f, "private ABI {}", self.number)
     }
 }
 

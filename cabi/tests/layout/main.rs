@@ -3,7 +3,7 @@
 //!
 //! `driver.h` is private to rdma-core and not installed. Where `FERROCE_RDMA_CORE_SRC` names a source tree, of any version that
 //! there is a row for in `pabi::LAYOUTS`, the structures are cut from its text and checked too, with what the row says;
-//! `tests/observed.rs` covers the case without.
+//! `tests/observed.rs` and the provider's tests with stand-ins cover the case without.
 
 use ferroce_cabi::pabi::{LAYOUTS, Layout};
 use std::path::Path;

@@ -1,7 +1,7 @@
 //! The provider interface, cut from the text of `driver.h`, and what the row of its version says.
 
 use ferroce_cabi::pabi::*;
-use ferroce_cabi::{Op, verbs_context};
+use ferroce_cabi::{Op, ibv_mr_init_attr, reg_mr_mask, verbs_context};
 use std::fmt::Write as _;
 use std::mem::{offset_of, size_of};
 
@@ -21,6 +21,20 @@ pub fn check_version(out: &mut String, driver_h: &str, layout: &Layout) {
         layout.qp_mask() + offset_of!(verbs_qp_tail, xrcd),
     )
     .unwrap();
+    if layout.operations().contains(&"reg_mr_ex") {
+        check!(
+            out,
+            "struct ibv_mr_init_attr" grown from size_of::<ibv_mr_init_attr>(),
+            ibv_mr_init_attr { length, access, comp_mask, iova, addr, fd, fd_offset }
+        );
+        value!(
+            out,
+            "IBV_REG_MR_MASK_IOVA" = reg_mr_mask::IOVA,
+            "IBV_REG_MR_MASK_ADDR" = reg_mr_mask::ADDR,
+            "IBV_REG_MR_MASK_FD" = reg_mr_mask::FD,
+            "IBV_REG_MR_MASK_FD_OFFSET" = reg_mr_mask::FD_OFFSET,
+        );
+    }
 }
 
 /// The names of the operations, as they stand in `struct verbs_context_ops`.

@@ -26,7 +26,7 @@ pub struct Context {
 }
 
 /// What libibverbs or its defaults do not do for us. What is missing here fails with `EOPNOTSUPP` by libibverbs' own defaults.
-static OPS: Operations = Operations {
+pub static OPS: Operations = Operations {
     advise_mr: Some(mr::advise_mr),
     alloc_dm: Some(dm::alloc_dm),
     alloc_mw: Some(mw::alloc_mw),
@@ -71,6 +71,7 @@ static OPS: Operations = Operations {
     post_srq_recv: Some(srq::post_srq_recv),
     query_device_ex: Some(query_device_ex),
     query_port: Some(query_port),
+    query_port_speed: Some(query_port_speed),
     query_qp: Some(qp::query_qp),
     query_qp_data_in_order: Some(qp::query_qp_data_in_order),
     query_rt_values: Some(query_rt_values),
@@ -78,6 +79,7 @@ static OPS: Operations = Operations {
     reg_dm_mr: Some(mr::reg_dm_mr),
     reg_dmabuf_mr: Some(mr::reg_dmabuf_mr),
     reg_mr: Some(mr::reg_mr),
+    reg_mr_ex: Some(mr::reg_mr_ex),
     req_notify_cq: Some(cq::req_notify_cq),
     rereg_mr: Some(mr::rereg_mr),
     resize_cq: Some(cq::resize_cq),
@@ -270,6 +272,23 @@ unsafe extern "C" fn query_port(
         let found = unsafe { engine(context) }.hca().port_attr(port)?;
         // SAFETY: the caller's structure.
         unsafe { attr.write(convert::port_attr(&found)) };
+        Ok(0)
+    })
+}
+
+/// The port's effective speed in units of 100 Mbit/s.
+unsafe extern "C" fn query_port_speed(
+    context: *mut ibv_context,
+    port: u32,
+    speed: *mut u64,
+) -> c_int {
+    guard::run(|| {
+        let port = u8::try_from(port).map_err(|_| Errno(libc::EINVAL))?;
+        // SAFETY: a context of ours.
+        let found = unsafe { engine(context) }.hca().port_attr(port)?;
+        let found = convert::port_speed(&found).ok_or(Errno(libc::EINVAL))?;
+        // SAFETY: the caller's variable.
+        unsafe { speed.write(found) };
         Ok(0)
     })
 }

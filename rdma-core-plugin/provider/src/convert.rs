@@ -108,6 +108,30 @@ pub fn port_attr(p: &PortAttr) -> ibv_port_attr {
     }
 }
 
+/// The speed of a port in units of 100 Mbit/s, all lanes together, as the kernel reckons it; `None` for codes that it does
+/// not know. Of a port that is down it is what the link would have.
+pub fn port_speed(p: &PortAttr) -> Option<u64> {
+    let lanes = match p.active_width {
+        1 => 1,
+        2 => 4,
+        4 => 8,
+        8 => 12,
+        16 => 2,
+        _ => return None,
+    };
+    let lane = match p.active_speed {
+        1 => 25,
+        2 => 50,
+        4 | 8 => 100,
+        16 => 140,
+        32 => 250,
+        64 => 500,
+        128 => 1000,
+        _ => return None,
+    };
+    Some(lanes * lane)
+}
+
 /// Capacities asked for.
 pub fn cap_in(cap: &ibv_qp_cap) -> QpCap {
     QpCap {

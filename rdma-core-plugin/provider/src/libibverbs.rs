@@ -4,12 +4,16 @@
 //! What the table of layouts says of a library is checked on the library itself before anything of it is used.
 
 use ferroce_cabi::pabi::{
-    self, Operations, REGISTER_DRIVER, Served, VERBS_QP_EX, verbs_qp, verbs_qp_tail,
+    self, Operations, REGISTER_DRIVER, Served, Unserved, VERBS_QP_EX, verbs_qp, verbs_qp_tail,
 };
-use ferroce_cabi::{Op, ibv_qp, ibv_qp_ex, verbs_context};
+use ferroce_cabi::{Op, ibv_context_ops, ibv_device, ibv_qp, ibv_qp_ex, verbs_context};
 use std::ffi::{CStr, CString, c_void};
 use std::mem::{offset_of, size_of, transmute, zeroed};
 use std::sync::OnceLock;
+
+#[cfg(test)]
+#[path = "libibverbs_tests.rs"]
+mod tests;
 
 /// The functions of one libibverbs, and its version.
 pub struct Library {
@@ -29,10 +33,19 @@ pub fn library() -> Option<&'static Library> {
 impl Library {
     /// Says on stderr what is wrong if there is none: the library has just asked for a driver, and gets none.
     fn find() -> Option<Library> {
-        let symbols = Symbols::of_libibverbs();
-        let served = pabi::recognise(|name| symbols.address(name).is_some(), || symbols.qp_mask())
+        Library::of(&Symbols::of_libibverbs())
             .inspect_err(|unserved| eprintln!("ferroce: no device for this libibverbs: {unserved}"))
-            .ok()?;
+            .ok()
+    }
+
+    fn of(symbols: &Symbols) -> Result<Library, Unserved> {
+        let has = |name: &CStr| symbols.address(name).is_some();
+        let served = pabi::recognise(has, || symbols.qp_mask())?;
+        let number = Some(served.layout.number);
+        Library::with(symbols, served).ok_or(Unserved { number })
+    }
+
+    fn with(symbols: &Symbols, served: Served) -> Option<Library> {
         let register = CString::new(format!("{REGISTER_DRIVER}{}", served.layout.number)).ok()?;
         // SAFETY: the types that these symbols have in all versions that there are layouts for.
         unsafe {
@@ -114,14 +127,51 @@ impl Symbols {
 }
 
 /// Whether a context looks as the layout says, after the library has filled it in for `device`.
-pub fn is_as_expected(
-    library: &Library,
-    verbs: &verbs_context,
-    device: *const ferroce_cabi::ibv_device,
-) -> bool {
+pub fn is_as_expected(library: &Library, verbs: &verbs_context, device: *const ibv_device) -> bool {
     verbs.sz == size_of::<verbs_context>() + library.context_head()
         && std::ptr::eq(verbs.context.device, device)
 }
+
+/// The offsets of functions in a table, and their names.
+macro_rules! slots {
+    ($table:ty: $($name:ident),* $(,)?) => {
+        &[$((offset_of!($table, $name), stringify!($name))),*]
+    };
+}
+
+/// What programs call out of `ibv_context` without libibverbs in between.
+const PUBLIC: &[(usize, &str)] = slots!(
+    ibv_context_ops: alloc_mw,
+    bind_mw,
+    dealloc_mw,
+    poll_cq,
+    post_recv,
+    post_send,
+    post_srq_recv,
+    req_notify_cq,
+);
+
+/// The same of `verbs_context`.
+const EXTENDED: &[(usize, &str)] = slots!(
+    verbs_context: advise_mr,
+    alloc_dm,
+    alloc_null_mr,
+    alloc_parent_domain,
+    alloc_td,
+    close_xrcd,
+    create_qp_ex,
+    create_srq_ex,
+    dealloc_td,
+    free_dm,
+    get_srq_num,
+    modify_cq,
+    open_qp,
+    open_xrcd,
+    post_srq_ops,
+    query_device_ex,
+    query_rt_values,
+    reg_dm_mr,
+);
 
 /// Whether the operations that programs call without libibverbs in between stand where they belong, after `verbs_set_ops`: a
 /// table with another order of slots would have put others there.
@@ -135,17 +185,5 @@ pub fn is_in_order(verbs: &verbs_context, offered: &Operations) -> bool {
             })
         })
     };
-    macro_rules! slots {
-        ($table:ty: $($name:ident),* $(,)?) => {
-            [$((offset_of!($table, $name), stringify!($name))),*]
-        };
-    }
-    let public = slots!(ferroce_cabi::ibv_context_ops:
-        alloc_mw, bind_mw, dealloc_mw, poll_cq, post_recv, post_send, post_srq_recv, req_notify_cq);
-    let extended = slots!(verbs_context:
-        advise_mr, alloc_dm, alloc_null_mr, alloc_parent_domain, alloc_td, close_xrcd, create_qp_ex, create_srq_ex,
-        dealloc_td, free_dm, get_srq_num, modify_cq, open_qp, open_xrcd, post_srq_ops, query_device_ex, query_rt_values,
-        reg_dm_mr);
-    all(&public, (&raw const verbs.context.ops).cast())
-        && all(&extended, (&raw const *verbs).cast())
+    all(PUBLIC, (&raw const verbs.context.ops).cast()) && all(EXTENDED, (&raw const *verbs).cast())
 }

@@ -137,6 +137,39 @@ pub unsafe extern "C" fn reg_dmabuf_mr(
     })
 }
 
+/// Registers memory or a dma-buf, as the mask says. DMA handles have no meaning here: `EOPNOTSUPP`.
+pub unsafe extern "C" fn reg_mr_ex(pd: *mut ibv_pd, attr: *mut ibv_mr_init_attr) -> *mut ibv_mr {
+    use reg_mr_mask::{ADDR, FD, FD_OFFSET, IOVA};
+    guard::run(|| {
+        // SAFETY: the caller's structure.
+        let attr = unsafe { attr.as_ref() }.ok_or(Errno(libc::EINVAL))?;
+        let has = |bits| attr.comp_mask & bits == bits;
+        if attr.comp_mask & !(IOVA | ADDR | FD | FD_OFFSET) != 0 {
+            return Err(Errno(libc::EOPNOTSUPP));
+        }
+        // SAFETY: a domain of ours.
+        let mr = unsafe {
+            match (has(ADDR), has(FD), has(FD_OFFSET)) {
+                (true, false, false) => {
+                    let iova = if has(IOVA) {
+                        attr.iova
+                    } else {
+                        attr.addr as u64
+                    };
+                    reg_mr(pd, attr.addr, attr.length, iova, attr.access)
+                }
+                (false, true, true) if has(IOVA) => {
+                    let (offset, iova) = (attr.fd_offset, attr.iova);
+                    reg_dmabuf_mr(pd, offset, attr.length, iova, attr.fd, attr.access)
+                }
+                _ => return Err(Errno(libc::EINVAL)),
+            }
+        };
+        // A null pointer has left its errno behind.
+        Ok(mr)
+    })
+}
+
 pub unsafe extern "C" fn import_mr(pd: *mut ibv_pd, handle: u32) -> *mut ibv_mr {
     guard::run(|| {
         // SAFETY: a domain of ours.

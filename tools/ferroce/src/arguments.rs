@@ -83,7 +83,12 @@ pub enum Command {
         json: bool,
     },
     /// List the RDMA devices that `ferroce run` shows to programs
-    Devices,
+    Devices {
+        /// Instead, load libibverbs as a program would, and say which it is and whether there is a driver
+        /// for its private ABI; the exit status is 1 if not
+        #[arg(long)]
+        check: bool,
+    },
 }
 
 /// `ferroce up`.

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use ferroce_control::ControlError;
 
+use crate::libibverbs::Libibverbs;
+
 /// Why the command failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -29,6 +31,12 @@ pub enum Error {
     /// The dynamic linker could not take the path apart.
     #[error("{}: a path with spaces, colons or semicolons cannot be in LD_PRELOAD", .0.display())]
     Separator(PathBuf),
+    /// There is no libibverbs, as the dynamic linker says.
+    #[error("no libibverbs: {0}")]
+    NoLibibverbs(String),
+    /// There is no driver for this libibverbs.
+    #[error("no device for programs: {0}")]
+    Unserved(Libibverbs),
     /// The daemon did not start; it has said why.
     #[error("the daemon did not start")]
     NotStarted,

@@ -4,6 +4,7 @@
 mod arguments;
 mod daemon;
 mod error;
+mod libibverbs;
 mod libraries;
 mod run;
 mod sanitizer;
@@ -24,7 +25,8 @@ fn main() -> ExitCode {
         Command::Switch(switch) => daemon::switch(&dir, &switch),
         Command::Run(run) => run::run(&dir, &run),
         Command::Status { json } => show::status(&dir, json),
-        Command::Devices => show::devices(&dir),
+        Command::Devices { check: false } => show::devices(&dir),
+        Command::Devices { check: true } => show::check(&dir),
     };
     match result {
         Ok(code) => code,

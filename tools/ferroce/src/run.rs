@@ -10,6 +10,7 @@ use rustix::io::FdFlags;
 use crate::arguments::Run;
 use crate::daemon;
 use crate::error::Error;
+use crate::libibverbs::Libibverbs;
 use crate::libraries::{self, appended};
 use crate::sanitizer;
 
@@ -22,6 +23,7 @@ pub fn run(dir: &RuntimeDir, run: &Run) -> Result<ExitCode, Error> {
     let client = daemon::ensure(dir, run.idle_exit)?;
     let libraries = libraries::find(dir)?;
     keep_daemon(client)?;
+    warn_if_unserved();
     let (program, arguments) = run.command.split_first().unwrap_or_else(|| unreachable!());
     let preload = appended(env::var_os("LD_PRELOAD"), &libraries.shim, &[':', ' ']);
     let runtime = sanitizer::runtime(program);
@@ -42,6 +44,15 @@ pub fn run(dir: &RuntimeDir, run: &Run) -> Result<ExitCode, Error> {
         program: program.to_string_lossy().into_owned(),
         source,
     })
+}
+
+/// Says so if programs will not find the device. The program may bring a libibverbs of its own, or need none: it is run all the same.
+fn warn_if_unserved() {
+    if let Ok(found) = Libibverbs::find()
+        && found.version.is_err()
+    {
+        eprintln!("ferroce: {}", Error::Unserved(found));
+    }
 }
 
 /// Leaves the connection open in the program, so that a daemon that goes when it is idle does not go

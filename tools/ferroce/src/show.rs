@@ -10,6 +10,8 @@ use ferroce_control::link::Rate;
 use ferroce_control::{Client, RuntimeDir, Status};
 
 use crate::error::Error;
+use crate::libibverbs::Libibverbs;
+use crate::libraries;
 
 /// Shows what the daemon says of itself.
 pub fn status(dir: &RuntimeDir, json: bool) -> Result<ExitCode, Error> {
@@ -73,6 +75,16 @@ pub fn devices(dir: &RuntimeDir) -> Result<ExitCode, Error> {
         }
     }
     print(&trimmed(&table))
+}
+
+/// Whether programs find the device: which libibverbs they get, and whether there is a driver for it. Needs no daemon.
+pub fn check(dir: &RuntimeDir) -> Result<ExitCode, Error> {
+    libraries::find(dir)?;
+    let found = Libibverbs::find().map_err(Error::NoLibibverbs)?;
+    if found.version.is_err() {
+        return Err(Error::Unserved(found));
+    }
+    print(&format!("{found}, which is supported\n"))
 }
 
 fn entries<T: std::str::FromStr>(dir: &Path) -> Vec<T> {

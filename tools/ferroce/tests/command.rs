@@ -228,3 +228,55 @@ fn a_daemon_that_cannot_start_says_why() {
         );
     }
 }
+
+/// A stand-in for libibverbs that has nothing but a private ABI.
+fn libibverbs(dir: &Path, number: u32) {
+    let source = dir.join("stand_in.c");
+    let text = format!(
+        "void verbs_register_driver_{number}(void) {{}}\nvoid ibv_get_device_list(void) {{}}\n\
+         void ibv_create_comp_cntr(void) {{}}\n"
+    );
+    fs::write(&source, text).unwrap();
+    let status = Command::new("cc")
+        .args(["-shared", "-fPIC", "-Wl,-soname,libibverbs.so.1", "-o"])
+        .args([&dir.join("libibverbs.so.1"), &source])
+        .status()
+        .expect("a C compiler");
+    assert!(status.success());
+}
+
+#[test]
+fn a_libibverbs_without_driver_is_named() {
+    let Some(place) = Place::new() else { return };
+    place.configure("127.0.7.64");
+    let library = place.temp.path().join("library");
+    fs::create_dir(&library).unwrap();
+    let output = |arguments: &[&str]| {
+        let mut command = place.ferroce(arguments);
+        command.env("LD_LIBRARY_PATH", &library).output().unwrap()
+    };
+    for number in [25, 66] {
+        libibverbs(&library, number);
+        let file = library.join("libibverbs.so.1");
+        let expected = format!(
+            "{} has private ABI {number}; supported are ",
+            file.display()
+        );
+        let checked = output(&["devices", "--check"]);
+        assert_eq!(checked.status.code(), Some(1), "{checked:?}");
+        assert!(text(&checked.stderr).contains(&expected), "{checked:?}");
+        let run = output(&["run", "--", "sh", "-c", "exit 7"]);
+        assert_eq!(run.status.code(), Some(7), "{run:?}");
+        assert!(text(&run.stderr).contains(&expected), "{run:?}");
+        assert_eq!(text(&run.stderr).lines().count(), 1, "{run:?}");
+    }
+    libibverbs(&library, 65);
+    let checked = output(&["devices", "--check"]);
+    assert_eq!(checked.status.code(), Some(0), "{checked:?}");
+    assert!(
+        text(&checked.stdout).contains("private ABI 65"),
+        "{checked:?}"
+    );
+    let run = output(&["run", "--", "true"]);
+    assert_eq!(text(&run.stderr), "");
+}
