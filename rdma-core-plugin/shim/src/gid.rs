@@ -8,6 +8,8 @@ use std::ffi::CStr;
 /// `IBV_GID_TYPE_IB` and `IBV_GID_TYPE_ROCE_V1` share their name in sysfs; on Ethernet it is the latter.
 const IBV_GID_TYPE_ROCE_V1: u32 = 1;
 const IBV_GID_TYPE_IB: u32 = 0;
+/// Among how many devices a GID is looked for.
+const DEVICES: u16 = 32;
 
 /// A device of the image, by its directory in `/sys/class/infiniband`.
 pub struct Device {
@@ -47,8 +49,7 @@ impl Device {
             let len = sys::read_file(path.as_cstr()?, &mut text)?.len();
             Some((text, len))
         };
-        let (gid, len) = read(b"/gids/")?;
-        let gid = parse(gid.get(..len)?)?;
+        let gid = self.gid(port, index)?;
         let mut entry = ibv_gid_entry {
             gid,
             gid_index: index,
@@ -69,6 +70,23 @@ impl Device {
                 read(b"/gid_attrs/ndevs/").map_or(0, |(name, len)| interface_index(&name, len));
         }
         Some(entry)
+    }
+
+    /// Is this the GID of one of its ports?
+    fn has_gid(&self, gid: &ibv_gid) -> bool {
+        let ports = (1..).take_while(|port| self.has_port(*port));
+        ports
+            .flat_map(|port| (0..).map_while(move |index| self.gid(port, index)))
+            .any(|held| held == *gid)
+    }
+
+    /// A GID as the table has it, zero where it has none; `None` behind its end.
+    fn gid(&self, port: u32, index: u32) -> Option<ibv_gid> {
+        let mut path = self.port(port)?;
+        path.push(b"/gids/");
+        path.push_number(index);
+        let mut text = [0; 64];
+        parse(sys::read_file(path.as_cstr()?, &mut text)?)
     }
 
     fn is_infiniband(&self, port: u32) -> bool {
@@ -93,6 +111,13 @@ impl Device {
         path.as_cstr()
             .is_some_and(|path| sys::read_file(path, &mut state).is_some())
     }
+}
+
+/// Is this the GID of a port of a device of the image?
+pub fn is_a_ports(gid: &ibv_gid) -> bool {
+    (0..DEVICES)
+        .filter_map(Device::of_uverbs)
+        .any(|device| device.has_gid(gid))
 }
 
 fn class(path: &[u8]) -> Option<PathBuffer> {

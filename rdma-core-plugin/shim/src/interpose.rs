@@ -6,10 +6,10 @@ mod sockets;
 
 use crate::image::{self, IMAGE, Rewritten};
 use crate::next::call_next;
-use crate::{command, descriptors, rdma_cm, sys, umad};
+use crate::{command, descriptors, interfaces, rdma_cm, sys, umad};
 use libc::{
-    DIR, FILE, c_char, c_int, c_long, c_uint, c_ulong, c_void, dirent, dirent64, mode_t, size_t,
-    ssize_t,
+    DIR, FILE, c_char, c_int, c_long, c_uint, c_ulong, c_void, dirent, dirent64, ifaddrs, mode_t,
+    size_t, ssize_t,
 };
 use std::ffi::CStr;
 use std::ptr::null_mut;
@@ -390,3 +390,16 @@ macro_rules! fcntl_functions {
     )*};
 }
 fcntl_functions!(fcntl, fcntl64);
+
+/// # Safety
+/// As `getifaddrs(3)`.
+#[cfg_attr(not(test), unsafe(no_mangle))]
+#[cfg_attr(test, allow(dead_code))]
+pub unsafe extern "C" fn getifaddrs(list: *mut *mut ifaddrs) -> c_int {
+    let r = call_next!(getifaddrs(list => *mut *mut ifaddrs) -> c_int, -1);
+    if r == 0 && IMAGE.directory().is_some() && interfaces::asked_by_libfabric() {
+        // SAFETY: filled in by the successful call, for a caller who does not have it yet.
+        unsafe { interfaces::unmark(*list) };
+    }
+    r
+}

@@ -4,7 +4,7 @@
 //! `/dev/infiniband`. The shim turns those path prefixes into paths under the image that ferroced keeps in its runtime
 //! directory (`FERROCE_RUNTIME_DIR`, read when the shim is loaded), answers the few commands that the libraries write to
 //! the descriptors opened there or carries them to ferroced (`rdma_cm`, `umadN`, `issmN`), and makes connections to ferroced of
-//! `NETLINK_RDMA` sockets.
+//! `NETLINK_RDMA` sockets. To libfabric, which takes no loopback interface, it shows the address of a port as one of no such interface.
 //!
 //! It sits in every process below `ferroce run`, shells included. So it looks at the first bytes of a path and at one
 //! table entry of a descriptor and otherwise passes the call on; it starts no thread, allocates nothing from the heap, takes no lock but
@@ -18,6 +18,7 @@ mod command;
 mod descriptors;
 mod gid;
 mod image;
+mod interfaces;
 mod interpose;
 mod lock;
 mod netlink;

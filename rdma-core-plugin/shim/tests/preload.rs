@@ -104,11 +104,15 @@ impl Lab {
 }
 
 const HEAD: &str = r#"
+#include <arpa/inet.h>
 #include <dirent.h>
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <ifaddrs.h>
 #include <limits.h>
 #include <linux/netlink.h>
+#include <net/if.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdint.h>
@@ -335,6 +339,44 @@ fn without_a_daemon_netlink_of_rdma_is_refused_and_other_sockets_are_not() {
         CHECK(close(socket(AF_NETLINK, SOCK_RAW, 0)) == 0);
         CHECK(close(socket(AF_UNIX, SOCK_STREAM, 0)) == 0);
     "#);
+}
+
+#[test]
+fn the_address_of_a_port_is_not_one_of_loopback_once_libfabric_is_there() {
+    let lab = Lab::new();
+    let library = lab.path().join("libfabric.so.1");
+    let made = Command::new("cc")
+        .args([
+            "-shared",
+            "-x",
+            "c",
+            "/dev/null",
+            "-Wl,-soname,libfabric.so.1",
+            "-o",
+        ])
+        .arg(&library)
+        .status();
+    assert!(made.unwrap().success());
+    let body = r#"
+        struct ifaddrs *list, *i;
+        for (int there = 0; there < 2; there++) {
+            int ports = 0, others = 0;
+            CHECK(!there || dlopen("LIBRARY", RTLD_NOW));
+            CHECK(getifaddrs(&list) == 0);
+            for (i = list; i; i = i->ifa_next) {
+                if (strcmp(i->ifa_name, "lo") || !i->ifa_addr)
+                    continue;
+                struct sockaddr_in *v4 = (struct sockaddr_in *)i->ifa_addr;
+                int port = v4->sin_family == AF_INET && v4->sin_addr.s_addr == htonl(INADDR_LOOPBACK);
+                port ? ports++ : others++;
+                CHECK(!(i->ifa_flags & IFF_LOOPBACK) == (port && there));
+                CHECK(i->ifa_flags & IFF_UP);
+            }
+            CHECK(ports == 1 && others >= 1);
+            freeifaddrs(list);
+        }
+    "#;
+    lab.c(&body.replace("LIBRARY", &library.display().to_string()));
 }
 
 #[test]
