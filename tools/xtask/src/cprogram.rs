@@ -111,14 +111,7 @@ fn try_run(
     let mut command = site.client().run(&program);
     if let Some(other) = site.other() {
         // How the second process of a test gets onto the other host: the words of a command, one a line.
-        let prefix = other.run("");
-        let words: Vec<_> = iter::once(prefix.get_program())
-            .chain(prefix.get_args())
-            .filter(|word| !word.is_empty())
-            // Both hosts are in one user namespace, and whoever is in it cannot enter it again.
-            .filter(|word| *word != "-U" && *word != "--preserve-credentials")
-            .collect();
-        command.env("PEER_COMMAND", words.join(OsStr::new("\n")));
+        command.env("PEER_COMMAND", other.prefix().join(OsStr::new("\n")));
     }
     let finished = process::run(command, &dir, "program", limit)?;
     Ok(endings(&finished))

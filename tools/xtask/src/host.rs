@@ -1,5 +1,6 @@
 //! One "host": a daemon with a runtime directory of its own, an address, and perhaps a namespace to itself.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -186,6 +187,18 @@ impl Host {
         let mut command = self.plain(self.programs.join("ferroce"));
         command.arg("--runtime-dir").arg(self.runtime.path());
         command
+    }
+
+    /// The words that run a program over ferroce on this host, from a process on the other one.
+    pub fn prefix(&self) -> Vec<OsString> {
+        let prefix = self.run("");
+        std::iter::once(prefix.get_program())
+            .chain(prefix.get_args())
+            .filter(|word| !word.is_empty())
+            // Both hosts are in one user namespace, and whoever is in it cannot enter it again.
+            .filter(|word| *word != "-U" && *word != "--preserve-credentials")
+            .map(OsString::from)
+            .collect()
     }
 
     /// A program run over ferroce on this host.

@@ -143,6 +143,36 @@ pub const INTEROP: &[Need] = &[
     program("util-linux", "nsenter"),
 ];
 
+/// What people run over RDMA.
+pub const APPLICATIONS: &[Need] = &[
+    program("ucx-utils", "ucx_perftest"),
+    program("libfabric-bin", "fi_pingpong"),
+    program("openmpi-bin", "mpirun.openmpi"),
+    file(
+        "libopenmpi-dev",
+        "/usr/lib/x86_64-linux-gnu/openmpi/include/mpi.h",
+    ),
+    program("mpich", "mpiexec.hydra"),
+    file("libmpich-dev", "/usr/include/x86_64-linux-gnu/mpich/mpi.h"),
+    file(
+        "python3-mpi4py",
+        "/usr/lib/python3/dist-packages/mpi4py/__init__.py",
+    ),
+    program("netpipe-openmpi", "NPopenmpi"),
+    program("rdmacm-utils", "rping"),
+    program("busybox", "busybox"),
+    program("curl", "curl"),
+    program("iperf", "iperf"),
+    program("fio", "fio"),
+    program("qemu-system-x86", "qemu-system-x86_64"),
+    program("gdb", "gdb"),
+    program("valgrind", "valgrind"),
+    file("libc6-dbg", "/usr/lib/debug/.build-id"),
+    program("gcc", "cc"),
+    program("iproute2", "ip"),
+    program("util-linux", "nsenter"),
+];
+
 /// What a guest with a kernel of its own takes.
 pub const GUEST: &[Need] = &[
     program("qemu-system-x86", "qemu-system-x86_64"),

@@ -108,7 +108,10 @@ impl Part {
 }
 
 /// A program whose TCP sockets become rsockets.
-fn preloaded(host: &Host, program: impl AsRef<std::ffi::OsStr>) -> Result<Command, Stop> {
+pub(super) fn preloaded(
+    host: &Host,
+    program: impl AsRef<std::ffi::OsStr>,
+) -> Result<Command, Stop> {
     if !Path::new(LIBRARY).exists() {
         return Err(Stop::Skip(format!("there is no {LIBRARY}")));
     }
@@ -136,7 +139,7 @@ fn plain(lab: &mut Lab, place: Place) -> Ending {
 }
 
 /// What a case sends: nothing that repeats with the length of a packet.
-fn content() -> Vec<u8> {
+pub(super) fn content() -> Vec<u8> {
     (0..3_000_000u32).map(|i| (i * 7 % 251) as u8).collect()
 }
 
@@ -153,16 +156,22 @@ fn arrived(file: &Path, programs: [&Finished; 2]) -> Ending {
     Err(Stop::with(what, &programs))
 }
 
+/// Skips where nothing can be preloaded into BusyBox.
+pub(super) fn needs_dynamic_busybox() -> Ending {
+    let linked = packages::which("busybox").map(|path| Command::new("ldd").arg(path).output());
+    if linked.is_some_and(|output| output.is_ok_and(|output| output.status.success())) {
+        return Ok(());
+    }
+    Err(Stop::Skip(
+        "busybox is linked statically, and takes no preloaded library: install the package \
+         busybox in place of busybox-static"
+            .to_owned(),
+    ))
+}
+
 /// A file through BusyBox' nc: from the side that listens to the one that connects.
 fn netcat(lab: &mut Lab, place: Place) -> Ending {
-    let linked = packages::which("busybox").map(|path| Command::new("ldd").arg(path).output());
-    if !linked.is_some_and(|output| output.is_ok_and(|output| output.status.success())) {
-        return Err(Stop::Skip(
-            "busybox is linked statically, and takes no preloaded library: install the package \
-             busybox in place of busybox-static"
-                .to_owned(),
-        ));
-    }
+    needs_dynamic_busybox()?;
     let scene = Scene::set(lab, place)?;
     let offered = scene.dir.join("offered");
     std::fs::write(&offered, content()).map_err(anyhow::Error::from)?;

@@ -193,7 +193,7 @@ fn copy(lab: &mut Lab) -> Ending {
 }
 
 /// No finding that counts, in at least as many reports.
-fn clean(dir: &Path, at_least: usize, leaks: Leaks) -> Ending {
+pub(super) fn clean(dir: &Path, at_least: usize, leaks: Leaks) -> Ending {
     let (reports, found) = valgrind::findings(dir, leaks)?;
     if reports < at_least {
         return Err(Stop::fail(format!(

@@ -2,6 +2,7 @@
 //!
 //! A new group is a module with a function that lists its cases, and a line in [`GROUPS`].
 
+mod applications;
 pub(crate) mod cm;
 mod cm_changes;
 mod cm_more;
@@ -144,6 +145,13 @@ const GROUPS: &[Group] = &[
         cases: robust::cases,
     },
     Group {
+        name: "applications",
+        about: "UCX, MPI, libfabric, rsockets, storage over ferroce; named, it takes minutes",
+        needs: packages::APPLICATIONS,
+        product: true,
+        cases: applications::cases,
+    },
+    Group {
         name: "interop",
         about: "programs between ferroce and the kernel's soft-RoCE, in a guest; named, it takes minutes",
         needs: packages::INTEROP,
@@ -238,6 +246,7 @@ fn choose(filters: &[String]) -> Result<Vec<(&'static Group, Vec<Case>)>> {
             .filter(|case| wanted(filters, &case.name))
             .filter(|case| interop::belongs(filters, &case.name))
             .filter(|case| distributions::belongs(filters, &case.name))
+            .filter(|case| applications::belongs(filters, &case.name))
             .collect();
         if !cases.is_empty() {
             chosen.push((group, cases));
