@@ -100,6 +100,56 @@ static void child_opens_device(void)
 	traffic(e, 5);
 }
 
+enum { SIBLINGS = 3, NUMBERS = 4 };
+
+// What a process has that nobody is to guess from another's.
+struct numbers {
+	uint32_t rkeys[NUMBERS];
+	// Without the slot, which is the process's own anyway.
+	uint32_t qpns[NUMBERS];
+};
+
+static struct numbers draw(void)
+{
+	struct numbers numbers;
+
+	for (int i = 0; i < NUMBERS; i++) {
+		struct endpoint *e = open_endpoint(&(struct options){0});
+
+		numbers.rkeys[i] = e->mr->rkey;
+		numbers.qpns[i] = e->qp->qp_num & 0xffff;
+	}
+	return numbers;
+}
+
+// A generator that is copied by fork() would give each child the keys and numbers of the others.
+static void children_draw_apart(void)
+{
+	struct numbers of[SIBLINGS + 1];
+	int ends[2];
+
+	draw();
+	for (int i = 0; i < SIBLINGS; i++) {
+		CHECK(pipe(ends) == 0, "pipe: %s", strerror(errno));
+		pid_t child = fork();
+
+		CHECK(child >= 0, "fork: %s", strerror(errno));
+		if (child == 0) {
+			struct numbers own = draw();
+
+			_exit(write(ends[1], &own, sizeof(own)) != sizeof(own));
+		}
+		reap(child, "a child");
+		CHECK_EQ(read(ends[0], &of[i], sizeof(of[i])), sizeof(of[i]));
+	}
+	of[SIBLINGS] = draw();
+	for (int i = 0; i <= SIBLINGS; i++)
+		for (int j = 0; j < i; j++) {
+			CHECK(memcmp(of[i].rkeys, of[j].rkeys, sizeof(of[i].rkeys)) != 0, "%d and %d have the same R_Keys", j, i);
+			CHECK(memcmp(of[i].qpns, of[j].qpns, sizeof(of[i].qpns)) != 0, "%d and %d have the same QPNs", j, i);
+		}
+}
+
 // A child closes what it inherited, as servers do that fork for each client: an event that waits is the parent's all the same.
 static void child_destroys(void)
 {
@@ -135,4 +185,4 @@ static void with_fork_init(void)
 }
 
 PROGRAM({"child_beside", child_beside, 0}, {"child_execs", child_execs, 0},
-	{"child_opens_device", child_opens_device, 0}, {"child_destroys", child_destroys, 0}, {"with_fork_init", with_fork_init, 0})
+	{"child_opens_device", child_opens_device, 0}, {"children_draw_apart", children_draw_apart, 0}, {"child_destroys", child_destroys, 0}, {"with_fork_init", with_fork_init, 0})

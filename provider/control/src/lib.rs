@@ -15,6 +15,7 @@ pub mod link;
 pub mod objects;
 mod ports;
 pub mod protocol;
+pub mod random;
 mod runtime_dir;
 pub mod seqpacket;
 pub mod udp;

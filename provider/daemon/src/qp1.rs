@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr, SocketAddrV4, SocketAddrV6};
 use std::os::fd::OwnedFd;
 
+use ferroce_control::random::random;
 use ferroce_control::{Counter, CounterPage, GidEntry};
 use ferroce_fabric::Av;
 use ferroce_wire::icrc::Flow;
@@ -227,7 +228,7 @@ fn open(own: &GidEntry, to: &Av) -> Result<Sender, Errno> {
         options::set_ipv6_mtu_discover(&socket, options::Ipv6PathMtuDiscovery::PROBE)?;
         options::set_ipv6_tclass(&socket, to.traffic_class.into())?;
     }
-    let first = rand::random::<u16>() >> 2;
+    let first = random::<u16>() >> 2;
     for step in 0..0x4000u16 {
         let port = FIRST_PORT + (first + step) % 0x4000;
         let address = match own.addr {

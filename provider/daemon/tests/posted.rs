@@ -10,6 +10,7 @@ use ferroce_cabi::ucma::*;
 use ferroce_cabi::ucma_frame::{
     Answers, COMMAND, CONNECTED, OPEN, POST, Record, Reply, Request, SHORT_RECORD, VERSION, answer,
 };
+use ferroce_control::random::random;
 use ferroce_control::seqpacket::{self, Wait};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes};
 
@@ -169,7 +170,7 @@ const COMMANDS: u32 = answer::CONNECT | answer::ACCEPT | answer::ESTABLISH;
 
 fn parameters() -> rdma_ucm_conn_param {
     rdma_ucm_conn_param {
-        qp_num: rand::random_range(16..1 << 24),
+        qp_num: random::<u32>() >> 8 | 16,
         valid: 1,
         ..FromZeros::new_zeroed()
     }

@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Once, Weak};
 
 use ferroce_control::objects::ObjectTable;
+use ferroce_control::random::random;
 use ferroce_control::{Client, Counter, CounterPage, DeviceInfo, GidEntry, RuntimeDir};
 use ferroce_transport::{QpAttr, QpAttrMask};
 use parking_lot::{Mutex, RwLock};
@@ -368,7 +369,7 @@ impl Hca {
         let mut numbers = self.srq_numbers.lock();
         // At most half of them are taken (MAX_SRQ).
         loop {
-            let index = rand::random::<u16>();
+            let index = random::<u16>();
             if index != 0 && numbers.insert(index) {
                 return u32::from(self.slot) << 16 | u32::from(index);
             }

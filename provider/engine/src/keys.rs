@@ -10,6 +10,7 @@ use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use ferroce_control::random::random;
 use ferroce_transport::{Access, MemoryError, Sge};
 
 use crate::error::{Error, Result};
@@ -123,7 +124,7 @@ impl KeyTable {
     /// A key whose index is free. 0 is what an uninitialised key looks like, and no key has index 0.
     fn free_key(&self) -> u32 {
         loop {
-            let key: u32 = rand::random();
+            let key: u32 = random();
             if index(key) != 0 && !self.entries.contains_key(&index(key)) {
                 return key;
             }

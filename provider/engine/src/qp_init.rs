@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicUsize};
 
 use ferroce_control::objects::{Object, QueuePair};
 use ferroce_transport::{QpCap, QpConfig, QpState, QpType, Time};
+use ferroce_control::random::random;
 use parking_lot::Mutex;
 
 use crate::context::{Context, Pd};
@@ -120,7 +121,7 @@ impl Qp {
                 sq_sig_all,
                 srq: srq.is_some(),
                 mtu: hca.info().active_mtu,
-                seed: rand::random(),
+                seed: random(),
             };
             let inner = Inner {
                 transport: ferroce_transport::Qp::new(config),

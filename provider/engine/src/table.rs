@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use ferroce_control::random::random;
+
 use crate::error::{Error, Result};
 use crate::limits;
 use crate::qp::Qp;
@@ -33,7 +35,7 @@ impl QpTable {
         }
         // Half of the places at least are free, so this ends soon. Index 0 and 1 stay unused: they look like QP0 and QP1.
         let index = loop {
-            let index: u16 = rand::random();
+            let index: u16 = random();
             if index > 1 && self.find(index).is_none() {
                 break index;
             }

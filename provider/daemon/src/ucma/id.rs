@@ -1,6 +1,7 @@
 //! One rdma_cm id: what a program has said of it and how far it has come. What the commands do to it is elsewhere.
 
 use ferroce_cabi::ucma::{rdma_ucm_conn_param, rdma_ucm_ece};
+use ferroce_control::random::random;
 use ferroce_fabric::cm::{CmId, Path};
 
 use super::addr::Addr;
@@ -133,7 +134,7 @@ impl Id {
             backlog: 0,
             service: None,
             cm: None,
-            psn: rand::random::<u32>() & 0x00ff_ffff,
+            psn: random::<u32>() & 0x00ff_ffff,
             qkey: 0,
             qp_num: 0,
             missed: None,

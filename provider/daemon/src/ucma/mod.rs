@@ -42,6 +42,7 @@ use std::collections::HashMap;
 use std::os::fd::OwnedFd;
 
 use ferroce_cabi::ucma_frame::MAX_CHANNELS;
+use ferroce_control::random::random;
 use ferroce_control::{ControlError, DeviceInfo, GENERATIONS, Generations, IbPort};
 use ferroce_fabric::cm::{Cm, CmConfig, CmId, Limits, Time};
 use rustix::io::Errno;
@@ -135,7 +136,7 @@ impl Ucma {
             ca_guid: u64::from_be_bytes(node_guid),
             // What the engine says of itself: local_ca_ack_delay.
             ack_delay: 15,
-            seed: rand::random(),
+            seed: random(),
             limits: Limits {
                 connections: MAX_IDS,
                 half_open: 1 << 14,

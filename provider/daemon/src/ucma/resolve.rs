@@ -4,6 +4,7 @@
 use std::net::IpAddr;
 
 use ferroce_cabi::ucma::{RDMA_PS_IB, RDMA_PS_IPOIB, RDMA_PS_TCP, RDMA_PS_UDP};
+use ferroce_control::random::random;
 use ferroce_fabric::cm::{Av, Path, Time};
 use rustix::io::Errno;
 
@@ -77,7 +78,7 @@ impl Ucma {
         };
         let afonly = owner.afonly;
         let number = match addr.port() {
-            0 => self.ports.claim_any(space, owner, rand::random())?,
+            0 => self.ports.claim_any(space, owner, random())?,
             number if number < PRIVILEGED_PORTS && !caller.privileged => return Err(Errno::ACCESS),
             number => {
                 self.ports.claim(Port { space, number }, owner)?;

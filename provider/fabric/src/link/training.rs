@@ -6,6 +6,9 @@
 
 use std::time::{Duration, Instant};
 
+use rand::rngs::OsRng;
+use rand::{Rng, TryRngCore};
+
 use crate::sma::{LinkCommand, Offer};
 
 /// How often an end that looks for the other sends.
@@ -185,7 +188,7 @@ impl Training {
 
 /// A number that is not 0, which means that nothing was heard.
 fn number() -> u32 {
-    rand::random::<u32>().max(1)
+    OsRng.unwrap_err().random::<u32>().max(1)
 }
 
 #[cfg(test)]

@@ -11,6 +11,8 @@ use nix::errno::Errno;
 use nix::sys::socket::{
     ControlMessageOwned, MsgFlags, SockaddrStorage, recvmsg, setsockopt, sockopt,
 };
+use rand::rngs::OsRng;
+use rand::{Rng, TryRngCore};
 use rustix::net::sockopt as options;
 use std::io::{ErrorKind, IoSliceMut};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
@@ -192,7 +194,7 @@ impl AsFd for Roce {
 /// A socket to send from: at the address, with a port as RoCEv2 senders have.
 fn source(address: IpAddr) -> Result<UdpSocket> {
     for _ in 0..64 {
-        let port = rand::random_range(SOURCE_PORTS);
+        let port = OsRng.unwrap_err().random_range(SOURCE_PORTS);
         match UdpSocket::bind((address, port)) {
             Ok(socket) => return Ok(socket),
             Err(error) if error.kind() == ErrorKind::AddrInUse => {}
