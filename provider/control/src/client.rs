@@ -163,6 +163,15 @@ impl Client {
         self.plain(Request::LeaveGroup { at })
     }
 
+    /// A descriptor that keeps the daemon from leaving for want of programs for as long as any process has it open. It may be left to any
+    /// process: it is the end of a pipe that nobody reads, and nothing can be asked or learnt through it.
+    pub fn hold(&mut self) -> Result<OwnedFd, ControlError> {
+        match self.call(Request::Hold)? {
+            (Reply::Held, mut fds) if fds.len() == 1 => Ok(fds.remove(0)),
+            (other, _) => Err(unexpected(&other)),
+        }
+    }
+
     /// The daemon's account of itself.
     pub fn status(&mut self) -> Result<Status, ControlError> {
         match self.call(Request::Status)? {

@@ -13,7 +13,7 @@ use crate::objects::ObjectTable;
 use crate::{ControlError, CounterPage, InboxFds};
 
 /// Version of the protocol and of the layouts of the page of counters and the table of objects.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 
 /// The longest message, in bytes; longer ones are refused.
 pub const MAX_MESSAGE: usize = 128 * 1024;
@@ -66,6 +66,8 @@ pub enum Request {
         /// What was given when joining.
         at: SocketAddr,
     },
+    /// Something that holds the daemon: while any process has it open, the daemon is not idle.
+    Hold,
     /// Describe daemon, device and clients.
     Status,
     /// Stop the daemon.
@@ -97,6 +99,8 @@ pub enum Reply {
     ReceiveSocket,
     /// Two descriptors: the memory of the inbox, the eventfd that wakes its owner.
     Inbox,
+    /// One descriptor: the end of a pipe that is good for nothing but being held.
+    Held,
     /// The answer to [`Request::Status`].
     Status(Box<Status>),
     /// Done.

@@ -4,6 +4,8 @@ use std::os::fd::OwnedFd;
 use std::time::Instant;
 
 use ferroce_control::Event;
+use rustix::io::Errno;
+use rustix::pipe::PipeFlags;
 
 use crate::connection::Connection;
 use crate::daemon::Daemon;
@@ -62,6 +64,24 @@ impl Daemon {
                 connection.push_event(event);
             }
             self.flush(id);
+        }
+    }
+
+    /// A pipe whose closing says that nobody needs the daemon any longer. Returns the end that is given away.
+    ///
+    /// Its holder may be anybody, as programs inherit it and drop privileges. What he writes is never read and wakes nobody.
+    pub(crate) fn new_hold(&mut self) -> Result<OwnedFd, Errno> {
+        let (ours, theirs) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
+        self.last_id += 1;
+        self.poller.add_hangup(&ours, Token::Hold(self.last_id))?;
+        self.holds.insert(self.last_id, ours);
+        Ok(theirs)
+    }
+
+    /// The last process that held this has gone.
+    pub(crate) fn let_go(&mut self, id: u64) {
+        if let Some(pipe) = self.holds.remove(&id) {
+            let _ = self.poller.remove(&pipe);
         }
     }
 

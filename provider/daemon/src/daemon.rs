@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 use std::fs;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use ferroce_control::{
@@ -66,6 +66,8 @@ pub struct Daemon {
     pub(crate) retry_at: Option<Instant>,
     pub(crate) slots: Slots,
     pub(crate) connections: HashMap<u64, Connection>,
+    /// Pipes whose other ends programs hold, so that the daemon stays.
+    pub(crate) holds: HashMap<u64, OwnedFd>,
     pub(crate) poller: Poller,
     pub(crate) started: Instant,
     pub(crate) stopping: bool,
@@ -135,6 +137,7 @@ impl Daemon {
             retry_at: None,
             slots: Slots::default(),
             connections: HashMap::new(),
+            holds: HashMap::new(),
             poller,
             started: now,
             stopping: false,
@@ -287,6 +290,7 @@ impl Daemon {
             self.with_umad(umad::Server::handle_timeout);
         }
         let used = !self.connections.is_empty()
+            || !self.holds.is_empty()
             || !self.rdma_cm.is_idle()
             || !self.umad.is_idle()
             || !self.netlink.is_idle();
@@ -357,6 +361,7 @@ impl Daemon {
                 tracing::debug!(id, "a client's process has died");
                 self.disconnect(id);
             }
+            Token::Hold(id) => self.let_go(id),
             Token::Slot { group, slot: 0 } => self.receive_mads(group),
             Token::Slot { group, slot } => self.drain(group, slot, DRAIN_BATCH),
             Token::CmListener => self.with_rdma_cm(|server, around| server.accept(around.poller)),

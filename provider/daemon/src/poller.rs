@@ -21,6 +21,8 @@ pub enum Token {
     Connection(u64),
     /// A client's process.
     Process(u64),
+    /// What a program holds to keep the daemon.
+    Hold(u64),
     /// The connection manager's socket.
     CmListener,
     /// A connection of a program's to it.
@@ -68,6 +70,7 @@ impl Token {
             Self::UmadFile(inode) => (12, inode),
             Self::NetlinkListener => (13, 0),
             Self::NetlinkSession(id) => (14, id),
+            Self::Hold(id) => (15, id),
             Self::Slot { group, slot } => (5, (group as u64) << 8 | u64::from(slot)),
         };
         EventData::new_u64(kind << KIND_SHIFT | value & VALUE)
@@ -95,6 +98,7 @@ impl Token {
             12 => Self::UmadFile(value),
             13 => Self::NetlinkListener,
             14 => Self::NetlinkSession(value),
+            15 => Self::Hold(value),
             _ => return None,
         })
     }

@@ -115,6 +115,7 @@ impl Daemon {
                 }
                 Reply::Ok.into()
             }
+            Request::Hold => self.hold(),
             Request::Status => Reply::Status(Box::new(self.status(id))).into(),
             Request::Shutdown => {
                 tracing::info!("a client asks to stop");
@@ -226,6 +227,16 @@ impl Daemon {
                 fds: vec![inbox.memory, inbox.wake],
             },
             Err(error) => failed(&error),
+        }
+    }
+
+    fn hold(&mut self) -> Answer {
+        match self.new_hold() {
+            Ok(end) => Answer {
+                reply: Reply::Held,
+                fds: vec![end],
+            },
+            Err(errno) => refuse(told(errno), format!("ferroced: making a pipe: {errno}")),
         }
     }
 

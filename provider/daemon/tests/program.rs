@@ -153,6 +153,39 @@ fn idle_it_leaves_but_not_while_somebody_is_there() {
     assert!(!dir.path().exists());
 }
 
+#[test]
+fn it_stays_while_a_pipe_is_held_by_which_nothing_else_can_be_done() {
+    use std::io::Write;
+    let (_temp, dir) = fresh();
+    let mut child = foreground(
+        ferroced(&dir, &["--addr", "127.0.7.48", "--idle-exit", "1"]),
+        &dir,
+    );
+    let mut client = Client::connect(&dir).unwrap();
+    let [first, second] = [client.hold().unwrap(), client.hold().unwrap()];
+    drop(client);
+    let mut held = fs::File::from(first.try_clone().unwrap());
+    held.write_all(br#"{"v":4,"id":1,"request":"shutdown"}"#)
+        .unwrap();
+    assert!(rustix::net::sockopt::socket_type(&held).is_err());
+    // Nothing can be waited for here but that it does not happen.
+    std::thread::sleep(Duration::from_millis(2_500));
+    assert!(child.try_wait().unwrap().is_none());
+    let stat = fs::read_to_string(format!("/proc/{}/stat", child.id())).unwrap();
+    let ticks: Vec<u64> = stat
+        .split_whitespace()
+        .skip(13)
+        .take(2)
+        .map(|ticks| ticks.parse().unwrap())
+        .collect();
+    assert!(
+        ticks.iter().sum::<u64>() < 100,
+        "what was written keeps it busy: {ticks:?}"
+    );
+    drop((first, second, held));
+    assert!(exits(&mut child));
+}
+
 /// A network namespace with an interface; removed when dropped.
 struct Namespace {
     name: String,

@@ -5,7 +5,8 @@ use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode};
 
 use ferroce_control::{Client, RuntimeDir};
-use rustix::io::FdFlags;
+use rustix::io::{Errno, FdFlags};
+use rustix::process::Resource;
 
 use crate::arguments::Run;
 use crate::daemon;
@@ -20,9 +21,9 @@ const OUT_OF_THE_WAY: i32 = 100;
 
 /// Starts the daemon if there is none, and executes the program.
 pub fn run(dir: &RuntimeDir, run: &Run) -> Result<ExitCode, Error> {
-    let client = daemon::ensure(dir, run.idle_exit)?;
+    let mut client = daemon::ensure(dir, run.idle_exit)?;
     let libraries = libraries::find(dir)?;
-    keep_daemon(client)?;
+    keep_daemon(&mut client)?;
     warn_if_unserved();
     let (program, arguments) = run.command.split_first().unwrap_or_else(|| unreachable!());
     let preload = appended(env::var_os("LD_PRELOAD"), &libraries.shim, &[':', ' ']);
@@ -55,12 +56,22 @@ fn warn_if_unserved() {
     }
 }
 
-/// Leaves the connection open in the program, so that a daemon that goes when it is idle does not go
-/// while the program has yet to open the device.
-fn keep_daemon(client: Client) -> Result<(), Error> {
-    let kept = rustix::io::fcntl_dupfd_cloexec(client.event_fd(), OUT_OF_THE_WAY)
-        .and_then(|fd| rustix::io::fcntl_setfd(&fd, FdFlags::empty()).map(|()| fd))
-        .map_err(|errno| Error::io("keeping the connection to ferroced")(errno.into()))?;
+/// The number, or the highest that the limit of open files (`ulimit -n`) allows.
+fn out_of_the_way() -> i32 {
+    let limit = rustix::process::getrlimit(Resource::Nofile).current;
+    let highest = limit.map_or(i32::MAX, |limit| {
+        i32::try_from(limit).unwrap_or(i32::MAX) - 1
+    });
+    highest.min(OUT_OF_THE_WAY)
+}
+
+/// Leaves something open in the program that keeps the daemon, so that one that goes when it is idle does not go while the program
+/// has yet to open the device. All that the program starts inherits it, under whatever user: it is good for nothing else.
+fn keep_daemon(client: &mut Client) -> Result<(), Error> {
+    let hold = client.hold()?;
+    let failed = |errno: Errno| Error::io("keeping ferroced")(errno.into());
+    let kept = rustix::io::fcntl_dupfd_cloexec(&hold, out_of_the_way()).map_err(failed)?;
+    rustix::io::fcntl_setfd(&kept, FdFlags::empty()).map_err(failed)?;
     // It stays open until the program ends.
     std::mem::forget(kept);
     Ok(())

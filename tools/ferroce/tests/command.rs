@@ -214,6 +214,43 @@ fn an_idle_daemon_stays_while_the_program_has_yet_to_open_the_device() {
     }
 }
 
+/// What programs inherit, and those that they start under other users, must not be a way to the daemon.
+#[test]
+fn a_program_inherits_nothing_but_the_end_of_a_pipe() {
+    let Some(place) = Place::new() else { return };
+    place.configure("127.0.7.65");
+    let list = "readlink /proc/self/fd/100; echo request >&100";
+    let output = place
+        .ferroce(&["run", "--", "bash", "-c", list])
+        .output()
+        .unwrap();
+    let (said, complaints) = (text(&output.stdout), text(&output.stderr));
+    assert!(output.status.success(), "{output:?}");
+    assert!(said.starts_with("pipe:"), "{said}");
+    assert_eq!(complaints, "");
+    assert!(place.output(&["status"]).status.success());
+}
+
+/// A limit of open files below the number where things are put out of the way.
+#[test]
+fn few_descriptors_are_enough() {
+    let Some(place) = Place::new() else { return };
+    place.configure("127.0.7.66");
+    let up = place.output(&["up"]);
+    assert!(up.status.success(), "{up:?}");
+    let few = format!(
+        "ulimit -n 40; exec {} run -- true",
+        place.temp.path().join("ferroce").display()
+    );
+    let output = Command::new("sh")
+        .args(["-c", &few])
+        .env("FERROCE_RUNTIME_DIR", place.dir())
+        .env("XDG_CONFIG_HOME", place.temp.path().join("config"))
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{output:?}");
+}
+
 #[test]
 fn a_daemon_that_cannot_start_says_why() {
     let Some(place) = Place::new() else { return };
