@@ -13,9 +13,11 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 
 use crate::objects::ObjectTable;
+use crate::process;
 use crate::protocol::{
     ClientMessage, DecodeError, MAX_NAME, Reply, Request, ServerBody, ServerMessage, VERSION,
 };
+use crate::runtime_dir;
 use crate::seqpacket::{self, ReceiveError, Wait};
 use crate::{
     Attachment, ControlError, CounterPage, Event, GidEntry, IbPort, InboxFds, RuntimeDir, Status,
@@ -41,21 +43,11 @@ pub struct Client {
 impl Client {
     /// Connects to the daemon of a runtime directory.
     ///
-    /// Fails with [`ControlError::NotRunning`] if there is none, and refuses a directory that belongs
-    /// to somebody else.
+    /// Fails with [`ControlError::NotRunning`] if there is none, and refuses a directory that somebody else could change.
     pub fn connect(dir: &RuntimeDir) -> Result<Self, ControlError> {
-        dir.check()?;
-        let path = dir.socket();
-        let socket = match seqpacket::connect(&path) {
-            Ok(socket) => socket,
-            Err(Errno::NOENT | Errno::CONNREFUSED | Errno::NOTDIR) => {
-                return Err(ControlError::NotRunning { socket: path });
-            }
-            Err(errno) => return Err(ControlError::io("connecting to ferroced")(errno)),
-        };
         Ok(Self {
-            socket,
-            path,
+            socket: dir.connect(runtime_dir::SOCKET)?,
+            path: dir.socket(),
             buffer: seqpacket::buffer(),
             last_id: 0,
             events: VecDeque::new(),
@@ -276,7 +268,11 @@ impl Client {
         let deadline = Instant::now() + PATIENCE;
         loop {
             if !self.readable_before(deadline)? {
+                let pid = rustix::net::sockopt::socket_peercred(&self.socket);
                 return Err(ControlError::Timeout {
+                    who: pid.map_or("ferroced".into(), |peer| {
+                        process::describe(peer.pid.as_raw_nonzero().get().unsigned_abs())
+                    }),
                     seconds: PATIENCE.as_secs(),
                 });
             }
@@ -288,7 +284,10 @@ impl Client {
                     return Err(ControlError::Closed);
                 }
                 Err(ReceiveError::TooLong) => {
-                    return Err(ControlError::Malformed("a message that is too long".into()));
+                    return Err(ControlError::Malformed(
+                        "it is too long, or has more descriptors than this process may have (`ulimit -n`)"
+                            .into(),
+                    ));
                 }
                 Err(ReceiveError::Os(errno)) => {
                     return Err(ControlError::io("receiving from ferroced")(errno));

@@ -48,8 +48,10 @@ pub enum ControlError {
     #[error("ferroced has closed the connection (it was stopped or it died)")]
     Closed,
     /// The daemon did not answer in time.
-    #[error("ferroced did not answer within {seconds} s: is it stopped or overloaded?")]
+    #[error("{who} did not answer within {seconds} s")]
     Timeout {
+        /// The daemon's program and process.
+        who: String,
         /// How long the client waited.
         seconds: u64,
     },

@@ -12,12 +12,16 @@ mod flow;
 mod generations;
 mod inbox;
 pub mod link;
+pub mod loopback;
 pub mod objects;
 mod ports;
+mod premises;
+pub mod process;
 pub mod protocol;
 pub mod random;
 mod runtime_dir;
 pub mod seqpacket;
+mod trust;
 pub mod udp;
 
 pub use client::Client;
@@ -27,6 +31,7 @@ pub use flow::{FlowFile, FlowPage};
 pub use generations::{GENERATIONS, Generations};
 pub use inbox::{InboxFds, InboxHead, LANE, LaneMemory};
 pub use ports::{Key, MAX_PORTS, PortCounter, WrongKey};
+pub use premises::Premises;
 pub use protocol::{
     Attachment, ClientStatus, CmStatus, DeviceInfo, Event, GID_TABLE_LEN, GidEntry, IbPort,
     SlotStatus, Status,

@@ -2,12 +2,20 @@
 //! trusted; it never looks into what lies there.
 
 use std::env;
-use std::fs::{self, DirBuilder};
-use std::io;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::fs;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use crate::ControlError;
+use rustix::fs::OFlags;
+use rustix::io::Errno;
+
+use crate::premises::{self, Premises};
+use crate::trust::{self, Distrust};
+use crate::{ControlError, seqpacket};
+
+/// The name of the daemon's socket.
+pub(crate) const SOCKET: &str = "ferroced.sock";
 
 /// The environment variable that names the runtime directory.
 const VARIABLE: &str = "FERROCE_RUNTIME_DIR";
@@ -21,7 +29,7 @@ pub struct RuntimeDir {
 
 impl RuntimeDir {
     /// The directory to use: `explicit` if given, else `$FERROCE_RUNTIME_DIR`, else
-    /// `$XDG_RUNTIME_DIR/ferroce`, else `/run/ferroce` for root and `/tmp/ferroce-UID` for others.
+    /// `$XDG_RUNTIME_DIR/ferroce` if that belongs to this user, else `/run/ferroce` for root and `/tmp/ferroce-UID` for others.
     ///
     /// Nothing is created or checked. Relative paths are taken from the working directory.
     pub fn resolve(explicit: Option<&Path>) -> Self {
@@ -33,11 +41,7 @@ impl RuntimeDir {
         let path = explicit
             .map(Path::to_path_buf)
             .or_else(|| set(VARIABLE))
-            .or_else(|| {
-                set("XDG_RUNTIME_DIR")
-                    .filter(|p| p.is_absolute())
-                    .map(|p| p.join("ferroce"))
-            })
+            .or_else(|| own_runtime_dir().map(|p| p.join("ferroce")))
             .unwrap_or_else(|| {
                 let uid = rustix::process::geteuid().as_raw();
                 if uid == 0 {
@@ -58,7 +62,7 @@ impl RuntimeDir {
 
     /// The daemon's `SOCK_SEQPACKET` socket.
     pub fn socket(&self) -> PathBuf {
-        self.path.join("ferroced.sock")
+        self.path.join(SOCKET)
     }
 
     /// The connection manager's `SOCK_SEQPACKET` socket, to which the shim carries rdma_cm commands.
@@ -101,65 +105,63 @@ impl RuntimeDir {
         self.path.join("lib")
     }
 
-    /// Checks that the directory exists, is no symbolic link, and belongs to this user or to root.
+    /// What says how a device was configured: a daemon that has died is started again with it.
+    pub fn settings(&self) -> PathBuf {
+        self.path.join("ferroced.toml")
+    }
+
+    /// Uses the directory, from which everything in it can be removed that is ferroce's: makes it (mode 0700), or takes one that
+    /// is ferroce's or empty, without changing anything about it.
     ///
-    /// `/tmp` is anybody's: without this check another user could plant a directory there and be
-    /// handed our processes.
-    pub fn check(&self) -> Result<(), ControlError> {
-        match fs::symlink_metadata(&self.path) {
-            Ok(meta) => self.trusted(&meta),
-            Err(e) if e.kind() == io::ErrorKind::NotFound => Err(ControlError::NotRunning {
-                socket: self.socket(),
+    /// Refuses what other users could change: the directory and all above it must belong to root or to this user, and nobody
+    /// else may be able to rename what is in them. Refuses a symbolic link, and a directory with somebody's files.
+    pub fn prepare(&self) -> Result<Premises, ControlError> {
+        Premises::take(&self.path).map_err(|why| self.refuse(why))
+    }
+
+    /// Connects to a socket of the directory. What is at the other end belongs to this user or to root: the directory is checked
+    /// as in [`prepare`](Self::prepare), and so is who answers.
+    pub fn connect(&self, socket: &str) -> Result<OwnedFd, ControlError> {
+        let not_running = || ControlError::NotRunning {
+            socket: self.path.join(socket),
+        };
+        let directory = trust::open_parent(&self.path, false)
+            .and_then(|(parent, name)| {
+                premises::open_directory(&parent, &name, &self.path, OFlags::PATH)
+            })
+            .map_err(|why| self.refuse(why))?;
+        let connected = match seqpacket::connect_in(&directory, &self.path, socket) {
+            Err(Errno::NOENT | Errno::CONNREFUSED | Errno::NOTDIR) => return Err(not_running()),
+            connected => connected.map_err(ControlError::io("connecting to ferroced"))?,
+        };
+        let peer = rustix::net::sockopt::socket_peercred(&connected)
+            .map_err(ControlError::io("asking who answers"))?;
+        let uid = rustix::process::geteuid();
+        match peer.uid.is_root() || peer.uid == uid {
+            true => Ok(connected),
+            false => Err(ControlError::Directory {
+                path: self.path.clone(),
+                reason: format!(
+                    "a process of user {} answers there, not one of user {uid} or root",
+                    peer.uid
+                ),
             }),
-            Err(e) => Err(self.refuse(e.to_string())),
         }
     }
 
-    /// Creates the directory (mode 0700) if it is missing, and checks it as [`check`](Self::check)
-    /// does if it is there. Access for group and others is taken away.
-    pub fn prepare(&self) -> Result<(), ControlError> {
-        if let Some(parent) = self.path.parent() {
-            fs::create_dir_all(parent)
-                .map_err(|e| self.refuse(format!("cannot create {}: {e}", parent.display())))?;
-        }
-        match DirBuilder::new().mode(0o700).create(&self.path) {
-            Ok(()) => {}
-            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
-            Err(e) => {
-                return Err(self.refuse(format!(
-                    "cannot be created: {e}; choose another with --runtime-dir or \
-                     $FERROCE_RUNTIME_DIR"
-                )));
+    fn refuse(&self, why: Distrust) -> ControlError {
+        let reason = match why {
+            Distrust::Missing(_) => {
+                return ControlError::NotRunning {
+                    socket: self.socket(),
+                };
             }
-        }
-        let meta = fs::symlink_metadata(&self.path).map_err(|e| self.refuse(e.to_string()))?;
-        self.trusted(&meta)?;
-        if meta.permissions().mode() & 0o077 != 0 {
-            fs::set_permissions(&self.path, fs::Permissions::from_mode(0o700))
-                .map_err(|e| self.refuse(format!("cannot be made private: {e}")))?;
-        }
-        Ok(())
-    }
-
-    fn trusted(&self, meta: &fs::Metadata) -> Result<(), ControlError> {
-        let uid = rustix::process::geteuid().as_raw();
-        if meta.file_type().is_symlink() {
-            return Err(self.refuse("is a symbolic link; give the directory it points to".into()));
-        }
-        if !meta.is_dir() {
-            return Err(self.refuse("is not a directory".into()));
-        }
-        if meta.uid() != uid && meta.uid() != 0 {
-            return Err(self.refuse(format!(
-                "belongs to user {}, not to user {uid}; choose another with --runtime-dir or \
-                 $FERROCE_RUNTIME_DIR",
-                meta.uid()
-            )));
-        }
-        Ok(())
-    }
-
-    fn refuse(&self, reason: String) -> ControlError {
+            Distrust::Foreign { path, how } if path == self.path => {
+                format!("{how}: choose another with --runtime-dir or $FERROCE_RUNTIME_DIR")
+            }
+            Distrust::Unusable { path, why } if path == self.path => why,
+            other => other.to_string(),
+        };
         ControlError::Directory {
             path: self.path.clone(),
             reason,
@@ -167,36 +169,53 @@ impl RuntimeDir {
     }
 }
 
+/// A directory that the environment names for this user, as it is said to be: it is no other user's, as it is after `su` or `sudo -E`.
+fn own_runtime_dir() -> Option<PathBuf> {
+    let path = env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from)?;
+    let uid = rustix::process::geteuid().as_raw();
+    let own = fs::metadata(&path).is_ok_and(|meta| meta.uid() == uid);
+    (path.is_absolute() && own).then_some(path)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::PermissionsExt;
 
     #[test]
-    fn prepare_makes_it_private_and_refuses_symlinks_and_files() {
+    fn what_is_not_there_is_not_running_and_what_is_not_ours_is_refused() {
         let temp = tempfile::tempdir().unwrap();
         let dir = RuntimeDir::resolve(Some(&temp.path().join("a/b")));
-        assert!(matches!(dir.check(), Err(ControlError::NotRunning { .. })));
-        dir.prepare().unwrap();
-        dir.check().unwrap();
-        assert_eq!(fs::metadata(dir.path()).unwrap().mode() & 0o777, 0o700);
-
-        fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
-        dir.prepare().unwrap();
-        assert_eq!(fs::metadata(dir.path()).unwrap().mode() & 0o777, 0o700);
+        let error = dir.connect(SOCKET).unwrap_err();
+        assert!(matches!(error, ControlError::NotRunning { .. }), "{error}");
+        let premises = dir.prepare().unwrap();
+        let error = dir.connect(SOCKET).unwrap_err();
+        assert!(matches!(error, ControlError::NotRunning { .. }), "{error}");
+        let _listener = seqpacket::listen(&dir.socket(), 1).unwrap();
+        dir.connect(SOCKET).unwrap();
 
         let link = temp.path().join("link");
         std::os::unix::fs::symlink(dir.path(), &link).unwrap();
-        let error = RuntimeDir::resolve(Some(&link)).prepare().unwrap_err();
-        assert!(error.to_string().contains("symbolic link"), "{error}");
-        assert_eq!(error.errno(), 13);
-
+        for refused in [
+            RuntimeDir::resolve(Some(&link)).prepare().map(drop),
+            RuntimeDir::resolve(Some(&link)).connect(SOCKET).map(drop),
+        ] {
+            let error = refused.unwrap_err();
+            assert!(error.to_string().contains("symbolic link"), "{error}");
+            assert_eq!(error.errno(), 13);
+        }
         let file = temp.path().join("file");
         fs::write(&file, "").unwrap();
         assert!(RuntimeDir::resolve(Some(&file)).prepare().is_err());
+
+        fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o770)).unwrap();
+        let error = dir.connect(SOCKET).unwrap_err();
+        assert!(error.to_string().contains("other users"), "{error}");
+        drop(premises);
     }
 
     #[test]
-    fn a_foreign_directory_is_refused() {
+    fn a_foreign_directory_is_refused_and_so_is_who_answers() {
         if !rustix::process::geteuid().is_root() {
             eprintln!("skipped: only root can give a directory away");
             return;
@@ -206,12 +225,9 @@ mod tests {
         fs::create_dir(&path).unwrap();
         std::os::unix::fs::chown(&path, Some(12345), None).unwrap();
         let dir = RuntimeDir::resolve(Some(&path));
-        assert!(
-            dir.prepare()
-                .unwrap_err()
-                .to_string()
-                .contains("belongs to user 12345")
-        );
-        assert!(dir.check().is_err());
+        for refused in [dir.prepare().map(drop), dir.connect(SOCKET).map(drop)] {
+            let error = refused.unwrap_err().to_string();
+            assert!(error.contains("belongs to user 12345"), "{error}");
+        }
     }
 }

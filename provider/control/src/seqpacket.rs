@@ -2,7 +2,7 @@
 
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
 use rustix::fs::{Mode, OFlags};
@@ -120,6 +120,15 @@ pub fn connect(path: &Path) -> Result<OwnedFd, Errno> {
     Ok(socket)
 }
 
+/// Connects to the socket of that name in a directory that is open; `path` is the directory's, for where there is no `/proc`.
+pub(crate) fn connect_in(directory: &OwnedFd, path: &Path, name: &str) -> Result<OwnedFd, Errno> {
+    let held = Path::new("/proc/self/fd").join(directory.as_raw_fd().to_string());
+    match std::fs::symlink_metadata(&held) {
+        Ok(_) => connect(&held.join(name)),
+        Err(_) => connect(&path.join(name)),
+    }
+}
+
 /// Listens at `path`, which must not exist.
 pub fn listen(path: &Path, backlog: i32) -> Result<OwnedFd, Errno> {
     let socket = new_socket()?;
@@ -149,7 +158,7 @@ fn address(path: &Path) -> Result<(SocketAddrUnix, Option<OwnedFd>), Errno> {
             let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
             let directory = rustix::fs::open(parent, flags, Mode::empty())?;
             let mut short = std::path::PathBuf::from("/proc/self/fd");
-            short.push(std::os::fd::AsRawFd::as_raw_fd(&directory).to_string());
+            short.push(directory.as_raw_fd().to_string());
             short.push(name);
             Ok((SocketAddrUnix::new(&short)?, Some(directory)))
         }

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
-use serde::{Deserialize, Deserializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::DaemonError;
 use ferroce_fabric::link::Cable;
@@ -58,6 +58,12 @@ impl fmt::Display for AddrSpec {
     }
 }
 
+impl Serialize for AddrSpec {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
 impl<'de> Deserialize<'de> for AddrSpec {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         String::deserialize(deserializer)?
@@ -67,7 +73,7 @@ impl<'de> Deserialize<'de> for AddrSpec {
 }
 
 /// What a device's ports are.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, clap::ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum LinkLayer {
     /// RoCEv2 at the addresses of an interface.
@@ -78,7 +84,7 @@ pub enum LinkLayer {
 }
 
 /// What can be set, each `None` or empty if it was not.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
     /// `addr`: the addresses to serve, fixed for the daemon's life.
@@ -178,6 +184,32 @@ pub struct Settings {
     pub idle_exit: Option<Duration>,
     /// Bytes to ask for as each socket's receive buffer.
     pub receive_buffer: usize,
+    /// What the log shall tell, if that was set; nothing to the daemon but something to remember.
+    pub log: Option<String>,
+}
+
+impl Settings {
+    /// The configuration by which the same device comes up again: these settings, at these addresses.
+    pub fn remembered(&self, addrs: &[AddrSpec]) -> Config {
+        let infiniband = !self.cables.is_empty();
+        let ports = self.ib_addrs.iter().map(|&ip| AddrSpec {
+            ip,
+            interface: None,
+        });
+        Config {
+            addr: match infiniband {
+                true => ports.collect(),
+                false => addrs.to_vec(),
+            },
+            netdev: self.netdev.clone(),
+            link_layer: infiniband.then_some(LinkLayer::Infiniband),
+            cable: self.cables.clone(),
+            name: Some(self.name.clone()),
+            idle_exit: self.idle_exit.map(|time| time.as_secs()),
+            receive_buffer: Some(self.receive_buffer),
+            log: self.log.clone(),
+        }
+    }
 }
 
 impl TryFrom<Config> for Settings {
@@ -227,6 +259,7 @@ impl TryFrom<Config> for Settings {
             name,
             idle_exit: config.idle_exit.map(Duration::from_secs),
             receive_buffer: config.receive_buffer.unwrap_or(8 << 20),
+            log: config.log,
         })
     }
 }
@@ -357,6 +390,28 @@ mod tests {
             let error = read(text).unwrap_err().to_string();
             assert!(error.contains(word), "{text}: {error}");
         }
+    }
+
+    #[test]
+    fn what_is_remembered_is_the_same_device() {
+        for text in [
+            "addr = [\"127.0.0.3\", \"fe80::1%eth0\"]\nname = \"soft1\"\nidle_exit = 5\nlog = \"debug\"",
+            "netdev = \"eth0\"\nreceive_buffer = 65536",
+            "link_layer = \"infiniband\"\ncable = [\"127.0.0.1:1=127.0.0.2:1\"]\naddr = [\"10.0.0.1\"]",
+        ] {
+            let config: Config = toml::from_str(text).unwrap();
+            let settings = Settings::try_from(config.clone()).unwrap();
+            let remembered = toml::to_string(&settings.remembered(&config.addr)).unwrap();
+            let again: Config = toml::from_str(&remembered).unwrap();
+            assert_eq!(Settings::try_from(again).unwrap(), settings, "{remembered}");
+        }
+        // An address that was found rather than given.
+        let settings = Settings::try_from(Config::default()).unwrap();
+        let found: AddrSpec = "127.0.0.1".parse().unwrap();
+        assert_eq!(
+            settings.remembered(std::slice::from_ref(&found)).addr,
+            [found]
+        );
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use ferroce_control::{
-    Counter, CounterPage, DeviceInfo, Event, IbPort, MAX_PORTS, RuntimeDir, seqpacket,
+    Counter, CounterPage, DeviceInfo, Event, IbPort, MAX_PORTS, RuntimeDir, loopback, seqpacket,
 };
 use ferroce_fabric::pma::Pma;
 use nix::sys::signalfd::SignalFd;
@@ -21,6 +21,7 @@ use crate::gids::GidTable;
 use crate::group::{self, Group};
 use crate::ib::Fabric;
 use crate::interfaces::{Snapshot, Watch};
+use crate::limits;
 use crate::lock::Lock;
 use crate::nldev;
 use crate::poller::{Poller, Ready, Token};
@@ -111,11 +112,14 @@ impl Daemon {
     /// When this returns, clients can connect; they are served by [`run`](Self::run).
     pub fn start(dir: RuntimeDir, settings: Settings) -> Result<Self, DaemonError> {
         let lock = Lock::take(&dir)?;
+        limits::check()?;
         // Watch first, look then: nothing is missed between.
         let watch = Watch::new().map_err(DaemonError::os("watching the interfaces"))?;
         let snapshot = Snapshot::read().map_err(DaemonError::os("reading the interfaces"))?;
         device::check_name(&settings.name)?;
-        let source = Source::choose(&settings, &snapshot)?;
+        let found = first_free(&settings)?;
+        let loopback = found.as_ref().map(Group::ip);
+        let source = Source::choose(&settings, &snapshot, loopback)?;
         let info = device::identify(&settings, &source, &snapshot);
         let image = Image::create(&dir)?;
         let poller = Poller::new().map_err(DaemonError::os("creating an epoll"))?;
@@ -133,7 +137,7 @@ impl Daemon {
             snapshot,
             info,
             gids: GidTable::default(),
-            groups: Vec::new(),
+            groups: found.into_iter().collect(),
             retry_at: None,
             slots: Slots::default(),
             connections: HashMap::new(),
@@ -163,11 +167,13 @@ impl Daemon {
             buffer: seqpacket::buffer(),
             lock: Some(lock),
         };
-        if let Err(error) = daemon.open() {
-            daemon.clean_up();
-            return Err(error);
+        match daemon.open().and_then(|()| daemon.remember()) {
+            Ok(()) => Ok(daemon),
+            Err(error) => {
+                daemon.clean_up();
+                Err(error)
+            }
         }
-        Ok(daemon)
     }
 
     fn open(&mut self) -> Result<(), DaemonError> {
@@ -197,6 +203,15 @@ impl Daemon {
         Ok(())
     }
 
+    /// Leaves word of how the device is configured, for who finds that this daemon has died.
+    fn remember(&self) -> Result<(), DaemonError> {
+        let config = self.settings.remembered(self.source.fixed());
+        match &self.lock {
+            Some(lock) => lock.remember(&config),
+            None => Ok(()),
+        }
+    }
+
     /// The device.
     pub fn info(&self) -> &DeviceInfo {
         &self.info
@@ -218,8 +233,11 @@ impl Daemon {
             }
         };
         self.clean_up();
-        if let (Err(_), Some(lock)) = (&result, &mut self.lock) {
-            lock.keep_log();
+        match (&result, &mut self.lock) {
+            (Ok(()), Some(lock)) => lock.forget(),
+            // It has died, as it were: its log is to be read, and who finds it gone shall start it again as it was.
+            (Err(_), Some(lock)) => lock.keep_log(),
+            (_, None) => {}
         }
         self.lock = None;
         // The last word comes after the clean-up, so that who waits for it can start anew at once.
@@ -486,8 +504,32 @@ impl Daemon {
             tracing::warn!(%error, "cannot clean up");
         }
         self.groups.clear();
-        let _ = fs::remove_dir_all(self.dir.lib());
+        if let Some(lock) = &self.lock {
+            lock.remove_links();
+        }
     }
+}
+
+/// The sockets of the first loopback address that is free, if the settings name no address at all.
+fn first_free(settings: &Settings) -> Result<Option<Group>, DaemonError> {
+    if !settings.addrs.is_empty() || settings.netdev.is_some() {
+        return Ok(None);
+    }
+    let mut taken = None;
+    for ip in loopback::addresses() {
+        match Group::open(ip, 0, settings.receive_buffer) {
+            Ok(group) => {
+                if let Some(error) = taken {
+                    tracing::info!(address = %ip, "{error}");
+                }
+                return Ok(Some(group));
+            }
+            // The first says the most.
+            Err(error @ DaemonError::PortTaken { .. }) => taken = taken.or(Some(error)),
+            Err(error) => return Err(error),
+        }
+    }
+    Err(taken.unwrap_or_else(|| DaemonError::NoAddress { name: "lo".into() }))
 }
 
 impl AsFd for Daemon {

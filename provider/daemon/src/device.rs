@@ -2,12 +2,13 @@
 //! port's.
 
 use std::fs;
+use std::net::IpAddr;
 
 use ferroce_control::{DeviceInfo, GID_TABLE_LEN, link};
 
 use crate::config::{AddrSpec, Settings};
 use crate::gids::Wanted;
-use crate::interfaces::{self, Link, Snapshot};
+use crate::interfaces::{Link, Snapshot};
 use crate::{DaemonError, real};
 
 /// Where the device's addresses come from.
@@ -25,9 +26,13 @@ pub enum Source {
 }
 
 impl Source {
-    /// Chooses as the settings say: the given addresses, else the given interface's, else those of the
-    /// default route's interface, else loopback's.
-    pub fn choose(settings: &Settings, snapshot: &Snapshot) -> Result<Self, DaemonError> {
+    /// Chooses as the settings say: the given addresses, else the given interface's, else `loopback`, an address that was found free
+    /// because nothing was given.
+    pub fn choose(
+        settings: &Settings,
+        snapshot: &Snapshot,
+        loopback: Option<IpAddr>,
+    ) -> Result<Self, DaemonError> {
         let known = |name: &str| {
             snapshot
                 .link(name)
@@ -59,27 +64,30 @@ impl Source {
         if let Some(name) = &settings.netdev {
             return Ok(Self::Interface(name.clone()));
         }
-        let has_address = |link: &&Link| {
-            snapshot
-                .addresses
-                .iter()
-                .any(|address| address.ifindex == link.index)
+        let found = loopback.ok_or_else(|| DaemonError::NoSuchInterface { name: "lo".into() })?;
+        let addr = AddrSpec {
+            ip: found,
+            interface: None,
         };
-        let default = interfaces::default_route()
-            .map_err(DaemonError::os("reading the routes"))?
-            .and_then(|index| snapshot.links.iter().find(|link| link.index == index))
-            .filter(has_address);
-        let loopback = || snapshot.links.iter().find(|link| link.loopback);
-        let link = default
-            .or_else(loopback)
-            .ok_or_else(|| DaemonError::NoSuchInterface { name: "lo".into() })?;
-        Ok(Self::Interface(link.name.clone()))
+        let link = link_of(&addr, snapshot).ok_or_else(|| no_such_address(&addr))?;
+        Ok(Self::Fixed {
+            netdev: link.name.clone(),
+            addrs: vec![addr],
+        })
     }
 
     /// The interface that stands for the port.
     pub fn netdev(&self) -> &str {
         match self {
             Self::Fixed { netdev, .. } | Self::Interface(netdev) => netdev,
+        }
+    }
+
+    /// The addresses that were given or found; none of an interface, whose addresses come and go.
+    pub fn fixed(&self) -> &[AddrSpec] {
+        match self {
+            Self::Fixed { addrs, .. } => addrs,
+            Self::Interface(_) => &[],
         }
     }
 
@@ -183,11 +191,8 @@ pub fn refresh(info: &mut DeviceInfo, source: &Source, snapshot: &Snapshot) -> b
 }
 
 fn smallest_mtu(link: &Link, source: &Source, snapshot: &Snapshot) -> u32 {
-    let others = match source {
-        Source::Fixed { addrs, .. } => addrs.as_slice(),
-        Source::Interface(_) => &[],
-    };
-    others
+    source
+        .fixed()
         .iter()
         .filter_map(|addr| link_of(addr, snapshot))
         .map(|link| link.mtu)
@@ -284,7 +289,7 @@ mod tests {
     #[test]
     fn a_given_address_brings_its_interface() {
         let (settings, snapshot) = (settings(&["127.0.7.9"], None), snapshot());
-        let source = Source::choose(&settings, &snapshot).unwrap();
+        let source = Source::choose(&settings, &snapshot, None).unwrap();
         assert_eq!(source.netdev(), "lo");
         let info = identify(&settings, &source, &snapshot);
         assert_eq!(
@@ -298,7 +303,7 @@ mod tests {
     #[test]
     fn an_interface_brings_its_addresses_and_its_hardware_address() {
         let (settings, mut snapshot) = (settings(&[], Some("eth7")), snapshot());
-        let source = Source::choose(&settings, &snapshot).unwrap();
+        let source = Source::choose(&settings, &snapshot, None).unwrap();
         let mut info = identify(&settings, &source, &snapshot);
         assert_eq!(info.node_guid, [0x50, 0x54, 0, 0xff, 0xfe, 1, 2, 3]);
         assert_eq!((info.active_mtu, info.port_active), (1024, true));
@@ -313,18 +318,29 @@ mod tests {
     }
 
     #[test]
+    fn without_a_word_it_is_loopback_whatever_else_there_is() {
+        let (settings, snapshot) = (settings(&[], None), snapshot());
+        let source = Source::choose(&settings, &snapshot, "127.47.91.7".parse().ok()).unwrap();
+        assert_eq!(source.netdev(), "lo");
+        assert_eq!(source.fixed()[0].to_string(), "127.47.91.7");
+        // The same device as if the address had been given.
+        let given = Source::choose(&self::settings(&["127.47.91.7"], None), &snapshot, None);
+        assert_eq!(given.unwrap(), source);
+    }
+
+    #[test]
     fn the_smallest_interface_bounds_the_mtu() {
         let (settings, snapshot) = (settings(&["127.0.0.1", "192.0.2.2"], None), snapshot());
-        let source = Source::choose(&settings, &snapshot).unwrap();
+        let source = Source::choose(&settings, &snapshot, None).unwrap();
         assert_eq!(identify(&settings, &source, &snapshot).active_mtu, 1024);
     }
 
     #[test]
     fn what_does_not_exist_is_told() {
         let snapshot = snapshot();
-        let error = Source::choose(&settings(&[], Some("eth9")), &snapshot).unwrap_err();
+        let error = Source::choose(&settings(&[], Some("eth9")), &snapshot, None).unwrap_err();
         assert!(error.to_string().contains("`eth9`"), "{error}");
-        let error = Source::choose(&settings(&["203.0.113.5"], None), &snapshot).unwrap_err();
+        let error = Source::choose(&settings(&["203.0.113.5"], None), &snapshot, None).unwrap_err();
         assert!(
             error.to_string().contains("203.0.113.5 is not an address"),
             "{error}"

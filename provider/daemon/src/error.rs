@@ -27,14 +27,14 @@ pub enum DaemonError {
     },
     /// Somebody else receives on the port of an address.
     #[error(
-        "UDP port {} of {} is taken{holder}: stop that program or choose another address with --addr",
+        "UDP port {} of {} is taken{holder}: end that program or choose another address with --addr",
         .address.port(), .address.ip()
     )]
     PortTaken {
         /// The address.
         address: SocketAddr,
-        /// A hint at who it is, or empty.
-        holder: &'static str,
+        /// ` by …` where it is known, or empty.
+        holder: String,
     },
     /// An address that was asked for is not this host's.
     #[error("{address} is not an address of this host (`ip address` lists them)")]

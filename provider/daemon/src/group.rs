@@ -13,7 +13,7 @@ use rustix::net::{
     AddressFamily, RecvFlags, SocketAddrUnix, SocketFlags, SocketType, sockopt as options,
 };
 
-use crate::DaemonError;
+use crate::{DaemonError, holder};
 
 /// The UDP port of RoCEv2.
 const PORT: u16 = 4791;
@@ -278,7 +278,7 @@ fn bind(address: SocketAddr, shared: bool) -> Result<OwnedFd, DaemonError> {
         Ok(()) => Ok(socket),
         Err(Errno::ADDRINUSE) => Err(DaemonError::PortTaken {
             address,
-            holder: " (perhaps by a program that has outlived its ferroced)",
+            holder: holder::of_udp(address),
         }),
         Err(Errno::ADDRNOTAVAIL) => Err(DaemonError::NoSuchAddress {
             address: address.ip().to_string(),
@@ -306,13 +306,14 @@ fn claim(address: SocketAddr) -> Result<OwnedFd, DaemonError> {
         None,
     )
     .map_err(DaemonError::os(doing()))?;
-    let name = SocketAddrUnix::new_abstract_name(format!("ferroced/{address}").as_bytes())
-        .map_err(DaemonError::os(doing()))?;
-    match rustix::net::bind(&socket, &name) {
+    let name = format!("ferroced/{address}");
+    let bound = SocketAddrUnix::new_abstract_name(name.as_bytes())
+        .and_then(|address| rustix::net::bind(&socket, &address));
+    match bound {
         Ok(()) => Ok(socket),
         Err(Errno::ADDRINUSE) => Err(DaemonError::PortTaken {
             address,
-            holder: " by another ferroced",
+            holder: holder::of_unix(&name),
         }),
         Err(errno) => Err(DaemonError::os(doing())(io::Error::from(errno))),
     }

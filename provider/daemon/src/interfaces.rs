@@ -1,4 +1,4 @@
-//! What the kernel knows of network interfaces, their addresses and the default route, by rtnetlink.
+//! What the kernel knows of network interfaces and their addresses, by rtnetlink.
 //! Reads only; and as notifications can be lost, a change means reading everything anew.
 
 use std::io;
@@ -13,7 +13,6 @@ use netlink_packet_route::address::{
     AddressAttribute, AddressFlags, AddressHeaderFlags, AddressMessage,
 };
 use netlink_packet_route::link::{LinkAttribute, LinkFlags, LinkMessage};
-use netlink_packet_route::route::{RouteAttribute, RouteHeader, RouteMessage, RouteType};
 use netlink_sys::protocols::NETLINK_ROUTE;
 use netlink_sys::{Socket, SocketAddr};
 
@@ -129,45 +128,6 @@ impl Snapshot {
                 .find(|link| link.loopback)
         })
     }
-}
-
-/// The interface of the default route: IPv4's if there is one, else IPv6's; of several the one with the
-/// least metric.
-pub fn default_route() -> io::Result<Option<u32>> {
-    let mut best: Option<(bool, u32, u32)> = None;
-    dump(
-        RouteNetlinkMessage::GetRoute(RouteMessage::default()),
-        |message| {
-            let RouteNetlinkMessage::NewRoute(route) = message else {
-                return;
-            };
-            let header = &route.header;
-            if header.destination_prefix_length != 0
-                || header.kind != RouteType::Unicast
-                || header.table != RouteHeader::RT_TABLE_MAIN
-            {
-                return;
-            }
-            let is_v6 = u8::from(header.address_family) == libc::AF_INET6 as u8;
-            let mut metric = 0;
-            let mut index = None;
-            for attribute in &route.attributes {
-                match attribute {
-                    RouteAttribute::Priority(priority) => metric = *priority,
-                    RouteAttribute::Oif(oif) => index = Some(*oif),
-                    RouteAttribute::MultiPath(hops) => {
-                        index = index.or(hops.first().map(|hop| hop.interface_index));
-                    }
-                    _ => {}
-                }
-            }
-            if let Some(index) = index {
-                let candidate = (is_v6, metric, index);
-                best = Some(best.map_or(candidate, |b| b.min(candidate)));
-            }
-        },
-    )?;
-    Ok(best.map(|(_, _, index)| index))
 }
 
 /// Tells when links or addresses may have changed.
@@ -333,18 +293,5 @@ mod tests {
         assert!(address("fd00::2", 64).covers("fd00::ffff".parse().unwrap()));
         assert!(!address("::1", 128).covers("::2".parse().unwrap()));
         assert!(address("0.0.0.0", 0).covers("1.2.3.4".parse().unwrap()));
-    }
-
-    #[test]
-    fn the_default_route_names_a_link() {
-        if let Some(index) = default_route().unwrap() {
-            assert!(
-                Snapshot::read()
-                    .unwrap()
-                    .links
-                    .iter()
-                    .any(|link| link.index == index)
-            );
-        }
     }
 }

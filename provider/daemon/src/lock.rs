@@ -1,22 +1,30 @@
 //! The lock by which only one daemon runs on a runtime directory. The kernel releases it when the
 //! daemon dies in whatever way.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::File;
 use std::io::{Read, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 
-use ferroce_control::RuntimeDir;
-use rustix::fs::FlockOperation;
+use ferroce_control::{Premises, RuntimeDir};
+use rustix::fs::{FlockOperation, OFlags};
 use rustix::io::Errno;
 
-use crate::DaemonError;
+use crate::{Config, DaemonError};
 
-/// The held lock. When it is released, its file goes, the log, and the directory too if
-/// nothing else is in it.
+/// How the device is configured, and what it says to who looks into it.
+const SETTINGS: &str = "ferroced.toml";
+const REMEMBERED: &str = "# The device of this directory, which `ferroce run` starts again should ferroced have died.\n\
+    # Another `ferroce up` replaces it, `ferroce down` removes it.\n";
+/// The lock's file.
+const LOCK: &str = "ferroced.lock";
+/// The log, and what it was before it became too long.
+const LOGS: [&str; 2] = ["ferroced.log", "ferroced.log.1"];
+
+/// The held lock, and the runtime directory. When it is released, its file goes, the log, and the directory too if it was made by
+/// ferroce and nothing else is in it.
 #[derive(Debug)]
 pub struct Lock {
+    premises: Premises,
     _file: File,
-    dir: RuntimeDir,
     keep_log: bool,
 }
 
@@ -24,10 +32,11 @@ impl Drop for Lock {
     fn drop(&mut self) {
         // While the lock is still held: afterwards the file may be another daemon's.
         if !self.keep_log {
-            let _ = fs::remove_file(self.dir.log());
+            for log in LOGS {
+                let _ = self.premises.remove(log);
+            }
         }
-        let _ = fs::remove_file(self.dir.lock());
-        let _ = fs::remove_dir(self.dir.path());
+        let _ = self.premises.remove(LOCK);
     }
 }
 
@@ -37,21 +46,43 @@ impl Lock {
         self.keep_log = true;
     }
 
+    /// Writes down how the device is configured.
+    pub fn remember(&self, config: &Config) -> Result<(), DaemonError> {
+        const NEW: &str = ".new-ferroced.toml";
+        let text = toml::to_string(config)
+            .map_err(|e| DaemonError::Setting(format!("remembering the settings: {e}")))?;
+        let failed =
+            |errno: Errno| DaemonError::file(self.premises.path().join(SETTINGS))(errno.into());
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC;
+        let mut file = self.premises.open(NEW, flags).map_err(failed)?;
+        file.write_all(REMEMBERED.as_bytes())
+            .and_then(|()| file.write_all(text.as_bytes()))
+            .map_err(DaemonError::file(self.premises.path().join(NEW)))?;
+        self.premises.rename(NEW, SETTINGS).map_err(failed)
+    }
+
+    /// Removes what [`remember`](Self::remember) has written.
+    pub fn forget(&self) {
+        let _ = self.premises.remove(SETTINGS);
+    }
+
+    /// Removes the links that `ferroce run` has made.
+    pub fn remove_links(&self) {
+        let ours = |name: &str| name.trim_start_matches('.').starts_with("libferroce");
+        if let Err(error) = self.premises.remove_links("lib", ours) {
+            tracing::warn!(%error, "cannot clean up");
+        }
+    }
+
     /// Takes the lock or says who has it.
     pub fn take(dir: &RuntimeDir) -> Result<Self, DaemonError> {
+        let premises = dir.prepare()?;
         let path = dir.lock();
+        let failed = |errno: Errno| DaemonError::file(&path)(errno.into());
         // A daemon that leaves removes the file while it holds the lock: what was locked may be gone.
         for _ in 0..100 {
-            dir.prepare()?;
-            let mut file = OpenOptions::new()
-                .read(true)
-                .write(true)
-                .create(true)
-                .truncate(false)
-                .mode(0o600)
-                .custom_flags(libc::O_NOFOLLOW)
-                .open(&path)
-                .map_err(DaemonError::file(&path))?;
+            let flags = OFlags::RDWR | OFlags::CREATE;
+            let mut file = premises.open(LOCK, flags).map_err(failed)?;
             match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
                 Ok(()) => {}
                 Err(Errno::WOULDBLOCK) => {
@@ -66,18 +97,14 @@ impl Lock {
                         pid,
                     });
                 }
-                Err(errno) => return Err(DaemonError::file(path)(errno.into())),
+                Err(errno) => return Err(failed(errno)),
             }
-            let same = match (file.metadata(), fs::symlink_metadata(&path)) {
-                (Ok(ours), Ok(there)) => ours.ino() == there.ino() && ours.dev() == there.dev(),
-                _ => false,
-            };
-            if same {
+            if premises.has(LOCK, &file) {
                 file.set_len(0).map_err(DaemonError::file(&path))?;
                 writeln!(file, "{}", std::process::id()).map_err(DaemonError::file(&path))?;
                 return Ok(Self {
+                    premises,
                     _file: file,
-                    dir: dir.clone(),
                     keep_log: false,
                 });
             }

@@ -1,21 +1,23 @@
 //! The program `ferroced`: command line, log, background, signals. The daemon is in the library.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs;
 use std::io::{BufRead, BufReader, IsTerminal, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode, Stdio};
+use std::sync::Mutex;
 
 use clap::Parser;
 use ferroce_control::RuntimeDir;
 use ferroce_fabric::link::Cable;
 use ferroced::config::{AddrSpec, LinkLayer};
+use ferroced::log::Log;
 use ferroced::switch::{Switch, SwitchSettings};
-use ferroced::{Config, Daemon, DaemonError, Settings};
+use ferroced::{Config, Daemon, DaemonError, Settings, limits};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
-use rustix::process::{Resource, Rlimit};
+use rustix::fs::OFlags;
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::fmt::writer::BoxMakeWriter;
 
 /// What a daemon in the background says on its standard output when it serves.
 const READY: &str = "ready";
@@ -32,8 +34,8 @@ const READY: &str = "ready";
 #[derive(Debug, Parser)]
 #[command(version, max_term_width = 100)]
 struct Arguments {
-    /// Where programs find the daemon [default: $FERROCE_RUNTIME_DIR, else $XDG_RUNTIME_DIR/ferroce,
-    /// else /run/ferroce for root and /tmp/ferroce-UID for others]
+    /// Where programs find the daemon [default: $FERROCE_RUNTIME_DIR, else $XDG_RUNTIME_DIR/ferroce
+    /// if that is the user's own, else /run/ferroce for root and /tmp/ferroce-UID for others]
     #[arg(long, value_name = "DIR")]
     runtime_dir: Option<PathBuf>,
 
@@ -44,7 +46,8 @@ struct Arguments {
     addr: Vec<AddrSpec>,
 
     /// The interface whose addresses to serve, as they come and go, and whose link is the port's
-    /// [default: that of the default route, else loopback]
+    /// [default: none, and an address of the loopback interface: 127.0.0.1, or the first of 127.47.91.1 to 254
+    /// whose port 4791 is free]
     #[arg(long, value_name = "IF")]
     netdev: Option<String>,
 
@@ -112,9 +115,13 @@ fn main() -> ExitCode {
 
 /// Starts this program again in the background and waits until it serves or has failed.
 fn detach(dir: &RuntimeDir) -> Result<(), String> {
-    dir.prepare().map_err(|e| e.to_string())?;
+    // Held until the other has taken it, or has failed.
+    let premises = dir.prepare().map_err(|e| e.to_string())?;
     let program = std::env::current_exe().map_err(|e| format!("finding this program: {e}"))?;
-    let log = open_log(dir).map_err(|e| e.to_string())?;
+    let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE;
+    let log = premises
+        .open("ferroced.log", flags)
+        .map_err(|e| format!("{}: {e}", dir.log().display()))?;
     let mut child = Command::new(program)
         .args(std::env::args_os().skip(1))
         .arg("--detached")
@@ -142,27 +149,17 @@ fn detach(dir: &RuntimeDir) -> Result<(), String> {
     Err(words.trim().to_owned())
 }
 
-fn open_log(dir: &RuntimeDir) -> Result<File, DaemonError> {
-    let path = dir.log();
-    OpenOptions::new()
-        .append(true)
-        .create(true)
-        .mode(0o600)
-        .custom_flags(libc::O_NOFOLLOW)
-        .open(&path)
-        .map_err(|source| DaemonError::File { path, source })
-}
-
 fn serve(arguments: Arguments, dir: RuntimeDir) -> Result<(), String> {
     let detached = arguments.detached;
     let started = start(arguments, dir);
     let (daemon, signals) = match started {
         Ok(started) => started,
         Err(error) => {
+            let words = format!("{error}{}", limits::hint(&error));
             if detached {
-                tell(&error.to_string());
+                tell(&words);
             }
-            return Err(error.to_string());
+            return Err(words);
         }
     };
     if detached {
@@ -177,7 +174,8 @@ fn serve(arguments: Arguments, dir: RuntimeDir) -> Result<(), String> {
 /// Runs a switch until a signal comes.
 fn switch(arguments: Arguments, ports: u8) -> Result<(), String> {
     let run = || -> Result<(), DaemonError> {
-        start_log(arguments.log.as_deref())?;
+        start_log(arguments.log.as_deref(), None)?;
+        limits::raise();
         let signals = block_signals()?;
         let switch = Switch::start(SwitchSettings {
             ports,
@@ -229,12 +227,13 @@ fn start(arguments: Arguments, dir: RuntimeDir) -> Result<(Daemon, SignalFd), Da
         log,
     }
     .over(under);
-    start_log(config.log.as_deref())?;
+    let file = arguments.detached.then(|| dir.log());
+    start_log(config.log.as_deref(), file)?;
     let settings = Settings::try_from(config)?;
 
     // Before the daemon holds anything that a signal would leave behind.
     let signals = block_signals()?;
-    raise_descriptor_limit();
+    limits::raise();
     rustix::process::umask(rustix::fs::Mode::from_bits_truncate(0o077));
     if arguments.detached {
         // Fails only for the leader of a process group, which is detached enough.
@@ -244,29 +243,28 @@ fn start(arguments: Arguments, dir: RuntimeDir) -> Result<(Daemon, SignalFd), Da
     Ok((Daemon::start(dir, settings)?, signals))
 }
 
-fn start_log(filter: Option<&str>) -> Result<(), DaemonError> {
+/// Logs to a file that is kept short, or else to standard error.
+fn start_log(filter: Option<&str>, file: Option<PathBuf>) -> Result<(), DaemonError> {
     let from_environment = std::env::var("FERROCE_LOG").ok();
     let filter = filter.or(from_environment.as_deref()).unwrap_or("info");
     let filter = EnvFilter::try_new(filter)
         .map_err(|e| DaemonError::Setting(format!("log filter `{filter}`: {e}")))?;
+    let (writer, terminal) = match file {
+        Some(path) => match Log::open(path.clone()) {
+            Ok(log) => (BoxMakeWriter::new(Mutex::new(log)), false),
+            Err(source) => return Err(DaemonError::File { path, source }),
+        },
+        None => (
+            BoxMakeWriter::new(std::io::stderr),
+            std::io::stderr().is_terminal(),
+        ),
+    };
     tracing_subscriber::fmt()
         .with_env_filter(filter)
-        .with_ansi(std::io::stderr().is_terminal())
-        .with_writer(std::io::stderr)
+        .with_ansi(terminal)
+        .with_writer(writer)
         .init();
     Ok(())
-}
-
-/// One socket for each slot and address, and one for each client, are more than the usual 1,024.
-fn raise_descriptor_limit() {
-    let limit = rustix::process::getrlimit(Resource::Nofile);
-    let raised = Rlimit {
-        current: limit.maximum,
-        ..limit
-    };
-    if let Err(error) = rustix::process::setrlimit(Resource::Nofile, raised) {
-        tracing::warn!(%error, "the limit of open files stays as it is");
-    }
 }
 
 /// Says a word to who waits for this process in the background, and closes its standard output.

@@ -26,6 +26,10 @@ impl Daemon {
                 name: self.source.netdev().to_owned(),
             });
         }
+        // One is open already if it had to be looked for.
+        for index in 0..self.groups.len() {
+            self.watch_members(index, 0);
+        }
         for address in &wanted {
             self.open_group(address)?;
         }

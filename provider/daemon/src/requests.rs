@@ -18,6 +18,7 @@ use crate::daemon::Daemon;
 use crate::error::told;
 use crate::gids::Wanted;
 use crate::group;
+use crate::limits;
 use crate::poller::Token;
 use crate::slots::Claim;
 
@@ -51,8 +52,16 @@ fn refuse(errno: Errno, message: impl Into<String>) -> Answer {
 }
 
 fn failed(error: &ControlError) -> Answer {
-    let errno = told(Errno::from_raw_os_error(error.errno()));
-    refuse(errno, format!("ferroced: {error}"))
+    out_of_something(Errno::from_raw_os_error(error.errno()), error)
+}
+
+/// Refuses for want of something of the daemon's own.
+fn out_of_something(errno: Errno, error: &dyn std::fmt::Display) -> Answer {
+    let hint = match errno {
+        Errno::MFILE => format!(": {}", limits::descriptors()),
+        _ => String::new(),
+    };
+    refuse(told(errno), format!("ferroced: {error}{hint}"))
 }
 
 /// What becomes of a connection after a message.
@@ -236,7 +245,7 @@ impl Daemon {
                 reply: Reply::Held,
                 fds: vec![end],
             },
-            Err(errno) => refuse(told(errno), format!("ferroced: making a pipe: {errno}")),
+            Err(errno) => out_of_something(errno, &format_args!("making a pipe: {errno}")),
         }
     }
 
@@ -278,7 +287,7 @@ impl Daemon {
                     DaemonError::NoSuchAddress { .. } => Some(Errno::ADDRNOTAVAIL),
                     _ => None,
                 };
-                refuse(told(errno.unwrap_or(Errno::IO)), error.to_string())
+                out_of_something(errno.unwrap_or(Errno::IO), &error)
             }
         }
     }

@@ -115,7 +115,7 @@ fn a_taken_port_is_told_and_nothing_is_left_behind() {
 fn what_a_dead_daemon_left_is_no_hindrance() {
     let temp = tempfile::tempdir().unwrap();
     let dir = RuntimeDir::resolve(Some(&temp.path().join("run")));
-    dir.prepare().unwrap();
+    let _premises = dir.prepare().unwrap();
     drop(seqpacket::listen(&dir.socket(), 1).unwrap());
     fs::write(dir.lock(), "999999999\n").unwrap();
     fs::create_dir_all(dir.sysfs().join("class/infiniband/ghost0/ports/1")).unwrap();

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicUsize};
 
 use ferroce_control::objects::{Object, QueuePair};
-use ferroce_transport::{QpCap, QpConfig, QpState, QpType, Time};
 use ferroce_control::random::random;
+use ferroce_transport::{QpCap, QpConfig, QpState, QpType, Time};
 use parking_lot::Mutex;
 
 use crate::context::{Context, Pd};

@@ -8,13 +8,14 @@ use clap::{Args, Parser, Subcommand};
 const AFTER_HELP: &str = "\
 ENVIRONMENT:
   FERROCE_RUNTIME_DIR  The runtime directory, if --runtime-dir is not given.
-  XDG_RUNTIME_DIR      Its subdirectory `ferroce` is used if neither is given.
+  XDG_RUNTIME_DIR      Its subdirectory `ferroce` is used if neither is given, unless it is another user's.
   FERROCE_LOOPBACK     `off`: programs send packets for others of the same device over sockets, not through memory.
   FERROCE_LOG          What the daemon logs, such as `debug`; the default is `info`.
 
 FILES:
   DIR/ferroced.sock    Where the daemon answers; DIR is the runtime directory.
-  DIR/ferroced.log     The log of a daemon in the background.
+  DIR/ferroced.log     The log of a daemon in the background; beyond 4 MiB it becomes ferroced.log.1.
+  DIR/ferroced.toml    How the device is configured, for `run` to start it again should the daemon die.
   DIR/sys, DIR/dev     What programs see in place of /sys/class/infiniband* and /dev/infiniband.
   $XDG_CONFIG_HOME/ferroce/ferroce.toml, /etc/ferroce/ferroce.toml
                        Settings: addr, netdev, link_layer, cable, name, idle_exit,
@@ -42,7 +43,8 @@ EXAMPLES:
 pub struct Arguments {
     /// Where the daemon and the programs meet; one daemon and one device each [default:
     /// $FERROCE_RUNTIME_DIR, else $XDG_RUNTIME_DIR/ferroce, else /run/ferroce for root and
-    /// /tmp/ferroce-UID for others]
+    /// /tmp/ferroce-UID for others]. It must be empty, missing, or ferroce's, and no other user may be able
+    /// to change it or what is above it
     #[arg(long, value_name = "DIR", global = true)]
     pub runtime_dir: Option<PathBuf>,
 
@@ -59,12 +61,13 @@ pub enum Command {
     Up(Up),
     /// Stop the daemon
     ///
-    /// Programs that use the device see it fail.
+    /// Programs that use the device see it fail. If the daemon has died, what it was configured with is
+    /// forgotten.
     Down,
     /// Run a program that sees the device
     ///
     /// If there is no daemon, one is started with the settings of the configuration file; it leaves by
-    /// itself when nobody has used it for a while. The program and those that it starts find the device
+    /// itself when nobody has used it for a while. One that has died is started as it was. The program and those that it starts find the device
     /// through LD_PRELOAD, RDMAV_DRIVERS and FERROCE_RUNTIME_DIR in their environment; what the first two
     /// held before is kept. Real devices stay visible.
     ///
@@ -102,7 +105,8 @@ pub struct Up {
     pub addr: Vec<String>,
 
     /// The interface whose addresses to serve, as they come and go, and whose link is the port's
-    /// [default: that of the default route, else loopback]
+    /// [default: none, and an address of the loopback interface, for programs of this machine: 127.0.0.1, or
+    /// the first of 127.47.91.1 to 254 whose port 4791 is free]
     #[arg(long, value_name = "IF")]
     pub netdev: Option<String>,
 
@@ -131,6 +135,13 @@ pub struct Up {
     /// Stay in the foreground and log to standard error
     #[arg(long)]
     pub foreground: bool,
+}
+
+impl Up {
+    /// Whether it says where the device is to be.
+    pub fn says_where(&self) -> bool {
+        !self.addr.is_empty() || self.netdev.is_some() || self.config.is_some()
+    }
 }
 
 /// `ferroce switch`.

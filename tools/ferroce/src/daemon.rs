@@ -1,18 +1,16 @@
 //! Starting and stopping `ferroced`.
 
 use std::env;
-use std::fs::{self, File, OpenOptions};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
-use ferroce_control::{Client, ControlError, Event, RuntimeDir};
-use rustix::fs::{FlockOperation, OFlags};
+use ferroce_control::{Client, ControlError, Event, RuntimeDir, loopback, process};
 
 use crate::arguments::{Switch, Up};
 use crate::error::Error;
+use crate::turn::Turn;
 
 /// How long the daemon may take to stop.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -49,13 +47,21 @@ pub fn up(dir: &RuntimeDir, up: &Up) -> Result<ExitCode, Error> {
         });
     }
     {
-        let _turn = StartLock::take(dir)?;
+        let _turn = Turn::take(dir)?;
         start(&mut command)?;
     }
     let status = Client::connect(dir)?.status()?;
     let addrs: Vec<String> = status.gids.iter().map(|gid| gid.addr.to_string()).collect();
     match status.device.ib_ports {
-        0 => println!("{} is up at {}", status.device.name, addrs.join(", ")),
+        0 => println!(
+            "{} is up at {}{}",
+            status.device.name,
+            addrs.join(", "),
+            match up.says_where() || !status.gids.iter().all(|gid| gid.addr.is_loopback()) {
+                true => "",
+                false => ", for programs of this machine (--netdev or --addr puts it on a network)",
+            }
+        ),
         1 => println!("{} is up with an InfiniBand port", status.device.name),
         n => println!("{} is up with {n} InfiniBand ports", status.device.name),
     }
@@ -80,7 +86,10 @@ pub fn switch(dir: &RuntimeDir, switch: &Switch) -> Result<ExitCode, Error> {
 
 /// `ferroce down`.
 pub fn down(dir: &RuntimeDir) -> Result<ExitCode, Error> {
-    let mut client = Client::connect(dir)?;
+    let mut client = match Client::connect(dir) {
+        Err(error @ ControlError::NotRunning { .. }) => return forget(dir, error),
+        connected => connected?,
+    };
     let status = client.status()?;
     match client.shutdown() {
         Ok(()) | Err(ControlError::Closed) => {}
@@ -91,7 +100,11 @@ pub fn down(dir: &RuntimeDir) -> Result<ExitCode, Error> {
         match client.wait_event(deadline.saturating_duration_since(Instant::now())) {
             Some(Event::Shutdown) => break,
             Some(_) => {}
-            None => return Err(Error::DoesNotStop { pid: status.pid }),
+            None => {
+                return Err(Error::DoesNotStop {
+                    who: process::describe(status.pid),
+                });
+            }
         }
     }
     let users = status.clients.iter().filter(|client| client.slot.is_some());
@@ -104,6 +117,21 @@ pub fn down(dir: &RuntimeDir) -> Result<ExitCode, Error> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// There is no daemon to stop. If one has died, `ferroce run` shall not start it again.
+fn forget(dir: &RuntimeDir, error: ControlError) -> Result<ExitCode, Error> {
+    if !dir.settings().is_file() {
+        return Err(error.into());
+    }
+    let turn = Turn::take(dir)?;
+    let name = dir.settings();
+    let name = name.file_name().unwrap_or_default().to_string_lossy();
+    turn.premises()
+        .remove(&name)
+        .map_err(|errno| Error::io(dir.settings().display().to_string())(errno.into()))?;
+    eprintln!("ferroce: ferroced had died; what it was configured with is forgotten");
+    Ok(ExitCode::SUCCESS)
+}
+
 /// Connects to the daemon; starts one if there is none. Of several who try at once one starts it and the
 /// others wait.
 pub fn ensure(dir: &RuntimeDir, idle_exit: u64) -> Result<Client, Error> {
@@ -111,18 +139,47 @@ pub fn ensure(dir: &RuntimeDir, idle_exit: u64) -> Result<Client, Error> {
         Err(ControlError::NotRunning { .. }) => {}
         other => return Ok(other?),
     }
-    let _turn = StartLock::take(dir)?;
+    let _turn = Turn::take(dir)?;
     match Client::connect(dir) {
         Err(ControlError::NotRunning { .. }) => {}
         other => return Ok(other?),
     }
-    let started = start(command(dir)?.arg("--idle-exit").arg(idle_exit.to_string()));
+
+    // Left behind by one that did not leave but died: programs shall find the device that they had.
+    let remembered = dir.settings();
+    let died = remembered.is_file();
+    let mut command = command(dir)?;
+    match died {
+        true => command.arg("--config").arg(&remembered),
+        false => command.arg("--idle-exit").arg(idle_exit.to_string()),
+    };
+    let started = start(&mut command);
     // Somebody may have started one by other means in this moment.
-    match (started, Client::connect(dir)) {
-        (_, Ok(client)) => Ok(client),
-        (Err(error), Err(_)) => Err(error),
-        (Ok(()), Err(error)) => Err(error.into()),
+    let mut client = match (started, Client::connect(dir)) {
+        (_, Ok(client)) => client,
+        (Err(Error::NotStarted), Err(_)) if died => return Err(Error::NotRestarted(remembered)),
+        (Err(error), Err(_)) => return Err(error),
+        (Ok(()), Err(error)) => return Err(error.into()),
+    };
+    tell_of(&mut client, died)?;
+    Ok(client)
+}
+
+/// Says what a program's user would not expect of the device that was just started for it.
+fn tell_of(client: &mut Client, died: bool) -> Result<(), Error> {
+    let status = client.status()?;
+    let addrs: Vec<String> = status.gids.iter().map(|gid| gid.addr.to_string()).collect();
+    let name = status.device.name;
+    let at = match addrs.is_empty() {
+        true => String::new(),
+        false => format!(" at {}", addrs.join(", ")),
+    };
+    if died {
+        eprintln!("ferroce: ferroced had died; {name} is up again{at}");
+    } else if status.gids.iter().any(|gid| loopback::is_further(gid.addr)) {
+        eprintln!("ferroce: 127.0.0.1 is taken by another device; {name} is up{at}");
     }
+    Ok(())
 }
 
 fn command(dir: &RuntimeDir) -> Result<Command, Error> {
@@ -150,37 +207,5 @@ fn start(command: &mut Command) -> Result<(), Error> {
         Ok(())
     } else {
         Err(Error::NotStarted)
-    }
-}
-
-/// Held by who starts a daemon on a runtime directory: a lock on the directory itself.
-struct StartLock {
-    _directory: File,
-}
-
-impl StartLock {
-    fn take(dir: &RuntimeDir) -> Result<Self, Error> {
-        loop {
-            dir.prepare()?;
-            let opened = OpenOptions::new()
-                .read(true)
-                .custom_flags((OFlags::DIRECTORY | OFlags::NOFOLLOW).bits() as i32)
-                .open(dir.path());
-            let Ok(directory) = opened else { continue };
-            rustix::io::retry_on_intr(|| {
-                rustix::fs::flock(&directory, FlockOperation::LockExclusive)
-            })
-            .map_err(|errno| Error::io("locking the runtime directory")(errno.into()))?;
-            // A daemon that leaves removes the directory.
-            let same = match (directory.metadata(), fs::symlink_metadata(dir.path())) {
-                (Ok(ours), Ok(there)) => ours.ino() == there.ino() && ours.dev() == there.dev(),
-                _ => false,
-            };
-            if same {
-                return Ok(Self {
-                    _directory: directory,
-                });
-            }
-        }
     }
 }

@@ -41,10 +41,27 @@ pub enum Error {
     #[error("the daemon did not start")]
     NotStarted,
     /// The daemon took its leave but did not go.
-    #[error("ferroced (process {pid}) does not stop")]
+    #[error("{who} does not stop")]
     DoesNotStop {
         /// The daemon.
-        pid: u32,
+        who: String,
+    },
+    /// A daemon that died could not be started as it was; it has said why.
+    #[error(
+        "the daemon has died, and did not start again as it was configured ({}): `ferroce up` configures it anew, \
+         `ferroce down` forgets it",
+        .0.display()
+    )]
+    NotRestarted(PathBuf),
+    /// Another process has been starting a daemon for long.
+    #[error("{who} has been starting a daemon in {} for more than {seconds} s: end it, or let it go on", .path.display())]
+    Waiting {
+        /// That process.
+        who: String,
+        /// The runtime directory.
+        path: PathBuf,
+        /// How long it was waited for.
+        seconds: u64,
     },
     /// The program to run does not exist.
     #[error("{program}: {source}")]

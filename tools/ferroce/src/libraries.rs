@@ -1,18 +1,20 @@
 //! Where the shared objects are that programs load, and the names under which they load them.
 //!
-//! libibverbs takes the driver named in RDMAV_DRIVERS and appends `-rdmavNN.so`, with the number of its
-//! private ABI; the one provider serves them all. Installed, the files have such names; as cargo builds
-//! them they do not, so links are made in the runtime directory, and nowhere else.
+//! The dynamic linker and libibverbs open them by name, later, in each process that inherits the environment. So the names are those of
+//! the files themselves, where ferroce is installed or built, and trusted as this program is. Only the driver of a build directory
+//! needs other names: libibverbs takes what RDMAV_DRIVERS names and appends `-rdmavNN.so`, with the number of its private ABI, and the
+//! one provider serves them all. For these, links are made in the runtime directory, in which nobody else can put anything.
 
 use std::env;
 use std::ffi::OsString;
-use std::fs;
-use std::io;
-use std::os::unix::fs::symlink;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use ferroce_cabi::pabi;
 use ferroce_control::RuntimeDir;
+use rustix::fs::AtFlags;
+use rustix::io::Errno;
 
 use crate::error::Error;
 
@@ -41,11 +43,14 @@ fn find_from(exe: &Path, dir: &RuntimeDir) -> Result<Libraries, Error> {
     let mut places = vec![beside.to_path_buf()];
     places.extend(beside.parent().map(|prefix| prefix.join("lib/ferroce")));
 
-    let shim = find_one(&places, SHIM_BUILT, vec![SHIM.to_owned()])?;
+    let shim = match find_one(&places, SHIM_BUILT, vec![SHIM.to_owned()])? {
+        Found::Built(file, _) if !has_separator(&file) => file,
+        found => found.place(dir)?.join(SHIM),
+    };
     let drivers = pabi::numbers().map(|number| pabi::driver_file(DRIVER, number));
     let driver = find_one(&places, DRIVER_BUILT, drivers.collect())?;
     Ok(Libraries {
-        shim: shim.place(dir)?.join(SHIM),
+        shim,
         driver: driver.place(dir)?.join(DRIVER),
     })
 }
@@ -82,36 +87,38 @@ impl Found {
             Self::Proper(place) => place,
             Self::Built(file, names) => {
                 let lib = dir.lib();
+                // Held, so that a daemon that leaves meanwhile does not take the directory away.
+                let premises = dir.prepare()?;
+                let failed = |errno: Errno| Error::io(lib.display().to_string())(errno.into());
+                let directory = premises.directory("lib", true).map_err(failed)?;
                 for name in names {
-                    link(&lib, &name, &file).map_err(Error::io(format!(
-                        "linking {} in {}",
-                        file.display(),
-                        lib.display()
-                    )))?;
+                    link(&directory, &name, &file).map_err(failed)?;
                 }
                 lib
             }
         };
-        // The dynamic linker and libibverbs split their lists at these, and know no quoting.
-        let text = place.to_string_lossy();
-        if text.contains([' ', ':', ';']) {
-            return Err(Error::Separator(place));
+        match has_separator(&place) {
+            true => Err(Error::Separator(place)),
+            false => Ok(place),
         }
-        Ok(place)
     }
 }
 
+/// The dynamic linker and libibverbs split their lists at these, and know no quoting.
+fn has_separator(path: &Path) -> bool {
+    path.to_string_lossy().contains([' ', ':', ';'])
+}
+
 /// Makes or corrects a link; another `ferroce` may be doing the same.
-fn link(lib: &Path, name: &str, target: &Path) -> io::Result<()> {
-    let link = lib.join(name);
-    if fs::read_link(&link).is_ok_and(|old| old == target) {
+fn link(lib: &OwnedFd, name: &str, target: &Path) -> Result<(), Errno> {
+    let old = rustix::fs::readlinkat(lib, name, Vec::new());
+    if old.is_ok_and(|old| old.as_bytes() == target.as_os_str().as_bytes()) {
         return Ok(());
     }
-    fs::create_dir_all(lib)?;
-    let beside = lib.join(format!(".{name}.{}", std::process::id()));
-    let _ = fs::remove_file(&beside);
-    symlink(target, &beside)?;
-    fs::rename(&beside, &link)
+    let beside = format!(".{name}.{}", std::process::id());
+    let _ = rustix::fs::unlinkat(lib, &beside, AtFlags::empty());
+    rustix::fs::symlinkat(target, lib, &beside)?;
+    rustix::fs::renameat(lib, &beside, lib, name)
 }
 
 /// Appends to a list in an environment variable unless it is there already.
@@ -131,6 +138,7 @@ pub fn appended(old: Option<OsString>, item: &Path, separators: &[char]) -> OsSt
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
 
     fn fixture(files: &[&str]) -> (tempfile::TempDir, PathBuf, RuntimeDir) {
         let temp = tempfile::tempdir().unwrap();
@@ -167,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn a_build_directory_gets_links_in_the_runtime_directory() {
+    fn the_driver_of_a_build_directory_gets_a_link_in_the_runtime_directory() {
         let (temp, exe, dir) = fixture(&[
             "bin/ferroce",
             "bin/libferroce_shim.so",
@@ -176,7 +184,7 @@ mod tests {
         ]);
         for _ in 0..2 {
             let found = find_from(&exe, &dir).unwrap();
-            assert_eq!(found.shim, dir.lib().join("libferroce-shim.so"));
+            assert_eq!(found.shim, temp.path().join("bin/libferroce_shim.so"));
             assert_eq!(found.driver, dir.lib().join("libferroce"));
         }
         for number in pabi::numbers() {
@@ -184,9 +192,23 @@ mod tests {
             let target = fs::read_link(link).unwrap();
             assert_eq!(target, temp.path().join("bin/libferroce_provider.so"));
         }
-        let links = 1 + pabi::numbers().count();
+        let links = pabi::numbers().count();
         assert_eq!(fs::read_dir(dir.lib()).unwrap().count(), links);
         assert_eq!(fs::read_dir(temp.path().join("bin")).unwrap().count(), 4);
+    }
+
+    #[test]
+    fn a_path_that_no_list_can_hold_is_reached_by_links() {
+        let (temp, exe, dir) = fixture(&[
+            "a b/ferroce",
+            "a b/libferroce_shim.so",
+            "a b/libferroce_provider.so",
+        ]);
+        let found = find_from(
+            &temp.path().join("a b").join(exe.file_name().unwrap()),
+            &dir,
+        );
+        assert_eq!(found.unwrap().shim, dir.lib().join("libferroce-shim.so"));
     }
 
     #[test]

@@ -9,6 +9,7 @@ mod libraries;
 mod run;
 mod sanitizer;
 mod show;
+mod turn;
 
 use std::process::ExitCode;
 

@@ -151,7 +151,8 @@ fn first_uses_at_once_start_one_daemon() {
         .collect();
     let lib = place.dir().join("lib");
     let expected = format!(
-        "{0}/libferroce-shim.so mine:{0}/libferroce {1}\n",
+        "{}/libferroce_shim.so mine:{}/libferroce {}\n",
+        place.temp.path().display(),
         lib.display(),
         place.dir().display()
     );
@@ -165,7 +166,7 @@ fn first_uses_at_once_start_one_daemon() {
     let names: Vec<_> = links
         .map(|entry| entry.file_name().into_string().unwrap())
         .collect();
-    assert_eq!(names.len(), 1 + pabi::numbers().count(), "{names:?}");
+    assert_eq!(names.len(), pabi::numbers().count(), "{names:?}");
     for number in pabi::numbers() {
         let driver = lib.join(pabi::driver_file("libferroce", number));
         assert!(driver.is_file(), "{}", driver.display());
@@ -249,6 +250,77 @@ fn few_descriptors_are_enough() {
         .output()
         .unwrap();
     assert!(output.status.success(), "{output:?}");
+}
+
+/// Somebody else has been starting a daemon for too long: he is named.
+#[test]
+fn who_starts_a_daemon_and_does_not_finish_is_named() {
+    let Some(place) = Place::new() else { return };
+    place.configure("127.0.7.67");
+    assert!(place.output(&["up"]).status.success());
+    // Killed, it leaves the directory and its marker behind.
+    let status = place.output(&["status", "--json"]);
+    let status: serde_json::Value = serde_json::from_slice(&status.stdout).unwrap();
+    let pid = rustix::process::Pid::from_raw(status["pid"].as_i64().unwrap() as i32).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+    let hold = "import fcntl, os, signal, sys\n\
+        f = open(sys.argv[1], 'r+'); fcntl.lockf(f, fcntl.LOCK_EX)\n\
+        print('held', flush=True); os.kill(os.getpid(), signal.SIGSTOP)";
+    let holder = Command::new("python3")
+        .args(["-c", hold])
+        .arg(place.dir().join(".ferroce-runtime"))
+        .stdout(Stdio::piped())
+        .spawn();
+    let Ok(mut holder) = holder else {
+        eprintln!("skipped: there is no python3");
+        return;
+    };
+    let mut line = String::new();
+    std::io::BufRead::read_line(
+        &mut std::io::BufReader::new(holder.stdout.take().unwrap()),
+        &mut line,
+    )
+    .unwrap();
+    assert_eq!(line, "held\n");
+    let start = Instant::now();
+    let output = place.output(&["run", "--", "true"]);
+    holder.kill().unwrap();
+    holder.wait().unwrap();
+    let words = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(start.elapsed() < Duration::from_secs(60));
+    assert!(
+        words.contains("which is stopped") && words.contains(&format!("process {}", holder.id())),
+        "{words}"
+    );
+    // And then it is started as it was.
+    let output = place.output(&["run", "--", "true"]);
+    assert!(output.status.success(), "{output:?}");
+    assert!(
+        text(&output.stderr).contains("up again at 127.0.7.67"),
+        "{output:?}"
+    );
+}
+
+#[test]
+fn a_directory_with_somebodys_files_is_left_alone() {
+    let Some(place) = Place::new() else { return };
+    place.configure("127.0.7.68");
+    for name in ["lib", "sys", "dev"] {
+        fs::create_dir_all(place.dir().join(name)).unwrap();
+    }
+    for arguments in [&["up"][..], &["run", "--", "true"], &["down"]] {
+        let output = place.output(arguments);
+        assert_eq!(output.status.code(), Some(1), "{output:?}");
+    }
+    assert!(text(&place.output(&["up"]).stderr).contains("is not empty"));
+    assert_eq!(fs::read_dir(place.dir()).unwrap().count(), 3);
+    fs::remove_dir_all(place.dir()).unwrap();
+    // An empty one is used, and left as it was.
+    fs::create_dir(place.dir()).unwrap();
+    assert!(place.output(&["up"]).status.success());
+    assert!(place.output(&["down"]).status.success());
+    assert_eq!(fs::read_dir(place.dir()).unwrap().count(), 0);
 }
 
 #[test]

@@ -46,7 +46,36 @@ pub fn connect_low(directory: &[u8], name: &[u8], flags: c_int) -> Result<c_int,
         close(fd);
         return Err(failed);
     }
+    if !answered_by_own(fd) {
+        close(fd);
+        return Err(libc::EACCES);
+    }
     Ok(fd)
+}
+
+/// Whether who listens at the other end of a connection is this user or root: others are not told what the program does.
+fn answered_by_own(fd: c_int) -> bool {
+    let mut peer = libc::ucred {
+        pid: 0,
+        uid: 0,
+        gid: 0,
+    };
+    let mut length = size_of::<libc::ucred>() as libc::socklen_t;
+    let (option, at) = (libc::SO_PEERCRED, &raw mut peer);
+    // SAFETY: the kernel writes to the two, which are of the type and length that it is told.
+    let r = unsafe {
+        libc::syscall(
+            libc::SYS_getsockopt,
+            fd,
+            libc::SOL_SOCKET,
+            option,
+            at,
+            &raw mut length,
+        )
+    };
+    // SAFETY: this has no arguments and cannot fail.
+    let own = unsafe { libc::syscall(libc::SYS_geteuid) } as libc::uid_t;
+    r == 0 && (peer.uid == 0 || peer.uid == own)
 }
 
 fn unix_address(path: &[u8]) -> libc::sockaddr_un {

@@ -1,0 +1,162 @@
+//! Who has an address that cannot be had: found in `/proc`, as far as this user may look.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::net::{IpAddr, SocketAddr};
+
+use ferroce_control::process;
+
+/// The most processes that a message names.
+const NAMED: usize = 3;
+
+/// ` by …`, if anything is to be found out about who receives at a UDP endpoint; else empty.
+pub(crate) fn of_udp(address: SocketAddr) -> String {
+    let table = match address {
+        SocketAddr::V4(_) => "/proc/net/udp",
+        SocketAddr::V6(_) => "/proc/net/udp6",
+    };
+    let table = fs::read_to_string(table).unwrap_or_default();
+    let sockets: BTreeMap<u64, u32> = table
+        .lines()
+        .skip(1)
+        .filter_map(Socket::read)
+        .filter(|socket| socket.port == address.port() && socket.serves(address.ip()))
+        .map(|socket| (socket.inode, socket.uid))
+        .collect();
+    by(&sockets)
+}
+
+/// ` by …`, of who has an abstract Unix socket.
+pub(crate) fn of_unix(name: &str) -> String {
+    let table = fs::read_to_string("/proc/net/unix").unwrap_or_default();
+    let name = format!("@{name}");
+    let inode = table.lines().find_map(|line| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        (words.get(7) == Some(&name.as_str())).then(|| words[6].parse().ok())?
+    });
+    let holders = inode.map_or(Vec::new(), |inode| holders(&[inode]));
+    match holders.as_slice() {
+        [] => " by another ferroced".into(),
+        found => format!(" by another {}", found.join(", ")),
+    }
+}
+
+fn by(sockets: &BTreeMap<u64, u32>) -> String {
+    let inodes: Vec<u64> = sockets.keys().copied().collect();
+    let found = holders(&inodes);
+    let others = sockets.values().next();
+    match (found.as_slice(), others) {
+        ([], Some(uid)) => format!(" by a program of user {uid}"),
+        ([], None) => String::new(),
+        (found, _) => {
+            let more = match found.len().saturating_sub(NAMED) {
+                0 => String::new(),
+                n => format!(" and {n} more"),
+            };
+            let named = &found[..found.len().min(NAMED)];
+            format!(" by {}{more}", named.join(", "))
+        }
+    }
+}
+
+/// The processes that have one of these sockets open.
+fn holders(inodes: &[u64]) -> Vec<String> {
+    let targets: Vec<String> = inodes.iter().map(|n| format!("socket:[{n}]")).collect();
+    let has = |pid: u32| {
+        let files = fs::read_dir(format!("/proc/{pid}/fd"))
+            .into_iter()
+            .flatten();
+        files.flatten().any(|file| {
+            fs::read_link(file.path()).is_ok_and(|target| {
+                targets
+                    .iter()
+                    .any(|wanted| target.as_os_str() == wanted.as_str())
+            })
+        })
+    };
+    fs::read_dir("/proc")
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .filter(|&pid| has(pid))
+        .map(process::describe)
+        .collect()
+}
+
+/// A line of `/proc/net/udp` or `/proc/net/udp6`.
+#[derive(Debug, PartialEq, Eq)]
+struct Socket {
+    ip: IpAddr,
+    port: u16,
+    uid: u32,
+    inode: u64,
+}
+
+impl Socket {
+    fn read(line: &str) -> Option<Self> {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let (ip, port) = words.get(1)?.split_once(':')?;
+        let word = |i: usize| {
+            u32::from_str_radix(ip.get(8 * i..8 * i + 8)?, 16)
+                .ok()
+                .map(u32::to_ne_bytes)
+        };
+        let ip = match ip.len() {
+            8 => IpAddr::from(word(0)?),
+            32 => {
+                let mut bytes = [0; 16];
+                for (i, part) in bytes.chunks_mut(4).enumerate() {
+                    part.copy_from_slice(&word(i)?);
+                }
+                IpAddr::from(bytes)
+            }
+            _ => return None,
+        };
+        Some(Self {
+            ip,
+            port: u16::from_str_radix(port, 16).ok()?,
+            uid: words.get(7)?.parse().ok()?,
+            inode: words.get(9)?.parse().ok()?,
+        })
+    }
+
+    fn serves(&self, ip: IpAddr) -> bool {
+        self.ip == ip || self.ip.is_unspecified()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::UdpSocket;
+
+    #[test]
+    fn who_has_a_port_is_named() {
+        let own = format!("(process {})", std::process::id());
+        for ip in ["127.0.0.1", "0.0.0.0", "::1"] {
+            let Ok(socket) = UdpSocket::bind((ip, 0)) else {
+                eprintln!("skipped: there is no {ip} here");
+                continue;
+            };
+            let port = socket.local_addr().unwrap().port();
+            let asked = if ip == "::1" { "::1" } else { "127.0.0.1" };
+            let found = of_udp(SocketAddr::new(asked.parse().unwrap(), port));
+            assert!(found.contains(&own), "{ip}: {found}");
+            drop(socket);
+            assert_eq!(of_udp(SocketAddr::new(asked.parse().unwrap(), port)), "");
+        }
+    }
+
+    #[test]
+    fn lines_that_make_no_sense_name_nobody() {
+        for line in [
+            "",
+            "1: 0100007F",
+            "1: 01:12B7 x x x x x 0 x 7",
+            "1: zz00007F:12B7 0 0 0 0 0 0 0 7",
+        ] {
+            assert_eq!(Socket::read(line), None, "{line}");
+        }
+    }
+}
