@@ -6,7 +6,8 @@ use anyhow::Result;
 
 use crate::build;
 use crate::case::Stop;
-use crate::lab::{Lab, Place};
+use crate::host::Host;
+use crate::lab::Lab;
 use crate::packages;
 use crate::perftest::Pair;
 
@@ -22,14 +23,14 @@ pub fn run() -> Result<()> {
         port: lab.port(),
         limit: Duration::from_secs(60),
     };
-    let site = lab.site(Place::OneDaemon).map_err(Stop::into_error)?;
+    // A runtime directory of its own, at whatever address is free: a device that is up is left alone.
+    let mut host = Host::new(lab.programs(), "", None)?;
+    host.up_anywhere()?;
     println!(
         "xtask: ferroced is up at {}; one ib_write_bw serves, another one writes to it:",
-        site.server().address
+        host.address
     );
-    let ends = pair
-        .run(site.server(), site.client(), &dir)
-        .map_err(Stop::into_error)?;
+    let ends = pair.run(&host, &host, &dir).map_err(Stop::into_error)?;
     println!("\n$ {}\n{}", ends.client.line, ends.client.out);
     ends.clean()
         .and_then(|()| ends.table(1))

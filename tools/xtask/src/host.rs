@@ -6,7 +6,8 @@ use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use rustix::process::{Pid, Signal};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -89,6 +90,15 @@ impl Host {
         self.up_with(&["--addr", &address])
     }
 
+    /// Starts the daemon at a loopback address that it finds free, which becomes the host's, whatever this user has configured.
+    pub fn up_anywhere(&mut self) -> Result<()> {
+        self.up_with(&["--config", "/dev/null"])?;
+        let status = self.status()?;
+        let address = status["gids"][0]["addr"].as_str();
+        self.address = address.context("a device without addresses")?.to_owned();
+        Ok(())
+    }
+
     /// Starts the daemon with these options.
     pub fn up_with(&mut self, options: &[&str]) -> Result<()> {
         let mut command = self.ferroce();
@@ -125,9 +135,19 @@ impl Host {
     pub fn kill_daemon(&mut self) -> Result<()> {
         let pid = self.status()?["pid"].as_i64().unwrap_or_default();
         let pid = Pid::from_raw(i32::try_from(pid)?).context("the daemon's process")?;
+        let process = pidfd_open(pid, PidfdFlags::empty()).context("watching the daemon")?;
         rustix::process::kill_process(pid, Signal::KILL).context("killing the daemon")?;
         self.up = false;
-        Ok(())
+        // Until it has let go of everything.
+        let mut ended = [PollFd::new(&process, PollFlags::IN)];
+        let limit = Timespec {
+            tv_sec: 10,
+            tv_nsec: 0,
+        };
+        match poll(&mut ended, Some(&limit)).context("waiting for the daemon's end")? {
+            0 => bail!("the daemon outlives SIGKILL by 10 s"),
+            _ => Ok(()),
+        }
     }
 
     /// The daemon's own account of itself.

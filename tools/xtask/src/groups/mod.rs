@@ -34,6 +34,7 @@ mod sim;
 mod strangers;
 mod surroundings;
 mod traffic;
+mod trust;
 mod unit;
 mod verbs;
 mod watch;

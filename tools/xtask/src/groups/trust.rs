@@ -1,0 +1,380 @@
+//! Group `robust`, continued: other users, directories that are somebody's, limits, and what is left of a daemon that died.
+
+use std::fs::{self, Permissions};
+use std::net::UdpSocket;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use rustix::process::Signal;
+
+use super::expect;
+use crate::case::{Case, Ending, Stop};
+use crate::cprogram;
+use crate::host::Host;
+use crate::lab::Lab;
+use crate::process::{self, Finished};
+
+const LIMIT: Duration = Duration::from_secs(30);
+/// Long enough for all that is done here beside the programs.
+const SOON: Duration = Duration::from_secs(20);
+/// A user that is not this one.
+const NOBODY: u32 = 65_534;
+
+pub(super) fn cases() -> Vec<Case> {
+    vec![
+        Case::new(
+            "robust/somebody's directory is left alone",
+            somebodys_directory,
+        ),
+        Case::new("robust/root and a user's directory", users_directory),
+        Case::new(
+            "robust/what programs inherit is no way to the daemon",
+            inherited,
+        ),
+        Case::new("robust/a daemon that died is started as it was", as_it_was),
+        Case::new("robust/two devices without a word of where", anywhere),
+        Case::new("robust/two users without a word of where", two_users),
+        Case::new("robust/a stopped program is named", stopped),
+        Case::new("robust/limit of the size of files", file_size),
+        Case::new("robust/limit of open files", open_files),
+    ]
+}
+
+/// A shell that sets limits and then is the `ferroce` command for a host.
+fn limited(host: &Host, limits: &str, words: &[&str]) -> Command {
+    let ferroce = host.ferroce();
+    let mut command = host.plain("bash");
+    command
+        .args(["-c", &format!("{limits}; exec \"$@\""), "bash"])
+        .arg(ferroce.get_program())
+        .args(ferroce.get_args())
+        .args(words);
+    command
+}
+
+/// What ended with a status other than 0 and said something.
+fn refused(finished: &Finished, words: &[&str]) -> Ending {
+    let missing = words.iter().find(|word| !finished.err.contains(**word));
+    match (finished.code(), missing) {
+        (Some(code), None) if code != 0 => Ok(()),
+        (_, missing) => Err(Stop::with(
+            format!(
+                "is not refused with a word of {}",
+                missing.unwrap_or(&"why")
+            ),
+            &[finished],
+        )),
+    }
+}
+
+fn well(finished: &Finished) -> Ending {
+    match finished.success() {
+        true => Ok(()),
+        false => Err(Stop::with(finished.ending(), &[finished])),
+    }
+}
+
+/// A directory with a project's files, and one that anybody writes to, are neither used nor changed.
+fn somebodys_directory(lab: &mut Lab) -> Ending {
+    lab.vacate();
+    let dir = lab.case_dir()?;
+    let host = Host::new(lab.programs(), "127.0.0.1", None)?;
+    let project = host.runtime_dir();
+    fs::set_permissions(project, Permissions::from_mode(0o755)).map_err(anyhow::Error::from)?;
+    for name in ["lib", "sys", "dev"] {
+        fs::create_dir(project.join(name)).map_err(anyhow::Error::from)?;
+        fs::write(project.join(name).join("work"), "mine").map_err(anyhow::Error::from)?;
+    }
+    let mut command = host.run("true");
+    let used = process::run(command, &dir, "run", SOON)?;
+    refused(&used, &["not empty", "--runtime-dir"])?;
+    command = host.ferroce();
+    command.arg("down");
+    refused(&process::run(command, &dir, "down", SOON)?, &[])?;
+    for name in ["lib", "sys", "dev"] {
+        let text = fs::read_to_string(project.join(name).join("work"));
+        expect(text.is_ok_and(|text| text == "mine"), || {
+            format!("{name} is not what it was")
+        })?;
+    }
+    let mode =
+        |path: &Path| fs::metadata(path).map_or(0, |meta| meta.permissions().mode() & 0o7777);
+    expect(mode(project) == 0o755, || {
+        format!("its mode is {:o} now", mode(project))
+    })?;
+
+    let anybodys = tempfile::tempdir().map_err(anyhow::Error::from)?;
+    fs::set_permissions(anybodys.path(), Permissions::from_mode(0o1777))
+        .map_err(anyhow::Error::from)?;
+    for place in [anybodys.path(), Path::new("/")] {
+        let mut command = host.plain(host.programs().join("ferroce"));
+        command.arg("--runtime-dir").arg(place);
+        command.args(["up", "--addr", "127.0.0.1"]);
+        refused(
+            &process::run(command, &dir, "up", SOON)?,
+            &["runtime directory"],
+        )?;
+    }
+    expect(mode(anybodys.path()) == 0o1777, || {
+        format!("its mode is {:o} now", mode(anybodys.path()))
+    })
+}
+
+fn only_root() -> Ending {
+    match rustix::process::geteuid().is_root() {
+        true => Ok(()),
+        false => Err(Stop::Skip("only root can be another user".to_owned())),
+    }
+}
+
+/// A user's runtime directory, inherited by root, holds what the user has put there.
+fn users_directory(lab: &mut Lab) -> Ending {
+    only_root()?;
+    lab.vacate();
+    let dir = lab.case_dir()?;
+    let host = Host::new(lab.programs(), "127.0.0.1", None)?;
+    let theirs = tempfile::tempdir().map_err(anyhow::Error::from)?;
+    let inner = theirs.path().join("ferroce");
+    fs::create_dir(&inner).map_err(anyhow::Error::from)?;
+    std::os::unix::fs::chown(theirs.path(), Some(NOBODY), None).map_err(anyhow::Error::from)?;
+    let user = format!("belongs to user {NOBODY}");
+    // Named, it is refused, though the directory itself is root's: its owner could put another in its place.
+    let mut command = host.plain(host.programs().join("ferroce"));
+    command.env("FERROCE_RUNTIME_DIR", &inner);
+    command.args(["run", "--", "true"]);
+    refused(&process::run(command, &dir, "named", SOON)?, &[&user])?;
+    // Inherited, it is not root's place at all. This starts nothing.
+    let mut command = host.plain(host.programs().join("ferroce"));
+    command.env("XDG_RUNTIME_DIR", theirs.path()).arg("status");
+    let asked = process::run(command, &dir, "inherited", SOON)?;
+    let theirs = theirs.path().display().to_string();
+    expect(
+        !asked.err.contains(&theirs) && !asked.out.contains(&theirs),
+        || format!("root looks into {theirs}:\n{}{}", asked.out, asked.err),
+    )
+}
+
+/// Asks for the daemon's end through the descriptor that programs inherit.
+const ASK: &str = "import json, socket\n\
+    for fd in range(3, 256):\n\
+    \x20   try: socket.socket(fileno=fd).send(json.dumps({'v': 4, 'id': 1, 'request': 'shutdown'}).encode())\n\
+    \x20   except OSError: continue\n\
+    \x20   print('sent to', fd)\n";
+
+/// A program that has become another user has nothing by which it can ask the daemon anything.
+fn inherited(lab: &mut Lab) -> Ending {
+    only_root()?;
+    lab.vacate();
+    let dir = lab.case_dir()?;
+    let mut host = Host::new(lab.programs(), "127.0.0.1", None)?;
+    host.up()?;
+    let mut command = host.run("setpriv");
+    command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]);
+    // Not one of a home directory that this user cannot enter.
+    command.args(["/usr/bin/python3", "-c", ASK]);
+    let asked = process::run(command, &dir, "asked", SOON)?;
+    well(&asked)?;
+    expect(asked.out.is_empty(), || {
+        format!("there is something to ask: {}", asked.out)
+    })?;
+    host.status()?;
+    host.down()?;
+    Ok(())
+}
+
+/// `ferroce run` brings back the device that there was, or says why it cannot.
+fn as_it_was(lab: &mut Lab) -> Ending {
+    lab.vacate();
+    let dir = lab.case_dir()?;
+    let mut host = Host::new(lab.programs(), "127.0.0.9", None)?;
+    host.up_with(&["--addr", "127.0.0.9", "--name", "soft9"])?;
+    let before = host.status()?;
+    host.kill_daemon()?;
+    let devinfo = |host: &Host, name: &str| process::run(host.run("ibv_devinfo"), &dir, name, SOON);
+    let shown = devinfo(&host, "again")?;
+    well(&shown)?;
+    let clear = shown.err.contains("soft9 is up again at 127.0.0.9");
+    let after = host.status()?;
+    let same = ["name", "node_guid"]
+        .iter()
+        .all(|what| before["device"][what] == after["device"][what])
+        && before["gids"] == after["gids"];
+    if !clear || !same || !shown.out.contains("soft9") {
+        return Err(Stop::with("is not the device that died", &[&shown]));
+    }
+
+    host.kill_daemon()?;
+    let taken =
+        UdpSocket::bind(("127.0.0.9", crate::pcap::ROCE_V2)).map_err(anyhow::Error::from)?;
+    for name in ["refused", "refused-again"] {
+        refused(
+            &devinfo(&host, name)?,
+            &["127.0.0.9 is taken by", "ferroce down"],
+        )?;
+    }
+    drop(taken);
+    let mut command = host.ferroce();
+    command.arg("down");
+    let forgotten = process::run(command, &dir, "forgotten", SOON)?;
+    well(&forgotten)?;
+    let shown = devinfo(&host, "new")?;
+    let other = shown.success() && shown.out.contains("ferroce0") && shown.err.is_empty();
+    host.down()?;
+    match other {
+        true => Ok(()),
+        false => Err(Stop::with("a forgotten device is remembered", &[&shown])),
+    }
+}
+
+/// Who says nothing of addresses gets a device all the same, and is told where.
+fn anywhere(lab: &mut Lab) -> Ending {
+    lab.vacate();
+    let dir = lab.case_dir()?;
+    let mut first = Host::new(lab.programs(), "", None)?;
+    let mut second = Host::new(lab.programs(), "", None)?;
+    first.up_anywhere()?;
+    let mut command = second.ferroce();
+    command.args(["up", "--config", "/dev/null"]);
+    let up = process::run(command, &dir, "up", SOON)?;
+    well(&up)?;
+    let where_it_is = second.status()?["gids"][0]["addr"].clone();
+    let address = where_it_is.as_str().unwrap_or_default().to_owned();
+    second.address.clone_from(&address);
+    let loopback = [&first.address, &address]
+        .iter()
+        .all(|address| address.starts_with("127."));
+    let said = up.out.contains(&format!("is up at {address}"));
+    let ending = match loopback && said && address != first.address {
+        true => {
+            let options = ["-F", "-n", "200"].map(str::to_owned).to_vec();
+            let pair = crate::perftest::Pair {
+                tool: "ib_send_bw".to_owned(),
+                options,
+                port: lab.port(),
+                limit: LIMIT,
+            };
+            pair.run(&first, &second, &dir)?.clean()
+        }
+        false => Err(Stop::with(
+            format!("{} and {address}", first.address),
+            &[&up],
+        )),
+    };
+    first.down()?;
+    second.down()?;
+    ending
+}
+
+/// Another user's first program finds a device too.
+fn two_users(lab: &mut Lab) -> Ending {
+    only_root()?;
+    lab.vacate();
+    let dir = lab.case_dir()?;
+    let mut root = Host::new(lab.programs(), "127.0.0.1", None)?;
+    root.up()?;
+    // Where any user can get at it.
+    let prefix = tempfile::tempdir().map_err(anyhow::Error::from)?;
+    fs::set_permissions(prefix.path(), Permissions::from_mode(0o755))
+        .map_err(anyhow::Error::from)?;
+    crate::install::copy(lab.programs(), prefix.path())?;
+    let home = tempfile::tempdir().map_err(anyhow::Error::from)?;
+    std::os::unix::fs::chown(home.path(), Some(NOBODY), Some(NOBODY))
+        .map_err(anyhow::Error::from)?;
+    let user = |words: &[&str], name: &str| {
+        let mut command = root.plain("setpriv");
+        command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]);
+        command.arg(prefix.path().join("bin/ferroce")).args(words);
+        command.env("HOME", home.path());
+        command.env("FERROCE_RUNTIME_DIR", home.path().join("run"));
+        process::run(command, &dir, name, SOON)
+    };
+    let shown = user(&["run", "--", "ibv_devinfo"], "user")?;
+    let down = user(&["down"], "user-down")?;
+    root.down()?;
+    let said = shown.err.contains("is up at 127.47.91.");
+    match shown.success() && shown.out.contains("PORT_ACTIVE") && said && down.success() {
+        true => Ok(()),
+        false => Err(Stop::with("another user has no device", &[&shown, &down])),
+    }
+}
+
+/// A stopped program that has outlived its daemon keeps the address. Who wants it learns who that is.
+fn stopped(lab: &mut Lab) -> Ending {
+    lab.vacate();
+    let dir = lab.case_dir()?;
+    let port = lab.port();
+    let stream = cprogram::compile("stream")?;
+    let mut host = Host::new(lab.programs(), "127.0.0.1", None)?;
+    host.up()?;
+    let mut command = host.run(&stream);
+    command.args(["server", &port.to_string()]);
+    let mut server = process::spawn(command, &dir, "server")?;
+    if !server.listens(port, LIMIT) {
+        let server = server.finish(Duration::ZERO);
+        return Err(Stop::with("the server does not come to listen", &[&server]));
+    }
+    // It has the socket once it is connected.
+    let mut command = host.run(&stream);
+    command.args(["client", &port.to_string(), &host.address]);
+    let mut client = process::spawn(command, &dir, "client")?;
+    let streams = client.wait_until(LIMIT, |client| client.output().contains("streaming"));
+    server.signal(Signal::STOP);
+    let client = client.kill();
+    if !streams {
+        let server = server.kill();
+        return Err(Stop::with(
+            "the transfer does not start",
+            &[&client, &server],
+        ));
+    }
+    host.down()?;
+    let mut command = host.ferroce();
+    command.args(["up", "--addr", "127.0.0.1"]);
+    let up = process::run(command, &dir, "up", SOON)?;
+    let id = server.id();
+    let ending = refused(
+        &up,
+        &[
+            "127.0.0.1 is taken by stream",
+            &format!("process {id}, which is stopped"),
+        ],
+    );
+    server.kill();
+    ending?;
+    host.up()?;
+    host.down()?;
+    Ok(())
+}
+
+/// A limit of the size of files, below which no program can be served, is named; one that can be raised is raised.
+fn file_size(lab: &mut Lab) -> Ending {
+    lab.vacate();
+    let dir = lab.case_dir()?;
+    let mut host = Host::new(lab.programs(), "127.0.0.1", None)?;
+    let up = ["up", "--addr", "127.0.0.1"];
+    let short = limited(&host, "ulimit -f 1000", &up);
+    refused(&process::run(short, &dir, "hard", SOON)?, &["ulimit -f"])?;
+    let soft = limited(&host, "ulimit -S -f 1000", &up);
+    well(&process::run(soft, &dir, "soft", SOON)?)?;
+    let shown = process::run(host.run("ibv_devinfo"), &dir, "devinfo", SOON)?;
+    host.down()?;
+    well(&shown)
+}
+
+/// With few descriptors a program works, and who cannot have any learns of the limit.
+fn open_files(lab: &mut Lab) -> Ending {
+    lab.vacate();
+    let dir = lab.case_dir()?;
+    let mut host = Host::new(lab.programs(), "127.0.0.1", None)?;
+    let up = limited(&host, "ulimit -n 100", &["up", "--addr", "127.0.0.1"]);
+    well(&process::run(up, &dir, "up", SOON)?)?;
+    let one = limited(&host, "ulimit -n 100", &["run", "--", "ibv_devinfo"]);
+    let shown = process::run(one, &dir, "devinfo", SOON)?;
+    host.down()?;
+    well(&shown)?;
+    let up = limited(&host, "ulimit -n 16", &["up", "--addr", "127.0.0.1"]);
+    let few = process::run(up, &dir, "few", SOON)?;
+    refused(&few, &["ulimit -n"])
+}
