@@ -285,6 +285,7 @@ pub mod send_ops {
     pub const BIND_MW: u64 = 1 << 8;
     pub const SEND_WITH_INV: u64 = 1 << 9;
     pub const TSO: u64 = 1 << 10;
+    pub const FLUSH: u64 = 1 << 11;
     pub const ATOMIC_WRITE: u64 = 1 << 12;
 }
 

@@ -72,7 +72,8 @@ fn send_ops(kind: c_uint) -> u64 {
         | send_ops::SEND_WITH_INV
         | send_ops::RDMA_READ
         | send_ops::ATOMIC_CMP_AND_SWP
-        | send_ops::ATOMIC_FETCH_AND_ADD;
+        | send_ops::ATOMIC_FETCH_AND_ADD
+        | send_ops::FLUSH;
     match kind {
         qp_type::UD => datagrams,
         qp_type::UC => unreliable,

@@ -10,7 +10,9 @@ use crate::mw;
 use crate::post::{self, INLINE_MAX};
 use crate::qp::Qp;
 use ferroce_cabi::*;
-use ferroce_engine::{Dest, SendData, SendFlags, SendOp, SendRequest, Sge};
+use ferroce_engine::{
+    Dest, Flush, Placement, Selectivity, SendData, SendFlags, SendOp, SendRequest, Sge,
+};
 use libc::{c_int, c_void, size_t};
 use parking_lot::RawMutex;
 use parking_lot::lock_api::RawMutex as _;
@@ -63,6 +65,9 @@ pub fn known(end: usize) -> u64 {
     if offset_of!(ibv_qp_ex, wr_atomic_write) >= end {
         all &= !send_ops::ATOMIC_WRITE;
     }
+    if offset_of!(ibv_qp_ex, wr_flush) >= end {
+        all &= !send_ops::FLUSH;
+    }
     all
 }
 
@@ -72,6 +77,7 @@ pub fn install(ex: &mut ibv_qp_ex) {
     ex.wr_atomic_fetch_add = Some(wr_atomic_fetch_add);
     ex.wr_atomic_write = Some(wr_atomic_write);
     ex.wr_bind_mw = Some(wr_bind_mw);
+    ex.wr_flush = Some(wr_flush);
     ex.wr_local_inv = Some(wr_local_inv);
     ex.wr_rdma_read = Some(wr_rdma_read);
     ex.wr_rdma_write = Some(wr_rdma_write);
@@ -262,6 +268,39 @@ unsafe extern "C" fn wr_atomic_write(qp: *mut ibv_qp_ex, rkey: u32, va: u64, val
         begin(qp, SendOp::AtomicWrite { va, rkey });
         batch(qp).set_word(value.cast::<[u8; 8]>().read_unaligned());
     }
+}
+
+unsafe extern "C" fn wr_flush(
+    qp: *mut ibv_qp_ex,
+    rkey: u32,
+    va: u64,
+    length: size_t,
+    placement: u8,
+    level: u8,
+) {
+    let op = flush(rkey, va, length, placement, level);
+    // SAFETY: called between `wr_start` and `wr_complete`, as the manual asks.
+    unsafe {
+        match op {
+            Some(op) => begin(qp, op),
+            None => batch(qp).fail(libc::EINVAL),
+        }
+    }
+}
+
+/// A FLUSH, if a packet can say it.
+fn flush(rkey: u32, va: u64, length: size_t, placement: u8, level: u8) -> Option<SendOp> {
+    Some(SendOp::Flush(Flush {
+        va,
+        rkey,
+        len: u32::try_from(length).ok()?,
+        placement: Placement::from_bits(placement)?,
+        selectivity: match level {
+            0 => Selectivity::Range,
+            1 => Selectivity::Region,
+            _ => return None,
+        },
+    }))
 }
 
 unsafe extern "C" fn wr_bind_mw(
