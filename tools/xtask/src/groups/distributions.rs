@@ -1,6 +1,6 @@
 //! Group `distributions`: the programs of other distributions, each with its own rdma-core, over one set of binaries.
 //!
-//! The short form is perftest and the pingpongs of Debian 13 over the build at hand; the whole is all of them, with
+//! Where nothing is named, perftest and the pingpongs of Debian 13 over the build at hand; named, all of them, with
 //! rdma_cm's programs, `rdma` and the distribution's own pyverbs suite, over the build of `cargo xtask portable`.
 
 use std::path::PathBuf;
@@ -108,13 +108,13 @@ pub(super) fn cases() -> Vec<Case> {
     cases
 }
 
-/// Whether a case is run: only where the group is named, and then the whole, unless the short form is asked for.
+/// Whether a case is run: the short form where no group is named, else the whole, unless the short form is asked for.
 pub(super) fn belongs(filters: &[String], name: &str) -> bool {
     if !name.starts_with("distributions/") {
         return true;
     }
-    let short = filters.iter().any(|filter| filter == SHORT);
-    !filters.is_empty() && short == (name == SHORT)
+    let short = filters.is_empty() || filters.iter().any(|filter| filter == SHORT);
+    short == (name == SHORT)
 }
 
 fn all(endings: Result<Vec<(String, Ending)>, Stop>) -> Endings {

@@ -161,7 +161,7 @@ const GROUPS: &[Group] = &[
     },
     Group {
         name: "distributions",
-        about: "other distributions' programs, in roots made for it; only where it is named",
+        about: "other distributions' programs, in roots made for it; named, it takes minutes",
         needs: packages::ROOTS,
         product: true,
         cases: distributions::cases,
