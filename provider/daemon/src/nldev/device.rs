@@ -14,6 +14,9 @@ const CHANNEL_ADAPTER: u8 = 1;
 const DRIVER_UNKNOWN: u32 = 0;
 /// The numbers of `/dev/null`, to which the image's device files lead, as `huge_encode_dev` has them.
 const NULL_DEVICE: u64 = 1 << 8 | 3;
+/// What librdmacm takes for a file whose number is not known. One that it knows and cannot open it looks for elsewhere, below
+/// `/dev/char`, and tells how that ended in place of what was wrong, such as `ENFILE`.
+const NO_NUMBER: u64 = 0;
 
 /// `enum ib_port_state`, and physical states beside.
 const DOWN: u8 = 1;
@@ -147,7 +150,7 @@ pub(super) fn file(view: &impl View, request: &Request<'_>) -> Result<Attributes
             return Err(Errno::INVAL.into());
         }
         return match kind {
-            b"rdma_cm" => Ok(described_file(out, "rdma_cm", UCMA_ABI)),
+            b"rdma_cm" => Ok(described_file(out, "rdma_cm", UCMA_ABI, NO_NUMBER)),
             _ => Err(Errno::OPNOTSUPP.into()),
         };
     }
@@ -157,7 +160,8 @@ pub(super) fn file(view: &impl View, request: &Request<'_>) -> Result<Attributes
     match kind {
         b"uverbs" => {
             out.u32(RDMA_NLDEV_ATTR_UVERBS_DRIVER_ID, DRIVER_UNKNOWN);
-            Ok(described_file(out, &view.info().uverbs, PROVIDER_ABI))
+            let name = &view.info().uverbs;
+            Ok(described_file(out, name, PROVIDER_ABI, NULL_DEVICE))
         }
         b"umad" => mad_file(view, out, "umad", port),
         // Without a QP0 nobody can be a subnet manager.
@@ -174,11 +178,11 @@ fn mad_file(
 ) -> Result<Attributes, Refusal> {
     let port = port.ok_or(Errno::INVAL)?;
     let name = format!("{kind}{}", view.first_umad() + u32::from(port) - 1);
-    Ok(described_file(out, &name, UMAD_ABI))
+    Ok(described_file(out, &name, UMAD_ABI, NULL_DEVICE))
 }
 
-fn described_file(mut out: Attributes, name: &str, abi: u32) -> Attributes {
-    out.u64(RDMA_NLDEV_ATTR_CHARDEV, NULL_DEVICE)
+fn described_file(mut out: Attributes, name: &str, abi: u32, number: u64) -> Attributes {
+    out.u64(RDMA_NLDEV_ATTR_CHARDEV, number)
         .u64(RDMA_NLDEV_ATTR_CHARDEV_ABI, abi.into())
         .text(RDMA_NLDEV_ATTR_CHARDEV_NAME, name);
     out

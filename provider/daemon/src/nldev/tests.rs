@@ -264,18 +264,18 @@ fn files_are_those_of_the_image() {
         let answer = answers.pop().unwrap();
         let (_, _, errno) = outline(&answer);
         let named = value(&answer[HEADER..], RDMA_NLDEV_ATTR_CHARDEV_NAME);
-        let null = value(&answer[HEADER..], RDMA_NLDEV_ATTR_CHARDEV);
-        let null = null.map(|number| u64::from_ne_bytes(number.try_into().unwrap()));
+        let number = value(&answer[HEADER..], RDMA_NLDEV_ATTR_CHARDEV);
+        let number = number.map(|number| u64::from_ne_bytes(number.try_into().unwrap()));
         match errno {
-            0 => Ok((named.unwrap().to_vec(), null.unwrap())),
+            0 => Ok((named.unwrap().to_vec(), number.unwrap())),
             errno => Err(-errno),
         }
     };
+    let file = |name: &str, number| Ok((format!("{name}\0").into_bytes(), number));
     // Major 1, minor 3.
-    let file = |name: &str| Ok((format!("{name}\0").into_bytes(), 0x103));
-    assert_eq!(ask(&[OURS], "uverbs"), file("uverbs0"));
-    assert_eq!(ask(&[OURS, port], "umad"), file("umad3"));
-    assert_eq!(ask(&[], "rdma_cm"), file("rdma_cm"));
+    assert_eq!(ask(&[OURS], "uverbs"), file("uverbs0", 0x103));
+    assert_eq!(ask(&[OURS, port], "umad"), file("umad3", 0x103));
+    assert_eq!(ask(&[], "rdma_cm"), file("rdma_cm", 0));
     assert_eq!(ask(&[OURS], "umad"), Err(22));
     assert_eq!(ask(&[OURS, port], "issm"), Err(95));
     assert_eq!(ask(&[OURS], "rdma_cm"), Err(95));

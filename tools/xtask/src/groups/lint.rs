@@ -46,7 +46,7 @@ pub(super) fn cases() -> Vec<Case> {
         // Advisories want a database that is fetched; they are `cargo deny check advisories`, by hand.
         cargo(
             "lint/deny",
-            &["deny", "--offline", "check", "bans", "licenses", "sources"],
+            &["deny", "check", "bans", "licenses", "sources"],
         ),
     ]
 }
