@@ -30,6 +30,7 @@ pub fn tests() -> Vec<Test> {
             RIGHTS,
             |b, r| answered(b, flush(RANGE, r.addr + 8, r.rkey, 5000)),
         )
+        .covers(&["9.7.5.1"])
         .breaks("acknowledges", "It is answered by an ACK.", || {
             sends(RC_READ_RESPONSE_ONLY, |packet| {
                 packet.bth.opcode = RC_ACKNOWLEDGE
@@ -49,6 +50,7 @@ pub fn tests() -> Vec<Test> {
             RIGHTS,
             |b, r| answered(b, flush(REGION, 3, r.rkey, 1 << 30)),
         )
+        .covers(&["9.7.5.1"])
         .breaks(
             "looks-at-the-range",
             "The range of the RETH is looked at.",
@@ -66,6 +68,7 @@ pub fn tests() -> Vec<Test> {
             RIGHTS,
             written,
         )
+        .covers(&["9.5"])
         .breaks("places-nothing", "It is not placed.", places_nothing),
         test(
             4,
@@ -123,6 +126,7 @@ pub fn tests() -> Vec<Test> {
             access::ALL,
             |b, r| refused(b, flush(RANGE, r.addr, r.rkey, 8), NakCode::InvalidRequest),
         )
+        .covers(&["9.7.5.2"])
         .breaks("takes-it", "It is acknowledged.", acknowledges_all)
         .breaks("says-access", "It is refused as an access error.", || {
             other_reason(NakCode::RemoteAccessError)
@@ -166,6 +170,7 @@ fn refusal(
     body: impl Fn(&mut Bench<'_>, Region) -> Outcome + Send + Sync + 'static,
 ) -> Test {
     test(n, title, rights, body)
+        .covers(&["9.7.4.1"])
         .breaks("takes-it", "It is acknowledged.", acknowledges_all)
         .breaks(
             "says-invalid",
