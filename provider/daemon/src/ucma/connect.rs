@@ -28,6 +28,10 @@ const PATH_MIG: u32 = 7;
 const REQ_DATA: usize = 92;
 const SIDR_REQ_DATA: usize = 216;
 
+/// With more ids than these, requests that were taken back before a program was told of them are dropped. Below it gets both events,
+/// as from the kernel.
+const FLOOD: usize = 1024;
+
 impl Ucma {
     /// `CONNECT`.
     pub(super) fn connect(
@@ -244,7 +248,10 @@ impl Ucma {
             return;
         };
         self.generations.touch(handle);
-        if matches!(event, CmEvent::Rejected(_)) && self.forget_request(handle, host) {
+        if matches!(event, CmEvent::Rejected(_))
+            && self.ids.len() > FLOOD
+            && self.forget_request(handle, host)
+        {
             return;
         }
         let Some(id) = self.ids.get_mut(handle) else {
