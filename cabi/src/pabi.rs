@@ -35,6 +35,9 @@ pub struct verbs_match_ent {
     pub kind: u8,
 }
 
+// SAFETY: a constant; libibverbs hands the pointer in it back and follows none.
+unsafe impl Sync for verbs_match_ent {}
+
 /// The head of `struct verbs_sysfs_dev`, a device as libibverbs found it in sysfs. What follows differs between versions.
 #[repr(C)]
 #[allow(missing_docs)]
