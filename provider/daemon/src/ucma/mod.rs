@@ -52,6 +52,8 @@ use self::id::{Id, State};
 use self::multicast::Group;
 use self::outbox::Outbox;
 use self::ports::Ports;
+use self::requests::MAX_REQUESTED;
+use self::resolve::MAX_BACKLOG;
 pub(crate) use self::serve::Server;
 use crate::gids::GidTable;
 use crate::interfaces::Snapshot;
@@ -59,6 +61,12 @@ use crate::interfaces::Snapshot;
 /// The most ids that there may be; the CM keeps no more connections either.
 const MAX_IDS: usize = GENERATIONS;
 const _: () = assert!(MAX_IDS <= MAX_CHANNELS);
+/// Connections that are being made at the same time; the oldest makes room. Ten thousand of one peer's at one listener are in use
+/// (cmtime), and have to be within the bounds.
+const HALF_OPEN: usize = 5 << 12;
+const HALF_OPEN_OF_PEER: usize = 3 << 12;
+const _: () = assert!(HALF_OPEN_OF_PEER < MAX_BACKLOG as usize);
+const _: () = assert!((MAX_BACKLOG as usize) < HALF_OPEN && HALF_OPEN < MAX_REQUESTED);
 /// `IBV_PORT_ACTIVE`.
 const ACTIVE: u8 = 4;
 /// The most services that may be listened to.
@@ -139,9 +147,9 @@ impl Ucma {
             seed: random(),
             limits: Limits {
                 connections: MAX_IDS,
-                half_open: 1 << 14,
-                half_open_of_peer: 1 << 12,
-                half_open_of_listener: 1 << 13,
+                half_open: HALF_OPEN,
+                half_open_of_peer: HALF_OPEN_OF_PEER,
+                half_open_of_listener: MAX_BACKLOG as usize,
                 listeners: MAX_LISTENERS,
             },
         };

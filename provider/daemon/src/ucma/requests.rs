@@ -16,7 +16,7 @@ use super::{Host, MAX_IDS, Ucma};
 const SERVICE_TIMEOUT: u8 = 24;
 
 /// With so many ids requests of peers wait: the others are for what programs begin.
-const MAX_REQUESTED: usize = MAX_IDS / 2;
+pub(super) const MAX_REQUESTED: usize = MAX_IDS / 2;
 
 /// Why a request comes to nothing.
 enum Refusal {

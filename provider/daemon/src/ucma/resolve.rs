@@ -20,7 +20,7 @@ use super::{Host, MAX_LISTENERS, Service, Ucma};
 /// Ports below this are for the privileged.
 const PRIVILEGED_PORTS: u16 = 1024;
 /// The longest backlog, and what an impossible one becomes; the kernel has a setting for it (`net.rdma_ucm.max_backlog`).
-const MAX_BACKLOG: u32 = 1 << 14;
+pub(super) const MAX_BACKLOG: u32 = 1 << 14;
 /// 4.096 µs · 2^n that a packet may be under way: what Linux takes for RoCE.
 const PACKET_LIFE_TIME: u8 = 16;
 /// Hop limit of what an IP host sends.
