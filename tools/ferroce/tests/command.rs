@@ -5,11 +5,14 @@ use ferroce_cabi::pabi;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::{Duration, Instant};
 
-/// A directory laid out like cargo's, with a copy of the command in it, and a runtime directory.
+/// A directory laid out like cargo's, with a copy of the command in it, a runtime directory, and an address that no other test has:
+/// they run side by side.
 struct Place {
     temp: tempfile::TempDir,
+    addr: String,
 }
 
 impl Place {
@@ -22,11 +25,15 @@ impl Place {
             return None;
         }
         let temp = tempfile::tempdir().unwrap();
-        for program in [command, &daemon] {
-            let copy = temp.path().join(program.file_name().unwrap());
-            fs::copy(program, copy).unwrap();
-        }
-        let place = Self { temp };
+        // By another process: a file that this one has open for writing is open in what other tests start meanwhile, and cannot be run.
+        let copied = Command::new("cp")
+            .args([command, &daemon, temp.path()])
+            .status()
+            .unwrap();
+        assert!(copied.success());
+        static NEXT: AtomicU8 = AtomicU8::new(60);
+        let addr = format!("127.0.7.{}", NEXT.fetch_add(1, Ordering::Relaxed));
+        let place = Self { temp, addr };
         // Not files that the dynamic linker would refuse aloud, but a library that it knows.
         for name in ["libferroce_shim.so", "libferroce_provider.so"] {
             fs::copy(libc(), place.temp.path().join(name)).unwrap();
@@ -55,7 +62,11 @@ impl Place {
     }
 
     /// Settings for daemons that are started on first use.
-    fn configure(&self, addr: &str) {
+    fn configure(&self) {
+        self.configure_at(&self.addr);
+    }
+
+    fn configure_at(&self, addr: &str) {
         let config = self.temp.path().join("config/ferroce");
         fs::create_dir_all(&config).unwrap();
         fs::write(
@@ -96,11 +107,12 @@ fn up_status_devices_down() {
     assert_eq!(output.status.code(), Some(1));
     assert!(text(&output.stderr).contains("`ferroce up`"), "{output:?}");
 
-    let output = place.output(&["up", "--addr", "127.0.7.60", "--name", "soft1"]);
+    let addr = place.addr.as_str();
+    let output = place.output(&["up", "--addr", addr, "--name", "soft1"]);
     assert!(output.status.success(), "{output:?}");
-    assert_eq!(text(&output.stdout), "soft1 is up at 127.0.7.60\n");
+    assert_eq!(text(&output.stdout), format!("soft1 is up at {addr}\n"));
     assert_eq!(text(&output.stderr), "");
-    let output = place.output(&["up", "--addr", "127.0.7.61"]);
+    let output = place.output(&["up", "--addr", "127.0.7.59"]);
     assert_eq!(output.status.code(), Some(1));
     assert!(
         text(&output.stderr).contains("another ferroced"),
@@ -110,10 +122,10 @@ fn up_status_devices_down() {
     let output = place.output(&["status", "--json"]);
     let status: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(status["device"]["name"], "soft1");
-    assert_eq!(status["gids"][0]["addr"], "127.0.7.60");
+    assert_eq!(status["gids"][0]["addr"], addr);
     let output = text(&place.output(&["status"]).stdout);
     assert!(
-        output.contains("port 1: ACTIVE") && output.contains("127.0.7.60"),
+        output.contains("port 1: ACTIVE") && output.contains(addr),
         "{output}"
     );
     let output = text(&place.output(&["devices"]).stdout);
@@ -136,7 +148,7 @@ fn up_status_devices_down() {
 #[test]
 fn first_uses_at_once_start_one_daemon() {
     let Some(place) = Place::new() else { return };
-    place.configure("127.0.7.62");
+    place.configure();
     let print = "echo $LD_PRELOAD $RDMAV_DRIVERS $FERROCE_RUNTIME_DIR; exit 7";
     let children: Vec<_> = (0..8)
         .map(|_| {
@@ -176,7 +188,7 @@ fn first_uses_at_once_start_one_daemon() {
 #[test]
 fn programs_that_cannot_be_run_have_the_usual_status() {
     let Some(place) = Place::new() else { return };
-    place.configure("127.0.7.63");
+    place.configure();
     let output = place.output(&["run", "--", "no-such-program"]);
     assert_eq!(output.status.code(), Some(127), "{output:?}");
     assert!(text(&output.stderr).contains("no-such-program"));
@@ -188,7 +200,7 @@ fn programs_that_cannot_be_run_have_the_usual_status() {
 #[test]
 fn an_idle_daemon_stays_while_the_program_has_yet_to_open_the_device() {
     let Some(place) = Place::new() else { return };
-    place.configure("127.0.7.64");
+    place.configure();
     let mut child = place
         .ferroce(&["run", "--idle-exit", "1", "--", "sleep", "3"])
         .spawn()
@@ -219,7 +231,7 @@ fn an_idle_daemon_stays_while_the_program_has_yet_to_open_the_device() {
 #[test]
 fn a_program_inherits_nothing_but_the_end_of_a_pipe() {
     let Some(place) = Place::new() else { return };
-    place.configure("127.0.7.65");
+    place.configure();
     let list = "readlink /proc/self/fd/100; echo request >&100";
     let output = place
         .ferroce(&["run", "--", "bash", "-c", list])
@@ -236,7 +248,7 @@ fn a_program_inherits_nothing_but_the_end_of_a_pipe() {
 #[test]
 fn few_descriptors_are_enough() {
     let Some(place) = Place::new() else { return };
-    place.configure("127.0.7.66");
+    place.configure();
     let up = place.output(&["up"]);
     assert!(up.status.success(), "{up:?}");
     let few = format!(
@@ -256,7 +268,7 @@ fn few_descriptors_are_enough() {
 #[test]
 fn who_starts_a_daemon_and_does_not_finish_is_named() {
     let Some(place) = Place::new() else { return };
-    place.configure("127.0.7.67");
+    place.configure();
     assert!(place.output(&["up"]).status.success());
     // Killed, it leaves the directory and its marker behind.
     let status = place.output(&["status", "--json"]);
@@ -297,7 +309,7 @@ fn who_starts_a_daemon_and_does_not_finish_is_named() {
     let output = place.output(&["run", "--", "true"]);
     assert!(output.status.success(), "{output:?}");
     assert!(
-        text(&output.stderr).contains("up again at 127.0.7.67"),
+        text(&output.stderr).contains(&format!("up again at {}", place.addr)),
         "{output:?}"
     );
 }
@@ -305,7 +317,7 @@ fn who_starts_a_daemon_and_does_not_finish_is_named() {
 #[test]
 fn a_directory_with_somebodys_files_is_left_alone() {
     let Some(place) = Place::new() else { return };
-    place.configure("127.0.7.68");
+    place.configure();
     for name in ["lib", "sys", "dev"] {
         fs::create_dir_all(place.dir().join(name)).unwrap();
     }
@@ -326,7 +338,7 @@ fn a_directory_with_somebodys_files_is_left_alone() {
 #[test]
 fn a_daemon_that_cannot_start_says_why() {
     let Some(place) = Place::new() else { return };
-    place.configure("203.0.113.9");
+    place.configure_at("203.0.113.9");
     for arguments in [&["up"][..], &["run", "--", "true"]] {
         let output = place.output(arguments);
         assert_eq!(output.status.code(), Some(1));
@@ -357,7 +369,7 @@ fn libibverbs(dir: &Path, number: u32) {
 #[test]
 fn a_libibverbs_without_driver_is_named() {
     let Some(place) = Place::new() else { return };
-    place.configure("127.0.7.64");
+    place.configure();
     let library = place.temp.path().join("library");
     fs::create_dir(&library).unwrap();
     let output = |arguments: &[&str]| {
