@@ -202,6 +202,77 @@ fn a_request_that_was_never_accepted_becomes_stale_too() {
     asked(&mut p, 0x10);
 }
 
+/// A QP of a peer's may be at one end of one connection, whichever end that is.
+#[test]
+fn a_qp_that_asked_cannot_answer_for_another_connection() {
+    let mut p = listening();
+    p.cm[0].listen(SERVICE, !0).unwrap();
+    p.connected([0x10, 0x20]);
+    let ask = connect(SERVICE, path(2, 1), 0x21);
+    let active = p.cm[1].connect(0, &ask, &mut p.out[1]).unwrap();
+    p.deliver();
+    let (passive, _) = p.out[0].next();
+    p.cm[0]
+        .accept(0, passive, &accept(0x10), &mut p.out[0])
+        .unwrap();
+    p.deliver();
+    assert!(
+        matches!(p.out[1].next(), (id, CmEvent::Rejected(rej)) if id == active && rej.reason == reject::STALE_CONNECTION)
+    );
+}
+
+/// A manager at both ends: what it has sent arrives at itself.
+fn deliver_to_itself(cm: &mut Cm, out: &mut Out) {
+    while let Some((to, mad)) = out.sent.pop_front() {
+        cm.receive(0, &to, &mad, out);
+    }
+}
+
+fn alone() -> (Cm, Out) {
+    let p = listening();
+    let [_, cm] = p.cm;
+    (cm, Out::default())
+}
+
+/// Programs invent such numbers when they measure connection management and nothing else: each end counts from the same one on.
+#[test]
+fn the_ends_of_one_device_may_have_the_same_qp_numbers() {
+    let (mut cm, mut out) = alone();
+    for qpn in 1000..1100 {
+        let ask = connect(SERVICE, path(2, 2), qpn);
+        cm.connect(0, &ask, &mut out).unwrap();
+    }
+    deliver_to_itself(&mut cm, &mut out);
+    let mut established = 0;
+    // The last request is answered first, so none is answered with its own number.
+    let mut free = (1000..1100).rev();
+    while let Some((id, event)) = out.events.pop_front() {
+        match event {
+            CmEvent::Request { .. } => {
+                let qpn = free.next().unwrap();
+                cm.accept(0, id, &accept(qpn), &mut out).unwrap();
+            }
+            CmEvent::Reply(_) => cm.establish(0, id, b"", &mut out).unwrap(),
+            CmEvent::Established(_) => established += 1,
+            other => panic!("{other:?}"),
+        }
+        deliver_to_itself(&mut cm, &mut out);
+    }
+    assert_eq!(established, 100);
+}
+
+#[test]
+fn a_qp_asks_for_one_connection_on_one_device_too() {
+    let (mut cm, mut out) = alone();
+    for _ in 0..2 {
+        let ask = connect(SERVICE, path(2, 2), 1000);
+        cm.connect(0, &ask, &mut out).unwrap();
+    }
+    deliver_to_itself(&mut cm, &mut out);
+    let rejected = |(_, event): &(CmId, CmEvent)| matches!(event, CmEvent::Rejected(rej) if rej.reason == reject::STALE_CONNECTION);
+    assert!(out.events.iter().any(rejected), "{:?}", out.events);
+}
+
 #[test]
 fn messages_for_nobody_are_answered_where_somebody_waits() {
     let mut p = Pair::new();

@@ -10,8 +10,34 @@ use ferroce_wire::mad::{Gid, Mad};
 /// nobody can speak in the name of another address.
 pub(super) type RemoteKey = (Gid, u64, u32);
 
-/// A peer's QP: its GID, its channel adapter's GUID and the QPN.
-pub(super) type QpKey = (Gid, u64, u32);
+/// A peer's QP, and which end of a connection it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct QpKey {
+    pub(super) gid: Gid,
+    pub(super) ca_guid: u64,
+    pub(super) qpn: u32,
+    pub(super) end: End,
+}
+
+/// An end of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum End {
+    /// It sent the REQ.
+    Active,
+    /// It sent the REP.
+    Passive,
+}
+
+impl QpKey {
+    /// The same QP as the other end of a connection.
+    pub(super) fn opposite(self) -> QpKey {
+        let end = match self.end {
+            End::Active => End::Passive,
+            End::Passive => End::Active,
+        };
+        QpKey { end, ..self }
+    }
+}
 
 /// What the QP will need.
 #[derive(Clone, Copy, Debug)]

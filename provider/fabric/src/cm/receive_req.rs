@@ -1,6 +1,6 @@
 //! A REQ arrives: is it a repetition, is the connection that it belongs to stale, does anybody want it?
 
-use super::conn::{Conn, Link};
+use super::conn::{Conn, End, Link, QpKey};
 use super::interval::{packet_life_time, response_time};
 use super::receive::Envelope;
 use super::types::{Av, CmEvent, CmId, Sink, State, Time};
@@ -80,8 +80,7 @@ impl Cm {
         if !mtu::is_valid(req.mtu) {
             return Err(reject::INVALID_MTU);
         }
-        let qp_key = (envelope.from.remote_gid, req.ca_guid, req.local_qpn);
-        if let Some(old) = self.table.by_qp(&qp_key) {
+        if let Some(old) = self.other_use(&asking_qp(envelope.from, req)) {
             // The request says so in any case; that it is the peer's own who makes so many is not likely.
             if few {
                 self.retire_stale(envelope, old, out);
@@ -89,6 +88,18 @@ impl Cm {
             return Err(reject::STALE_CONNECTION);
         }
         Ok(())
+    }
+
+    /// The connection, other than the one that it is named for now, that a peer's QP belongs to (section 12.9.8.3.1).
+    ///
+    /// Of a peer that is this device itself the other end does not count. A device is at the two ends of its own connections, and what it has forgotten it does not
+    /// say; programs that measure connection management connect numbers that no QP has, the same ones at both ends.
+    pub(super) fn other_use(&self, qp: &QpKey) -> Option<CmId> {
+        let same_end = self.table.by_qp(qp);
+        if qp.ca_guid == self.config.ca_guid {
+            return same_end;
+        }
+        same_end.or_else(|| self.table.by_qp(&qp.opposite()))
     }
 
     /// Makes room for what a peer asks a listener for; `false` if there is none, which is counted.
@@ -232,7 +243,7 @@ impl Cm {
             question: None,
             deadline: None,
             remote_key: Some((from.remote_gid, req.ca_guid, req.local_comm_id)),
-            qp_key: Some((from.remote_gid, req.ca_guid, req.local_qpn)),
+            qp_key: Some(asking_qp(from, req)),
             sidr_key: None,
         }
     }
@@ -259,5 +270,15 @@ impl Cm {
         };
         let to = conn.to;
         self.send_alone(&to, &Message::Drep(drep), envelope.tid, out);
+    }
+}
+
+/// The QP that a REQ is for.
+fn asking_qp(from: &Av, req: &Req) -> QpKey {
+    QpKey {
+        gid: from.remote_gid,
+        ca_guid: req.ca_guid,
+        qpn: req.local_qpn,
+        end: End::Active,
     }
 }

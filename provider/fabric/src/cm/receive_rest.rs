@@ -1,6 +1,7 @@
 //! REP, RTU, REJ, MRA, DREQ and DREP of a connection that was found.
 
 use super::Cm;
+use super::conn::{End, QpKey};
 use super::interval::service_time;
 use super::receive::Envelope;
 use super::types::{CmEvent, CmId, Sink, State};
@@ -48,8 +49,13 @@ impl Cm {
             Some(Transport::Xrc) => rep.local_eecn,
             _ => rep.local_qpn,
         };
-        let qp_key = (from.remote_gid, rep.ca_guid, remote_qpn);
-        if let Some(old) = self.table.by_qp(&qp_key) {
+        let qp_key = QpKey {
+            gid: from.remote_gid,
+            ca_guid: rep.ca_guid,
+            qpn: remote_qpn,
+            end: End::Passive,
+        };
+        if let Some(old) = self.other_use(&qp_key) {
             // The peer has given us a QP that belongs to a connection of ours: neither can be right.
             self.retire_stale(envelope, old, out);
             refuse(self, reject::STALE_CONNECTION, out);

@@ -124,7 +124,7 @@ fn all(endings: Result<Vec<(String, Ending)>, Stop>) -> Endings {
     }
 }
 
-/// Debian 13: every program of perftest, and the pingpongs with what their version has, over the build at hand.
+/// Debian 13: every program of perftest, the pingpongs with what their version has, and cmtime, over the build at hand.
 fn short(lab: &mut Lab) -> Result<Vec<(String, Ending)>, Stop> {
     let prefix = build::scratch("installed")?;
     install::copy(lab.programs(), &prefix)?;
@@ -132,6 +132,13 @@ fn short(lab: &mut Lab) -> Result<Vec<(String, Ending)>, Stop> {
     let mut endings = pingpongs(lab, DEBIAN_13, &host)?;
     for tool in PERFTEST {
         endings.push(perftest(lab, DEBIAN_13, &host, format!("{tool} -n 100"))?);
+    }
+    // From rdma-core 52 on it measures connections without queue pairs, too: of QP numbers that both ends count from 1,000 on.
+    for stock in cm::STOCK
+        .iter()
+        .filter(|stock| stock.client.starts_with("cmtime"))
+    {
+        endings.push(connection(lab, DEBIAN_13, &host, stock, stock.name)?);
     }
     Ok(endings)
 }
