@@ -13,7 +13,7 @@ use crate::objects::ObjectTable;
 use crate::{ControlError, CounterPage, InboxFds};
 
 /// Version of the protocol and of the layouts of the page of counters and the table of objects.
-pub const VERSION: u32 = 4;
+pub const VERSION: u32 = 5;
 
 /// The longest message, in bytes; longer ones are refused.
 pub const MAX_MESSAGE: usize = 128 * 1024;
@@ -169,6 +169,8 @@ pub struct DeviceInfo {
     pub rcvbuf: u32,
     /// Firmware version to show: ferroce's own.
     pub fw_ver: String,
+    /// By what Local ACK Timeouts are multiplied, 1 to 10,000.
+    pub stretch_timeouts: u32,
 }
 
 /// A port of an InfiniBand device, as a program sees it.

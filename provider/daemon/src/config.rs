@@ -103,6 +103,8 @@ pub struct Config {
     pub idle_exit: Option<u64>,
     /// `receive_buffer`: bytes to ask for as each socket's receive buffer.
     pub receive_buffer: Option<usize>,
+    /// `stretch_timeouts`: by what timeouts are multiplied, for programs that are stopped now and then.
+    pub stretch_timeouts: Option<u32>,
     /// `log`: what to log, as in `info` or `ferroced=debug`.
     pub log: Option<String>,
 }
@@ -162,10 +164,14 @@ impl Config {
             name: self.name.or(under.name),
             idle_exit: self.idle_exit.or(under.idle_exit),
             receive_buffer: self.receive_buffer.or(under.receive_buffer),
+            stretch_timeouts: self.stretch_timeouts.or(under.stretch_timeouts),
             log: self.log.or(under.log),
         }
     }
 }
+
+/// The most by which timeouts are multiplied: it makes eleven minutes of the 67 ms that are usual.
+pub const MAX_STRETCH: u32 = 10_000;
 
 /// Settings, checked and complete.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -184,6 +190,8 @@ pub struct Settings {
     pub idle_exit: Option<Duration>,
     /// Bytes to ask for as each socket's receive buffer.
     pub receive_buffer: usize,
+    /// By what timeouts are multiplied, 1 to [`MAX_STRETCH`].
+    pub stretch_timeouts: u32,
     /// What the log shall tell, if that was set; nothing to the daemon but something to remember.
     pub log: Option<String>,
 }
@@ -207,6 +215,7 @@ impl Settings {
             name: Some(self.name.clone()),
             idle_exit: self.idle_exit.map(|time| time.as_secs()),
             receive_buffer: Some(self.receive_buffer),
+            stretch_timeouts: Some(self.stretch_timeouts),
             log: self.log.clone(),
         }
     }
@@ -238,6 +247,12 @@ impl TryFrom<Config> for Settings {
                 ferroce_control::GID_TABLE_LEN
             )));
         }
+        let stretch_timeouts = config.stretch_timeouts.unwrap_or(1);
+        if !(1..=MAX_STRETCH).contains(&stretch_timeouts) {
+            return Err(DaemonError::Setting(format!(
+                "stretch_timeouts is {stretch_timeouts}: timeouts can be multiplied by 1 to {MAX_STRETCH}"
+            )));
+        }
         let mut ib_addrs = Vec::new();
         let addrs = match config.link_layer.unwrap_or_default() {
             LinkLayer::Ethernet if config.cable.is_empty() => config.addr,
@@ -259,6 +274,7 @@ impl TryFrom<Config> for Settings {
             name,
             idle_exit: config.idle_exit.map(Duration::from_secs),
             receive_buffer: config.receive_buffer.unwrap_or(8 << 20),
+            stretch_timeouts,
             log: config.log,
         })
     }
@@ -317,6 +333,7 @@ mod tests {
             name = "ferroce7"
             idle_exit = 30
             receive_buffer = 65536
+            stretch_timeouts = 50
             log = "debug"
             "#,
         )
@@ -326,6 +343,7 @@ mod tests {
         assert_eq!(settings.addrs[2].to_string(), "fe80::1%eth0");
         assert_eq!(settings.name, "ferroce7");
         assert_eq!(settings.idle_exit, Some(Duration::from_secs(30)));
+        assert_eq!(settings.stretch_timeouts, 50);
     }
 
     #[test]
@@ -348,6 +366,14 @@ mod tests {
                 ..Config::default()
             };
             assert!(Settings::try_from(config).is_err(), "{name}");
+        }
+        for factor in [0, MAX_STRETCH + 1] {
+            let config = Config {
+                stretch_timeouts: Some(factor),
+                ..Config::default()
+            };
+            let error = Settings::try_from(config).unwrap_err().to_string();
+            assert!(error.contains("1 to 10000"), "{factor}: {error}");
         }
         let twice: Config = toml::from_str(r#"addr = ["127.0.0.1", "127.0.0.1"]"#).unwrap();
         assert!(
@@ -396,7 +422,7 @@ mod tests {
     fn what_is_remembered_is_the_same_device() {
         for text in [
             "addr = [\"127.0.0.3\", \"fe80::1%eth0\"]\nname = \"soft1\"\nidle_exit = 5\nlog = \"debug\"",
-            "netdev = \"eth0\"\nreceive_buffer = 65536",
+            "netdev = \"eth0\"\nreceive_buffer = 65536\nstretch_timeouts = 100",
             "link_layer = \"infiniband\"\ncable = [\"127.0.0.1:1=127.0.0.2:1\"]\naddr = [\"10.0.0.1\"]",
         ] {
             let config: Config = toml::from_str(text).unwrap();

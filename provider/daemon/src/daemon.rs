@@ -125,7 +125,7 @@ impl Daemon {
         let poller = Poller::new().map_err(DaemonError::os("creating an epoll"))?;
 
         let door = Door::listen(&dir.socket(), 512, Token::Listener)?;
-        let rdma_cm = Server::start(&dir, info.node_guid, &poller)?;
+        let rdma_cm = Server::start(&dir, &info, &poller)?;
         let umad = umad::Server::start(&dir, &poller)?;
         let netlink = nldev::Server::start(&dir, &poller)?;
         let ports = settings.cables.len().max(1) as u8;

@@ -166,6 +166,7 @@ pub fn identify(settings: &Settings, source: &Source, snapshot: &Snapshot) -> De
         gid_tbl_len: GID_TABLE_LEN,
         rcvbuf: 0,
         fw_ver: env!("CARGO_PKG_VERSION").to_owned(),
+        stretch_timeouts: settings.stretch_timeouts,
     };
     refresh(&mut info, source, snapshot);
     info

@@ -30,7 +30,8 @@ const READY: &str = "ready";
 ///
 /// Settings that are not given are taken from the TOML file of --config, else from
 /// $XDG_CONFIG_HOME/ferroce/ferroce.toml, else from /etc/ferroce/ferroce.toml: addr (a list), netdev,
-/// link_layer, cable (a list), name, idle_exit, receive_buffer, log.
+/// link_layer, cable (a list), name, idle_exit, receive_buffer,
+/// stretch_timeouts, log.
 #[derive(Debug, Parser)]
 #[command(version, max_term_width = 100)]
 struct Arguments {
@@ -62,7 +63,7 @@ struct Arguments {
     cable: Vec<Cable>,
 
     /// Be an InfiniBand switch with so many ports, and no device. Stays in the foreground
-    #[arg(long, value_name = "PORTS", conflicts_with_all = ["addr", "netdev", "link_layer", "idle_exit"])]
+    #[arg(long, value_name = "PORTS", conflicts_with_all = ["addr", "netdev", "link_layer", "idle_exit", "stretch_timeouts"])]
     switch: Option<u8>,
 
     /// The device's name [default: ferroce0]
@@ -80,6 +81,12 @@ struct Arguments {
     /// Receive buffer to ask for, of each socket [default: 8388608]
     #[arg(long, value_name = "BYTES")]
     receive_buffer: Option<usize>,
+
+    /// Wait N times as long as programs and peers ask for before a packet or a message of connection
+    /// management counts as lost, 1 to 10000: for programs that somebody stops, as a debugger does
+    /// [default: 1]
+    #[arg(long, value_name = "N")]
+    stretch_timeouts: Option<u32>,
 
     /// What to log, such as `debug` or `ferroced=trace` [default: $FERROCE_LOG, else info]
     #[arg(long, value_name = "FILTER")]
@@ -212,6 +219,7 @@ fn start(arguments: Arguments, dir: RuntimeDir) -> Result<(Daemon, SignalFd), Da
         name,
         idle_exit,
         receive_buffer,
+        stretch_timeouts,
         log,
         ..
     } = arguments;
@@ -224,6 +232,7 @@ fn start(arguments: Arguments, dir: RuntimeDir) -> Result<(Daemon, SignalFd), Da
         name,
         idle_exit,
         receive_buffer,
+        stretch_timeouts,
         log,
     }
     .over(under);

@@ -19,6 +19,7 @@ fn info() -> DeviceInfo {
         gid_tbl_len: GID_TABLE_LEN,
         rcvbuf: 425_984,
         fw_ver: "0.1.0".into(),
+        stretch_timeouts: 1,
     }
 }
 

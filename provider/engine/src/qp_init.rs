@@ -122,6 +122,7 @@ impl Qp {
                 srq: srq.is_some(),
                 mtu: hca.info().active_mtu,
                 seed: random(),
+                stretch: hca.info().stretch_timeouts,
             };
             let inner = Inner {
                 transport: ferroce_transport::Qp::new(config),

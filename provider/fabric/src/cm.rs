@@ -84,6 +84,16 @@ pub struct CmConfig {
     pub seed: [u8; 32],
     /// Bounds.
     pub limits: Limits,
+    /// Answers may take so many times as long as peers and consumers say, for peers that somebody stops; 0 and 1: as they
+    /// say. The messages have what they would have.
+    pub stretch: u32,
+}
+
+impl CmConfig {
+    /// For how long a message that may take so long is waited for.
+    fn stretched(&self, time: Time) -> Time {
+        time.saturating_mul(u64::from(self.stretch.max(1)))
+    }
 }
 
 /// The communication manager of one device.

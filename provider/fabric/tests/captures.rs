@@ -153,6 +153,7 @@ fn in_place_of(guid: u64) -> (Cm, Out) {
         ack_delay: 15,
         seed: [1; 32],
         limits: Limits::default(),
+        stretch: 1,
     };
     (Cm::new(config), Out::default())
 }

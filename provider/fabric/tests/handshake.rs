@@ -78,6 +78,35 @@ fn nobody_listens() {
     assert!(p.cm[0].is_empty());
 }
 
+/// On a device that stretches timeouts the request is the same, byte for byte, and its answer may take longer.
+#[test]
+fn a_stretched_answer_may_take_longer() {
+    let [usual, stretched] = [1, 30].map(|stretch| {
+        let mut p = Pair::stretched(stretch);
+        let request = connect(SERVICE, path(1, 2), 1);
+        p.cm[0].connect(0, &request, &mut p.out[0]).unwrap();
+        let (_, request) = p.out[0].sent.pop_front().unwrap();
+        (request, p.cm[0].next_timeout().unwrap())
+    });
+    assert_eq!(stretched.0, usual.0);
+    assert_eq!(stretched.1, 30 * usual.1);
+}
+
+/// The same of a reply, whose sender waits as long as the peer says of itself.
+#[test]
+fn a_stretched_confirmation_may_take_longer() {
+    let [usual, stretched] = [1, 30].map(|stretch| {
+        let mut p = Pair::stretched(stretch);
+        p.cm[1].listen(SERVICE, !0).unwrap();
+        let (_, passive, _) = asked(&mut p, 1);
+        p.cm[1]
+            .accept(0, passive, &accept(2), &mut p.out[1])
+            .unwrap();
+        p.cm[1].next_timeout().unwrap()
+    });
+    assert_eq!(stretched, 30 * usual);
+}
+
 #[test]
 fn nobody_answers() {
     let mut p = Pair::new();

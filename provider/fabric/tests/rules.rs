@@ -171,6 +171,7 @@ fn a_peer_that_forgot_its_connection_is_believed() {
         ack_delay: 15,
         seed: [9; 32],
         limits: Limits::default(),
+        stretch: 1,
     });
     p.cm[0]
         .connect(0, &connect(SERVICE, path(1, 2), 0x10), &mut p.out[0])

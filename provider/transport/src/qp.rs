@@ -29,6 +29,8 @@ pub struct QpConfig {
     pub mtu: u32,
     /// Seeds the jitter of timers, nothing else.
     pub seed: u64,
+    /// Local ACK Timeouts are so many times as long as the attributes say, for peers that somebody stops; 0 and 1: as they say.
+    pub stretch: u32,
 }
 
 /// Limits of one [`Qp::transmit`] call.
@@ -98,6 +100,7 @@ impl Qp {
             pace: Pace::default(),
         };
         qp.req.timers.seed = config.seed | 1;
+        qp.req.timers.stretch = config.stretch;
         qp
     }
 

@@ -20,6 +20,8 @@ pub(crate) struct Timers {
     pub rnr_retries: u8,
     /// State of the jitter's generator.
     pub seed: u64,
+    /// By what T_tr is multiplied; 0 and 1: by nothing.
+    pub stretch: u32,
 }
 
 impl Timers {
@@ -27,7 +29,7 @@ impl Timers {
     /// not retry together, at most half a T_tr later. C9-142 allows T_tr to 4·T_tr. Programs set T_tr with an adapter's
     /// answering time in mind; a peer that is a process may have to wait for a processor first.
     pub fn ack_deadline(&mut self, now: Time, exponent: u8) -> Option<Time> {
-        let t = ack_timeout(exponent)?;
+        let t = ack_timeout(exponent)?.saturating_mul(u64::from(self.stretch.max(1)));
         // xorshift64
         self.seed ^= self.seed << 13;
         self.seed ^= self.seed >> 7;

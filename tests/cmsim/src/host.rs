@@ -46,6 +46,7 @@ impl Host {
                 ack_delay: 15,
                 seed: bytes,
                 limits,
+                stretch: 1,
             }),
             out: Out::default(),
             programs: BTreeMap::new(),

@@ -84,6 +84,7 @@ pub fn run(input: &[u8]) {
         ack_delay: 5,
         seed: [3; 32],
         limits: LIMITS,
+        stretch: 1,
     });
     let mut out = Out::default();
     let mut now = 0;

@@ -89,6 +89,7 @@ impl Side {
             srq: o.srq,
             mtu: 0,
             seed: options.seed ^ index as u64,
+            stretch: 1,
         });
         let sink = SimSink::new(index, host.memory.clone());
         let mut side = Side {

@@ -124,6 +124,23 @@ impl Tester {
             seed: 5,
             ..QpConfig::default()
         };
+        Tester::configured(config, attr, state)
+    }
+
+    /// A queue pair in RTS on a device that stretches timeouts.
+    pub fn stretched(attr: QpAttr, stretch: u32) -> Tester {
+        let config = QpConfig {
+            qpn: DUT,
+            cap: CAP,
+            seed: 5,
+            stretch,
+            ..QpConfig::default()
+        };
+        Tester::configured(config, attr, QpState::Rts)
+    }
+
+    fn configured(config: QpConfig, attr: QpAttr, state: QpState) -> Tester {
+        let service = config.qp_type;
         let referring = Referring::default();
         let unreliable = matches!(service, QpType::Uc | QpType::Ud);
         let host = TesterHost {

@@ -55,6 +55,35 @@ fn c9_142_outstanding_request_timeout() {
     }
 }
 
+/// A peer that is stopped for longer than all retries together is waited for where the device stretches timeouts. The
+/// attributes are as they were set.
+#[test]
+fn stretched_timeouts_wait_for_a_stopped_peer() {
+    let t_tr = 4096u64 << 14;
+    let stopped_for = 100 * t_tr;
+    for (stretch, ending) in [(1, WcStatus::RetryExcErr), (50, WcStatus::Success)] {
+        let mut t = Tester::stretched(usual(), stretch);
+        let buffer = t.buffer(10, Access::LOCAL_WRITE);
+        let began = t.now;
+        t.post(1, WRITE, buffer);
+        assert_eq!(t.sent().len(), 1);
+
+        let due = t.qp.next_timeout().expect("the timer runs") - began;
+        let factor = u64::from(stretch);
+        assert!((factor * t_tr..=factor * 4 * t_tr).contains(&due), "{due}");
+        while t.host.sends.is_empty() && t.qp.next_timeout().expect("runs") < began + stopped_for {
+            t.expire();
+            t.sent();
+        }
+        if t.host.sends.is_empty() {
+            t.ack(DUT_PSN, 1);
+        }
+
+        assert_eq!(t.send_statuses(), [(1, ending)]);
+        assert_eq!((t.qp.query().timeout, t.qp.query().retry_cnt), (14, 7));
+    }
+}
+
 #[test]
 fn a_timeout_of_zero_is_infinite() {
     let mut t = Tester::with(QpAttr {

@@ -19,7 +19,7 @@ FILES:
   DIR/sys, DIR/dev     What programs see in place of /sys/class/infiniband* and /dev/infiniband.
   $XDG_CONFIG_HOME/ferroce/ferroce.toml, /etc/ferroce/ferroce.toml
                        Settings: addr, netdev, link_layer, cable, name, idle_exit,
-                       receive_buffer, log.
+                       receive_buffer, stretch_timeouts, log.
 
 EXIT STATUS:
   0 if all went well, 1 if not, 2 if the command line makes no sense. `ferroce run` has the exit status
@@ -131,6 +131,15 @@ pub struct Up {
     /// Leave after so many seconds without programs [default: stay]
     #[arg(long, value_name = "SECS")]
     pub idle_exit: Option<u64>,
+
+    /// Wait N times as long as programs and peers ask for before a packet or a message of connection
+    /// management counts as lost, 1 to 10000 [default: 1]
+    ///
+    /// For programs that somebody stops: without it a peer that a debugger, SIGSTOP or the pause of a
+    /// virtual machine holds for some seconds is lost (IBV_WC_RETRY_EXC_ERR at the other end). What is
+    /// really lost is sent again so much later, too. Nothing that programs set or ask for looks different.
+    #[arg(long, value_name = "N")]
+    pub stretch_timeouts: Option<u32>,
 
     /// Stay in the foreground and log to standard error
     #[arg(long)]

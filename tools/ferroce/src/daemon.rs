@@ -39,6 +39,9 @@ pub fn up(dir: &RuntimeDir, up: &Up) -> Result<ExitCode, Error> {
     if let Some(seconds) = up.idle_exit {
         command.arg("--idle-exit").arg(seconds.to_string());
     }
+    if let Some(factor) = up.stretch_timeouts {
+        command.arg("--stretch-timeouts").arg(factor.to_string());
+    }
     if up.foreground {
         let source = command.arg("--foreground").exec();
         return Err(Error::Exec {

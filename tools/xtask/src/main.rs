@@ -34,6 +34,7 @@ mod process;
 mod report;
 mod rxe;
 mod skips;
+mod stream;
 mod subnet;
 mod suite;
 mod tsan;

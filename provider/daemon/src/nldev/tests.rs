@@ -55,6 +55,7 @@ fn device() -> Device {
         gid_tbl_len: 64,
         rcvbuf: 0,
         fw_ver: "1.2".into(),
+        stretch_timeouts: 1,
     })
 }
 

@@ -39,7 +39,7 @@ pub fn rdma_cm(input: &[u8]) {
         ifname: "lo".to_owned(),
     }]);
     let (info, snapshot) = (device(), Snapshot::default());
-    let mut server = Ucma::new(info.node_guid).expect("a page of generations");
+    let mut server = Ucma::new(&info).expect("a page of generations");
     let ends = CHANNELS.map(|inode| open(&mut server, inode));
     let mut now = 1;
 
@@ -101,6 +101,7 @@ fn device() -> DeviceInfo {
         gid_tbl_len: 16,
         rcvbuf: 1 << 20,
         fw_ver: String::new(),
+        stretch_timeouts: 1,
     }
 }
 

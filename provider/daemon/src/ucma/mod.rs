@@ -138,10 +138,10 @@ impl std::fmt::Debug for Ucma {
 }
 
 impl Ucma {
-    /// A server without clients, for the device with that node GUID.
-    pub fn new(node_guid: [u8; 8]) -> Result<Self, ControlError> {
+    /// A server without clients, for that device.
+    pub fn new(info: &DeviceInfo) -> Result<Self, ControlError> {
         let config = CmConfig {
-            ca_guid: u64::from_be_bytes(node_guid),
+            ca_guid: u64::from_be_bytes(info.node_guid),
             // What the engine says of itself: local_ca_ack_delay.
             ack_delay: 15,
             seed: random(),
@@ -152,6 +152,7 @@ impl Ucma {
                 half_open_of_listener: MAX_BACKLOG as usize,
                 listeners: MAX_LISTENERS,
             },
+            stretch: info.stretch_timeouts,
         };
         Ok(Self {
             channels: HashMap::new(),

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
-use ferroce_control::{GidEntry, RuntimeDir};
+use ferroce_control::{DeviceInfo, GidEntry, RuntimeDir};
 use ferroce_fabric::Av;
 use ferroce_wire::mad::{CLASS_CM, Mad};
 
@@ -36,10 +36,10 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Listens in the runtime directory, for the device with that node GUID.
+    /// Listens in the runtime directory, for that device.
     pub fn start(
         dir: &RuntimeDir,
-        node_guid: [u8; 8],
+        info: &DeviceInfo,
         poller: &Poller,
     ) -> Result<Self, DaemonError> {
         let door = Door::listen(&dir.rdma_cm(), 512, Token::CmListener)?;
@@ -48,7 +48,7 @@ impl Server {
             door,
             sessions: HashMap::new(),
             last_session: 0,
-            ucma: Ucma::new(node_guid)?,
+            ucma: Ucma::new(info)?,
             qp1: Qp1::default(),
             outgoing: Vec::new(),
             started: Instant::now(),

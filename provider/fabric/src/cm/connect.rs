@@ -124,6 +124,7 @@ impl Cm {
         max_retries: u8,
     ) -> Conn {
         let response_timeout = response_timeout + 2 * nanos(path.packet_life_time);
+        let response_timeout = self.config.stretched(response_timeout);
         Conn {
             state: State::Idle,
             owned: true,

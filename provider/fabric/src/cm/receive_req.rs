@@ -194,6 +194,7 @@ impl Cm {
     fn incoming(&mut self, envelope: &Envelope<'_>, listener: CmId, req: &Req) -> Conn {
         let from = envelope.from;
         let response_timeout = response_time(req.local_response_timeout);
+        let response_timeout = self.config.stretched(response_timeout);
         let path = &req.primary;
         Conn {
             state: State::RequestReceived,

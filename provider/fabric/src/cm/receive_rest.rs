@@ -210,10 +210,11 @@ impl Cm {
                 return;
             }
         };
+        let service_time = self.config.stretched(service_time(mra.service_timeout));
         self.change(id, |conn, _| {
             conn.state = state;
             conn.remote_comm_id = mra.local_comm_id;
-            conn.period = service_time(mra.service_timeout) + conn.timewait();
+            conn.period = service_time + conn.timewait();
             conn.deadline = Some(envelope.now + conn.period);
         });
         self.raise(id, CmEvent::Acknowledged(Box::new(mra)), out);

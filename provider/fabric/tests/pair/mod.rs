@@ -117,12 +117,22 @@ impl Pair {
     }
 
     pub fn with_limits(limits: Limits) -> Pair {
+        Pair::with(limits, 1)
+    }
+
+    /// Whose timeouts are stretched.
+    pub fn stretched(stretch: u32) -> Pair {
+        Pair::with(Limits::default(), stretch)
+    }
+
+    fn with(limits: Limits, stretch: u32) -> Pair {
         let cm = |n: u8| {
             Cm::new(CmConfig {
                 ca_guid: u64::from(n),
                 ack_delay: 15,
                 seed: [n; 32],
                 limits,
+                stretch,
             })
         };
         Pair {

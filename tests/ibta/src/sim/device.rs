@@ -310,6 +310,7 @@ impl Device {
             sq_sig_all: create.sq_sig_all,
             srq: srq.is_some(),
             mtu: MTU,
+            stretch: 1,
             seed: 5,
         });
         let pair = Pair {

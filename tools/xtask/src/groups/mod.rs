@@ -27,6 +27,7 @@ mod interop;
 mod lint;
 mod memcheck;
 mod netlink;
+mod pauses;
 mod pyverbs;
 mod robust;
 mod services;
