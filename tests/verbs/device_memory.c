@@ -120,7 +120,7 @@ static void refused_registrations(void)
 	CHECK(!ibv_reg_dm_mr(pd, dm, 0, SIZE + 4, DM_ACCESS) && errno == EINVAL, "too long: %s", strerror(errno));
 	CHECK(!ibv_reg_dm_mr(pd, dm, 4, SIZE, DM_ACCESS) && errno == EINVAL, "too far: %s", strerror(errno));
 	CHECK(!ibv_reg_dm_mr(pd, dm, 4, SIZE_MAX, DM_ACCESS) && errno == EINVAL, "wraps: %s", strerror(errno));
-	CHECK(!ibv_reg_dm_mr(pd, dm, 2, 4, DM_ACCESS) && errno == EINVAL, "unaligned: %s", strerror(errno));
+	CHECK(!ibv_reg_dm_mr(pd, dm, SIZE - 1, 2, DM_ACCESS) && errno == EINVAL, "a byte too far: %s", strerror(errno));
 	CHECK(!ibv_reg_dm_mr(pd, dm, 0, 4, IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_ZERO_BASED) && errno == EINVAL,
 	      "remote write without local write: %s", strerror(errno));
 	CHECK(!ibv_reg_dm_mr(pd, dm, 0, 4, DM_ACCESS | IBV_ACCESS_ON_DEMAND) && (errno == EINVAL || errno == EOPNOTSUPP),
@@ -207,6 +207,31 @@ static void data_path(void)
 	expect_wc(near->send_cq, 9, IBV_WC_REM_ACCESS_ERR);
 }
 
+// Copies are of whole words, regions of any bytes.
+static void at_any_byte(void)
+{
+	enum { AT = 4099, LENGTH = 1001 };
+	static char seen[SIZE];
+	struct endpoint *near = open_endpoint(&(struct options){0}), *far = open_endpoint(&(struct options){0});
+	struct address to_near = address_of(near), to_far = address_of(far);
+
+	connect_endpoint(near, &to_far, NULL);
+	connect_endpoint(far, &to_near, NULL);
+	struct ibv_dm *dm = allocate(far->context, SIZE);
+	struct address to = {.rkey = reg(far->pd, dm, AT, LENGTH)->rkey};
+
+	fill(near->buffer, LENGTH, 1);
+	CHECK_EQ(post(near, 1, IBV_WR_RDMA_WRITE, 0, LENGTH, &to, 0, 0), 0);
+	expect_wc(near->send_cq, 1, IBV_WC_SUCCESS);
+	CHECK_EQ(ibv_memcpy_from_dm(seen, dm, 0, SIZE), 0);
+	check_filled(seen + AT, LENGTH, 1, "device memory");
+	CHECK(seen[AT - 1] == 0 && seen[AT + LENGTH] == 0, "beside the region");
+
+	// An atomic operation is one of an aligned word of memory, and byte 0 of the region is not.
+	CHECK_EQ(post_atomic(near, 2, IBV_WR_ATOMIC_FETCH_AND_ADD, 0, &to, 0, 1, 0), 0);
+	expect_wc(near->send_cq, 2, IBV_WC_REM_OP_ERR);
+}
+
 #define T(name) {#name, name, 0}
 PROGRAM(T(copies), T(refused_copies), T(all_that_is_promised), T(refused_allocations), T(refused_registrations),
-	T(in_use), T(data_path))
+	T(in_use), T(data_path), T(at_any_byte))

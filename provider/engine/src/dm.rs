@@ -94,19 +94,17 @@ impl Dm {
         &self.context
     }
 
-    /// The process address of a range that begins at a word.
+    /// The process address of a range. It may begin anywhere: what is registered need not be whole words, as copies must.
     pub(crate) fn range(&self, offset: u64, len: u64) -> Result<u64> {
         let inside = offset.checked_add(len).is_some_and(|end| end <= self.len);
-        if !inside || !offset.is_multiple_of(WORD) {
-            return Err(Error::Invalid(
-                "a range that is unaligned or outside the device memory",
-            ));
+        if !inside {
+            return Err(Error::Invalid("a range outside the device memory"));
         }
         Ok(self.memory.0.as_ptr() as u64 + offset)
     }
 
     fn words(&self, offset: u64, len: usize) -> Result<u64> {
-        if !(len as u64).is_multiple_of(WORD) {
+        if !offset.is_multiple_of(WORD) || !(len as u64).is_multiple_of(WORD) {
             return Err(Error::Invalid(
                 "device memory is copied in words of 4 bytes",
             ));
