@@ -19,7 +19,36 @@ pub struct Differs {
 }
 
 /// All that is known.
-const DIFFERS: &[Differs] = &[];
+const DIFFERS: &[Differs] = &[
+    Differs {
+        name: "test_rdmacm.CMTestCase.test_rdmacm_async_multicast_traffic",
+        suites: &["bullseye"],
+        says: OWN_PACKETS_SAY,
+        why: OWN_PACKETS,
+        mended: OWN_PACKETS_MENDED,
+    },
+    Differs {
+        name: "test_rdmacm.CMTestCase.test_rdmacm_async_ex_multicast_traffic",
+        suites: &["bullseye"],
+        says: OWN_PACKETS_SAY,
+        why: OWN_PACKETS,
+        mended: OWN_PACKETS_MENDED,
+    },
+    Differs {
+        name: "test_device.DMTest.test_multi_process_alloc_dm",
+        suites: &["sid"],
+        says: "cannot be converted to a Python object for pickling",
+        why: "from Python 3.14 on multiprocessing does not fork unless asked to, which this test (c6ab85dff) does not",
+        mended: "nothing yet: not in rdma-core's ce466b337 of August 2026",
+    },
+];
+
+const OWN_PACKETS: &str =
+    "both ends send to the group that they have joined, and take their own packet for the other's";
+/// What the suite makes of the message in which the end says so: it expects two values.
+const OWN_PACKETS_SAY: &str = "too many values to unpack";
+const OWN_PACKETS_MENDED: &str =
+    "rdma-core 7d311d535, one direction (release 44); the message: a344e834f (34)";
 
 /// What an ending is worth in a distribution: a failure as listed passes, one that is missing is a failure.
 pub fn known(distribution: Distribution, name: &str, ending: Ending) -> Ending {
