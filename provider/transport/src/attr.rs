@@ -56,7 +56,6 @@ bitflags! {
         const PATH_MIG_STATE = 1 << 18;
         const CAP = 1 << 19;
         const DEST_QPN = 1 << 20;
-        const RATE_LIMIT = 1 << 25;
     }
 }
 

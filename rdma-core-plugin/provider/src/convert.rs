@@ -204,7 +204,8 @@ pub fn not_its_own(qp_type: c_uint) -> QpAttrMask {
 /// The attributes of `ibv_modify_qp(3)` that the mask names; the others keep their defaults, as the caller's structure
 /// need not even be initialised there.
 pub fn qp_attr_in(a: &ibv_qp_attr, mask: c_int) -> Result<(QpAttr, QpAttrMask), Errno> {
-    let mask = QpAttrMask::from_bits(mask as u32).ok_or(INVALID)?;
+    // What came later than these, such as a rate limit, is offered by none but the devices that it came with.
+    let mask = QpAttrMask::from_bits(mask as u32).ok_or(Errno(libc::EOPNOTSUPP))?;
     let has = |bit| mask.contains(bit);
     let state = |value| QpState::try_from(value).map_err(|_| INVALID);
     let mut attr = QpAttr::default();

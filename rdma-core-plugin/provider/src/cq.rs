@@ -95,7 +95,11 @@ pub unsafe fn create(context: *mut ibv_context, init: Init<'_>) -> Result<*mut C
     let allocators = init.domain.and_then(Pd::allocators);
     let place = Place::<Cq>::new(allocators, Resource::Cq)?;
     // SAFETY: the caller's channel.
-    let channel = unsafe { init.channel.as_ref() }.map(|channel| channel.fd);
+    let channel = unsafe { init.channel.as_ref() };
+    if channel.is_some_and(|channel| channel.context != context) {
+        return Err(Errno(libc::EINVAL));
+    }
+    let channel = channel.map(|channel| channel.fd);
     // SAFETY: a context of ours.
     let context_engine = unsafe { engine(context) };
     let engine = context_engine

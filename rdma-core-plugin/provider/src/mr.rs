@@ -238,6 +238,9 @@ pub unsafe extern "C" fn rereg_mr(
         // SAFETY: it is alive; libibverbs has no other reference meanwhile.
         let mr = unsafe { &mut *mr.cast::<Mr>() };
         let has = |flag| flags & flag != 0;
+        if flags == 0 {
+            return Err(Errno(libc::EINVAL));
+        }
         let domain = if has(rereg::CHANGE_PD) {
             // SAFETY: a domain of ours, or null.
             Some(&unsafe { Pd::of(pd) }?.engine)

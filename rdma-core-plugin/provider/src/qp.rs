@@ -334,6 +334,9 @@ pub unsafe extern "C" fn query_qp(
     // SAFETY: a queue pair of ours.
     let object = unsafe { Qp::live(qp) };
     guard::on(object, |object| {
+        if attr.is_null() || init.is_null() {
+            return Err(Errno(libc::EINVAL));
+        }
         let (now, made) = object.engine.query();
         // SAFETY: the caller's structures, and the queue pair's own fields, which never change.
         unsafe {

@@ -192,6 +192,9 @@ pub unsafe extern "C" fn query_srq(srq: *mut ibv_srq, attr: *mut ibv_srq_attr) -
     // SAFETY: a queue of ours.
     let object = unsafe { Srq::live(srq) };
     guard::on(object, |object| {
+        if attr.is_null() {
+            return Err(Errno(libc::EINVAL));
+        }
         let now = object.engine.query();
         let answer = ibv_srq_attr {
             max_wr: now.max_wr,

@@ -59,7 +59,14 @@ pub fn compile_sanitized(name: &str, sanitizer: Option<&str>) -> Result<PathBuf>
     if modified(&program).is_some_and(|built| Some(built) > newest) {
         return Ok(program);
     }
-    let libraries = ["-pthread", "-Wl,--as-needed", "-libverbs", "-lrdmacm"];
+    let libraries = [
+        "-pthread",
+        "-Wl,--as-needed",
+        "-libverbs",
+        "-lrdmacm",
+        "-lmlx5",
+        "-lefa",
+    ];
     let arguments = inputs
         .into_iter()
         .map(OsString::from)
