@@ -41,6 +41,20 @@ macro_rules! operations {
                     _ => None,
                 }
             }
+
+            /// The same table with other functions in the place of those that are offered, for tests of who reaches which;
+            /// what is `None` stays so.
+            ///
+            /// # Safety
+            /// Nobody calls a replacement by the type of an operation that is not its own.
+            pub unsafe fn map(&self, replacement: impl Fn(&str) -> Op) -> Self {
+                Operations {
+                    // SAFETY: from an optional function pointer to another, which the caller answers for.
+                    $($name: self.$name.and_then(|_| unsafe {
+                        std::mem::transmute::<Op, Option<$signature>>(replacement(stringify!($name)))
+                    }),)*
+                }
+            }
         }
     };
 }

@@ -1,6 +1,6 @@
 //! Registration with libibverbs, and the device object.
 
-use crate::libibverbs::library;
+use crate::libibverbs::{Library, library};
 use crate::{context, import};
 use ferroce_cabi::pabi::{
     CORE_SUPPORT_OPTIONAL_MR_ACCESS, verbs_device, verbs_device_ops, verbs_match_ent,
@@ -37,9 +37,14 @@ static OPS: verbs_device_ops = verbs_device_ops {
 /// Registers with the libibverbs of this process; without one of a known version, says so on stderr and does nothing.
 pub fn register() {
     if let Some(library) = library() {
-        // SAFETY: the table is static and as all versions of the interface have it.
-        unsafe { (library.register_driver)(&OPS) };
+        register_with(library);
     }
+}
+
+/// Registers with one library.
+pub fn register_with(library: &Library) {
+    // SAFETY: the table is static and as all versions of the interface have it.
+    unsafe { (library.register_driver)(&OPS) };
 }
 
 /// Ours are the devices whose character device is `/dev/null`: only the image that ferroced makes has such.

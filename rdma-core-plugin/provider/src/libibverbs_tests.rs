@@ -1,112 +1,15 @@
-//! Every version of libibverbs that there is a layout for, by stand-ins: small C libraries made from the table, which do what
-//! libibverbs does with a provider as far as it is private.
+//! Every version of libibverbs that there is a layout for, by stand-ins: see `stand_in`.
 
 use super::*;
 use crate::context::OPS;
-use ferroce_cabi::pabi::{LAYOUTS, Layout, VERBS_QP_XRCD};
-use std::fmt::Write as _;
-use std::path::Path;
-use std::process::Command;
+use crate::device;
+use ferroce_cabi::pabi::{LAYOUTS, Layout, VERBS_QP_XRCD, verbs_device_ops, verbs_sysfs_dev};
+use stand_in::Shape;
 use std::ptr::{null_mut, without_provenance_mut};
+use std::sync::Mutex;
 
-/// What a stand-in is like; the fields are changed to make libraries that differ from the table.
-struct Shape {
-    number: u32,
-    marks: Vec<&'static str>,
-    operations: Vec<&'static str>,
-    /// Bytes in front of `verbs_context`.
-    head: usize,
-    qp_mask: usize,
-}
-
-impl Shape {
-    fn of(layout: &'static Layout) -> Shape {
-        let history = LAYOUTS.iter().filter(|row| row.first <= layout.first);
-        let mut marks: Vec<_> = history.map(|row| row.mark.to_str().unwrap()).collect();
-        marks.dedup();
-        Shape {
-            number: layout.number,
-            marks,
-            operations: layout.operations(),
-            head: layout.context_head() * size_of::<Op>(),
-            qp_mask: layout.qp_mask(),
-        }
-    }
-
-    /// The library's source.
-    fn source(&self) -> String {
-        let size = self.head + size_of::<verbs_context>();
-        let sz = self.head + offset_of!(verbs_context, sz);
-        let context = self.head + offset_of!(verbs_context, context);
-        let mut text = String::from(
-            "#include <stdint.h>\n#include <stdlib.h>\n#include <string.h>\ntypedef void (*op)(void);\n\
-             struct verbs_context_ops {\n",
-        );
-        for name in &self.operations {
-            writeln!(text, "op {name};").unwrap();
-        }
-        writeln!(
-            text,
-            "}};\nstatic struct verbs_context_ops taken;\nconst void *registered;\n\
-             void verbs_register_driver_{}(const void *ops) {{ registered = ops; }}\n\
-             void *_verbs_init_and_alloc_context(void *device, int fd, size_t size, size_t offset, uint32_t id)\n\
-             {{\n(void)fd; (void)id;\nif (offset + {size} > size) abort();\nchar *memory = calloc(1, size);\n\
-             *(size_t *)(memory + offset + {sz}) = {size};\n*(void **)(memory + offset + {context}) = device;\nreturn memory;\n}}\n\
-             void verbs_uninit_context(void *context) {{ (void)context; }}\n\
-             void *ibv_qp_to_qp_ex(char *qp) {{ return *(uint32_t *)(qp + {}) & 2 ? qp : NULL; }}\n\
-             void verbs_set_ops(char *context, const struct verbs_context_ops *ops)\n{{\ntaken = *ops;",
-            self.number, self.qp_mask
-        )
-        .unwrap();
-        let ops = context + offset_of!(ferroce_cabi::ibv_context, ops);
-        let public = PUBLIC.iter().map(|(offset, name)| (ops + offset, name));
-        let extended = EXTENDED
-            .iter()
-            .map(|(offset, name)| (self.head + offset, name));
-        for (offset, name) in public.chain(extended) {
-            writeln!(
-                text,
-                "if (ops->{name}) *(op *)(context + {offset}) = ops->{name};"
-            )
-            .unwrap();
-        }
-        text.push_str("}\nop stand_in_slot(const char *name)\n{\n");
-        for name in &self.operations {
-            writeln!(text, "if (!strcmp(name, \"{name}\")) return taken.{name};").unwrap();
-        }
-        text.push_str("abort();\n}\n");
-        for mark in &self.marks {
-            writeln!(text, "void {mark}(void) {{}}").unwrap();
-        }
-        text
-    }
-
-    /// The library, with the versions of its symbols, loaded beside whatever else there is.
-    fn load(&self, dir: &Path) -> Symbols {
-        let [source, map, library] =
-            ["stand_in.c", "stand_in.map", "stand_in.so"].map(|name| dir.join(name));
-        std::fs::write(&source, self.source()).unwrap();
-        let private = format!(
-            "IBVERBS_1.99 {{ global: ibv_*; _ibv_*; stand_in_slot; registered; local: *; }};\n\
-             IBVERBS_PRIVATE_{0} {{ global: verbs_register_driver_{0}; verbs_set_ops; \
-             _verbs_init_and_alloc_context; verbs_uninit_context; }};\n",
-            self.number
-        );
-        std::fs::write(&map, private).unwrap();
-        let mut command = Command::new("cc");
-        command.args(["-shared", "-fPIC", "-Wl,-soname,stand_in.so", "-o"]);
-        command.arg(&library).arg(&source);
-        command.arg(format!("-Wl,--version-script={}", map.display()));
-        let output = command.output().expect("a C compiler");
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "{said}");
-        let path = CString::new(library.to_str().unwrap()).unwrap();
-        // SAFETY: a library without constructors, and a name that ends in NUL.
-        let handle = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
-        assert!(!handle.is_null());
-        Symbols { handle }
-    }
-}
+#[path = "libibverbs_stand_in.rs"]
+mod stand_in;
 
 /// A library with a context made as `crate::context` makes it, before our operations are in it.
 struct Opened {
@@ -141,13 +44,17 @@ impl Opened {
 
     /// Hands over our operations; whether they are in order then.
     fn offer(&self) -> bool {
-        let table = self.library.served.layout.table(&OPS);
-        // SAFETY: as above; a stand-in that takes a longer table reads beyond this one, which is therefore made longer.
+        self.offer_of(&OPS)
+    }
+
+    fn offer_of(&self, operations: &Operations) -> bool {
+        // A stand-in that takes a longer table reads beyond this one, which is therefore made longer.
+        let mut table = self.library.served.layout.table(operations).into_vec();
+        table.push(None);
+        // SAFETY: memory of the stand-in's, and a table of its version.
         unsafe {
-            let mut longer = table.into_vec();
-            longer.push(None);
-            (self.library.set_ops)(self.memory.cast(), longer.as_ptr());
-            is_in_order(&*self.verbs, &OPS)
+            (self.library.set_ops)(self.memory.cast(), table.as_ptr());
+            is_in_order(&*self.verbs, operations)
         }
     }
 }
@@ -163,44 +70,126 @@ fn device() -> *mut ibv_device {
     without_provenance_mut(0x1000)
 }
 
+/// A table in which each function that is offered is one of the stand-in's, which says its name when it is called.
+fn speaking(symbols: &Symbols) -> Operations {
+    type Offered = unsafe extern "C" fn(*const libc::c_char) -> Op;
+    // SAFETY: the stand-in's function, which has this type.
+    let offered: Offered = unsafe { transmute(symbols.address(c"stand_in_offered").unwrap()) };
+    let replacement = |name: &str| {
+        let name = CString::new(name).unwrap();
+        // SAFETY: a name that ends in NUL; null for an operation that this version does not have.
+        unsafe { offered(name.as_ptr()) }
+    };
+    // SAFETY: only the stand-in calls them, and by their own type.
+    unsafe { OPS.map(replacement) }
+}
+
+/// Who answers when a stand-in calls every slot in the order of its table: whose function it is, and its name.
+fn called(symbols: &Symbols) -> Vec<(String, String)> {
+    static SAID: Mutex<Vec<(String, String)>> = Mutex::new(Vec::new());
+    type CallAll =
+        unsafe extern "C" fn(unsafe extern "C" fn(*const libc::c_char, *const libc::c_char));
+
+    unsafe extern "C" fn say(whose: *const libc::c_char, name: *const libc::c_char) {
+        // SAFETY: constants of the stand-in's.
+        let [whose, name] = [whose, name].map(|text| unsafe { CStr::from_ptr(text) });
+        let [whose, name] = [whose, name].map(|text| text.to_str().unwrap().to_owned());
+        SAID.lock().unwrap().push((whose, name));
+    }
+
+    // SAFETY: the stand-in's function, which has this type and calls what it has taken, functions of its own.
+    unsafe {
+        let call_all: CallAll = transmute(symbols.address(c"stand_in_call_all").unwrap());
+        call_all(say);
+    }
+    std::mem::take(&mut *SAID.lock().unwrap())
+}
+
 #[test]
-fn every_version_gets_each_operation_in_its_slot() {
+fn every_version_is_served() {
     for layout in LAYOUTS {
         let dir = tempfile::tempdir().unwrap();
         let symbols = Shape::of(layout).load(dir.path());
-        let opened = open(&symbols, device());
-        let served = opened.library.served;
+        let served = Library::of(&symbols).unwrap().served;
         assert_eq!(served.layout.first, layout.first);
         assert_eq!(served.qp_mask, layout.qp_mask());
 
-        // SAFETY: the stand-in's function keeps the address, and its variable is one.
-        unsafe {
-            let table = without_provenance_mut(0x2000);
-            (opened.library.register_driver)(table);
-            let registered = symbols.address(c"registered").unwrap();
-            assert_eq!(
-                registered.cast::<*const c_void>().read(),
-                table.cast_const().cast()
-            );
-        }
-        assert!(opened.is_as_expected(device()), "{layout:?}");
-        assert!(opened.offer(), "{layout:?}");
-
-        type Slot = unsafe extern "C" fn(*const libc::c_char) -> Op;
-        // SAFETY: the stand-in's function, which has this type.
-        let slot: Slot = unsafe { transmute(symbols.address(c"stand_in_slot").unwrap()) };
-        for name in layout.operations() {
-            let c_name = CString::new(name).unwrap();
-            // SAFETY: a name of the table.
-            let found = unsafe { slot(c_name.as_ptr()) };
-            let address = |op: Op| op.map(|function| function as usize);
-            assert_eq!(
-                address(found),
-                address(OPS.slot(name)),
-                "{name} of {layout:?}"
-            );
-        }
+        the_plugin_registers_and_makes_a_device(&symbols);
+        each_operation_is_reached_by_its_slot(&symbols, layout);
+        a_queue_pair_is_an_extended_one(&symbols, layout);
     }
+}
+
+/// What a libibverbs does with a provider before there is a context.
+fn the_plugin_registers_and_makes_a_device(symbols: &Symbols) {
+    device::register_with(&Library::of(symbols).unwrap());
+
+    // SAFETY: the stand-in's variable, and in it the address of a static table; all bits zero is a valid
+    // `verbs_sysfs_dev`; the functions are called as libibverbs calls them.
+    unsafe {
+        let registered = symbols.address(c"registered").unwrap();
+        let ops = &*registered.cast::<*const verbs_device_ops>().read();
+        assert_eq!(CStr::from_ptr(ops.name), c"ferroce");
+        let mut sysfs: verbs_sysfs_dev = zeroed();
+        assert!(!ops.match_device.unwrap()(&mut sysfs));
+        sysfs.sysfs_cdev = libc::makedev(1, 3);
+        assert!(ops.match_device.unwrap()(&mut sysfs));
+        let made = ops.alloc_device.unwrap()(&mut sysfs);
+        assert!(!made.is_null());
+        ops.uninit_device.unwrap()(made);
+    }
+}
+
+/// Every slot is called: what we offer is reached under its own name, and all else is libibverbs' default.
+fn each_operation_is_reached_by_its_slot(symbols: &Symbols, layout: &Layout) {
+    let opened = open(symbols, device());
+    assert!(opened.is_as_expected(device()), "{layout:?}");
+    let names = layout.operations();
+    let answers = |offered: fn(&str) -> bool| -> Vec<(String, String)> {
+        let whose = |name| match offered(name) {
+            true => "ferroce",
+            false => "libibverbs",
+        };
+        let answers = names.iter().map(|name| (whose(name), *name));
+        answers
+            .map(|(whose, name)| (whose.to_owned(), name.to_owned()))
+            .collect()
+    };
+
+    assert_eq!(called(symbols), answers(|_| false), "{layout:?}");
+    assert!(opened.offer_of(&speaking(symbols)), "{layout:?}");
+    assert_eq!(
+        called(symbols),
+        answers(|name| OPS.slot(name).is_some()),
+        "{layout:?}"
+    );
+}
+
+fn a_queue_pair_is_an_extended_one(symbols: &Symbols, layout: &Layout) {
+    let offset = Library::of(symbols).unwrap().served.qp_mask;
+    let asked = |mask: u32| {
+        // SAFETY: all bits zero is a valid `verbs_qp`; the tail is inside it.
+        unsafe {
+            let mut qp: verbs_qp = zeroed();
+            crate::wr::install(&mut qp.qp_ex);
+            let tail = verbs_qp_tail {
+                comp_mask: mask,
+                xrcd: null_mut(),
+            };
+            (&raw mut qp)
+                .byte_add(offset)
+                .cast::<verbs_qp_tail>()
+                .write(tail);
+            let to: unsafe extern "C" fn(*mut verbs_qp) -> *mut ibv_qp_ex =
+                transmute(symbols.address(c"ibv_qp_to_qp_ex").unwrap());
+            !to(&raw mut qp).is_null()
+        }
+    };
+    assert_eq!(
+        (asked(VERBS_QP_EX), asked(VERBS_QP_XRCD)),
+        (true, false),
+        "{layout:?}"
+    );
 }
 
 #[test]
@@ -208,38 +197,6 @@ fn all_that_is_offered_has_a_slot_in_the_newest_version() {
     let newest = LAYOUTS.last().unwrap().operations();
     for name in Operations::NAMES {
         assert!(newest.contains(name), "{name}");
-    }
-}
-
-#[test]
-fn a_queue_pair_is_an_extended_one_in_every_version() {
-    for layout in LAYOUTS {
-        let dir = tempfile::tempdir().unwrap();
-        let symbols = Shape::of(layout).load(dir.path());
-        let offset = Library::of(&symbols).unwrap().served.qp_mask;
-        let asked = |mask: u32| {
-            // SAFETY: all bits zero is a valid `verbs_qp`; the tail is inside it.
-            unsafe {
-                let mut qp: verbs_qp = zeroed();
-                crate::wr::install(&mut qp.qp_ex);
-                let tail = verbs_qp_tail {
-                    comp_mask: mask,
-                    xrcd: null_mut(),
-                };
-                (&raw mut qp)
-                    .byte_add(offset)
-                    .cast::<verbs_qp_tail>()
-                    .write(tail);
-                let to: unsafe extern "C" fn(*mut verbs_qp) -> *mut ibv_qp_ex =
-                    transmute(symbols.address(c"ibv_qp_to_qp_ex").unwrap());
-                !to(&raw mut qp).is_null()
-            }
-        };
-        assert_eq!(
-            (asked(VERBS_QP_EX), asked(VERBS_QP_XRCD)),
-            (true, false),
-            "{layout:?}"
-        );
     }
 }
 
