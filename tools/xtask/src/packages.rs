@@ -95,6 +95,7 @@ pub const NETLINK: &[Need] = &[
     program("iproute2", "rdma"),
     program("ibverbs-utils", "ibv_devinfo"),
     program("perftest", "ib_write_bw"),
+    program("rdmacm-utils", "rping"),
 ];
 
 /// What the tests of the InfiniBand link layer run.

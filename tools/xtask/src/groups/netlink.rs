@@ -9,6 +9,8 @@ use crate::host::Host;
 use crate::lab::{Lab, Place};
 use crate::process::{self, Finished};
 
+mod objects;
+
 const LIMIT: Duration = Duration::from_secs(20);
 
 pub(super) fn cases() -> Vec<Case> {
@@ -16,6 +18,8 @@ pub(super) fn cases() -> Vec<Case> {
         Case::new("netlink/device and link", device_and_link),
         Case::new("netlink/what is refused", refused),
         Case::new("netlink/counters", counters),
+        Case::new("netlink/objects of a program", objects::of_a_program),
+        Case::new("netlink/objects of a connection", objects::of_a_connection),
         Case::new("netlink/found over netlink, and without it", found),
     ]
 }
