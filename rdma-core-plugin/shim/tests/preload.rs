@@ -1,6 +1,8 @@
 //! The shim as it is used: preloaded into C programs that look at paths and descriptors of RDMA, with an image made by hand.
 
+use ferroce_cabi::ibv_context;
 use std::fs;
+use std::mem::offset_of;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -65,8 +67,30 @@ impl Lab {
         command
     }
 
+    /// Makes a shared library out of C.
+    fn library(&self, soname: &str, text: &str, map: &str) -> PathBuf {
+        let [source, versions, library] =
+            ["library.c", "library.map", soname].map(|name| self.path().join(name));
+        fs::write(&source, text).unwrap();
+        fs::write(&versions, map).unwrap();
+        let mut cc = Command::new("cc");
+        cc.args(["-shared", "-fPIC", "-o"])
+            .args([&library, &source]);
+        cc.arg(format!("-Wl,-soname,{soname}"));
+        if !map.is_empty() {
+            cc.arg(format!("-Wl,--version-script,{}", versions.display()));
+        }
+        succeeds(cc);
+        library
+    }
+
     /// Compiles and runs a C program whose `main` is `body`; it must print "done".
     fn c(&self, body: &str) -> Output {
+        self.linked(body, &[])
+    }
+
+    /// The same, linked with libraries.
+    fn linked(&self, body: &str, libraries: &[&Path]) -> Output {
         let source = self.path().join("program.c");
         let program = self.path().join("program");
         fs::write(
@@ -74,23 +98,13 @@ impl Lab {
             format!("{HEAD}\nint main(void) {{\n{body}\nputs(\"done\");\nreturn 0;\n}}\n"),
         )
         .unwrap();
-        let out = Command::new("cc")
-            .args([
-                "-D_GNU_SOURCE",
-                "-Wall",
-                "-Werror",
-                "-O2",
-                "-D_FORTIFY_SOURCE=2",
-                "-o",
-            ])
-            .args([&program, &source])
-            .output()
-            .expect("cc");
-        assert!(
-            out.status.success(),
-            "{}",
-            String::from_utf8_lossy(&out.stderr)
-        );
+        let mut cc = Command::new("cc");
+        cc.args(["-D_GNU_SOURCE", "-Wall", "-Werror", "-O2"]);
+        cc.args(["-D_FORTIFY_SOURCE=2", "-o"])
+            .args([&program, &source]);
+        cc.args(libraries);
+        cc.arg(format!("-Wl,-rpath,{}", self.path().display()));
+        succeeds(cc);
         let out = self.command(&program).output().unwrap();
         assert!(
             out.status.success() && out.stdout.ends_with(b"done\n") && out.stderr.is_empty(),
@@ -101,6 +115,12 @@ impl Lab {
         );
         out
     }
+}
+
+fn succeeds(mut command: Command) {
+    let out = command.output().expect("a C compiler");
+    let said = String::from_utf8_lossy(&out.stderr);
+    assert!(out.status.success(), "{said}");
 }
 
 const HEAD: &str = r#"
@@ -344,19 +364,7 @@ fn without_a_daemon_netlink_of_rdma_is_refused_and_other_sockets_are_not() {
 #[test]
 fn the_address_of_a_port_is_not_one_of_loopback_once_libfabric_is_there() {
     let lab = Lab::new();
-    let library = lab.path().join("libfabric.so.1");
-    let made = Command::new("cc")
-        .args([
-            "-shared",
-            "-x",
-            "c",
-            "/dev/null",
-            "-Wl,-soname,libfabric.so.1",
-            "-o",
-        ])
-        .arg(&library)
-        .status();
-    assert!(made.unwrap().success());
+    let library = lab.library("libfabric.so.1", "", "");
     let body = r#"
         struct ifaddrs *list, *i;
         for (int there = 0; there < 2; there++) {
@@ -377,6 +385,38 @@ fn the_address_of_a_port_is_not_one_of_loopback_once_libfabric_is_there() {
         }
     "#;
     lab.c(&body.replace("LIBRARY", &library.display().to_string()));
+}
+
+/// perftest 25.01 asks libmlx5 about every device, and takes its refusal of one that is not its own for the end.
+#[test]
+fn libmlx5_is_not_asked_about_a_device_of_ours() {
+    let lab = Lab::new();
+    let mlx5 = lab.library(
+        "libmlx5.so.1",
+        "int mlx5dv_query_device(void *context, void *attributes) { return 95; }\n",
+        "MLX5_1.0 { global: mlx5dv_*; local: *; };\n",
+    );
+    let body = r#"
+        extern int mlx5dv_query_device(void *context, void *attributes);
+        struct { uint8_t version; uint64_t flags, comp_mask, beyond; } asked, had = { 9, ~0ul, ~0ul, ~0ul };
+        static union { char bytes[SIZE]; uint64_t aligned; } context;
+        int *fd = (int *)(context.bytes + CMD_FD);
+
+        asked = had;
+        *fd = open("/dev/infiniband/uverbs0", O_RDWR | O_CLOEXEC);
+        CHECK(*fd >= 0 && mlx5dv_query_device(&context, &asked) == 0);
+        CHECK(asked.version == 0 && asked.flags == 0 && asked.comp_mask == 0 && asked.beyond == had.beyond);
+
+        asked = had;
+        *fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+        CHECK(mlx5dv_query_device(&context, &asked) == 95 && asked.comp_mask == had.comp_mask);
+        *fd = -1;
+        CHECK(mlx5dv_query_device(&context, &asked) == 95 && asked.comp_mask == had.comp_mask);
+    "#;
+    let body = body
+        .replace("SIZE", &size_of::<ibv_context>().to_string())
+        .replace("CMD_FD", &offset_of!(ibv_context, cmd_fd).to_string());
+    lab.linked(&body, &[&mlx5]);
 }
 
 #[test]

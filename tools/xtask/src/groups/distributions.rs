@@ -49,32 +49,17 @@ const PINGPONGS: &[&str] = &[
 /// memory, memory paged on demand and all of it.
 const PINGPONG_OPTIONS: &[&str] = &["-e", "-t", "-N", "-j", "-o", "-O"];
 
-/// perftest of these asks every device for a property of mlx5's unless told not to, and gives up without it.
-const ASK_FOR_DDP: &[&str] = &["trixie", "sid"];
-const NO_DDP: &str = "--no_ddp";
-
-fn asks_for_ddp(distribution: Distribution) -> bool {
-    ASK_FOR_DDP.contains(&distribution.suite)
-}
-
-/// Each line as it is, and for those.
-macro_rules! connected {
-    ($($line:literal)*) => {
-        &[$(($line, concat!($line, " --no_ddp"))),*]
-    };
-}
-
 /// Lines of perftest over rdma_cm.
-const CONNECTED: &[(&str, &str)] = connected! {
-    "ib_write_bw -n 200"
-    "ib_write_lat -n 200"
-    "ib_send_bw -n 200"
-    "ib_send_lat -n 200"
-    "ib_read_bw -n 200"
-    "ib_read_lat -n 200"
-    "ib_atomic_bw -n 200"
-    "ib_atomic_lat -n 200"
-};
+const CONNECTED: &[&str] = &[
+    "ib_write_bw -n 200",
+    "ib_write_lat -n 200",
+    "ib_send_bw -n 200",
+    "ib_send_lat -n 200",
+    "ib_read_bw -n 200",
+    "ib_read_lat -n 200",
+    "ib_atomic_bw -n 200",
+    "ib_atomic_lat -n 200",
+];
 
 type Part = fn(&mut Lab, Distribution, &Host) -> Result<Vec<(String, Ending)>, Stop>;
 
@@ -193,9 +178,7 @@ fn perftest(
     line: String,
 ) -> Result<(String, Ending), Stop> {
     let dir = lab.case_dir()?;
-    let mut options = vec!["-F"];
-    options.extend(asks_for_ddp(distribution).then_some(NO_DDP));
-    let ends = pair_of(&line, &options, lab.port()).run(host, host, &dir);
+    let ends = pair_of(&line, &["-F"], lab.port()).run(host, host, &dir);
     let ending = ends.and_then(|ends| judge_perftest(&ends, &line, PATH_MTU));
     let ending = distro::known(distribution, &line, ending);
     Ok((line, ending))
@@ -263,12 +246,8 @@ fn connections(
     for stock in cm::STOCK {
         endings.push(connection(lab, distribution, host, stock, stock.name)?);
     }
-    for (line, without_ddp) in CONNECTED {
+    for line in CONNECTED {
         let name = format!("{line} -R");
-        let line = match asks_for_ddp(distribution) {
-            true => without_ddp,
-            false => line,
-        };
         endings.push(connection(
             lab,
             distribution,
