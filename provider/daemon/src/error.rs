@@ -56,6 +56,16 @@ pub enum DaemonError {
         /// The interface's name.
         name: String,
     },
+    /// The kernel, or what emulates it, cannot give packets to the process that they are for.
+    #[error(
+        "packets at {address} cannot be steered to the processes that they are for: there is no SO_ATTACH_REUSEPORT_CBPF here \
+         (Linux 4.5 has it, emulators of user programs do not); run ferroced on the machine itself, and programs here with its \
+         --runtime-dir"
+    )]
+    NoSteering {
+        /// The address.
+        address: SocketAddr,
+    },
     /// A setting makes no sense.
     #[error("{0}")]
     Setting(String),

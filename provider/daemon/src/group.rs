@@ -200,15 +200,22 @@ impl Group {
             len: program.len() as u16,
             filter: program.as_mut_ptr(),
         };
-        setsockopt(&self.members[0], sockopt::AttachReusePortCbpf, &program).map_err(
-            DaemonError::os(format!("steering packets at {}", self.address)),
-        )
+        setsockopt(&self.members[0], sockopt::AttachReusePortCbpf, &program)
+            .map_err(|errno| not_steered(self.address, errno))
     }
 
     /// The receive buffer that the kernel granted, as it counts it.
     pub fn granted_receive_buffer(&self) -> u32 {
         let granted = options::socket_recv_buffer_size(&self.members[0]).unwrap_or(0);
         u32::try_from(granted).unwrap_or(u32::MAX)
+    }
+}
+
+/// There is no going on without: the kernel would give a packet to any process that holds a slot.
+fn not_steered(address: SocketAddr, errno: nix::Error) -> DaemonError {
+    match errno {
+        nix::Error::ENOPROTOOPT => DaemonError::NoSteering { address },
+        errno => DaemonError::os(format!("steering packets at {address}"))(errno),
     }
 }
 
@@ -425,6 +432,14 @@ mod tests {
         assert!(message.contains("by another ferroced"), "{message}");
         drop(group);
         Group::open(ip, 0, BUFFER).unwrap();
+    }
+
+    #[test]
+    fn a_kernel_that_cannot_steer_is_told_apart() {
+        let address = "127.0.7.5:4791".parse().unwrap();
+        let said = |errno| not_steered(address, errno).to_string();
+        assert!(said(nix::Error::ENOPROTOOPT).contains("SO_ATTACH_REUSEPORT_CBPF"));
+        assert!(!said(nix::Error::ENOMEM).contains("SO_ATTACH_REUSEPORT_CBPF"));
     }
 
     #[test]
