@@ -260,16 +260,16 @@ impl Path {
         msg.msg_name = self.dest.as_ptr() as *mut _;
         msg.msg_namelen = self.dest.len();
         msg.msg_iov = iov.as_mut_ptr();
-        msg.msg_iovlen = iov.len();
+        msg.msg_iovlen = iov.len() as _;
         if let Some(segment) = segment {
             msg.msg_control = control.0.as_mut_ptr().cast();
-            msg.msg_controllen = CONTROL;
+            msg.msg_controllen = CONTROL as _;
             // SAFETY: `control` is aligned for a cmsghdr and CMSG_SPACE(2) large, so the first header and its data are inside.
             unsafe {
                 let c = libc::CMSG_FIRSTHDR(&msg);
                 (*c).cmsg_level = libc::SOL_UDP;
                 (*c).cmsg_type = libc::UDP_SEGMENT;
-                (*c).cmsg_len = libc::CMSG_LEN(2) as usize;
+                (*c).cmsg_len = libc::CMSG_LEN(2) as _;
                 libc::CMSG_DATA(c).cast::<u16>().write_unaligned(segment);
             }
         }

@@ -43,13 +43,15 @@ pub(crate) fn receive(receiver: &Receiver, buffer: &mut [u8]) -> io::Result<(usi
     msg.msg_iov = &mut iov;
     msg.msg_iovlen = 1;
     msg.msg_control = control.0.as_mut_ptr().cast();
-    msg.msg_controllen = control.0.len();
+    msg.msg_controllen = control.0.len() as _;
     // SAFETY: `msg` describes a name, a buffer and control space that outlive the call.
     let n = unsafe { libc::recvmsg(receiver.socket.as_raw_fd(), &mut msg, libc::MSG_DONTWAIT) };
     if n < 0 {
         return Err(io::Error::last_os_error());
     }
-    let control = &control.0[..msg.msg_controllen.min(CONTROL)];
+    #[allow(clippy::unnecessary_cast, reason = "musl has 32 bits there")]
+    let written = msg.msg_controllen as usize;
+    let control = &control.0[..written.min(CONTROL)];
     // SAFETY: the kernel wrote the name into a sockaddr_storage, which is larger than any sockaddr.
     let name =
         unsafe { std::slice::from_raw_parts((&raw const name).cast::<u8>(), size_of_val(&name)) };

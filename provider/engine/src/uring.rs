@@ -127,7 +127,7 @@ impl Uring {
         // SAFETY: all zeroes is a valid msghdr.
         let mut message: Box<libc::msghdr> = Box::new(unsafe { std::mem::zeroed() });
         message.msg_namelen = NAME as u32;
-        message.msg_controllen = CONTROL;
+        message.msg_controllen = CONTROL as _;
         let mut uring = Uring {
             ring,
             buffers,

@@ -116,7 +116,7 @@ impl Guard {
         // SAFETY: all zeros is a message without name, parts and control data.
         let mut message: msghdr = unsafe { MaybeUninit::zeroed().assume_init() };
         message.msg_iov = vector.as_mut_ptr();
-        message.msg_iovlen = vector.len();
+        message.msg_iovlen = vector.len() as _;
         sys::sendmsg(fd, &message).map_err(gone).map(|_| fd)
     }
 
@@ -146,9 +146,9 @@ impl Guard {
         ];
         let mut control = Control([0; CONTROL]);
         message.msg_iov = vector.as_mut_ptr();
-        message.msg_iovlen = vector.len();
+        message.msg_iovlen = vector.len() as _;
         message.msg_control = control.0.as_mut_ptr().cast();
-        message.msg_controllen = CONTROL;
+        message.msg_controllen = CONTROL as _;
         let n = sys::recvmsg(fd, &mut message, flags).map_err(gone)?;
         let received = received_descriptors(&message);
         if n < size_of::<Reply>() {
@@ -186,7 +186,8 @@ fn received_descriptors(message: &msghdr) -> [Option<c_int>; 2] {
         {
             return [None; 2];
         }
-        let len = (*header).cmsg_len - libc::CMSG_LEN(0) as usize;
+        #[allow(clippy::unnecessary_cast, reason = "musl has 32 bits there")]
+        let len = (*header).cmsg_len as usize - libc::CMSG_LEN(0) as usize;
         let fds = libc::CMSG_DATA(header).cast::<c_int>();
         [0, 1].map(|i| (len >= (i + 1) * size_of::<c_int>()).then(|| fds.add(i).read_unaligned()))
     }

@@ -12,13 +12,6 @@ pub struct Next {
 // SAFETY: the name is a constant string, and the address is atomic.
 unsafe impl Sync for Next {}
 
-/// The oldest symbol version of glibc, under which functions live that new programs can no longer link to (`__xstat`):
-/// `dlsym` does not show those.
-#[cfg(target_arch = "x86_64")]
-const BASE_VERSION: *const c_char = c"GLIBC_2.2.5".as_ptr();
-#[cfg(not(target_arch = "x86_64"))]
-const BASE_VERSION: *const c_char = c"GLIBC_2.17".as_ptr();
-
 impl Next {
     /// A function by its name.
     pub const fn new(name: &'static std::ffi::CStr) -> Self {
@@ -41,18 +34,32 @@ impl Next {
 
     #[cold]
     fn resolve(&self) -> *mut c_void {
-        // SAFETY: constant, NUL-terminated names. `dlsym` may be called before constructors have run.
-        let address = unsafe {
-            let address = libc::dlsym(libc::RTLD_NEXT, self.name);
-            if address.is_null() {
-                libc::dlvsym(libc::RTLD_NEXT, self.name, BASE_VERSION)
-            } else {
-                address
-            }
-        };
+        // SAFETY: a constant, NUL-terminated name. `dlsym` may be called before constructors have run.
+        let mut address = unsafe { libc::dlsym(libc::RTLD_NEXT, self.name) };
+        if address.is_null() {
+            address = old(self.name);
+        }
         self.address.store(address, Ordering::Relaxed);
         address
     }
+}
+
+/// A function that new programs can no longer link to (`__xstat`), which `dlsym` does not show: glibc has it under the oldest
+/// version of its symbols.
+#[cfg(target_env = "gnu")]
+fn old(name: *const c_char) -> *mut c_void {
+    const BASE_VERSION: *const c_char = match cfg!(target_arch = "x86_64") {
+        true => c"GLIBC_2.2.5".as_ptr(),
+        false => c"GLIBC_2.17".as_ptr(),
+    };
+    // SAFETY: constant, NUL-terminated names.
+    unsafe { libc::dlvsym(libc::RTLD_NEXT, name, BASE_VERSION) }
+}
+
+/// Other C libraries give their symbols no versions: what `dlsym` does not show is not there, and no program calls it.
+#[cfg(not(target_env = "gnu"))]
+fn old(_: *const c_char) -> *mut c_void {
+    std::ptr::null_mut()
 }
 
 /// Calls the next function of that name; without one, fails with `ENOSYS`.

@@ -176,7 +176,7 @@ pub fn sleep(time: Duration) {
 
 fn timespec(time: Duration) -> libc::timespec {
     libc::timespec {
-        tv_sec: time.as_secs() as libc::time_t,
+        tv_sec: time.as_secs() as _,
         tv_nsec: libc::c_long::from(time.subsec_nanos() as i32),
     }
 }

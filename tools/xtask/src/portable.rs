@@ -77,8 +77,17 @@ impl Target {
         }
     }
 
+    /// What rustc must be told beyond the target.
+    pub fn flags(self) -> &'static str {
+        match self {
+            // A static program could load no provider.
+            Target::X86_64Musl => "-C target-feature=-crt-static",
+            _ => "",
+        }
+    }
+
     /// Installs Rust's library for it, if it is missing and there is a rustup that can.
-    fn ensure(self) -> Result<()> {
+    pub fn ensure(self) -> Result<()> {
         let mut rustc = Command::new("rustc");
         rustc.args(["--print", "target-libdir", "--target", self.name()]);
         let dir = output_of(&mut rustc)?;
@@ -122,27 +131,13 @@ pub fn prefix(target: Target) -> Result<PathBuf> {
 }
 
 fn built_below(target: Target, prefix: &Path) -> Result<Vec<PathBuf>> {
-    packages::ensure(packages::PORTABLE)?;
-    target.ensure()?;
-    let tools = tools()?;
     println!("xtask: building for {}", target.asked());
-    let mut command = build::cargo();
-    command.args(["zigbuild", "--release", "--quiet", "--target"]);
-    command.arg(target.asked());
+    let mut command = zigbuild(target)?;
+    command.arg("--release");
     for name in build::PRODUCT {
         command.args(["--package", name]);
     }
-    if target == Target::X86_64Musl {
-        // A static program could load no provider.
-        command.env("RUSTFLAGS", "-C target-feature=-crt-static");
-    }
-    let path = env::var_os("PATH").unwrap_or_default();
-    let path = env::join_paths(iter::once(tools.join("bin")).chain(env::split_paths(&path)))?;
-    let status = command
-        .env("PATH", path)
-        .env("CARGO_ZIGBUILD_ZIG_PATH", tools.join("ziglang/zig"))
-        .status()
-        .context("cargo zigbuild")?;
+    let status = command.status().context("cargo zigbuild")?;
     if !status.success() {
         bail!("cargo zigbuild failed: {status}");
     }
@@ -152,6 +147,24 @@ fn built_below(target: Target, prefix: &Path) -> Result<Vec<PathBuf>> {
         check(target, file)?;
     }
     Ok(installed)
+}
+
+fn zigbuild(target: Target) -> Result<Command> {
+    packages::ensure(packages::PORTABLE)?;
+    target.ensure()?;
+    let tools = tools()?;
+    let mut command = build::cargo();
+    command.args(["zigbuild", "--quiet", "--target"]);
+    command.arg(target.asked());
+    if !target.flags().is_empty() {
+        command.env("RUSTFLAGS", target.flags());
+    }
+    let path = env::var_os("PATH").unwrap_or_default();
+    let path = env::join_paths(iter::once(tools.join("bin")).chain(env::split_paths(&path)))?;
+    command
+        .env("PATH", path)
+        .env("CARGO_ZIGBUILD_ZIG_PATH", tools.join("ziglang/zig"));
+    Ok(command)
 }
 
 /// Where cargo puts what it builds for a target.

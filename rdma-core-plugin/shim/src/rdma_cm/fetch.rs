@@ -78,7 +78,7 @@ impl Call {
         // SAFETY: all zeros is a message without name, parts and control data.
         let mut message: msghdr = unsafe { MaybeUninit::zeroed().assume_init() };
         message.msg_iov = vector.as_mut_ptr();
-        message.msg_iovlen = vector.len();
+        message.msg_iovlen = vector.len() as _;
         let guard = self.channel.lock();
         // An event whose place is no memory stays.
         let flags = libc::MSG_PEEK | libc::MSG_DONTWAIT;

@@ -1,10 +1,11 @@
-//! Group `lint`: the workspace is formatted, neither clippy nor rustdoc has a warning, the fuzz targets are programs, and every
-//! dependency comes from where it may, under a licence that is allowed.
+//! Group `lint`: the workspace is formatted, neither clippy nor rustdoc has a warning, the fuzz targets are programs, the product
+//! compiles for the other targets that it is for, and every dependency comes from where it may, under a licence that is allowed.
 
 use std::time::Duration;
 
 use crate::build;
 use crate::case::{Case, Stop};
+use crate::portable::Target;
 use crate::process;
 
 const LIMIT: Duration = Duration::from_secs(900);
@@ -48,7 +49,30 @@ pub(super) fn cases() -> Vec<Case> {
             "lint/deny",
             &["deny", "check", "bans", "licenses", "sources"],
         ),
+        elsewhere("lint/aarch64", Target::Aarch64),
+        elsewhere("lint/musl", Target::X86_64Musl),
     ]
+}
+
+/// What differs between architectures and C libraries are types above all, which the compiler sees without linking.
+fn elsewhere(name: &'static str, target: Target) -> Case {
+    Case::new(name, move |lab| {
+        target.ensure().map_err(|error| {
+            let target = target.name();
+            Stop::Skip(format!("no Rust library for {target}: {error:#}"))
+        })?;
+        let mut command = build::cargo();
+        command.args(["check", "--quiet", "--target", target.name()]);
+        for package in build::PRODUCT {
+            command.args(["--package", package]);
+        }
+        command.env("RUSTFLAGS", format!("-D warnings {}", target.flags()));
+        let finished = process::run(command, &lab.case_dir()?, "cargo", LIMIT)?;
+        match finished.success() {
+            true => Ok(()),
+            false => Err(Stop::with(finished.ending(), &[&finished])),
+        }
+    })
 }
 
 fn cargo(name: &'static str, arguments: &'static [&'static str]) -> Case {
