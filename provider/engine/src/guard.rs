@@ -249,10 +249,14 @@ mod imp {
     static IS_EMULATED: LazyLock<bool> = LazyLock::new(|| {
         use std::arch::x86_64::__cpuid;
         const UNDER_HYPERVISOR: u32 = 1 << 31;
-        if __cpuid(1).ecx & UNDER_HYPERVISOR == 0 {
+        // With later versions of Rust than the declared one it is a safe function.
+        #[allow(unused_unsafe)]
+        // SAFETY: every x86-64 processor has the instruction.
+        let cpuid = |leaf| unsafe { __cpuid(leaf) };
+        if cpuid(1).ecx & UNDER_HYPERVISOR == 0 {
             return false;
         }
-        let leaf = __cpuid(0x4000_0000);
+        let leaf = cpuid(0x4000_0000);
         let signature = [leaf.ebx, leaf.ecx, leaf.edx].map(u32::to_le_bytes);
         signature.as_flattened() == b"TCGTCGTCGTCG"
     });

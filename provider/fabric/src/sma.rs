@@ -46,7 +46,7 @@ use switch::Switch;
 #[derive(Debug)]
 pub struct Node {
     config: NodeConfig,
-    /// By number, from [`Node::first_port`] on.
+    /// By number, from [`NodeConfig::first_port`] on.
     ports: Vec<Port>,
     switch: Option<Switch>,
     next_tid: u64,

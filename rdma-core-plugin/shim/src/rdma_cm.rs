@@ -297,7 +297,7 @@ impl Call {
     /// nobody else takes any.
     ///
     /// # Safety
-    /// As [`write`].
+    /// As [`write()`].
     unsafe fn carry(&mut self, header: &rdma_ucm_cmd_hdr) -> Option<Result<(), c_int>> {
         let takes_back = matches!(
             header.cmd,
@@ -326,7 +326,7 @@ impl Call {
     }
 
     /// # Safety
-    /// As [`write`].
+    /// As [`write()`].
     unsafe fn run(&mut self) -> Option<Result<(), c_int>> {
         let from = self.from.map(|from| channels::by_number(from.number));
         self.request.taken = self.channel.taken();
@@ -362,7 +362,7 @@ impl Call {
     /// but letting go of them, which always can.
     ///
     /// # Safety
-    /// As [`write`].
+    /// As [`write()`].
     unsafe fn afterwards(&self, command: u32) -> Result<(), c_int> {
         if !LETS_GO.contains(&command) {
             return Err(libc::EIO);

@@ -249,7 +249,8 @@ impl Tester {
         flags: SendFlags,
         dest: Dest,
     ) {
-        let data = SendData::Sges(&[buffer.sge()]);
+        let sges = [buffer.sge()];
+        let data = SendData::Sges(&sges);
         self.qp
             .post_send(&SendRequest {
                 wr_id,

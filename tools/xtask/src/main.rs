@@ -23,6 +23,7 @@ mod hostile;
 mod huge;
 mod install;
 mod interop;
+mod junit;
 mod lab;
 mod load;
 mod netns;
@@ -67,7 +68,15 @@ enum Command {
         /// Run them this many times in a row, and say what failed in some rounds only
         #[arg(long, value_name = "TIMES", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
         repeat: u32,
+        /// Only every N-th case, from the K-th on: N machines share a run
+        #[arg(long, value_name = "K/N")]
+        shard: Option<groups::Shard>,
+        /// Also write the endings to this file, as JUnit's XML
+        #[arg(long, value_name = "FILE")]
+        junit: Option<PathBuf>,
     },
+    /// What every change must pass, in minutes: format, clippy, documents, unit tests, the declared Rust version, other targets
+    Check,
     /// Feed everything that others feed at will: the targets of tests/fuzz, some minutes each
     Fuzz(fuzz::Scope),
     /// Run the engine's tests under ThreadSanitizer (needs a nightly toolchain with rust-src)
@@ -146,7 +155,14 @@ fn main() -> ExitCode {
         Command::Test {
             groups, list: true, ..
         } => groups::list(&groups).map(|()| true),
-        Command::Test { groups, repeat, .. } => groups::run(&groups, repeat),
+        Command::Test {
+            groups,
+            repeat,
+            shard,
+            junit,
+            ..
+        } => groups::run(&groups, repeat, shard, junit.as_deref()),
+        Command::Check => groups::run(&groups::CHECK.map(str::to_owned), 1, None, None),
         Command::Fuzz(scope) => fuzz::run(&scope),
         Command::Tsan => tsan::run(),
         Command::Bench { json, quick, rxe } => match rxe {

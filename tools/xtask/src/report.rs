@@ -1,14 +1,19 @@
 //! The account of a test run: a line per case as it ends, the failures with their evidence, the sums.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 use std::time::Duration;
 
+use anyhow::{Context, Result};
 use comfy_table::{ContentArrangement, Table, presets};
 
 use crate::case::{Ending, Failure, Stop};
+use crate::junit::Junit;
 
 /// How many lines of a command's output are shown.
 const TAIL: usize = 15;
+/// How many of the slowest cases are named at the end.
+const SLOWEST: usize = 20;
 
 /// Collects endings.
 #[derive(Default)]
@@ -16,6 +21,8 @@ pub struct Report {
     passed: usize,
     skipped: Vec<(String, String)>,
     failed: Vec<(String, Failure)>,
+    took: Vec<(Duration, String)>,
+    junit: Junit,
     rounds: Option<Rounds>,
 }
 
@@ -49,6 +56,8 @@ impl Report {
         if let (Some(rounds), Err(Stop::Fail(_))) = (&mut self.rounds, &ending) {
             *rounds.failures.entry(name.to_owned()).or_default() += 1;
         }
+        self.junit.record(name, &ending, elapsed);
+        self.took.push((elapsed, name.to_owned()));
         match ending {
             Ok(()) => {
                 if first {
@@ -67,25 +76,25 @@ impl Report {
                     "FAILED   {name}  ({seconds:.1} s): {}",
                     first_line(&failure.what)
                 );
+                print_evidence(&failure);
                 self.failed.push((name.to_owned(), failure));
             }
         }
     }
 
-    /// Prints failures, skips and sums; true if nothing failed.
-    pub fn conclude(self) -> bool {
+    /// Writes what has been recorded so far as JUnit's XML.
+    pub fn write_junit(&self, file: &Path) -> Result<()> {
+        let text = self.junit.text()?;
+        std::fs::write(file, text).with_context(|| format!("writing {}", file.display()))
+    }
+
+    /// Prints the slowest cases, failures, skips and sums; true if nothing failed.
+    pub fn conclude(mut self) -> bool {
+        self.print_slowest();
+        // Once more: of a long log, the end is what is read.
         for (name, failure) in &self.failed {
-            println!("\n==== {name}\n{}", failure.what.trim_end());
-            for command in &failure.commands {
-                println!(
-                    "-- {}\n   {}, {:.1} s",
-                    command.line,
-                    command.ending(),
-                    command.elapsed.as_secs_f64()
-                );
-                print_tail("stdout", &command.out);
-                print_tail("stderr", &command.err);
-            }
+            println!("\n==== {name}");
+            print_evidence(failure);
         }
         if !self.failed.is_empty() {
             let mut table = Table::new();
@@ -122,6 +131,31 @@ impl Report {
             self.skipped.len()
         );
         self.failed.is_empty()
+    }
+
+    fn print_slowest(&mut self) {
+        if self.took.len() <= SLOWEST {
+            return;
+        }
+        self.took.sort_by(|one, other| other.cmp(one));
+        println!("\nthe slowest:");
+        for (took, name) in self.took.iter().take(SLOWEST) {
+            println!("  {:6.1} s  {name}", took.as_secs_f64());
+        }
+    }
+}
+
+fn print_evidence(failure: &Failure) {
+    println!("{}", failure.what.trim_end());
+    for command in &failure.commands {
+        println!(
+            "-- {}\n   {}, {:.1} s",
+            command.line,
+            command.ending(),
+            command.elapsed.as_secs_f64()
+        );
+        print_tail("stdout", &command.out);
+        print_tail("stderr", &command.err);
     }
 }
 

@@ -1,81 +1,55 @@
-//! Group `lint`: the workspace is formatted, neither clippy nor rustdoc has a warning, the fuzz targets are programs, the product
-//! compiles for the other targets that it is for, and every dependency comes from where it may, under a licence that is allowed.
+//! Group `lint`: what can be said of the sources without running the product. They are formatted, neither clippy nor rustdoc has a
+//! warning, the declared Rust version builds them, they compile for the other targets, the fuzz targets are programs, the documents'
+//! links lead somewhere, the newest commit says why, and every dependency comes from where it may, under a licence that is allowed.
 
+use std::process::Command;
 use std::time::Duration;
 
+use super::{commits, declared, links, targets};
 use crate::build;
-use crate::case::{Case, Stop};
-use crate::portable::Target;
+use crate::case::{Case, Ending, Stop};
+use crate::lab::Lab;
 use crate::process;
 
-const LIMIT: Duration = Duration::from_secs(900);
+/// As little as this machine may be: a first build of everything.
+pub(super) const LIMIT: Duration = Duration::from_secs(900);
+
+const CLIPPY: &[&str] = &["clippy", "--quiet", "--locked", "--workspace"];
+const FUZZ: &[&str] = &[
+    "clippy",
+    "--quiet",
+    "--locked",
+    "--package=ferroce-fuzz",
+    "--features=programs",
+    "--bins",
+];
+const DENY_WARNINGS: &[&str] = &["--", "-D", "warnings"];
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        cargo("lint/rustfmt", &["fmt", "--all", "--check"]),
-        cargo(
-            "lint/clippy",
-            &[
-                "clippy",
-                "--quiet",
-                "--workspace",
-                "--all-targets",
-                "--",
-                "-D",
-                "warnings",
-            ],
-        ),
-        cargo(
-            "lint/rustdoc",
-            &["doc", "--quiet", "--workspace", "--no-deps"],
-        ),
-        cargo(
-            "lint/fuzz targets",
-            &[
-                "clippy",
-                "--quiet",
-                "--package",
-                "ferroce-fuzz",
-                "--features",
-                "programs",
-                "--bins",
-                "--",
-                "-D",
-                "warnings",
-            ],
-        ),
-        // Advisories want a database that is fetched; they are `cargo deny check advisories`, by hand.
-        cargo(
-            "lint/deny",
-            &["deny", "check", "bans", "licenses", "sources"],
-        ),
-        elsewhere("lint/aarch64", Target::Aarch64),
-        elsewhere("lint/musl", Target::X86_64Musl),
-    ]
+    let clippy = [CLIPPY, &["--all-targets"], DENY_WARNINGS].concat();
+    let fuzz = [FUZZ, DENY_WARNINGS].concat();
+    let rustdoc = "doc --quiet --locked --workspace --no-deps --document-private-items";
+    // Advisories want a database that is fetched; they are `cargo deny check advisories`, by hand.
+    let deny = "deny --locked check bans licenses sources";
+    let mut cases = vec![
+        cargo("lint/rustfmt", words("fmt --all --check")),
+        cargo("lint/clippy", clippy),
+        cargo("lint/rustdoc", words(rustdoc)),
+        cargo("lint/fuzz targets", fuzz),
+        cargo("lint/deny", words(deny)),
+    ];
+    cases.extend(declared::cases());
+    cases.extend(targets::cases());
+    cases.extend(links::cases());
+    cases.extend(commits::cases());
+    cases
 }
 
-/// What differs between architectures and C libraries are types above all, which the compiler sees without linking.
-fn elsewhere(name: &'static str, target: Target) -> Case {
-    Case::new(name, move |lab| {
-        target.ensure().map_err(|error| {
-            let target = target.name();
-            Stop::Skip(format!("no Rust library for {target}: {error:#}"))
-        })?;
-        let mut command = build::cargo();
-        command.args(["check", "--quiet", "--target", target.name()]);
-        for package in build::PRODUCT {
-            command.args(["--package", package]);
-        }
-        command.env("RUSTFLAGS", format!("-D warnings {}", target.flags()));
-        let finished = process::run(command, &lab.case_dir()?, "cargo", LIMIT)?;
-        match finished.success() {
-            true => Ok(()),
-            false => Err(Stop::with(finished.ending(), &[&finished])),
-        }
-    })
+fn words(line: &'static str) -> Vec<&'static str> {
+    line.split(' ').collect()
 }
 
-fn cargo(name: &'static str, arguments: &'static [&'static str]) -> Case {
+fn cargo(name: &'static str, arguments: Vec<&'static str>) -> Case {
     Case::new(name, move |lab| {
         // rustdoc comes with rustc; the others may have been left out.
         let remedy = match arguments[0] {
@@ -95,12 +69,17 @@ fn cargo(name: &'static str, arguments: &'static [&'static str]) -> Case {
             }
         }
         let mut command = build::cargo();
-        command.args(arguments).env("RUSTDOCFLAGS", "-D warnings");
-        let finished = process::run(command, &lab.case_dir()?, "cargo", LIMIT)?;
-        if finished.success() {
-            Ok(())
-        } else {
-            Err(Stop::with(finished.ending(), &[&finished]))
-        }
+        command.args(&arguments).env("RUSTDOCFLAGS", "-D warnings");
+        succeeds(lab, command)
     })
+}
+
+/// Runs a command that has to exit with 0.
+pub(super) fn succeeds(lab: &mut Lab, command: Command) -> Ending {
+    let finished = process::run(command, &lab.case_dir()?, "command", LIMIT)?;
+    if finished.success() {
+        Ok(())
+    } else {
+        Err(Stop::with(finished.ending(), &[&finished]))
+    }
 }

@@ -8,6 +8,8 @@ mod cm_changes;
 mod cm_more;
 mod cm_sockets;
 mod cm_wire;
+mod commits;
+mod declared;
 mod distributions;
 pub(crate) mod environment;
 mod errors;
@@ -24,6 +26,7 @@ mod fabric_robust;
 mod ibta;
 mod ibta_around;
 mod interop;
+mod links;
 mod lint;
 mod memcheck;
 mod netlink;
@@ -31,15 +34,20 @@ mod pauses;
 mod pyverbs;
 mod robust;
 mod services;
+mod shard;
 mod sim;
 mod strangers;
 mod surroundings;
+mod targets;
 mod traffic;
 mod trust;
 mod unit;
 mod verbs;
 mod watch;
 
+pub use shard::Shard;
+
+use std::path::Path;
 use std::time::Instant;
 
 use anyhow::{Result, bail};
@@ -64,7 +72,7 @@ struct Group {
 const GROUPS: &[Group] = &[
     Group {
         name: "lint",
-        about: "rustfmt, clippy, rustdoc, fuzz targets, licences",
+        about: "rustfmt, clippy, rustdoc, the declared Rust version, fuzz targets, links, licences",
         needs: packages::HEADERS,
         product: false,
         cases: lint::cases,
@@ -184,8 +192,16 @@ pub fn list(filters: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// Runs the chosen cases as many times as told; true if none failed in any round.
-pub fn run(filters: &[String], rounds: u32) -> Result<bool> {
+/// The groups of `cargo xtask check`.
+pub const CHECK: [&str; 2] = ["lint", "unit"];
+
+/// Runs the chosen cases, or a shard of them, as many times as told; true if none failed in any round.
+pub fn run(
+    filters: &[String],
+    rounds: u32,
+    shard: Option<Shard>,
+    junit: Option<&Path>,
+) -> Result<bool> {
     let chosen = choose(filters)?;
     let mut needs: Vec<Need> = Vec::new();
     chosen
@@ -205,13 +221,18 @@ pub fn run(filters: &[String], rounds: u32) -> Result<bool> {
         if rounds > 1 {
             report.round(round, rounds);
         }
-        for case in choose(filters)?.into_iter().flat_map(|(_, cases)| cases) {
+        let cases = choose(filters)?.into_iter().flat_map(|(_, cases)| cases);
+        let ours = |index: &usize| shard.is_none_or(|shard| shard.has(*index));
+        for (_, case) in cases.enumerate().filter(|(index, _)| ours(index)) {
             run_case(case, &mut lab, &mut report);
         }
         // Each round starts from nothing, as a run does.
         lab.vacate();
     }
     println!("\n{:.0} s", started.elapsed().as_secs_f64());
+    if let Some(file) = junit {
+        report.write_junit(file)?;
+    }
     Ok(report.conclude())
 }
 
