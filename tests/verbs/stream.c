@@ -5,8 +5,9 @@
 //   stream server PORT                 serves one client
 //   stream client PORT HOST [SECONDS]  streams to it: for SECONDS, or until the connection dies
 //
-// Both directions carry WRITEs with immediate data whose content follows from a counter. Each side checks every byte
-// that it received and then says so with an empty WRITE with immediate, upon which the slot may be written again.
+// Both directions carry messages whose content follows from a counter, by RDMA WRITE with immediate data, by SEND with
+// immediate data, and by RDMA READ of what an empty WRITE with immediate offers, in turn. Each side checks every byte
+// that it received and then says so with an empty WRITE with immediate, upon which the slot may be used again.
 // With SECONDS, the end is orderly. Without, an end is expected: the first failed completion must be
 // IBV_WC_RETRY_EXC_ERR and everything after it IBV_WC_WR_FLUSH_ERR; the program says so and exits with 0.
 
@@ -21,10 +22,14 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { SLOTS = 8, SLOT = 200000 };
+// Of the receives half are for what is not SENT.
+enum { SLOTS = 8, SLOT = 200000, RECVS = 4 * SLOTS };
 
-// What the immediate data says.
-enum { DATA, LAST, CHECKED };
+// Where the buffer has the slots that we send from, those that the other writes to or that we read into, and receives.
+enum { OURS = 0, THEIRS = OURS + SLOTS * SLOT, RECEIVED = THEIRS + SLOTS * SLOT, BYTES = RECEIVED + RECVS * SLOT };
+
+// What the immediate data says: how the message comes, or that it was checked; and with it, that it is the last.
+enum { WRITTEN, SENT, OFFERED, WAYS, CHECKED = WAYS, LAST = 1 << 8 };
 
 static int accept_one(int port)
 {
@@ -63,16 +68,23 @@ static struct endpoint *e;
 static struct address to;
 static uint32_t posted, completed;
 
-static void write_with_imm(size_t offset, size_t length, size_t remote_offset, uint32_t imm)
+static void post_with_imm(enum ibv_wr_opcode opcode, size_t offset, size_t length, size_t remote_offset, uint32_t imm)
 {
 	struct ibv_sge sge = sge_of(e, offset, length);
 	struct ibv_send_wr wr = {
-		.wr_id = posted++, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE_WITH_IMM,
-		.imm_data = htonl(imm), .wr.rdma = {to.va + remote_offset, to.rkey},
+		.wr_id = posted++, .sg_list = &sge, .num_sge = 1, .opcode = opcode, .imm_data = htonl(imm),
 	}, *bad;
+
+	if (opcode != IBV_WR_SEND_WITH_IMM)
+		wr.wr.rdma.remote_addr = to.va + remote_offset, wr.wr.rdma.rkey = to.rkey;
 	int result = ibv_post_send(e->qp, &wr, &bad);
 
 	CHECK(result == 0, "posting: %s", strerror(result));
+}
+
+static void write_empty(uint32_t imm)
+{
+	post_with_imm(IBV_WR_RDMA_WRITE_WITH_IMM, 0, 0, 0, imm);
 }
 
 // The connection died: only with "retry exceeded", and everything after it is flushed.
@@ -85,49 +97,95 @@ static void died(const struct ibv_wc *first)
 		expect_wc(e->send_cq, id, IBV_WC_WR_FLUSH_ERR);
 	CHECK_EQ(state_of(e->qp), IBV_QPS_ERR);
 	// Posted now, it is flushed as well.
-	write_with_imm(0, 0, 0, DATA);
+	write_empty(WRITTEN);
 	expect_wc(e->send_cq, posted - 1, IBV_WC_WR_FLUSH_ERR);
 	printf("retry exceeded, then flushed\n");
 }
 
-// The buffer: SLOTS slots that we write from, then SLOTS slots that the other writes to.
+static void post_receive(uint32_t n)
+{
+	CHECK_EQ(post_recv(e, n, RECEIVED + n % RECVS * (size_t)SLOT, SLOT), 0);
+}
+
+// Message `n` of ours.
+static void say(uint32_t n, bool last)
+{
+	size_t slot = n % SLOTS * (size_t)SLOT;
+	uint32_t imm = n % WAYS | (last ? LAST : 0);
+
+	fill(e->buffer + OURS + slot, SLOT, n);
+	switch (n % WAYS) {
+	case WRITTEN:
+		return post_with_imm(IBV_WR_RDMA_WRITE_WITH_IMM, OURS + slot, SLOT, THEIRS + slot, imm);
+	case SENT:
+		return post_with_imm(IBV_WR_SEND_WITH_IMM, OURS + slot, SLOT, 0, imm);
+	default:
+		return write_empty(imm);
+	}
+}
+
 static void stream(uint64_t milliseconds)
 {
-	const size_t theirs = (size_t)SLOTS * SLOT;
-	uint32_t sent = 0, checked = 0, received = 0;
+	uint32_t sent = 0, checked = 0, received = 0, receives = 0, read_id = 0;
 	uint64_t end = milliseconds ? now_ms() + milliseconds : UINT64_MAX, heard = now_ms();
-	bool last_sent = false, last_seen = false;
+	bool last_sent = false, last_seen = false, last_read = false, reading = false;
 	struct ibv_wc wc;
 
 	while (!(last_sent && last_seen && checked == sent && completed == posted)) {
-		if (!last_sent && sent < checked + SLOTS) {
-			size_t slot = sent % SLOTS * (size_t)SLOT;
+		const char *arrived = NULL;
 
+		if (!last_sent && sent < checked + SLOTS) {
 			last_sent = last_seen || now_ms() >= end;
-			fill(e->buffer + slot, SLOT, sent);
-			write_with_imm(slot, SLOT, theirs + slot, last_sent ? LAST : DATA);
-			sent++;
+			say(sent++, last_sent);
 		}
-		if (ibv_poll_cq(e->recv_cq, 1, &wc) == 1 && wc.status == IBV_WC_SUCCESS) {
+		// What is offered is read before anything else is looked at: so all is checked in its order.
+		if (!reading && ibv_poll_cq(e->recv_cq, 1, &wc) == 1 && wc.status == IBV_WC_SUCCESS) {
+			uint32_t imm = ntohl(wc.imm_data);
+			size_t slot = received % SLOTS * (size_t)SLOT;
+
 			heard = now_ms();
-			CHECK_EQ(post_recv(e, 0, 0, 0), 0);
-			if (ntohl(wc.imm_data) == CHECKED) {
+			CHECK_EQ(wc.wr_id, receives);
+			switch (imm & ~LAST) {
+			case CHECKED:
 				checked++;
-			} else {
-				check_filled(e->buffer + theirs + received % SLOTS * (size_t)SLOT, SLOT, received, "streamed");
-				last_seen |= ntohl(wc.imm_data) == LAST;
-				write_with_imm(0, 0, 0, CHECKED);
-				if (++received == 20) {
-					printf("streaming\n");
-					fflush(stdout);
-				}
+				break;
+			case OFFERED:
+				read_id = posted++;
+				CHECK_EQ(post(e, read_id, IBV_WR_RDMA_READ, THEIRS + slot, SLOT, &to, OURS + slot, 0), 0);
+				reading = true;
+				last_read = imm & LAST;
+				break;
+			case SENT:
+				CHECK_EQ(wc.byte_len, SLOT);
+				arrived = e->buffer + RECEIVED + receives % RECVS * (size_t)SLOT;
+				last_seen |= imm & LAST;
+				break;
+			default:
+				arrived = e->buffer + THEIRS + slot;
+				last_seen |= imm & LAST;
 			}
+			if (arrived)
+				check_filled(arrived, SLOT, received, "streamed");
+			post_receive(RECVS + receives++);
 		}
 		if (ibv_poll_cq(e->send_cq, 1, &wc) == 1) {
 			if (wc.status != IBV_WC_SUCCESS)
 				return died(&wc);
 			CHECK_EQ(wc.wr_id, completed);
 			completed++;
+			if (reading && wc.wr_id == read_id) {
+				arrived = e->buffer + THEIRS + received % SLOTS * (size_t)SLOT;
+				check_filled(arrived, SLOT, received, "streamed");
+				reading = false;
+				last_seen |= last_read;
+			}
+		}
+		if (arrived) {
+			write_empty(CHECKED);
+			if (++received == 20) {
+				printf("streaming\n");
+				fflush(stdout);
+			}
 		}
 		// All is acknowledged and the other is silent: only a further request can show whether it lives.
 		if (completed == posted && now_ms() - heard > 1000) {
@@ -140,7 +198,7 @@ static void stream(uint64_t milliseconds)
 
 int main(int argc, char **argv)
 {
-	struct options options = {.size = 2ul * SLOTS * SLOT};
+	struct options options = {.size = BYTES};
 	struct ibv_port_attr port;
 	struct connection connection;
 	struct address mine;
@@ -161,8 +219,8 @@ int main(int argc, char **argv)
 	CHECK_EQ(ibv_query_port(e->qp->context, 1, &port), 0);
 	connection = (struct connection){.mtu = port.active_mtu};
 	connect_endpoint(e, &to, &connection);
-	for (int i = 0; i < 4 * SLOTS; i++)
-		CHECK_EQ(post_recv(e, 0, 0, 0), 0);
+	for (uint32_t i = 0; i < RECVS; i++)
+		post_receive(i);
 	// Both are ready to receive now.
 	send_all(fd, "r", 1);
 	CHECK(receive_all(fd, &(char){0}, 1), "the other end hung up");

@@ -8,6 +8,7 @@ mod attack;
 mod bench;
 mod build;
 mod case;
+mod chaos;
 mod compare;
 mod cprogram;
 mod demo;
@@ -79,6 +80,8 @@ enum Command {
     Check,
     /// Feed everything that others feed at will: the targets of tests/fuzz, some minutes each
     Fuzz(fuzz::Scope),
+    /// Kill, stop, starve and flood programs with checked data and their daemons, as a seed says, and judge how they end
+    Chaos(chaos::Scope),
     /// Run the engine's tests under ThreadSanitizer (needs a nightly toolchain with rust-src)
     Tsan,
     /// Measure ferroce against raw UDP and TCP, as ratios taken in one run
@@ -164,6 +167,7 @@ fn main() -> ExitCode {
         } => groups::run(&groups, repeat, shard, junit.as_deref()),
         Command::Check => groups::run(&groups::CHECK.map(str::to_owned), 1, None, None),
         Command::Fuzz(scope) => fuzz::run(&scope),
+        Command::Chaos(scope) => chaos::run(&scope),
         Command::Tsan => tsan::run(),
         Command::Bench { json, quick, rxe } => match rxe {
             false => bench::run(json.as_deref(), quick),

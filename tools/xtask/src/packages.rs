@@ -53,6 +53,15 @@ pub const BENCH: &[Need] = &[
 /// What libFuzzer is compiled with.
 pub const FUZZ: &[Need] = &[program("g++", "c++")];
 
+/// What the chaos command runs.
+pub const CHAOS: &[Need] = &[
+    program("rdmacm-utils", "rping"),
+    program("gcc", "cc"),
+    file("libibverbs-dev", "/usr/include/infiniband/verbs.h"),
+    file("librdmacm-dev", "/usr/include/rdma/rdma_cma.h"),
+    program("util-linux", "chrt"),
+];
+
 /// What the unit tests compile against: the layouts of `cabi` are compared with the C headers.
 pub const HEADERS: &[Need] = &[
     program("gcc", "cc"),

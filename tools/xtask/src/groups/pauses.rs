@@ -1,4 +1,4 @@
-//! Group `robust`, continued: a peer that is stopped, as by a debugger, for longer than its timeouts allow.
+//! Group `robust`, continued: a peer that is stopped, as by a debugger, for longer than its timeouts allow; and a few rounds of chaos.
 
 use std::time::Duration;
 
@@ -6,6 +6,7 @@ use rustix::process::Signal;
 
 use super::expect;
 use crate::case::{Case, Ending, Stop};
+use crate::chaos;
 use crate::host::Host;
 use crate::lab::Lab;
 use crate::stream::{Streams, all_right, peer_lost};
@@ -13,6 +14,8 @@ use crate::stream::{Streams, all_right, peer_lost};
 const LIMIT: Duration = Duration::from_secs(40);
 /// More than twice what the retries of a transfer take together: 7 of them, 67 ms each by its attributes, which is 1.34 s at most.
 const PAUSE: Duration = Duration::from_secs(3);
+/// Of `cargo xtask chaos --seed 1`.
+const ROUNDS: u32 = 3;
 /// Makes 21 s of it at least.
 const STRETCH: &str = "20";
 
@@ -26,6 +29,11 @@ pub(super) fn cases() -> Vec<Case> {
             "robust/a stopped peer, timeouts stretched, sockets",
             |lab| waited_for(lab, false),
         ),
+        Case::new("robust/chaos", |lab| {
+            lab.vacate();
+            let dir = lab.case_dir()?;
+            chaos::short(1, ROUNDS, lab.programs(), &dir)
+        }),
     ]
 }
 
