@@ -12,11 +12,13 @@ use rustix::process::{
     Pid, PidfdFlags, Resource, Rlimit, Signal, pidfd_open, pidfd_send_signal, prlimit,
 };
 
-use super::plan::{Act, End, PORT, Target, What};
+use super::plan::{Act, End, Target, What};
 use super::work::Transfer;
 use crate::host::Host;
 use crate::hostile::{self, Kind, Random, Requests};
 
+/// Where nobody listens: a server that takes one connection, such as rping, is rightly confused by a second request.
+const NOBODYS: u16 = 9;
 /// What a process without memory may still have.
 const SOME: u64 = 64 << 10;
 
@@ -153,7 +155,7 @@ fn begin(what: &What, transfers: &[Transfer], daemons: &Daemons, seed: u64) -> R
         What::Spin(_) => spin(),
         What::Noise(length) => Ok(noise(daemons, length, seed)),
         What::Requests(_) => {
-            let requests = Requests::start(daemons.address(End::Server), PORT)?;
+            let requests = Requests::start(daemons.address(End::Server), NOBODYS)?;
             Ok(Going::Requests(requests))
         }
     }
