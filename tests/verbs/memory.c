@@ -6,10 +6,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static struct ibv_pd *the_pd(void)
@@ -156,23 +158,119 @@ static void large_and_untouched(void)
 	CHECK_EQ(ibv_dereg_mr(mr), 0);
 }
 
-// The program unmaps a region that is still registered: the peer's request fails, the process lives.
-static void unmapped_later(void)
+// Two endpoints of this process, and memory registered at the second, which the first is told of.
+struct reach {
+	struct endpoint *from;
+	struct address to;
+	char *memory;
+};
+
+enum { REACH = 8192 };
+
+static struct reach reachable(void)
 {
 	struct endpoint *a = open_endpoint(&(struct options){0}), *b = open_endpoint(&(struct options){0});
-	struct address to_a = address_of(a), to_b = address_of(b);
+	struct address to_a = address_of(a);
+	struct reach reach = {.from = a, .to = address_of(b), .memory = map(REACH, PROT_READ | PROT_WRITE)};
+	struct ibv_mr *mr = ibv_reg_mr(b->pd, reach.memory, REACH, ALL_ACCESS);
 
-	connect_endpoint(a, &to_b, NULL);
+	CHECK(mr, "ibv_reg_mr: %s", strerror(errno));
+	connect_endpoint(a, &reach.to, NULL);
 	connect_endpoint(b, &to_a, NULL);
-	CHECK_EQ(post(a, 1, IBV_WR_RDMA_WRITE, 0, 8000, &to_b, 0, 0), 0);
+	reach.to.va = (uintptr_t)reach.memory;
+	reach.to.rkey = mr->rkey;
+	CHECK_EQ(post(a, 1, IBV_WR_RDMA_WRITE, 0, REACH, &reach.to, 0, 0), 0);
 	expect_wc(a->send_cq, 1, IBV_WC_SUCCESS);
-	munmap(b->buffer, b->size);
-	CHECK_EQ(post(a, 2, IBV_WR_RDMA_WRITE, 0, 8000, &to_b, 0, 0), 0);
-	struct ibv_wc wc = wait_wc(a->send_cq);
+	return reach;
+}
 
-	// An adapter has the pages pinned and succeeds into memory that nobody sees.
-	CHECK(wc.status == IBV_WC_SUCCESS || wc.status == IBV_WC_REM_OP_ERR || wc.status == IBV_WC_REM_ACCESS_ERR,
-	      "status is %d (%s)", wc.status, ibv_wc_status_str(wc.status));
+static bool is_refused(const struct ibv_wc *wc)
+{
+	return wc->status == IBV_WC_REM_OP_ERR || wc->status == IBV_WC_REM_ACCESS_ERR;
+}
+
+// While a region is registered its memory goes: the peer's requests fail, the process lives.
+static void goes(void (*go)(char *memory))
+{
+#ifndef __x86_64__
+	skip("accesses are guarded on x86-64 only");
+#endif
+	const enum ibv_wr_opcode requests[] = {IBV_WR_RDMA_WRITE, IBV_WR_RDMA_READ};
+
+	for (int i = 0; i < 2; i++) {
+		struct reach reach = reachable();
+
+		go(reach.memory);
+		CHECK_EQ(post(reach.from, 2, requests[i], 0, REACH, &reach.to, 0, 0), 0);
+		struct ibv_wc wc = wait_wc(reach.from->send_cq);
+
+		CHECK(is_refused(&wc), "request %d: status is %d (%s)", i, wc.status, ibv_wc_status_str(wc.status));
+	}
+}
+
+static void unmap(char *memory)
+{
+	CHECK_EQ(munmap(memory, REACH), 0);
+}
+
+static void protect(char *memory)
+{
+	CHECK_EQ(mprotect(memory, REACH, PROT_NONE), 0);
+}
+
+// Only for as long as nothing else is mapped there, which map() sees to.
+static void unmapped_later(void)
+{
+	goes(unmap);
+}
+
+// The way by which a program keeps the place from being filled.
+static void protected_later(void)
+{
+	goes(protect);
+}
+
+// An adapter goes on with the pages that it pinned. Here it is the addresses that are registered: what is mapped there anew is reached.
+static void replaced_later(void)
+{
+	struct reach reach = reachable();
+	char *again = mmap(reach.memory, REACH, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+
+	CHECK(again == reach.memory, "mmap: %s", strerror(errno));
+	fill(reach.from->buffer, REACH, 77);
+	CHECK_EQ(post(reach.from, 2, IBV_WR_RDMA_WRITE, 0, REACH, &reach.to, 0, 0), 0);
+	expect_wc(reach.from->send_cq, 2, IBV_WC_SUCCESS);
+	check_filled(again, REACH, 77, "mapped anew");
+}
+
+// A thread that has SIGSEGV blocked and polls: the kernel ends a process for a fault that it cannot deliver. What must not be is
+// that the request succeeds. Who handles the packet, that thread or the helper, whose signals are its own, is a matter of time.
+static void protected_and_blocked(void)
+{
+	enum { REFUSED = 3, SUCCEEDED };
+	int status;
+	pid_t child = fork();
+
+	CHECK(child >= 0, "fork: %s", strerror(errno));
+	if (child == 0) {
+		sigset_t faults;
+
+		alarm(30);
+		sigemptyset(&faults);
+		sigaddset(&faults, SIGSEGV);
+		sigaddset(&faults, SIGBUS);
+		sigprocmask(SIG_BLOCK, &faults, NULL);
+		struct reach reach = reachable();
+
+		protect(reach.memory);
+		CHECK_EQ(post(reach.from, 2, IBV_WR_RDMA_WRITE, 0, REACH, &reach.to, 0, 0), 0);
+		struct ibv_wc wc = wait_wc(reach.from->send_cq);
+
+		_exit(is_refused(&wc) ? REFUSED : SUCCEEDED);
+	}
+	CHECK(waitpid(child, &status, 0) == child, "waitpid: %s", strerror(errno));
+	CHECK((WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV) || (WIFEXITED(status) && WEXITSTATUS(status) == REFUSED),
+	      "the process ended with status %#x", status);
 }
 
 // Changed in place: the keys stay, and what fails changes nothing.
@@ -200,4 +298,4 @@ static void reregister(void)
 #define T(name) {#name, name, 0}
 PROGRAM(T(unmapped), T(hole_in_the_middle), T(read_only), T(not_readable), T(constant_data), T(contradictory_rights),
 	T(impossible_ranges), T(file_mapping), T(anything_else), T(large_and_untouched), T(unmapped_later),
-	T(reregister))
+	T(protected_later), T(replaced_later), T(protected_and_blocked), T(reregister))

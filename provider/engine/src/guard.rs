@@ -3,8 +3,9 @@
 //! Registration checks that a range is mapped, but nothing keeps the program from unmapping it afterwards. An adapter would
 //! go on with the pages it pinned; here the access would fault. So every access to registered memory is made by a few
 //! instructions of known address, and a handler for SIGSEGV and SIGBUS turns a fault in them into an error. All other
-//! faults go where they went before. Where the program replaces the handler, or on processors without this code, such a
-//! fault ends the process as any wild access does.
+//! faults go where they went before. Where the program replaces the handler, where the thread has the signal blocked, or on
+//! processors without this code, such a fault ends the process as any wild access does. What has been mapped there
+//! since is no fault, and is reached.
 
 use std::sync::Once;
 
