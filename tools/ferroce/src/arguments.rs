@@ -71,8 +71,9 @@ pub enum Command {
     /// through LD_PRELOAD, RDMAV_DRIVERS and FERROCE_RUNTIME_DIR in their environment; what the first two
     /// held before is kept. Real devices stay visible.
     ///
-    /// The runtime of a sanitizer of gcc's (-fsanitize=address, thread) that the program needs is put first
-    /// in LD_PRELOAD, as it insists on; TSAN_OPTIONS gets ignore_noninstrumented_modules=1. Where a script starts such a program, LD_PRELOAD has to name it.
+    /// The runtime of a sanitizer (-fsanitize=address, thread) that the program needs as a shared library, as with gcc or clang's
+    /// -shared-libsan, is put first in LD_PRELOAD, as it insists on; for ThreadSanitizer TSAN_OPTIONS gets ignore_noninstrumented_modules=1. Where a
+    /// script starts such a program, both have to be set there.
     Run(Run),
     /// Be an InfiniBand switch, in the foreground
     ///

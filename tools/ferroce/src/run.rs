@@ -27,13 +27,13 @@ pub fn run(dir: &RuntimeDir, run: &Run) -> Result<ExitCode, Error> {
     warn_if_unserved();
     let (program, arguments) = run.command.split_first().unwrap_or_else(|| unreachable!());
     let preload = appended(env::var_os("LD_PRELOAD"), &libraries.shim, &[':', ' ']);
-    let runtime = sanitizer::runtime(program);
-    let preload = match &runtime {
+    let sanitizer = sanitizer::of(program);
+    let preload = match &sanitizer.runtime {
         Some(runtime) => sanitizer::first(runtime, preload),
         None => preload,
     };
     let drivers = appended(env::var_os("RDMAV_DRIVERS"), &libraries.driver, &[':', ';']);
-    let options = sanitizer::options(runtime.as_deref(), env::var_os("TSAN_OPTIONS"));
+    let options = sanitizer.options(env::var_os("TSAN_OPTIONS"));
     let source = Command::new(program)
         .envs(options.map(|options| ("TSAN_OPTIONS", options)))
         .args(arguments)

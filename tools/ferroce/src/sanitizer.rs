@@ -1,5 +1,6 @@
-//! Sanitizers of gcc: their runtimes are shared libraries that have to come before all others, ours among them. A program built with
-//! one names it among the libraries that it needs; clang's are part of the program.
+//! Sanitizers that a program was built with. Their runtimes insist on coming before all other libraries, ours among them: gcc's, and clang's
+//! with `-shared-libsan`, are shared libraries that the program names among those that it needs; clang's are otherwise part of the
+//! program, which exports their functions.
 
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -9,18 +10,61 @@ use std::path::{Path, PathBuf};
 
 use goblin::elf::Elf;
 
-/// Names of the runtimes that want to be first, up to their version.
-const RUNTIMES: [&str; 4] = ["libasan.so.", "libhwasan.so.", "liblsan.so.", "libtsan.so."];
+/// Names of the runtimes that want to be first, up to their version or architecture.
+const RUNTIMES: [&str; 7] = [
+    "libasan.so.",
+    "libhwasan.so.",
+    "liblsan.so.",
+    "libtsan.so.",
+    "libclang_rt.asan",
+    "libclang_rt.hwasan",
+    "libclang_rt.tsan",
+];
+/// A function of ThreadSanitizer's runtime, whosever it is.
+const THREADS: &str = "__tsan_init";
 
-/// The runtime that a program needs, by the name that the loader finds it by. Of what is no ELF file, a script say, nothing is known.
-pub fn runtime(program: &OsStr) -> Option<String> {
-    let bytes = fs::read(path_of(program)?).ok()?;
-    let elf = Elf::parse(&bytes).ok()?;
-    let needed = elf
+/// What a program needs for its sanitizer.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Sanitizer {
+    /// The runtime that must come first, by the name that the loader finds it by.
+    pub runtime: Option<String>,
+    /// It is ThreadSanitizer.
+    threads: bool,
+}
+
+/// What a program was built with. Of what is no ELF file, a script say, nothing is known.
+pub fn of(program: &OsStr) -> Sanitizer {
+    let bytes = path_of(program).and_then(|path| fs::read(path).ok());
+    let elf = bytes.as_deref().and_then(|bytes| Elf::parse(bytes).ok());
+    elf.map(|elf| named_in(&elf)).unwrap_or_default()
+}
+
+fn named_in(elf: &Elf<'_>) -> Sanitizer {
+    let wants = |name: &&&str| RUNTIMES.iter().any(|runtime| name.starts_with(runtime));
+    let runtime = elf
         .libraries
         .iter()
-        .find(|name| RUNTIMES.iter().any(|runtime| name.starts_with(runtime)))?;
-    Some((*needed).to_owned())
+        .find(wants)
+        .map(|name| (*name).to_owned());
+    let mut symbols = elf.dynsyms.iter();
+    let threads = symbols.any(|symbol| elf.dynstrtab.get_at(symbol.st_name) == Some(THREADS));
+    Sanitizer { runtime, threads }
+}
+
+impl Sanitizer {
+    /// ThreadSanitizer's options: it sees the threads and the memory of libraries that were not built with it, such as ours, and none of
+    /// their locks, so it is told to look at the program alone. What the user has set comes after, and so has the last word.
+    pub fn options(&self, set: Option<OsString>) -> Option<OsString> {
+        if !self.threads {
+            return None;
+        }
+        let mut options = OsString::from("ignore_noninstrumented_modules=1");
+        if let Some(set) = set {
+            options.push(":");
+            options.push(set);
+        }
+        Some(options)
+    }
 }
 
 /// Puts a runtime before what is preloaded already.
@@ -38,20 +82,6 @@ pub fn first(runtime: &str, preload: OsString) -> OsString {
     list.push(":");
     list.push(preload);
     list
-}
-
-/// ThreadSanitizer's options: it sees the threads and the memory of libraries that were not built with it, such as ours, and none of
-/// their locks, so it is told to look at the program alone. What the user has set comes after, and so has the last word.
-pub fn options(runtime: Option<&str>, set: Option<OsString>) -> Option<OsString> {
-    if !runtime?.starts_with("libtsan") {
-        return None;
-    }
-    let mut options = OsString::from("ignore_noninstrumented_modules=1");
-    if let Some(set) = set {
-        options.push(":");
-        options.push(set);
-    }
-    Some(options)
 }
 
 /// Where `exec` finds a program.
@@ -80,21 +110,29 @@ mod tests {
     #[test]
     fn thread_sanitizer_looks_at_the_program_alone() {
         let ours = "ignore_noninstrumented_modules=1";
-        assert_eq!(options(Some("libtsan.so.2"), None), Some(ours.into()));
-        let both = options(Some("libtsan.so.2"), Some("verbosity=1".into()));
+        let threads = Sanitizer {
+            runtime: None,
+            threads: true,
+        };
+        assert_eq!(threads.options(None), Some(ours.into()));
+        let both = threads.options(Some("verbosity=1".into()));
         assert_eq!(both, Some(format!("{ours}:verbosity=1").into()));
-        assert_eq!(options(Some("libasan.so.8"), None), None);
-        assert_eq!(options(None, Some("verbosity=1".into())), None);
+        assert_eq!(
+            Sanitizer::default().options(Some("verbosity=1".into())),
+            None
+        );
     }
 
     #[test]
     fn this_program_and_a_script_need_none() {
         let this = env::current_exe().unwrap();
-        assert_eq!(runtime(this.as_os_str()), None);
-        assert_eq!(
-            runtime(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml").as_ref()),
-            None
-        );
-        assert_eq!(runtime("no such program".as_ref()), None);
+        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
+        for program in [
+            this.as_os_str(),
+            script.as_ref(),
+            "no such program".as_ref(),
+        ] {
+            assert_eq!(of(program), Sanitizer::default());
+        }
     }
 }

@@ -25,16 +25,29 @@ pub fn sources() -> PathBuf {
 
 /// Compiles `tests/verbs/NAME.c` together with what such programs share.
 pub fn compile(name: &str) -> Result<PathBuf> {
-    compile_sanitized(name, None)
+    compile_by(name, &CC)
 }
 
-/// The same with a sanitizer of the compiler's, as `-fsanitize` names it.
-pub fn compile_sanitized(name: &str, sanitizer: Option<&str>) -> Result<PathBuf> {
+/// A compiler, with what it is told beside the usual.
+pub struct Compiler {
+    /// Its name.
+    pub program: &'static str,
+    /// How its programs differ in name from those of `cc`.
+    pub suffix: &'static str,
+    /// Its further options.
+    pub options: &'static [&'static str],
+}
+
+const CC: Compiler = Compiler {
+    program: "cc",
+    suffix: "",
+    options: &[],
+};
+
+/// The same with this compiler.
+pub fn compile_by(name: &str, compiler: &Compiler) -> Result<PathBuf> {
     let sources = sources();
-    let program = match sanitizer {
-        Some(sanitizer) => build::scratch("verbs")?.join(format!("{name}-{sanitizer}")),
-        None => build::scratch("verbs")?.join(name),
-    };
+    let program = build::scratch("verbs")?.join(format!("{name}{}", compiler.suffix));
     // Those of the connection manager have a second process of their own, or none.
     let common: &[&str] = match name.starts_with("cm_") {
         true => &["harness.c", "cm_ids.c"],
@@ -71,8 +84,8 @@ pub fn compile_sanitized(name: &str, sanitizer: Option<&str>) -> Result<PathBuf>
         .into_iter()
         .map(OsString::from)
         .chain(libraries.map(OsString::from))
-        .chain(sanitizer.map(|sanitizer| format!("-fsanitize={sanitizer}").into()));
-    compile_with(&program, arguments)?;
+        .chain(compiler.options.iter().map(OsString::from));
+    compile_with_by(compiler.program, &program, arguments)?;
     Ok(program)
 }
 
@@ -81,13 +94,21 @@ pub fn compile_with(
     program: &Path,
     arguments: impl IntoIterator<Item = impl AsRef<OsStr>>,
 ) -> Result<()> {
-    let mut command = Command::new("cc");
+    compile_with_by(CC.program, program, arguments)
+}
+
+fn compile_with_by(
+    compiler: &str,
+    program: &Path,
+    arguments: impl IntoIterator<Item = impl AsRef<OsStr>>,
+) -> Result<()> {
+    let mut command = Command::new(compiler);
     command
         .args(["-std=gnu11", "-D_GNU_SOURCE", "-O2", "-g"])
         .args(["-Wall", "-Wextra", "-Werror", "-o"])
         .arg(program)
         .args(arguments);
-    let output = command.output().context("cc")?;
+    let output = command.output().context(compiler.to_owned())?;
     if !output.status.success() {
         bail!(
             "{}\n{}",

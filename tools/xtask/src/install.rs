@@ -1,5 +1,5 @@
 //! `cargo xtask install --prefix DIR`: programs to DIR/bin, libraries under their final names to DIR/lib/ferroce, and
-//! the EXS library with header, manual pages and pkg-config file to their usual places.
+//! the EXS library with header, manual pages and pkg-config file to their usual places; Valgrind's suppressions to DIR/share/ferroce.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -16,12 +16,16 @@ pub fn run(prefix: &Path) -> Result<()> {
     packages::ensure(packages::EXS)?;
     let from = build::product()?;
     let mut installed = copy(&from, prefix)?;
+    installed.push(copy_data(prefix)?);
     installed.extend(copy_exs(&build::exs()?, prefix)?);
     for path in installed {
         println!("{}", path.display());
     }
     Ok(())
 }
+
+/// What Valgrind need not say of programs over ferroce, in the workspace.
+pub const SUPPRESSIONS: &str = "rdma-core-plugin/valgrind.supp";
 
 /// Copies what is built in `from`; answers what there is now below the prefix.
 pub fn copy(from: &Path, prefix: &Path) -> Result<Vec<PathBuf>> {
@@ -39,6 +43,12 @@ pub fn copy(from: &Path, prefix: &Path) -> Result<Vec<PathBuf>> {
         link(build::DRIVER, &lib, &name)
     });
     placed.chain(drivers).collect()
+}
+
+/// Copies what is no program or library and belongs to them all the same.
+pub fn copy_data(prefix: &Path) -> Result<PathBuf> {
+    let from = build::workspace().join(SUPPRESSIONS);
+    place(&from, &prefix.join("share/ferroce"), "valgrind.supp")
 }
 
 /// Copies the EXS library that is built in `from`, and what belongs to it; answers what there is now below the prefix.

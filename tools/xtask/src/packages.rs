@@ -221,6 +221,11 @@ pub const MEMCHECK: &[Need] = &[
     file("libc6-dbg", "/usr/lib/debug/.build-id"),
     program("ibverbs-utils", "ibv_devinfo"),
     program("gcc", "cc"),
+    program("clang", "clang"),
+    file(
+        "libclang-rt-dev",
+        "/usr/share/doc/libclang-rt-dev/copyright",
+    ),
     file("libibverbs-dev", "/usr/include/infiniband/verbs.h"),
     file(
         "python3-pyverbs",

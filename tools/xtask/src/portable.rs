@@ -142,10 +142,11 @@ fn built_below(target: Target, prefix: &Path) -> Result<Vec<PathBuf>> {
         bail!("cargo zigbuild failed: {status}");
     }
 
-    let installed = install::copy(&results(target)?, prefix)?;
+    let mut installed = install::copy(&results(target)?, prefix)?;
     for file in &installed {
         check(target, file)?;
     }
+    installed.push(install::copy_data(prefix)?);
     Ok(installed)
 }
 

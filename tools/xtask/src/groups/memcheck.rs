@@ -3,6 +3,7 @@
 use std::ffi::OsStr;
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 use std::time::Duration;
 
 use anyhow::Context;
@@ -10,8 +11,9 @@ use anyhow::Context;
 use super::cm::{TCP, wait_for_listener};
 use crate::build;
 use crate::case::{Case, Ending, Endings, Stop};
-use crate::cprogram;
+use crate::cprogram::{self, Compiler};
 use crate::exs;
+use crate::install;
 use crate::lab::{Lab, Place};
 use crate::perftest::{Pair, odd};
 use crate::process;
@@ -33,6 +35,36 @@ const PINGPONGS: &[&str] = &[
 const PROGRAMS: &[&str] = &[
     "data", "queues", "handles", "builder", "extended", "windows", "domains", "tags",
 ];
+/// With this clang takes its runtime from a shared library, as gcc does. That of ThreadSanitizer, in clang 14, crashes by itself.
+const SHARED: &str = "-shared-libasan";
+/// How the programs are built whose compiler looks for errors.
+const SANITIZERS: &[Compiler] = &[
+    Compiler {
+        program: "cc",
+        suffix: "-address",
+        options: &["-fsanitize=address"],
+    },
+    Compiler {
+        program: "cc",
+        suffix: "-thread",
+        options: &["-fsanitize=thread"],
+    },
+    Compiler {
+        program: "clang",
+        suffix: "-clang-address",
+        options: &["-fsanitize=address"],
+    },
+    Compiler {
+        program: "clang",
+        suffix: "-clang-shared",
+        options: &["-fsanitize=address", SHARED],
+    },
+    Compiler {
+        program: "clang",
+        suffix: "-clang-thread",
+        options: &["-fsanitize=thread"],
+    },
+];
 /// Parts of rdma-core's suite, which frees what it makes.
 const SUITES: &[&str] = &[
     "test_mr",
@@ -52,19 +84,21 @@ pub(super) fn cases() -> Vec<Case> {
     let suites = SUITES
         .iter()
         .map(|part| Case::new(format!("memcheck/pyverbs {part}"), |lab| pyverbs(lab, part)));
-    let sanitizers = ["address", "thread"].map(|sanitizer| {
-        let name = format!("memcheck/shared.c with -fsanitize={sanitizer}");
-        Case::many(name, move |lab| match sanitized(lab, sanitizer) {
+    let sanitizers = SANITIZERS.iter().map(|compiler| {
+        let words = compiler.options.join(" ");
+        let name = format!("memcheck/shared.c with {} {words}", compiler.program);
+        Case::many(name, move |lab| match sanitized(lab, compiler) {
             Ok(endings) => Endings::Many(endings),
             Err(stop) => Endings::One(Err(stop)),
         })
     });
+    let suppressions = Case::new("memcheck/ibv_devinfo with suppressions", suppressed);
     let files = Case::new("memcheck/exs_copy", copy);
     pingpongs
         .chain(programs)
         .chain(suites)
         .chain(sanitizers)
-        .chain([files])
+        .chain([files, suppressions])
         .collect()
 }
 
@@ -95,11 +129,40 @@ fn pingpong(lab: &mut Lab, line: &str) -> Ending {
     clean(&dir, 2, Leaks::Ours)
 }
 
-/// A program built with a sanitizer of gcc's starts under `ferroce run` and passes; a report of the sanitizer fails it.
-fn sanitized(lab: &mut Lab, sanitizer: &str) -> Result<Vec<(String, Ending)>, Stop> {
-    let program = cprogram::compile_sanitized("shared", Some(sanitizer))?;
+/// As somebody would run it who wants to hear of nothing but defects.
+fn suppressed(lab: &mut Lab) -> Ending {
     let dir = lab.case_dir()?;
-    let command = lab.site(Place::OneDaemon)?.client().run(&program);
+    let mut command = lab.site(Place::OneDaemon)?.client().run("valgrind");
+    let file = build::workspace().join(install::SUPPRESSIONS);
+    command
+        .args(["--fair-sched=try", "--leak-check=full", "--num-callers=40"])
+        .args(["--error-exitcode=99", "ibv_devinfo"])
+        .env(
+            "VALGRIND_OPTS",
+            format!("--suppressions={}", file.display()),
+        );
+    let finished = process::run(command, &dir, "program", LIMIT)?;
+    if !finished.success() {
+        return Err(Stop::with(finished.ending(), &[&finished]));
+    }
+    // Without the file there would have been something to say.
+    match finished.err.contains("(suppressed: 0 from 0)") {
+        true => Err(Stop::with("nothing was suppressed", &[&finished])),
+        false => Ok(()),
+    }
+}
+
+/// A program built with a sanitizer starts under `ferroce run` and passes; a report of the sanitizer fails it.
+fn sanitized(lab: &mut Lab, compiler: &Compiler) -> Result<Vec<(String, Ending)>, Stop> {
+    let program = cprogram::compile_by("shared", compiler)?;
+    let dir = lab.case_dir()?;
+    let mut command = lab.site(Place::OneDaemon)?.client().run(&program);
+    if compiler.options.contains(&SHARED) {
+        let mut asked = Command::new(compiler.program);
+        asked.arg("-print-runtime-dir");
+        let answer = process::run(asked, &dir, "runtime", LIMIT)?;
+        command.env("LD_LIBRARY_PATH", answer.out.trim());
+    }
     let finished = process::run(command, &dir, "program", LIMIT)?;
     if finished.err.contains("Sanitizer") {
         return Err(Stop::with("the sanitizer complains", &[&finished]));
