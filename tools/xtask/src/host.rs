@@ -78,6 +78,12 @@ impl Host {
         }
     }
 
+    /// Programs are run by another build, which is at `programs`; a daemon that is up stays as it is.
+    pub fn run_by(mut self, programs: &Path) -> Host {
+        self.programs = programs.to_path_buf();
+        self
+    }
+
     /// Programs reach each other over sockets, as if each had a device of its own.
     pub fn without_loopback(mut self) -> Host {
         self.loopback = false;

@@ -214,6 +214,9 @@ pub const ROOTS: &[Need] = &[
     program("util-linux", "nsenter"),
 ];
 
+/// What runs programs of another architecture.
+pub const EMULATOR: &[Need] = &[program("qemu-user-static", "qemu-aarch64-static")];
+
 /// What runs under Valgrind.
 pub const MEMCHECK: &[Need] = &[
     program("valgrind", "valgrind"),

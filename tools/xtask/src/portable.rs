@@ -150,6 +150,28 @@ fn built_below(target: Target, prefix: &Path) -> Result<Vec<PathBuf>> {
     Ok(installed)
 }
 
+/// Builds the tests of some packages; answers their programs.
+pub fn tests(target: Target, packages: &[&str]) -> Result<Vec<PathBuf>> {
+    println!("xtask: building tests for {}", target.asked());
+    let mut command = zigbuild(target)?;
+    command.args(["--tests", "--profile", "unit", "--message-format", "json"]);
+    for name in packages {
+        command.args(["--package", name]);
+    }
+    let said = output_of(&mut command)?;
+    let messages = said
+        .lines()
+        .filter_map(|line| serde_json::from_str(line).ok());
+    let programs: Vec<PathBuf> = messages
+        .filter(|message: &serde_json::Value| message["profile"]["test"] == true)
+        .filter_map(|message| message["executable"].as_str().map(PathBuf::from))
+        .collect();
+    match programs.is_empty() {
+        true => bail!("cargo zigbuild tells of no test"),
+        false => Ok(programs),
+    }
+}
+
 fn zigbuild(target: Target) -> Result<Command> {
     packages::ensure(packages::PORTABLE)?;
     target.ensure()?;

@@ -5,6 +5,7 @@ use crate::next::call_next;
 use crate::{descriptors, netlink, sys};
 use ferroce_cabi::rdma_netlink::NETLINK_RDMA;
 use libc::{c_int, c_void, msghdr, size_t, sockaddr, socklen_t, ssize_t};
+use std::ptr::null_mut;
 
 /// What a function of the netlink module says, in the C library's way.
 fn said(result: Result<(), c_int>) -> c_int {
@@ -117,12 +118,18 @@ pub unsafe extern "C" fn getsockopt(
 pub unsafe extern "C" fn recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) -> ssize_t {
     if netlink::is_ours(fd) && !message.is_null() {
         // SAFETY: not null, and the caller's.
-        let room = unsafe { (*message).msg_namelen };
+        let asked = unsafe { &mut *message };
+        // The socket's own name is longer than one of netlink, and qemu-user puts all of it there, whatever the room.
+        let (name, room) = (asked.msg_name, asked.msg_namelen);
+        (asked.msg_name, asked.msg_namelen) = (null_mut(), 0);
         let n =
             call_next!(recvmsg(fd => c_int, message => *mut msghdr, flags => c_int) -> ssize_t, -1);
+        // SAFETY: as above.
+        let asked = unsafe { &mut *message };
+        (asked.msg_name, asked.msg_namelen) = (name, room);
         if n > 0 {
-            // SAFETY: a message in which the kernel has just put something.
-            unsafe { netlink::name_sender(&mut *message, room) };
+            // SAFETY: the caller's place for a name, if there is one.
+            unsafe { netlink::name_sender(asked, room) };
         }
         return netlink::received(n);
     }

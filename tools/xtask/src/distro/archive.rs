@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 
-use super::Distribution;
+use super::{Distribution, emulator};
 use crate::build;
 use crate::case::Stop;
 use crate::process;
@@ -41,6 +41,8 @@ const FRESH: Duration = Duration::from_secs(14 * 24 * 60 * 60);
 /// What a killed run has left behind is removed after a day.
 const ABANDONED: Duration = Duration::from_secs(24 * 60 * 60);
 const LIMIT: Duration = Duration::from_secs(900);
+/// Packages of another architecture are set up by emulated programs.
+const EMULATED_LIMIT: Duration = Duration::from_secs(3600);
 const MIRROR_LIMIT: Duration = Duration::from_secs(20);
 
 /// The archive of a file system.
@@ -98,11 +100,16 @@ fn make(
         .tempfile_in(path.parent().unwrap_or(Path::new(".")))
         .map_err(anyhow::Error::from)?;
     // In a namespace of mounts, so that one that is killed leaves none behind; without root it makes its own.
+    let emulated = architecture == emulator::ARCHITECTURE;
     let mut command = Command::new("mmdebstrap");
-    if rustix::process::geteuid().is_root() {
+    if emulated {
+        command = emulator::with_users()?;
+        command.arg("mmdebstrap");
+    } else if rustix::process::geteuid().is_root() {
         command = Command::new("unshare");
         command.args(["-m", "mmdebstrap"]);
     }
+    let limit = if emulated { EMULATED_LIMIT } else { LIMIT };
     command
         .args(["--mode=auto", "--variant=apt", "--format=tar"])
         .arg(ANY_AGE)
@@ -111,7 +118,7 @@ fn make(
         .arg(suite)
         .arg(fresh.path())
         .arg(&mirror);
-    let finished = process::run(command, logs, "mmdebstrap", LIMIT)?;
+    let finished = process::run(command, logs, "mmdebstrap", limit)?;
     if !finished.success() {
         reachable(&mirror, suite)?;
         return Err(Stop::with(

@@ -5,6 +5,7 @@
 
 mod archive;
 mod differs;
+pub mod emulator;
 mod root;
 mod suite;
 
@@ -28,16 +29,19 @@ pub const DISTRIBUTIONS: &[Distribution] = &[
         name: "debian-11",
         suite: "bullseye",
     },
-    Distribution {
-        name: "debian-12",
-        suite: "bookworm",
-    },
+    DEBIAN_12,
     DEBIAN_13,
     Distribution {
         name: "debian-sid",
         suite: "sid",
     },
 ];
+
+/// The one whose programs are tried on another architecture.
+pub const DEBIAN_12: Distribution = Distribution {
+    name: "debian-12",
+    suite: "bookworm",
+};
 
 /// The one that is tried by the way, too.
 pub const DEBIAN_13: Distribution = Distribution {

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use tempfile::TempDir;
 
-use super::Archive;
+use super::{Archive, emulator};
 use crate::case::Stop;
 use crate::holder::{Holder, INSIDE};
 use crate::host::Host;
@@ -15,6 +15,8 @@ use crate::netns::Enter;
 
 /// Where ferroce is inside.
 const PRODUCT: &str = "/opt/ferroce";
+/// Where the build for this machine is in a root of another architecture.
+const NATIVE: &str = "/opt/native";
 /// Where its daemon keeps what it shows.
 const RUNTIME: &str = "/run/ferroce";
 const ADDRESS: &str = "127.0.0.1";
@@ -41,6 +43,18 @@ mount --bind "$product" "$root/opt/ferroce"
 ip link set lo up
 "#;
 
+/// Lets the machine's own programs run in the root, with their C library. Arguments: the same, the emulator, the product for this
+/// machine.
+const SET_UP_BOTH: &str = r#"
+native=$6
+for dir in /lib64 /usr/lib/x86_64-linux-gnu; do
+    mkdir -p "$root$dir"
+    mount --bind "$dir" "$root$dir"
+done
+mkdir -p "$root/opt/native"
+mount --bind "$native" "$root/opt/native"
+"#;
+
 /// A root that programs can be run in.
 pub struct Root {
     holder: Holder,
@@ -57,6 +71,29 @@ impl Root {
     /// Skips where namespaces are not allowed. Fails where the root cannot be set up in them.
     pub fn unpack(archive: &Archive, product: &Path) -> Result<Root, Stop> {
         let user = !rustix::process::geteuid().is_root();
+        Root::set_up(archive, product, user, SET_UP, &[])
+    }
+
+    /// Unpacks an archive of another architecture: `product` is for that one, and `native` for this machine.
+    ///
+    /// # Errors
+    ///
+    /// As [`unpack`](Self::unpack), and skips where there is no emulator.
+    pub fn unpack_foreign(archive: &Archive, product: &Path, native: &Path) -> Result<Root, Stop> {
+        let emulator = emulator::ready()?;
+        let register = emulator::REGISTER;
+        let script = format!("{SET_UP}\nemulator=$5\n{register}\n{SET_UP_BOTH}");
+        // In a namespace of users also for root: what runs such programs is the namespace's.
+        Root::set_up(archive, product, true, &script, &[&emulator, native])
+    }
+
+    fn set_up(
+        archive: &Archive,
+        product: &Path,
+        user: bool,
+        script: &str,
+        more: &[&Path],
+    ) -> Result<Root, Stop> {
         allowed(user)?;
         let place = tempfile::Builder::new()
             .prefix("ferroce-root-")
@@ -67,7 +104,7 @@ impl Root {
             .args([
                 "sh",
                 "-c",
-                &format!("{SET_UP}\necho {INSIDE}\nexec cat"),
+                &format!("{script}\necho {INSIDE}\nexec cat"),
                 "sh",
             ])
             .args([place.path(), archive.path(), product])
@@ -76,7 +113,8 @@ impl Root {
                 "--no-same-owner"
             } else {
                 "--same-owner"
-            });
+            })
+            .args(more);
         let holder = Holder::start(unshare)
             .map_err(|error| Stop::fail(format!("setting up a root: {error:#}")))?;
         Ok(Root {
@@ -92,6 +130,14 @@ impl Root {
         let mut host = Host::inside(Box::new(self), &programs, Path::new(RUNTIME), ADDRESS);
         host.up()?;
         Ok(host)
+    }
+
+    /// The same where the daemon is this machine's own, as an emulator has not all that it needs, and programs are the root's.
+    pub fn foreign_host(self) -> Result<Host, Stop> {
+        let native = Path::new(NATIVE).join("bin");
+        let mut host = Host::inside(Box::new(self), &native, Path::new(RUNTIME), ADDRESS);
+        host.up()?;
+        Ok(host.run_by(&Path::new(PRODUCT).join("bin")))
     }
 }
 

@@ -6,6 +6,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::arm64;
 use super::cm::{self, Stock};
 use super::traffic::{judge_perftest, judge_pingpong, pair_of};
 use crate::build;
@@ -90,6 +91,7 @@ pub(super) fn cases() -> Vec<Case> {
             }));
         }
     }
+    cases.extend(arm64::cases());
     cases
 }
 
@@ -102,7 +104,7 @@ pub(super) fn belongs(filters: &[String], name: &str) -> bool {
     short == (name == SHORT)
 }
 
-fn all(endings: Result<Vec<(String, Ending)>, Stop>) -> Endings {
+pub(super) fn all(endings: Result<Vec<(String, Ending)>, Stop>) -> Endings {
     match endings {
         Ok(endings) => Endings::Many(endings),
         Err(stop) => Endings::One(Err(stop)),

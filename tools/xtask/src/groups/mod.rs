@@ -3,6 +3,7 @@
 //! A new group is a module with a function that lists its cases, and a line in [`GROUPS`].
 
 mod applications;
+mod arm64;
 pub(crate) mod cm;
 mod cm_changes;
 mod cm_more;
