@@ -149,6 +149,17 @@ pub(super) const STOCK: &[Stock] = &[
     },
 ];
 
+/// cmtime as it is from rdma-core 59 on: which end is which is said by `-L`, and agreed upon over TCP.
+pub(super) const CMTIME_59: Stock = Stock {
+    space: NONE,
+    ..stock(
+        "cmtime, 1,000 connections",
+        "cmtime -L -b ADDR -C ADDR -p PORT -c 1000",
+        "cmtime -b ADDR -C ADDR -p PORT -c 1000",
+        "disconnect",
+    )
+};
+
 /// Ten times the backlog that a listener has by default. One place is enough: it takes about a second of the processor for each daemon.
 const MANY: Stock = Stock {
     stays: true,
@@ -298,11 +309,11 @@ pub(crate) fn listens(host: &Host, space: u64, port: u16) -> bool {
     services.is_some_and(|all| all.iter().any(|id| id.as_u64() == Some(wanted)))
 }
 
-/// Whether somebody has a UDP port in a process's network namespace.
+/// Whether somebody has a UDP or TCP port in a process's network namespace.
 fn bound(process: u32, port: u16) -> bool {
     let wanted = format!(":{port:04X}");
     let local = |line: &str| line.split_whitespace().nth(1).map(str::to_owned);
-    ["udp", "udp6"].iter().any(|table| {
+    ["udp", "udp6", "tcp", "tcp6"].iter().any(|table| {
         let table = std::fs::read_to_string(format!("/proc/{process}/net/{table}"));
         let table = table.unwrap_or_default();
         let mut locals = table.lines().filter_map(local);

@@ -246,6 +246,8 @@ fn connections(
 ) -> Result<Vec<(String, Ending)>, Stop> {
     let mut endings = Vec::new();
     for stock in cm::STOCK {
+        let newer = distribution.suite == "sid" && stock.client.starts_with("cmtime");
+        let stock = if newer { &cm::CMTIME_59 } else { stock };
         endings.push(connection(lab, distribution, host, stock, stock.name)?);
     }
     for line in CONNECTED {
