@@ -53,6 +53,12 @@ impl Host {
         found.unwrap().1
     }
 
+    /// Stops the daemon.
+    pub fn unplug(&self) {
+        let mut client = ferroce_control::Client::connect(&self.dir).unwrap();
+        client.shutdown().unwrap();
+    }
+
     pub fn cq(&self, cqe: u32) -> Arc<Cq> {
         self.context.create_cq(cqe, 0, None).unwrap()
     }
