@@ -185,7 +185,8 @@ fn judge(plan: &Plan, number: usize, over: &Over) -> Vec<String> {
         let killed = |what: What| matches!(what, What::Kill(target) if itself(target));
         let starved = |what: What| matches!(what, What::Memory(target, _) if itself(target));
         let any = |was: &dyn Fn(What) -> bool| plan.acts.iter().any(|act| was(act.what));
-        findings.extend(over.outrage(end, any(&killed), any(&starved)));
+        let may_wait = plan.may_wait(number, end);
+        findings.extend(over.outrage(end, any(&killed), any(&starved), may_wait));
     }
     if findings.is_empty() && plan.spares(number) && !over.complete() {
         findings.push(format!(

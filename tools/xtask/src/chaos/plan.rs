@@ -95,6 +95,19 @@ impl Plan {
         Plan { place, works, acts }
     }
 
+    /// Whether an end of a transfer may wait for ever: the other one's host has died, so to speak, and cannot say so. Only who
+    /// sends finds out; of the transfers, the stream looks.
+    pub fn may_wait(&self, work: usize, end: End) -> bool {
+        let other = match end {
+            End::Server => End::Client,
+            End::Client => End::Server,
+        };
+        let dead = |act: &Act| matches!(act.what, What::Kill(Target::Daemon(of)) | What::Memory(Target::Daemon(of), _) if of == other);
+        self.place == Place::TwoDaemons
+            && self.works[work] != Work::Stream
+            && self.acts.iter().any(dead)
+    }
+
     /// Whether a transfer must come to its end whatever else is done in the round.
     pub fn spares(&self, work: usize) -> bool {
         self.acts.iter().all(|act| act.what.spares(work))
@@ -252,5 +265,22 @@ mod tests {
         assert!(!plan(What::Pause(victim, millis(2000))).spares(1));
         assert!(!plan(What::Kill(Target::Daemon(End::Server))).spares(0));
         assert!(plan(What::Noise(millis(1000))).spares(0));
+    }
+
+    #[test]
+    fn a_host_that_died_says_nothing() {
+        let acts = vec![Act {
+            at: millis(0),
+            what: What::Kill(Target::Daemon(End::Server)),
+        }];
+        let mut plan = Plan {
+            place: Place::TwoDaemons,
+            works: [Work::Rping, Work::Stream],
+            acts,
+        };
+        assert!(plan.may_wait(0, End::Client) && !plan.may_wait(0, End::Server));
+        assert!(!plan.may_wait(1, End::Client));
+        plan.place = Place::OneDaemon;
+        assert!(!plan.may_wait(0, End::Client));
     }
 }

@@ -113,8 +113,9 @@ impl Over {
         }
     }
 
-    /// What no end may say or do, whatever is done to it, but be killed and have no memory.
-    pub fn outrage(&self, end: End, killed: bool, starved: bool) -> Option<String> {
+    /// What no end may say or do, whatever is done to it, but be killed and have no memory,
+    /// or wait for a host that has died.
+    pub fn outrage(&self, end: End, killed: bool, starved: bool, may_wait: bool) -> Option<String> {
         let (name, finished) = match end {
             End::Server => ("server", &self.server),
             End::Client => ("client", &self.client),
@@ -131,7 +132,7 @@ impl Over {
         let signal = finished.status.and_then(|status| status.signal());
         let why = match (said, finished.status, signal) {
             (Some((_, what)), ..) => what.to_owned(),
-            (None, None, _) if !killed => "hangs".to_owned(),
+            (None, None, _) if !killed && !may_wait => "hangs".to_owned(),
             (None, Some(_), Some(KILL)) if killed || ends_itself => return None,
             // Programs in C and in Rust alike end so where there is no memory.
             (None, Some(_), Some(ABORT)) if starved && words.contains("memory allocation of") => {
