@@ -21,24 +21,24 @@ pub struct Failure {
     pub commands: Vec<Finished>,
 }
 
+impl Failure {
+    /// What was seen, and all that the commands printed.
+    pub fn text(&self) -> String {
+        let mut text = self.what.clone();
+        for command in &self.commands {
+            let (line, ending) = (&command.line, command.ending());
+            text += &format!("\n{line}\n{ending}\n{}{}", command.out, command.err);
+        }
+        text
+    }
+}
+
 impl Stop {
     /// As an error of a command that is not a test: what was seen, and what the commands printed.
     pub fn into_error(self) -> anyhow::Error {
         match self {
             Stop::Skip(reason) => anyhow::anyhow!(reason),
-            Stop::Fail(failure) => {
-                let mut text = failure.what;
-                for command in failure.commands {
-                    text += &format!(
-                        "\n{}\n{}\n{}{}",
-                        command.line,
-                        command.ending(),
-                        command.out,
-                        command.err
-                    );
-                }
-                anyhow::anyhow!(text)
-            }
+            Stop::Fail(failure) => anyhow::anyhow!(failure.text()),
         }
     }
 

@@ -28,7 +28,7 @@ impl Junit {
             Err(Stop::Fail(failure)) => {
                 let mut status = TestCaseStatus::non_success(NonSuccessKind::Failure);
                 let first = failure.what.lines().next().unwrap_or_default();
-                status.set_message(first).set_description(evidence(failure));
+                status.set_message(first).set_description(failure.text());
                 status
             }
         };
@@ -47,15 +47,6 @@ impl Junit {
         }
         Ok(report.to_string()?)
     }
-}
-
-fn evidence(failure: &crate::case::Failure) -> String {
-    let mut text = failure.what.clone();
-    for command in &failure.commands {
-        let (line, ending) = (&command.line, command.ending());
-        text += &format!("\n{line}\n{ending}\n{}{}", command.out, command.err);
-    }
-    text
 }
 
 #[cfg(test)]
