@@ -124,7 +124,7 @@ impl Object {
     }
 
     /// Kind, and what is behind it.
-    fn words(&self) -> (u64, [u64; WORDS - 1]) {
+    pub(crate) fn words(&self) -> (u64, [u64; WORDS - 1]) {
         let (kind, words) = match *self {
             Object::Context => (CONTEXT, [0; 4]),
             Object::Pd { context, users } => (PD, [users.into(), context.into(), 0, 0]),

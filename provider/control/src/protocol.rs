@@ -12,7 +12,8 @@ use serde::{Deserialize, Serialize};
 use crate::objects::ObjectTable;
 use crate::{ControlError, CounterPage, InboxFds};
 
-/// Version of the protocol and of the layouts of the page of counters and the table of objects.
+/// Version of the protocol and of the layouts of all memory that is shared: the page of counters, the table of objects, inboxes and
+/// their lanes.
 pub const VERSION: u32 = 5;
 
 /// The longest message, in bytes; longer ones are refused.

@@ -1,6 +1,8 @@
 //! Tests of the messages: round trips, other versions, nonsense.
 
 use super::*;
+use crate::Counter;
+use crate::objects::{Object, QueuePair};
 use proptest::prelude::*;
 use proptest::test_runner::FileFailurePersistence::WithSource;
 
@@ -59,6 +61,110 @@ fn replies_and_events_survive_the_round_trip() {
         );
     }
 }
+
+/// What is shared as memory bears no version of its own: [`VERSION`] stands for it. A change of what is below needs another one.
+#[test]
+fn shared_memory_is_laid_out_as_this_version_says() {
+    let counters: Vec<_> = Counter::ALL.iter().map(|counter| counter.name()).collect();
+    let objects = [
+        Object::Context,
+        Object::Pd {
+            context: 1,
+            users: 2,
+        },
+        Object::Cq {
+            context: 1,
+            cqe: 2,
+            users: 3,
+        },
+        Object::Mr {
+            pd: 1,
+            key: 2,
+            len: 3,
+        },
+        Object::Srq {
+            pd: 1,
+            cq: Some(2),
+            srq_type: 3,
+        },
+        Object::Qp(QueuePair {
+            number: 1,
+            qp_type: 2,
+            state: 3,
+            port: 4,
+            pd: Some(5),
+            srq: None,
+            remote: 6,
+            sq_psn: 7,
+            rq_psn: 8,
+        }),
+    ];
+    let words = |object: &Object| {
+        let (kind, [first, second, third, fourth, ..]) = object.words();
+        format!("{kind}: {first:x} {second:x} {third:x} {fourth:x}")
+    };
+    let objects: Vec<_> = objects.iter().map(words).collect();
+
+    assert_eq!(VERSION, 5);
+    assert_eq!(counters.join(" "), COUNTERS_OF_5.join(" "));
+    assert_eq!(objects, OBJECTS_OF_5);
+}
+
+/// In the order of the page.
+const COUNTERS_OF_5: &[&str] = &[
+    "rcvd_pkts",
+    "rcvd_bytes",
+    "sent_pkts",
+    "sent_bytes",
+    "rx_icrc_encapsulated",
+    "rx_parse_errors",
+    "rx_unknown_qp",
+    "rx_wrong_pkey",
+    "rx_bad_peer",
+    "duplicate_request",
+    "out_of_sequence",
+    "rnr_nak_retry_err",
+    "packet_seq_err",
+    "local_ack_timeout_err",
+    "implied_nak_seq_err",
+    "out_of_buffer",
+    "send_seq_nak",
+    "rx_write_requests",
+    "rx_read_requests",
+    "rx_atomic_requests",
+    "rx_send_requests",
+    "req_cqe_error",
+    "resp_cqe_error",
+    "req_cqe_flush_error",
+    "resp_cqe_flush_error",
+    "req_remote_access_errors",
+    "req_remote_invalid_request",
+    "resp_remote_access_errors",
+    "resp_local_length_error",
+    "retry_exceeded_err",
+    "retry_rnr_exceeded_err",
+    "roce_retransmits",
+    "send_err",
+    "rx_misdirected",
+    "ack_deferred",
+    "rx_socket_overflow",
+    "qkey_viol",
+    "rx_no_receive",
+    "uc_loss",
+    "rcvd_mcast_pkts",
+    "sent_mcast_pkts",
+    "sent_loopback_pkts",
+];
+
+/// An entry of each kind.
+const OBJECTS_OF_5: &[&str] = &[
+    "1: 0 0 0 0",
+    "2: 2 1 0 0",
+    "3: 3 100000002 0 0",
+    "4: 3 100000002 0 0",
+    "5: 3 100000003 0 0",
+    "6: 100020304 600000000 6 700000008",
+];
 
 #[test]
 fn another_version_is_told_apart_from_nonsense() {
