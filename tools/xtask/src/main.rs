@@ -10,6 +10,7 @@ mod build;
 mod case;
 mod chaos;
 mod compare;
+mod coverage;
 mod cprogram;
 mod demo;
 mod distro;
@@ -27,7 +28,10 @@ mod interop;
 mod junit;
 mod lab;
 mod load;
+mod miri;
 mod netns;
+mod nightly;
+mod nightly_toolchain;
 mod packages;
 mod pcap;
 mod perftest;
@@ -84,6 +88,12 @@ enum Command {
     Chaos(chaos::Scope),
     /// Run the engine's tests under ThreadSanitizer (needs a nightly toolchain with rust-src)
     Tsan,
+    /// Run the tests of parsers and state machines in Miri (needs a nightly toolchain with miri)
+    Miri,
+    /// Show which lines the tests of `cargo test` reach, crate by crate (installs cargo-llvm-cov)
+    Coverage,
+    /// What takes hours: sanitizers, Miri, coverage, the long groups, chaos, fuzzing; how each ended goes to docs/nightly.md
+    Nightly(nightly::Scope),
     /// Measure ferroce against raw UDP and TCP, as ratios taken in one run
     Bench {
         /// Also write the figures to this file
@@ -169,6 +179,9 @@ fn main() -> ExitCode {
         Command::Fuzz(scope) => fuzz::run(&scope),
         Command::Chaos(scope) => chaos::run(&scope),
         Command::Tsan => tsan::run(),
+        Command::Miri => miri::run(),
+        Command::Coverage => coverage::run(),
+        Command::Nightly(scope) => nightly::run(&scope),
         Command::Bench { json, quick, rxe } => match rxe {
             false => bench::run(json.as_deref(), quick),
             true => bench::against_rxe(json.as_deref(), quick),
