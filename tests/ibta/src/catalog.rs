@@ -41,6 +41,9 @@ pub struct Test {
     pub lanes: u8,
     /// About how long it takes in real time.
     pub takes: Duration,
+    /// If the tester is slower than that in a step, a sound device may do something else than the test says: send again what was not
+    /// answered in time, say.
+    pub hurries: Option<Duration>,
     /// What it does.
     pub body: Body,
     /// Devices that break one rule, each of which it must catch.
@@ -135,6 +138,7 @@ impl Test {
             ports: 1,
             lanes: 1,
             takes: Duration::from_millis(500),
+            hurries: None,
             body,
             mutants: Vec::new(),
         }
@@ -181,6 +185,12 @@ impl Test {
     /// Takes about so long in real time.
     pub fn takes(mut self, time: Duration) -> Test {
         self.takes = time;
+        self
+    }
+
+    /// The tester must do each step within that time.
+    pub fn hurries(mut self, within: Duration) -> Test {
+        self.hurries = Some(within);
         self
     }
 

@@ -6,11 +6,23 @@ use crate::run::{AssertionResult, Entry, Listener, Outcome, Run, Stop, TestResul
 use crate::trace::Trace;
 use std::time::Duration;
 
-/// Runs a test on a fresh rig. The packets are given too.
+/// How often a test is run at most while the machine stands still in each.
+pub const ATTEMPTS: u32 = 5;
+
+/// Runs a test on a fresh rig, and on another if that was inconclusive. The packets of the last run are given too.
 pub fn execute(test: &Test, backend: &mut dyn Backend, listener: Listener) -> (TestResult, Trace) {
     let mut run = Run::new(listener);
-    let (outcome, time, trace) = carry_out(test, backend, &mut run);
-    (conclude(test, outcome, run.into_entries(), time), trace)
+    let mut time = Duration::ZERO;
+    let mut attempt = 1;
+    loop {
+        let (outcome, took, trace) = carry_out(test, backend, &mut run);
+        time += took;
+        if !matches!(outcome, Err(Stop::Inconclusive(_))) || attempt == ATTEMPTS {
+            return (conclude(test, outcome, run.into_entries(), time), trace);
+        }
+        attempt += 1;
+        run.begin_anew();
+    }
 }
 
 fn carry_out(test: &Test, backend: &mut dyn Backend, run: &mut Run) -> (Outcome, Duration, Trace) {
@@ -19,26 +31,43 @@ fn carry_out(test: &Test, backend: &mut dyn Backend, run: &mut Run) -> (Outcome,
         Body::Transport(body) => match backend.transport() {
             Ok(mut rig) => {
                 let outcome = body(run, &mut *rig);
-                (outcome, rig.now(), rig.trace().clone())
+                let time = rig.now();
+                let outcome = excused(test, run, outcome, rig.stalled(Duration::ZERO, time));
+                (outcome, time, rig.trace().clone())
             }
             Err(error) => nothing(error),
         },
         Body::Mad(body) => match backend.mad(test.ports, test.lanes) {
             Ok(mut rig) => {
                 let outcome = body(run, &mut *rig);
-                (outcome, rig.now(), rig.trace().clone())
+                let time = rig.now();
+                let outcome = excused(test, run, outcome, rig.stalled(Duration::ZERO, time));
+                (outcome, time, rig.trace().clone())
             }
             Err(stop) => (Err(stop), Duration::ZERO, Trace::default()),
         },
     }
 }
 
+/// A test in which the tester must not dawdle has failed for no fault of the device's, maybe, if the machine made it dawdle.
+fn excused(test: &Test, run: &mut Run, outcome: Outcome, stalled: Duration) -> Outcome {
+    match (outcome, test.hurries) {
+        (Err(Stop::Failed), Some(slack)) if stalled >= slack => Err(run.withdraw(stalled)),
+        (outcome, _) => outcome,
+    }
+}
+
 /// Draws the conclusions. A test that passes must have decided each assertion that it declares, and no other.
 fn conclude(test: &Test, outcome: Outcome, entries: Vec<Entry>, time: Duration) -> TestResult {
+    let stood_still = matches!(outcome, Err(Stop::Inconclusive(_)));
     let (mut result, mut reason) = match outcome {
         Ok(()) => (Verdict::Pass, String::new()),
         Err(Stop::Failed) => (Verdict::Fail, String::new()),
         Err(Stop::NotApplicable(reason)) => (Verdict::NotApplicable, reason),
+        Err(Stop::Inconclusive(why)) => {
+            let reason = format!("the machine stood still in each of {ATTEMPTS} runs: {why}");
+            (Verdict::Error, reason)
+        }
         Err(Stop::Broken(error)) => (Verdict::Error, format!("{error:#}")),
     };
     let mut assertions: Vec<AssertionResult> = test
@@ -62,6 +91,10 @@ fn conclude(test: &Test, outcome: Outcome, entries: Vec<Entry>, time: Duration) 
             } => (assertion, Verdict::Fail, seen.as_str()),
             Entry::NotApplicable { assertion, reason } => {
                 (assertion, Verdict::NotApplicable, reason.as_str())
+            }
+            // Of runs before the last one nothing is concluded.
+            Entry::Inconclusive { assertion, seen } if stood_still => {
+                (assertion, Verdict::NotApplicable, seen.as_str())
             }
             _ => continue,
         };

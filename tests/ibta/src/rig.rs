@@ -1,5 +1,7 @@
 //! What a test runs on: the tester's own end of the wire, and the device side's ear. Times are virtual or real.
 //!
+//! Waits are of so much time in which the machine runs: while it stands still nothing can come ([`TransportRig::stalled`]).
+//!
 //! Errors are failures of the rig (the agent is gone, say), never the device's refusal: that is a
 //! [`Reply::Errno`].
 
@@ -32,6 +34,11 @@ pub trait TransportRig {
     fn sleep(&mut self, time: Duration) -> Result<()>;
     /// Every packet so far.
     fn trace(&self) -> &Trace;
+    /// How much of the time between two times of the rig's clock the machine that rig and device run on stood still. Who is late by
+    /// no more may be blamed for nothing. In virtual time it never does.
+    fn stalled(&self, _from: Duration, _to: Duration) -> Duration {
+        Duration::ZERO
+    }
     /// How long to wait for what must come.
     fn patience(&self) -> Duration {
         Duration::from_secs(2)
@@ -79,6 +86,10 @@ pub trait MadRig {
     fn sleep(&mut self, time: Duration) -> Result<()>;
     /// Every packet so far.
     fn trace(&self) -> &Trace;
+    /// How much of the time between two times the machine stood still, as [`TransportRig::stalled`].
+    fn stalled(&self, _from: Duration, _to: Duration) -> Duration {
+        Duration::ZERO
+    }
     /// How long to wait for what must never come, however long one waits.
     fn for_ever(&self) -> Duration {
         Duration::from_secs(2)

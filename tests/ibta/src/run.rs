@@ -13,6 +13,8 @@ pub enum Stop {
     Failed,
     /// The test is not for this device, and why.
     NotApplicable(String),
+    /// A bound in real time was missed while the machine stood still; it is recorded. The test is to be run again.
+    Inconclusive(String),
     /// The tester or the way to the device failed: neither good nor bad is known of the device.
     Broken(anyhow::Error),
 }
@@ -87,6 +89,14 @@ pub enum Entry {
         /// Why.
         reason: String,
     },
+    /// An assertion could not be decided, since the machine stood still: not in this run of the test, or, where it stands before the
+    /// first step, not in an earlier one.
+    Inconclusive {
+        /// Its name.
+        assertion: String,
+        /// What was seen, and for how long the machine stood still.
+        seen: String,
+    },
 }
 
 /// Hears of entries as they are made: a progress line, say.
@@ -157,6 +167,52 @@ impl Run {
         })
     }
 
+    /// Decides a bound in real time, which was missed by so much (0: it was kept), while the machine stood still for `stalled`. If
+    /// that is as much it may be the machine's doing, and nothing is known.
+    ///
+    /// # Errors
+    /// [`Stop::Failed`] or [`Stop::Inconclusive`] if it was missed: pass it on with `?`.
+    pub fn check_bound(
+        &mut self,
+        assertion: impl ToString,
+        missed_by: Duration,
+        stalled: Duration,
+        seen: impl FnOnce() -> String,
+    ) -> Outcome {
+        if missed_by.is_zero() || stalled < missed_by {
+            return self.check(assertion, missed_by.is_zero(), seen);
+        }
+        let seen = format!("{}; {}", seen(), stood_still(stalled));
+        Err(self.inconclusive(assertion.to_string(), seen))
+    }
+
+    /// Takes back that the last assertion failed: the machine stood still for longer than the tester may.
+    pub(crate) fn withdraw(&mut self, stalled: Duration) -> Stop {
+        match self.entries.pop() {
+            Some(Entry::Check {
+                assertion,
+                held: false,
+                seen,
+            }) => self.inconclusive(assertion, format!("{seen}; {}", stood_still(stalled))),
+            entry => {
+                self.entries.extend(entry);
+                Stop::Failed
+            }
+        }
+    }
+
+    /// Forgets everything but what was inconclusive: the test begins anew.
+    pub(crate) fn begin_anew(&mut self) {
+        self.entries
+            .retain(|entry| matches!(entry, Entry::Inconclusive { .. }));
+    }
+
+    fn inconclusive(&mut self, assertion: String, seen: String) -> Stop {
+        let why = format!("{assertion}: {seen}");
+        self.record(Entry::Inconclusive { assertion, seen });
+        Stop::Inconclusive(why)
+    }
+
     /// An assertion is not for this device.
     pub fn not_applicable(&mut self, assertion: impl ToString, reason: impl ToString) {
         self.record(Entry::NotApplicable {
@@ -174,6 +230,10 @@ impl Run {
         (self.listener)(&entry);
         self.entries.push(entry);
     }
+}
+
+fn stood_still(stalled: Duration) -> String {
+    format!("meanwhile the machine stood still for {stalled:?}")
 }
 
 /// The end of an assertion.

@@ -75,7 +75,7 @@ impl Tester<'_> {
     /// # Errors
     /// It does not come to that, or the rig failed.
     pub fn wait_for_state(&mut self, by: u8, about: u8, wanted: &[u8]) -> Outcome<PortInfo> {
-        let deadline = self.rig.now() + LINK_UP;
+        let begun = self.rig.now();
         let request = Smp::get(attribute::PORT_INFO).about(about.into());
         let mut answered = false;
         loop {
@@ -88,14 +88,15 @@ impl Tester<'_> {
                     return Ok(info);
                 }
             }
-            if self.rig.now() > deadline && !answered {
+            let too_long = self.waited_since(begun) > LINK_UP;
+            if too_long && !answered {
                 return Err(anyhow!(
                     "the device does not answer: no SubnGetResp(PortInfo) by port {by} within {} s",
                     LINK_UP.as_secs()
                 )
                 .into());
             }
-            if self.rig.now() > deadline {
+            if too_long {
                 return Err(
                     anyhow!("port {about} of the device never comes to state {wanted:?}").into(),
                 );

@@ -112,6 +112,13 @@ impl<'r> Tester<'r> {
         self.rig.now()
     }
 
+    /// Time since then in which the machine ran: whoever waits for what must come is patient for so long.
+    pub fn waited_since(&self, then: Duration) -> Duration {
+        let now = self.rig.now();
+        now.saturating_sub(then)
+            .saturating_sub(self.rig.stalled(then, now))
+    }
+
     /// Lets time pass.
     ///
     /// # Errors

@@ -60,13 +60,15 @@ impl Tester<'_> {
             event,
             element: port.into(),
         };
-        let deadline = self.rig.now() + self.rig.patience();
-        while self.rig.now() < deadline {
-            let left = deadline - self.rig.now();
+        let (begun, patience) = (self.rig.now(), self.rig.patience());
+        loop {
+            let left = patience.saturating_sub(self.waited_since(begun));
+            if left.is_zero() {
+                return Ok(false);
+            }
             if self.events(left)?.contains(&wanted) {
                 return Ok(true);
             }
         }
-        Ok(false)
     }
 }

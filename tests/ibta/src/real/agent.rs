@@ -2,6 +2,7 @@
 //!
 //! An agent that has once not answered in time is not spoken to again, since its answer may still come.
 
+use super::witness::{Wait, Witness};
 use crate::protocol::{Command, Reply};
 use anyhow::{Context, Result, anyhow, bail};
 use std::fs::File;
@@ -114,12 +115,21 @@ impl Agent {
         answer
     }
 
+    /// Has a command carried out; one that waits, for as long as it says of time in which the machine runs.
+    ///
+    /// # Errors
+    /// As [`call`](Self::call).
+    pub fn call_awake(&mut self, command: &Command, witness: &Witness) -> Result<Reply> {
+        let wait = Wait::new(waits(command));
+        let mut reply = self.call(command)?;
+        while let Some(command) = rest(command, &reply, wait.left(witness)) {
+            add(&mut reply, self.call(&command)?);
+        }
+        Ok(reply)
+    }
+
     fn exchange(&mut self, command: &Command) -> Result<Reply> {
-        let waits = match command {
-            Command::Poll { within, .. } | Command::Events { within } => *within,
-            _ => Duration::ZERO,
-        };
-        let deadline = Instant::now() + self.patience + waits;
+        let deadline = Instant::now() + self.patience + waits(command);
         let mut line = serde_json::to_vec(command)?;
         line.push(b'\n');
         if let Err(error) = self.write(&line, deadline) {
@@ -228,6 +238,48 @@ impl Drop for Agent {
     }
 }
 
+/// How long the agent waits for what it is asked for.
+fn waits(command: &Command) -> Duration {
+    match command {
+        Command::Poll { within, .. } | Command::Events { within } => *within,
+        _ => Duration::ZERO,
+    }
+}
+
+/// What is to be asked again if so much of the wait is left: what has not come.
+fn rest(command: &Command, reply: &Reply, left: Duration) -> Option<Command> {
+    if left.is_zero() {
+        return None;
+    }
+    match (command, reply) {
+        (
+            Command::Poll {
+                qp, queue, at_most, ..
+            },
+            Reply::Completions { completions },
+        ) if completions.len() < *at_most as usize => Some(Command::Poll {
+            qp: *qp,
+            queue: *queue,
+            at_most: at_most - completions.len() as u32,
+            within: left,
+        }),
+        (Command::Events { .. }, Reply::Events { events }) if events.is_empty() => {
+            Some(Command::Events { within: left })
+        }
+        _ => None,
+    }
+}
+
+/// What came when it was asked again. A refusal takes the place of everything.
+fn add(reply: &mut Reply, more: Reply) {
+    match (reply, more) {
+        (Reply::Completions { completions }, Reply::Completions { completions: more }) => {
+            completions.extend(more);
+        }
+        (reply, more) => *reply = more,
+    }
+}
+
 /// What is left of the time, as sockets want it: never 0, which would be for ever.
 fn left_until(deadline: Instant) -> std::io::Result<Duration> {
     let left = deadline.saturating_duration_since(Instant::now());
@@ -254,6 +306,7 @@ pub(super) fn wait(child: &mut Child, within: Duration) -> Option<process::ExitS
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::protocol::{Completion, Side};
     use socket2::{Domain, Socket, Type};
 
     fn shell(script: &str) -> Agent {
@@ -270,6 +323,36 @@ mod tests {
             shell(r#"read a; echo '{"reply":"done"}'; read b; echo '{"reply":"srq","srq":3}'"#);
         assert_eq!(agent.call(&Command::Reset).unwrap(), Reply::Done);
         assert_eq!(agent.call(&Command::Reset).unwrap(), Reply::Srq { srq: 3 });
+    }
+
+    #[test]
+    fn what_has_not_come_is_asked_for_again() {
+        let within = Duration::from_secs(1);
+        let poll = |at_most, within| Command::Poll {
+            qp: 7,
+            queue: Side::Send,
+            at_most,
+            within,
+        };
+        let one = || Reply::Completions {
+            completions: vec![Completion::default()],
+        };
+        let left = Duration::from_millis(50);
+        assert_eq!(
+            rest(&poll(3, within), &one(), left),
+            Some(poll(2, left)),
+            "two of three have not come"
+        );
+        assert_eq!(rest(&poll(3, within), &one(), Duration::ZERO), None);
+        assert_eq!(rest(&poll(1, within), &one(), left), None);
+        let events = Command::Events { within };
+        let none = Reply::Events { events: vec![] };
+        let again = Some(Command::Events { within: left });
+        assert_eq!(rest(&events, &none, left), again);
+        assert_eq!(rest(&Command::Reset, &Reply::Done, left), None);
+        let mut both = one();
+        add(&mut both, one());
+        assert!(matches!(both, Reply::Completions { completions } if completions.len() == 2));
     }
 
     #[test]

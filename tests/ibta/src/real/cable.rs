@@ -3,6 +3,7 @@
 //! A thread of their own keeps the links trained while the tester waits for something else: an end that is silent for long
 //! has gone, as far as the device knows. What comes is kept until it is asked for. Training is ferroce's own, of a cable's either end.
 
+use super::stamp::Receiver;
 use anyhow::{Context, Result, bail};
 use ferroce_fabric::link::{Cable, Change, Training, is_frame};
 use ferroce_fabric::sma::{LinkCommand, Offer};
@@ -81,6 +82,7 @@ impl Cables {
         for socket in sockets {
             // Never connected: data comes from the sockets of the device's processes, SMPs and training from the daemon's.
             socket.set_nonblocking(true)?;
+            Receiver::prepare(&socket)?;
             shared.push(Arc::new(socket));
             ends.push(End {
                 training: Training::new(now),
@@ -199,7 +201,7 @@ impl Drop for Cables {
 
 /// Keeps the links trained and takes in what comes, until it is told to stop.
 fn attend(shared: &Shared, cables: &[(Arc<UdpSocket>, Cable)]) {
-    let mut buffer = vec![0; 8192];
+    let mut receiver = Receiver::new();
     while !shared.stop.load(Ordering::Relaxed) {
         let mut waiting: Vec<PollFd<'_>> = cables
             .iter()
@@ -209,23 +211,16 @@ fn attend(shared: &Shared, cables: &[(Arc<UdpSocket>, Cable)]) {
         let _ = poll(&mut waiting, Some(&wait));
         let mut ends = shared.ends();
         for (end, (socket, cable)) in ends.iter_mut().zip(cables) {
-            while let Some(len) = next(socket, cable, &mut buffer) {
-                end.take(Instant::now(), &buffer[..len]);
+            while let Ok(Some(came)) = receiver.receive(socket) {
+                // What others than the other end's host send is not looked at.
+                if came.from.ip() == cable.remote.ip() {
+                    end.take(came.at, came.bytes);
+                }
             }
             end.tick(Instant::now(), socket, cable);
         }
         drop(ends);
         shared.changed.notify_all();
-    }
-}
-
-/// The next datagram of the other end's host; what others send is not looked at.
-fn next(socket: &UdpSocket, cable: &Cable, buffer: &mut [u8]) -> Option<usize> {
-    loop {
-        let (len, from) = socket.recv_from(buffer).ok()?;
-        if from.ip() == cable.remote.ip() {
-            return Some(len);
-        }
     }
 }
 
@@ -235,7 +230,8 @@ fn is_passing(error: &std::io::Error) -> bool {
 }
 
 impl End {
-    fn take(&mut self, now: Instant, bytes: &[u8]) {
+    fn take(&mut self, at: Instant, bytes: &[u8]) {
+        let now = Instant::now();
         if is_frame(bytes) {
             if let Some(change) = self.training.came(now, bytes) {
                 self.change(now, change);
@@ -243,7 +239,7 @@ impl End {
         } else if self.up {
             self.training.alive(now);
             if self.came.len() < ROOM {
-                self.came.push_back((now, bytes.to_vec()));
+                self.came.push_back((at, bytes.to_vec()));
             }
         }
     }

@@ -2,18 +2,21 @@
 
 use super::agent::Agent;
 use super::cable::Cables;
+use super::witness::{Wait, Witness};
 use crate::mad::wire;
 use crate::protocol::{Command, Reply};
 use crate::rig::{Envelope, MadRig};
 use crate::trace::{Carrier, Trace};
 use anyhow::Result;
 use ferroce_wire::mad::Mad;
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 /// A MAD rig for one test.
 pub struct RealMad<'a> {
     agent: &'a mut Agent,
     cables: &'a Cables,
+    witness: Rc<Witness>,
     began: Instant,
     /// Cables that the test has pulled out.
     pulled: Vec<u8>,
@@ -25,12 +28,17 @@ impl<'a> RealMad<'a> {
     ///
     /// # Errors
     /// The agent or the device does not answer.
-    pub fn new(agent: &'a mut Agent, cables: &'a Cables) -> Result<RealMad<'a>> {
+    pub fn new(
+        agent: &'a mut Agent,
+        cables: &'a Cables,
+        witness: Rc<Witness>,
+    ) -> Result<RealMad<'a>> {
         agent.call(&Command::Reset)?;
         cables.ready()?;
         Ok(RealMad {
             agent,
             cables,
+            witness,
             began: Instant::now(),
             pulled: Vec::new(),
             trace: Trace::default(),
@@ -54,8 +62,15 @@ impl MadRig for RealMad<'_> {
     }
 
     fn receive(&mut self, port: u8, within: Duration) -> Result<Option<(Envelope, Mad)>> {
-        let deadline = Instant::now() + within;
-        while let Some((at, packet)) = self.cables.receive(port, deadline) {
+        let wait = Wait::new(within);
+        loop {
+            let deadline = Instant::now() + wait.left(&self.witness);
+            let Some((at, packet)) = self.cables.receive(port, deadline) else {
+                if wait.left(&self.witness).is_zero() {
+                    return Ok(None);
+                }
+                continue;
+            };
             let at = at.saturating_duration_since(self.began);
             self.trace.push(at, true, Carrier::Cable { port }, &packet);
             // What is no MAD is in the capture.
@@ -63,7 +78,6 @@ impl MadRig for RealMad<'_> {
                 return Ok(Some(came));
             }
         }
-        Ok(None)
     }
 
     fn link(&mut self, port: u8, up: bool) -> Result<()> {
@@ -76,7 +90,7 @@ impl MadRig for RealMad<'_> {
     }
 
     fn command(&mut self, command: &Command) -> Result<Reply> {
-        self.agent.call(command)
+        self.agent.call_awake(command, &self.witness)
     }
 
     fn sleep(&mut self, time: Duration) -> Result<()> {
@@ -86,6 +100,10 @@ impl MadRig for RealMad<'_> {
 
     fn trace(&self) -> &Trace {
         &self.trace
+    }
+
+    fn stalled(&self, from: Duration, to: Duration) -> Duration {
+        self.witness.stalled(self.began + from, self.began + to)
     }
 }
 

@@ -7,6 +7,7 @@ use super::mad::RealMad;
 use super::own::OwnDevice;
 use super::rig::{RealRig, Way};
 use super::wire::OnCable;
+use super::witness::Witness;
 use super::{Options, ask, info, named_agent, own_agent, port_state, ports};
 use crate::mad::{SM_LID, Tester};
 use crate::protocol::{AddressVector, Command, Reply};
@@ -14,11 +15,13 @@ use crate::run::Stop;
 use anyhow::{Error, Result, anyhow, bail};
 use ferroce_fabric::link::Cable;
 use std::net::{Ipv4Addr, UdpSocket};
+use std::rc::Rc;
 
 /// What the tests of management share.
 pub(super) struct Management {
     pub(super) agent: Agent,
     pub(super) cables: Cables,
+    pub(super) witness: Rc<Witness>,
     _own: Option<OwnDevice>,
 }
 
@@ -31,7 +34,9 @@ const TESTER_GID: [u8; 16] = [
 fn failure(stop: Stop) -> Error {
     match stop {
         Stop::Broken(error) => error,
-        Stop::Failed | Stop::NotApplicable(_) => anyhow!("the device's ports do not become active"),
+        Stop::Failed | Stop::NotApplicable(_) | Stop::Inconclusive(_) => {
+            anyhow!("the device's ports do not become active")
+        }
     }
 }
 
@@ -39,7 +44,7 @@ fn failure(stop: Stop) -> Error {
 pub(super) const OWN_PORTS: u8 = 2;
 
 impl Management {
-    pub(super) fn new(options: &Options, own: bool) -> Result<Management> {
+    pub(super) fn new(options: &Options, own: bool, witness: Rc<Witness>) -> Result<Management> {
         let (agent, cables, own) = match own {
             true => Management::own(&options.cable)?,
             false => {
@@ -50,6 +55,7 @@ impl Management {
         let mut management = Management {
             agent,
             cables,
+            witness,
             _own: own,
         };
         let info = info(&mut management.agent)?;
@@ -63,15 +69,20 @@ impl Management {
         }
         management.cables.ready()?;
         // A link that comes up is not yet somebody who answers.
-        let mut rig = RealMad::new(&mut management.agent, &management.cables)?;
+        let mut rig = management.mad()?;
         Tester::new(&mut rig).find().map_err(failure)?;
         drop(rig);
         Ok(management)
     }
 
+    /// The MAD tester.
+    pub(super) fn mad(&mut self) -> Result<RealMad<'_>> {
+        RealMad::new(&mut self.agent, &self.cables, self.witness.clone())
+    }
+
     /// The transport tester on the cable to a port, which becomes active as the MAD tester has it.
     pub(super) fn transport(&mut self, port: u8) -> Result<RealRig<'_>> {
-        let mut rig = RealMad::new(&mut self.agent, &self.cables)?;
+        let mut rig = self.mad()?;
         Tester::new(&mut rig).initialize().map_err(failure)?;
         drop(rig);
         let state = port_state(&mut self.agent, port)?;
@@ -91,7 +102,7 @@ impl Management {
             mtu: state.active_mtu,
         };
         let wire = OnCable::new(&self.cables, port, TESTER_GID, device);
-        RealRig::new(&mut self.agent, Box::new(wire), way)
+        RealRig::new(&mut self.agent, Box::new(wire), way, self.witness.clone())
     }
 
     /// A device at the other ends of these cables, or of cables at any free ports.

@@ -5,6 +5,7 @@
 //! - `rig`: wire and agent, for a test of the transport; `mad`: cables and agent, for a test of management;
 //! - `own`: a ferroce device of the tester's own, where none is named;
 //! - `transport`, `management`: which addresses or cables, and what tests share of either kind;
+//! - `stamp`: when packets came; `witness`: whether the machine was there while one waited for them;
 //! - this module: which device, which port, and what to say if there is none.
 
 pub mod agent;
@@ -14,8 +15,10 @@ mod management;
 pub mod own;
 mod rig;
 mod roce;
+mod stamp;
 mod transport;
 mod wire;
+mod witness;
 
 use crate::protocol::{Command, DeviceInfo, PortState, Reply};
 use crate::rig::{Backend, MadRig, TransportRig};
@@ -23,14 +26,15 @@ use crate::run::Stop;
 use agent::Agent;
 use anyhow::{Context, Result, bail};
 use ferroce_fabric::link::Cable;
-use mad::RealMad;
 use management::{Management, OWN_PORTS};
 use own::OwnDevice;
 use rig::RealRig;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::process;
+use std::rc::Rc;
 use transport::Transport;
+use witness::Witness;
 
 /// Which device is tested, and from where.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -68,6 +72,8 @@ pub struct RealBackend {
     management: Option<Management>,
     /// Why there is none, after it was tried.
     unmanaged: Option<String>,
+    /// Of this machine, once it was needed.
+    witness: Option<Rc<Witness>>,
 }
 
 impl RealBackend {
@@ -79,7 +85,14 @@ impl RealBackend {
             given_up: None,
             management: None,
             unmanaged: None,
+            witness: None,
         }
+    }
+
+    fn witness(&mut self) -> Rc<Witness> {
+        self.witness
+            .get_or_insert_with(|| Rc::new(Witness::new()))
+            .clone()
     }
 
     /// How many ports of the device the MAD tester has cables to; none if a device is named and no cable.
@@ -113,7 +126,8 @@ impl RealBackend {
             bail!("{why}");
         }
         self.management = None;
-        match Management::new(&self.options, self.is_own()) {
+        let witness = self.witness();
+        match Management::new(&self.options, self.is_own(), witness) {
             Ok(management) => self.management = Some(management),
             Err(error) => {
                 self.unmanaged = Some(format!("{error:#}"));
@@ -176,9 +190,10 @@ impl Backend for RealBackend {
             let port = self.options.port;
             return Ok(Box::new(self.linked()?.transport(port)?));
         }
+        let witness = self.witness();
         let transport = self.transport.as_mut().context("no transport tester")?;
         let wire = Box::new(&mut transport.wire);
-        let rig = RealRig::new(&mut transport.agent, wire, transport.way)?;
+        let rig = RealRig::new(&mut transport.agent, wire, transport.way, witness)?;
         Ok(Box::new(rig))
     }
 
@@ -189,9 +204,7 @@ impl Backend for RealBackend {
             return Err(Stop::NotApplicable(why.to_owned()));
         }
         self.prepare_mad()?;
-        let management = self.linked()?;
-        let rig = RealMad::new(&mut management.agent, &management.cables)?;
-        Ok(Box::new(rig))
+        Ok(Box::new(self.linked()?.mad()?))
     }
 }
 

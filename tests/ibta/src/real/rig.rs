@@ -2,12 +2,14 @@
 
 use super::agent::Agent;
 use super::wire::Wire;
+use super::witness::{Wait, Witness};
 use crate::packet::{RxPacket, TxPacket};
 use crate::protocol::{AddressVector, Command, Reply};
 use crate::rig::TransportRig;
 use crate::trace::Trace;
 use anyhow::Result;
 use std::collections::VecDeque;
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 /// What is known of the way between device and tester.
@@ -26,6 +28,7 @@ pub struct RealRig<'a> {
     agent: &'a mut Agent,
     wire: Box<dyn Wire + 'a>,
     way: Way,
+    witness: Rc<Witness>,
     began: Instant,
     /// Packets that came and were not asked for yet.
     came: VecDeque<RxPacket>,
@@ -41,6 +44,7 @@ impl<'a> RealRig<'a> {
         agent: &'a mut Agent,
         mut wire: Box<dyn Wire + 'a>,
         way: Way,
+        witness: Rc<Witness>,
     ) -> Result<RealRig<'a>> {
         agent.call(&Command::Reset)?;
         // What a test before this one left.
@@ -49,6 +53,7 @@ impl<'a> RealRig<'a> {
             agent,
             wire,
             way,
+            witness,
             began: Instant::now(),
             came: VecDeque::new(),
             trace: Trace::default(),
@@ -58,7 +63,7 @@ impl<'a> RealRig<'a> {
     /// Takes in everything that has come.
     fn take_in(&mut self) -> Result<()> {
         while let Some(arrived) = self.wire.receive()? {
-            let at = self.began.elapsed().saturating_sub(arrived.age);
+            let at = arrived.at.saturating_duration_since(self.began);
             self.trace.push(at, true, arrived.carrier, &arrived.whole);
             if let Some(bytes) = arrived.transport {
                 self.came
@@ -95,10 +100,10 @@ impl TransportRig for RealRig<'_> {
     }
 
     fn receive(&mut self, within: Duration) -> Result<Option<RxPacket>> {
-        let deadline = Instant::now() + within;
+        let wait = Wait::new(within);
         loop {
             self.take_in()?;
-            let left = deadline.saturating_duration_since(Instant::now());
+            let left = wait.left(&self.witness);
             if !self.came.is_empty() || left.is_zero() {
                 return Ok(self.came.pop_front());
             }
@@ -107,7 +112,7 @@ impl TransportRig for RealRig<'_> {
     }
 
     fn command(&mut self, command: &Command) -> Result<Reply> {
-        let reply = self.agent.call(command)?;
+        let reply = self.agent.call_awake(command, &self.witness)?;
         self.take_in()?;
         Ok(reply)
     }
@@ -119,6 +124,10 @@ impl TransportRig for RealRig<'_> {
 
     fn trace(&self) -> &Trace {
         &self.trace
+    }
+
+    fn stalled(&self, from: Duration, to: Duration) -> Duration {
+        self.witness.stalled(self.began + from, self.began + to)
     }
 
     // A machine that has much else to do is no fault of the device's.

@@ -3,21 +3,19 @@
 //! The socket is never connected, so that Linux sends the IPv4 Identification as 0, which the ICRC covers. When a packet
 //! came is the kernel's word, not the moment at which the tester got round to it.
 
+use super::stamp::Receiver;
 use crate::packet::TxPacket;
 use anyhow::{Context, Result, bail};
 use ferroce_wire::ROCE_V2_PORT;
 use ferroce_wire::icrc::Flow;
-use nix::errno::Errno;
-use nix::sys::socket::{
-    ControlMessageOwned, MsgFlags, SockaddrStorage, recvmsg, setsockopt, sockopt,
-};
+use nix::sys::socket::{setsockopt, sockopt};
 use rand::rngs::OsRng;
 use rand::{Rng, TryRngCore};
 use rustix::net::sockopt as options;
-use std::io::{ErrorKind, IoSliceMut};
+use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Instant;
 
 /// Flow ports of RoCEv2 senders.
 const SOURCE_PORTS: std::ops::RangeInclusive<u16> = 0xc000..=0xffff;
@@ -37,18 +35,17 @@ pub struct Ends {
 pub struct Roce {
     ends: Ends,
     receiver: UdpSocket,
+    arrivals: Receiver,
     sender: UdpSocket,
     /// Where the sender is, and of what its packets' ICRC is made.
     from: SocketAddr,
     flow: Flow,
-    control: Vec<u8>,
-    buffer: Vec<u8>,
 }
 
 /// A datagram from the device.
 pub struct Datagram {
-    /// How long ago it came.
-    pub age: Duration,
+    /// When it came.
+    pub at: Instant,
     /// From where.
     pub from: SocketAddr,
     /// From the BTH to the ICRC.
@@ -79,7 +76,7 @@ impl Roce {
                 }
             },
         };
-        setsockopt(&receiver, sockopt::ReceiveTimestampns, &true).context("SO_TIMESTAMPNS")?;
+        Receiver::prepare(&receiver)?;
         // It gets less where net.core.rmem_max is less; a test needs little.
         let _ = setsockopt(&receiver, sockopt::RcvBuf, &RECEIVE_BUFFER);
         let sender = source(tester)?;
@@ -98,11 +95,10 @@ impl Roce {
         Ok(Roce {
             ends,
             receiver,
+            arrivals: Receiver::new(),
             sender,
             from,
             flow,
-            control: nix::cmsg_space!(nix::sys::time::TimeSpec),
-            buffer: vec![0; 1 << 16],
         })
     }
 
@@ -139,29 +135,15 @@ impl Roce {
     /// The socket's.
     pub fn receive(&mut self) -> Result<Option<Datagram>> {
         loop {
-            let fd = self.receiver.as_raw_fd();
-            let mut parts = [IoSliceMut::new(&mut self.buffer)];
-            let flags = MsgFlags::MSG_DONTWAIT;
-            let came =
-                match recvmsg::<SockaddrStorage>(fd, &mut parts, Some(&mut self.control), flags) {
-                    Ok(came) => came,
-                    Err(Errno::EAGAIN) => return Ok(None),
-                    Err(Errno::EINTR) => continue,
-                    Err(error) => return Err(error).context("receiving at the tester's address"),
-                };
-            let stamp = came.cmsgs()?.find_map(|message| match message {
-                ControlMessageOwned::ScmTimestampns(time) => Some(Duration::from(time)),
-                _ => None,
-            });
-            let age = stamp.map_or(Duration::ZERO, age_of);
-            let len = came.bytes;
-            let Some(from) = came.address.as_ref().and_then(plain) else {
-                continue;
+            let came = self.arrivals.receive(&self.receiver);
+            let Some(came) = came.context("receiving at the tester's address")? else {
+                return Ok(None);
             };
+            let (at, from) = (came.at, came.from);
             if from.ip() != self.ends.device {
                 continue;
             }
-            let bytes = self.buffer[..len].to_vec();
+            let bytes = came.bytes.to_vec();
             let flow = match (from.ip(), self.ends.tester) {
                 (IpAddr::V4(from_ip), IpAddr::V4(to)) => {
                     Flow::v4(from_ip, to, from.port(), ROCE_V2_PORT)
@@ -172,7 +154,7 @@ impl Roce {
                 _ => continue,
             };
             return Ok(Some(Datagram {
-                age,
+                at,
                 from,
                 intact: flow.verify(&bytes, 0).is_good(),
                 bytes,
@@ -202,18 +184,4 @@ fn source(address: IpAddr) -> Result<UdpSocket> {
         }
     }
     bail!("no UDP port of {address} is free")
-}
-
-/// How long ago that was. Clocks that are set in between make it 0 at worst.
-fn age_of(stamp: Duration) -> Duration {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH);
-    now.unwrap_or_default().saturating_sub(stamp)
-}
-
-fn plain(address: &SockaddrStorage) -> Option<SocketAddr> {
-    match (address.as_sockaddr_in(), address.as_sockaddr_in6()) {
-        (Some(v4), _) => Some(SocketAddr::V4((*v4).into())),
-        (_, Some(v6)) => Some(SocketAddr::V6((*v6).into())),
-        _ => None,
-    }
 }

@@ -15,8 +15,8 @@ use std::time::{Duration, Instant};
 
 /// A packet of the device.
 pub struct Arrived {
-    /// How long ago it came.
-    pub age: Duration,
+    /// When it came.
+    pub at: Instant,
     /// What carried it.
     pub carrier: Carrier,
     /// As it was carried.
@@ -68,7 +68,7 @@ impl Wire for &mut Roce {
         let to = self.here();
         let datagram = Roce::receive(self)?;
         Ok(datagram.map(|datagram| Arrived {
-            age: datagram.age,
+            at: datagram.at,
             carrier: Carrier::Roce {
                 from: datagram.from,
                 to,
@@ -159,7 +159,7 @@ impl Wire for OnCable<'_> {
             };
             let packet = packet.filter(for_tester);
             Arrived {
-                age: at.elapsed(),
+                at,
                 carrier: Carrier::Cable { port: self.port },
                 transport: packet.map(|packet| packet.transport.to_vec()),
                 intact: packet.is_some_and(|packet| packet.is_intact()),

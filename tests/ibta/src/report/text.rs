@@ -4,7 +4,7 @@ use super::Sums;
 use crate::run::{Entry, TestResult, Verdict};
 use std::fmt::Write;
 
-/// One line: how it ended, its name, what it is about, and why if it did not pass.
+/// One line: how it ended, its name, what it is about, and why if it did not pass; then one for each time that it was inconclusive.
 pub fn line(test: &TestResult) -> String {
     let mut line = format!(
         "{:5}  {:28}  {}  ({:.1} s)",
@@ -15,6 +15,11 @@ pub fn line(test: &TestResult) -> String {
     );
     if test.result != Verdict::Pass {
         let _ = write!(line, "\n       {}", test.reason);
+    }
+    for entry in &test.entries {
+        if let Entry::Inconclusive { assertion, seen } = entry {
+            let _ = write!(line, "\n       inconclusive: {assertion}: {seen}");
+        }
     }
     line
 }
@@ -56,6 +61,10 @@ pub fn details(test: &TestResult) -> String {
             }
             Entry::NotApplicable { assertion, reason } => {
                 out(format!("            {assertion}: N/A: {reason}"));
+            }
+            Entry::Inconclusive { assertion, seen } => {
+                flush(&mut held, &mut out);
+                out(format!("            {assertion}: inconclusive: {seen}"));
             }
         }
     }

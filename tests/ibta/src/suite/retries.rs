@@ -183,6 +183,7 @@ fn restored() -> Test {
     )
     .covers(&["C9-143"])
     .takes(8 * t_tr(USUAL))
+    .hurries(t_tr(USUAL))
     .asserts([ID])
     .mutant(Mutant::transport(
         "never-restored",

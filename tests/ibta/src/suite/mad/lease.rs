@@ -19,6 +19,8 @@ const NEVER: &str = "v1c14-021#01";
 /// The lease in seconds.
 const PERIOD: u16 = 1;
 const HALF: Duration = Duration::from_millis(500);
+/// How much longer than the period one waits for its end: so soon at the latest the device must have heard what began it.
+const SPARE: Duration = Duration::from_millis(100);
 
 pub(super) fn tests() -> Vec<Test> {
     vec![
@@ -84,7 +86,7 @@ fn expires() -> Test {
             // Nobody who shows the key may ask meanwhile: that would stop the timer.
             tester.must_be_silent(run, EARLY, 1, &Smp::get(attribute::NODE_INFO).key(OTHER))?;
             run.step("3", "the period is over: the same request is answered");
-            let over = begun + Duration::from_secs(PERIOD.into()) + Duration::from_millis(100);
+            let over = begun + Duration::from_secs(PERIOD.into()) + SPARE;
             let left = over.saturating_sub(tester.now());
             tester.sleep(left)?;
             tester.must_have_status(
@@ -106,6 +108,7 @@ fn expires() -> Test {
     .covers(&["C14-17", "C14-20"])
     .asserts([EARLY, EXPIRED, KEPT])
     .takes(Duration::from_millis(2500))
+    .hurries(SPARE)
     .mutant(Mutant::mad(
         "slow-clock",
         "the lease runs twice as long",
@@ -148,7 +151,7 @@ fn not_prolonged() -> Test {
             tester.sleep(HALF)?;
             violate(run, tester, 1)?;
             run.step("3", "the other half: M_KeyProtectBits is 0");
-            tester.sleep(HALF + Duration::from_millis(100))?;
+            tester.sleep(HALF + SPARE)?;
             let now = state(tester, 1)?;
             run.check_eq(RULE, "M_KeyProtectBits", now.m_key_protect_bits, 0)?;
             release(tester, 1)
@@ -157,6 +160,7 @@ fn not_prolonged() -> Test {
     .covers(&["C14-17", "C14-20"])
     .asserts([RULE])
     .takes(Duration::from_millis(1400))
+    .hurries(SPARE)
     .mutant(Mutant::mad(
         "begins-with-the-last",
         "the lease begins with the last violation",
@@ -206,6 +210,7 @@ fn stopped(id: &'static str, asked: u8) -> Test {
     .covers(&["C14-17", "C14-19"])
     .asserts([STOPPED])
     .takes(Duration::from_millis(2200))
+    .hurries(HALF)
     .mutant(Mutant::mad(
         "runs-on",
         "the lease runs on whoever asks",
@@ -293,7 +298,7 @@ fn of_one_port() -> Test {
             }
             violate(run, tester, 2)?;
             run.step("2", "more than the whole period");
-            tester.sleep(Duration::from_secs(PERIOD.into()) + Duration::from_millis(100))?;
+            tester.sleep(Duration::from_secs(PERIOD.into()) + SPARE)?;
             run.step(
                 "3",
                 "M_KeyProtectBits of the one port is 0, of the other as it was",
@@ -310,6 +315,7 @@ fn of_one_port() -> Test {
     .asserts([OWN])
     .on_ports(2)
     .takes(Duration::from_millis(1500))
+    .hurries(SPARE)
     .mutant(Mutant::mad(
         "one-lease-for-all",
         "a violation at one port begins the lease of all",

@@ -5,6 +5,7 @@ use crate::catalog::{Mutant, Test};
 use crate::channel::ChannelOptions;
 use crate::run::Outcome;
 use crate::sim::Faults;
+use crate::suite::timeout::t_tr;
 
 /// A test of a section of the specification, on a channel with the usual options: `S09_7_4_03` with the assertion
 /// `s9.7.4#03`. For rules whose statement's number is not known for certain.
@@ -41,13 +42,18 @@ pub fn named(
 ) -> Test {
     let assertion = assertion.into();
     let declared = assertion.clone();
-    Test::transport(id, family, title, move |run, rig| {
+    let test = Test::transport(id, family, title, move |run, rig| {
         let mut bench = Bench::open(run, rig, options, assertion.clone())?;
         body(&mut bench)?;
         bench.cc.close(bench.rig)?;
         Ok(())
     })
-    .asserts([declared])
+    .asserts([declared]);
+    match options.timeout {
+        0 => test,
+        // What the tester does not answer in time is sent again.
+        exponent => test.hurries(t_tr(exponent)),
+    }
 }
 
 /// Mutants that are caught by a test's first assertion.

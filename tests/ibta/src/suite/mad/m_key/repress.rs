@@ -10,8 +10,9 @@ use crate::suite::mad::{provoke, test};
 use ferroce_wire::smp::method;
 use std::time::Duration;
 
-/// Whether a trap that has been raised is not sent again once it is repressed with this key.
-fn is_silenced(tester: &mut Tester<'_>, port: u8, key: u64) -> Outcome<Option<bool>> {
+/// Whether a trap that has been raised is not sent again once it is repressed with this key: `due` says whether to wait for its
+/// silence or for the trap itself.
+fn is_silenced(tester: &mut Tester<'_>, port: u8, key: u64, due: bool) -> Outcome<Option<bool>> {
     provoke::bad_p_key(tester, port)?;
     let patience = tester.rig().patience();
     let Some(trap) = tester.receive_trap(port, patience)? else {
@@ -20,8 +21,12 @@ fn is_silenced(tester: &mut Tester<'_>, port: u8, key: u64) -> Outcome<Option<bo
     tester.send_mad(port, &Smp::repress(&trap).key(key))?;
     // What was on its way already.
     while tester.receive_trap(port, Duration::ZERO)?.is_some() {}
-    let first = tester.receive_trap(port, Duration::from_millis(8))?;
-    let more = tester.receive_trap(port, Duration::from_millis(8))?;
+    let within = match due {
+        true => Duration::from_millis(8),
+        false => patience,
+    };
+    let first = tester.receive_trap(port, within)?;
+    let more = tester.receive_trap(port, within)?;
     Ok(Some(first.is_none() || more.is_none()))
 }
 
@@ -34,7 +39,7 @@ fn verify_silenced(
     key: u64,
     due: bool,
 ) -> Outcome {
-    let silenced = is_silenced(tester, port, key)?;
+    let silenced = is_silenced(tester, port, key, due)?;
     run.check(rule, silenced == Some(due), || {
         let what = match silenced {
             None => "no trap comes",

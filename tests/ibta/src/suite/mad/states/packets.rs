@@ -13,12 +13,18 @@ use ferroce_wire::pma;
 use ferroce_wire::smp::{PortInfo, attribute, method, state};
 use std::time::Duration;
 
-/// A MAD to queue pair 1; whether it is answered.
-fn is_heard(tester: &mut Tester<'_>, port: u8) -> Outcome<bool> {
+/// A MAD to queue pair 1; whether it is answered: `due` says whether to wait for the answer or for silence.
+fn is_heard(tester: &mut Tester<'_>, port: u8, due: bool) -> Outcome<bool> {
     let mad = provoke::perf(tester, method::GET, pma::attribute::CLASS_PORT_INFO);
     let sent = tester.send_as_is(port, Envelope::gmp(SM_LID, lid_of(port)), &mad)?;
-    let timeout = tester.response_timeout(port);
-    Ok(tester.answer_until(port, &sent, timeout)?.is_some())
+    let answer = match due {
+        true => tester.receive_mad(port, &sent)?,
+        false => {
+            let timeout = tester.response_timeout(port);
+            tester.answer_until(port, &sent, timeout)?
+        }
+    };
+    Ok(answer.is_some())
 }
 
 /// A mutant that hears nothing of one queue pair in one state.
@@ -92,11 +98,11 @@ pub(super) fn data() -> Test {
         |run, tester| {
             run.step("1", "in Initialize a MAD to queue pair 1 is not answered");
             to_init(tester, 1)?;
-            let heard = is_heard(tester, 1)?;
+            let heard = is_heard(tester, 1, false)?;
             run.check(DROPPED, !heard, || "it is answered".to_owned())?;
             run.step("2", "in Active it is");
             tester.configure(1)?;
-            let heard = is_heard(tester, 1)?;
+            let heard = is_heard(tester, 1, true)?;
             run.check(TAKEN, heard, || "it is not answered".to_owned())
         },
     )
@@ -154,7 +160,7 @@ pub(super) fn armed() -> Test {
             to_init(tester, 1)?;
             command(tester, 1, state::ARMED)?;
             run.step("1", "in Armed a MAD to queue pair 1 is answered");
-            let heard = is_heard(tester, 1)?;
+            let heard = is_heard(tester, 1, true)?;
             run.check(ANSWERED, heard, || "it is not answered".to_owned())?;
             run.step("2", "PortState is Active");
             let seen = tester.port_info(1, 0)?.port_state;

@@ -1,0 +1,152 @@
+//! When a datagram came: the kernel's word, not the moment at which the tester got round to it.
+//!
+//! The kernel stamps with the time of day. It becomes the tester's monotonic time by a look at both clocks at once.
+
+use anyhow::{Context, Result};
+use nix::errno::Errno;
+use nix::sys::socket::{
+    ControlMessageOwned, MsgFlags, SockaddrStorage, recvmsg, setsockopt, sockopt,
+};
+use std::io::IoSliceMut;
+use std::net::{SocketAddr, UdpSocket};
+use std::os::fd::AsRawFd;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// Two clocks that were read within so much of each other were read at once.
+const AT_ONCE: Duration = Duration::from_micros(50);
+/// How often that is tried; after that the best will do.
+const LOOKS: usize = 10;
+
+/// Receives datagrams with the times at which they came.
+pub struct Receiver {
+    control: Vec<u8>,
+    buffer: Vec<u8>,
+}
+
+/// A datagram.
+pub struct Stamped<'a> {
+    /// When it came.
+    pub at: Instant,
+    /// From where.
+    pub from: SocketAddr,
+    /// What it says.
+    pub bytes: &'a [u8],
+}
+
+impl Receiver {
+    /// For datagrams of any length.
+    pub fn new() -> Receiver {
+        Receiver {
+            control: nix::cmsg_space!(nix::sys::time::TimeSpec),
+            buffer: vec![0; 1 << 16],
+        }
+    }
+
+    /// Has the kernel stamp what comes from now on.
+    ///
+    /// # Errors
+    /// The socket's.
+    pub fn prepare(socket: &UdpSocket) -> Result<()> {
+        setsockopt(socket, sockopt::ReceiveTimestampns, &true).context("SO_TIMESTAMPNS")
+    }
+
+    /// The next datagram, if one has come.
+    ///
+    /// # Errors
+    /// The socket's.
+    pub fn receive(&mut self, socket: &UdpSocket) -> Result<Option<Stamped<'_>>, Errno> {
+        let (at, from, len) = loop {
+            let mut parts = [IoSliceMut::new(&mut self.buffer)];
+            let control = Some(&mut self.control[..]);
+            let flags = MsgFlags::MSG_DONTWAIT;
+            let came =
+                match recvmsg::<SockaddrStorage>(socket.as_raw_fd(), &mut parts, control, flags) {
+                    Ok(came) => came,
+                    Err(Errno::EAGAIN) => return Ok(None),
+                    Err(Errno::EINTR) => continue,
+                    Err(error) => return Err(error),
+                };
+            let stamp = came.cmsgs()?.find_map(|message| match message {
+                ControlMessageOwned::ScmTimestampns(time) => Some(Duration::from(time)),
+                _ => None,
+            });
+            if let Some(from) = came.address.as_ref().and_then(plain) {
+                break (stamp.map_or_else(Instant::now, moment), from, came.bytes);
+            }
+        };
+        Ok(Some(Stamped {
+            at,
+            from,
+            bytes: &self.buffer[..len],
+        }))
+    }
+}
+
+/// A time of day on the monotonic clock. If the clock was set meanwhile, now at the latest.
+fn moment(stamp: Duration) -> Instant {
+    let (now, time_of_day) = both_clocks();
+    let age = time_of_day.saturating_sub(stamp);
+    now.checked_sub(age).unwrap_or(now)
+}
+
+/// Both clocks at once, or nearly: whoever loses the processor between two looks has looked at two moments.
+fn both_clocks() -> (Instant, Duration) {
+    let look = || {
+        let before = Instant::now();
+        let time_of_day = SystemTime::now().duration_since(UNIX_EPOCH);
+        let took = before.elapsed();
+        (took, before, time_of_day.unwrap_or_default())
+    };
+    let mut best = look();
+    for _ in 1..LOOKS {
+        if best.0 <= AT_ONCE {
+            break;
+        }
+        let another = look();
+        if another.0 < best.0 {
+            best = another;
+        }
+    }
+    (best.1, best.2)
+}
+
+fn plain(address: &SockaddrStorage) -> Option<SocketAddr> {
+    match (address.as_sockaddr_in(), address.as_sockaddr_in6()) {
+        (Some(v4), _) => Some(SocketAddr::V4((*v4).into())),
+        (_, Some(v6)) => Some(SocketAddr::V6((*v6).into())),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Sends itself a datagram, looks at it much later, and says when that was and when it is said to have come.
+    fn late_look(socket: &UdpSocket, receiver: &mut Receiver) -> (Instant, Instant, Instant) {
+        let here = socket.local_addr().unwrap();
+        let before = Instant::now();
+        socket.send_to(b"one", here).unwrap();
+        let after = Instant::now();
+        std::thread::sleep(Duration::from_millis(10));
+        let came = receiver.receive(socket).unwrap().unwrap();
+        assert_eq!((came.from, came.bytes), (here, &b"one"[..]));
+        (before, came.at, after)
+    }
+
+    #[test]
+    fn the_time_is_that_of_the_arrival() {
+        let slack = Duration::from_millis(1);
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        Receiver::prepare(&socket).unwrap();
+        let mut receiver = Receiver::new();
+        assert!(receiver.receive(&socket).unwrap().is_none());
+        // The first socket of a host that wants stamps gets them a moment later.
+        let stamped = (0..200).find_map(|_| {
+            let (before, at, after) = late_look(&socket, &mut receiver);
+            assert!(at + slack >= before, "it came before it was sent");
+            (at <= after + slack).then_some(())
+        });
+        assert!(stamped.is_some(), "it came when it was looked at");
+    }
+}
