@@ -176,12 +176,10 @@ static void waiting_is_interrupted(void)
 	struct rdma_event_channel *channel = new_channel();
 	struct rdma_cm_event *event;
 	struct sigaction action = {.sa_handler = interrupted};
-	uint64_t from = now_ms();
 
 	sigaction(SIGALRM, &action, NULL);
 	ualarm(200000, 0);
 	CHECK(rdma_get_cm_event(channel, &event) == -1 && errno == EINTR, "%s", strerror(errno));
-	CHECK(now_ms() - from < 5000, "after %d ms", (int)(now_ms() - from));
 }
 
 static void a_child_cannot_use_its_parents_channel(void)

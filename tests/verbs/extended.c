@@ -274,11 +274,9 @@ static void moderation_can_change(void)
 	// What is held back goes out when nothing is to be held back any more.
 	CHECK_EQ(moderate(e, 1000, 65535), 0);
 	CHECK_EQ(ibv_req_notify_cq(e->send_cq, 0), 0);
-	began = now_ms();
 	complete(e, 0, 2);
 	CHECK_EQ(moderate(e, 0, 0), 0);
 	CHECK(readable(e, 0), "the event is still held back");
-	CHECK(now_ms() - began < 5000, "took %llu ms", (unsigned long long)(now_ms() - began));
 	take_event(e);
 	// Either of them zero is no moderation: an event must not wait for ever.
 	CHECK_EQ(moderate(e, 1000, 0), 0);
@@ -288,12 +286,15 @@ static void moderation_can_change(void)
 	CHECK(readable(e, 5000), "held back without a period");
 	take_event(e);
 	// A queue that goes takes what it held back with it.
-	CHECK_EQ(moderate(e, 1000, 20000), 0);
+	CHECK_EQ(moderate(e, 1000, 65535), 0);
 	CHECK_EQ(ibv_req_notify_cq(e->send_cq, 0), 0);
+	began = now_ms();
 	complete(e, 0, 1);
 	CHECK_EQ(ibv_destroy_qp(e->qp), 0);
 	CHECK_EQ(ibv_destroy_cq(e->send_cq), 0);
-	CHECK(!readable(e, 100), "an event of a queue that is gone");
+	// On a machine so busy that the period was over before, the event is rightly there.
+	if (now_ms() - began < 60)
+		CHECK(!readable(e, 150), "an event of a queue that is gone");
 }
 
 #define T(name) {#name, name, 0}

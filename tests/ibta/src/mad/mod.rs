@@ -19,7 +19,7 @@ use crate::rig::{Envelope, MadRig};
 use crate::run::{Outcome, Run, Stop};
 use anyhow::anyhow;
 use ferroce_wire::mad::{Mad, MadHeader};
-use ferroce_wire::smp::{CLASS_LID, Data, method};
+use ferroce_wire::smp::{CLASS_LID, Data, attribute, method};
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -282,7 +282,8 @@ impl<'r> Tester<'r> {
         Ok(())
     }
 
-    /// Hears all traps that a port has to tell, and tells it so, until it is silent.
+    /// Hears all traps that a port has to tell, and tells it so, until it is silent and has heard all that it was told: it answers
+    /// what it was asked behind that, and what it sent before comes first.
     ///
     /// # Errors
     /// The rig failed.
@@ -290,7 +291,12 @@ impl<'r> Tester<'r> {
         for _ in 0..100 {
             match self.receive_trap(port, timer(SUBNET_TIMEOUT) * 20)? {
                 Some(trap) => self.repress(port, &trap)?,
-                None => return Ok(()),
+                None => {
+                    self.ask(port, &Smp::get(attribute::NODE_INFO))?;
+                    if self.known(port).traps.is_empty() {
+                        return Ok(());
+                    }
+                }
             }
         }
         Err(anyhow!("port {port} goes on sending traps that have been heard").into())
