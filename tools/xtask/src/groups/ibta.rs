@@ -20,8 +20,8 @@ use crate::process::{self, Finished};
 const LIMIT: Duration = Duration::from_secs(60);
 /// Where the packets of tests that fail are kept, below the current directory.
 const CAPTURES: &str = "ferroce-ibta-captures";
-/// For the whole suite in real time.
-const SUITE_LIMIT: Duration = Duration::from_secs(400);
+/// For the whole suite in real time, where the machine stands still now and then and tests are run again for that.
+const SUITE_LIMIT: Duration = Duration::from_secs(900);
 
 pub(super) fn cases() -> Vec<Case> {
     let mut cases = vec![
@@ -173,6 +173,7 @@ fn run_each(lab: &mut Lab, which: &[&str]) -> Result<Vec<(String, Ending)>, Stop
                 dir.join(text("packets")).display()
             )
         });
+        tell_inconclusive(&text("id"), test);
         endings.push((text("id"), ending));
     }
     let bad = |test: &Value| test["result"] == "FAIL" || test["result"] == "ERROR";
@@ -186,6 +187,15 @@ fn run_each(lab: &mut Lab, which: &[&str]) -> Result<Vec<(String, Ending)>, Stop
     };
     endings.push(("the exit code is that of the results".to_owned(), ending));
     Ok(endings)
+}
+
+/// A test that was inconclusive, and so run again, is told of, however it ended.
+fn tell_inconclusive(id: &str, test: &Value) {
+    let entries = test["entries"].as_array().into_iter().flatten();
+    for entry in entries.filter(|entry| entry["kind"] == "inconclusive") {
+        let seen = entry["seen"].as_str().unwrap_or_default();
+        println!("note  {id} was inconclusive: {seen}");
+    }
 }
 
 fn results(path: &Path) -> Result<Vec<Value>> {
