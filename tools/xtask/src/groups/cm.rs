@@ -52,26 +52,27 @@ pub(crate) const fn stock(
     }
 }
 
+/// rping's clients say each round trip at once, so that what they have done is known even of one that must be killed.
 pub(super) const STOCK: &[Stock] = &[
     stock(
         "rping",
         "rping -s -a ADDR -p PORT -v -V -C 20",
-        "rping -c -a ADDR -p PORT -v -V -C 20",
+        "stdbuf -oL rping -c -a ADDR -p PORT -v -V -C 20",
         "rdma-ping-19",
     ),
     stock(
         "rping, listening everywhere, 60,000 bytes",
         "rping -s -p PORT -V -C 20 -S 60000",
-        "rping -c -a ADDR -p PORT -V -C 20 -S 60000",
-        "",
+        "stdbuf -oL rping -c -a ADDR -p PORT -v -V -C 20 -S 60000",
+        "rdma-ping-19",
     ),
     Stock {
         stays: true,
         ..stock(
             "rping, a server for many",
             "rping -s -P -a ADDR -p PORT -V",
-            "rping -c -a ADDR -p PORT -V -C 20",
-            "",
+            "stdbuf -oL rping -c -a ADDR -p PORT -v -V -C 20",
+            "rdma-ping-19",
         )
     },
     stock(
