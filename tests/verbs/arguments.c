@@ -4,6 +4,7 @@
 // where something must be, lengths and counts out of range, lists of requests with a bad one in the middle. Each is refused with the errno
 // that is due, as the value and in `errno`, and harms nothing.
 
+#include "answers.h"
 #include "endpoint.h"
 
 #include <errno.h>
@@ -12,27 +13,10 @@
 #include <string.h>
 #include <unistd.h>
 
-// No verb's errno: what was there before a call.
-enum { BEFORE = ENODATA };
-
 // An attribute of ibv_modify_qp(3) that came with packet pacing (IBV_QP_RATE_LIMIT), and one that nobody has named.
 enum { QP_RATE_LIMIT = 1 << 25, QP_UNKNOWN = 1 << 30 };
 // A right of the range of which a device may take as little as it wants, and one that must be known to be granted.
 enum { ACCESS_OPTIONAL = 1 << 29, ACCESS_UNKNOWN = 1 << 19 };
-
-#define ANSWERS(call, value, due)                                                                  \
-	do {                                                                                       \
-		errno = BEFORE;                                                                    \
-		long result_ = (long)(call);                                                       \
-		int left_ = errno;                                                                 \
-		CHECK(result_ == (value) && left_ == (due),                                        \
-		      "%s: returns %ld and leaves errno at %d, not %d", #call, result_, left_, due); \
-	} while (0)
-
-// Verbs that return an errno, an object, 0 or -1.
-#define REFUSED(call, due) ANSWERS(call, due, due)
-#define NOTHING(call, due) ANSWERS(call, 0, due)
-#define MINUS_ONE(call, due) ANSWERS(call, -1, due)
 
 static struct endpoint *e;
 static struct address self;

@@ -145,8 +145,7 @@ pub unsafe fn make(
     }
     .cast();
     if context.is_null() {
-        // SAFETY: the calling thread's errno.
-        return Err(Errno(unsafe { *libc::__errno_location() }));
+        return Err(guard::errno());
     }
     // SAFETY: fresh memory of that size, of which libibverbs has filled in its `verbs_context`, wherever that ends.
     unsafe {
@@ -207,8 +206,7 @@ impl Drop for OwnedCommandFd {
 pub fn duplicate(fd: RawFd) -> Result<c_int, Errno> {
     // SAFETY: touches no memory.
     match unsafe { libc::fcntl(fd, libc::F_DUPFD_CLOEXEC, 0) } {
-        // SAFETY: the calling thread's errno.
-        -1 => Err(Errno(unsafe { *libc::__errno_location() })),
+        -1 => Err(guard::errno()),
         copy => Ok(copy),
     }
 }

@@ -40,6 +40,12 @@ impl<T> Failure for *mut T {
     }
 }
 
+/// The calling thread's `errno`.
+pub fn errno() -> Errno {
+    // SAFETY: the C library returns a valid pointer to the calling thread's errno.
+    Errno(unsafe { *libc::__errno_location() })
+}
+
 /// Sets the calling thread's `errno`.
 pub fn set_errno(errno: Errno) {
     // SAFETY: the C library returns a valid pointer to the calling thread's errno.
@@ -76,18 +82,26 @@ pub fn on<T: AsRef<Health>, R: Failure>(
     work: impl FnOnce(&T) -> Result<R, Errno>,
 ) -> R {
     match object {
-        Ok(object) => object.as_ref().run(|| work(object)),
+        Ok(object) => object.as_ref().run(|| keeping_errno(|| work(object))),
         Err(errno) => R::failure(errno),
     }
 }
 
 /// Does the work of a verb that creates or ends an object.
 pub fn run<R: Failure>(work: impl FnOnce() -> Result<R, Errno>) -> R {
-    match catch_unwind(AssertUnwindSafe(work)) {
+    match catch_unwind(AssertUnwindSafe(|| keeping_errno(work))) {
         Ok(Ok(value)) => value,
         Ok(Err(errno)) => R::failure(errno),
         Err(_) => R::failure(report()),
     }
+}
+
+/// Leaves `errno` as it was if the work succeeds: librdmacm undoes with such verbs what it had begun, and then has `errno` say why.
+fn keeping_errno<R>(work: impl FnOnce() -> Result<R, Errno>) -> Result<R, Errno> {
+    let before = errno();
+    let value = work()?;
+    set_errno(before);
+    Ok(value)
 }
 
 #[cold]
@@ -120,13 +134,22 @@ mod tests {
             health.run::<c_int>(|| Err(Errno(libc::EINVAL))),
             libc::EINVAL
         );
-        // SAFETY: the calling thread's errno.
-        assert_eq!(unsafe { *libc::__errno_location() }, libc::EINVAL);
+        assert_eq!(errno(), Errno(libc::EINVAL));
         assert_eq!(health.run::<c_int>(|| panic!("on purpose")), libc::EIO);
         assert_eq!(health.run(|| Ok(7)), libc::EIO);
         let null: *mut u8 = run(|| Err(Errno(libc::ENOMEM)));
         assert!(null.is_null());
-        // SAFETY: the calling thread's errno.
-        assert_eq!(unsafe { *libc::__errno_location() }, libc::ENOMEM);
+        assert_eq!(errno(), Errno(libc::ENOMEM));
+    }
+
+    #[test]
+    fn a_verb_that_succeeds_leaves_errno_alone() {
+        let clobbering = || {
+            set_errno(Errno(libc::EAGAIN));
+            Ok(0)
+        };
+        set_errno(Errno(libc::EINVAL));
+        assert_eq!(run::<c_int>(clobbering), 0);
+        assert_eq!(errno(), Errno(libc::EINVAL));
     }
 }

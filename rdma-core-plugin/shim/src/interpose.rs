@@ -184,15 +184,23 @@ unsafe fn not_open(buf: *const c_void, count: size_t) -> ssize_t {
     sys::fail(libc::EBADF) as ssize_t
 }
 
+/// What a call returns that has done its work, and leaves `errno` as it was: librdmacm ends what it had begun with such calls, and then has `errno` say
+/// why it failed.
+fn succeeded(n: usize, before: c_int) -> ssize_t {
+    sys::set_errno(before);
+    n as ssize_t
+}
+
 /// # Safety
 /// As `write(2)`.
 #[cfg_attr(not(test), unsafe(no_mangle))]
 #[cfg_attr(test, allow(dead_code))]
 pub unsafe extern "C" fn write(fd: c_int, buf: *const c_void, count: size_t) -> ssize_t {
+    let before = sys::errno();
     if let Some(channel) = descriptors::rdma_cm(fd) {
         // SAFETY: the caller's buffer, holding an rdma_cm command.
         match unsafe { rdma_cm::write(fd, channel, buf, count) } {
-            Some(Ok(n)) => return n as ssize_t,
+            Some(Ok(n)) => return succeeded(n, before),
             // SAFETY: the caller's buffer.
             Some(Err(libc::EBADF)) => return unsafe { not_open(buf, count) },
             Some(Err(errno)) => return sys::fail(errno) as ssize_t,
@@ -202,7 +210,7 @@ pub unsafe extern "C" fn write(fd: c_int, buf: *const c_void, count: size_t) -> 
     if descriptors::umad(fd) {
         // SAFETY: the caller's buffer.
         match unsafe { umad::write(fd, buf, count) } {
-            Some(Ok(n)) => return n as ssize_t,
+            Some(Ok(n)) => return succeeded(n, before),
             Some(Err(errno)) => return sys::fail(errno) as ssize_t,
             None => drop(descriptors::set(fd, None)),
         }
@@ -324,7 +332,9 @@ pub extern "C" fn ferroce_shim_adopt(fd: c_int, uverbs: u16, async_fd: c_int) {
 #[cfg_attr(not(test), unsafe(no_mangle))]
 #[cfg_attr(test, allow(dead_code))]
 pub unsafe extern "C" fn close(fd: c_int) -> c_int {
+    let before = sys::errno();
     descriptors::closing(fd);
+    sys::set_errno(before);
     call_next!(close(fd => c_int) -> c_int, -1)
 }
 

@@ -57,6 +57,7 @@ pub fn compile_by(name: &str, compiler: &Compiler) -> Result<PathBuf> {
     let inputs = common.iter().copied().chain(iter::once(own.as_str()));
     let inputs: Vec<_> = inputs.map(|file| sources.join(file)).collect();
     let headers = [
+        "answers.h",
         "harness.h",
         "endpoint.h",
         "full_queues.h",

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use ferroce_cabi::ucma::rdma_ucm_ece;
-use ferroce_fabric::cm::{Accept, CmError, CmEvent, CmId, Connect, Resolve};
+use ferroce_fabric::cm::{self, Accept, CmError, CmEvent, CmId, Connect, Resolve};
 use ferroce_fabric::ipcm::IpHeader;
 use ferroce_fabric::{reject, sidr_status};
 use ferroce_wire::cm::{Ece, Rej, Rep, Transport};
@@ -176,9 +176,14 @@ impl Ucma {
             .map_err(errno)
     }
 
-    /// `DISCONNECT`, by whichever side: it begins the end of the connection or agrees to it.
+    /// `DISCONNECT`, by whichever side: it begins the end of the connection or agrees to it. Where there is none to end, of a listener for
+    /// example, it does nothing; `EINVAL`: the id has never had to do with one.
     pub(super) fn disconnect(&mut self, handle: u32, host: &Host<'_>) -> Result<(), Errno> {
-        let cm = self.existing(handle)?.cm.ok_or(Errno::INVAL)?;
+        let id = self.existing(handle)?;
+        if id.state == State::Listen && !id.any {
+            return Ok(());
+        }
+        let cm = id.cm.ok_or(Errno::INVAL)?;
         if self
             .cm
             .disconnect(host.now, cm, &[], &mut self.out)
@@ -189,16 +194,18 @@ impl Ucma {
         Ok(())
     }
 
-    /// `NOTIFY`: an asynchronous event of the QP.
+    /// `NOTIFY`: an asynchronous event of the QP. `EISCONN`: that the connection stands is known.
     pub(super) fn notify(&mut self, handle: u32, event: u32, host: &Host<'_>) -> Result<(), Errno> {
         let cm = self.existing(handle)?.cm.ok_or(Errno::INVAL)?;
+        let established = self.cm.state(cm) == Some(cm::State::Established);
         match event {
+            COMM_EST if established => Err(Errno::ISCONN),
             COMM_EST => self
                 .cm
                 .communication_established(host.now, cm, &mut self.out)
                 .map_err(errno),
             // Without an alternate path there is nothing to migrate to.
-            PATH_MIG => Ok(()),
+            PATH_MIG if established => Ok(()),
             _ => Err(Errno::INVAL),
         }
     }

@@ -41,6 +41,7 @@ const PROGRAMS: &[(&str, &[Place])] = &[
     ("exhaust", &[Place::OneDaemon]),
     ("errnos", &[Place::OneDaemon]),
     ("arguments", &[Place::OneDaemon]),
+    ("cm_errnos", &[Place::OneDaemon]),
     ("vendors", &[Place::OneDaemon]),
 ];
 
