@@ -183,6 +183,25 @@ pub const APPLICATIONS: &[Need] = &[
     program("util-linux", "nsenter"),
 ];
 
+/// What programs in other languages are built with.
+pub const LANGUAGES: &[Need] = &[
+    program("golang-go", "go"),
+    program("gcc", "cc"),
+    program("g++", "c++"),
+    program("make", "make"),
+    // The crates bring an rdma-core of their own, for its headers, and have bindings generated.
+    program("cmake", "cmake"),
+    program("pkgconf", "pkg-config"),
+    file("libnl-3-dev", "/usr/include/libnl3/netlink/netlink.h"),
+    file(
+        "libnl-route-3-dev",
+        "/usr/include/libnl3/netlink/route/link.h",
+    ),
+    file("libclang-dev", "/usr/share/doc/libclang-dev/copyright"),
+    file("libibverbs-dev", "/usr/include/infiniband/verbs.h"),
+    file("librdmacm-dev", "/usr/include/rdma/rdma_cma.h"),
+];
+
 /// What a guest with a kernel of its own takes.
 pub const GUEST: &[Need] = &[
     program("qemu-system-x86", "qemu-system-x86_64"),

@@ -1,10 +1,11 @@
 //! Group `applications`: what people run over RDMA, from the distribution and unmodified: UCX, MPI, libfabric, programs over rsockets,
-//! storage, debuggers.
+//! storage, programs in other languages, debuggers.
 //!
 //! Each is judged by its result, and where it could take another way (TCP, shared memory) by the device's counters as well. Where
 //! nothing is named, one case of each family is run; named, all of them. What does not work, and whose cause that is, is in
 //! `docs/applications.md`.
 
+mod languages;
 mod libfabric;
 mod migration;
 mod mpi;
@@ -54,6 +55,7 @@ pub(super) fn cases() -> Vec<Case> {
         cases.extend(rsockets::cases(place));
         cases.extend(storage::cases(place));
         cases.extend(migration::cases(place));
+        cases.extend(languages::cases(place));
     }
     cases.extend(tools::cases());
     cases
