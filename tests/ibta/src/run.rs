@@ -40,7 +40,7 @@ pub enum Verdict {
     /// It is not for this device, or was not reached.
     #[serde(rename = "N/A")]
     NotApplicable,
-    /// The tester failed.
+    /// The tester failed, or the machine stood still each time: nothing is known of the device.
     #[serde(rename = "ERROR")]
     Error,
 }

@@ -130,11 +130,14 @@ fn late() -> Faults {
     })
 }
 
-fn inconclusive(result: &TestResult) -> Vec<&str> {
-    let seen = |entry| match entry {
-        &Entry::Inconclusive { ref seen, .. } => Some(seen.as_str()),
+fn seen(entry: &Entry) -> Option<&str> {
+    match entry {
+        Entry::Inconclusive { seen, .. } => Some(seen),
         _ => None,
-    };
+    }
+}
+
+fn inconclusive(result: &TestResult) -> Vec<&str> {
     result.entries.iter().filter_map(seen).collect()
 }
 
