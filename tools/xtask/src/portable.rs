@@ -80,8 +80,8 @@ impl Target {
     /// What rustc must be told beyond the target.
     pub fn flags(self) -> &'static str {
         match self {
-            // A static program could load no provider.
-            Target::X86_64Musl => "-C target-feature=-crt-static",
+            // A static program could load no libibverbs. Rust must not ask for one, and Zig makes one unless told otherwise.
+            Target::X86_64Musl => "-C target-feature=-crt-static -C link-arg=-dynamic",
             _ => "",
         }
     }

@@ -29,7 +29,6 @@ pub(super) fn cases() -> Vec<Case> {
     let clippy = [CLIPPY, &["--all-targets"], DENY_WARNINGS].concat();
     let fuzz = [FUZZ, DENY_WARNINGS].concat();
     let rustdoc = "doc --quiet --locked --workspace --no-deps --document-private-items";
-    // Advisories want a database that is fetched; they are `cargo deny check advisories`, by hand.
     let deny = "deny --locked check bans licenses sources";
     let mut cases = vec![
         cargo("lint/rustfmt", words("fmt --all --check")),
@@ -37,6 +36,7 @@ pub(super) fn cases() -> Vec<Case> {
         cargo("lint/rustdoc", words(rustdoc)),
         cargo("lint/fuzz targets", fuzz),
         cargo("lint/deny", words(deny)),
+        Case::new("lint/advisories", advisories),
     ];
     cases.extend(declared::cases());
     cases.extend(targets::cases());
@@ -51,27 +51,42 @@ fn words(line: &'static str) -> Vec<&'static str> {
 
 fn cargo(name: &'static str, arguments: Vec<&'static str>) -> Case {
     Case::new(name, move |lab| {
-        // rustdoc comes with rustc; the others may have been left out.
-        let remedy = match arguments[0] {
-            "fmt" => Some("rustup component add rustfmt"),
-            "clippy" => Some("rustup component add clippy"),
-            "deny" => Some("cargo install --locked cargo-deny"),
-            _ => None,
-        };
-        if let Some(remedy) = remedy {
-            let mut probe = build::cargo();
-            probe.args([arguments[0], "--version"]);
-            if !process::run(probe, &lab.case_dir()?, "probe", LIMIT)?.success() {
-                return Err(Stop::Skip(format!(
-                    "cargo {} is not here: {remedy}",
-                    arguments[0]
-                )));
-            }
-        }
+        is_here(lab, arguments[0])?;
         let mut command = build::cargo();
         command.args(&arguments).env("RUSTDOCFLAGS", "-D warnings");
         succeeds(lab, command)
     })
+}
+
+/// Skips the case where cargo does not have a command of this name.
+fn is_here(lab: &mut Lab, name: &str) -> Ending {
+    let remedy = match name {
+        "fmt" => "rustup component add rustfmt",
+        "clippy" => "rustup component add clippy",
+        "deny" => "cargo install --locked cargo-deny",
+        // rustdoc comes with rustc.
+        _ => return Ok(()),
+    };
+    let mut probe = build::cargo();
+    probe.args([name, "--version"]);
+    match process::run(probe, &lab.case_dir()?, "probe", LIMIT)?.success() {
+        true => Ok(()),
+        false => Err(Stop::Skip(format!("cargo {name} is not here: {remedy}"))),
+    }
+}
+
+/// No dependency has a known weakness. The database of those is fetched first.
+fn advisories(lab: &mut Lab) -> Ending {
+    is_here(lab, "deny")?;
+    let mut fetch = build::cargo();
+    fetch.args(["deny", "fetch", "db"]);
+    if !process::run(fetch, &lab.case_dir()?, "fetch", LIMIT)?.success() {
+        let why = "the database of advisories cannot be fetched: is github.com within reach?";
+        return Err(Stop::Skip(why.to_owned()));
+    }
+    let mut check = build::cargo();
+    check.args(["deny", "--locked", "--offline", "check", "advisories"]);
+    succeeds(lab, check)
 }
 
 /// Runs a command that has to exit with 0.
