@@ -216,9 +216,11 @@ fn hard_limit(id: u32, resource: Resource) -> Result<Option<u64>> {
 
 /// Bytes of address space.
 fn mapped(id: u32) -> Result<u64> {
-    let text = fs::read_to_string(format!("/proc/{id}/statm"))?;
-    let pages: u64 = text.split_whitespace().next().unwrap_or_default().parse()?;
-    Ok(pages * 4096)
+    let text = fs::read_to_string(format!("/proc/{id}/status"))?;
+    let line = text.lines().find_map(|line| line.strip_prefix("VmSize:"));
+    let kibibytes = line.and_then(|rest| rest.trim().strip_suffix(" kB"));
+    let kibibytes: u64 = kibibytes.context("VmSize in /proc/PID/status")?.parse()?;
+    Ok(kibibytes << 10)
 }
 
 /// The thread of the engine's, by its name.
