@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -243,34 +244,147 @@ static void replaced_later(void)
 	check_filled(again, REACH, 77, "mapped anew");
 }
 
-// A thread that has SIGSEGV blocked and polls: the kernel ends a process for a fault that it cannot deliver. What must not be is
-// that the request succeeds. Who handles the packet, that thread or the helper, whose signals are its own, is a matter of time.
-static void protected_and_blocked(void)
+static void block_faults(void)
 {
-	enum { REFUSED = 3, SUCCEEDED };
-	int status;
-	pid_t child = fork();
+	sigset_t faults;
 
-	CHECK(child >= 0, "fork: %s", strerror(errno));
-	if (child == 0) {
-		sigset_t faults;
+	sigemptyset(&faults);
+	sigaddset(&faults, SIGSEGV);
+	sigaddset(&faults, SIGBUS);
+	CHECK_EQ(pthread_sigmask(SIG_BLOCK, &faults, NULL), 0);
+}
 
-		alarm(30);
-		sigemptyset(&faults);
-		sigaddset(&faults, SIGSEGV);
-		sigaddset(&faults, SIGBUS);
-		sigprocmask(SIG_BLOCK, &faults, NULL);
+// Polls for long enough to be who receives, not the helper, whose signals are its own.
+static void poll_in_earnest(struct ibv_cq *cq)
+{
+	expect_no_wc(cq, 20);
+}
+
+// How often a packet comes to memory that is gone: who handles it, the thread that polls or the helper, is a matter of time.
+enum { TIMES = 8 };
+
+static bool refused_each_time(void)
+{
+	for (int i = 0; i < TIMES; i++) {
 		struct reach reach = reachable();
 
+		poll_in_earnest(reach.from->send_cq);
 		protect(reach.memory);
-		CHECK_EQ(post(reach.from, 2, IBV_WR_RDMA_WRITE, 0, REACH, &reach.to, 0, 0), 0);
+		CHECK_EQ(post(reach.from, 2, i % 2 ? IBV_WR_RDMA_WRITE : IBV_WR_RDMA_READ, 0, REACH, &reach.to, 0, 0), 0);
 		struct ibv_wc wc = wait_wc(reach.from->send_cq);
 
-		_exit(is_refused(&wc) ? REFUSED : SUCCEEDED);
+		if (!is_refused(&wc))
+			return false;
 	}
-	CHECK(waitpid(child, &status, 0) == child, "waitpid: %s", strerror(errno));
-	CHECK((WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV) || (WIFEXITED(status) && WEXITSTATUS(status) == REFUSED),
-	      "the process ended with status %#x", status);
+	return true;
+}
+
+// A thread that has SIGSEGV blocked and polls: it gets the fault as an error, like any other, though the kernel ends a process
+// for a fault that it cannot deliver.
+static void protected_and_blocked(void)
+{
+#ifndef __x86_64__
+	skip("accesses are guarded on x86-64 only");
+#endif
+	block_faults();
+	CHECK(refused_each_time(), "a request succeeded");
+}
+
+// What is sent is read by the thread that posts, so this is sure to be its own fault.
+static void gone_at_the_sender_and_blocked(void)
+{
+#ifndef __x86_64__
+	skip("accesses are guarded on x86-64 only");
+#endif
+	block_faults();
+	struct reach reach = reachable();
+	char *memory = map(REACH, PROT_READ | PROT_WRITE);
+	struct ibv_mr *mr = ibv_reg_mr(reach.from->pd, memory, REACH, IBV_ACCESS_LOCAL_WRITE);
+
+	CHECK(mr, "ibv_reg_mr: %s", strerror(errno));
+	protect(memory);
+	struct ibv_sge sge = {.addr = (uintptr_t)memory, .length = 100, .lkey = mr->lkey};
+	struct ibv_send_wr *bad, wr = {
+		.wr_id = 2, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE, .send_flags = IBV_SEND_SIGNALED,
+		.wr.rdma = {.remote_addr = reach.to.va, .rkey = reach.to.rkey},
+	};
+
+	CHECK_EQ(ibv_post_send(reach.from->qp, &wr, &bad), 0);
+	expect_wc(reach.from->send_cq, 2, IBV_WC_LOC_PROT_ERR);
+}
+
+// The first again, in a thread that blocks everything, as worker threads do, while the first one does not.
+static void *worker(void *refused)
+{
+	sigset_t all;
+
+	sigfillset(&all);
+	CHECK_EQ(pthread_sigmask(SIG_SETMASK, &all, NULL), 0);
+	*(bool *)refused = refused_each_time();
+	return NULL;
+}
+
+static void protected_and_all_blocked_in_a_worker(void)
+{
+#ifndef __x86_64__
+	skip("accesses are guarded on x86-64 only");
+#endif
+	struct reach reach = reachable();
+	bool refused = false;
+	pthread_t thread;
+
+	poll_in_earnest(reach.from->send_cq);
+	CHECK_EQ(pthread_create(&thread, NULL, worker, &refused), 0);
+	CHECK_EQ(pthread_join(thread, NULL), 0);
+	CHECK(refused, "a request succeeded");
+}
+
+// Who has SIGSEGV blocked to wait for it gets it when it is sent, whatever was done for faults: sent to the process and to the thread.
+static void blocked_to_be_waited_for(void)
+{
+	sigset_t wanted;
+	siginfo_t info;
+
+	block_faults();
+	sigemptyset(&wanted);
+	sigaddset(&wanted, SIGSEGV);
+	struct reach reach = reachable();
+
+	poll_in_earnest(reach.from->send_cq);
+	for (int i = 0; i < 4; i++) {
+		const union sigval value = {.sival_int = 1234 + i};
+
+		CHECK_EQ(sigqueue(getpid(), SIGSEGV, value), 0);
+		CHECK_EQ(sigtimedwait(&wanted, &info, &(struct timespec){.tv_sec = 10}), SIGSEGV);
+		CHECK_EQ(info.si_value.sival_int, 1234 + i);
+		CHECK_EQ(info.si_pid, getpid());
+		CHECK_EQ(pthread_kill(pthread_self(), SIGSEGV), 0);
+		CHECK_EQ(sigtimedwait(&wanted, &info, &(struct timespec){.tv_sec = 10}), SIGSEGV);
+		CHECK_EQ(info.si_pid, getpid());
+	}
+}
+
+// A wild access of the program's own, and a signal that nobody waits for, end the process as ever.
+static void ends_all_the_same(void)
+{
+	for (int sent = 0; sent < 2; sent++) {
+		int status;
+		pid_t child = fork();
+
+		CHECK(child >= 0, "fork: %s", strerror(errno));
+		if (child == 0) {
+			struct reach reach = reachable();
+
+			protect(reach.memory);
+			if (sent)
+				kill(getpid(), SIGSEGV);
+			else
+				*(volatile char *)reach.memory = 1;
+			_exit(0);
+		}
+		CHECK(waitpid(child, &status, 0) == child, "waitpid: %s", strerror(errno));
+		CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV, "the process ended with status %#x", status);
+	}
 }
 
 // Changed in place: the keys stay, and what fails changes nothing.
@@ -298,4 +412,5 @@ static void reregister(void)
 #define T(name) {#name, name, 0}
 PROGRAM(T(unmapped), T(hole_in_the_middle), T(read_only), T(not_readable), T(constant_data), T(contradictory_rights),
 	T(impossible_ranges), T(file_mapping), T(anything_else), T(large_and_untouched), T(unmapped_later),
-	T(protected_later), T(replaced_later), T(protected_and_blocked), T(reregister))
+	T(protected_later), T(replaced_later), T(protected_and_blocked),
+	T(gone_at_the_sender_and_blocked), T(protected_and_all_blocked_in_a_worker), T(blocked_to_be_waited_for), T(ends_all_the_same), T(reregister))

@@ -8,6 +8,7 @@ use std::cell::RefCell;
 use std::sync::Arc;
 
 use crate::cq::Cq;
+use crate::guard;
 
 #[derive(Default)]
 struct Batch {
@@ -18,7 +19,11 @@ struct Batch {
 
 // A process that exits has lost its threads' storage, and may still receive something: then nothing is held back.
 thread_local! {
-    static BATCH: RefCell<Batch> = RefCell::default();
+    static BATCH: RefCell<Batch> = {
+        // What a thread receives it places into registered memory.
+        guard::admit_thread();
+        RefCell::default()
+    };
 }
 
 /// Completion events that this thread raises wait from now on until [`deliver`].

@@ -121,6 +121,7 @@ impl Dm {
     /// `from` is readable for `len` bytes; memory that is not mapped is `EFAULT` where the engine's guard is effective.
     pub unsafe fn copy_in(&self, offset: u64, from: *const u8, len: usize) -> Result<()> {
         let to = self.words(offset, len)?;
+        guard::admit_thread();
         // SAFETY: the range is in our own pages; the source is the caller's promise.
         unsafe { guard::copy(to as *mut u8, from, len) }.map_err(|_| Error::BadMemory {
             addr: from as u64,
@@ -134,6 +135,7 @@ impl Dm {
     /// `to` is writable for `len` bytes; memory that is not mapped is `EFAULT` where the engine's guard is effective.
     pub unsafe fn copy_out(&self, offset: u64, to: *mut u8, len: usize) -> Result<()> {
         let from = self.words(offset, len)?;
+        guard::admit_thread();
         // SAFETY: the range is in our own pages; the destination is the caller's promise.
         unsafe { guard::copy(to, from as *const u8, len) }.map_err(|_| Error::BadMemory {
             addr: to as u64,

@@ -3,9 +3,9 @@
 //! Registration checks that a range is mapped, but nothing keeps the program from unmapping it afterwards. An adapter would
 //! go on with the pages it pinned; here the access would fault. So every access to registered memory is made by a few
 //! instructions of known address, and a handler for SIGSEGV and SIGBUS turns a fault in them into an error. All other
-//! faults go where they went before. Where the program replaces the handler, where the thread has the signal blocked, or on
-//! processors without this code, such a fault ends the process as any wild access does. What has been mapped there
-//! since is no fault, and is reached.
+//! faults go where they went before. The signals are unblocked in each thread that comes here (`fault_mask`). Where the program replaces
+//! the handler, where the thread blocks the signal anew, or on processors without this code, such a fault ends the process as any wild
+//! access does. What has been mapped there since is no fault, and is reached.
 
 use std::sync::Once;
 
@@ -20,6 +20,13 @@ pub(crate) const EFFECTIVE: bool = cfg!(target_arch = "x86_64");
 pub(crate) fn install() {
     static ONCE: Once = Once::new();
     ONCE.call_once(imp::install);
+}
+
+/// Makes the guard effective in the calling thread, which each calls before it makes guarded accesses. Costs next to nothing after the first time.
+pub(crate) fn admit_thread() {
+    if EFFECTIVE {
+        crate::fault_mask::admit();
+    }
 }
 
 /// Copies `len` bytes in address order.
@@ -73,6 +80,7 @@ pub(crate) unsafe fn compare_swap(cell: *mut u64, compare: u64, swap: u64) -> Re
 #[cfg(target_arch = "x86_64")]
 mod imp {
     use super::Fault;
+    use crate::fault_mask;
     use std::sync::{LazyLock, OnceLock};
 
     // Every function returns 0 in eax, or 1 by way of `ferroce_guard_fault`. A fault anywhere between `begin` and `end`
@@ -350,7 +358,12 @@ mod imp {
                 return;
             }
         }
-        pass_on(signal, info, context);
+        // SAFETY: these are a handler's arguments.
+        let is_sent_on =
+            unsafe { (*info).si_code <= 0 && fault_mask::send_on(signal, info, context) };
+        if !is_sent_on {
+            pass_on(signal, info, context);
+        }
     }
 
     /// Does what would have happened without us.

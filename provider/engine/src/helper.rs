@@ -1,7 +1,7 @@
 //! The helper thread: receives, answers and keeps the timers while no thread of the application does.
 //!
-//! It blocks every signal, so that the application's handlers run where they are expected; SIGSEGV and SIGBUS excepted,
-//! which the kernel raises in the thread that faults (see `guard`).
+//! It blocks every signal, so that the application's handlers run where they are expected; SIGSEGV and SIGBUS are unblocked as in all
+//! threads that touch registered memory (see `fault_mask`).
 
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
@@ -9,6 +9,7 @@ use std::sync::Arc;
 use ferroce_transport::Time;
 
 use crate::error::{Error, Result};
+use crate::guard;
 use crate::hca::{Hca, enabled};
 use crate::linger::{Linger, Outcome};
 use crate::rx::Take;
@@ -30,8 +31,6 @@ pub(crate) fn start(hca: &Arc<Hca>) -> Result<()> {
     // SAFETY: both sets are valid places; the new thread inherits the mask, and ours is restored below.
     unsafe {
         libc::sigfillset(all.as_mut_ptr());
-        libc::sigdelset(all.as_mut_ptr(), libc::SIGSEGV);
-        libc::sigdelset(all.as_mut_ptr(), libc::SIGBUS);
         libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), before.as_mut_ptr());
     }
     let spawned = std::thread::Builder::new()
@@ -53,6 +52,7 @@ pub(crate) struct Round {
 }
 
 fn run(hca: &Hca) {
+    guard::admit_thread();
     // Timers of microseconds are no use with the default slack of 50 µs.
     // SAFETY: affects the calling thread only.
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1000) };

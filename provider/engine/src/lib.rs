@@ -22,6 +22,7 @@ mod driver;
 mod entries;
 mod error;
 mod events;
+mod fault_mask;
 mod flows;
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;

@@ -53,7 +53,11 @@ impl Scratch {
 }
 
 thread_local! {
-    static SCRATCH: RefCell<Scratch> = RefCell::new(Scratch::new());
+    static SCRATCH: RefCell<Scratch> = {
+        // What a thread sends it reads from registered memory.
+        guard::admit_thread();
+        RefCell::new(Scratch::new())
+    };
 }
 
 /// Where packets go.
