@@ -4,9 +4,12 @@
 
 #include "endpoint.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 enum { PAIRS = 500, IDLE = 1000 };
@@ -105,4 +108,110 @@ static void churn(void)
 	CHECK(grown < 200 * 65536 + (4 << 20), "%zu bytes more after 200 rounds", grown);
 }
 
-PROGRAM({"thousand_qps", thousand_qps, 120}, {"idle_memory", idle_memory, 0}, {"churn", churn, 120})
+// Processes of one device, each of which writes to all others.
+enum { MOST_PROCESSES = 64, MESSAGES = 400, MESSAGE = 4096 };
+
+struct meeting {
+	struct address addresses[MOST_PROCESSES][MOST_PROCESSES];
+	// What the processes have arrived at, and their memory in use and when idle.
+	atomic_int arrived[4];
+	atomic_size_t busy, idle;
+};
+
+static void meet(struct meeting *meeting, int stage, int processes)
+{
+	uint64_t deadline = now_ms() + 60000;
+
+	atomic_fetch_add(&meeting->arrived[stage], 1);
+	while (atomic_load(&meeting->arrived[stage]) < processes) {
+		CHECK(now_ms() < deadline, "only %d of %d processes came to stage %d", meeting->arrived[stage], processes, stage);
+		usleep(1000);
+	}
+}
+
+// This process's part of the memory that it shares with others.
+static size_t shared_bytes(void)
+{
+	unsigned long kilobytes = 0;
+	char line[256];
+	FILE *file = fopen("/proc/self/smaps_rollup", "r");
+
+	CHECK(file, "/proc/self/smaps_rollup");
+	while (fgets(line, sizeof(line), file) && sscanf(line, "Pss_Shmem: %lu kB", &kilobytes) != 1)
+		;
+	fclose(file);
+	return kilobytes << 10;
+}
+
+static void write_to_all(struct meeting *meeting, int own, int processes)
+{
+	struct options options = {.size = 2 * MESSAGE, .send_wr = 16, .cqe = 256};
+	// All poll, on few processors.
+	struct connection patient = {.timeout = 19};
+	struct endpoint *ends[MOST_PROCESSES];
+
+	for (int other = 0; other < processes; other++) {
+		ends[other] = open_endpoint(&options);
+		meeting->addresses[own][other] = address_of(ends[other]);
+		options.share_plus_one = 1;
+		options.share_cq = true;
+	}
+	meet(meeting, 0, processes);
+	for (int other = 0; other < processes; other++)
+		connect_endpoint(ends[other], &meeting->addresses[other][own], &patient);
+	meet(meeting, 1, processes);
+
+	size_t before = shared_bytes();
+
+	for (int n = 0; n < MESSAGES; n++) {
+		for (int other = 0; other < processes; other++)
+			if (other != own)
+				CHECK_EQ(post(ends[other], n, IBV_WR_RDMA_WRITE, 0, MESSAGE, &ends[other]->peer, MESSAGE, 0), 0);
+		for (int other = 0; other < processes - 1; other++)
+			CHECK_EQ(wait_wc(ends[0]->send_cq).status, IBV_WC_SUCCESS);
+	}
+	meet(meeting, 2, processes);
+	atomic_fetch_add(&meeting->busy, shared_bytes() - before);
+	// The memory goes back by itself, some time after the last packet.
+	uint64_t deadline = now_ms() + 20000;
+
+	while (shared_bytes() > before + (size_t)processes * 16384 && now_ms() < deadline)
+		usleep(50000);
+	meet(meeting, 3, processes);
+	size_t after = shared_bytes();
+
+	atomic_fetch_add(&meeting->idle, after > before ? after - before : 0);
+}
+
+// What the ways between processes of one device cost: the bounds are the project's promise.
+static void all_to_all_memory(void)
+{
+	const char *loopback = getenv("FERROCE_LOOPBACK"), *wanted = getenv("PROCESSES");
+	int processes = wanted ? atoi(wanted) : 16, status;
+
+	if (loopback && strcmp(loopback, "off") == 0)
+		skip("packets go over sockets");
+	CHECK(processes >= 2 && processes <= MOST_PROCESSES, "PROCESSES=%d", processes);
+	struct meeting *meeting = mmap(NULL, sizeof(*meeting), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+	CHECK(meeting != MAP_FAILED, "mmap");
+	for (int own = 0; own < processes; own++) {
+		pid_t child = fork();
+
+		CHECK(child >= 0, "fork");
+		if (child == 0) {
+			write_to_all(meeting, own, processes);
+			_exit(0);
+		}
+	}
+	for (int own = 0; own < processes; own++)
+		CHECK(wait(&status) > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0, "a process ended with %#x", status);
+	size_t ways = (size_t)processes * (processes - 1);
+
+	printf("bytes per way in use: %zu, idle: %zu\n", meeting->busy / ways, meeting->idle / ways);
+	CHECK(meeting->busy / ways < 131072, "%zu bytes for each way in use, not under 128 KiB", meeting->busy / ways);
+	CHECK(meeting->idle / ways < 16384, "%zu bytes for each idle way, not under 16 KiB", meeting->idle / ways);
+}
+
+PROGRAM({"thousand_qps", thousand_qps, 120}, {"idle_memory", idle_memory, 0}, {"churn", churn, 120},
+	{"all_to_all_memory", all_to_all_memory, 180})

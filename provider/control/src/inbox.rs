@@ -32,8 +32,9 @@ const SPAN: usize = PAGE + LANES * LANE_SPAN;
 const PENDING: usize = 0;
 const SLEEPING: usize = 128;
 const CLOSED: usize = 256;
-/// Words of a lane's page.
+/// Words of a lane's page; those of the sender's in one cache line.
 const TAIL: usize = 0;
+const RESTART: usize = 8;
 const HEAD: usize = 128;
 
 /// The descriptors of an inbox.
@@ -83,7 +84,8 @@ impl InboxFds {
             .map_err(ControlError::io("closing an inbox"))
     }
 
-    /// Gives the memory of a lane back, if all that was put in has been taken out. For the daemon, when nobody has the slot.
+    /// Gives the memory of a lane back, if all that was put in has been taken out, or never can be. For the daemon, when nobody has
+    /// the slot.
     pub fn reclaim(&self, slot: u8) -> Result<(), ControlError> {
         let lane = (PAGE + usize::from(slot) * LANE_SPAN) as u64;
         let position = |at: usize| -> Result<u64, ControlError> {
@@ -92,13 +94,12 @@ impl InboxFds {
                 .map_err(ControlError::io("reading a lane's positions"))?;
             Ok(u64::from_ne_bytes(bytes))
         };
-        let tail = position(TAIL)?;
-        if tail == 0 || position(HEAD)? != tail {
+        let (tail, head) = (position(TAIL)?, position(HEAD)?);
+        let is_corrupt = tail.wrapping_sub(head) > LANE as u64;
+        if tail == 0 && head == 0 || tail != head && !is_corrupt {
             return Ok(());
         }
-        let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-        rustix::fs::fallocate(&self.memory, flags, lane + PAGE as u64, LANE as u64)
-            .map_err(ControlError::io("giving a lane's memory back"))
+        punch(&self.memory, lane + PAGE as u64, LANE)
     }
 }
 
@@ -156,9 +157,12 @@ impl InboxHead {
 
     /// The lane of a slot, mapped.
     pub fn lane(&self, slot: u8) -> Result<LaneMemory, ControlError> {
-        let at = PAGE + usize::from(slot) * LANE_SPAN;
-        let map = map(self.memory.as_fd(), at as u64, LANE_SPAN)?;
-        Ok(LaneMemory { map })
+        let at = (PAGE + usize::from(slot) * LANE_SPAN) as u64;
+        Ok(LaneMemory {
+            map: map(self.memory.as_fd(), at, LANE_SPAN)?,
+            memory: self.memory.clone(),
+            at,
+        })
     }
 }
 
@@ -166,6 +170,9 @@ impl InboxHead {
 #[derive(Debug)]
 pub struct LaneMemory {
     map: MmapRaw,
+    /// The inbox, and where in it the lane begins.
+    memory: Arc<File>,
+    at: u64,
 }
 
 impl LaneMemory {
@@ -175,16 +182,38 @@ impl LaneMemory {
         unsafe { AtomicU64::from_ptr(self.map.as_mut_ptr().add(TAIL).cast()) }
     }
 
+    /// How many had been put in when the ring last began at its start. The sender's.
+    pub fn restart(&self) -> &AtomicU64 {
+        // SAFETY: as above.
+        unsafe { AtomicU64::from_ptr(self.map.as_mut_ptr().add(RESTART).cast()) }
+    }
+
     /// How many bytes have been taken out. The receiver's.
     pub fn head(&self) -> &AtomicU64 {
         // SAFETY: as above.
         unsafe { AtomicU64::from_ptr(self.map.as_mut_ptr().add(HEAD).cast()) }
     }
 
+    /// Gives the memory of the first `len` bytes back, in whole pages; they are zero then. Where the system does not do that they stay as they are.
+    ///
+    /// # Safety
+    /// No process reads or writes these bytes at the moment, or expects anything of them.
+    pub unsafe fn give_back(&self, len: usize) {
+        let len = len.next_multiple_of(PAGE).min(LANE);
+        let _ = punch(&self.memory, self.at + PAGE as u64, len);
+    }
+
     /// The first of [`LANE`] bytes, page-aligned, which live as long as `self`. The other process may write at any moment.
     pub fn bytes(&self) -> *mut u8 {
         self.map.as_mut_ptr().wrapping_add(PAGE)
     }
+}
+
+/// Gives memory back.
+fn punch(memory: impl AsFd, at: u64, len: usize) -> Result<(), ControlError> {
+    let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+    rustix::fs::fallocate(memory, flags, at, len as u64)
+        .map_err(ControlError::io("giving a lane's memory back"))
 }
 
 fn map(memory: BorrowedFd<'_>, at: u64, len: usize) -> Result<MmapRaw, ControlError> {
@@ -242,6 +271,31 @@ mod tests {
         inbox.reclaim(8).unwrap();
         assert_eq!(full - blocks(), LANE as i64 / 512);
         assert_eq!(lane.tail().load(Ordering::Relaxed), LANE as u64);
+
+        // Positions that cannot be will never agree.
+        // SAFETY: the whole lane.
+        unsafe { lane.bytes().write_bytes(1, LANE) };
+        assert_eq!(blocks(), full);
+        lane.tail().store(7, Ordering::Relaxed);
+        inbox.reclaim(8).unwrap();
+        assert_eq!(full - blocks(), LANE as i64 / 512);
+    }
+
+    #[test]
+    fn a_sender_gives_back_what_it_has_used() {
+        let inbox = InboxFds::create().unwrap();
+        let lane = InboxHead::map(inbox.duplicate().unwrap().memory).unwrap();
+        let lane = lane.lane(8).unwrap();
+        let blocks = || rustix::fs::fstat(&inbox.memory).unwrap().st_blocks;
+        let empty = blocks();
+        // SAFETY: the first bytes of the lane, which is nobody else's.
+        unsafe {
+            lane.bytes().write_bytes(1, 100_000);
+            assert!(blocks() > empty);
+            lane.give_back(100_000);
+            assert_eq!(blocks(), empty);
+            assert_eq!(lane.bytes().read(), 0);
+        }
     }
 
     #[test]

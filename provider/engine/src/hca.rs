@@ -83,6 +83,8 @@ pub struct Hca {
     loopback: bool,
     /// The ways to such processes, by slot.
     lanes: Mutex<HashMap<u8, Weak<Outgoing>>>,
+    /// Some of them have memory that may be given back.
+    lanes_hold: Arc<AtomicBool>,
     /// Where such processes put packets for us.
     pub(crate) inbox: Inbox,
     next_handle: AtomicU32,
@@ -183,6 +185,7 @@ impl Hca {
             gso: enabled("FERROCE_GSO"),
             loopback: enabled("FERROCE_LOOPBACK"),
             lanes: Mutex::new(HashMap::new()),
+            lanes_hold: Arc::default(),
             inbox: Inbox::new(attachment.inbox.memory)?,
             next_handle: AtomicU32::new(1),
             contexts: Mutex::new(Vec::new()),

@@ -3,6 +3,7 @@
 //! It blocks every signal, so that the application's handlers run where they are expected; SIGSEGV and SIGBUS are unblocked as in all
 //! threads that touch registered memory (see `fault_mask`).
 
+use std::cell::Cell;
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
 
@@ -23,6 +24,9 @@ const BURST: usize = 8;
 const LONG_YIELD: Time = 200_000;
 /// After so long the daemon must be heard.
 const LONGEST_LINGER: Time = 10_000_000;
+
+/// A lane that nothing was put into for so long gives its memory back.
+const UNUSED: Time = 1_000_000_000;
 
 pub(crate) fn start(hca: &Arc<Hca>) -> Result<()> {
     let hca = hca.clone();
@@ -62,6 +66,7 @@ fn run(hca: &Hca) {
         false => Uring::new().inspect_err(|why| fallback(why)).ok(),
     };
     let mut waits = Linger::default();
+    let lanes = Lanes::default();
     // Without a daemon there is nothing to receive; the ring goes, and with it its hold on the sockets.
     while !hca.is_gone() {
         hca.driver.stand_by(
@@ -69,17 +74,21 @@ fn run(hca: &Hca) {
                 let _rx = hca.rx.lock();
                 take();
             },
-            || hca.control_events(),
+            || {
+                hca.control_events();
+                lanes.look(hca, timers::now());
+            },
         );
         let went = timers::now();
         let settled = match hca.counts_received() {
             true => hca.settle_receivers(went),
             false => Time::MAX,
         };
+        let unused = lanes.look(hca, went);
         let until = hca
             .driver
             .falling_asleep(|| match hca.inbox.falling_asleep() {
-                true => hca.next_timer().min(settled),
+                true => hca.next_timer().min(settled).min(unused),
                 false => 0,
             });
         let round = match &mut ring {
@@ -113,6 +122,26 @@ fn run(hca: &Hca) {
         if let Some(patience) = waits.worth(now) {
             let outcome = linger(hca, patience, &mut waits);
             waits.ended(timers::now(), outcome);
+        }
+    }
+}
+
+/// When lanes are looked at for memory that can be given back.
+#[derive(Default)]
+struct Lanes {
+    next: Cell<Time>,
+}
+
+impl Lanes {
+    /// Looks if it is time to. Returns when it is the next time; `Time::MAX` if there is nothing to give back.
+    fn look(&self, hca: &Hca, now: Time) -> Time {
+        if now >= self.next.get() {
+            self.next.set(now + UNUSED);
+            hca.give_lanes_back();
+        }
+        match hca.lanes_hold() {
+            true => self.next.get(),
+            false => Time::MAX,
         }
     }
 }

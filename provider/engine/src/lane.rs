@@ -2,15 +2,21 @@
 //!
 //! What would be one send, a packet or a run of them, is one record. Records follow each other in a ring of bytes; each is in one
 //! piece, so a run that does not fit before the end begins at the start. Two positions, which only grow, say what has been put
-//! in and what has been taken out. The sender publishes a record with its position, then marks the lane in the inbox's head,
-//! and wakes the receiver if he sleeps.
+//! in and what has been taken out; a third, of the sender's too, at which of them the ring last began at its start. A sender that finds the lane
+//! empty begins there again: so a lane costs the memory that was ever on its way in it, not that of the ring. The sender publishes
+//! a record with its position, then marks the lane in the inbox's head, and wakes the receiver if he sleeps.
+//!
+//! The memory of a lane that has been empty and unused for a second the sender gives back.
 //!
 //! What is read here was written by another process. A receiver believes nothing but that it is bytes: positions and lengths are
-//! checked, headers are copied before they are looked at, and a lane that makes no sense is emptied.
+//! checked, headers are copied before they are looked at, and a lane that makes no sense is emptied. Nor does a sender believe
+//! positions: those that cannot be, left behind by the slot's last owner or written by somebody meanwhile, are made good by the two ends, each
+//! of which keeps its own.
 
 use std::io;
 use std::net::IpAddr;
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering, fence};
 
 use ferroce_control::{ControlError, InboxFds, InboxHead, LANE, LaneMemory};
@@ -23,9 +29,9 @@ use crate::tx::COPY_LIMIT;
 
 /// Records begin at multiples of this, a cache line.
 const ALIGN: usize = 64;
-/// Beyond this position a sender that finds the lane empty begins at the start: what few messages go through stays in a near cache.
-/// Until the receiver has followed there is room for so much.
-const HOT: usize = LANE / 2;
+/// Beyond this place a sender that finds the lane empty begins at the start: what few messages go through stays in a near cache, and
+/// lanes by the thousand take little memory.
+const HOT: usize = 16 << 10;
 /// Payload that a path may have in a lane. With headers, requests and the responses to the receiver's always fit.
 pub(crate) const WINDOW: usize = LANE / 5;
 /// A record of this length is none: the next is at the start of the lane.
@@ -70,34 +76,72 @@ pub(crate) struct Outgoing {
     /// The word and the bit of the lane in the inbox's head.
     mark: (usize, u64),
     position: Mutex<Position>,
+    /// Some lane of this process has memory that may be given back.
+    holds: Arc<AtomicBool>,
 }
 
 /// What the sender alone changes or need not look up each time.
 struct Position {
     tail: u64,
+    /// Where the ring last began at its start.
+    restart: u64,
     /// Taken out at least so far.
     head: u64,
+    /// Bytes from the start of the ring that may have memory.
+    extent: usize,
+    /// Something was put in since the last look at what could be given back.
+    used: bool,
+}
+
+/// Where in the ring a position is.
+fn place(position: u64, restart: u64) -> usize {
+    (position.wrapping_sub(restart) % LANE as u64) as usize
+}
+
+/// Whether positions can be: no more is there than a lane holds, and records are where they begin.
+fn are_sensible(tail: u64, head: u64, restart: u64) -> bool {
+    tail.wrapping_sub(head) <= LANE as u64
+        && place(tail, restart).is_multiple_of(ALIGN)
+        && place(head, restart).is_multiple_of(ALIGN)
 }
 
 impl Outgoing {
-    /// The lane of `own_slot` in the inbox of another, or in its own. Its last owner may have left it anywhere.
-    pub(crate) fn open(inbox: InboxFds, own_slot: u8) -> Result<Outgoing, ControlError> {
+    /// The lane of `own_slot` in the inbox of another, or in its own. Its last owner may have left it anywhere. `holds` becomes
+    /// true with what is put in.
+    pub(crate) fn open(
+        inbox: InboxFds,
+        own_slot: u8,
+        holds: Arc<AtomicBool>,
+    ) -> Result<Outgoing, ControlError> {
         let head = InboxHead::map(inbox.memory)?;
         let memory = head.lane(own_slot)?;
-        let position = Position {
-            tail: memory
-                .tail()
-                .load(Ordering::Relaxed)
-                .next_multiple_of(ALIGN as u64),
+        let mut position = Position {
+            tail: memory.tail().load(Ordering::Relaxed),
+            restart: memory.restart().load(Ordering::Relaxed),
             head: memory.head().load(Ordering::Acquire),
+            extent: LANE,
+            used: true,
         };
-        Ok(Outgoing {
+        if !are_sensible(position.tail, position.head, position.restart) {
+            // Nothing that is there can be taken out, so it begins anew where the receiver is.
+            position.tail = position.head;
+            position.restart = position.head;
+        }
+        holds.store(true, Ordering::Relaxed);
+        let is_empty = position.tail == position.head;
+        let lane = Outgoing {
             inbox: head,
             wake: inbox.wake,
             memory,
             mark: (usize::from(own_slot) / 64, 1 << (own_slot % 64)),
             position: Mutex::new(position),
-        })
+            holds,
+        };
+        if !is_empty {
+            // Who put it in may have been killed before he could say so, and it may be all that there is room for.
+            lane.tell();
+        }
+        Ok(lane)
     }
 
     /// Whether the receiving process has gone. Its slot may be another's by now.
@@ -158,9 +202,28 @@ impl Outgoing {
             };
             to = to.wrapping_add(piece.iov_len);
         }
-        position.tail += span(len) as u64;
-        self.memory.tail().store(position.tail, Ordering::Release);
+        position.tail = position.tail.wrapping_add(span(len) as u64);
+        position.extent = position.extent.max(at + span(len));
+        position.used = true;
+        self.publish(&position);
         drop(position);
+        if !self.holds.load(Ordering::Relaxed) {
+            self.holds.store(true, Ordering::Relaxed);
+        }
+        self.tell();
+        Ok(())
+    }
+
+    /// Shows the receiver how far the lane is filled.
+    fn publish(&self, position: &Position) {
+        let Position { tail, restart, .. } = *position;
+        // Whoever finds anything in the lane finds this: it changes only while there is nothing.
+        self.memory.restart().store(restart, Ordering::Relaxed);
+        self.memory.tail().store(tail, Ordering::Release);
+    }
+
+    /// Marks the lane, and wakes the receiver if he sleeps.
+    fn tell(&self) {
         // The receiver clears the mark and then looks at the tail; he says that he sleeps and then looks at the mark. Each of these is
         // ordered, so one of us always sees the other.
         let (word, bit) = self.mark;
@@ -169,25 +232,25 @@ impl Outgoing {
         if sleeping.load(Ordering::SeqCst) != 0 && sleeping.swap(0, Ordering::SeqCst) != 0 {
             wake(&self.wake);
         }
-        Ok(())
     }
 
     /// Finds room for so many bytes in one piece; returns where. What is skipped for that is part of the tail then, though not
     /// published before the record is.
     fn room(&self, position: &mut Position, needed: usize) -> io::Result<usize> {
-        let at = (position.tail % LANE as u64) as usize;
+        let at = self.begin_again_if_empty(position);
         let left = LANE - at;
-        let mut skipped = if needed > left { left } else { 0 };
-        let fits = |position: &Position, skipped: usize| {
-            let free = (LANE as u64).wrapping_sub(position.tail.wrapping_sub(position.head));
-            free <= LANE as u64 && (skipped + needed) as u64 <= free
-        };
-        if at >= HOT || !fits(position, skipped) {
+        let skipped = if needed > left { left } else { 0 };
+        let there = |position: &Position| position.tail.wrapping_sub(position.head);
+        let fits = |there: u64| there + (skipped + needed) as u64 <= LANE as u64;
+        if there(position) > LANE as u64 || !fits(there(position)) {
             position.head = self.taken();
-            if at >= HOT && position.head == position.tail && needed <= at {
-                skipped = left;
+            if there(position) > LANE as u64 {
+                // Somebody has written where only one end may. The receiver, who believes himself alone, sees this and says where he is.
+                self.publish(position);
+                self.tell();
+                return Err(io::ErrorKind::WouldBlock.into());
             }
-            if !fits(position, skipped) {
+            if !fits(there(position)) {
                 return Err(io::ErrorKind::WouldBlock.into());
             }
         }
@@ -196,8 +259,43 @@ impl Outgoing {
         }
         // SAFETY: `at` is inside the lane and a multiple of ALIGN, which a Record does not exceed; the bytes are ours.
         unsafe { self.memory.bytes().add(at).cast::<u32>().write(SKIP) };
-        position.tail += skipped as u64;
+        position.tail = position.tail.wrapping_add(skipped as u64);
         Ok(0)
+    }
+
+    /// Where in the ring the next record comes: at the start, if there is nothing in it any more.
+    fn begin_again_if_empty(&self, position: &mut Position) -> usize {
+        let at = place(position.tail, position.restart);
+        if at < HOT {
+            return at;
+        }
+        position.head = self.taken();
+        if position.head != position.tail {
+            return at;
+        }
+        position.restart = position.tail;
+        0
+    }
+
+    /// Gives the lane's memory back, if there is nothing in it and nothing was put in since the last call. Returns whether it may
+    /// still have some.
+    pub(crate) fn give_back(&self) -> bool {
+        let Some(mut position) = self.position.try_lock() else {
+            return true;
+        };
+        if std::mem::take(&mut position.used) || self.taken() != position.tail {
+            return true;
+        }
+        if position.extent != 0 {
+            // Where it cannot be given back it is kept, and not asked for again before more is used. The next record begins at the
+            // start: what a receiver has not seen yet is nothing.
+            position.restart = position.tail;
+            // SAFETY: there is nothing in the lane, and only its sender puts something in, who holds the lock. A receiver
+            // reads what is published, which is nothing.
+            unsafe { self.memory.give_back(position.extent) };
+            position.extent = 0;
+        }
+        false
     }
 }
 
@@ -237,14 +335,14 @@ impl Incoming {
         if there == 0 {
             return Ok(None);
         }
-        let sensible = |there: u64| there <= LANE as u64 && there.is_multiple_of(ALIGN as u64);
-        let mut at = (self.head % LANE as u64) as usize;
-        if !sensible(there) || !at.is_multiple_of(ALIGN) {
+        let restart = self.memory.restart().load(Ordering::Relaxed);
+        if !are_sensible(tail, self.head, restart) {
             return self.throw_away(tail);
         }
+        let mut at = place(self.head, restart);
         let mut record = self.record(at);
         if record.len == SKIP && at != 0 && there > (LANE - at) as u64 {
-            self.head += (LANE - at) as u64;
+            self.head = self.head.wrapping_add((LANE - at) as u64);
             there -= (LANE - at) as u64;
             at = 0;
             record = self.record(at);
@@ -269,8 +367,15 @@ impl Incoming {
             segment: record.segment.into(),
             bytes,
         });
-        self.advance(self.head + span(len) as u64);
+        self.advance(self.head.wrapping_add(span(len) as u64));
         Ok(Some(result))
+    }
+
+    /// Says again how far it is taken out, if somebody else has said otherwise.
+    fn restate(&self) {
+        if self.memory.head().load(Ordering::Relaxed) != self.head {
+            self.memory.head().store(self.head, Ordering::Release);
+        }
     }
 
     fn record(&self, at: usize) -> Record {
@@ -358,7 +463,10 @@ impl Inbox {
                         lanes.next = slot.wrapping_add(1);
                         break 'lanes;
                     }
-                    Ok(None) => break,
+                    Ok(None) => {
+                        lane.restate();
+                        break;
+                    }
                     Err(Nonsense) => broken(),
                 }
             }
@@ -414,7 +522,7 @@ fn bits(words: impl Iterator<Item = (usize, u64)>) -> impl Iterator<Item = u8> {
 #[cfg(feature = "fuzzing")]
 pub(crate) fn hostile(fds: InboxFds, step: u64, times: u8, bytes: &[u8]) {
     let theirs = fds.duplicate().expect("the inbox's descriptors");
-    let sender = Outgoing::open(theirs, 1).expect("the lane");
+    let sender = Outgoing::open(theirs, 1, Arc::default()).expect("the lane");
     let inbox = Inbox::new(fds.memory).expect("the inbox");
     let mut lanes = Lanes::default();
     for n in 1..=u64::from(times % 16) {

@@ -51,10 +51,33 @@ impl Hca {
         // Our callers may hold locks that the handling of an event needs; the helper holds none.
         self.driver.wake();
         // Where nobody has the slot, packets to it are lost like any.
-        let opened = inbox.and_then(|inbox| Outgoing::open(inbox, self.slot));
+        let holds = self.lanes_hold.clone();
+        let opened = inbox.and_then(|inbox| Outgoing::open(inbox, self.slot, holds));
         let lane = Arc::new(opened.ok()?);
         lanes.insert(key.slot, Arc::downgrade(&lane));
         Some(lane)
+    }
+
+    /// Whether lanes may have memory that can be given back.
+    pub(crate) fn lanes_hold(&self) -> bool {
+        self.lanes_hold.load(Ordering::Relaxed)
+    }
+
+    /// Has lanes that were not used since the last call give their memory back.
+    pub(crate) fn give_lanes_back(&self) {
+        if !self.lanes_hold() {
+            return;
+        }
+        // A path is being opened: next time.
+        let Some(lanes) = self.lanes.try_lock() else {
+            return;
+        };
+        self.lanes_hold.store(false, Ordering::Relaxed);
+        let open = lanes.values().filter_map(Weak::upgrade);
+        let left = open.filter(|lane| lane.give_back()).count();
+        if left != 0 {
+            self.lanes_hold.store(true, Ordering::Relaxed);
+        }
     }
 
     fn path_or(&self, key: PathKey, open: impl FnOnce() -> Result<Path>) -> Result<Arc<Path>> {
