@@ -108,6 +108,42 @@ static void churn(void)
 	CHECK(grown < 200 * 65536 + (4 << 20), "%zu bytes more after 200 rounds", grown);
 }
 
+enum { MOST_AT_ONCE = 32768 };
+
+// All queue pairs send in step, each a message, to one process: more than its socket holds at a time. QPS says how many.
+static void all_at_once(void)
+{
+	static struct endpoint *ends[MOST_AT_ONCE];
+	static struct address addresses[MOST_AT_ONCE];
+	const char *wanted = getenv("QPS");
+	int qps = wanted ? atoi(wanted) : 8192, failed = 0;
+	struct options options = {.send_wr = 4, .recv_wr = 4};
+
+	CHECK(qps >= 2 && qps <= MOST_AT_ONCE && qps % 2 == 0, "QPS=%d", qps);
+	options.cqe = qps;
+	setenv("FERROCE_LOOPBACK", "off", 1);
+	for (int i = 0; i < qps; i++) {
+		ends[i] = open_endpoint(&options);
+		addresses[i] = address_of(ends[i]);
+		options.share_plus_one = 1;
+		options.share_cq = true;
+	}
+	for (int i = 0; i < qps; i++)
+		connect_endpoint(ends[i], &addresses[i ^ 1], NULL);
+	for (int i = 0; i < qps; i++)
+		CHECK_EQ(post_recv(ends[i], i, 0, 32), 0);
+	uint64_t began = now_ms();
+
+	for (int i = 0; i < qps; i++)
+		CHECK_EQ(post(ends[i], i, IBV_WR_SEND, 40000, 32, NULL, 0, 0), 0);
+	for (int i = 0; i < qps; i++)
+		failed += wait_wc(ends[0]->send_cq).status != IBV_WC_SUCCESS;
+	printf("%d of %d queue pairs failed; %d ms\n", failed, qps, (int)(now_ms() - began));
+	CHECK(failed == 0, "%d of %d queue pairs failed", failed, qps);
+	for (int i = 0; i < qps; i++)
+		CHECK_EQ(wait_wc(ends[0]->recv_cq).status, IBV_WC_SUCCESS);
+}
+
 // Processes of one device, each of which writes to all others.
 enum { MOST_PROCESSES = 64, MESSAGES = 400, MESSAGE = 4096 };
 
@@ -214,4 +250,4 @@ static void all_to_all_memory(void)
 }
 
 PROGRAM({"thousand_qps", thousand_qps, 120}, {"idle_memory", idle_memory, 0}, {"churn", churn, 120},
-	{"all_to_all_memory", all_to_all_memory, 180})
+	{"all_at_once", all_at_once, 180}, {"all_to_all_memory", all_to_all_memory, 180})

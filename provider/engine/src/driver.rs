@@ -235,14 +235,16 @@ impl Hca {
         }
         let mut now = timers::now();
         driver.polled_at.store(now, Ordering::Relaxed);
+        let mut received = false;
         if let Some(mut rx) = self.rx.try_lock()
             && driver.app_drives()
             && self.receive_from_app(&mut rx, now)
         {
+            received = true;
             driver.empty_polls.store(0, Ordering::Relaxed);
             now = self.answer(&mut rx);
         }
-        self.run_timers(now);
+        self.run_timers(now, received);
     }
 
     /// Takes what has come; returns whether anything had.

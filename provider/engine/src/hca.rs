@@ -8,7 +8,7 @@ use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
 use std::os::fd::{AsRawFd, RawFd};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Once, Weak};
 
 use ferroce_control::objects::ObjectTable;
@@ -107,6 +107,8 @@ pub struct Hca {
     pub(crate) rx: Mutex<RxState>,
     pub(crate) timers: Timers<u16>,
     alarms: Timers<Alarm>,
+    /// When QPs last sent again what was not answered in time.
+    retried_at: AtomicU64,
     pub(crate) driver: Driver,
 }
 
@@ -204,6 +206,7 @@ impl Hca {
             rx: Mutex::new(RxState::new()),
             timers: Timers::new(),
             alarms: Timers::new(),
+            retried_at: AtomicU64::new(0),
             driver: Driver::new(attachment.inbox.wake),
         });
         helper::start(&hca)?;

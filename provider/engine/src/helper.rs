@@ -114,7 +114,7 @@ fn run(hca: &Hca) {
         };
         hca.queued_events();
         let now = timers::now();
-        hca.run_timers(now);
+        hca.run_timers(now, round.handled != 0);
         if round.handled == 0 {
             continue;
         }
@@ -181,7 +181,7 @@ fn linger(hca: &Hca, patience: Time, waits: &mut Linger) -> Outcome {
             waits.came(now, since);
         }
         drop(rx);
-        hca.run_timers(now);
+        hca.run_timers(now, got != 0);
         if got == 0 {
             let before = timers::now();
             std::thread::yield_now();

@@ -17,6 +17,17 @@ const PACED_BUDGET: u32 = 64 << 10;
 /// How long an acknowledgement waits at least for a request of ours to go out beside.
 const ACK_DELAY: Time = 20_000;
 
+/// What came of an entry of the heap of timers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fired {
+    /// What was not answered in time was sent again, or given up.
+    Retry,
+    /// That would have been done, but is not to be done now. The entry is to be added again.
+    Held,
+    /// An acknowledgement went out, or nothing was due.
+    Other,
+}
+
 impl Qp {
     pub(crate) fn set_active(&self, inner: &mut Inner, active: bool) {
         if inner.active != active
@@ -193,18 +204,21 @@ impl Qp {
         }
     }
 
-    /// The heap's entry came up.
-    pub(crate) fn timer_fired(&self, keys: &KeyTable, now: Time) {
+    /// The heap's entry came up. `may_retry`: what was not answered in time may be sent again now.
+    pub(crate) fn timer_fired(&self, keys: &KeyTable, now: Time, may_retry: bool) -> Fired {
         let Some(mut inner) = self.lock() else {
             self.hca().add_timer(now + ACK_DELAY, self.qp_num() as u16);
-            return;
+            return Fired::Other;
         };
+        let due = inner.transport.next_timeout().is_some_and(|t| t <= now);
+        if due && !may_retry {
+            return Fired::Held;
+        }
         if inner.armed_at <= now {
             // Most often an ACK was waiting, and the time-out of a request comes next. An entry more for it each time would fill the heap.
             let then = std::mem::replace(&mut inner.armed_then, Time::MAX);
             inner.armed_at = if then > now { then } else { Time::MAX };
         }
-        let due = inner.transport.next_timeout().is_some_and(|t| t <= now);
         if due {
             let Inner {
                 transport, path, ..
@@ -216,6 +230,10 @@ impl Qp {
             self.pump(&mut inner, keys, now, true);
         } else {
             self.arm(&mut inner);
+        }
+        match due {
+            true => Fired::Retry,
+            false => Fired::Other,
         }
     }
 }

@@ -1,9 +1,17 @@
 //! The queue pairs' deadlines and the alarms of other objects, and carrying out what is due.
 
+use std::sync::atomic::Ordering::Relaxed;
+
 use ferroce_transport::Time;
 
 use super::Hca;
+use crate::pump::Fired;
 use crate::timers::{self, Alarm};
+
+/// QPs that send again in one go: well below what the smallest usual socket buffer holds.
+const RETRIES: u32 = 16;
+/// How long they wait at most for there to be nothing to receive.
+const RETRY_PAUSE: Time = 1_000_000;
 
 impl Hca {
     pub(crate) fn add_timer(&self, at: Time, index: u16) {
@@ -28,8 +36,8 @@ impl Hca {
         timers::now()
     }
 
-    /// Runs the QPs and the completion queues whose time has come.
-    pub(crate) fn run_timers(&self, now: Time) {
+    /// Runs the QPs and the completion queues whose time has come. `received`: something has come just now, and more may wait.
+    pub(crate) fn run_timers(&self, now: Time, received: bool) {
         if self.alarms.next() <= now {
             while let Some(alarm) = self.alarms.pop(now) {
                 if let Some(cq) = alarm.cq.upgrade() {
@@ -42,10 +50,31 @@ impl Hca {
         }
         let qps = self.qps.read_recursive();
         let keys = self.keys.read_recursive();
+        let mut retries = self.retries_now(now, received);
         while let Some(index) = self.timers.pop(now) {
-            if let Some(qp) = qps.find(index) {
-                qp.timer_fired(&keys, now);
+            let Some(qp) = qps.find(index) else { continue };
+            match qp.timer_fired(&keys, now, retries != 0) {
+                Fired::Other => {}
+                Fired::Retry => retries -= 1,
+                Fired::Held => {
+                    self.timers.add(now, index);
+                    break;
+                }
             }
         }
+    }
+
+    /// How many QPs may send again in one go what was not answered in time.
+    ///
+    /// Where thousands send at once, more is lost than the receiver's socket holds, and their timers come up together too. Sent again
+    /// all at once it would be lost again, until no retry is left; and who sends does not receive meanwhile, here perhaps the very
+    /// answers that are missed. So what has come is taken first, and a few send in between.
+    fn retries_now(&self, now: Time, received: bool) -> u32 {
+        let last = self.retried_at.load(Relaxed);
+        if received && now.saturating_sub(last) < RETRY_PAUSE {
+            return 0;
+        }
+        self.retried_at.store(now, Relaxed);
+        RETRIES
     }
 }
