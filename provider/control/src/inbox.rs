@@ -37,6 +37,12 @@ const TAIL: usize = 0;
 const RESTART: usize = 8;
 const HEAD: usize = 128;
 
+/// All of these, for the test that holds them to the protocol's version.
+#[cfg(test)]
+pub(crate) const PLACES: [usize; 9] = [
+    PENDING, SLEEPING, CLOSED, TAIL, RESTART, HEAD, LANES, PAGE, LANE,
+];
+
 /// The descriptors of an inbox.
 #[derive(Debug)]
 pub struct InboxFds {

@@ -105,13 +105,14 @@ fn shared_memory_is_laid_out_as_this_version_says() {
     };
     let objects: Vec<_> = objects.iter().map(words).collect();
 
-    assert_eq!(VERSION, 5);
-    assert_eq!(counters.join(" "), COUNTERS_OF_5.join(" "));
-    assert_eq!(objects, OBJECTS_OF_5);
+    assert_eq!(VERSION, 6);
+    assert_eq!(counters.join(" "), COUNTERS.join(" "));
+    assert_eq!(objects, OBJECTS);
+    assert_eq!(crate::inbox::PLACES, INBOX);
 }
 
 /// In the order of the page.
-const COUNTERS_OF_5: &[&str] = &[
+const COUNTERS: &[&str] = &[
     "rcvd_pkts",
     "rcvd_bytes",
     "sent_pkts",
@@ -156,8 +157,11 @@ const COUNTERS_OF_5: &[&str] = &[
     "sent_loopback_pkts",
 ];
 
+/// Where the words of an inbox and of its lanes are, and how long a lane is.
+const INBOX: [usize; 9] = [0, 128, 256, 0, 8, 128, 256, 4096, 2 << 20];
+
 /// An entry of each kind.
-const OBJECTS_OF_5: &[&str] = &[
+const OBJECTS: &[&str] = &[
     "1: 0 0 0 0",
     "2: 2 1 0 0",
     "3: 3 100000002 0 0",
