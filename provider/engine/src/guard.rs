@@ -24,9 +24,8 @@ pub(crate) fn install() {
 
 /// Makes the guard effective in the calling thread, which each calls before it makes guarded accesses. Costs next to nothing after the first time.
 pub(crate) fn admit_thread() {
-    if EFFECTIVE {
-        crate::fault_mask::admit();
-    }
+    #[cfg(target_arch = "x86_64")]
+    crate::fault_mask::admit();
 }
 
 /// Copies `len` bytes in address order.

@@ -35,6 +35,11 @@ pub(crate) fn start(hca: &Arc<Hca>) -> Result<()> {
     // SAFETY: both sets are valid places; the new thread inherits the mask, and ours is restored below.
     unsafe {
         libc::sigfillset(all.as_mut_ptr());
+        if !guard::EFFECTIVE {
+            // A fault ends the process there, by the program's handler if it has one.
+            libc::sigdelset(all.as_mut_ptr(), libc::SIGSEGV);
+            libc::sigdelset(all.as_mut_ptr(), libc::SIGBUS);
+        }
         libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), before.as_mut_ptr());
     }
     let spawned = std::thread::Builder::new()

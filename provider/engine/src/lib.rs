@@ -22,6 +22,7 @@ mod driver;
 mod entries;
 mod error;
 mod events;
+#[cfg(target_arch = "x86_64")]
 mod fault_mask;
 mod flows;
 #[cfg(feature = "fuzzing")]
