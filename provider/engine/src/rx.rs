@@ -16,6 +16,7 @@ use crate::datagram::Arrival;
 use crate::flows::{Checks, Flows};
 use crate::hca::Hca;
 use crate::ib::{self, Link, Source};
+use crate::keys::KeyTable;
 use crate::lane::{Arrived, Lanes};
 use crate::mcast::Members;
 use crate::pacing;
@@ -386,6 +387,16 @@ impl Hca {
     /// Ends a batch: sends the completion events, and lets the QPs that got packets answer, one acknowledgement each for all
     /// that came. Returns the time, of the last run if there was one only.
     pub(crate) fn answer(&self, rx: &mut RxState) -> Time {
+        // What an XRC target takes in the program answers by another queue pair, whose packets would pass the ACK if the program heard of it
+        // first. Programs with one channel for both their queues count on a request's completion before the answer to it.
+        let targets = rx.touched.iter().any(|qp| qp.domain().is_some());
+        if targets {
+            let keys = self.keys.read_recursive();
+            let now = timers::now();
+            for qp in rx.touched.extract_if(.., |qp| qp.domain().is_some()) {
+                qp.answer(&keys, now);
+            }
+        }
         batch::deliver();
         // One run was handled just now.
         let now = match std::mem::take(&mut rx.runs) {
@@ -397,12 +408,19 @@ impl Hca {
         }
         let keys = self.keys.read_recursive();
         for qp in rx.touched.drain(..) {
-            qp.touched.store(false, Relaxed);
-            let Some(mut inner) = qp.lock() else { continue };
-            let flush = !inner.transport.ack_deferrable();
-            qp.pump(&mut inner, &keys, now, flush);
+            qp.answer(&keys, now);
         }
         now
+    }
+}
+
+impl Qp {
+    /// Answers what has come in a batch.
+    fn answer(&self, keys: &KeyTable, now: Time) {
+        self.touched.store(false, Relaxed);
+        let Some(mut inner) = self.lock() else { return };
+        let flush = !inner.transport.ack_deferrable();
+        self.pump(&mut inner, keys, now, flush);
     }
 }
 
