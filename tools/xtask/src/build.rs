@@ -109,13 +109,15 @@ fn link_exs() -> Result<PathBuf> {
     if modified(&library).is_ok_and(|built| built > newest) {
         return Ok(dir);
     }
+    // Under another name first: cases run beside each other, and one of them may be using it.
+    let unfinished = dir.join(format!("{EXS_SONAME}.{}", std::process::id()));
     let mut command = Command::new("cc");
     command
         .args(["-shared", "-Wl,--gc-sections", "-Wl,--no-undefined"])
         .arg(format!("-Wl,-soname,{EXS_SONAME}"))
         .arg(format!("-Wl,--version-script={}", map.display()))
         .arg("-o")
-        .arg(&library)
+        .arg(&unfinished)
         .arg("-Wl,--whole-archive")
         .arg(&archive)
         .arg("-Wl,--no-whole-archive")
@@ -127,10 +129,12 @@ fn link_exs() -> Result<PathBuf> {
             String::from_utf8_lossy(&output.stderr)
         );
     }
-    let plain = dir.join("libexs.so");
-    let _ = fs::remove_file(&plain);
-    std::os::unix::fs::symlink(EXS_SONAME, &plain)
-        .with_context(|| format!("{}", plain.display()))?;
+    let moved =
+        |from: &Path, to: &Path| fs::rename(from, to).with_context(|| format!("{}", to.display()));
+    moved(&unfinished, &library)?;
+    std::os::unix::fs::symlink(EXS_SONAME, &unfinished)
+        .with_context(|| format!("{}", unfinished.display()))?;
+    moved(&unfinished, &dir.join("libexs.so"))?;
     Ok(dir)
 }
 

@@ -2,10 +2,13 @@
 
 use std::fmt::Display;
 
+use serde::{Deserialize, Serialize};
+
 use crate::lab::Lab;
 use crate::process::Finished;
 
 /// Why a case did not pass.
+#[derive(Deserialize, Serialize)]
 pub enum Stop {
     /// It failed: what was seen, and the commands that were run.
     Fail(Failure),
@@ -14,6 +17,7 @@ pub enum Stop {
 }
 
 /// A failure and its evidence.
+#[derive(Deserialize, Serialize)]
 pub struct Failure {
     /// What was expected and seen.
     pub what: String,
@@ -70,6 +74,7 @@ impl From<anyhow::Error> for Stop {
 pub type Ending = Result<(), Stop>;
 
 /// What a case answers.
+#[derive(Deserialize, Serialize)]
 pub enum Endings {
     /// One result under the case's own name.
     One(Ending),
@@ -83,10 +88,23 @@ impl From<Ending> for Endings {
     }
 }
 
+/// What may run at the same time as a case, in a network namespace of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Company {
+    /// Nothing: it keeps all processors busy, looks at times, or needs the machine's own network.
+    Alone,
+    /// Cases of other groups and of other places. Those of one place follow each other, so that the place is brought up once.
+    ByPlace,
+    /// Cases of other groups. Those of its own group follow each other, since later ones look at what earlier ones left.
+    AsOne,
+}
+
 /// A named case.
 pub struct Case {
     /// `group/place/what`.
     pub name: String,
+    /// Where it differs from its group's.
+    pub company: Option<Company>,
     run: Box<dyn FnOnce(&mut Lab) -> Endings>,
 }
 
@@ -95,6 +113,7 @@ impl Case {
     pub fn new(name: impl Into<String>, run: impl FnOnce(&mut Lab) -> Ending + 'static) -> Case {
         Case {
             name: name.into(),
+            company: None,
             run: Box::new(|lab| run(lab).into()),
         }
     }
@@ -103,8 +122,15 @@ impl Case {
     pub fn many(name: impl Into<String>, run: impl FnOnce(&mut Lab) -> Endings + 'static) -> Case {
         Case {
             name: name.into(),
+            company: None,
             run: Box::new(run),
         }
+    }
+
+    /// The same, in other company than its group.
+    pub fn in_company(self, company: Company) -> Case {
+        let company = Some(company);
+        Case { company, ..self }
     }
 
     /// Runs it.

@@ -103,11 +103,14 @@ fn compile_with_by(
     program: &Path,
     arguments: impl IntoIterator<Item = impl AsRef<OsStr>>,
 ) -> Result<()> {
+    // Under another name first: a case beside this one may be compiling the same program, or running it.
+    let mut unfinished = program.as_os_str().to_owned();
+    unfinished.push(format!(".{}", std::process::id()));
     let mut command = Command::new(compiler);
     command
         .args(["-std=gnu11", "-D_GNU_SOURCE", "-O2", "-g"])
         .args(["-Wall", "-Wextra", "-Werror", "-o"])
-        .arg(program)
+        .arg(&unfinished)
         .args(arguments);
     let output = command.output().context(compiler.to_owned())?;
     if !output.status.success() {
@@ -117,7 +120,7 @@ fn compile_with_by(
             String::from_utf8_lossy(&output.stderr)
         );
     }
-    Ok(())
+    fs::rename(&unfinished, program).with_context(|| format!("{}", program.display()))
 }
 
 /// Runs all tests of a program at a place. Where the place has two hosts, the tests' second process is on the other.

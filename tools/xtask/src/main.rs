@@ -47,6 +47,7 @@ mod tsan;
 mod unittest;
 mod valgrind;
 
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -79,6 +80,17 @@ enum Command {
         /// Also write the endings to this file, as JUnit's XML
         #[arg(long, value_name = "FILE")]
         junit: Option<PathBuf>,
+        /// How many cases may run beside each other, each in a network namespace of its own; as many as there are processors unless told
+        #[arg(long, value_name = "CASES")]
+        jobs: Option<NonZeroUsize>,
+    },
+    /// The cases of one such namespace
+    #[command(hide = true)]
+    Worker {
+        /// Where the built product is
+        programs: PathBuf,
+        /// Where the cases' output goes
+        logs: PathBuf,
     },
     /// What every change must pass, in minutes: format, clippy, documents, unit tests, the declared Rust version, other targets
     Check,
@@ -173,9 +185,17 @@ fn main() -> ExitCode {
             repeat,
             shard,
             junit,
+            jobs,
             ..
-        } => groups::run(&groups, repeat, shard, junit.as_deref()),
-        Command::Check => groups::run(&groups::CHECK.map(str::to_owned), 1, None, None),
+        } => groups::run(&groups::Choice {
+            filters: groups,
+            rounds: repeat,
+            shard,
+            junit,
+            jobs,
+        }),
+        Command::Worker { programs, logs } => groups::work(programs, logs).map(|()| true),
+        Command::Check => groups::run(&groups::Choice::of(&groups::CHECK)),
         Command::Fuzz(scope) => fuzz::run(&scope),
         Command::Chaos(scope) => chaos::run(&scope),
         Command::Tsan => tsan::run(),

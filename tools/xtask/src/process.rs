@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
+use serde::{Deserialize, Serialize};
 
 /// A process that runs.
 pub struct Running {
@@ -20,11 +21,12 @@ pub struct Running {
 }
 
 /// A process that has ended, or was ended.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct Finished {
     /// The command line.
     pub line: String,
     /// How it ended; none if it ran out of time and was killed.
+    #[serde(with = "raw_status")]
     pub status: Option<ExitStatus>,
     /// Its standard output.
     pub out: String,
@@ -32,6 +34,22 @@ pub struct Finished {
     pub err: String,
     /// How long it ran.
     pub elapsed: Duration,
+}
+
+/// A status as wait(2) gives it, for the way from one process of the tests to another.
+mod raw_status {
+    use std::os::unix::process::ExitStatusExt;
+    use std::process::ExitStatus;
+
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    pub fn serialize<S: Serializer>(status: &Option<ExitStatus>, to: S) -> Result<S::Ok, S::Error> {
+        status.map(ExitStatus::into_raw).serialize(to)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<ExitStatus>, D::Error> {
+        Ok(Option::deserialize(from)?.map(ExitStatus::from_raw))
+    }
 }
 
 /// Starts `command`, without input, with output to `DIR/NAME.out` and `DIR/NAME.err`.

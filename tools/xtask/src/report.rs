@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use comfy_table::{ContentArrangement, Table, presets};
+use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::case::{Ending, Failure, Stop};
 use crate::junit::Junit;
@@ -24,6 +25,8 @@ pub struct Report {
     took: Vec<(Duration, String)>,
     junit: Junit,
     rounds: Option<Rounds>,
+    /// Shown on a terminal only.
+    progress: Option<ProgressBar>,
 }
 
 /// Where everything is run several times: which round it is, and how often each case failed in those before.
@@ -46,8 +49,39 @@ impl Report {
             .current = current;
     }
 
+    /// Shows from now on how many of so many cases have ended.
+    pub fn expect(&mut self, cases: usize) {
+        let style = ProgressStyle::with_template("{elapsed_precise} {wide_bar} {pos} of {len}");
+        let bar = ProgressBar::new(cases as u64);
+        self.progress = Some(match style {
+            Ok(style) => bar.with_style(style),
+            Err(_) => bar,
+        });
+    }
+
+    /// One more case has ended.
+    pub fn step(&self) {
+        if let Some(bar) = &self.progress {
+            bar.inc(1);
+        }
+    }
+
+    /// Shows no progress any more.
+    pub fn done(&mut self) {
+        if let Some(bar) = self.progress.take() {
+            bar.finish_and_clear();
+        }
+    }
+
     /// Takes the ending of one case and says it.
     pub fn record(&mut self, name: &str, ending: Ending, elapsed: Duration) {
+        match self.progress.clone() {
+            Some(bar) => bar.suspend(|| self.say(name, ending, elapsed)),
+            None => self.say(name, ending, elapsed),
+        }
+    }
+
+    fn say(&mut self, name: &str, ending: Ending, elapsed: Duration) {
         let seconds = elapsed.as_secs_f64();
         let first = self
             .rounds

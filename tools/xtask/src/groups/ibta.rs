@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use super::expect;
 use crate::build;
-use crate::case::{Case, Ending, Endings, Stop};
+use crate::case::{Case, Company, Ending, Endings, Stop};
 use crate::lab::Lab;
 use crate::process::{self, Finished};
 
@@ -38,10 +38,12 @@ pub(super) fn cases() -> Vec<Case> {
         Case::new("ibta/simulated/a failure is told and kept", failure),
         Case::new("ibta/simulated/a failure on a cable is kept", cable),
         Case::new("ibta/simulated/a failure that cannot be kept", not_kept),
-        Case::many("ibta/ferroce0", |lab| suite(lab, &["--all"])),
+        // On the machine's own clock.
+        Case::many("ibta/ferroce0", |lab| suite(lab, &["--all"])).in_company(Company::Alone),
         Case::many("ibta/on a cable", |lab| {
             suite(lab, &[ON_A_CABLE, &["--infiniband"]].concat())
-        }),
+        })
+        .in_company(Company::Alone),
     ];
     for (name, args, words) in BAD_INPUT {
         cases.push(Case::new(format!("ibta/bad input/{name}"), |lab| {

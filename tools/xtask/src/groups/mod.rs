@@ -34,6 +34,7 @@ mod netlink;
 mod pauses;
 mod pyverbs;
 mod robust;
+mod run;
 mod services;
 mod shard;
 mod sim;
@@ -45,19 +46,17 @@ mod trust;
 mod unit;
 mod verbs;
 mod watch;
+mod worker;
+mod workers;
 
+pub use run::{Choice, run};
 pub use shard::Shard;
-
-use std::path::Path;
-use std::time::Instant;
+pub use worker::work;
 
 use anyhow::{Result, bail};
 
-use crate::build;
-use crate::case::{Case, Ending, Endings};
-use crate::lab::Lab;
+use crate::case::{Case, Company, Ending};
 use crate::packages::{self, Need};
-use crate::report::Report;
 
 /// A group of cases.
 struct Group {
@@ -66,6 +65,8 @@ struct Group {
     needs: &'static [Need],
     /// Whether it runs the built product.
     product: bool,
+    /// What its cases may have running beside them, unless they say otherwise themselves.
+    company: Company,
     cases: fn() -> Vec<Case>,
 }
 
@@ -76,6 +77,7 @@ const GROUPS: &[Group] = &[
         about: "rustfmt, clippy, rustdoc, the declared Rust version, fuzz targets, links, licences",
         needs: packages::HEADERS,
         product: false,
+        company: Company::Alone,
         cases: lint::cases,
     },
     Group {
@@ -83,6 +85,7 @@ const GROUPS: &[Group] = &[
         about: "cargo test of the workspace",
         needs: packages::HEADERS,
         product: false,
+        company: Company::Alone,
         cases: unit::cases,
     },
     Group {
@@ -90,6 +93,7 @@ const GROUPS: &[Group] = &[
         about: "the transport over a simulated bad network, many seeds",
         needs: &[],
         product: false,
+        company: Company::Alone,
         cases: sim::cases,
     },
     Group {
@@ -97,6 +101,7 @@ const GROUPS: &[Group] = &[
         about: "stock programs and C programs over stock libibverbs",
         needs: packages::VERBS,
         product: true,
+        company: Company::Alone,
         cases: verbs::cases,
     },
     Group {
@@ -104,6 +109,8 @@ const GROUPS: &[Group] = &[
         about: "rdma-core's own test suite",
         needs: packages::PYVERBS,
         product: true,
+        // It asks the machine for huge pages.
+        company: Company::Alone,
         cases: pyverbs::cases,
     },
     Group {
@@ -111,6 +118,7 @@ const GROUPS: &[Group] = &[
         about: "the stock programs of librdmacm",
         needs: packages::CM,
         product: true,
+        company: Company::ByPlace,
         cases: cm::cases,
     },
     Group {
@@ -118,6 +126,7 @@ const GROUPS: &[Group] = &[
         about: "what rdma of iproute2 shows",
         needs: packages::NETLINK,
         product: true,
+        company: Company::AsOne,
         cases: netlink::cases,
     },
     Group {
@@ -125,6 +134,7 @@ const GROUPS: &[Group] = &[
         about: "OpenSM and infiniband-diags over InfiniBand ports and switches",
         needs: packages::FABRIC,
         product: true,
+        company: Company::ByPlace,
         cases: fabric::cases,
     },
     Group {
@@ -132,6 +142,7 @@ const GROUPS: &[Group] = &[
         about: "conformance of the Extended Sockets library",
         needs: packages::EXS,
         product: true,
+        company: Company::AsOne,
         cases: exs::cases,
     },
     Group {
@@ -139,6 +150,7 @@ const GROUPS: &[Group] = &[
         about: "the InfiniBand conformance suite: simulated, with its mutants, and on ferroce's own devices",
         needs: packages::VERBS,
         product: true,
+        company: Company::ByPlace,
         cases: ibta::cases,
     },
     Group {
@@ -146,6 +158,7 @@ const GROUPS: &[Group] = &[
         about: "every error status, bad input",
         needs: packages::VERBS,
         product: true,
+        company: Company::ByPlace,
         cases: errors::cases,
     },
     Group {
@@ -153,6 +166,7 @@ const GROUPS: &[Group] = &[
         about: "killed processes, hostile datagrams, unusual environments",
         needs: packages::VERBS,
         product: true,
+        company: Company::Alone,
         cases: robust::cases,
     },
     Group {
@@ -160,6 +174,7 @@ const GROUPS: &[Group] = &[
         about: "UCX, MPI, libfabric, rsockets, storage over ferroce; named, it takes minutes",
         needs: packages::APPLICATIONS,
         product: true,
+        company: Company::Alone,
         cases: applications::cases,
     },
     Group {
@@ -167,6 +182,7 @@ const GROUPS: &[Group] = &[
         about: "programs between ferroce and the kernel's soft-RoCE, in a guest; named, it takes minutes",
         needs: packages::INTEROP,
         product: true,
+        company: Company::Alone,
         cases: interop::cases,
     },
     Group {
@@ -174,6 +190,7 @@ const GROUPS: &[Group] = &[
         about: "other distributions' programs, in roots made for it; named, it takes minutes",
         needs: packages::ROOTS,
         product: true,
+        company: Company::Alone,
         cases: distributions::cases,
     },
     Group {
@@ -181,6 +198,7 @@ const GROUPS: &[Group] = &[
         about: "programs under Valgrind: no invalid access, no leak of ours",
         needs: packages::MEMCHECK,
         product: true,
+        company: Company::ByPlace,
         cases: memcheck::cases,
     },
 ];
@@ -195,61 +213,6 @@ pub fn list(filters: &[String]) -> Result<()> {
 
 /// The groups of `cargo xtask check`.
 pub const CHECK: [&str; 2] = ["lint", "unit"];
-
-/// Runs the chosen cases, or a shard of them, as many times as told; true if none failed in any round.
-pub fn run(
-    filters: &[String],
-    rounds: u32,
-    shard: Option<Shard>,
-    junit: Option<&Path>,
-) -> Result<bool> {
-    let chosen = choose(filters)?;
-    let mut needs: Vec<Need> = Vec::new();
-    chosen
-        .iter()
-        .for_each(|(group, _)| needs.extend(group.needs));
-    packages::ensure(&needs)?;
-    let programs = if chosen.iter().any(|(group, _)| group.product) {
-        build::product()?
-    } else {
-        build::release_dir()?
-    };
-
-    let started = Instant::now();
-    let mut lab = Lab::new(programs, build::scratch("logs")?);
-    let mut report = Report::default();
-    for round in 1..=rounds {
-        if rounds > 1 {
-            report.round(round, rounds);
-        }
-        let cases = choose(filters)?.into_iter().flat_map(|(_, cases)| cases);
-        let ours = |index: &usize| shard.is_none_or(|shard| shard.has(*index));
-        for (_, case) in cases.enumerate().filter(|(index, _)| ours(index)) {
-            run_case(case, &mut lab, &mut report);
-        }
-        // Each round starts from nothing, as a run does.
-        lab.vacate();
-    }
-    println!("\n{:.0} s", started.elapsed().as_secs_f64());
-    if let Some(file) = junit {
-        report.write_junit(file)?;
-    }
-    Ok(report.conclude())
-}
-
-fn run_case(case: Case, lab: &mut Lab, report: &mut Report) {
-    let name = case.name.clone();
-    let from = Instant::now();
-    match case.run(lab) {
-        Endings::One(ending) => report.record(&name, ending, from.elapsed()),
-        Endings::Many(endings) => {
-            let each = from.elapsed() / endings.len().max(1) as u32;
-            for (part, ending) in endings {
-                report.record(&format!("{name}/{part}"), ending, each);
-            }
-        }
-    }
-}
 
 /// The cases that the filters want, group by group.
 fn choose(filters: &[String]) -> Result<Vec<(&'static Group, Vec<Case>)>> {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::environment::counter;
 use super::{expect, services, traffic, watch};
-use crate::case::{Case, Ending, Stop};
+use crate::case::{Case, Company, Ending, Stop};
 use crate::cprogram;
 use crate::lab::{Lab, Place};
 use crate::perftest::{Ends, Pair, odd};
@@ -47,10 +47,11 @@ pub(super) fn cases() -> Vec<Case> {
         cases.extend(traffic::cases(place));
         cases.extend(services::cases(place));
         for program in PROGRAMS {
-            cases.push(Case::many(
-                format!("verbs/{}/{program}.c", place.name()),
-                move |lab| cprogram::run(lab, place, program, Duration::from_secs(120)),
-            ));
+            let case = Case::many(format!("verbs/{}/{program}.c", place.name()), move |lab| {
+                cprogram::run(lab, place, program, Duration::from_secs(120))
+            });
+            // Unlike perftest, they do not keep the processors busy.
+            cases.push(case.in_company(Company::ByPlace));
         }
         cases.push(several_pairs(place));
         if place == Place::OneDaemon {
