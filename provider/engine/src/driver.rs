@@ -9,7 +9,7 @@
 //! nothing, and takes it under the receive lock, under which the application looks whether it still has the turn.
 
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use ferroce_transport::Time;
 
@@ -59,6 +59,8 @@ pub(crate) struct Driver {
     /// When a polling application last got something out of the inbox, and last looked at the sockets.
     inbox_at: AtomicU64,
     sockets_at: AtomicU64,
+    /// The event was cleared during the application's turn, and the helper may not have seen it.
+    cleared: AtomicBool,
     event: OwnedFd,
 }
 
@@ -79,6 +81,7 @@ impl Driver {
             asleep_until: AtomicU64::new(0),
             inbox_at: AtomicU64::new(0),
             sockets_at: AtomicU64::new(0),
+            cleared: AtomicBool::new(false),
             event,
         }
     }
@@ -97,6 +100,13 @@ impl Driver {
         let mut n = 0u64;
         // SAFETY: reads 8 bytes into `n`; an empty eventfd says EAGAIN.
         unsafe { libc::read(self.event.as_raw_fd(), (&raw mut n).cast(), 8) };
+    }
+
+    /// As [`clear_wake`](Self::clear_wake), for a thread that has the application's turn and the receive lock: the helper hears of it
+    /// when the turn is its own.
+    pub(crate) fn clear_for_now(&self) {
+        self.cleared.store(true, Ordering::Relaxed);
+        self.clear_wake();
     }
 
     /// Wakes the helper if it sleeps beyond `at`.
@@ -161,6 +171,9 @@ impl Driver {
         taking_back(&|| {
             self.empty_polls.store(0, Ordering::Relaxed);
             self.turn.store(HELPER, Ordering::Release);
+            if self.cleared.swap(false, Ordering::Relaxed) {
+                self.wake();
+            }
         });
     }
 
@@ -169,8 +182,13 @@ impl Driver {
         self.turn.load(Ordering::Relaxed) == WANTED
     }
 
+    /// The application drives, though it waits.
+    pub(crate) fn still_polls(&self) {
+        self.polled_at.store(timers::now(), Ordering::Relaxed);
+    }
+
     /// Whether the application has the turn; for its threads to ask under the receive lock.
-    fn app_drives(&self) -> bool {
+    pub(crate) fn app_drives(&self) -> bool {
         self.turn.load(Ordering::Acquire) == APP
     }
 }
@@ -216,8 +234,7 @@ impl Hca {
         let polls = driver.empty_polls.load(Ordering::Relaxed) + 1;
         driver.empty_polls.store(polls, Ordering::Relaxed);
         if polls.is_multiple_of(FRUITLESS) {
-            // With fewer processors than busy threads, what we wait for needs ours.
-            std::thread::yield_now();
+            self.make_room();
         }
         if !driver.app_drives() {
             if polls >= EARNEST && self.alive() {

@@ -19,6 +19,7 @@ use parking_lot::{Mutex, RwLock};
 
 use crate::ah::AhTable;
 use crate::context::Context;
+use crate::crowd::Crowd;
 use crate::dm::DmUse;
 use crate::driver::Driver;
 use crate::error::{Error, Result};
@@ -110,6 +111,8 @@ pub struct Hca {
     /// When QPs last sent again what was not answered in time.
     retried_at: AtomicU64,
     pub(crate) driver: Driver,
+    /// Whether others want the processor.
+    pub(crate) crowd: Crowd,
 }
 
 static FORKS: AtomicU32 = AtomicU32::new(0);
@@ -208,6 +211,7 @@ impl Hca {
             alarms: Timers::new(),
             retried_at: AtomicU64::new(0),
             driver: Driver::new(attachment.inbox.wake),
+            crowd: Crowd::default(),
         });
         helper::start(&hca)?;
         Ok(hca)

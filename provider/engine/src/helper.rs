@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use ferroce_transport::Time;
 
+use crate::crowd::LONG_YIELD;
 use crate::error::{Error, Result};
 use crate::guard;
 use crate::hca::{Hca, enabled};
@@ -20,8 +21,6 @@ use crate::uring::Uring;
 /// Datagrams taken from one socket before the others have their turn and answers go out.
 const BURST: usize = 8;
 
-/// A yield that takes so long went to somebody who has much to do.
-const LONG_YIELD: Time = 200_000;
 /// After so long the daemon must be heard.
 const LONGEST_LINGER: Time = 10_000_000;
 

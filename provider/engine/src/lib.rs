@@ -15,6 +15,7 @@ mod batch;
 mod congestion;
 mod context;
 mod cq;
+mod crowd;
 mod datagram;
 mod dm;
 mod dmabuf;
