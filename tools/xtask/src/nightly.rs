@@ -47,6 +47,10 @@ const PARTS: &[Part] = &[
         words: |_| "coverage".to_owned(),
     },
     Part {
+        name: "sanitized",
+        words: |_| "test sanitized".to_owned(),
+    },
+    Part {
         name: "applications",
         words: |_| "test applications".to_owned(),
     },

@@ -191,7 +191,7 @@ pub(super) const fn perftest(line: &'static str) -> Stock {
 }
 
 /// C programs about what rdma_cm documents.
-const PROGRAMS: &[&str] = &[
+pub(super) const PROGRAMS: &[&str] = &[
     "cm_answers",
     "cm_channels",
     "cm_datagrams",

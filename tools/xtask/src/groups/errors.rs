@@ -9,7 +9,7 @@ use crate::lab::{Lab, Place};
 use crate::process::{self, Finished};
 
 /// C programs, and the places that each runs at.
-const PROGRAMS: &[(&str, &[Place])] = &[
+pub(super) const PROGRAMS: &[(&str, &[Place])] = &[
     (
         "status",
         &[Place::OneDaemon, Place::TwoDaemons, Place::Veth(1500)],

@@ -35,6 +35,7 @@ mod pauses;
 mod pyverbs;
 mod robust;
 mod run;
+mod sanitized;
 mod services;
 mod shard;
 mod sim;
@@ -194,6 +195,14 @@ const GROUPS: &[Group] = &[
         cases: distributions::cases,
     },
     Group {
+        name: "sanitized",
+        about: "the C programs under AddressSanitizer and UndefinedBehaviorSanitizer; named, it takes minutes",
+        needs: packages::VERBS,
+        product: true,
+        company: Company::Alone,
+        cases: sanitized::cases,
+    },
+    Group {
         name: "memcheck",
         about: "programs under Valgrind: no invalid access, no leak of ours",
         needs: packages::MEMCHECK,
@@ -234,6 +243,7 @@ fn choose(filters: &[String]) -> Result<Vec<(&'static Group, Vec<Case>)>> {
             .filter(|case| interop::belongs(filters, &case.name))
             .filter(|case| distributions::belongs(filters, &case.name))
             .filter(|case| applications::belongs(filters, &case.name))
+            .filter(|case| sanitized::belongs(filters, &case.name))
             .collect();
         if !cases.is_empty() {
             chosen.push((group, cases));

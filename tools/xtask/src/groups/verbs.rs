@@ -13,7 +13,7 @@ use crate::process::{self, Finished};
 
 const LIMIT: Duration = Duration::from_secs(60);
 /// C programs about the data path, and how long each may take.
-const PROGRAMS: &[&str] = &[
+pub(super) const PROGRAMS: &[&str] = &[
     "data",
     "ordering",
     "atomics",

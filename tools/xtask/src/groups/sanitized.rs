@@ -1,0 +1,59 @@
+//! Group `sanitized`: the C programs of `tests/verbs` with gcc's AddressSanitizer and UndefinedBehaviorSanitizer. What libraries and shim
+//! hand to a program is looked at from the program's side: a completion, an event or an attribute that is written beyond its end, a value that no
+//! enum has.
+
+use std::time::Duration;
+
+use super::{cm, errors, verbs};
+use crate::case::{Case, Ending, Endings, Stop};
+use crate::cprogram::{self, Compiler};
+use crate::lab::{Lab, Place};
+use crate::process;
+
+const GROUP: &str = "sanitized";
+const LIMIT: Duration = Duration::from_secs(300);
+const COMPILER: Compiler = Compiler {
+    program: "cc",
+    suffix: "-sanitized",
+    options: &[
+        "-fsanitize=address,undefined",
+        "-fno-sanitize-recover=all",
+        "-fno-omit-frame-pointer",
+    ],
+};
+
+/// Its memory is at addresses that AddressSanitizer wants for itself.
+const AT_FIXED_ADDRESSES: &str = "memory";
+
+pub(super) fn cases() -> Vec<Case> {
+    let errors = errors::PROGRAMS.iter().map(|(name, _)| name);
+    let programs = verbs::PROGRAMS.iter().chain(errors).chain(cm::PROGRAMS);
+    programs
+        .filter(|name| **name != AT_FIXED_ADDRESSES)
+        .map(|name| {
+            Case::many(format!("{GROUP}/{name}.c"), |lab| match run(lab, name) {
+                Ok(endings) => Endings::Many(endings),
+                Err(stop) => Endings::One(Err(stop)),
+            })
+        })
+        .collect()
+}
+
+/// Only who names the group gets it.
+pub(super) fn belongs(filters: &[String], name: &str) -> bool {
+    !name.starts_with(GROUP) || !filters.is_empty()
+}
+
+fn run(lab: &mut Lab, name: &str) -> Result<Vec<(String, Ending)>, Stop> {
+    let program = cprogram::compile_by(name, &COMPILER)?;
+    let dir = lab.case_dir()?;
+    let mut command = lab.site(Place::OneDaemon)?.client().run(&program);
+    // Some tests leave objects behind, to see what becomes of them.
+    command.env("ASAN_OPTIONS", "detect_leaks=0");
+    let finished = process::run(command, &dir, "program", LIMIT)?;
+    let found = ["Sanitizer", "runtime error:"];
+    if found.iter().any(|word| finished.err.contains(word)) {
+        return Err(Stop::with("a sanitizer complains", &[&finished]));
+    }
+    Ok(cprogram::endings(&finished))
+}
