@@ -101,11 +101,14 @@ pub fn run(scope: &Scope) -> Result<bool> {
         let words = (part.words)(scope);
         let log = logs.join(format!("{}.log", part.name));
         println!("xtask: cargo xtask {words}, into {}", log.display());
+        // What is tried, even if the checkout moves on meanwhile.
+        let commit = output("git", &["describe", "--always", "--dirty"])?;
         let began = Instant::now();
         let good = carry_out(&words, &log)?;
         let row = Row {
             name: part.name,
             words: &words,
+            commit: &commit,
             minutes: began.elapsed().as_secs().div_ceil(60),
             ending: ending(&fs::read_to_string(&log)?, good),
         };
@@ -146,24 +149,26 @@ fn ending(log: &str, good: bool) -> String {
 struct Row<'a> {
     name: &'a str,
     words: &'a str,
+    commit: &'a str,
     minutes: u64,
     ending: String,
 }
 
+/// What a program says, in the workspace.
+fn output(program: &str, words: &[&str]) -> Result<String> {
+    let mut command = Command::new(program);
+    command.args(words).current_dir(build::workspace());
+    let output = command.output().context(program.to_owned())?;
+    Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+}
+
 /// Puts the row in the place of the part's last one.
 fn record(row: &Row<'_>) -> Result<()> {
-    let output = |program: &str, words: &[&str]| -> Result<String> {
-        let mut command = Command::new(program);
-        command.args(words).current_dir(build::workspace());
-        let output = command.output().context(program.to_owned())?;
-        Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
-    };
     let when = output("date", &["--utc", "+%Y-%m-%d"])?;
-    let commit = output("git", &["describe", "--always", "--dirty"])?;
     let cores = thread::available_parallelism()?;
     let line = format!(
-        "| {} | `cargo xtask {}` | {when} | {commit} | {}, {cores} cores | {} |",
-        row.name, row.words, row.minutes, row.ending
+        "| {} | `cargo xtask {}` | {when} | {} | {}, {cores} cores | {} |",
+        row.name, row.words, row.commit, row.minutes, row.ending
     );
     let path = build::workspace().join(PAGE);
     let page = fs::read_to_string(&path).with_context(|| format!("{}", path.display()))?;

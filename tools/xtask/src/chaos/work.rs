@@ -20,9 +20,11 @@ use crate::stream::{self, Streams};
 
 /// How long a transfer may take until it is under way.
 const START: Duration = Duration::from_secs(40);
-/// How long after the last act all must have ended: more than the eleven seconds that connections of rdma_cm have patience, and a
+/// How long after the last act a program may say nothing new: more than the eleven seconds that connections of rdma_cm have patience, and a
 /// few messages of connection management.
 const END: Duration = Duration::from_secs(60);
+/// How long it may take though it does.
+const LONGEST: Duration = Duration::from_secs(300);
 /// What makes a transfer last some seconds: of the stream, of rping, of the echo.
 const SECONDS: u32 = 5;
 const PINGS: u32 = 20_000;
@@ -82,13 +84,11 @@ impl Transfer {
 
     /// Waits for both ends, with a bound.
     pub fn finish(self) -> Over {
-        let deadline = Instant::now() + END;
-        let client = self.client.finish(END);
-        let left = deadline.saturating_duration_since(Instant::now());
+        let client = finish(self.client);
         let server = match self.work {
             // It serves until it is ended.
             Work::Echo => self.server.kill(),
-            _ => self.server.finish(left),
+            _ => finish(self.server),
         };
         Over {
             work: self.work,
@@ -149,6 +149,20 @@ impl Over {
     fn lines_differ(&self) -> bool {
         self.work == Work::Echo && !lines().starts_with(&self.client.out)
     }
+}
+
+/// Waits as long as the program has something new to say: on a machine with much to do a transfer may take minutes.
+fn finish(mut program: Running) -> Finished {
+    let latest = Instant::now() + LONGEST;
+    let mut said = program.output().len();
+    while !program.ended_within(END) {
+        let now_said = program.output().len();
+        if now_said == said || Instant::now() > latest {
+            break;
+        }
+        said = now_said;
+    }
+    program.finish(Duration::ZERO)
 }
 
 const KILL: i32 = 9;
