@@ -5,13 +5,14 @@
 //! `not ok NAME: why`; without a name it runs all of them. `--list` prints the names.
 
 use std::ffi::{OsStr, OsString};
-use std::fs;
+use std::fs::{self, File};
 use std::iter;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use rustix::fs::FlockOperation;
 
 use crate::build;
 use crate::case::{Ending, Endings, Stop};
@@ -65,6 +66,8 @@ pub fn compile_by(name: &str, compiler: &Compiler) -> Result<PathBuf> {
         "cm_ids.h",
     ]
     .map(|file| sources.join(file));
+    // Cases beside this one want the same program, and one that runs must not be replaced: it starts itself once more, by its name.
+    let _alone = alone()?;
     let newest = inputs
         .iter()
         .chain(&headers)
@@ -90,6 +93,17 @@ pub fn compile_by(name: &str, compiler: &Compiler) -> Result<PathBuf> {
     Ok(program)
 }
 
+/// Waits until no other process of the tests compiles one of these programs; until the file is closed, none does.
+fn alone() -> Result<File> {
+    let path = build::scratch("verbs")?.join("lock");
+    let open = || -> std::io::Result<File> {
+        let lock = File::create(&path)?;
+        rustix::fs::flock(&lock, FlockOperation::LockExclusive)?;
+        Ok(lock)
+    };
+    open().with_context(|| format!("{}", path.display()))
+}
+
 /// Compiles a C program, every warning an error.
 pub fn compile_with(
     program: &Path,
@@ -103,7 +117,7 @@ fn compile_with_by(
     program: &Path,
     arguments: impl IntoIterator<Item = impl AsRef<OsStr>>,
 ) -> Result<()> {
-    // Under another name first: a case beside this one may be compiling the same program, or running it.
+    // Under another name first: a case beside this one may be running it.
     let mut unfinished = program.as_os_str().to_owned();
     unfinished.push(format!(".{}", std::process::id()));
     let mut command = Command::new(compiler);
@@ -202,6 +216,10 @@ fn modified(path: &Path) -> Option<std::time::SystemTime> {
 pub fn compile_plain(name: &str, flags: &[impl AsRef<OsStr>]) -> Result<PathBuf> {
     let source = sources().join(format!("{name}.c"));
     let program = build::scratch("verbs")?.join(name);
+    let _alone = alone()?;
+    if modified(&program).is_some_and(|built| Some(built) > modified(&source)) {
+        return Ok(program);
+    }
     let flags = flags.iter().map(AsRef::as_ref);
     compile_with(&program, iter::once(source.as_os_str()).chain(flags))?;
     Ok(program)
