@@ -3,7 +3,7 @@
 use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
 use anyhow::{Context, Result, bail};
@@ -53,6 +53,13 @@ pub fn cargo() -> Command {
     let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(workspace());
     command
+}
+
+/// Has cargo fetch all dependencies now, for builds where there is no network. One that misses something then says so itself.
+pub fn fetch() {
+    let mut command = cargo();
+    command.args(["fetch", "--locked", "--quiet"]);
+    let _ = command.stderr(Stdio::null()).status();
 }
 
 /// Builds the product and answers the directory that holds it.

@@ -10,7 +10,7 @@ use anyhow::Context;
 
 use super::cm::{TCP, wait_for_listener};
 use crate::build;
-use crate::case::{Case, Ending, Endings, Stop};
+use crate::case::{Case, Company, Ending, Endings, Stop};
 use crate::cprogram::{self, Compiler};
 use crate::exs;
 use crate::install;
@@ -81,9 +81,11 @@ pub(super) fn cases() -> Vec<Case> {
     let programs = PROGRAMS
         .iter()
         .map(|name| Case::new(format!("memcheck/{name}.c"), |lab| program(lab, name)));
-    let suites = SUITES
-        .iter()
-        .map(|part| Case::new(format!("memcheck/pyverbs {part}"), |lab| pyverbs(lab, part)));
+    // Where Debian's documents are not installed, the suite has to be fetched.
+    let suites = SUITES.iter().map(|part| {
+        Case::new(format!("memcheck/pyverbs {part}"), |lab| pyverbs(lab, part))
+            .in_company(Company::Alone)
+    });
     let sanitizers = SANITIZERS.iter().map(|compiler| {
         let words = compiler.options.join(" ");
         let name = format!("memcheck/shared.c with {} {words}", compiler.program);

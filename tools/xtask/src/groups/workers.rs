@@ -12,6 +12,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 
 use super::worker::{READY, Told};
+use crate::build;
 use crate::case::{Endings, Stop};
 
 /// The processes.
@@ -24,6 +25,7 @@ impl Workers {
     ///
     /// Where network namespaces are not allowed.
     pub fn start(count: usize, programs: &Path, logs: &Path) -> Result<Workers> {
+        build::fetch();
         (1..=count)
             .map(|number| Worker::start(programs, &logs.join(format!("worker-{number}"))))
             .collect::<Result<_>>()
