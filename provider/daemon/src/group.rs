@@ -5,6 +5,8 @@
 use std::io;
 use std::net::{IpAddr, SocketAddr, SocketAddrV6};
 use std::os::fd::OwnedFd;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use ferroce_control::{FlowFile, udp};
 use nix::sys::socket::{setsockopt, sockopt};
@@ -17,6 +19,9 @@ use crate::{DaemonError, holder};
 
 /// The UDP port of RoCEv2.
 const PORT: u16 = 4791;
+
+/// The longest that the kernel is given to close the sockets of processes that have ended.
+const CLOSING: Duration = Duration::from_secs(2);
 
 /// Where in a packet the top byte of its destination QPN lies, from the start of the BTH.
 const DEST_QP_OFFSET: u32 = 5;
@@ -76,7 +81,7 @@ impl Group {
         let claim = claim(address)?;
         // Without SO_REUSEPORT this fails if anybody at all is bound there, and with it it would
         // succeed beside others of this user.
-        drop(bind(address, false)?);
+        drop(vacated(address)?);
         let mut group = Self {
             address,
             packets,
@@ -291,6 +296,21 @@ fn bind(address: SocketAddr, shared: bool) -> Result<OwnedFd, DaemonError> {
             address: address.ip().to_string(),
         }),
         Err(errno) => Err(DaemonError::os(doing())(errno)),
+    }
+}
+
+/// A socket that has the address for itself. Sockets of processes that have ended are waited for, [`CLOSING`] at most.
+fn vacated(address: SocketAddr) -> Result<OwnedFd, DaemonError> {
+    let start = Instant::now();
+    loop {
+        match bind(address, false) {
+            Err(DaemonError::PortTaken { .. })
+                if start.elapsed() < CLOSING && holder::has_ended(address) =>
+            {
+                thread::sleep(CLOSING / 100);
+            }
+            bound => return bound,
+        }
     }
 }
 

@@ -11,19 +11,34 @@ const NAMED: usize = 3;
 
 /// ` by …`, if anything is to be found out about who receives at a UDP endpoint; else empty.
 pub(crate) fn of_udp(address: SocketAddr) -> String {
+    by(&sockets(address))
+}
+
+/// Whether those who receive at a UDP endpoint have ended, and the kernel has yet to close their sockets:
+/// what an io_uring held is released after its process is gone. Not told of another user's sockets, whose
+/// processes this one may not look into.
+pub(crate) fn has_ended(address: SocketAddr) -> bool {
+    let sockets = sockets(address);
+    let own = rustix::process::geteuid();
+    let seen = |uid: &u32| own.is_root() || own.as_raw() == *uid;
+    let inodes: Vec<u64> = sockets.keys().copied().collect();
+    sockets.values().all(seen) && holders(&inodes).is_empty()
+}
+
+/// The sockets that receive at a UDP endpoint: their numbers, and whose they are.
+fn sockets(address: SocketAddr) -> BTreeMap<u64, u32> {
     let table = match address {
         SocketAddr::V4(_) => "/proc/net/udp",
         SocketAddr::V6(_) => "/proc/net/udp6",
     };
     let table = fs::read_to_string(table).unwrap_or_default();
-    let sockets: BTreeMap<u64, u32> = table
+    table
         .lines()
         .skip(1)
         .filter_map(Socket::read)
         .filter(|socket| socket.port == address.port() && socket.serves(address.ip()))
         .map(|socket| (socket.inode, socket.uid))
-        .collect();
-    by(&sockets)
+        .collect()
 }
 
 /// ` by …`, of who has an abstract Unix socket.
@@ -143,8 +158,10 @@ mod tests {
             let asked = if ip == "::1" { "::1" } else { "127.0.0.1" };
             let found = of_udp(SocketAddr::new(asked.parse().unwrap(), port));
             assert!(found.contains(&own), "{ip}: {found}");
+            assert!(!has_ended(SocketAddr::new(asked.parse().unwrap(), port)));
             drop(socket);
             assert_eq!(of_udp(SocketAddr::new(asked.parse().unwrap(), port)), "");
+            assert!(has_ended(SocketAddr::new(asked.parse().unwrap(), port)));
         }
     }
 
