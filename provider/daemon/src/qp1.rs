@@ -182,8 +182,9 @@ pub(crate) fn receive<'a>(
         counters.add(Counter::RxWrongPkey, 1);
         return Received::Other;
     }
+    let mad = packet.payload.private().unwrap_or_default();
     let good = packet.bth.opcode == opcode::UD_SEND_ONLY
-        && packet.payload.len() == mad::LEN
+        && mad.len() == mad::LEN
         && packet
             .ext
             .deth
@@ -209,7 +210,7 @@ pub(crate) fn receive<'a>(
     Received::Mad {
         from: back,
         src_qp,
-        mad: packet.payload,
+        mad,
     }
 }
 

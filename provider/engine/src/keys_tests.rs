@@ -79,7 +79,7 @@ fn a_null_region_reads_zeroes_anywhere_and_keeps_nothing() {
     }];
     t.pieces(7, &sges, 0, 10_000, Access::LOCAL_WRITE, |p| {
         // SAFETY: the sink takes a piece of this length.
-        unsafe { memory::place(p.addr, &vec![0xff; p.len]) }
+        unsafe { memory::place(p.addr, vec![0xff; p.len][..].into()) }
     })
     .unwrap();
     let mut total = 0;

@@ -8,8 +8,9 @@
 //!
 //! The memory of a lane that has been empty and unused for a second the sender gives back.
 //!
-//! What is read here was written by another process. A receiver believes nothing but that it is bytes: positions and lengths are
-//! checked, headers are copied before they are looked at, and a lane that makes no sense is emptied. Nor does a sender believe
+//! What is read here was written by another process, which may go on writing. A receiver believes nothing but that it is bytes: positions
+//! and lengths are read once and checked, headers are copied before they are looked at, payload is copied unseen (see
+//! [`shared`](crate::shared)), and a lane that makes no sense is emptied. Nor does a sender believe
 //! positions: those that cannot be, left behind by the slot's last owner or written by somebody meanwhile, are made good by the two ends, each
 //! of which keeps its own.
 
@@ -17,14 +18,16 @@ use std::io;
 use std::net::IpAddr;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering, fence};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering, fence};
 
 use ferroce_control::{ControlError, InboxFds, InboxHead, LANE, LaneMemory};
+use ferroce_wire::Octets;
 use parking_lot::Mutex;
 
 use crate::driver::wake;
 use crate::guard;
 use crate::path::{address_gid, gid_address};
+use crate::shared;
 use crate::tx::COPY_LIMIT;
 
 /// Records begin at multiples of this, a cache line.
@@ -314,8 +317,8 @@ pub(crate) struct Arrived<'a> {
     pub(crate) label: Label,
     /// Bytes of each packet but the last; 0: there is one.
     pub(crate) segment: usize,
-    /// The packets. Another process can write to them: nothing read twice needs to be the same.
-    pub(crate) bytes: &'a [u8],
+    /// The packets.
+    pub(crate) bytes: Octets<'a>,
 }
 
 impl Incoming {
@@ -351,11 +354,7 @@ impl Incoming {
         if len > LANE || span(len) as u64 > there || at + span(len) > LANE {
             return self.throw_away(tail);
         }
-        // SAFETY: the bytes are inside the lane (checked above). The sender has published them and does not touch them before they
-        // are taken out; one that breaks this is a process of the same user, and gets garbage accepted, as if it had sent garbage:
-        // whatever decides where bytes go is copied before it is looked at (see `Packet::parse_with`).
-        let bytes =
-            unsafe { std::slice::from_raw_parts(self.memory.bytes().add(at + HEADER), len) };
+        let bytes = Octets::Shared(&self.bytes()[at + HEADER..][..len]);
         let label = Label {
             from: gid_address(record.from),
             to: gid_address(record.to),
@@ -379,8 +378,17 @@ impl Incoming {
     }
 
     fn record(&self, at: usize) -> Record {
-        // SAFETY: `at` is a multiple of ALIGN below LANE, so the header is inside the lane. Any bytes make a Record.
-        unsafe { self.memory.bytes().add(at).cast::<Record>().read_volatile() }
+        let mut header = [0; HEADER];
+        shared::copy(&self.bytes()[at..][..HEADER], &mut header);
+        // SAFETY: any bytes make a Record, and these are as many.
+        unsafe { header.as_ptr().cast::<Record>().read_unaligned() }
+    }
+
+    /// The ring. The sender's process may write to it at any moment.
+    fn bytes(&self) -> &[AtomicU8] {
+        // SAFETY: LANE bytes, mapped as long as `self` is; nobody in this process writes to them but by `Outgoing`, which does not
+        // hold references to them.
+        unsafe { std::slice::from_raw_parts(self.memory.bytes().cast(), LANE) }
     }
 
     fn throw_away<R>(&mut self, tail: u64) -> Result<Option<R>, Nonsense> {

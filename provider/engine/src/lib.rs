@@ -55,6 +55,7 @@ mod receiver;
 mod recvmsg;
 mod rendezvous;
 mod rx;
+mod shared;
 mod srq;
 mod table;
 mod tag_matching;

@@ -6,6 +6,7 @@
 use std::cell::UnsafeCell;
 
 use ferroce_transport::{Access, MemoryError};
+use ferroce_wire::Octets;
 
 use crate::guard::{self, Fault};
 use crate::keys::Piece;
@@ -16,7 +17,7 @@ use crate::keys::Piece;
 ///
 /// # Safety
 /// `[dst, dst + src.len())` is in a registered region.
-pub(crate) unsafe fn place(dst: u64, src: &[u8]) -> Result<(), MemoryError> {
+pub(crate) unsafe fn place(dst: u64, src: Octets<'_>) -> Result<(), MemoryError> {
     let n = src.len();
     let end = dst + n as u64;
     let tail = match n {
@@ -28,9 +29,9 @@ pub(crate) unsafe fn place(dst: u64, src: &[u8]) -> Result<(), MemoryError> {
     };
     let (body, last) = src.split_at(n - tail);
     let mut value = [0; 8];
-    value[..tail].copy_from_slice(last);
-    // SAFETY: the caller vouches for the destination; `src` is the receive buffer, which is not registered. The tail's
-    // address is aligned to its size by the choice above.
+    last.copy_to(&mut value[..tail]);
+    // SAFETY: the caller vouches for the destination; `src` is the receive buffer or a lane, neither of which is registered. The
+    // tail's address is aligned to its size by the choice above.
     unsafe {
         guard::copy(dst as *mut u8, body.as_ptr(), body.len())?;
         guard::publish(
@@ -105,7 +106,7 @@ mod tests {
                 let mut dst = [0u64; 16];
                 let base = dst.as_mut_ptr() as u64;
                 // SAFETY: 16 + 40 bytes fit the 128 of `dst`.
-                unsafe { place(base + start, &src[..len]) }.unwrap();
+                unsafe { place(base + start, src[..len].into()) }.unwrap();
                 let bytes: Vec<u8> = dst.iter().flat_map(|w| w.to_ne_bytes()).collect();
                 assert_eq!(&bytes[start as usize..start as usize + len], &src[..len]);
                 assert!(

@@ -7,6 +7,7 @@ use ferroce_transport::{
     Access, Completion, Flush, Host, MemoryError, Note, PathSignal, QpEvent, RecvWqe, Selectivity,
     Sge, Time, WcData, WcStatus, WindowBind,
 };
+use ferroce_wire::Octets;
 
 use crate::guard;
 use crate::ib::Origin;
@@ -102,7 +103,7 @@ impl<'a> QpHost<'a> {
         pd: u32,
         sges: &[Sge],
         offset: u32,
-        data: &[u8],
+        data: Octets<'_>,
     ) -> Result<(), MemoryError> {
         let (mut rest, len) = (data, data.len() as u32);
         let place = |to: Piece| {
@@ -123,7 +124,7 @@ impl<'a> QpHost<'a> {
         if let Some((sges, headers)) = told.place {
             let room: u64 = sges.iter().map(|sge| u64::from(sge.length)).sum();
             let headers = &headers[..room.min(headers.len() as u64) as usize];
-            if self.scatter_received(&sges, 0, headers).is_err() {
+            if self.scatter_received(&sges, 0, headers.into()).is_err() {
                 wc.status = WcStatus::LocProtErr as u32;
             }
         }
@@ -168,7 +169,7 @@ impl Host for QpHost<'_> {
             .remote(self.peer, rkey, va, len, access, |_| Ok(()))
     }
 
-    fn write_remote(&mut self, rkey: u32, va: u64, data: &[u8]) -> Result<(), MemoryError> {
+    fn write_remote(&mut self, rkey: u32, va: u64, data: Octets<'_>) -> Result<(), MemoryError> {
         let (len, access) = (data.len() as u64, Access::REMOTE_WRITE);
         let place = |to: Piece| {
             // SAFETY: the range lies in a registered region, and the key table's lock that is held keeps it registered.
@@ -245,7 +246,7 @@ impl Host for QpHost<'_> {
         self.keys.check_list(self.requester_pd(), sges, access)
     }
 
-    fn scatter(&mut self, sges: &[Sge], offset: u32, data: &[u8]) -> Result<(), MemoryError> {
+    fn scatter(&mut self, sges: &[Sge], offset: u32, data: Octets<'_>) -> Result<(), MemoryError> {
         self.scatter_in(self.requester_pd(), sges, offset, data)
     }
 
@@ -253,7 +254,7 @@ impl Host for QpHost<'_> {
         &mut self,
         sges: &[Sge],
         offset: u32,
-        data: &[u8],
+        data: Octets<'_>,
     ) -> Result<(), MemoryError> {
         self.scatter_in(self.receive_pd(), sges, offset, data)
     }
@@ -262,7 +263,7 @@ impl Host for QpHost<'_> {
         self.qp.srq.as_ref().or(self.selected.as_ref())?.take()
     }
 
-    fn take_srq_for(&mut self, payload: &[u8], only: bool) -> Option<RecvWqe> {
+    fn take_srq_for(&mut self, payload: Octets<'_>, only: bool) -> Option<RecvWqe> {
         let (Some(tm), Some(srq)) = (&self.qp.tm, &self.qp.srq) else {
             return self.take_srq();
         };

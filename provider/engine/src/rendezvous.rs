@@ -11,6 +11,7 @@ use ferroce_transport::{
     Completion, PostError, QpCap, RecvWqe, SendData, SendFlags, SendOp, SendRequest, WcOpcode,
     WcStatus,
 };
+use ferroce_wire::Octets;
 use parking_lot::Mutex;
 use smallvec::SmallVec;
 
@@ -81,7 +82,7 @@ impl TmQp {
     pub(crate) fn receive(
         &self,
         srq: &Srq,
-        payload: &[u8],
+        payload: Octets<'_>,
         only: bool,
         qp_num: u32,
     ) -> Option<(RecvWqe, bool)> {

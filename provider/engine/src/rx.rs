@@ -9,7 +9,7 @@ use ferroce_control::{Counter, CounterPage, Key, PortCounter};
 use ferroce_transport::Time;
 use ferroce_wire::link::LinkPacket;
 use ferroce_wire::pkey;
-use ferroce_wire::{MAX_HEADER, NakCode, Operation, Packet, Syndrome};
+use ferroce_wire::{NakCode, Octets, Operation, Packet, Syndrome};
 
 use crate::batch;
 use crate::datagram::Arrival;
@@ -24,6 +24,7 @@ use crate::qp::{Inner, Qp};
 use crate::qp_host::QpHost;
 use crate::receiver::{Receiver, SETTLE};
 use crate::recvmsg::{Datagram, receive};
+use crate::shared;
 use crate::timers;
 
 /// The largest datagram, or run of merged datagrams.
@@ -127,7 +128,7 @@ impl Hca {
                 }
                 break;
             };
-            self.process(rx, Via::Socket(receiver), &datagram, &buffer[..len]);
+            self.process(rx, Via::Socket(receiver), &datagram, buffer[..len].into());
             n += 1;
             if !take.goes_on(n, len, datagram.segment) {
                 break;
@@ -179,7 +180,13 @@ impl Hca {
     }
 
     /// Handles one datagram or merged run. [`answer`](Self::answer) follows, after this one or some more.
-    pub(crate) fn process(&self, rx: &mut RxState, via: Via<'_>, datagram: &Datagram, data: &[u8]) {
+    pub(crate) fn process(
+        &self,
+        rx: &mut RxState,
+        via: Via<'_>,
+        datagram: &Datagram,
+        data: Octets<'_>,
+    ) {
         batch::begin();
         let now = timers::now();
         rx.runs += 1;
@@ -250,16 +257,16 @@ impl Hca {
             // Off a cable comes a whole InfiniBand packet; from its BTH on all is the same.
             let (bytes, local) = match link {
                 None => (bytes, None),
-                Some(link) => match LinkPacket::parse(bytes) {
+                Some(link) => match bytes.private().and_then(LinkPacket::parse) {
                     Some(local) if copies.is_some() && link.takes_of_group(&local) => {
-                        (local.transport, Some(local))
+                        (local.transport.into(), Some(local))
                     }
                     Some(local) if source == Source::Own && !link.sent(&local) => {
                         counters.add(Counter::RxBadPeer, 1);
                         continue;
                     }
                     Some(local) if copies.is_none() && link.takes(&local) => {
-                        (local.transport, Some(local))
+                        (local.transport.into(), Some(local))
                     }
                     Some(_) => {
                         counters.add(Counter::RxMisdirected, 1);
@@ -273,17 +280,7 @@ impl Hca {
             };
             // The order of section 9.6: the packet for itself, then its queue pair, its keys, and only then its PSN.
             // Parsing first: what is not even a packet needs no checksum.
-            let parsed = match proof {
-                Proof::Needless => {
-                    // Another process can write to these bytes.
-                    let mut head = [0; MAX_HEADER];
-                    let len = bytes.len().min(MAX_HEADER);
-                    head[..len].copy_from_slice(&bytes[..len]);
-                    Packet::parse_with(&head[..len], bytes)
-                }
-                _ => Packet::parse(bytes),
-            };
-            let packet = match parsed {
+            let packet = match shared::parse(bytes) {
                 Ok(packet) => packet,
                 Err(_) => {
                     count(Counter::RxParseErrors, PortCounter::RxErrors, 1);
@@ -294,7 +291,9 @@ impl Hca {
             let place = i as u16;
             let id = match (&local, &mut proof) {
                 (Some(local), _) if local.is_intact() => Some(place),
-                (None, Proof::Flow(_, checks)) => checks.verify(bytes, place),
+                (None, Proof::Flow(_, checks)) => bytes
+                    .private()
+                    .and_then(|bytes| checks.verify(bytes, place)),
                 (None, Proof::Needless) => Some(place),
                 _ => None,
             };

@@ -12,6 +12,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use ferroce_transport::{RecvWqe, Sge};
+use ferroce_wire::Octets;
 use parking_lot::Mutex;
 use smallvec::SmallVec;
 
@@ -246,7 +247,7 @@ impl TagMatching {
     /// of the queue's own; without one, where one is needed, nothing has happened. `false`: the completion queue overran.
     pub(crate) fn receive(
         &self,
-        payload: &[u8],
+        payload: Octets<'_>,
         only: bool,
         qp_num: u32,
         ordinary: impl FnOnce() -> Option<RecvWqe>,
@@ -331,8 +332,12 @@ struct Announcement {
 
 impl Header {
     /// `None` for what is not matched: no tag, an unknown or incomplete header, the end of a rendezvous.
-    fn parse(payload: &[u8], only: bool) -> Option<Header> {
-        let head: &[u8; TMH] = payload.first_chunk()?;
+    fn parse(payload: Octets<'_>, only: bool) -> Option<Header> {
+        // Looked at in a copy: the sender's process may still write to it.
+        let mut copy = [0; HEADERS];
+        let copied = payload.copy_to(&mut copy);
+        let bytes = &copy[..copied];
+        let head: &[u8; TMH] = bytes.first_chunk()?;
         let info = TagInfo {
             app_ctx: u32::from_be_bytes(*head[4..].first_chunk()?),
             tag: u64::from_be_bytes(*head[8..].first_chunk()?),
@@ -340,7 +345,7 @@ impl Header {
         let rendezvous = match head[0] {
             TMH_EAGER => None,
             TMH_RNDV if only && payload.len() <= limits::MAX_RNDV_HEADER as usize => {
-                let headers: &[u8; HEADERS] = payload.first_chunk()?;
+                let headers: &[u8; HEADERS] = bytes.first_chunk()?;
                 Some(Announcement {
                     headers: *headers,
                     va: u64::from_be_bytes(*headers[16..].first_chunk()?),

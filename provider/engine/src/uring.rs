@@ -290,7 +290,12 @@ impl Uring {
                     let rx = rx.get_or_insert_with(|| hca.rx.lock());
                     if let Ok(out) = RecvMsgOut::parse(self.buffers.bytes(id), &self.message) {
                         let datagram = describe(out.name_data(), out.control_data());
-                        hca.process(rx, Via::Socket(&receiver), &datagram, out.payload_data());
+                        hca.process(
+                            rx,
+                            Via::Socket(&receiver),
+                            &datagram,
+                            out.payload_data().into(),
+                        );
                     }
                     self.buffers.provide(id);
                     handled += 1;

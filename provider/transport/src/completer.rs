@@ -322,7 +322,7 @@ impl Qp {
             return;
         };
         if host
-            .scatter(self.sq.sges(wqe), 0, &value.to_ne_bytes())
+            .scatter(self.sq.sges(wqe), 0, value.to_ne_bytes()[..].into())
             .is_err()
         {
             return self.fail_oldest(WcStatus::LocProtErr, host);

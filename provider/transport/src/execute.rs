@@ -129,7 +129,7 @@ impl Qp {
         let hidden = u64::from(self.skipped()).saturating_sub(received).min(len);
         if len > hidden {
             let offset = received + hidden - u64::from(self.skipped());
-            let placed = &packet.payload[hidden as usize..];
+            let (_, placed) = packet.payload.split_at(hidden as usize);
             host.scatter_received(self.receive_sges(), offset as u32, placed)
                 .map_err(|_| LOCAL_PROTECTION)?;
         }
@@ -288,7 +288,7 @@ impl Qp {
         packet: &Packet<'_>,
         host: &mut H,
     ) -> Result<(), Refusal> {
-        let (Some(reth), Ok(value)) = (packet.ext.reth, <[u8; 8]>::try_from(packet.payload)) else {
+        let (Some(reth), Some(value)) = (packet.ext.reth, packet.payload.to_array()) else {
             return Err(INVALID);
         };
         if reth.len != 8 || reth.va % 8 != 0 || !self.may(Access::REMOTE_WRITE) {

@@ -2,7 +2,7 @@
 //!
 //! Nothing here does I/O, reads a clock or touches user memory.
 
-use ferroce_wire::{Bth, Ext};
+use ferroce_wire::{Bth, Ext, Octets};
 
 use crate::{Access, Completion, Flush, RecvWqe, Sge, WindowBind};
 
@@ -141,7 +141,7 @@ pub trait Host {
         access: Access,
     ) -> Result<(), MemoryError>;
     /// Places RDMA WRITE payload, in address order, the last bytes with release semantics.
-    fn write_remote(&mut self, rkey: u32, va: u64, data: &[u8]) -> Result<(), MemoryError>;
+    fn write_remote(&mut self, rkey: u32, va: u64, data: Octets<'_>) -> Result<(), MemoryError>;
     /// Atomically compares and swaps 8 bytes in host byte order; returns the value before.
     fn compare_swap(
         &mut self,
@@ -169,20 +169,20 @@ pub trait Host {
     /// May the local consumer do `access` (empty: read) to all of the list?
     fn check_local(&mut self, sges: &[Sge], access: Access) -> Result<(), MemoryError>;
     /// Scatters `data` at `offset` in the concatenation of the local list of a send request: the answer to a READ or ATOMIC.
-    fn scatter(&mut self, sges: &[Sge], offset: u32, data: &[u8]) -> Result<(), MemoryError>;
+    fn scatter(&mut self, sges: &[Sge], offset: u32, data: Octets<'_>) -> Result<(), MemoryError>;
     /// The same for the list of a receive request. One from a shared receive queue names memory of the protection domain of that queue,
     /// whatever the queue pair's is.
     fn scatter_received(
         &mut self,
         sges: &[Sge],
         offset: u32,
-        data: &[u8],
+        data: Octets<'_>,
     ) -> Result<(), MemoryError>;
     /// Takes the next request of the shared receive queue (only called for QPs with an SRQ).
     fn take_srq(&mut self) -> Option<RecvWqe>;
     /// The same for a SEND (RC), whose first packet has this payload and, if `only`, is the whole message: a shared receive
     /// queue that matches tags chooses by it.
-    fn take_srq_for(&mut self, payload: &[u8], only: bool) -> Option<RecvWqe> {
+    fn take_srq_for(&mut self, payload: Octets<'_>, only: bool) -> Option<RecvWqe> {
         let _ = (payload, only);
         self.take_srq()
     }

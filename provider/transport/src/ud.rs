@@ -44,12 +44,14 @@ impl Qp {
             return host.note(Note::TooLong);
         }
         let sges = self.receive_sges();
-        let placed = host.scatter_received(sges, 0, grh).and_then(|()| {
-            if packet.payload.is_empty() {
-                return Ok(());
-            }
-            host.scatter_received(sges, GRH as u32, packet.payload)
-        });
+        let placed = host
+            .scatter_received(sges, 0, grh[..].into())
+            .and_then(|()| {
+                if packet.payload.is_empty() {
+                    return Ok(());
+                }
+                host.scatter_received(sges, GRH as u32, packet.payload)
+            });
         if placed.is_err() {
             let wr_id = match self.resp.srq_wqe.take() {
                 Some(wqe) => Some(wqe.wr_id),

@@ -16,7 +16,7 @@
 //! let n = header.emit(&mut datagram);
 //! datagram[n..n + 4].copy_from_slice(b"data");
 //! let packet = Packet::parse(&datagram[..n + 4 + 4]).unwrap(); // 4 bytes of payload, 4 of ICRC
-//! assert_eq!(packet.payload, b"data");
+//! assert_eq!(packet.payload.to_array(), Some(*b"data"));
 //! assert_eq!(packet.ext, header.ext);
 //! ```
 #![forbid(unsafe_code)]
@@ -34,6 +34,7 @@ pub mod link;
 pub mod lrh;
 pub mod mad;
 pub mod mtu;
+pub mod octets;
 pub mod opcode;
 pub mod packet;
 pub mod pkey;
@@ -49,6 +50,7 @@ pub use ext::{AtomicEth, Deth, Ext, Feth, Reth};
 pub use grh::Grh;
 pub use lrh::Lrh;
 pub use mad::MadHeader;
+pub use octets::Octets;
 pub use opcode::{HeaderSet, OpcodeInfo, Operation, PayloadRule, Position, Service};
 pub use packet::{Header, Packet, ParseError};
 pub use psn::Psn;

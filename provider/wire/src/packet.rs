@@ -5,10 +5,10 @@
 //! responder owes the sender of a wrong length a NAK.
 
 use crate::opcode::{self, HeaderSet, OpcodeInfo, PayloadRule};
-use crate::{Bth, Ext, ICRC_LEN, bth};
+use crate::{Bth, Ext, ICRC_LEN, Octets, bth};
 
 /// A parsed packet. The payload is borrowed from the datagram, without pad and ICRC.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub struct Packet<'a> {
     /// Base transport header.
     pub bth: Bth,
@@ -17,7 +17,7 @@ pub struct Packet<'a> {
     /// Extended headers: exactly those that the opcode calls for.
     pub ext: Ext,
     /// Payload.
-    pub payload: &'a [u8],
+    pub payload: Octets<'a>,
 }
 
 /// Why a datagram is not a packet. All of these are dropped without an answer, save that a responder may owe
@@ -46,7 +46,7 @@ impl<'a> Packet<'a> {
     /// See [`ParseError`].
     #[inline]
     pub fn parse(udp_payload: &'a [u8]) -> Result<Packet<'a>, ParseError> {
-        Packet::parse_with(udp_payload, udp_payload)
+        Packet::parse_with(udp_payload, udp_payload.into())
     }
 
     /// As [`parse`](Self::parse), for a packet in memory that others may write to: what the headers say is taken from `head`, a
@@ -55,12 +55,10 @@ impl<'a> Packet<'a> {
     /// # Errors
     /// See [`ParseError`].
     #[inline]
-    pub fn parse_with(head: &[u8], udp_payload: &'a [u8]) -> Result<Packet<'a>, ParseError> {
+    pub fn parse_with(head: &[u8], udp_payload: Octets<'a>) -> Result<Packet<'a>, ParseError> {
         let truncated = ParseError::Truncated(udp_payload.len());
-        let Some((whole, _icrc)) = udp_payload.split_last_chunk::<ICRC_LEN>() else {
-            return Err(truncated);
-        };
-        let head = &head[..head.len().min(whole.len())];
+        let end = udp_payload.len().checked_sub(ICRC_LEN).ok_or(truncated)?;
+        let head = &head[..head.len().min(end)];
         let mut rest = head;
         let bth = Bth::take(&mut rest).ok_or(truncated)?;
         // Section 9.6.1
@@ -71,19 +69,20 @@ impl<'a> Packet<'a> {
             return Err(ParseError::Opcode(bth));
         };
         let ext = Ext::take(info.headers, &mut rest).ok_or(truncated)?;
-        let rest = &whole[head.len() - rest.len()..];
+        let start = head.len() - rest.len();
+        let len = end - start;
         let pad = usize::from(bth.pad);
-        if rest.len() < pad {
+        if len < pad {
             return Err(truncated);
         }
         // A payload is padded to a multiple of four.
-        let fits = rest.len().is_multiple_of(4)
+        let fits = len.is_multiple_of(4)
             && match info.payload {
-                PayloadRule::None => rest.is_empty(),
+                PayloadRule::None => len == 0,
                 PayloadRule::Full | PayloadRule::Some | PayloadRule::Any | PayloadRule::Word8 => {
                     true
                 }
-                PayloadRule::Reserved16 => pad == 0 && rest.len() == 16,
+                PayloadRule::Reserved16 => pad == 0 && len == 16,
             };
         if !fits {
             return Err(ParseError::Payload(info));
@@ -92,7 +91,7 @@ impl<'a> Packet<'a> {
             bth,
             info,
             ext,
-            payload: &rest[..rest.len() - pad],
+            payload: udp_payload.part(start..end - pad),
         })
     }
 }

@@ -30,7 +30,7 @@ impl Sink for Direct<'_> {
             bth: p.bth,
             info,
             ext: p.ext,
-            payload: &PAYLOAD[..len],
+            payload: PAYLOAD[..len].into(),
         };
         self.peer.receive(0, &packet, self.host);
         self.packets += 1;

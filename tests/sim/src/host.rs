@@ -7,6 +7,7 @@ use ferroce_transport::{
     Access, Completion, Flush, Host, MemoryError, Note, PathSignal, QpEvent, RecvWqe, Selectivity,
     Sge, WindowBind,
 };
+use ferroce_wire::Octets;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
@@ -94,7 +95,7 @@ impl<M: Onlooker> SimHost<M> {
         word.copy_from_slice(&memory.bytes[range.clone()]);
         let before = u64::from_ne_bytes(word);
         let after = update(before).to_ne_bytes();
-        place(&mut self.model, &mut memory, range, &after);
+        place(&mut self.model, &mut memory, range, after[..].into());
         self.atomics += 1;
         Ok(before)
     }
@@ -104,7 +105,7 @@ impl<M: Onlooker> SimHost<M> {
         pd: u32,
         sges: &[Sge],
         offset: u32,
-        data: &[u8],
+        data: Octets<'_>,
     ) -> Result<(), MemoryError> {
         let mut memory = self.memory.borrow_mut();
         let of_domain = |s: &Sge| memory.region(s.lkey).is_some_and(|r| r.pd == pd);
@@ -122,7 +123,8 @@ impl<M: Onlooker> SimHost<M> {
     }
 }
 
-fn place(model: &mut impl Onlooker, memory: &mut Memory, at: Range<usize>, data: &[u8]) {
+fn place(model: &mut impl Onlooker, memory: &mut Memory, at: Range<usize>, data: Octets<'_>) {
+    let data = data.private().expect("packets of the simulator's own");
     let va = BASE + at.start as u64;
     let there = &mut memory.bytes[at];
     match model.placing(va, there, data) {
@@ -145,7 +147,7 @@ impl<M: Onlooker> Host for SimHost<M> {
             .map(|_| ())
     }
 
-    fn write_remote(&mut self, rkey: u32, va: u64, data: &[u8]) -> Result<(), MemoryError> {
+    fn write_remote(&mut self, rkey: u32, va: u64, data: Octets<'_>) -> Result<(), MemoryError> {
         let mut memory = self.memory.borrow_mut();
         let pd = self.pd(&memory);
         let range = memory.range_in(pd, rkey, va, data.len() as u64, Access::REMOTE_WRITE)?;
@@ -170,7 +172,7 @@ impl<M: Onlooker> Host for SimHost<M> {
     fn write_word(&mut self, rkey: u32, va: u64, value: [u8; 8]) -> Result<(), MemoryError> {
         assert_eq!(va % 8, 0, "unaligned word");
         self.words += 1;
-        self.write_remote(rkey, va, &value)
+        self.write_remote(rkey, va, value[..].into())
     }
 
     fn flush_remote(&mut self, flush: &Flush) -> Result<(), MemoryError> {
@@ -215,7 +217,7 @@ impl<M: Onlooker> Host for SimHost<M> {
         })
     }
 
-    fn scatter(&mut self, sges: &[Sge], offset: u32, data: &[u8]) -> Result<(), MemoryError> {
+    fn scatter(&mut self, sges: &[Sge], offset: u32, data: Octets<'_>) -> Result<(), MemoryError> {
         self.scatter_in(0, sges, offset, data)
     }
 
@@ -223,7 +225,7 @@ impl<M: Onlooker> Host for SimHost<M> {
         &mut self,
         sges: &[Sge],
         offset: u32,
-        data: &[u8],
+        data: Octets<'_>,
     ) -> Result<(), MemoryError> {
         let pd = match self.selected {
             Some(srq) => self.memory.borrow().srqs[&srq],

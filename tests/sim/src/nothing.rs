@@ -3,6 +3,7 @@
 use ferroce_transport::{
     Access, Completion, Flush, Host, MemoryError, PathSignal, QpEvent, RecvWqe, Sge, WindowBind,
 };
+use ferroce_wire::Octets;
 
 /// Agrees to everything and does nothing.
 #[derive(Debug, Default)]
@@ -15,7 +16,7 @@ impl Host for Nothing {
     fn check_remote(&mut self, _: u32, _: u64, _: u64, _: Access) -> Result<(), MemoryError> {
         Ok(())
     }
-    fn write_remote(&mut self, _: u32, _: u64, _: &[u8]) -> Result<(), MemoryError> {
+    fn write_remote(&mut self, _: u32, _: u64, _: Octets<'_>) -> Result<(), MemoryError> {
         Ok(())
     }
     fn compare_swap(&mut self, _: u32, _: u64, _: u64, _: u64) -> Result<u64, MemoryError> {
@@ -45,10 +46,10 @@ impl Host for Nothing {
     fn check_local(&mut self, _: &[Sge], _: Access) -> Result<(), MemoryError> {
         Ok(())
     }
-    fn scatter(&mut self, _: &[Sge], _: u32, _: &[u8]) -> Result<(), MemoryError> {
+    fn scatter(&mut self, _: &[Sge], _: u32, _: Octets<'_>) -> Result<(), MemoryError> {
         Ok(())
     }
-    fn scatter_received(&mut self, _: &[Sge], _: u32, _: &[u8]) -> Result<(), MemoryError> {
+    fn scatter_received(&mut self, _: &[Sge], _: u32, _: Octets<'_>) -> Result<(), MemoryError> {
         Ok(())
     }
     fn take_srq(&mut self) -> Option<RecvWqe> {

@@ -319,7 +319,7 @@ impl Tester {
             bth,
             info,
             ext,
-            payload,
+            payload: payload.into(),
         };
         self.host.selected = None;
         if ext.deth.is_some() {

@@ -75,7 +75,8 @@ pub fn read<'a>(packet: &LinkPacket<'a>) -> Result<(Ends, &'a Mad), Unfit> {
     }
     let deth = parsed.ext.deth.ok_or(Unfit::Malformed)?;
     // Section 13.4.2: all MADs are of one length.
-    let mad = parsed.payload.try_into().map_err(|_| Unfit::Malformed)?;
+    let mad = parsed.payload.private().and_then(|mad| mad.try_into().ok());
+    let mad = mad.ok_or(Unfit::Malformed)?;
     // Section 13.5.1: SMPs, and nothing else, are on the management lane.
     let of_qp0 = packet.lrh.vl == MANAGEMENT_LANE;
     let good = parsed.bth.opcode == opcode::UD_SEND_ONLY && of_qp0 == (parsed.bth.dest_qp == 0);

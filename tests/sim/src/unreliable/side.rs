@@ -214,7 +214,7 @@ impl Side {
         let m = &self.plan.messages[index];
         let mtu = mtu as usize;
         let end = ((k + 1) * mtu).min(m.data.len());
-        assert!(packet.payload == &m.data[k * mtu..end], "message {index}");
+        assert!(packet.payload == m.data[k * mtu..end], "message {index}");
         assert_eq!(packet.info.ends(), end == m.data.len());
         assert!(!packet.bth.ack_req || service != QpType::Uc);
         self.program.push((index, k));

@@ -1,0 +1,120 @@
+//! A neighbour who keeps changing what is being read. These also run in Miri, which tells of data races and of bad references.
+
+use std::sync::atomic::AtomicBool;
+
+use ferroce_wire::{Bth, Ext, Header, ICRC_LEN, Reth, opcode};
+
+use super::*;
+
+/// Bytes of payload of the long packet.
+const PAYLOAD: usize = 64;
+const LEN: usize = MAX_HEADER + PAYLOAD;
+
+fn atomics(bytes: &[u8]) -> Vec<AtomicU8> {
+    bytes.iter().map(|byte| AtomicU8::new(*byte)).collect()
+}
+
+fn packet(header: &Header) -> [u8; LEN] {
+    let mut bytes = [0x5a; LEN];
+    header.emit(&mut bytes);
+    bytes
+}
+
+/// Two packets of one length, of which either has other headers, and so its payload elsewhere.
+fn packets() -> [[u8; LEN]; 2] {
+    let write = Header {
+        bth: Bth {
+            opcode: opcode::RC_WRITE_ONLY,
+            ..Bth::default()
+        },
+        ext: Ext {
+            reth: Some(Reth {
+                va: 0x1111_1111_1111_1111,
+                rkey: 0x1111_1111,
+                len: 0x1111_1111,
+            }),
+            ..Ext::default()
+        },
+    };
+    let send = Header {
+        bth: Bth {
+            opcode: opcode::RC_SEND_ONLY,
+            pad: 3,
+            dest_qp: 0x77,
+            ..Bth::default()
+        },
+        ext: Ext::default(),
+    };
+    [packet(&write), packet(&send)]
+}
+
+#[test]
+fn any_start_and_length_is_copied() {
+    let bytes: Vec<u8> = (1..=80).collect();
+    let from = atomics(&bytes);
+    for start in 0..8 {
+        for len in 0..60 {
+            let mut to = [0; 50];
+            let copied = copy(&from[start..start + len], &mut to);
+            assert_eq!(copied, len.min(50));
+            assert_eq!(to[..copied], bytes[start..start + copied]);
+            assert!(to[copied..].iter().all(|byte| *byte == 0));
+        }
+    }
+}
+
+/// What is checked is what is used: opcode, headers, pad and the payload's place are those of one look, whatever is in the
+/// memory before and after it.
+#[test]
+fn headers_that_change_while_they_are_read_are_read_once() {
+    let rounds = if cfg!(miri) { 60 } else { 200_000 };
+    let both = packets();
+    let memory = atomics(&both[0]);
+    let done = AtomicBool::new(false);
+    let seen = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for bytes in both.iter().cycle() {
+                for (to, from) in memory.iter().zip(bytes).take(MAX_HEADER) {
+                    to.store(*from, Ordering::Relaxed);
+                }
+                if done.load(Ordering::Relaxed) {
+                    break;
+                }
+            }
+        });
+        let mut seen = [0; 2];
+        for _ in 0..rounds {
+            // What lies between the two may be no packet.
+            let Ok(packet) = parse(Octets::Shared(&memory)) else {
+                continue;
+            };
+            assert_consistent(&packet);
+            seen[usize::from(packet.bth.opcode == opcode::RC_SEND_ONLY)] += 1;
+        }
+        done.store(true, Ordering::Relaxed);
+        seen
+    });
+    assert!(cfg!(miri) || seen.iter().all(|n| *n > 0), "{seen:?}");
+}
+
+fn assert_consistent(packet: &Packet<'_>) {
+    assert_eq!(packet.info.opcode, packet.bth.opcode);
+    assert_eq!(packet.ext.headers(), packet.info.headers);
+    let pad = usize::from(packet.bth.pad);
+    let header = usize::from(packet.info.header_len);
+    assert_eq!(header + packet.payload.len() + pad + ICRC_LEN, LEN);
+}
+
+/// The copy of a header is neither looked at before it is whole nor made again: a change between copy and use does nothing.
+#[test]
+fn a_packet_that_was_taken_apart_does_not_change() {
+    let [write, send] = packets();
+    let memory = atomics(&write);
+    let packet = parse(Octets::Shared(&memory)).unwrap();
+    for (to, from) in memory.iter().zip(send) {
+        to.store(from, Ordering::Relaxed);
+    }
+    assert_consistent(&packet);
+    assert_eq!(packet.bth.opcode, opcode::RC_WRITE_ONLY);
+    assert_eq!(packet.ext.reth.unwrap().rkey, 0x1111_1111);
+}
