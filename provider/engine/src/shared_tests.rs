@@ -1,7 +1,5 @@
 //! A neighbour who keeps changing what is being read. These also run in Miri, which tells of data races and of bad references.
 
-use std::sync::atomic::AtomicBool;
-
 use ferroce_wire::{Bth, Ext, Header, ICRC_LEN, Reth, opcode};
 
 use super::*;
@@ -69,32 +67,43 @@ fn any_start_and_length_is_copied() {
 fn headers_that_change_while_they_are_read_are_read_once() {
     let rounds = if cfg!(miri) { 60 } else { 200_000 };
     let both = packets();
-    let memory = atomics(&both[0]);
-    let done = AtomicBool::new(false);
-    let seen = std::thread::scope(|scope| {
-        scope.spawn(|| {
-            for bytes in both.iter().cycle() {
-                for (to, from) in memory.iter().zip(bytes).take(MAX_HEADER) {
-                    to.store(*from, Ordering::Relaxed);
-                }
-                if done.load(Ordering::Relaxed) {
-                    break;
-                }
-            }
-        });
+    let words = both.map(|bytes| as_words(&bytes));
+    // Written by words, as it is read: atomics of several sizes may not race within one process, and here both ends are in one.
+    let memory = words[0].map(AtomicU32::new);
+    let read = || {
         let mut seen = [0; 2];
         for _ in 0..rounds {
             // What lies between the two may be no packet.
-            let Ok(packet) = parse(Octets::Shared(&memory)) else {
+            let Ok(packet) = parse(Octets::Shared(bytes_of(&memory))) else {
                 continue;
             };
             assert_consistent(&packet);
             seen[usize::from(packet.bth.opcode == opcode::RC_SEND_ONLY)] += 1;
         }
-        done.store(true, Ordering::Relaxed);
         seen
+    };
+    let seen = std::thread::scope(|scope| {
+        let reader = scope.spawn(read);
+        for words in words.iter().cycle() {
+            if reader.is_finished() {
+                break;
+            }
+            for (to, from) in memory.iter().zip(words).take(MAX_HEADER / 4) {
+                to.store(*from, Ordering::Relaxed);
+            }
+        }
+        reader.join().expect("consistent packets")
     });
     assert!(cfg!(miri) || seen.iter().all(|n| *n > 0), "{seen:?}");
+}
+
+fn as_words(bytes: &[u8; LEN]) -> [u32; LEN / 4] {
+    std::array::from_fn(|n| u32::from_ne_bytes(*bytes[4 * n..].first_chunk().unwrap()))
+}
+
+fn bytes_of(words: &[AtomicU32]) -> &[AtomicU8] {
+    // SAFETY: as many bytes, which may change at any moment in either view.
+    unsafe { std::slice::from_raw_parts(words.as_ptr().cast(), size_of_val(words)) }
 }
 
 fn assert_consistent(packet: &Packet<'_>) {
