@@ -82,6 +82,13 @@ impl<'a> Octets<'a> {
         len
     }
 
+    /// A copy of all.
+    pub fn to_vec(self) -> Vec<u8> {
+        let mut copy = vec![0; self.len()];
+        self.copy_to(&mut copy);
+        copy
+    }
+
     /// A copy, if they are exactly so many.
     pub fn to_array<const N: usize>(self) -> Option<[u8; N]> {
         let mut array = [0; N];
@@ -149,6 +156,7 @@ mod tests {
             assert_eq!(head.to_array::<4>(), None);
             assert_eq!(rest.to_array(), Some([96, 97, 98, 99]));
             assert!(octets.part(100..100).is_empty());
+            assert_eq!(octets.to_vec(), own);
             assert!(octets == own[..] && octets != own[..99] && octets != [0; 100]);
         }
         assert_eq!(Octets::Private(&own).private(), Some(&own[..]));

@@ -87,10 +87,14 @@ impl SimTransport {
         for datagram in self.device.transmit(now) {
             let out = match &mut self.faults.on_tx {
                 Some(hook) => match Packet::parse(&datagram) {
-                    Ok(packet) => hook(TxPacket::new(packet.bth, packet.ext, packet.payload))
-                        .into_iter()
-                        .map(|(delay, packet)| (delay, SimTransport::encode(DEVICE, &packet)))
-                        .collect(),
+                    Ok(packet) => hook(TxPacket::new(
+                        packet.bth,
+                        packet.ext,
+                        packet.payload.to_vec(),
+                    ))
+                    .into_iter()
+                    .map(|(delay, packet)| (delay, SimTransport::encode(DEVICE, &packet)))
+                    .collect(),
                     Err(_) => vec![(Duration::ZERO, datagram)],
                 },
                 None => vec![(Duration::ZERO, datagram)],
