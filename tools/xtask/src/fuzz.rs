@@ -1,11 +1,17 @@
-//! `cargo xtask fuzz`: the targets of `tests/fuzz` under libFuzzer and AddressSanitizer, for some minutes each.
+//! `cargo xtask fuzz`: the targets of `tests/fuzz` under libFuzzer and AddressSanitizer, for some minutes each, as many side by side as
+//! there are processors. What libFuzzer says of a target goes into a file in `target/xtask/fuzz-logs`.
 //!
 //! What is found while it runs is kept in `tests/fuzz/corpus`, which is this machine's own; an input that breaks a promise is kept in
 //! `tests/fuzz/artifacts`. `cargo test` replays what is in `tests/fuzz/seeds`: `--keep` puts there the few inputs that cover what the
 //! corpus covers.
 
+use std::fs::{self, File};
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
 
 use anyhow::{Context, Result, bail};
 
@@ -23,6 +29,9 @@ pub struct Scope {
     /// How long each runs
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=600))]
     minutes: u32,
+    /// How many run side by side; without: as many as there are processors
+    #[arg(long, value_name = "N")]
+    jobs: Option<NonZeroUsize>,
     /// Then keep the inputs that cover something new as seeds
     #[arg(long)]
     keep: bool,
@@ -40,25 +49,80 @@ pub fn run(scope: &Scope) -> Result<bool> {
         );
     }
 
-    let chosen = known
+    let chosen: Vec<&str> = known
         .iter()
-        .filter(|name| scope.targets.is_empty() || scope.targets.contains(name));
-    let mut broken = Vec::new();
-    for name in chosen {
-        println!("xtask: fuzzing {name} for {} min", scope.minutes);
-        if !fuzz(name, scope.minutes)? {
-            broken.push(name.as_str());
-        } else if scope.keep {
+        .filter(|name| scope.targets.is_empty() || scope.targets.contains(name))
+        .map(String::as_str)
+        .collect();
+    println!("xtask: building {} targets", chosen.len());
+    for name in &chosen {
+        if !done(&mut cargo_fuzz("build", name)?)? {
+            bail!("the target {name} does not compile");
+        }
+    }
+
+    let logs = build::scratch("fuzz-logs")?;
+    let queue = Mutex::new(chosen.iter().copied());
+    let next = || queue.lock().unwrap_or_else(|held| held.into_inner()).next();
+    let tried = AtomicU64::new(0);
+    let broken = Mutex::new(Vec::new());
+    let work = || -> Result<()> {
+        while let Some(name) = next() {
+            let log = logs.join(format!("{name}.log"));
+            let well = fuzz(name, scope.minutes, &log)?;
+            let said = fs::read_to_string(&log).unwrap_or_default();
+            match executions(&said) {
+                Some(n) if well => {
+                    println!("xtask: {name}: {n} inputs, nothing found");
+                    tried.fetch_add(n, Ordering::Relaxed);
+                }
+                _ => {
+                    println!("xtask: {name}: broken, see {}", log.display());
+                    let mut broken = broken.lock().unwrap_or_else(|held| held.into_inner());
+                    broken.push(name);
+                }
+            }
+        }
+        Ok(())
+    };
+    let jobs = scope.jobs.map_or_else(
+        || thread::available_parallelism().map_or(1, NonZeroUsize::get),
+        NonZeroUsize::get,
+    );
+    thread::scope(|threads| {
+        let workers: Vec<_> = (0..jobs).map(|_| threads.spawn(work)).collect();
+        workers
+            .into_iter()
+            .try_for_each(|worker| worker.join().expect("a worker does not panic"))
+    })?;
+    let broken = broken.into_inner().unwrap_or_else(|held| held.into_inner());
+    if scope.keep {
+        for name in chosen.iter().filter(|name| !broken.contains(name)) {
             keep(name)?;
         }
     }
-    if !broken.is_empty() {
-        println!(
+    let tried = tried.into_inner();
+    match broken.as_slice() {
+        [] => println!(
+            "xtask: {} targets, {} min each: {tried} inputs, nothing found",
+            chosen.len(),
+            scope.minutes
+        ),
+        broken => println!(
             "xtask: broken: {}; the inputs are in tests/fuzz/artifacts",
             broken.join(", ")
-        );
+        ),
     }
     Ok(broken.is_empty())
+}
+
+/// How many inputs libFuzzer says that it tried.
+fn executions(said: &str) -> Option<u64> {
+    let count = said
+        .lines()
+        .rev()
+        .find_map(|line| line.strip_prefix("stat::number_of_executed_units:"))?;
+    count.trim().parse().ok()
 }
 
 fn home() -> PathBuf {
@@ -107,7 +171,7 @@ fn cargo_fuzz(word: &str, name: &str) -> Result<Command> {
     Ok(command)
 }
 
-fn fuzz(name: &str, minutes: u32) -> Result<bool> {
+fn fuzz(name: &str, minutes: u32, log: &Path) -> Result<bool> {
     let corpus = home().join("corpus").join(name);
     std::fs::create_dir_all(&corpus).with_context(|| format!("{}", corpus.display()))?;
     let mut command = cargo_fuzz("run", name)?;
@@ -116,6 +180,9 @@ fn fuzz(name: &str, minutes: u32) -> Result<bool> {
     command.arg(format!("-max_total_time={}", u64::from(minutes) * 60));
     command.args(["-max_len=4096", "-timeout=10", "-rss_limit_mb=4096"]);
     command.args(["-print_final_stats=1", "-verbosity=1"]);
+    let file = File::create(log).with_context(|| format!("{}", log.display()))?;
+    command.stdin(Stdio::null());
+    command.stderr(file.try_clone()?).stdout(file);
     done(&mut command)
 }
 
@@ -141,4 +208,16 @@ fn done(command: &mut Command) -> Result<bool> {
     let line = crate::process::line_of(command);
     let status = command.status().with_context(|| line)?;
     Ok(status.success())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::executions;
+
+    #[test]
+    fn the_count_of_inputs_is_read() {
+        let said = "#12 DONE\nstat::number_of_executed_units: 4242\nstat::peak_rss_mb: 77\n";
+        assert_eq!(executions(said), Some(4242));
+        assert_eq!(executions("==7== ERROR: libFuzzer: deadly signal"), None);
+    }
 }
