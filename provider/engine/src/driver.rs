@@ -15,16 +15,9 @@ use ferroce_transport::Time;
 
 use crate::hca::Hca;
 use crate::rx::{MAX_DATAGRAM, RxState, Take};
+use crate::sleep::Sleep;
 use crate::timers;
-
-/// The helper receives.
-const HELPER: u32 = 0;
-/// The helper receives, and is to give the turn away when it has handled what it has.
-const WANTED: u32 = 1;
-/// The application receives; the helper stands by.
-const APP: u32 = 2;
-/// The application receives no more; the helper is to take the turn.
-const RETURNED: u32 = 3;
+use crate::turn::{self, Turn};
 
 /// Empty polls in a row after which the application is taken to be polling in earnest. A program that sleeps on a
 /// completion channel polls an empty queue once or twice a time.
@@ -50,12 +43,12 @@ const CHORES: Time = 100_000_000;
 
 pub(crate) struct Driver {
     /// Whose turn it is; the helper waits on it as a futex.
-    turn: AtomicU32,
+    turn: Turn<AtomicU32>,
     empty_polls: AtomicU32,
     /// When the application last drove.
     polled_at: AtomicU64,
-    /// Until when the helper sleeps; 0 while it is awake or stands by.
-    asleep_until: AtomicU64,
+    /// The helper's, in the kernel.
+    sleep: Sleep<AtomicU64>,
     /// When a polling application last got something out of the inbox, and last looked at the sockets.
     inbox_at: AtomicU64,
     sockets_at: AtomicU64,
@@ -75,10 +68,10 @@ impl Driver {
     /// `event` is a non-blocking eventfd. Others have it too, to say that they put something into our inbox.
     pub(crate) fn new(event: OwnedFd) -> Driver {
         Driver {
-            turn: AtomicU32::new(HELPER),
+            turn: Turn::new(AtomicU32::new(0)),
             empty_polls: AtomicU32::new(0),
             polled_at: AtomicU64::new(0),
-            asleep_until: AtomicU64::new(0),
+            sleep: Sleep::new(AtomicU64::new(0)),
             inbox_at: AtomicU64::new(0),
             sockets_at: AtomicU64::new(0),
             cleared: AtomicBool::new(false),
@@ -111,33 +104,25 @@ impl Driver {
 
     /// Wakes the helper if it sleeps beyond `at`.
     pub(crate) fn wake_for(&self, at: Time) {
-        if at < self.asleep_until.load(Ordering::SeqCst) {
+        if self.sleep.outlasts(at) {
             self.wake();
         }
     }
 
     /// Announces a sleep, then returns until when it may last.
     pub(crate) fn falling_asleep(&self, next: impl Fn() -> Time) -> Time {
-        // First "for ever", then look: a timer added in between sees it and wakes us.
-        self.asleep_until.store(Time::MAX, Ordering::SeqCst);
-        let until = next();
-        self.asleep_until.store(until, Ordering::SeqCst);
-        until
+        self.sleep.announce(next)
     }
 
     pub(crate) fn awake(&self) {
-        self.asleep_until.store(0, Ordering::SeqCst);
+        self.sleep.over();
     }
 
     /// For the helper, with nothing received that is not handled: gives the turn away if it is wanted, and then returns
     /// when it is the helper's again. `taking_back` holds the receive lock while it runs what it is given; `chores` is
     /// called about ten times a second.
     pub(crate) fn stand_by(&self, taking_back: impl Fn(&dyn Fn()), chores: impl Fn()) {
-        if self
-            .turn
-            .compare_exchange(WANTED, APP, Ordering::AcqRel, Ordering::Relaxed)
-            .is_err()
-        {
+        if !self.turn.give() {
             return;
         }
         let since = timers::now();
@@ -154,7 +139,7 @@ impl Driver {
                     libc::SYS_futex,
                     self.turn.as_ptr(),
                     libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG,
-                    APP,
+                    turn::APP,
                     &raw const nap,
                 )
             };
@@ -164,13 +149,13 @@ impl Driver {
                 chores();
             }
             let polled_at = self.polled_at.load(Ordering::Relaxed);
-            if self.turn.load(Ordering::Acquire) == RETURNED || !naps.another(now, polled_at) {
+            if self.turn.is_returned() || !naps.another(now, polled_at) {
                 break;
             }
         }
         taking_back(&|| {
             self.empty_polls.store(0, Ordering::Relaxed);
-            self.turn.store(HELPER, Ordering::Release);
+            self.turn.take();
             if self.cleared.swap(false, Ordering::Relaxed) {
                 self.wake();
             }
@@ -179,7 +164,7 @@ impl Driver {
 
     /// Whether the application waits for the turn.
     pub(crate) fn wanted(&self) -> bool {
-        self.turn.load(Ordering::Relaxed) == WANTED
+        self.turn.is_wanted()
     }
 
     /// The application drives, though it waits.
@@ -189,7 +174,7 @@ impl Driver {
 
     /// Whether the application has the turn; for its threads to ask under the receive lock.
     pub(crate) fn app_drives(&self) -> bool {
-        self.turn.load(Ordering::Acquire) == APP
+        self.turn.is_apps()
     }
 }
 
@@ -238,12 +223,7 @@ impl Hca {
         }
         if !driver.app_drives() {
             if polls >= EARNEST && self.alive() {
-                let _ = driver.turn.compare_exchange(
-                    HELPER,
-                    WANTED,
-                    Ordering::AcqRel,
-                    Ordering::Relaxed,
-                );
+                driver.turn.want();
             }
             return;
         }
@@ -289,14 +269,7 @@ impl Hca {
     pub(crate) fn app_will_sleep(&self) {
         let driver = &self.driver;
         driver.empty_polls.store(0, Ordering::Relaxed);
-        let _ = driver
-            .turn
-            .compare_exchange(WANTED, HELPER, Ordering::AcqRel, Ordering::Relaxed);
-        let returned =
-            driver
-                .turn
-                .compare_exchange(APP, RETURNED, Ordering::AcqRel, Ordering::Relaxed);
-        if returned.is_ok() {
+        if driver.turn.hand_back() {
             // SAFETY: the futex word is ours.
             unsafe {
                 libc::syscall(

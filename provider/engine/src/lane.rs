@@ -18,7 +18,7 @@ use std::io;
 use std::net::IpAddr;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering, fence};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 use ferroce_control::{ControlError, InboxFds, InboxHead, LANE, LaneMemory};
 use ferroce_wire::Octets;
@@ -26,6 +26,7 @@ use parking_lot::Mutex;
 
 use crate::driver::wake;
 use crate::guard;
+use crate::marks;
 use crate::path::{address_gid, gid_address};
 use crate::shared;
 use crate::tx::COPY_LIMIT;
@@ -220,19 +221,13 @@ impl Outgoing {
     /// Shows the receiver how far the lane is filled.
     fn publish(&self, position: &Position) {
         let Position { tail, restart, .. } = *position;
-        // Whoever finds anything in the lane finds this: it changes only while there is nothing.
-        self.memory.restart().store(restart, Ordering::Relaxed);
-        self.memory.tail().store(tail, Ordering::Release);
+        marks::publish((self.memory.tail(), tail), (self.memory.restart(), restart));
     }
 
     /// Marks the lane, and wakes the receiver if he sleeps.
     fn tell(&self) {
-        // The receiver clears the mark and then looks at the tail; he says that he sleeps and then looks at the mark. Each of these is
-        // ordered, so one of us always sees the other.
         let (word, bit) = self.mark;
-        self.inbox.pending(word).fetch_or(bit, Ordering::SeqCst);
-        let sleeping = self.inbox.sleeping();
-        if sleeping.load(Ordering::SeqCst) != 0 && sleeping.swap(0, Ordering::SeqCst) != 0 {
+        if marks::mark(self.inbox.pending(word), bit, self.inbox.sleeping()) {
             wake(&self.wake);
         }
     }
@@ -333,12 +328,11 @@ impl Incoming {
         &mut self,
         f: impl FnOnce(Arrived<'_>) -> R,
     ) -> Result<Option<R>, Nonsense> {
-        let tail = self.memory.tail().load(Ordering::Acquire);
-        let mut there = tail.wrapping_sub(self.head);
-        if there == 0 {
+        let (tail, restart) = (self.memory.tail(), self.memory.restart());
+        let Some((tail, restart)) = marks::published(tail, restart, self.head) else {
             return Ok(None);
-        }
-        let restart = self.memory.restart().load(Ordering::Relaxed);
+        };
+        let mut there = tail.wrapping_sub(self.head);
         if !are_sensible(tail, self.head, restart) {
             return self.throw_away(tail);
         }
@@ -435,13 +429,11 @@ impl Inbox {
 
     /// Announces a sleep. `false`: there is something to take first.
     pub(crate) fn falling_asleep(&self) -> bool {
-        self.head.sleeping().store(1, Ordering::SeqCst);
-        fence(Ordering::SeqCst);
-        !self.is_marked()
+        marks::announce(self.head.sleeping(), || self.is_marked())
     }
 
     pub(crate) fn awake(&self) {
-        self.head.sleeping().store(0, Ordering::Relaxed);
+        marks::over(self.head.sleeping());
     }
 
     /// Gives records to `f`, from one marked lane after the other, until it says that this is enough or nothing is left. `broken` is
@@ -453,9 +445,7 @@ impl Inbox {
         mut broken: impl FnMut(),
     ) {
         for word in 0..4 {
-            if self.head.pending(word).load(Ordering::Relaxed) != 0 {
-                lanes.marked[word] |= self.head.pending(word).swap(0, Ordering::SeqCst);
-            }
+            lanes.marked[word] |= marks::take(self.head.pending(word));
         }
         'lanes: for slot in lanes.in_turn() {
             let (word, bit) = (usize::from(slot) / 64, 1 << (slot % 64));

@@ -29,6 +29,7 @@ mod junit;
 mod lab;
 mod load;
 mod miri;
+mod models;
 mod netns;
 mod nightly;
 mod nightly_toolchain;
@@ -102,9 +103,11 @@ enum Command {
     Tsan,
     /// Run the tests of parsers and state machines in Miri (needs a nightly toolchain with miri)
     Miri,
+    /// Try what threads agree on in every order of events (loom), beyond what `cargo test` has time for
+    Models,
     /// Show which lines the tests of `cargo test` reach, crate by crate (installs cargo-llvm-cov)
     Coverage,
-    /// What takes hours: sanitizers, Miri, coverage, the long groups, chaos, fuzzing; how each ended goes to docs/nightly.md
+    /// What takes hours: sanitizers, models, Miri, coverage, the long groups, chaos, fuzzing; how each ended goes to docs/nightly.md
     Nightly(nightly::Scope),
     /// Measure ferroce against raw UDP and TCP, as ratios taken in one run
     Bench {
@@ -200,6 +203,7 @@ fn main() -> ExitCode {
         Command::Chaos(scope) => chaos::run(&scope),
         Command::Tsan => tsan::run(),
         Command::Miri => miri::run(),
+        Command::Models => models::run(),
         Command::Coverage => coverage::run(),
         Command::Nightly(scope) => nightly::run(&scope),
         Command::Bench { json, quick, rxe } => match rxe {

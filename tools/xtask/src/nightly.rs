@@ -35,6 +35,10 @@ struct Part {
 /// In this order: what says most in the least time comes first.
 const PARTS: &[Part] = &[
     Part {
+        name: "models",
+        words: |_| "models".to_owned(),
+    },
+    Part {
         name: "tsan",
         words: |_| "tsan".to_owned(),
     },
