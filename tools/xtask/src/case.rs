@@ -82,6 +82,18 @@ pub enum Endings {
     Many(Vec<(String, Ending)>),
 }
 
+/// Several results, each under a name of its own, or why there are none.
+pub type Parts = Result<Vec<(String, Ending)>, Stop>;
+
+impl From<Parts> for Endings {
+    fn from(parts: Parts) -> Endings {
+        match parts {
+            Ok(endings) => Endings::Many(endings),
+            Err(stop) => Endings::One(Err(stop)),
+        }
+    }
+}
+
 impl From<Ending> for Endings {
     fn from(ending: Ending) -> Endings {
         Endings::One(ending)
@@ -119,11 +131,11 @@ impl Case {
     }
 
     /// A case with several results.
-    pub fn many(name: impl Into<String>, run: impl FnOnce(&mut Lab) -> Endings + 'static) -> Case {
+    pub fn many(name: impl Into<String>, run: impl FnOnce(&mut Lab) -> Parts + 'static) -> Case {
         Case {
             name: name.into(),
             company: None,
-            run: Box::new(run),
+            run: Box::new(|lab| run(lab).into()),
         }
     }
 

@@ -15,7 +15,7 @@ use anyhow::{Context, Result, bail};
 use rustix::fs::FlockOperation;
 
 use crate::build;
-use crate::case::{Ending, Endings, Stop};
+use crate::case::{Ending, Parts, Stop};
 use crate::lab::{Lab, Place};
 use crate::process::{self, Finished};
 
@@ -138,19 +138,7 @@ fn compile_with_by(
 }
 
 /// Runs all tests of a program at a place. Where the place has two hosts, the tests' second process is on the other.
-pub fn run(lab: &mut Lab, place: Place, name: &str, limit: Duration) -> Endings {
-    match try_run(lab, place, name, limit) {
-        Ok(endings) => Endings::Many(endings),
-        Err(stop) => Endings::One(Err(stop)),
-    }
-}
-
-fn try_run(
-    lab: &mut Lab,
-    place: Place,
-    name: &str,
-    limit: Duration,
-) -> Result<Vec<(String, Ending)>, Stop> {
+pub fn run(lab: &mut Lab, place: Place, name: &str, limit: Duration) -> Parts {
     let program = compile(name)?;
     let dir = lab.case_dir()?;
     let site = lab.site(place)?;

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::{Distribution, known};
-use crate::case::{Ending, Stop};
+use crate::case::{Ending, Parts, Stop};
 use crate::host::Host;
 use crate::huge::HugePages;
 use crate::process;
@@ -61,11 +61,7 @@ const CONFIDENTIAL: &str =
 const NO_HUGE_PAGES: &str = "There are no huge pages of size 2M allocated";
 
 /// Runs it; a test's skip is all right for a known reason only.
-pub fn pyverbs(
-    distribution: Distribution,
-    host: &Host,
-    logs: &Path,
-) -> Result<Vec<(String, Ending)>, Stop> {
+pub fn pyverbs(distribution: Distribution, host: &Host, logs: &Path) -> Parts {
     let mut unpack = host.plain("sh");
     unpack.args(["-c", UNPACK]);
     let unpacked = process::run(unpack, logs, "unpack", LIMIT)?;

@@ -5,10 +5,9 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use super::distributions::all;
 use super::traffic::{judge_perftest, judge_pingpong, pair_of};
 use crate::build;
-use crate::case::{Case, Ending, Stop};
+use crate::case::{Case, Parts, Stop};
 use crate::distro::{Archive, DEBIAN_12, Root, emulator};
 use crate::host::Host;
 use crate::install;
@@ -46,8 +45,8 @@ const TESTS: &str = "tests";
 
 pub(super) fn cases() -> Vec<Case> {
     vec![
-        Case::many("distributions/arm64/programs", |lab| all(programs(lab))),
-        Case::many("distributions/arm64/unit tests", |lab| all(unit_tests(lab))),
+        Case::many("distributions/arm64/programs", programs),
+        Case::many("distributions/arm64/unit tests", unit_tests),
     ]
 }
 
@@ -59,7 +58,7 @@ fn host(lab: &mut Lab, product: &Path) -> Result<Host, Stop> {
     Root::unpack_foreign(&archive, product, &native)?.foreign_host()
 }
 
-fn programs(lab: &mut Lab) -> Result<Vec<(String, Ending)>, Stop> {
+fn programs(lab: &mut Lab) -> Parts {
     emulator::ready()?;
     let product = portable::prefix(Target::Aarch64)?;
     let host = host(lab, &product)?;
@@ -94,7 +93,7 @@ fn exchange(lab: &mut Lab, host: &Host, line: &str, options: &[&str]) -> Result<
     Ok(ends)
 }
 
-fn unit_tests(lab: &mut Lab) -> Result<Vec<(String, Ending)>, Stop> {
+fn unit_tests(lab: &mut Lab) -> Parts {
     emulator::ready()?;
     let product = portable::prefix(Target::Aarch64)?;
     let tests = product.join(TESTS);

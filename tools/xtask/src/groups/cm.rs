@@ -4,7 +4,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use super::cm_more;
-use crate::case::{Case, Company, Ending, Endings, Stop};
+use crate::case::{Case, Company, Ending, Stop};
 use crate::cprogram;
 use crate::host::Host;
 use crate::lab::{Lab, Place};
@@ -265,10 +265,7 @@ pub(super) fn cases() -> Vec<Case> {
         }
     }
     cases.extend(super::cm_wire::cases());
-    let suite = Case::many("cm/one-daemon/pyverbs", |lab| match cm_more::suite(lab) {
-        Ok(endings) => Endings::Many(endings),
-        Err(stop) => Endings::One(Err(stop)),
-    });
+    let suite = Case::many("cm/one-daemon/pyverbs", cm_more::suite);
     // Where Debian's documents are not installed, it has to be fetched.
     cases.push(suite.in_company(Company::Alone));
     cases.extend(super::cm_changes::cases());

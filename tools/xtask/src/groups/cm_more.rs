@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::cm::{LIMIT, LISTEN_LIMIT, TCP, judge, stock, wait_for_listener};
 use super::expect;
-use crate::case::{Ending, Stop};
+use crate::case::{Ending, Parts, Stop};
 use crate::host::Host;
 use crate::lab::{Lab, Place};
 use crate::process;
@@ -96,7 +96,7 @@ pub(super) fn copy(lab: &mut Lab, place: Place) -> Ending {
 }
 
 /// rdma-core's own tests of the connection manager, none of which may be skipped.
-pub(super) fn suite(lab: &mut Lab) -> Result<Vec<(String, Ending)>, Stop> {
+pub(super) fn suite(lab: &mut Lab) -> Parts {
     let suite = Suite::unpack_connections()?;
     let dir = lab.case_dir()?;
     let host = lab.site(Place::OneDaemon)?.client();

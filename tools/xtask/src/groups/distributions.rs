@@ -10,7 +10,7 @@ use super::arm64;
 use super::cm::{self, Stock};
 use super::traffic::{judge_perftest, judge_pingpong, pair_of};
 use crate::build;
-use crate::case::{Case, Ending, Endings, Stop};
+use crate::case::{Case, Ending, Parts, Stop};
 use crate::distro::{self, Archive, DEBIAN_13, DISTRIBUTIONS, Distribution, Root};
 use crate::host::Host;
 use crate::install;
@@ -62,7 +62,7 @@ const CONNECTED: &[&str] = &[
     "ib_atomic_lat -n 200",
 ];
 
-type Part = fn(&mut Lab, Distribution, &Host) -> Result<Vec<(String, Ending)>, Stop>;
+type Part = fn(&mut Lab, Distribution, &Host) -> Parts;
 
 /// What is tried in every distribution.
 const PARTS: &[(&str, Part)] = &[
@@ -82,13 +82,11 @@ const PARTS: &[(&str, Part)] = &[
 ];
 
 pub(super) fn cases() -> Vec<Case> {
-    let mut cases = vec![Case::many(SHORT, |lab| all(short(lab)))];
+    let mut cases = vec![Case::many(SHORT, short)];
     for &distribution in DISTRIBUTIONS {
         for &(name, part) in PARTS {
             let name = format!("distributions/{}/{name}", distribution.name);
-            cases.push(Case::many(name, move |lab| {
-                all(whole(lab, distribution, part))
-            }));
+            cases.push(Case::many(name, move |lab| whole(lab, distribution, part)));
         }
     }
     cases.extend(arm64::cases());
@@ -104,15 +102,8 @@ pub(super) fn belongs(filters: &[String], name: &str) -> bool {
     short == (name == SHORT)
 }
 
-pub(super) fn all(endings: Result<Vec<(String, Ending)>, Stop>) -> Endings {
-    match endings {
-        Ok(endings) => Endings::Many(endings),
-        Err(stop) => Endings::One(Err(stop)),
-    }
-}
-
 /// Debian 13: every program of perftest, the pingpongs with what their version has, and cmtime, over the build at hand.
-fn short(lab: &mut Lab) -> Result<Vec<(String, Ending)>, Stop> {
+fn short(lab: &mut Lab) -> Parts {
     let prefix = build::scratch("installed")?;
     install::copy(lab.programs(), &prefix)?;
     let host = host(lab, DEBIAN_13, prefix)?;
@@ -130,11 +121,7 @@ fn short(lab: &mut Lab) -> Result<Vec<(String, Ending)>, Stop> {
     Ok(endings)
 }
 
-fn whole(
-    lab: &mut Lab,
-    distribution: Distribution,
-    part: Part,
-) -> Result<Vec<(String, Ending)>, Stop> {
+fn whole(lab: &mut Lab, distribution: Distribution, part: Part) -> Parts {
     let host = host(lab, distribution, portable::prefix(Target::X86_64)?)?;
     part(lab, distribution, &host)
 }
@@ -186,11 +173,7 @@ fn perftest(
     Ok((line, ending))
 }
 
-fn pingpongs(
-    lab: &mut Lab,
-    distribution: Distribution,
-    host: &Host,
-) -> Result<Vec<(String, Ending)>, Stop> {
+fn pingpongs(lab: &mut Lab, distribution: Distribution, host: &Host) -> Parts {
     let mut endings = Vec::new();
     for tool in PINGPONGS {
         let mut lines = vec![pingpong_line(tool, "")];
@@ -239,11 +222,7 @@ fn options(lab: &mut Lab, host: &Host, tool: &str) -> Result<String, Stop> {
     Ok(text)
 }
 
-fn connections(
-    lab: &mut Lab,
-    distribution: Distribution,
-    host: &Host,
-) -> Result<Vec<(String, Ending)>, Stop> {
+fn connections(lab: &mut Lab, distribution: Distribution, host: &Host) -> Parts {
     let mut endings = Vec::new();
     for stock in cm::STOCK {
         let newer = distribution.suite == "sid" && stock.client.starts_with("cmtime");
@@ -276,11 +255,7 @@ fn connection(
 }
 
 /// `rdma` of iproute2, which asks over netlink.
-fn rdma(
-    lab: &mut Lab,
-    distribution: Distribution,
-    host: &Host,
-) -> Result<Vec<(String, Ending)>, Stop> {
+fn rdma(lab: &mut Lab, distribution: Distribution, host: &Host) -> Parts {
     let mut endings = Vec::new();
     for (line, says) in [
         ("rdma dev", "ferroce0: node_type ca"),

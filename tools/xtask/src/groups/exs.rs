@@ -16,7 +16,7 @@ use anyhow::{Context, Result, bail};
 
 use super::environment;
 use crate::build;
-use crate::case::{Case, Ending, Endings, Stop};
+use crate::case::{Case, Ending, Parts, Stop};
 use crate::host::Host;
 use crate::lab::{Lab, Place};
 use crate::process::{self, Finished};
@@ -30,7 +30,7 @@ pub(super) fn cases() -> Vec<Case> {
         for mode in Mode::ALL {
             cases.push(Case::many(
                 format!("exs/{}/{}", place.name(), mode.name()),
-                move |lab| many(run_all(lab, place, mode)),
+                move |lab| run_all(lab, place, mode),
             ));
         }
         cases.push(Case::new(
@@ -41,7 +41,7 @@ pub(super) fn cases() -> Vec<Case> {
     for mode in Mode::ALL {
         cases.push(Case::many(
             format!("exs/ipv6/{}", mode.name()),
-            move |lab| many(run_all(lab, Place::Ipv6, mode)),
+            move |lab| run_all(lab, Place::Ipv6, mode),
         ));
         cases.push(Case::new(
             format!("exs/two runs have equal logs, {}", mode.name()),
@@ -78,13 +78,6 @@ impl Mode {
             Mode::Blocking => &["-v"],
             Mode::NonBlocking => &["-v", "-n"],
         }
-    }
-}
-
-fn many(result: Result<Vec<(String, Ending)>, Stop>) -> Endings {
-    match result {
-        Ok(endings) => Endings::Many(endings),
-        Err(stop) => Endings::One(Err(stop)),
     }
 }
 
@@ -137,19 +130,13 @@ fn log_of(place: &str, mode: Mode) -> Result<PathBuf> {
 }
 
 /// Runs all programs with the server's side on one host and the tests' on the other, which may be the same.
-fn run_all(lab: &mut Lab, place: Place, mode: Mode) -> Result<Vec<(String, Ending)>, Stop> {
+fn run_all(lab: &mut Lab, place: Place, mode: Mode) -> Parts {
     let dir = lab.case_dir()?;
     let site = lab.site(place)?;
     run_on(site.client(), site.other(), &dir, &place.name(), mode)
 }
 
-fn run_on(
-    host: &Host,
-    other: Option<&Host>,
-    dir: &Path,
-    place: &str,
-    mode: Mode,
-) -> Result<Vec<(String, Ending)>, Stop> {
+fn run_on(host: &Host, other: Option<&Host>, dir: &Path, place: &str, mode: Mode) -> Parts {
     let programs = programs()?;
     let log = log_of(place, mode)?;
     let _ = fs::remove_file(&log);

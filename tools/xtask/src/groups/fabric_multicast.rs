@@ -2,7 +2,7 @@
 
 use super::expect;
 use super::fabric::{back_to_back, number_after};
-use crate::case::{Case, Ending, Endings, Stop};
+use crate::case::{Case, Ending, Parts, Stop};
 use crate::cprogram;
 use crate::lab::Lab;
 use crate::process::{Finished, Running};
@@ -19,10 +19,7 @@ pub(super) fn cases() -> Vec<Case> {
         Case::new("fabric/multicast/members of two switches", members),
         Case::new("fabric/multicast/subnet manager started again", restarted),
         Case::new("fabric/multicast/perftest", perftest),
-        Case::many("fabric/multicast/groups.c", |lab| match groups(lab) {
-            Ok(endings) => Endings::Many(endings),
-            Err(stop) => Endings::One(Err(stop)),
-        }),
+        Case::many("fabric/multicast/groups.c", groups),
     ]
 }
 
@@ -187,7 +184,7 @@ fn perftest(lab: &mut Lab) -> Ending {
 }
 
 /// What can be attached and what cannot, which wants no subnet manager.
-fn groups(lab: &mut Lab) -> Result<Vec<(String, Ending)>, Stop> {
+fn groups(lab: &mut Lab) -> Parts {
     let program = cprogram::compile("groups")?.display().to_string();
     let mut subnet = back_to_back(lab)?;
     Ok(cprogram::endings(&subnet.attempt(0, &[&program])?))

@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use super::expect;
 use crate::build;
-use crate::case::{Case, Company, Ending, Endings, Stop};
+use crate::case::{Case, Company, Ending, Parts, Stop};
 use crate::lab::Lab;
 use crate::process::{self, Finished};
 
@@ -145,14 +145,7 @@ const ON_A_CABLE: &[&str] = &[
 const NOT_APPLICABLE: &[&str] = &["C14_024_08_01", "C14_024_09_CA"];
 
 /// Tests on a device that is started for them: each is a result here.
-fn suite(lab: &mut Lab, which: &[&str]) -> Endings {
-    match run_each(lab, which) {
-        Ok(endings) => Endings::Many(endings),
-        Err(stop) => Endings::One(Err(stop)),
-    }
-}
-
-fn run_each(lab: &mut Lab, which: &[&str]) -> Result<Vec<(String, Ending)>, Stop> {
+fn suite(lab: &mut Lab, which: &[&str]) -> Parts {
     lab.vacate();
     let args = [&["run", "--json", "results.json"], which].concat();
     let (finished, dir) = run(lab, &args, SUITE_LIMIT)?;

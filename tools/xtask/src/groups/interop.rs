@@ -2,7 +2,7 @@
 //!
 //! Where nothing is named, one program of each kind is run; named, all of them.
 
-use crate::case::{Case, Endings};
+use crate::case::{Case, Parts};
 use crate::interop::{self, Scope};
 use crate::lab::Lab;
 
@@ -25,21 +25,14 @@ pub(super) fn belongs(filters: &[String], name: &str) -> bool {
     }
 }
 
-fn all(lab: &mut Lab, short: bool) -> Endings {
+fn all(lab: &mut Lab, short: bool) -> Parts {
     // The guest has its own.
     lab.vacate();
     let scope = Scope {
         short,
         only: Vec::new(),
     };
-    let ran = lab
-        .case_dir()
-        .and_then(|share| interop::run(&scope, &share));
-    match ran {
-        Ok((runs, table)) => {
-            println!("{table}");
-            Endings::Many(runs.into_iter().map(|run| (run.name, run.ending)).collect())
-        }
-        Err(stop) => Endings::One(Err(stop)),
-    }
+    let (runs, table) = interop::run(&scope, &lab.case_dir()?)?;
+    println!("{table}");
+    Ok(runs.into_iter().map(|run| (run.name, run.ending)).collect())
 }

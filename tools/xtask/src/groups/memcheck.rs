@@ -10,7 +10,7 @@ use anyhow::Context;
 
 use super::cm::{TCP, wait_for_listener};
 use crate::build;
-use crate::case::{Case, Company, Ending, Endings, Stop};
+use crate::case::{Case, Company, Ending, Parts, Stop};
 use crate::cprogram::{self, Compiler};
 use crate::exs;
 use crate::install;
@@ -89,10 +89,7 @@ pub(super) fn cases() -> Vec<Case> {
     let sanitizers = SANITIZERS.iter().map(|compiler| {
         let words = compiler.options.join(" ");
         let name = format!("memcheck/shared.c with {} {words}", compiler.program);
-        Case::many(name, move |lab| match sanitized(lab, compiler) {
-            Ok(endings) => Endings::Many(endings),
-            Err(stop) => Endings::One(Err(stop)),
-        })
+        Case::many(name, move |lab| sanitized(lab, compiler))
     });
     let suppressions = Case::new("memcheck/ibv_devinfo with suppressions", suppressed);
     let files = Case::new("memcheck/exs_copy", copy);
@@ -154,22 +151,20 @@ fn suppressed(lab: &mut Lab) -> Ending {
     }
 }
 
-/// A program built with a sanitizer starts under `ferroce run` and passes; a report of the sanitizer fails it.
-fn sanitized(lab: &mut Lab, compiler: &Compiler) -> Result<Vec<(String, Ending)>, Stop> {
-    let program = cprogram::compile_by("shared", compiler)?;
+/// A program built with a sanitizer starts under `ferroce run` and passes.
+fn sanitized(lab: &mut Lab, compiler: &Compiler) -> Parts {
     let dir = lab.case_dir()?;
-    let mut command = lab.site(Place::OneDaemon)?.client().run(&program);
+    let mut runtime = None;
     if compiler.options.contains(&SHARED) {
         let mut asked = Command::new(compiler.program);
         asked.arg("-print-runtime-dir");
-        let answer = process::run(asked, &dir, "runtime", LIMIT)?;
-        command.env("LD_LIBRARY_PATH", answer.out.trim());
+        runtime = Some(process::run(asked, &dir, "runtime", LIMIT)?);
     }
-    let finished = process::run(command, &dir, "program", LIMIT)?;
-    if finished.err.contains("Sanitizer") {
-        return Err(Stop::with("the sanitizer complains", &[&finished]));
-    }
-    Ok(cprogram::endings(&finished))
+    super::sanitized::run(lab, "shared", compiler, |command| {
+        if let Some(answer) = runtime {
+            command.env("LD_LIBRARY_PATH", answer.out.trim());
+        }
+    })
 }
 
 fn program(lab: &mut Lab, name: &str) -> Ending {

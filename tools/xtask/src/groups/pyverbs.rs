@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use super::environment;
 use crate::build;
-use crate::case::{Case, Ending, Endings, Stop};
+use crate::case::{Case, Parts, Stop};
 use crate::host::Host;
 use crate::huge::HugePages;
 use crate::lab::{Lab, Place};
@@ -26,20 +26,13 @@ const MTU: u32 = 9000;
 
 pub(super) fn cases() -> Vec<Case> {
     vec![
-        Case::many("pyverbs/one-daemon", |lab| all(one_daemon(lab))),
-        Case::many("pyverbs/ipv6", |lab| all(ipv6(lab))),
-        Case::many("pyverbs/two-daemons", |lab| all(between(lab))),
+        Case::many("pyverbs/one-daemon", one_daemon),
+        Case::many("pyverbs/ipv6", ipv6),
+        Case::many("pyverbs/two-daemons", between),
     ]
 }
 
-fn all(endings: Result<Vec<(String, Ending)>, Stop>) -> Endings {
-    match endings {
-        Ok(endings) => Endings::Many(endings),
-        Err(stop) => Endings::One(Err(stop)),
-    }
-}
-
-fn one_daemon(lab: &mut Lab) -> Result<Vec<(String, Ending)>, Stop> {
+fn one_daemon(lab: &mut Lab) -> Parts {
     let dir = lab.case_dir()?;
     let host = lab.site(Place::OneDaemon)?.client();
     let judge = Judge::new()?;
@@ -48,7 +41,7 @@ fn one_daemon(lab: &mut Lab) -> Result<Vec<(String, Ending)>, Stop> {
 }
 
 /// Between addresses of IPv6, which a port has beside those of IPv4: the suite takes the first that fits unless told.
-fn ipv6(lab: &mut Lab) -> Result<Vec<(String, Ending)>, Stop> {
+fn ipv6(lab: &mut Lab) -> Parts {
     let dir = lab.case_dir()?;
     let host = lab.site(Place::Veth(MTU))?.client();
     let index = ipv6_gid(host)?;
@@ -77,7 +70,7 @@ fn ipv6_gid(host: &Host) -> Result<u64, Stop> {
 }
 
 /// One end of each test on either host. What is reported are the tests that had two ends, and whatever failed.
-fn between(lab: &mut Lab) -> Result<Vec<(String, Ending)>, Stop> {
+fn between(lab: &mut Lab) -> Parts {
     let dir = lab.case_dir()?;
     let site = lab.site(Place::TwoDaemons)?;
     let (near, far) = (site.server(), site.client());
@@ -152,7 +145,7 @@ impl Judge {
         command
     }
 
-    fn end(&self, running: Running) -> Result<Vec<(String, Ending)>, Stop> {
+    fn end(&self, running: Running) -> Parts {
         let machine = Machine {
             huge_pages: self.huge.any(),
         };

@@ -2,10 +2,11 @@
 //! hand to a program is looked at from the program's side: a completion, an event or an attribute that is written beyond its end, a value that no
 //! enum has.
 
+use std::process::Command;
 use std::time::Duration;
 
 use super::{cm, errors, verbs};
-use crate::case::{Case, Ending, Endings, Stop};
+use crate::case::{Case, Parts, Stop};
 use crate::cprogram::{self, Compiler};
 use crate::lab::{Lab, Place};
 use crate::process;
@@ -31,9 +32,11 @@ pub(super) fn cases() -> Vec<Case> {
     programs
         .filter(|name| **name != AT_FIXED_ADDRESSES)
         .map(|name| {
-            Case::many(format!("{GROUP}/{name}.c"), |lab| match run(lab, name) {
-                Ok(endings) => Endings::Many(endings),
-                Err(stop) => Endings::One(Err(stop)),
+            Case::many(format!("{GROUP}/{name}.c"), |lab| {
+                // Some tests leave objects behind, to see what becomes of them.
+                run(lab, name, &COMPILER, |command| {
+                    command.env("ASAN_OPTIONS", "detect_leaks=0");
+                })
             })
         })
         .collect()
@@ -44,12 +47,17 @@ pub(super) fn belongs(filters: &[String], name: &str) -> bool {
     !name.starts_with(GROUP) || !filters.is_empty()
 }
 
-fn run(lab: &mut Lab, name: &str) -> Result<Vec<(String, Ending)>, Stop> {
-    let program = cprogram::compile_by(name, &COMPILER)?;
+/// Runs the tests of a program over one device; a report of a sanitizer fails them all. `prepare` sees the command first.
+pub(super) fn run(
+    lab: &mut Lab,
+    name: &str,
+    compiler: &Compiler,
+    prepare: impl FnOnce(&mut Command),
+) -> Parts {
+    let program = cprogram::compile_by(name, compiler)?;
     let dir = lab.case_dir()?;
     let mut command = lab.site(Place::OneDaemon)?.client().run(&program);
-    // Some tests leave objects behind, to see what becomes of them.
-    command.env("ASAN_OPTIONS", "detect_leaks=0");
+    prepare(&mut command);
     let finished = process::run(command, &dir, "program", LIMIT)?;
     let found = ["Sanitizer", "runtime error:"];
     if found.iter().any(|word| finished.err.contains(word)) {

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use crate::build;
-use crate::case::{Case, Endings, Stop};
+use crate::case::Case;
 use crate::groups::unit;
-use crate::process::{self, Finished};
+use crate::process;
 
 /// Name, package, seeds.
 const SIMULATORS: [(&str, &str, &str); 2] = [
@@ -18,17 +18,12 @@ pub(super) fn cases() -> Vec<Case> {
     SIMULATORS
         .map(|(name, package, seeds)| {
             Case::many(format!("{name}, {seeds} seeds"), move |lab| {
-                let mut run = || -> Result<Finished, Stop> {
-                    let mut command = build::cargo();
-                    command.args(["test", "--profile", "unit", "--no-fail-fast"]);
-                    command.args(["--package", package]);
-                    command.env("FERROCE_SIM_SEEDS", seeds);
-                    Ok(process::run(command, &lab.case_dir()?, "sim", LIMIT)?)
-                };
-                match run() {
-                    Ok(finished) => Endings::Many(unit::endings(&finished)),
-                    Err(stop) => Endings::One(Err(stop)),
-                }
+                let mut command = build::cargo();
+                command.args(["test", "--profile", "unit", "--no-fail-fast"]);
+                command.args(["--package", package]);
+                command.env("FERROCE_SIM_SEEDS", seeds);
+                let finished = process::run(command, &lab.case_dir()?, "sim", LIMIT)?;
+                Ok(unit::endings(&finished))
             })
         })
         .into()

@@ -4,7 +4,7 @@ use std::net::UdpSocket;
 use std::time::Duration;
 
 use super::expect;
-use crate::case::{Case, Ending, Endings, Stop};
+use crate::case::{Case, Ending, Parts, Stop};
 use crate::cprogram;
 use crate::host::Host;
 use crate::lab::{Lab, Place};
@@ -32,13 +32,9 @@ pub(super) fn cases() -> Vec<Case> {
         "robust/daemon killed and started again",
         daemon_killed,
     ));
-    cases.push(Case::many(
-        "robust/daemon out of descriptors",
-        |lab| match out_of_descriptors(lab) {
-            Ok(endings) => Endings::Many(endings),
-            Err(stop) => Endings::One(Err(stop)),
-        },
-    ));
+    cases.push(Case::many("robust/daemon out of descriptors", |lab| {
+        out_of_descriptors(lab)
+    }));
     cases.push(Case::new(
         "robust/ferroce run starts the daemon",
         run_starts_daemon,
@@ -206,7 +202,7 @@ fn daemon_killed(lab: &mut Lab) -> Ending {
 }
 
 /// A daemon that gets no descriptors refuses what needs one, lets a transfer go on, and recovers: see `tests/verbs/cm_shortage.c`.
-fn out_of_descriptors(lab: &mut Lab) -> Result<Vec<(String, Ending)>, Stop> {
+fn out_of_descriptors(lab: &mut Lab) -> Parts {
     lab.vacate();
     let (dir, port) = (lab.case_dir()?, lab.port());
     let (stream, shortage) = (

@@ -3,24 +3,19 @@
 use std::time::Duration;
 
 use crate::build;
-use crate::case::{Case, Ending, Endings, Stop};
+use crate::case::{Case, Ending, Stop};
 use crate::process::{self, Finished};
 
 const LIMIT: Duration = Duration::from_secs(1200);
 
 pub(super) fn cases() -> Vec<Case> {
     vec![Case::many("unit", |lab| {
-        let mut run = || -> Result<Finished, Stop> {
-            let mut command = build::cargo();
-            // The simulator's long run is a group of its own.
-            command.args(["test", "--profile", "unit", "--workspace", "--no-fail-fast"]);
-            command.env("FERROCE_SIM_SEEDS", "200");
-            Ok(process::run(command, &lab.case_dir()?, "cargo", LIMIT)?)
-        };
-        match run() {
-            Ok(finished) => Endings::Many(endings(&finished)),
-            Err(stop) => Endings::One(Err(stop)),
-        }
+        let mut command = build::cargo();
+        // The simulator's long run is a group of its own.
+        command.args(["test", "--profile", "unit", "--workspace", "--no-fail-fast"]);
+        command.env("FERROCE_SIM_SEEDS", "200");
+        let finished = process::run(command, &lab.case_dir()?, "cargo", LIMIT)?;
+        Ok(endings(&finished))
     })]
 }
 

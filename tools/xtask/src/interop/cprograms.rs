@@ -8,18 +8,12 @@ use super::exchange::LIMIT;
 use super::field::{Field, Side};
 use super::programs::Choice;
 use super::setting::Setting;
-use crate::case::{Ending, Stop};
+use crate::case::{Ending, Parts, Stop};
 use crate::cprogram;
 use crate::process;
 
 /// Runs tests of a C program: it runs on the client's side, and its second process on the server's.
-pub fn run(
-    field: &Field,
-    setting: &Setting,
-    name: &str,
-    choice: Choice,
-    dir: &Path,
-) -> Result<Vec<(String, Ending)>, Stop> {
+pub fn run(field: &Field, setting: &Setting, name: &str, choice: Choice, dir: &Path) -> Parts {
     // Compiled before the guest was started.
     let program = cprogram::compile(name)?;
     let side = setting.server.other();
