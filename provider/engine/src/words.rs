@@ -3,7 +3,7 @@
 //!
 //! What is agreed on is in [`turn`](crate::turn), [`sleep`](crate::sleep) and [`marks`](crate::marks), each with its models.
 
-use std::sync::atomic::{self, AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{self, AtomicU32, AtomicU64, Ordering};
 
 /// An atomic.
 pub(crate) trait Word {
@@ -56,7 +56,7 @@ macro_rules! words {
     )*};
 }
 
-words!(AtomicBool: bool, AtomicU32: u32, AtomicU64: u64);
+words!(AtomicU32: u32, AtomicU64: u64);
 
 impl Bits for AtomicU64 {
     #[inline(always)]
@@ -75,7 +75,7 @@ impl Bits for AtomicU64 {
 pub(crate) mod model {
     use std::sync::atomic::Ordering;
 
-    use loom::sync::atomic::{self, AtomicBool, AtomicU32, AtomicU64};
+    use loom::sync::atomic::{self, AtomicU32, AtomicU64};
     use loom::sync::{Condvar, Mutex};
 
     use super::{Bits, Word};
@@ -118,7 +118,7 @@ pub(crate) mod model {
         )*};
     }
 
-    words!(AtomicBool: bool, AtomicU32: u32, AtomicU64: u64);
+    words!(AtomicU32: u32, AtomicU64: u64);
 
     impl Bits for AtomicU64 {
         fn fetch_or(&self, bits: u64, order: Ordering) -> u64 {
