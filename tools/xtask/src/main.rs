@@ -120,6 +120,9 @@ enum Command {
         /// Against the kernel's rdma_rxe instead, both in an emulated guest
         #[arg(long)]
         rxe: bool,
+        /// Instead, how much longer perftest takes beside six programs that never sleep
+        #[arg(long, conflicts_with_all = ["rxe", "json", "quick"])]
+        loaded: bool,
     },
     /// Run rdma-core's suite over rdma_rxe and over ferroce in an emulated guest, and write docs/pyverbs-rxe.md
     PyverbsRxe {
@@ -206,7 +209,10 @@ fn main() -> ExitCode {
         Command::Models => models::run(),
         Command::Coverage => coverage::run(),
         Command::Nightly(scope) => nightly::run(&scope),
-        Command::Bench { json, quick, rxe } => match rxe {
+        Command::Bench { loaded: true, .. } => bench::beside_others().map(|()| true),
+        Command::Bench {
+            json, quick, rxe, ..
+        } => match rxe {
             false => bench::run(json.as_deref(), quick),
             true => bench::against_rxe(json.as_deref(), quick),
         }

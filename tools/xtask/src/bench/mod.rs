@@ -4,11 +4,13 @@
 //! between processes of one device, too. What counts are ratios of medians. A time of its own says nothing on a machine that others share.
 
 mod events;
+mod loaded;
 mod measure;
 mod race;
 mod rxe;
 mod table;
 
+pub use loaded::run as beside_others;
 pub use race::inside as race_inside;
 pub use rxe::run as against_rxe;
 

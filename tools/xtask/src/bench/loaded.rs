@@ -1,0 +1,110 @@
+//! `cargo xtask bench --loaded`: how much longer perftest takes while strangers keep the processors busy.
+//!
+//! Six programs that never sleep, at the tests' own priority, beside each test on one device, over sockets and between two daemons;
+//! each test once with them and once without. The time is the client's from its start to its end.
+
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Result, bail};
+
+use crate::build;
+use crate::case::Stop;
+use crate::host::Host;
+use crate::packages;
+use crate::perftest::Pair;
+use crate::process::{self, Running};
+
+/// Programs that never sleep.
+const STRANGERS: usize = 6;
+/// What a test may take with them, as a multiple of what it takes without.
+const AIM: f64 = 5.0;
+/// For one run.
+const LIMIT: Duration = Duration::from_secs(180);
+const PORT: u16 = 19_907;
+const TESTS: [&str; 4] = ["ib_send_lat", "ib_write_lat", "ib_read_lat", "ib_write_bw"];
+/// All sizes.
+const OPTIONS: [&str; 2] = ["-F", "-a"];
+
+/// Measures and prints; a test that misses the aim is a figure and no failure.
+pub fn run() -> Result<()> {
+    packages::ensure(packages::BENCH)?;
+    let programs = build::product()?;
+    let mut device = Host::new(&programs, "127.0.0.2", None)?;
+    let mut socket = Host::new(&programs, "127.0.0.1", None)?.without_loopback();
+    let mut other = Host::new(&programs, "127.0.0.3", None)?.without_loopback();
+    for host in [&mut device, &mut socket, &mut other] {
+        host.up()?;
+    }
+    let places = [
+        ("one device", &device, &device),
+        ("sockets", &socket, &socket),
+        ("two daemons", &socket, &other),
+    ];
+    for (place, server, client) in places {
+        for tool in TESTS {
+            let alone = seconds(tool, server, client)?;
+            let strangers = begin_strangers()?;
+            let beside = seconds(tool, server, client);
+            for stranger in strangers {
+                stranger.kill();
+            }
+            println!("{}", line(place, tool, alone, beside?));
+        }
+    }
+    for host in [&mut device, &mut socket, &mut other] {
+        host.down()?;
+    }
+    Ok(())
+}
+
+/// `None`: it had not ended after [`LIMIT`].
+fn line(place: &str, tool: &str, alone: Option<f64>, beside: Option<f64>) -> String {
+    let limit = LIMIT.as_secs();
+    let said = |time: Option<f64>| match time {
+        Some(time) => format!("{time:.2} s"),
+        None => format!("over {limit} s"),
+    };
+    let verdict = match (alone, beside) {
+        (Some(alone), Some(beside)) => {
+            let ratio = beside / alone;
+            let met = if ratio <= AIM { "met" } else { "missed" };
+            format!("{ratio:.1} (at most {AIM}: {met})")
+        }
+        _ => "no ratio".to_owned(),
+    };
+    format!(
+        "{place:<11}  {tool:<12} -a  alone {:<9}  beside {STRANGERS} others {:<9}  {verdict}",
+        said(alone),
+        said(beside)
+    )
+}
+
+fn begin_strangers() -> Result<Vec<Running>> {
+    let dir = build::scratch("loaded")?;
+    let one = |number| {
+        let mut shell = Command::new("sh");
+        shell.args(["-c", "while :; do :; done"]);
+        process::spawn(shell, &dir, &format!("stranger-{number}"))
+    };
+    (0..STRANGERS).map(one).collect()
+}
+
+fn seconds(tool: &str, server: &Host, client: &Host) -> Result<Option<f64>> {
+    let pair = Pair {
+        tool: tool.to_owned(),
+        options: OPTIONS.map(str::to_owned).to_vec(),
+        port: PORT,
+        limit: LIMIT,
+    };
+    let ends = pair
+        .run(server, client, &build::scratch("loaded")?)
+        .map_err(Stop::into_error)?;
+    if ends.client.elapsed >= LIMIT {
+        return Ok(None);
+    }
+    if !ends.client.success() {
+        bail!("{tool}: {}", ends.client.ending());
+    }
+    Ok(Some(ends.client.elapsed.as_secs_f64()))
+}
