@@ -4,6 +4,7 @@
 
 use std::env;
 use std::fs::{self, File};
+use std::num::NonZeroUsize;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::thread;
@@ -21,6 +22,9 @@ pub struct Scope {
     /// How long each fuzz target runs; chaos takes three times as long
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=200))]
     minutes: u32,
+    /// How many fuzz targets run side by side; without: as many as there are processors
+    #[arg(long, value_name = "N")]
+    jobs: Option<NonZeroUsize>,
     /// What chaos begins with
     #[arg(long, value_name = "S", default_value_t = 1)]
     seed: u64,
@@ -78,7 +82,14 @@ const PARTS: &[Part] = &[
     },
     Part {
         name: "fuzz",
-        words: |scope| format!("fuzz --minutes {}", scope.minutes),
+        words: |scope| {
+            let jobs = scope.jobs.map(|jobs| format!(" --jobs {jobs}"));
+            format!(
+                "fuzz --minutes {}{}",
+                scope.minutes,
+                jobs.unwrap_or_default()
+            )
+        },
     },
 ];
 
