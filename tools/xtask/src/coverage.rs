@@ -10,6 +10,7 @@ use comfy_table::Table;
 use serde::Deserialize;
 
 use crate::build;
+use crate::cargo_tool;
 use crate::packages;
 
 /// What `cargo llvm-cov --json` says.
@@ -103,16 +104,7 @@ fn show(crates: &BTreeMap<String, Lines>) {
 
 /// cargo-llvm-cov, and the tools of the compiler that it goes by.
 fn ensure_installed() -> Result<()> {
-    let mut probe = build::cargo();
-    let probe = probe.args(["llvm-cov", "--version"]).output();
-    if !probe.is_ok_and(|output| output.status.success()) {
-        println!("xtask: installing cargo-llvm-cov");
-        let mut install = build::cargo();
-        install.args(["install", "--locked", "cargo-llvm-cov"]);
-        if !install.status().context("cargo install")?.success() {
-            bail!("cargo-llvm-cov cannot be installed: is crates.io within reach?");
-        }
-    }
+    cargo_tool::ensure("llvm-cov")?;
     let mut tools = Command::new("rustup");
     tools
         .args(["component", "add", "llvm-tools"])

@@ -16,6 +16,7 @@ use std::thread;
 use anyhow::{Context, Result, bail};
 
 use crate::build;
+use crate::cargo_tool;
 use crate::packages;
 
 /// The largest input worth keeping, in bytes.
@@ -40,7 +41,7 @@ pub struct Scope {
 /// Runs the targets one after the other; true if none found anything.
 pub fn run(scope: &Scope) -> Result<bool> {
     packages::ensure(packages::FUZZ)?;
-    ensure_cargo_fuzz()?;
+    cargo_tool::ensure("fuzz")?;
     let known = targets()?;
     if let Some(unknown) = scope.targets.iter().find(|name| !known.contains(name)) {
         bail!(
@@ -143,20 +144,6 @@ fn targets() -> Result<Vec<String>> {
         .collect();
     names.sort();
     Ok(names)
-}
-
-fn ensure_cargo_fuzz() -> Result<()> {
-    let mut probe = build::cargo();
-    let there = probe
-        .args(["fuzz", "--version"])
-        .output()
-        .is_ok_and(|output| output.status.success());
-    if there {
-        return Ok(());
-    }
-    println!("xtask: installing cargo-fuzz");
-    let mut install = build::cargo();
-    done(install.args(["install", "--locked", "cargo-fuzz"])).map(drop)
 }
 
 /// `cargo fuzz` with a word of its own. The instrumentation is one of the compiler's unstable flags, which a stable compiler has too.

@@ -7,6 +7,7 @@
 mod attack;
 mod bench;
 mod build;
+mod cargo_tool;
 mod case;
 mod chaos;
 mod compare;

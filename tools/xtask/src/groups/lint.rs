@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use super::{commits, declared, links, targets};
 use crate::build;
+use crate::cargo_tool;
 use crate::case::{Case, Ending, Stop};
 use crate::lab::Lab;
 use crate::process;
@@ -58,12 +59,12 @@ fn cargo(name: &'static str, arguments: Vec<&'static str>) -> Case {
     })
 }
 
-/// Skips the case where cargo does not have a command of this name.
+/// Skips the case where cargo does not have a command of this name and cannot come by it.
 fn is_here(lab: &mut Lab, name: &str) -> Ending {
     let remedy = match name {
         "fmt" => "rustup component add rustfmt",
         "clippy" => "rustup component add clippy",
-        "deny" => "cargo install --locked cargo-deny",
+        "deny" => return cargo_tool::ensure(name).map_err(|error| Stop::Skip(error.to_string())),
         // rustdoc comes with rustc.
         _ => return Ok(()),
     };
