@@ -17,29 +17,42 @@ use crate::groups::cm::{TCP, wait_for_listener};
 use crate::host::Host;
 use crate::lab::{Lab, Place};
 use crate::packages;
+use crate::perftest::Pair;
 use crate::process;
 
 /// How long a crate may take to build, on a machine that does other things as well.
 const BUILD_LIMIT: Duration = Duration::from_secs(1800);
 
-/// A crate with an example.
+/// A crate with examples.
 struct Crate {
     name: &'static str,
     version: &'static str,
-    example: &'static str,
+    examples: &'static [&'static str],
 }
 
 const IBVERBS: Crate = Crate {
     name: "ibverbs",
     version: "0.9.2",
-    example: "loopback",
+    examples: &["loopback"],
 };
 
 const ASYNC_RDMA: Crate = Crate {
     name: "async-rdma",
     version: "0.5.0",
-    example: "rpc",
+    examples: &["rpc"],
 };
+
+const SIDEWAY: Crate = Crate {
+    name: "sideway",
+    version: "0.4.3",
+    examples: &["show_gids", "rc_pingpong", "rc_pingpong_split", "cmtime"],
+};
+/// How its pingpongs are called.
+const PINGPONG: &str = "-d ferroce0 -g 0 -s 65536 -n 500";
+/// What each of their ends sends, in bytes.
+const SENT: u64 = 500 * 65_536;
+/// How many connections its cmtime makes.
+const CONNECTIONS: &str = "200";
 
 /// What the program in Go says of each size.
 const SIZES: [&str; 5] = ["1", "64", "4096", "65536", "1048576"];
@@ -51,29 +64,87 @@ pub(super) fn cases(place: Place) -> Vec<Case> {
     if place == Place::OneDaemon {
         cases.push(Case::new(name(place, "crate ibverbs, loopback"), ibverbs));
         cases.push(Case::new(name(place, "crate async-rdma, rpc"), async_rdma));
+        cases.push(Case::new(name(place, "crate sideway, show_gids"), gids));
+    }
+    if matches!(place, Place::OneDaemon | Place::Sockets | Place::Veth(_)) {
+        for example in ["rc_pingpong", "rc_pingpong_split"] {
+            let name = name(place, &format!("crate sideway, {example}"));
+            cases.push(Case::new(name, move |lab| pingpong(lab, place, example)));
+        }
+        let name = name(place, "crate sideway, cmtime");
+        cases.push(Case::new(name, move |lab| cmtime(lab, place)));
     }
     cases
 }
 
 /// A queue pair that is connected to itself sends a word.
 fn ibverbs(lab: &mut Lab) -> Ending {
-    example(lab, &IBVERBS, &["sent", "received"])
+    example(lab, &IBVERBS, "loopback", &["sent", "received"])
 }
 
 /// A client and a server in one process, which meet over TCP: requests and answers by messages, and by reads and writes.
 fn async_rdma(lab: &mut Lab) -> Ending {
-    example(lab, &ASYNC_RDMA, &["response: hello", "response: world"])
+    let words = ["response: hello", "response: world"];
+    example(lab, &ASYNC_RDMA, "rpc", &words)
 }
 
-/// Runs a crate's example, which ends by itself and says all of this. These take the GID of index 1, so their device has two.
-fn example(lab: &mut Lab, wanted: &Crate, words: &[&str]) -> Ending {
+/// The device's GIDs, their kind and interface.
+fn gids(lab: &mut Lab) -> Ending {
+    let gid = |host: u8| format!("0000:0000:0000:0000:0000:ffff:7f00:{host:04x}");
+    example(lab, &SIDEWAY, "show_gids", &[&gid(1), &gid(2), "RoCEv2"])
+}
+
+/// Both ends, by the extended interfaces for posting and polling.
+fn pingpong(lab: &mut Lab, place: Place, example: &str) -> Ending {
+    let (dir, port) = (lab.case_dir()?, lab.port());
+    let pair = Pair {
+        tool: built(&SIDEWAY, example, &dir)?.to_string_lossy().into(),
+        options: PINGPONG.split(' ').map(str::to_owned).collect(),
+        port,
+        limit: LIMIT,
+    };
+    let site = lab.site(place)?;
+    let meter = Meter::start(site)?;
+    let ends = pair.run(site.server(), site.client(), &dir)?;
+
+    ends.clean()?;
+    for end in [&ends.client, &ends.server] {
+        expect_words(end, &["500 iters in"])?;
+    }
+    meter.expect(2 * SENT, &[&ends.client, &ends.server])
+}
+
+/// Many connections at a time, by librdmacm. It is not told what to bind to: with `-b` it hands over an address that it has dropped.
+fn cmtime(lab: &mut Lab, place: Place) -> Ending {
+    let (dir, port) = (lab.case_dir()?, lab.port());
+    let program = built(&SIDEWAY, "cmtime", &dir)?;
+    let program = program.to_string_lossy();
+    let site = lab.site(place)?;
+    let port_word = port.to_string();
+    let words = ["-p", &port_word, "-c", CONNECTIONS];
+    let mut server = process::spawn(command(site.server(), &program, &words), &dir, "server")?;
+    if !wait_for_listener(&mut server, site.server(), TCP, port) {
+        let server = server.kill();
+        return Err(Stop::with("the server does not come to listen", &[&server]));
+    }
+    let mut client = command(site.client(), &program, &words);
+    client.args(["-s", &site.server().address]);
+    let client = process::run(client, &dir, "client", LIMIT)?;
+    let server = server.finish_after(&client, Duration::from_secs(30));
+
+    expect_success(&[&client, &server])?;
+    expect_words(&client, &["Connect", "Disconnect"])
+}
+
+/// Runs a crate's example, which ends by itself and says all of this. Some take the GID of index 1, so the device has two.
+fn example(lab: &mut Lab, wanted: &Crate, example: &str, words: &[&str]) -> Ending {
     let dir = lab.case_dir()?;
-    let program = built(wanted, &dir)?;
+    let program = built(wanted, example, &dir)?;
     lab.vacate();
     let mut host = Host::new(lab.programs(), "127.0.0.1", None)?;
     host.up_with(&["--addr", "127.0.0.1", "--addr", "127.0.0.2"])?;
 
-    let ran = process::run(host.run(&program), &dir, wanted.example, LIMIT)?;
+    let ran = process::run(host.run(&program), &dir, example, LIMIT)?;
     expect_success(&[&ran])?;
     expect_words(&ran, words)
 }
@@ -126,12 +197,12 @@ fn expect_words(ran: &process::Finished, words: &[impl AsRef<str>]) -> Ending {
     }
 }
 
-/// A crate's example, built if it has not been yet.
-fn built(wanted: &Crate, dir: &Path) -> Result<PathBuf, Stop> {
+/// An example of a crate, built with the crate's others if it has not been yet.
+fn built(wanted: &Crate, example: &str, dir: &Path) -> Result<PathBuf, Stop> {
     let root = build::cache()?
         .join("crates")
         .join(format!("{}-{}", wanted.name, wanted.version));
-    let program = root.join("bin").join(wanted.example);
+    let program = root.join("bin").join(example);
     if program.exists() {
         return Ok(program);
     }
@@ -150,9 +221,10 @@ fn built(wanted: &Crate, dir: &Path) -> Result<PathBuf, Stop> {
         "--version",
         wanted.version,
     ]);
-    cargo
-        .args(["--example", wanted.example, "--root"])
-        .arg(&root);
+    for example in wanted.examples {
+        cargo.args(["--example", example]);
+    }
+    cargo.arg("--root").arg(&root);
     let ran = process::run(cargo, dir, "cargo", BUILD_LIMIT)?;
     if ran.success() {
         return Ok(program);
