@@ -150,14 +150,35 @@ fn carry_out(words: &str, log: &Path) -> Result<bool> {
     Ok(status.success())
 }
 
-/// What a part says of itself: its last line.
+/// What a part says of itself: the sums of its test programs, or its last line.
 fn ending(log: &str, good: bool) -> String {
-    let said = log.lines().map(str::trim).rfind(|line| !line.is_empty());
-    let said = said.unwrap_or("nothing was said").replace('|', "/");
+    let last = log.lines().map(str::trim).rfind(|line| !line.is_empty());
+    let said = match sums(log) {
+        Some(sums) if good => {
+            let words = SUMS.iter().zip(sums);
+            let words: Vec<_> = words.map(|(what, sum)| format!("{sum} {what}")).collect();
+            words.join(", ")
+        }
+        _ => last.unwrap_or("nothing was said").replace('|', "/"),
+    };
     match good {
         true => said,
         false => format!("**failed**: {said}"),
     }
+}
+
+/// What a test program counts.
+const SUMS: [&str; 3] = ["passed", "failed", "ignored"];
+
+/// Of all test programs of a log.
+fn sums(log: &str) -> Option<[u64; SUMS.len()]> {
+    let results = log.lines().filter(|line| line.starts_with("test result: "));
+    let count = |line: &str, what: &str| {
+        let (before, _) = line.split_once(what)?;
+        before.trim_end().rsplit(' ').next()?.parse().ok()
+    };
+    let counts = results.map(|line| SUMS.map(|what| count(line, what).unwrap_or_default()));
+    counts.reduce(|sum, more| std::array::from_fn(|at| sum[at] + more[at]))
 }
 
 /// How a part ended.
@@ -240,6 +261,15 @@ mod tests {
             "3 passed / 0 failed"
         );
         assert_eq!(ending("", false), "**failed**: nothing was said");
+    }
+
+    #[test]
+    fn the_sums_of_all_test_programs_are_the_ending() {
+        let log = "test result: ok. 67 passed; 0 failed; 1 ignored; 0 measured; 9 filtered out\n\
+                   test result: ok. 5 passed; 0 failed; 2 ignored; 0 measured; 0 filtered out\n";
+        assert_eq!(ending(log, true), "72 passed, 0 failed, 3 ignored");
+        let broken = format!("{log}error: test failed\n");
+        assert_eq!(ending(&broken, false), "**failed**: error: test failed");
     }
 
     #[test]
