@@ -209,7 +209,8 @@ mod tests {
         for grh in [false, true] {
             let good = packet(&head(grh));
             let bth = head(grh).len();
-            for at in 0..good.len() {
+            // Miri takes a thousand times as long.
+            for at in (0..good.len()).step_by(if cfg!(miri) { 5 } else { 1 }) {
                 for bit in 0..8 {
                     let mut bytes = good.clone();
                     bytes[at] ^= 1 << bit;
