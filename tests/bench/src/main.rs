@@ -11,6 +11,7 @@ mod connect;
 mod pingpong;
 mod receiver;
 mod sender;
+mod word;
 
 use std::net::SocketAddr;
 
@@ -86,6 +87,12 @@ enum Command {
         #[arg(long, default_value_t = 2_000)]
         count: usize,
     },
+    /// Hand a word of memory from one thread to another and back; print the time of a round in microseconds
+    Word {
+        /// How many rounds
+        #[arg(long, default_value_t = 2_000)]
+        rounds: u64,
+    },
 }
 
 fn main() -> Result<()> {
@@ -104,5 +111,9 @@ fn main() -> Result<()> {
             count,
         } => pingpong::ask(address, size, count),
         Command::Connect { address, count } => connect::run(address, count),
+        Command::Word { rounds } => {
+            word::run(rounds);
+            Ok(())
+        }
     }
 }

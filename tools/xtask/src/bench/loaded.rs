@@ -1,12 +1,14 @@
 //! `cargo xtask bench --loaded`: how much longer perftest takes while strangers keep the processors busy.
 //!
 //! Six programs that never sleep, at the tests' own priority, beside each test on one device, over sockets and between two daemons;
-//! each test once with them and once without. The time is the client's from its start to its end.
+//! each test once with them and once without. The time is the client's from its start to its end. Two threads that hand a word of memory to each
+//! other show what the scheduler alone makes of programs that wait by polling memory, as `ib_write_lat` does.
 
+use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 
 use crate::build;
 use crate::case::Stop;
@@ -29,6 +31,7 @@ const OPTIONS: [&str; 2] = ["-F", "-a"];
 /// Measures and prints; a test that misses the aim is a figure and no failure.
 pub fn run() -> Result<()> {
     packages::ensure(packages::BENCH)?;
+    build::packages(&["ferroce-baseline"])?;
     let programs = build::product()?;
     let mut device = Host::new(&programs, "127.0.0.2", None)?;
     let mut socket = Host::new(&programs, "127.0.0.1", None)?.without_loopback();
@@ -41,15 +44,14 @@ pub fn run() -> Result<()> {
         ("sockets", &socket, &socket),
         ("two daemons", &socket, &other),
     ];
+    let (alone, beside) = both(|| word(&programs))?;
+    println!(
+        "a word of memory, there and back: alone {alone:.2} us, beside {STRANGERS} others {beside:.0} us"
+    );
     for (place, server, client) in places {
         for tool in TESTS {
-            let alone = seconds(tool, server, client)?;
-            let strangers = begin_strangers()?;
-            let beside = seconds(tool, server, client);
-            for stranger in strangers {
-                stranger.kill();
-            }
-            println!("{}", line(place, tool, alone, beside?));
+            let (alone, beside) = both(|| seconds(tool, server, client))?;
+            println!("{}", line(place, tool, alone, beside));
         }
     }
     for host in [&mut device, &mut socket, &mut other] {
@@ -78,6 +80,25 @@ fn line(place: &str, tool: &str, alone: Option<f64>, beside: Option<f64>) -> Str
         said(alone),
         said(beside)
     )
+}
+
+/// A measurement alone, and beside the strangers.
+fn both<T>(measure: impl Fn() -> Result<T>) -> Result<(T, T)> {
+    let alone = measure()?;
+    let strangers = begin_strangers()?;
+    let beside = measure();
+    for stranger in strangers {
+        stranger.kill();
+    }
+    Ok((alone, beside?))
+}
+
+/// Microseconds of a word of memory there and back between two threads that look at it until it comes.
+fn word(programs: &Path) -> Result<f64> {
+    let mut command = Command::new(programs.join("udp-baseline"));
+    command.arg("word");
+    let ran = process::run(command, &build::scratch("loaded")?, "word", LIMIT)?;
+    ran.out.trim().parse().context(ran.ending())
 }
 
 fn begin_strangers() -> Result<Vec<Running>> {
