@@ -17,22 +17,6 @@ static int endpoint_count;
 
 // ---------------------------------------------------------------- making
 
-struct ibv_context *open_device(void)
-{
-	const char *wanted = getenv("VERBS_DEVICE") ? getenv("VERBS_DEVICE") : "ferroce0";
-	int count;
-	struct ibv_device **list = ibv_get_device_list(&count);
-	struct ibv_context *context = NULL;
-
-	CHECK(list, "ibv_get_device_list: %s", strerror(errno));
-	for (int i = 0; i < count; i++)
-		if (strcmp(ibv_get_device_name(list[i]), wanted) == 0)
-			CHECK((context = ibv_open_device(list[i])), "ibv_open_device(%s): %s", wanted, strerror(errno));
-	CHECK(context, "no device %s among %d", wanted, count);
-	ibv_free_device_list(list);
-	return context;
-}
-
 uint8_t gid_index(void)
 {
 	return getenv("GID_INDEX") ? atoi(getenv("GID_INDEX")) : 0;
@@ -408,10 +392,9 @@ int wait_event(struct ibv_context *context, int wanted, void *element)
 
 long long counter(const char *name)
 {
-	const char *device = getenv("VERBS_DEVICE") ? getenv("VERBS_DEVICE") : "ferroce0";
 	char path[200], text[32] = "";
 
-	snprintf(path, sizeof(path), "/sys/class/infiniband/%s/ports/%d/hw_counters/%s", device, PORT, name);
+	snprintf(path, sizeof(path), "/sys/class/infiniband/%s/ports/%d/hw_counters/%s", device_name(), PORT, name);
 	FILE *file = fopen(path, "r");
 
 	// rdma_rxe has this one among the port's attributes only.

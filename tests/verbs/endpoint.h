@@ -7,6 +7,7 @@
 #ifndef ENDPOINT_H
 #define ENDPOINT_H
 
+#include "device.h"
 #include "harness.h"
 
 #include <infiniband/verbs.h>
@@ -63,7 +64,6 @@ struct connection {
 	int mtu, timeout, retry_cnt, rnr_retry, min_rnr_timer, rd_atomic, dest_rd_atomic;
 };
 
-struct ibv_context *open_device(void);
 uint8_t gid_index(void);
 struct endpoint *open_endpoint(const struct options *options);
 struct endpoint *endpoint_at(int index);

@@ -51,14 +51,15 @@ pub fn compile_by(name: &str, compiler: &Compiler) -> Result<PathBuf> {
     let program = build::scratch("verbs")?.join(format!("{name}{}", compiler.suffix));
     // Those of the connection manager have a second process of their own, or none.
     let common: &[&str] = match name.starts_with("cm_") {
-        true => &["harness.c", "cm_ids.c"],
-        false => &["harness.c", "endpoint.c", "remote.c"],
+        true => &["harness.c", "device.c", "cm_ids.c"],
+        false => &["harness.c", "device.c", "endpoint.c", "remote.c"],
     };
     let own = format!("{name}.c");
     let inputs = common.iter().copied().chain(iter::once(own.as_str()));
     let inputs: Vec<_> = inputs.map(|file| sources.join(file)).collect();
     let headers = [
         "answers.h",
+        "device.h",
         "harness.h",
         "endpoint.h",
         "full_queues.h",
