@@ -43,13 +43,8 @@ pub struct Scope {
     /// One program of each kind only
     #[arg(long)]
     pub short: bool,
-    /// Only runs whose name, setting and all, has this part, or one of these
-    #[arg(
-        long,
-        value_name = "PART,PART",
-        value_delimiter = ',',
-        allow_hyphen_values = true
-    )]
+    /// Only runs whose name, setting and all, has this part, or one of these: once for each part, as settings have commas
+    #[arg(long, value_name = "PART", allow_hyphen_values = true)]
     pub only: Vec<String>,
 }
 
