@@ -1,7 +1,8 @@
 //! `cargo xtask bench --loaded`: how much longer perftest takes while strangers keep the processors busy.
 //!
 //! Six programs that never sleep, at the tests' own priority, beside each test on one device, over sockets and between two daemons;
-//! each test once with them and once without. The time is the client's from its start to its end. Two threads that hand a word of memory to each
+//! each test once with them and once without, all sizes as `cargo xtask test` runs them, and on one device with perftest's own number of
+//! iterations too. The time is the client's from its start to its end. Two threads that hand a word of memory to each
 //! other show what the scheduler alone makes of programs that wait by polling memory, as `ib_write_lat` does.
 
 use std::path::Path;
@@ -25,8 +26,10 @@ const AIM: f64 = 5.0;
 const LIMIT: Duration = Duration::from_secs(180);
 const PORT: u16 = 19_907;
 const TESTS: [&str; 4] = ["ib_send_lat", "ib_write_lat", "ib_read_lat", "ib_write_bw"];
-/// All sizes.
-const OPTIONS: [&str; 2] = ["-F", "-a"];
+/// All sizes, as the tests run them.
+const TESTED: &[&str] = &["-a", "-n", "100"];
+/// All sizes with as many iterations as perftest takes by itself.
+const UNTOLD: &[&str] = &["-a"];
 
 /// Measures and prints; a test that misses the aim is a figure and no failure.
 pub fn run() -> Result<()> {
@@ -48,10 +51,11 @@ pub fn run() -> Result<()> {
     println!(
         "a word of memory, there and back: alone {alone:.2} us, beside {STRANGERS} others {beside:.0} us"
     );
-    for (place, server, client) in places {
+    let tested = places.map(|place| (place, TESTED));
+    for ((place, server, client), options) in tested.into_iter().chain([(places[0], UNTOLD)]) {
         for tool in TESTS {
-            let (alone, beside) = both(|| seconds(tool, server, client))?;
-            println!("{}", line(place, tool, alone, beside));
+            let (alone, beside) = both(|| seconds(tool, options, server, client))?;
+            println!("{}", line(place, tool, options, alone, beside));
         }
     }
     for host in [&mut device, &mut socket, &mut other] {
@@ -61,7 +65,13 @@ pub fn run() -> Result<()> {
 }
 
 /// `None`: it had not ended after [`LIMIT`].
-fn line(place: &str, tool: &str, alone: Option<f64>, beside: Option<f64>) -> String {
+fn line(
+    place: &str,
+    tool: &str,
+    options: &[&str],
+    alone: Option<f64>,
+    beside: Option<f64>,
+) -> String {
     let limit = LIMIT.as_secs();
     let said = |time: Option<f64>| match time {
         Some(time) => format!("{time:.2} s"),
@@ -76,7 +86,8 @@ fn line(place: &str, tool: &str, alone: Option<f64>, beside: Option<f64>) -> Str
         _ => "no ratio".to_owned(),
     };
     format!(
-        "{place:<11}  {tool:<12} -a  alone {:<9}  beside {STRANGERS} others {:<9}  {verdict}",
+        "{place:<11}  {tool:<12} {:<9}  alone {:<9}  beside {STRANGERS} others {:<9}  {verdict}",
+        options.join(" "),
         said(alone),
         said(beside)
     )
@@ -111,10 +122,14 @@ fn begin_strangers() -> Result<Vec<Running>> {
     (0..STRANGERS).map(one).collect()
 }
 
-fn seconds(tool: &str, server: &Host, client: &Host) -> Result<Option<f64>> {
+fn seconds(tool: &str, options: &[&str], server: &Host, client: &Host) -> Result<Option<f64>> {
     let pair = Pair {
         tool: tool.to_owned(),
-        options: OPTIONS.map(str::to_owned).to_vec(),
+        options: ["-F"]
+            .iter()
+            .chain(options)
+            .map(|&word| word.to_owned())
+            .collect(),
         port: PORT,
         limit: LIMIT,
     };
