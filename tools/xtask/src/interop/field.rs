@@ -255,12 +255,12 @@ impl Field {
         Ok(())
     }
 
-    /// Makes the network lose, double, delay and reorder packets.
+    /// Makes the network lose, double, delay and reorder sends: rdma_rxe's are a packet each, ferroce's up to 64.
     pub fn worsen(&self) -> Result<(), Stop> {
         for side in [Side::Rxe, Side::Ferroce] {
             self.netem(side, BAD)?;
         }
-        // What is cut before the queue is lost packet by packet.
+        // netem sees a send whole all the same: the kernel cuts it between the queue and the link.
         self.cut_early(true)
     }
 
