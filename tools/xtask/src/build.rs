@@ -78,7 +78,7 @@ pub fn packages(names: &[&str]) -> Result<PathBuf> {
     };
     println!("xtask: building in {profile} mode: {}", names.join(" "));
     let mut command = cargo();
-    command.args(["build", "--profile", profile, "--quiet"]);
+    command.args(["build", "--locked", "--profile", profile, "--quiet"]);
     for name in names {
         command.args(["--package", name]);
     }

@@ -17,7 +17,7 @@ pub fn run() -> Result<bool> {
     output(&["cargo", "miri", "--version"])
         .context("rustup component add miri --toolchain nightly")?;
     let mut command = rustup();
-    command.args(["cargo", "miri", "test", "--lib"]);
+    command.args(["cargo", "miri", "test", "--locked", "--lib"]);
     for name in CRATES {
         command.args(["--package", name]);
     }

@@ -177,7 +177,7 @@ fn zigbuild(target: Target) -> Result<Command> {
     target.ensure()?;
     let tools = tools()?;
     let mut command = build::cargo();
-    command.args(["zigbuild", "--quiet", "--target"]);
+    command.args(["zigbuild", "--locked", "--quiet", "--target"]);
     command.arg(target.asked());
     if !target.flags().is_empty() {
         command.env("RUSTFLAGS", target.flags());

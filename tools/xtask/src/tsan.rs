@@ -26,7 +26,8 @@ pub fn run() -> Result<bool> {
         .find_map(|line| line.strip_prefix("host: "))
         .context("rustc -vV names no host")?;
     let status = rustup()
-        .args(["cargo", "test", "-Zbuild-std", "--target", host])
+        .args(["cargo", "test", "--locked", "-Zbuild-std"])
+        .args(["--target", host])
         .args(["--profile", "unit", "--package", "ferroce-engine"])
         // No documentation tests: rustdoc would have to be built for the sanitizer, too.
         .args(["--lib", "--tests"])

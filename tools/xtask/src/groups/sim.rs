@@ -19,7 +19,7 @@ pub(super) fn cases() -> Vec<Case> {
         .map(|(name, package, seeds)| {
             Case::many(format!("{name}, {seeds} seeds"), move |lab| {
                 let mut command = build::cargo();
-                command.args(["test", "--profile", "unit", "--no-fail-fast"]);
+                command.args(["test", "--locked", "--profile", "unit", "--no-fail-fast"]);
                 command.args(["--package", package]);
                 command.env("FERROCE_SIM_SEEDS", seeds);
                 let finished = process::run(command, &lab.case_dir()?, "sim", LIMIT)?;

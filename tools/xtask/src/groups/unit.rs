@@ -12,7 +12,8 @@ pub(super) fn cases() -> Vec<Case> {
     vec![Case::many("unit", |lab| {
         let mut command = build::cargo();
         // The simulator's long run is a group of its own.
-        command.args(["test", "--profile", "unit", "--workspace", "--no-fail-fast"]);
+        command.args(["test", "--locked", "--profile", "unit"]);
+        command.args(["--workspace", "--no-fail-fast"]);
         command.env("FERROCE_SIM_SEEDS", "200");
         let finished = process::run(command, &lab.case_dir()?, "cargo", LIMIT)?;
         Ok(endings(&finished))
