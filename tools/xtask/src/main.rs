@@ -18,6 +18,7 @@ mod distro;
 mod exs;
 mod flood;
 mod fuzz;
+mod gates;
 mod groups;
 mod guest;
 mod holder;
@@ -106,6 +107,11 @@ enum Command {
     Miri,
     /// Try what threads agree on in every order of events (loom), beyond what `cargo test` has time for
     Models,
+    /// Break the sources on purpose, in a copy, one thing at a time, and see that each gate of `lint` and `unit` says so
+    Gates {
+        /// Parts of the gates' names; none: all
+        gates: Vec<String>,
+    },
     /// Show which lines the tests of `cargo test` reach, crate by crate (installs cargo-llvm-cov)
     Coverage,
     /// What takes hours: sanitizers, models, Miri, coverage, the long groups, chaos, fuzzing; how each ended goes to docs/nightly.md
@@ -208,6 +214,7 @@ fn main() -> ExitCode {
         Command::Tsan => tsan::run(),
         Command::Miri => miri::run(),
         Command::Models => models::run(),
+        Command::Gates { gates } => gates::run(&gates),
         Command::Coverage => coverage::run(),
         Command::Nightly(scope) => nightly::run(&scope),
         Command::Bench { loaded: true, .. } => bench::beside_others().map(|()| true),

@@ -39,6 +39,10 @@ struct Part {
 /// In this order: what says most in the least time comes first.
 const PARTS: &[Part] = &[
     Part {
+        name: "gates",
+        words: |_| "gates".to_owned(),
+    },
+    Part {
         name: "models",
         words: |_| "models".to_owned(),
     },

@@ -1,0 +1,290 @@
+//! `cargo xtask gates`: breaks the sources on purpose, in a copy of the newest commit, one thing at a time, and sees that the case that is
+//! there for it fails and says what is wrong. A gate that lets its break pass has rotted.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use comfy_table::Table;
+
+use crate::build;
+use crate::process::{self, Finished};
+
+/// A first build of everything by one gate.
+const LIMIT: Duration = Duration::from_secs(1800);
+
+/// What is broken, and who has to notice.
+struct Break {
+    /// The case, as `cargo xtask test` takes it.
+    gate: &'static str,
+    /// What a person would have done.
+    what: &'static str,
+    change: Change,
+    /// What the failing case says, among other things.
+    said: &'static str,
+}
+
+/// How a file is changed, below the root.
+enum Change {
+    Append(&'static str, &'static str),
+    Replace(&'static str, &'static str, &'static str),
+    /// A commit with this message, beside nothing else.
+    Commit(&'static str),
+}
+
+use Change::{Append, Commit, Replace};
+
+const BREAKS: &[Break] = &[
+    Break {
+        gate: "lint/rustfmt",
+        what: "a line that rustfmt would write otherwise",
+        change: Append("provider/wire/src/lib.rs", "const  BROKEN : u8=0;\n"),
+        said: "BROKEN",
+    },
+    Break {
+        gate: "lint/clippy",
+        what: "an unsafe block that does not say why it holds",
+        change: Append(
+            "provider/control/src/lib.rs",
+            "/// Broken.\npub fn broken(at: *const u8) -> u8 {\n    unsafe { at.read() }\n}\n",
+        ),
+        said: "unsafe block missing a safety comment",
+    },
+    Break {
+        gate: "lint/rustdoc",
+        what: "a link of the documentation to nothing",
+        change: Append(
+            "provider/wire/src/lib.rs",
+            "/// See [`nowhere`].\npub const BROKEN: u8 = 0;\n",
+        ),
+        said: "unresolved link to `nowhere`",
+    },
+    Break {
+        gate: "lint/declared",
+        what: "a function that the declared Rust version does not have (1.91)",
+        change: Append(
+            "provider/wire/src/lib.rs",
+            "/// Broken.\npub const BROKEN: std::time::Duration = std::time::Duration::from_mins(1);\n",
+        ),
+        said: "from_mins",
+    },
+    Break {
+        gate: "lint/fuzz targets",
+        what: "a fuzz target that calls a function that is gone",
+        change: Append(
+            "tests/fuzz/targets/cm.rs",
+            "fn broken() {\n    ferroce_fuzz::gone();\n}\n",
+        ),
+        said: "gone",
+    },
+    Break {
+        gate: "lint/deny",
+        what: "a crate under a licence that is not allowed",
+        change: Replace(
+            "provider/wire/Cargo.toml",
+            "license.workspace = true",
+            "license = \"GPL-3.0-only\"",
+        ),
+        said: "GPL-3.0-only",
+    },
+    Break {
+        gate: "lint/aarch64",
+        what: "something that does not compile for another architecture",
+        change: Append(
+            "provider/wire/src/lib.rs",
+            "#[cfg(target_arch = \"aarch64\")]\ncompile_error!(\"broken\");\n",
+        ),
+        said: "error: broken",
+    },
+    Break {
+        gate: "lint/musl",
+        what: "something that does not compile for another C library",
+        change: Append(
+            "provider/wire/src/lib.rs",
+            "#[cfg(target_env = \"musl\")]\ncompile_error!(\"broken\");\n",
+        ),
+        said: "error: broken",
+    },
+    Break {
+        gate: "lint/links",
+        what: "a link of a document to a heading that is not there",
+        change: Append("README.md", "\n[broken](docs/architecture.md#nowhere)\n"),
+        said: "no such heading",
+    },
+    Break {
+        gate: "lint/newest commit",
+        what: "a commit that does not say why",
+        change: Commit("wire: broken"),
+        said: "there is no body that says why",
+    },
+    Break {
+        gate: "unit",
+        what: "an ICRC whose LRH is zeros instead of ones",
+        change: Replace(
+            "provider/wire/src/icrc.rs",
+            "let mut h = [0xff; V4_LEN];",
+            "let mut h = [0; V4_LEN];",
+        ),
+        said: "FAILED   unit/",
+    },
+];
+
+/// Tries all, or those whose gate's name has one of these parts; true if every break was noticed.
+pub fn run(parts: &[String]) -> Result<bool> {
+    let chosen = |of: &&Break| parts.is_empty() || parts.iter().any(|part| of.gate.contains(part));
+    let chosen: Vec<&Break> = BREAKS.iter().filter(chosen).collect();
+    ensure!(
+        !chosen.is_empty(),
+        "no gate has a name with {parts:?} in it"
+    );
+    let copy = Copy::new()?;
+
+    // What fails in whole sources proves nothing when it fails in broken ones.
+    println!("xtask: the gates, of sources that are whole");
+    let whole = copy.test(&chosen.iter().map(|of| of.gate).collect::<Vec<_>>())?;
+    if !whole.success() {
+        bail!("they do not pass as it is:\n{}{}", whole.out, whole.err);
+    }
+
+    let mut table = Table::new();
+    table.set_header(["gate", "broken", "noticed"]);
+    let mut noticed = 0;
+    for of in &chosen {
+        println!("xtask: {}: {}", of.gate, of.what);
+        copy.apply(&of.change)?;
+        let finished = copy.test(&[of.gate])?;
+        copy.mend()?;
+        let verdict = verdict(of, &finished);
+        if verdict == NOTICED {
+            noticed += 1;
+        } else {
+            println!("{}{}", finished.out, finished.err);
+        }
+        table.add_row([of.gate, of.what, verdict]);
+    }
+    println!("{table}");
+    println!("{noticed} of {} breaks were noticed", chosen.len());
+    Ok(noticed == chosen.len())
+}
+
+const NOTICED: &str = "yes";
+
+fn verdict(of: &Break, finished: &Finished) -> &'static str {
+    let failed = format!("FAILED   {}", of.gate);
+    if finished.success() {
+        return "no: it passes";
+    }
+    if finished
+        .out
+        .lines()
+        .any(|line| line.starts_with("skipped  "))
+        && !finished.out.contains(&failed)
+    {
+        return "no: it was skipped";
+    }
+    match finished.out.contains(&failed) && finished.out.contains(of.said) {
+        true => NOTICED,
+        false => "no: something else failed",
+    }
+}
+
+/// A clone with a target directory of its own, which stays for the next time.
+struct Copy(PathBuf);
+
+impl Copy {
+    fn new() -> Result<Copy> {
+        let copy = Copy(build::scratch("gates")?.join("tree"));
+        let newest = git(build::workspace(), &["rev-parse", "HEAD"])?;
+        if !copy.0.join(".git").exists() {
+            let place = copy.0.display().to_string();
+            git(
+                build::workspace(),
+                &["clone", "--quiet", "--no-checkout", ".", &place],
+            )?;
+        }
+        let origin = build::workspace().display().to_string();
+        git(&copy.0, &["fetch", "--quiet", &origin, "HEAD"])?;
+        git(
+            &copy.0,
+            &["checkout", "--quiet", "--force", "--detach", newest.trim()],
+        )?;
+        Ok(copy)
+    }
+
+    fn apply(&self, change: &Change) -> Result<()> {
+        match change {
+            Append(name, text) => self.edit(name, |old| Ok(format!("{old}{text}"))),
+            Replace(name, from, to) => self.edit(name, |old| {
+                ensure!(old.contains(from), "{name} has no {from:?} any more");
+                Ok(old.replacen(from, to, 1))
+            }),
+            Commit(message) => {
+                let who = ["-c", "user.name=gates", "-c", "user.email=gates@localhost"];
+                let commit = ["commit", "--quiet", "--allow-empty", "--message", message];
+                git(&self.0, &[&who[..], &commit].concat()).map(drop)
+            }
+        }
+    }
+
+    fn edit(&self, name: &str, with: impl FnOnce(&str) -> Result<String>) -> Result<()> {
+        let file = self.0.join(name);
+        let old = fs::read_to_string(&file).with_context(|| file.display().to_string())?;
+        fs::write(&file, with(&old)?).with_context(|| file.display().to_string())
+    }
+
+    /// As it was committed.
+    fn mend(&self) -> Result<()> {
+        let newest = git(build::workspace(), &["rev-parse", "HEAD"])?;
+        git(&self.0, &["reset", "--quiet", "--hard", newest.trim()]).map(drop)
+    }
+
+    /// `cargo xtask test` of these cases, there.
+    fn test(&self, gates: &[&str]) -> Result<Finished> {
+        let mut command = Command::new("cargo");
+        command
+            .args(["xtask", "test"])
+            .args(gates)
+            .current_dir(&self.0);
+        // The cargo that runs us is of this workspace; theirs is found anew.
+        for name in ["CARGO", "RUSTC", "RUSTDOC", "CARGO_TARGET_DIR"] {
+            command.env_remove(name);
+        }
+        process::run(command, &build::scratch("gates")?, "test", LIMIT)
+    }
+}
+
+fn git(dir: &Path, words: &[&str]) -> Result<String> {
+    let mut command = Command::new("git");
+    command.args(words).current_dir(dir).stdin(Stdio::null());
+    let output = command.output().context("git")?;
+    if !output.status.success() {
+        bail!(
+            "git {}: {}",
+            words.join(" "),
+            String::from_utf8_lossy(&output.stderr)
+        );
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_to_be_replaced_is_there() {
+        for of in BREAKS {
+            match &of.change {
+                Append(name, _) => assert!(build::workspace().join(name).exists(), "{name}"),
+                Replace(name, from, to) => {
+                    let text = fs::read_to_string(build::workspace().join(name)).unwrap();
+                    assert!(text.contains(from), "{name}: {from}");
+                    assert!(!text.contains(to), "{name}: {to}");
+                }
+                Commit(_) => {}
+            }
+        }
+    }
+}
