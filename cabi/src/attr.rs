@@ -271,6 +271,20 @@ pub struct ibv_ece {
     pub comp_mask: u32,
 }
 
+/// `struct ibv_qp_rate_limit_attr`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ibv_qp_rate_limit_attr {
+    /// In kbit/s.
+    pub rate_limit: u32,
+    /// Bytes.
+    pub max_burst_sz: u32,
+    /// Bytes.
+    pub typical_pkt_sz: u16,
+    /// Reserved, must be 0.
+    pub comp_mask: u32,
+}
+
 /// `enum ibv_qp_create_send_ops_flags`.
 #[allow(missing_docs)]
 pub mod send_ops {

@@ -2,8 +2,8 @@
 
 use crate::Op;
 use crate::attr::{
-    ibv_cq_init_attr_ex, ibv_qp_init_attr_ex, ibv_qp_open_attr, ibv_srq_init_attr_ex,
-    ibv_xrcd_init_attr,
+    ibv_cq_init_attr_ex, ibv_qp_init_attr_ex, ibv_qp_open_attr, ibv_qp_rate_limit_attr,
+    ibv_srq_init_attr_ex, ibv_xrcd_init_attr,
 };
 use crate::device::{ibv_device_attr_ex, ibv_port_attr, ibv_query_device_ex_input, ibv_values_ex};
 use crate::domain::{
@@ -108,7 +108,8 @@ pub struct verbs_context {
     pub modify_flow_action_esp: Op,
     pub destroy_flow_action: Op,
     pub create_flow_action_esp: Op,
-    pub modify_qp_rate_limit: Op,
+    pub modify_qp_rate_limit:
+        Option<unsafe extern "C" fn(*mut ibv_qp, *mut ibv_qp_rate_limit_attr) -> c_int>,
     pub alloc_parent_domain: Option<
         unsafe extern "C" fn(*mut ibv_context, *mut ibv_parent_domain_init_attr) -> *mut ibv_pd,
     >,

@@ -2,6 +2,7 @@
 //
 // Queues filled to the brim, and requests for more than the device has.
 
+#include "answers.h"
 #include "endpoint.h"
 
 #include <errno.h>
@@ -37,9 +38,9 @@ static void send_queue_full(void)
 			.wr_id = room - 1 + i, .next = i < 2 ? &wrs[i + 1] : NULL, .sg_list = &sge, .num_sge = 1,
 			.opcode = IBV_WR_RDMA_WRITE, .wr.rdma = {remote.va, remote.rkey},
 		};
-	CHECK_EQ(ibv_post_send(e->qp, wrs, &bad), ENOMEM);
+	REFUSED(ibv_post_send(e->qp, wrs, &bad), ENOMEM);
 	CHECK(bad == &wrs[1], "bad_wr is not the first request that did not fit");
-	CHECK_EQ(ibv_post_send(e->qp, &wrs[2], &bad), ENOMEM);
+	REFUSED(ibv_post_send(e->qp, &wrs[2], &bad), ENOMEM);
 	CHECK(bad == &wrs[2], "bad_wr is not the request that did not fit");
 	CHECK_EQ(set_state(e->qp, IBV_QPS_ERR), 0);
 	for (int i = 0; i < room; i++)
@@ -60,7 +61,7 @@ static void receive_queue_full(void)
 	CHECK_EQ(ibv_query_qp(e->qp, &attr, IBV_QP_CAP, &init), 0);
 	for (unsigned i = 0; i < attr.cap.max_recv_wr; i++)
 		CHECK_EQ(post_recv(e, i, 0, 8), 0);
-	CHECK_EQ(ibv_post_recv(e->qp, &wr, &bad), ENOMEM);
+	REFUSED(ibv_post_recv(e->qp, &wr, &bad), ENOMEM);
 	CHECK(bad == &wr, "bad_wr is not set");
 	CHECK_EQ(set_state(e->qp, IBV_QPS_ERR), 0);
 	for (unsigned i = 0; i < attr.cap.max_recv_wr; i++)
@@ -77,7 +78,7 @@ static void shared_receive_queue_full(void)
 	CHECK_EQ(ibv_query_srq(e->srq, &attr), 0);
 	for (unsigned i = 0; i < attr.max_wr; i++)
 		CHECK_EQ(post_recv(e, i, 0, 8), 0);
-	CHECK_EQ(ibv_post_srq_recv(e->srq, &wr, &bad), ENOMEM);
+	REFUSED(ibv_post_srq_recv(e->srq, &wr, &bad), ENOMEM);
 	CHECK(bad == &wr, "bad_wr is not set");
 }
 
@@ -87,13 +88,13 @@ static void posting_in_wrong_state(void)
 	struct ibv_send_wr wr = {.opcode = IBV_WR_SEND}, *bad = NULL;
 	struct address self = address_of(e);
 
-	CHECK_EQ(ibv_post_send(e->qp, &wr, &bad), EINVAL);
+	REFUSED(ibv_post_send(e->qp, &wr, &bad), EINVAL);
 	CHECK(bad == &wr, "bad_wr is not set");
 	CHECK_EQ(modify_to_init(e), 0);
-	CHECK_EQ(ibv_post_send(e->qp, &wr, &bad), EINVAL);
+	REFUSED(ibv_post_send(e->qp, &wr, &bad), EINVAL);
 	CHECK_EQ(post_recv(e, 1, 0, 8), 0);
 	CHECK_EQ(modify_to_rtr(e, &self, NULL), 0);
-	CHECK_EQ(ibv_post_send(e->qp, &wr, &bad), EINVAL);
+	REFUSED(ibv_post_send(e->qp, &wr, &bad), EINVAL);
 	CHECK_EQ(modify_to_rts(e, NULL), 0);
 	CHECK_EQ(ibv_post_send(e->qp, &wr, &bad), 0);
 }
@@ -113,23 +114,23 @@ static void bad_requests(void)
 	struct ibv_recv_wr receive = {.wr_id = 1, .sg_list = sges}, *bad_receive = NULL;
 
 	wr.num_sge = attr.cap.max_send_sge + 1;
-	CHECK_EQ(ibv_post_send(e->qp, &wr, &bad), EINVAL);
+	REFUSED(ibv_post_send(e->qp, &wr, &bad), EINVAL);
 	CHECK(bad == &wr, "bad_wr is not set");
 	wr.num_sge = -1;
-	CHECK_EQ(ibv_post_send(e->qp, &wr, &bad), EINVAL);
+	REFUSED(ibv_post_send(e->qp, &wr, &bad), EINVAL);
 	receive.num_sge = attr.cap.max_recv_sge + 1;
-	CHECK_EQ(ibv_post_recv(e->qp, &receive, &bad_receive), EINVAL);
+	REFUSED(ibv_post_recv(e->qp, &receive, &bad_receive), EINVAL);
 	CHECK(bad_receive == &receive, "bad_wr is not set");
 	wr.num_sge = 1;
 	wr.send_flags = IBV_SEND_INLINE;
 	sges[0].length = attr.cap.max_inline_data + 1;
-	CHECK_EQ(ibv_post_send(e->qp, &wr, &bad), EINVAL);
+	REFUSED(ibv_post_send(e->qp, &wr, &bad), EINVAL);
 	wr.opcode = IBV_WR_RDMA_READ;
 	sges[0].length = 8;
-	CHECK_EQ(ibv_post_send(e->qp, &wr, &bad), EINVAL);
+	REFUSED(ibv_post_send(e->qp, &wr, &bad), EINVAL);
 	wr.send_flags = 0;
 	wr.opcode = 200;
-	CHECK_EQ(ibv_post_send(e->qp, &wr, &bad), EINVAL);
+	REFUSED(ibv_post_send(e->qp, &wr, &bad), EINVAL);
 	wr.opcode = IBV_WR_BIND_MW;
 	CHECK(ibv_post_send(e->qp, &wr, &bad) != 0, "memory windows are not announced, but a bind was taken");
 	// Nothing of this has harmed the QP.

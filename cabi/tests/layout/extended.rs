@@ -65,6 +65,16 @@ pub fn check(out: &mut String) {
             comp_mask
         }
     );
+    check!(
+        out,
+        "struct ibv_qp_rate_limit_attr",
+        ibv_qp_rate_limit_attr {
+            rate_limit,
+            max_burst_sz,
+            typical_pkt_sz,
+            comp_mask
+        }
+    );
     check!(out, "struct ibv_td", ibv_td { context });
     check!(
         out,

@@ -24,16 +24,17 @@ pub struct Ah {
     pd: Arc<Pd>,
     av: AddressVector,
     handle: u32,
+    cookie: u32,
 }
 
 impl Ah {
-    pub(crate) fn create(pd: &Arc<Pd>, av: &AddressVector) -> Result<Arc<Ah>> {
+    pub(crate) fn create(pd: &Arc<Pd>, av: &AddressVector, cookie: u32) -> Result<Arc<Ah>> {
         let hca = pd.context().hca();
         if hca.is_infiniband() {
             let link = hca.link(av.port_num)?;
             // What is wrong with it shows now.
             link.path_key(av, 0)?;
-            return Self::add(pd, av, Route::Cable(link, *av));
+            return Self::add(pd, av, cookie, Route::Cable(link, *av));
         }
         if av.port_num != 1 {
             return Err(Error::Invalid("the device has port 1 only"));
@@ -59,13 +60,14 @@ impl Ah {
             traffic_class: av.traffic_class,
             hop_limit: av.hop_limit,
         };
-        Self::add(pd, av, route)
+        Self::add(pd, av, cookie, route)
     }
 
-    fn add(pd: &Arc<Pd>, av: &AddressVector, route: Route) -> Result<Arc<Ah>> {
+    fn add(pd: &Arc<Pd>, av: &AddressVector, cookie: u32, route: Route) -> Result<Arc<Ah>> {
         let hca = pd.context().hca();
         let handle = hca.ahs.write().insert(Arc::new(Target {
             pd: pd.handle(),
+            cookie,
             route,
             paths: RwLock::new(Vec::new()),
         }))?;
@@ -74,6 +76,7 @@ impl Ah {
             pd: pd.clone(),
             av: *av,
             handle,
+            cookie,
         }))
     }
 
@@ -86,6 +89,11 @@ impl Ah {
     /// another's.
     pub fn handle(&self) -> u32 {
         self.handle
+    }
+
+    /// What work requests show with the number ([`Datagram::cookie`](crate::Datagram)).
+    pub fn cookie(&self) -> u32 {
+        self.cookie
     }
 }
 
@@ -122,6 +130,8 @@ fn destination(dgid: [u8; 16], local: IpAddr) -> Result<IpAddr> {
 pub(crate) struct Target {
     /// Its protection domain.
     pub(crate) pd: u32,
+    /// What it was made with.
+    pub(crate) cookie: u32,
     route: Route,
     paths: RwLock<Vec<Arc<Path>>>,
 }
@@ -257,6 +267,7 @@ mod tests {
     fn target(pd: u32) -> Arc<Target> {
         Arc::new(Target {
             pd,
+            cookie: 0,
             route: Route::Address {
                 gid: GidEntry {
                     index: 0,

@@ -262,8 +262,9 @@ impl Pd {
         Qp::create(&self.context, Some(self), init)
     }
 
-    /// Creates an address handle; the source GID must exist and be of the destination's family.
-    pub fn create_ah(self: &Arc<Self>, av: &AddressVector) -> Result<Arc<Ah>> {
-        Ah::create(self, av)
+    /// Creates an address handle; the source GID must exist and be of the destination's family. Work requests that name it must
+    /// show the same cookie.
+    pub fn create_ah(self: &Arc<Self>, av: &AddressVector, cookie: u32) -> Result<Arc<Ah>> {
+        Ah::create(self, av, cookie)
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use ferroce_transport::{Dest, QpState, SendData, SendRequest, Sge};
+use ferroce_transport::{Datagram, Dest, QpState, SendData, SendRequest, Sge};
 use parking_lot::MutexGuard;
 
 use crate::error::{Error, Result};
@@ -90,7 +90,7 @@ impl SendPoster<'_> {
             ));
         }
         if let Dest::Datagram(to) = &request.dest {
-            self.check_handle(to.ah)?;
+            self.check_handle(to)?;
         }
         self.inner.transport.post_send(request)?;
         let bytes = match request.data {
@@ -102,13 +102,15 @@ impl SendPoster<'_> {
         Ok(())
     }
 
-    /// The address handle of a datagram must be in the QP's protection domain.
-    fn check_handle(&self, handle: u32) -> Result<()> {
+    /// The address handle of a datagram must be in the QP's protection domain, and the one that was made with the cookie.
+    fn check_handle(&self, to: &Datagram) -> Result<()> {
         let handles = self.qp.hca().ahs.read_recursive();
-        match handles.get(handle) {
-            Some(target) if target.pd == self.qp.pd_handle() => Ok(()),
+        match handles.get(to.ah) {
+            Some(target) if (target.pd, target.cookie) == (self.qp.pd_handle(), to.cookie) => {
+                Ok(())
+            }
             _ => Err(Error::Invalid(
-                "the address handle is of another protection domain, or destroyed",
+                "the address handle is of another protection domain, destroyed or overwritten",
             )),
         }
     }

@@ -64,6 +64,7 @@ fn send(qp: &Qp, ah: &Ah, qpn: u32, qkey: u32, bytes: &[u8]) -> Result<()> {
         data: SendData::Inline(bytes),
         dest: Dest::Datagram(Datagram {
             ah: ah.handle(),
+            cookie: ah.cookie(),
             qpn,
             qkey,
         }),
@@ -114,7 +115,7 @@ fn traffic_class_and_hop_limit_arrive() {
         hop_limit: 7,
         ..address(b.gid())
     };
-    let ah = a.host.pd.create_ah(&av).unwrap();
+    let ah = a.host.pd.create_ah(&av, COOKIE).unwrap();
     send(&a.qp, &ah, b.qp.qp_num(), QKEY, b"x").unwrap();
     wait(&b.cq, 1);
     assert_eq!((b.buffer[21], b.buffer[28]), (0x20, 7));
@@ -141,7 +142,7 @@ fn address_handles_of_others_and_of_the_past_are_refused() {
     let a = end("127.0.43.1");
     let invalid = |r: Result<()>| assert_eq!(r.unwrap_err().errno(), libc::EINVAL);
     let other = a.host.context.alloc_pd().unwrap();
-    let foreign = other.create_ah(&address(a.gid())).unwrap();
+    let foreign = other.create_ah(&address(a.gid()), COOKIE).unwrap();
     invalid(send(&a.qp, &foreign, 5, QKEY, b"x"));
     assert_eq!(other.dealloc().unwrap_err().errno(), libc::EBUSY);
     drop(foreign);
@@ -155,19 +156,27 @@ fn address_handles_of_others_and_of_the_past_are_refused() {
     assert_ne!(next.handle(), number);
     let stale = Datagram {
         ah: number,
+        cookie: next.cookie(),
         qpn: a.qp.qp_num(),
         qkey: QKEY,
     };
-    let request = SendRequest {
+    let request = |dest| SendRequest {
         wr_id: 1,
         op: SendOp::Send,
         flags: SendFlags::SIGNALED,
         data: SendData::Inline(b"x"),
-        dest: Dest::Datagram(stale),
+        dest: Dest::Datagram(dest),
     };
-    invalid(a.qp.send_queue().post(&request));
+    invalid(a.qp.send_queue().post(&request(stale)));
+    // Nor is the number of a handle that lives that handle, without what that was made with.
+    let overwritten = Datagram {
+        ah: next.handle(),
+        cookie: !next.cookie(),
+        ..stale
+    };
+    invalid(a.qp.send_queue().post(&request(overwritten)));
 
-    let refused = |av: &AddressVector| a.host.pd.create_ah(av).err().map(|e| e.errno());
+    let refused = |av: &AddressVector| a.host.pd.create_ah(av, COOKIE).err().map(|e| e.errno());
     let good = address(a.gid());
     let bad = [
         AddressVector {
@@ -204,7 +213,7 @@ fn address_handles_of_others_and_of_the_past_are_refused() {
     let without = a.host.context.alloc_pd().unwrap();
     assert_eq!(refused(&back), None);
     assert_eq!(
-        without.create_ah(&back).err().map(|e| e.errno()),
+        without.create_ah(&back, COOKIE).err().map(|e| e.errno()),
         Some(libc::EINVAL)
     );
     quiet(&a.cq);
@@ -390,6 +399,7 @@ fn a_receiver_on_this_machine_is_not_run_over() {
     let ah = a.ah(b.hca.gids()[0].gid);
     let dest = Dest::Datagram(Datagram {
         ah: ah.handle(),
+        cookie: ah.cookie(),
         qpn: qb.qp_num(),
         qkey: QKEY,
     });

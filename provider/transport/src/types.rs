@@ -207,6 +207,8 @@ pub enum Dest {
 pub struct Datagram {
     /// The host's token for an address handle.
     pub ah: u32,
+    /// What the consumer says was given when the handle was made, so that a token that was overwritten is not taken for another's.
+    pub cookie: u32,
     /// Destination queue pair, 24 bits.
     pub qpn: u32,
     /// Q_Key; if bit 31 is set the queue pair's own is used instead.

@@ -21,10 +21,12 @@ pub unsafe extern "C" fn create_ah(pd: *mut ibv_pd, attr: *mut ibv_ah_attr) -> *
     guard::run(|| {
         // SAFETY: the caller's structure.
         let av = convert::av_in(unsafe { attr.as_ref() }.ok_or(Errno(libc::EINVAL))?);
+        let mut place = Box::<Ah>::new_uninit();
+        let cookie = cookie(place.as_mut_ptr().cast());
         // SAFETY: a domain of ours.
         let engine = unsafe { Pd::of(pd) }?
             .engine
-            .create_ah(&av)
+            .create_ah(&av, cookie)
             .map_err(|e| explain("ibv_create_ah", e))?;
         // libibverbs fills in context and domain.
         let ibv = ibv_ah {
@@ -37,7 +39,7 @@ pub unsafe extern "C" fn create_ah(pd: *mut ibv_pd, attr: *mut ibv_ah_attr) -> *
             _engine: engine,
         };
         // SAFETY: initialised.
-        Ok(unsafe { live::enter(Box::into_raw(Box::new(ah)).cast()) })
+        Ok(unsafe { live::enter(Box::into_raw(Box::write(place, ah)).cast()) })
     })
 }
 
@@ -51,12 +53,23 @@ pub unsafe extern "C" fn destroy_ah(ah: *mut ibv_ah) -> c_int {
     })
 }
 
-/// Where a datagram goes. Whether the handle is of the queue pair's protection domain, the engine looks.
+/// What the engine knows an address handle by beside its number: where it lies, so that a number that was overwritten is not taken for that of
+/// another, nor a copy of the structure for the handle.
+fn cookie(ah: *const ibv_ah) -> u32 {
+    (ah.addr() >> 4) as u32
+}
+
+/// Where a datagram goes. Whether there is such a handle in the queue pair's protection domain, the engine looks.
 ///
 /// # Safety
-/// `ah` is null or a handle that [`create_ah`] made.
+/// `ah` is null or readable as an `ibv_ah`.
 pub unsafe fn destination(ah: *mut ibv_ah, qpn: u32, qkey: u32) -> Result<Dest, Errno> {
     // SAFETY: as the caller promises.
-    let ah = unsafe { ah.as_ref() }.ok_or(Errno(libc::EINVAL))?.handle;
-    Ok(Dest::Datagram(Datagram { ah, qpn, qkey }))
+    let handle = unsafe { ah.as_ref() }.ok_or(Errno(libc::EINVAL))?.handle;
+    Ok(Dest::Datagram(Datagram {
+        ah: handle,
+        cookie: cookie(ah),
+        qpn,
+        qkey,
+    }))
 }

@@ -4,7 +4,8 @@ use crate::convert;
 use crate::guard::{self, Errno};
 use crate::libibverbs::{self, Library, library};
 use crate::{
-    ah, cq, cq_ex, dm, import, memory, mr, mw, parent_domain, post, qp, srq, tag_matching, xrc,
+    ah, cq, cq_ex, dm, import, memory, mr, mw, parent_domain, post, qp, srq, tag_matching,
+    unoffered, xrc,
 };
 use ferroce_cabi::pabi::{CONTEXT_HEAD_MAX, Operations};
 use ferroce_cabi::*;
@@ -61,6 +62,7 @@ pub static OPS: Operations = Operations {
     import_pd: Some(memory::import_pd),
     modify_cq: Some(cq::modify_cq),
     modify_qp: Some(qp::modify_qp),
+    modify_qp_rate_limit: Some(unoffered::modify_qp_rate_limit),
     modify_srq: Some(srq::modify_srq),
     open_qp: Some(xrc::open_qp),
     open_xrcd: Some(xrc::open_xrcd),
@@ -70,6 +72,7 @@ pub static OPS: Operations = Operations {
     post_srq_ops: Some(tag_matching::post_srq_ops),
     post_srq_recv: Some(srq::post_srq_recv),
     query_device_ex: Some(query_device_ex),
+    query_ece: Some(unoffered::query_ece),
     query_port: Some(query_port),
     query_port_speed: Some(query_port_speed),
     query_qp: Some(qp::query_qp),
@@ -83,6 +86,7 @@ pub static OPS: Operations = Operations {
     req_notify_cq: Some(cq::req_notify_cq),
     rereg_mr: Some(mr::rereg_mr),
     resize_cq: Some(cq::resize_cq),
+    set_ece: Some(unoffered::set_ece),
     unimport_dm: Some(dm::unimport_dm),
     unimport_mr: Some(mr::unimport_mr),
     unimport_pd: Some(memory::unimport_pd),
@@ -309,4 +313,23 @@ unsafe extern "C" fn query_rt_values(
         }
         Ok(0)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // Versions of libibverbs that are installed where the C programs run may not have this verb.
+    #[test]
+    fn the_speed_of_no_port() {
+        let mut speed = 7;
+        guard::set_errno(Errno(0));
+        // SAFETY: a port that cannot be is refused before the context is looked at.
+        let result = unsafe { query_port_speed(std::ptr::null_mut(), 257, &mut speed) };
+        assert_eq!(
+            (result, guard::errno()),
+            (libc::EINVAL, Errno(libc::EINVAL))
+        );
+        assert_eq!(speed, 7);
+    }
 }

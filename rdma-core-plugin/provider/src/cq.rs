@@ -64,6 +64,15 @@ impl Cq {
         // SAFETY: it is alive.
         Ok(unsafe { Self::of(cq) })
     }
+
+    /// `EINVAL` if the handle was overwritten: the look at an object that posting and polling afford.
+    #[inline]
+    pub fn check_handle(&self) -> Result<(), Errno> {
+        if self.verbs.cq_ex.handle != self.engine.handle() {
+            return Err(Errno(libc::EINVAL));
+        }
+        Ok(())
+    }
 }
 
 impl AsRef<Health> for Cq {
@@ -194,6 +203,7 @@ pub unsafe extern "C" fn poll_cq(cq: *mut ibv_cq, entries: c_int, wc: *mut ibv_w
     // SAFETY: a queue of ours.
     let cq = unsafe { Cq::of(cq) };
     let polled = cq.health.run(|| {
+        cq.check_handle()?;
         let entries = usize::try_from(entries).map_err(|_| Errno(libc::EINVAL))?;
         if entries == 0 {
             return Ok(Polled(0));
@@ -209,10 +219,7 @@ pub unsafe extern "C" fn req_notify_cq(cq: *mut ibv_cq, solicited_only: c_int) -
     // SAFETY: a queue of ours.
     let object = unsafe { Cq::of(cq) };
     object.health.run(|| {
-        // SAFETY: the caller's structure. A look at the handle is all that a call this frequent affords.
-        if unsafe { (*cq).handle } != object.engine.handle() {
-            return Err(Errno(libc::EINVAL));
-        }
+        object.check_handle()?;
         object.engine.req_notify(solicited_only != 0)?;
         Ok(0)
     })

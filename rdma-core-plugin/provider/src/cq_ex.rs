@@ -104,6 +104,9 @@ unsafe extern "C" fn start_poll(cq: *mut ibv_cq_ex, attr: *mut ibv_poll_cq_attr)
     }
     // SAFETY: a queue of ours.
     let object = unsafe { Cq::of(cq.cast()) };
+    if let Err(errno) = object.check_handle() {
+        return c_int::failure(errno);
+    }
     if !object.single_threaded {
         object.polling.lock();
     }

@@ -25,6 +25,7 @@ mod post;
 mod qp;
 mod srq;
 mod tag_matching;
+mod unoffered;
 mod wait;
 mod wr;
 mod xrc;

@@ -165,6 +165,7 @@ const EXTENDED: &[(usize, &str)] = slots!(
     free_dm,
     get_srq_num,
     modify_cq,
+    modify_qp_rate_limit,
     open_qp,
     open_xrcd,
     post_srq_ops,

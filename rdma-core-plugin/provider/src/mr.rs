@@ -165,8 +165,10 @@ pub unsafe extern "C" fn reg_mr_ex(pd: *mut ibv_pd, attr: *mut ibv_mr_init_attr)
                 _ => return Err(Errno(libc::EINVAL)),
             }
         };
-        // A null pointer has left its errno behind.
-        Ok(mr)
+        match mr.is_null() {
+            true => Err(guard::errno()),
+            false => Ok(mr),
+        }
     })
 }
 
@@ -273,4 +275,37 @@ pub unsafe extern "C" fn dereg_mr(mr: *mut verbs_mr) -> c_int {
         unsafe { Mr::free(mr) };
         Ok(0)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use reg_mr_mask::{ADDR, FD, FD_OFFSET, IOVA};
+
+    // Versions of libibverbs that are installed where the C programs run may not have this verb.
+    #[test]
+    fn regions_that_cannot_be_are_refused_with_an_errno() {
+        let refused = |comp_mask: u64, due| {
+            // SAFETY: all bits zero is a valid value of this structure of integers and a pointer.
+            let mut attr: ibv_mr_init_attr = unsafe { std::mem::zeroed() };
+            attr.comp_mask = comp_mask;
+            guard::set_errno(Errno(0));
+            // SAFETY: the attributes are the test's, and no domain is refused.
+            let mr = unsafe { reg_mr_ex(null_mut(), &mut attr) };
+            assert!(mr.is_null());
+            assert_eq!(guard::errno(), Errno(due), "{comp_mask:#x}");
+        };
+        refused(IOVA | ADDR | FD_OFFSET << 1, libc::EOPNOTSUPP);
+        for mask in [0, IOVA, FD, FD | FD_OFFSET, ADDR | FD, IOVA | FD] {
+            refused(mask, libc::EINVAL);
+        }
+        // These are in order; the domain is not.
+        for mask in [ADDR, ADDR | IOVA, FD | FD_OFFSET | IOVA] {
+            refused(mask, libc::EINVAL);
+        }
+        // SAFETY: nothing is looked at.
+        let mr = unsafe { reg_mr_ex(null_mut(), null_mut()) };
+        assert!(mr.is_null());
+        assert_eq!(guard::errno(), Errno(libc::EINVAL));
+    }
 }

@@ -56,22 +56,24 @@ pub unsafe extern "C" fn dealloc_mw(mw: *mut ibv_mw) -> c_int {
 /// What a request asks to be bound.
 ///
 /// # Safety
-/// `mw` is null or a window of ours, `info.mr` null or a region of ours.
+/// Nobody frees the window or the region meanwhile.
 unsafe fn bind(
     mw: *const ibv_mw,
     kind: c_uint,
     rkey: u32,
     info: &ibv_mw_bind_info,
 ) -> Result<WindowBind, Errno> {
-    // SAFETY: as the caller promises.
-    let (mw, mr) = unsafe { (mw.as_ref(), info.mr.as_ref()) };
-    let mw = mw.filter(|mw| mw.r#type == kind);
-    let window = mw.ok_or(Errno(libc::EINVAL))?.handle;
-    if mr.is_none() && (info.addr != 0 || info.length != 0) {
+    live::check(mw)?;
+    if !info.mr.is_null() {
+        live::check(info.mr)?;
+    }
+    // SAFETY: both are alive, but for a region that is not named.
+    let (mw, mr) = unsafe { (&*mw, info.mr.as_ref()) };
+    if mw.r#type != kind || mr.is_none() && (info.addr != 0 || info.length != 0) {
         return Err(Errno(libc::EINVAL));
     }
     Ok(WindowBind {
-        window,
+        window: mw.handle,
         rkey,
         lkey: mr.map_or(0, |mr| mr.lkey),
         access: Access::from_bits_retain(info.mw_access_flags),
@@ -83,7 +85,7 @@ unsafe fn bind(
 /// The operation of `IBV_WR_BIND_MW`, which binds windows of type 2 only.
 ///
 /// # Safety
-/// `mw` is null or a window of ours, `info.mr` null or a region of ours.
+/// Nobody frees the window or the region meanwhile.
 pub unsafe fn bind_type_2(
     mw: *const ibv_mw,
     rkey: u32,
@@ -102,12 +104,13 @@ pub unsafe extern "C" fn bind_mw(
     // SAFETY: a queue pair of ours.
     let object = unsafe { Qp::of(qp) };
     object.health.run(|| {
-        // SAFETY: the caller's request, a window of ours, and the queue pair's own type, which never changes.
+        object.check_handle()?;
+        // SAFETY: the caller's request, a window that `bind` finds alive, and the queue pair's own type, which never changes.
         let (request, bound, qp_type) = unsafe {
             let request = request.as_ref().ok_or(Errno(libc::EINVAL))?;
-            let rkey = mw.as_ref().ok_or(Errno(libc::EINVAL))?.rkey;
-            let rkey = rkey & !0xff | rkey.wrapping_add(1) & 0xff;
-            let bound = bind(mw, IBV_MW_TYPE_1, rkey, &request.bind_info)?;
+            let mut bound = bind(mw, IBV_MW_TYPE_1, 0, &request.bind_info)?;
+            let rkey = (*mw).rkey;
+            bound.rkey = rkey & !0xff | rkey.wrapping_add(1) & 0xff;
             (request, bound, (*qp).qp_type)
         };
         if ![qp_type::RC, qp_type::UC, qp_type::XRC_SEND].contains(&qp_type) {

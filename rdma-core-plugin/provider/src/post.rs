@@ -148,6 +148,7 @@ pub unsafe extern "C" fn post_send(
     let qp = unsafe { Qp::of(qp) };
     let mut at = wr;
     let result = qp.health.run(|| {
+        qp.check_handle()?;
         let mut queue = qp.engine.send_queue();
         // SAFETY: the caller's list, which ends in null.
         while let Some(wr) = unsafe { at.as_ref() } {
@@ -196,8 +197,9 @@ pub unsafe extern "C" fn post_recv(
     // SAFETY: the caller's list.
     unsafe {
         receive_list(&qp.health, wr, bad_wr, || {
+            qp.check_handle()?;
             let mut queue = qp.engine.recv_queue();
-            move |id, sges: &[Sge]| queue.post(id, sges)
+            Ok(move |id, sges: &[Sge]| queue.post(id, sges))
         })
     }
 }
@@ -210,14 +212,14 @@ pub unsafe fn receive_list<P>(
     health: &Health,
     wr: *mut ibv_recv_wr,
     bad_wr: *mut *mut ibv_recv_wr,
-    open: impl FnOnce() -> P,
+    open: impl FnOnce() -> Result<P, Errno>,
 ) -> c_int
 where
     P: FnMut(u64, &[Sge]) -> Result<(), ferroce_engine::Error>,
 {
     let mut at = wr;
     let result = health.run(|| {
-        let mut post = open();
+        let mut post = open()?;
         // SAFETY: as the caller promises.
         while let Some(wr) = unsafe { at.as_ref() } {
             let count = usize::try_from(wr.num_sge).map_err(|_| Errno(libc::EINVAL))?;

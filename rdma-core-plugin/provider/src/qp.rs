@@ -52,6 +52,15 @@ impl Qp {
         // SAFETY: it is alive.
         Ok(unsafe { Self::of(qp) })
     }
+
+    /// `EINVAL` if the handle was overwritten: the look at an object that posting and polling afford.
+    #[inline]
+    pub fn check_handle(&self) -> Result<(), Errno> {
+        if self.verbs.qp_ex.qp_base.handle != self.engine.handle() {
+            return Err(Errno(libc::EINVAL));
+        }
+        Ok(())
+    }
 }
 
 impl AsRef<Health> for Qp {

@@ -52,6 +52,15 @@ impl Srq {
         // SAFETY: it is alive.
         Ok(unsafe { Self::of(srq) })
     }
+
+    /// `EINVAL` if the handle was overwritten: the look at an object that posting and polling afford.
+    #[inline]
+    pub fn check_handle(&self) -> Result<(), Errno> {
+        if self.verbs.srq.handle != self.engine.handle() {
+            return Err(Errno(libc::EINVAL));
+        }
+        Ok(())
+    }
 }
 
 impl AsRef<Health> for Srq {
@@ -209,6 +218,9 @@ pub unsafe extern "C" fn query_srq(srq: *mut ibv_srq, attr: *mut ibv_srq_attr) -
 
 pub unsafe extern "C" fn get_srq_num(srq: *mut ibv_srq, number: *mut u32) -> c_int {
     guard::run(|| {
+        if number.is_null() {
+            return Err(Errno(libc::EINVAL));
+        }
         // SAFETY: a queue of ours, and the caller's number.
         unsafe { number.write(Srq::live(srq)?.verbs.srq_num) };
         Ok(0)
@@ -225,7 +237,8 @@ pub unsafe extern "C" fn post_srq_recv(
     // SAFETY: the caller's list.
     unsafe {
         post::receive_list(&object.health, wr, bad_wr, || {
-            |id, sges| object.engine.post_recv(id, sges)
+            object.check_handle()?;
+            Ok(|id, sges: &[_]| object.engine.post_recv(id, sges))
         })
     }
 }

@@ -75,6 +75,7 @@ pub unsafe extern "C" fn post_srq_ops(
     let object = unsafe { Srq::of(srq) };
     let mut at = ops;
     let result = object.health.run(|| {
+        object.check_handle()?;
         // SAFETY: the caller's list, of which no one else has a reference meanwhile.
         while let Some(wr) = unsafe { at.as_mut() } {
             // SAFETY: the caller's operation.

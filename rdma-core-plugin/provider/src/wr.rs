@@ -143,6 +143,7 @@ impl Batch {
         if let Some(error) = self.error {
             return Err(error);
         }
+        qp.check_handle()?;
         let mut queue = qp.engine.send_queue();
         if self.requests.len() > queue.room() as usize {
             return Err(Errno(libc::ENOMEM));

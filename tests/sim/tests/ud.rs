@@ -10,7 +10,12 @@ use ferroce_wire::opcode::*;
 use ferroce_wire::{Deth, Ext};
 
 fn to(qpn: u32, qkey: u32) -> Dest {
-    Dest::Datagram(Datagram { ah: 9, qpn, qkey })
+    Dest::Datagram(Datagram {
+        ah: 9,
+        cookie: 0,
+        qpn,
+        qkey,
+    })
 }
 
 fn deth(qkey: u32) -> Ext {

@@ -9,7 +9,12 @@ use ferroce_wire::opcode::*;
 use ferroce_wire::{Deth, Ext};
 
 fn to(qpn: u32, qkey: u32) -> Dest {
-    Dest::Datagram(Datagram { ah: 9, qpn, qkey })
+    Dest::Datagram(Datagram {
+        ah: 9,
+        cookie: 0,
+        qpn,
+        qkey,
+    })
 }
 
 fn send(t: &mut Tester, wr_id: u64, buffer: Buffer, dest: Dest) {
@@ -58,6 +63,7 @@ fn a_send_that_fails_stops_the_send_queue_alone() {
         let bad = bad(&mut t);
         let dest = Dest::Datagram(Datagram {
             ah,
+            cookie: 0,
             qpn: TT,
             qkey: 1,
         });

@@ -17,6 +17,9 @@ pub struct Host {
     _temp: tempfile::TempDir,
 }
 
+/// What address handles are made with.
+pub const COOKIE: u32 = 0x5eed;
+
 impl Host {
     pub fn new(ip: &str) -> Host {
         Host::with_buffer(ip, None)
@@ -98,7 +101,7 @@ impl Host {
 
     /// An address handle that leads to a GID.
     pub fn ah(&self, dgid: [u8; 16]) -> Arc<Ah> {
-        self.pd.create_ah(&address(dgid)).unwrap()
+        self.pd.create_ah(&address(dgid), COOKIE).unwrap()
     }
 
     /// Registers a buffer with every right.

@@ -353,6 +353,7 @@ impl Device {
                 }
                 Dest::Datagram(Datagram {
                     ah: to.ah,
+                    cookie: 0,
                     qpn: to.qp,
                     qkey: to.qkey,
                 })

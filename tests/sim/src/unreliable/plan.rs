@@ -234,6 +234,7 @@ impl Planner<'_> {
         if self.service == QpType::Ud {
             message.dest = Dest::Datagram(Datagram {
                 ah: 1,
+                cookie: 0,
                 qpn: crate::world::QPN[1 - side],
                 // Its own Q_Key is the peer's, too.
                 qkey: match (foreign, self.rng.percent(50)) {
