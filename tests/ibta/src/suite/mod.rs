@@ -4,6 +4,7 @@
 
 pub mod arrival;
 pub mod completion;
+pub mod domains;
 pub mod header;
 pub mod mad;
 pub mod message;

@@ -6,11 +6,11 @@ use super::case::Breaks;
 use super::mutants::{acknowledges_all, completes_with};
 use super::words::status;
 use crate::Test;
-use crate::channel::{ChannelOptions, must};
-use crate::protocol::{Command, RecvQueue, Region, Reply, Side, access};
+use crate::channel::ChannelOptions;
+use crate::protocol::{Region, Side};
 use crate::rig::TransportRig;
-use crate::run::{Outcome, Run, Stop};
-use crate::sim::Faults;
+use crate::run::{Outcome, Run};
+use crate::suite::domains::{elsewhere, queue};
 use ferroce_wire::{Ext, NakCode, opcode::*};
 
 const SECTION: &str = "9.7.5.2";
@@ -61,27 +61,6 @@ fn test(
         .asserts([assertion.to_owned()])
 }
 
-/// What is registered for the queue is in the queue pair's domain, and the other way round if `both`: so a device sees it that looks in
-/// the wrong one.
-fn elsewhere(both: bool) -> Faults {
-    let mut made = None;
-    Faults::default().command(move |command| match command {
-        Command::CreateSrq { .. } => {
-            made = Some(0);
-            command
-        }
-        Command::Register { len, access, srq } => Command::Register {
-            len,
-            access,
-            srq: match srq {
-                Some(_) => None,
-                None => made.filter(|_| both),
-            },
-        },
-        other => other,
-    })
-}
-
 /// A queue pair on a shared queue that has a domain of its own, with one receive request there.
 fn open<'a>(
     run: &'a mut Run,
@@ -89,30 +68,7 @@ fn open<'a>(
     of_queue: bool,
     assertion: &str,
 ) -> Outcome<(Bench<'a>, Region)> {
-    let create = Command::CreateSrq {
-        max_wr: 8,
-        max_sge: 1,
-        apart: true,
-    };
-    let srq = match must(rig, create)? {
-        Reply::Srq { srq } => srq,
-        other => return Err(Stop::Broken(anyhow::anyhow!("{other:?}"))),
-    };
-    let register = Command::Register {
-        len: 64,
-        access: access::ALL,
-        srq: of_queue.then_some(srq),
-    };
-    let region = match must(rig, register)? {
-        Reply::Region(region) => region,
-        other => return Err(Stop::Broken(anyhow::anyhow!("{other:?}"))),
-    };
-    let post = Command::PostRecv {
-        queue: RecvQueue::Srq(srq),
-        wr_id: 1,
-        sges: vec![region.sge()],
-    };
-    must(rig, post)?;
+    let (srq, region) = queue(rig, of_queue, 64, 1)?;
     let options = ChannelOptions {
         srq: Some(srq),
         ..ChannelOptions::default()

@@ -1,6 +1,7 @@
 //! Section 9.8.3, unreliable datagrams, the device as receiver: each packet is a message, whoever sent it, if its Q_Key is right.
 
 mod q_keys;
+mod shared_queue;
 
 use super::arrival::{GRH, Receiver};
 use crate::catalog::{Mutant, Test};
@@ -29,6 +30,8 @@ pub fn tests() -> Vec<Test> {
         senders(),
         no_receive(),
         not_answered(),
+        shared_queue::own_domain(),
+        shared_queue::other_domain(),
     ]
 }
 
