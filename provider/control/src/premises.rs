@@ -152,6 +152,11 @@ impl Premises {
         self.marker.as_fd()
     }
 
+    /// The directory itself, for what is deeper in it.
+    pub fn descriptor(&self) -> BorrowedFd<'_> {
+        self.directory.as_fd()
+    }
+
     /// Removes a file, socket or symbolic link of the directory.
     pub fn remove(&self, name: &str) -> Result<(), Errno> {
         rustix::fs::unlinkat(&self.directory, name, AtFlags::empty())

@@ -20,6 +20,7 @@ use crate::door::Door;
 use crate::gids::GidTable;
 use crate::group::{self, Group};
 use crate::ib::Fabric;
+use crate::image::Image;
 use crate::interfaces::{Snapshot, Watch};
 use crate::limits;
 use crate::lock::Lock;
@@ -27,7 +28,7 @@ use crate::nldev;
 use crate::poller::{Poller, Ready, Token};
 use crate::real;
 use crate::slots::Slots;
-use crate::sysfs::{Image, View};
+use crate::sysfs::View;
 use crate::totals::Totals;
 use crate::ucma::Server;
 use crate::umad;
@@ -121,7 +122,7 @@ impl Daemon {
         let loopback = found.as_ref().map(Group::ip);
         let source = Source::choose(&settings, &snapshot, loopback)?;
         let info = device::identify(&settings, &source, &snapshot);
-        let image = Image::create(&dir)?;
+        let image = Image::create(lock.premises())?;
         let poller = Poller::new().map_err(DaemonError::os("creating an epoll"))?;
 
         let door = Door::listen(&dir.socket(), 512, Token::Listener)?;

@@ -66,6 +66,15 @@ pub enum DaemonError {
         /// The address.
         address: SocketAddr,
     },
+    /// Somebody has a file where one of the image belongs.
+    #[error(
+        "{} is in the way, and not known to be ferroce's: remove it, or choose another directory with --runtime-dir",
+        .path.display()
+    )]
+    InTheWay {
+        /// The file.
+        path: PathBuf,
+    },
     /// A setting makes no sense.
     #[error("{0}")]
     Setting(String),

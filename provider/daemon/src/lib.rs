@@ -19,6 +19,7 @@ mod group;
 mod holder;
 pub mod ib;
 mod ib_host;
+mod image;
 mod interfaces;
 pub mod limits;
 mod lock;

@@ -66,10 +66,14 @@ impl Lock {
         let _ = self.premises.remove(SETTINGS);
     }
 
+    /// The runtime directory.
+    pub fn premises(&self) -> &Premises {
+        &self.premises
+    }
+
     /// Removes the links that `ferroce run` has made.
     pub fn remove_links(&self) {
-        let ours = |name: &str| name.trim_start_matches('.').starts_with("libferroce");
-        if let Err(error) = self.premises.remove_links("lib", ours) {
+        if let Err(error) = self.premises.remove_links("lib", is_link_of_run) {
             tracing::warn!(%error, "cannot clean up");
         }
     }
@@ -116,9 +120,49 @@ impl Lock {
     }
 }
 
+/// Whether `ferroce run` gives this name to a link: that of the shim, of a driver for a version of libibverbs, or one of these while the link is
+/// made, `.NAME.PID`.
+fn is_link_of_run(name: &str) -> bool {
+    let number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let proper = |name: &str| {
+        let driver = name.strip_prefix("libferroce-rdmav");
+        let driver = driver.and_then(|rest| rest.strip_suffix(".so"));
+        name == "libferroce-shim.so" || driver.is_some_and(number)
+    };
+    let unfinished = name
+        .strip_prefix('.')
+        .and_then(|name| name.rsplit_once('.'));
+    proper(name) || unfinished.is_some_and(|(name, pid)| proper(name) && number(pid))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ferroce_cabi::pabi;
+
+    #[test]
+    fn links_are_known_by_their_whole_names() {
+        for number in pabi::numbers() {
+            assert!(is_link_of_run(&pabi::driver_file("libferroce", number)));
+        }
+        for name in [
+            "libferroce-shim.so",
+            ".libferroce-shim.so.12",
+            ".libferroce-rdmav34.so.1",
+        ] {
+            assert!(is_link_of_run(name), "{name}");
+        }
+        for name in [
+            "libferroce.so",
+            "libferroce-mine.so",
+            "libferroce-rdmav.so",
+            "libferroce-rdmav34.so.1",
+            ".libferroce-shim.so",
+            ".libferroce-shim.so.x",
+        ] {
+            assert!(!is_link_of_run(name), "{name}");
+        }
+    }
 
     #[test]
     fn one_at_a_time_and_the_other_is_named() {

@@ -1,17 +1,14 @@
-//! The image of `/sys` and `/dev`: what rdma-core's libraries read about a device, as files in the
-//! runtime directory. It is rendered whole from what the daemon knows and then compared with what is
-//! there, so that only what changed is written, and each file at once.
+//! The image of `/sys` and `/dev`: what rdma-core's libraries read about a device. Here it is rendered, whole, from what the
+//! daemon knows; `image` puts it into files.
 //!
 //! The layout is the kernel's (`Documentation/ABI/stable/sysfs-class-infiniband`).
 
 use std::collections::BTreeMap;
-use std::fs;
-use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use ferroce_control::{DeviceInfo, GidEntry, IbPort, RuntimeDir, link::Rate};
+use ferroce_control::{DeviceInfo, GidEntry, IbPort, link::Rate};
 
-use crate::{DaemonError, real};
+use crate::real;
 
 /// Version of the uverbs ABI that libibverbs of rdma-core knows.
 const UVERBS_ABI: u32 = 6;
@@ -44,79 +41,17 @@ pub struct View<'a> {
     pub cm_messages: Vec<(String, u64)>,
 }
 
+/// A part of the image.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Node {
+pub(crate) enum Node {
+    /// A file with this text.
     File(String),
+    /// A symbolic link to this.
     Link(PathBuf),
 }
 
-type Tree = BTreeMap<PathBuf, Node>;
-
-/// The image in a runtime directory.
-#[derive(Debug)]
-pub struct Image {
-    root: PathBuf,
-    written: Tree,
-}
-
-impl Image {
-    /// An empty image. What an earlier daemon left is removed.
-    pub fn create(dir: &RuntimeDir) -> Result<Self, DaemonError> {
-        for part in [dir.sysfs(), dir.dev()] {
-            remove(&part)?;
-        }
-        Ok(Self {
-            root: dir.path().to_path_buf(),
-            written: Tree::new(),
-        })
-    }
-
-    /// Makes the image show `view`.
-    pub fn show(&mut self, view: &View<'_>) -> Result<(), DaemonError> {
-        let tree = render(view);
-        for path in self.written.keys().filter(|path| !tree.contains_key(*path)) {
-            let path = self.root.join(path);
-            fs::remove_file(&path).map_err(DaemonError::file(path))?;
-        }
-        for (path, node) in &tree {
-            if self.written.get(path) != Some(node) {
-                let path = self.root.join(path);
-                write(&path, node).map_err(DaemonError::file(path))?;
-            }
-        }
-        self.written = tree;
-        Ok(())
-    }
-
-    /// Removes it.
-    pub fn remove(&mut self) -> Result<(), DaemonError> {
-        self.written.clear();
-        remove(&self.root.join("sys"))?;
-        remove(&self.root.join("dev"))
-    }
-}
-
-fn remove(path: &Path) -> Result<(), DaemonError> {
-    match fs::remove_dir_all(path) {
-        Err(e) if e.kind() != io::ErrorKind::NotFound => Err(DaemonError::file(path)(e)),
-        _ => Ok(()),
-    }
-}
-
-/// Writes beside the place and renames, so that a reader sees the old text or the new.
-fn write(path: &Path, node: &Node) -> io::Result<()> {
-    let parent = path.parent().ok_or(io::ErrorKind::InvalidInput)?;
-    fs::create_dir_all(parent)?;
-    let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
-    let mut hidden = std::ffi::OsString::from(".new-");
-    hidden.push(name);
-    let beside = parent.join(hidden);
-    match node {
-        Node::File(text) => fs::write(&beside, text)?,
-        Node::Link(target) => std::os::unix::fs::symlink(target, &beside)?,
-    }
-    fs::rename(&beside, path)
-}
+/// The whole image, by paths from the runtime directory on: all begin with `sys` or `dev`.
+pub(crate) type Tree = BTreeMap<PathBuf, Node>;
 
 /// Collects nodes below one directory of the image.
 struct Dir<'a> {
@@ -143,7 +78,8 @@ impl Dir<'_> {
     }
 }
 
-fn render(view: &View<'_>) -> Tree {
+/// Renders the image.
+pub(crate) fn render(view: &View<'_>) -> Tree {
     let mut tree = Tree::new();
     let mut at = |path: &str, fill: &dyn Fn(&mut Dir<'_>)| {
         fill(&mut Dir {

@@ -118,10 +118,15 @@ fn what_a_dead_daemon_left_is_no_hindrance() {
     let _premises = dir.prepare().unwrap();
     drop(seqpacket::listen(&dir.socket(), 1).unwrap());
     fs::write(dir.lock(), "999999999\n").unwrap();
-    fs::create_dir_all(dir.sysfs().join("class/infiniband/ghost0/ports/1")).unwrap();
+    // Another device's, and the list in which it says so.
+    let ghost = dir.sysfs().join("class/infiniband/ghost0");
+    fs::create_dir_all(dir.sysfs().join("class/infiniband")).unwrap();
+    std::os::unix::fs::symlink("/nowhere", &ghost).unwrap();
+    let list = "sys/class/infiniband/ghost0\n";
+    fs::write(dir.path().join("ferroced.image"), list).unwrap();
     let daemon = Daemon::start(dir.clone(), settings(&["127.0.7.36"])).unwrap();
     assert_eq!(daemon.info().name, "ferroce0");
-    assert!(!dir.sysfs().join("class/infiniband/ghost0").exists());
+    assert!(fs::symlink_metadata(ghost).is_err());
 }
 
 #[test]

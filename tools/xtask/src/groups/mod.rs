@@ -31,6 +31,7 @@ mod links;
 mod lint;
 mod memcheck;
 mod netlink;
+mod owners;
 mod pauses;
 mod pyverbs;
 mod robust;

@@ -1,11 +1,11 @@
 //! Group `robust`: killed processes and hostile datagrams; unusual surroundings are in `surroundings`, what
-//! strangers may try in `strangers`, other users and limits in `trust`, stopped peers in `pauses`.
+//! strangers may try in `strangers`, whose directory it is in `owners`, other users and limits in `trust`, stopped peers in `pauses`.
 
 use std::time::{Duration, Instant};
 
 use super::environment::{self, Capture};
 use super::expect;
-use super::{pauses, strangers, surroundings, trust};
+use super::{owners, pauses, strangers, surroundings, trust};
 use crate::case::{Case, Ending, Stop};
 use crate::cprogram;
 use crate::host::Host;
@@ -39,6 +39,7 @@ pub(super) fn cases() -> Vec<Case> {
     }
     cases.extend(surroundings::cases());
     cases.extend(strangers::cases());
+    cases.extend(owners::cases());
     cases.extend(trust::cases());
     cases.extend(pauses::cases());
     cases

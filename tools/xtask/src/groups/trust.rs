@@ -1,4 +1,4 @@
-//! Group `robust`, continued: other users, directories that are somebody's, limits, and what is left of a daemon that died.
+//! Group `robust`, continued: other users, limits, and what is left of a daemon that died. Directories that are somebody's are in `owners`.
 
 use std::fs::{self, Permissions};
 use std::net::UdpSocket;
@@ -18,17 +18,12 @@ use crate::process::{self, Finished};
 
 const LIMIT: Duration = Duration::from_secs(30);
 /// Long enough for all that is done here beside the programs.
-const SOON: Duration = Duration::from_secs(20);
+pub(super) const SOON: Duration = Duration::from_secs(20);
 /// A user that is not this one.
-const NOBODY: u32 = 65_534;
+pub(super) const NOBODY: u32 = 65_534;
 
 pub(super) fn cases() -> Vec<Case> {
     vec![
-        Case::new(
-            "robust/somebody's directory is left alone",
-            somebodys_directory,
-        ),
-        Case::new("robust/root and a user's directory", users_directory),
         Case::new(
             "robust/what programs inherit is no way to the daemon",
             inherited,
@@ -55,7 +50,7 @@ fn limited(host: &Host, limits: &str, words: &[&str]) -> Command {
 }
 
 /// What ended with a status other than 0 and said something.
-fn refused(finished: &Finished, words: &[&str]) -> Ending {
+pub(super) fn refused(finished: &Finished, words: &[&str]) -> Ending {
     let missing = words.iter().find(|word| !finished.err.contains(**word));
     match (finished.code(), missing) {
         (Some(code), None) if code != 0 => Ok(()),
@@ -69,91 +64,18 @@ fn refused(finished: &Finished, words: &[&str]) -> Ending {
     }
 }
 
-fn well(finished: &Finished) -> Ending {
+pub(super) fn well(finished: &Finished) -> Ending {
     match finished.success() {
         true => Ok(()),
         false => Err(Stop::with(finished.ending(), &[finished])),
     }
 }
 
-/// A directory with a project's files, and one that anybody writes to, are neither used nor changed.
-fn somebodys_directory(lab: &mut Lab) -> Ending {
-    lab.vacate();
-    let dir = lab.case_dir()?;
-    let host = Host::new(lab.programs(), "127.0.0.1", None)?;
-    let project = host.runtime_dir();
-    fs::set_permissions(project, Permissions::from_mode(0o755)).map_err(anyhow::Error::from)?;
-    for name in ["lib", "sys", "dev"] {
-        fs::create_dir(project.join(name)).map_err(anyhow::Error::from)?;
-        fs::write(project.join(name).join("work"), "mine").map_err(anyhow::Error::from)?;
-    }
-    let mut command = host.run("true");
-    let used = process::run(command, &dir, "run", SOON)?;
-    refused(&used, &["not empty", "--runtime-dir"])?;
-    command = host.ferroce();
-    command.arg("down");
-    refused(&process::run(command, &dir, "down", SOON)?, &[])?;
-    for name in ["lib", "sys", "dev"] {
-        let text = fs::read_to_string(project.join(name).join("work"));
-        expect(text.is_ok_and(|text| text == "mine"), || {
-            format!("{name} is not what it was")
-        })?;
-    }
-    let mode =
-        |path: &Path| fs::metadata(path).map_or(0, |meta| meta.permissions().mode() & 0o7777);
-    expect(mode(project) == 0o755, || {
-        format!("its mode is {:o} now", mode(project))
-    })?;
-
-    let anybodys = tempfile::tempdir().map_err(anyhow::Error::from)?;
-    fs::set_permissions(anybodys.path(), Permissions::from_mode(0o1777))
-        .map_err(anyhow::Error::from)?;
-    for place in [anybodys.path(), Path::new("/")] {
-        let mut command = host.plain(host.programs().join("ferroce"));
-        command.arg("--runtime-dir").arg(place);
-        command.args(["up", "--addr", "127.0.0.1"]);
-        refused(
-            &process::run(command, &dir, "up", SOON)?,
-            &["runtime directory"],
-        )?;
-    }
-    expect(mode(anybodys.path()) == 0o1777, || {
-        format!("its mode is {:o} now", mode(anybodys.path()))
-    })
-}
-
-fn only_root() -> Ending {
+pub(super) fn only_root() -> Ending {
     match rustix::process::geteuid().is_root() {
         true => Ok(()),
         false => Err(Stop::Skip("only root can be another user".to_owned())),
     }
-}
-
-/// A user's runtime directory, inherited by root, holds what the user has put there.
-fn users_directory(lab: &mut Lab) -> Ending {
-    only_root()?;
-    lab.vacate();
-    let dir = lab.case_dir()?;
-    let host = Host::new(lab.programs(), "127.0.0.1", None)?;
-    let theirs = tempfile::tempdir().map_err(anyhow::Error::from)?;
-    let inner = theirs.path().join("ferroce");
-    fs::create_dir(&inner).map_err(anyhow::Error::from)?;
-    std::os::unix::fs::chown(theirs.path(), Some(NOBODY), None).map_err(anyhow::Error::from)?;
-    let user = format!("belongs to user {NOBODY}");
-    // Named, it is refused, though the directory itself is root's: its owner could put another in its place.
-    let mut command = host.plain(host.programs().join("ferroce"));
-    command.env("FERROCE_RUNTIME_DIR", &inner);
-    command.args(["run", "--", "true"]);
-    refused(&process::run(command, &dir, "named", SOON)?, &[&user])?;
-    // Inherited, it is not root's place at all. This starts nothing.
-    let mut command = host.plain(host.programs().join("ferroce"));
-    command.env("XDG_RUNTIME_DIR", theirs.path()).arg("status");
-    let asked = process::run(command, &dir, "inherited", SOON)?;
-    let theirs = theirs.path().display().to_string();
-    expect(
-        !asked.err.contains(&theirs) && !asked.out.contains(&theirs),
-        || format!("root looks into {theirs}:\n{}{}", asked.out, asked.err),
-    )
 }
 
 /// Asks for the daemon's end through the descriptor that programs inherit.
@@ -235,8 +157,12 @@ fn anywhere(lab: &mut Lab) -> Ending {
     let mut first = Host::new(lab.programs(), "", None)?;
     let mut second = Host::new(lab.programs(), "", None)?;
     first.up_anywhere()?;
+    // Settings that say nothing, in place of what this machine may have.
+    let settings = dir.join("config/ferroce");
+    fs::create_dir_all(&settings).map_err(anyhow::Error::from)?;
+    fs::write(settings.join("ferroce.toml"), "").map_err(anyhow::Error::from)?;
     let mut command = second.ferroce();
-    command.args(["up", "--config", "/dev/null"]);
+    command.arg("up").env("XDG_CONFIG_HOME", dir.join("config"));
     let up = process::run(command, &dir, "up", SOON)?;
     well(&up)?;
     let where_it_is = second.status()?["gids"][0]["addr"].clone();
@@ -245,7 +171,9 @@ fn anywhere(lab: &mut Lab) -> Ending {
     let loopback = [&first.address, &address]
         .iter()
         .all(|address| address.starts_with("127."));
-    let said = up.out.contains(&format!("is up at {address}"));
+    let said = up.out.contains(&format!(
+        "is up at {address}, for programs of this machine (--netdev or --addr puts it on a network)"
+    ));
     let ending = match loopback && said && address != first.address {
         true => {
             let options = ["-F", "-n", "200"].map(str::to_owned).to_vec();

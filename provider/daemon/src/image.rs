@@ -1,0 +1,383 @@
+//! The image in a runtime directory: it is compared with what is there, so that only what changed is written, and each file at once.
+//!
+//! Others have files in the directory too. What is ours is listed in a file, before it is made, so that the daemon after one that died
+//! knows what to remove. Nothing else is removed or replaced, and directories only when they are empty. They are opened one after the other,
+//! so that nothing leads out of the runtime directory.
+
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Component, Path, PathBuf};
+
+use ferroce_control::Premises;
+use rustix::fs::{AtFlags, Mode, OFlags};
+use rustix::io::Errno;
+
+use crate::DaemonError;
+use crate::sysfs::{Node, Tree, View, render};
+
+/// The list of the image's files: a path in each line.
+const LIST: &str = "ferroced.image";
+/// What a file is called before it is at its place.
+const NEW: &str = ".new-ferroced.image";
+
+/// The image in a runtime directory.
+#[derive(Debug)]
+pub struct Image {
+    root: OwnedFd,
+    path: PathBuf,
+    /// What is there, and listed.
+    written: Tree,
+}
+
+impl Image {
+    /// An empty image. What a daemon that died has left of its own is removed.
+    pub fn create(premises: &Premises) -> Result<Self, DaemonError> {
+        let path = premises.path().to_path_buf();
+        let root = premises.descriptor().try_clone_to_owned();
+        let image = Self {
+            root: root.map_err(DaemonError::file(&path))?,
+            path,
+            written: Tree::new(),
+        };
+        image.unlink(NEW)?;
+        image.erase(&image.listed()?)?;
+        image.unlink(LIST)?;
+        Ok(image)
+    }
+
+    /// Makes the image show `view`.
+    pub fn show(&mut self, view: &View<'_>) -> Result<(), DaemonError> {
+        self.turn_into(render(view))
+    }
+
+    fn turn_into(&mut self, tree: Tree) -> Result<(), DaemonError> {
+        let there: BTreeSet<PathBuf> = self.written.keys().cloned().collect();
+        let wanted: BTreeSet<PathBuf> = tree.keys().cloned().collect();
+        let gone: BTreeSet<PathBuf> = there.difference(&wanted).cloned().collect();
+        let mut walk = Walk::from(&self.root);
+        for path in wanted.difference(&there) {
+            if walk.has(path).map_err(self.failed(path))? {
+                return Err(DaemonError::InTheWay {
+                    path: self.path.join(path),
+                });
+            }
+        }
+        if !gone.is_empty() {
+            self.erase(&gone)?;
+            self.written.retain(|path, _| !gone.contains(path));
+        }
+        if there != wanted {
+            self.list(&wanted)?;
+        }
+
+        let mut walk = Walk::from(&self.root);
+        for (path, node) in tree {
+            if self.written.get(&path) != Some(&node) {
+                self.put(&mut walk, &path, &node)
+                    .map_err(DaemonError::file(self.path.join(&path)))?;
+                self.written.insert(path, node);
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes it.
+    pub fn remove(&mut self) -> Result<(), DaemonError> {
+        let written: BTreeSet<PathBuf> = std::mem::take(&mut self.written).into_keys().collect();
+        self.erase(&written)?;
+        self.unlink(LIST)
+    }
+
+    fn failed(&self, path: &Path) -> impl FnOnce(Errno) -> DaemonError {
+        let path = self.path.join(path);
+        move |errno| DaemonError::file(path)(errno.into())
+    }
+
+    /// Writes beside the place and renames, so that a reader sees the old text or the new.
+    fn put(&self, walk: &mut Walk<'_>, path: &Path, node: &Node) -> io::Result<()> {
+        let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
+        self.put_in(walk.parent(path, true)?, name, node)
+    }
+
+    fn put_in(&self, parent: &OwnedFd, name: &OsStr, node: &Node) -> io::Result<()> {
+        // Of an attempt that failed.
+        let _ = rustix::fs::unlinkat(&self.root, NEW, AtFlags::empty());
+        match node {
+            Node::File(text) => {
+                let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+                let new = rustix::fs::openat(&self.root, NEW, flags, Mode::RUSR | Mode::WUSR)?;
+                File::from(new).write_all(text.as_bytes())?;
+            }
+            Node::Link(target) => rustix::fs::symlinkat(target, &self.root, NEW)?,
+        }
+        Ok(rustix::fs::renameat(&self.root, NEW, parent, name)?)
+    }
+
+    /// Writes down what is ours.
+    fn list(&self, paths: &BTreeSet<PathBuf>) -> Result<(), DaemonError> {
+        let text: String = paths
+            .iter()
+            .map(|path| format!("{}\n", path.display()))
+            .collect();
+        self.put_in(&self.root, LIST.as_ref(), &Node::File(text))
+            .map_err(DaemonError::file(self.path.join(LIST)))
+    }
+
+    /// What a daemon has written down. What cannot be its own is passed over.
+    fn listed(&self) -> Result<BTreeSet<PathBuf>, DaemonError> {
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let file = match rustix::fs::openat(&self.root, LIST, flags, Mode::empty()) {
+            Ok(file) => File::from(file),
+            Err(Errno::NOENT) => return Ok(BTreeSet::new()),
+            Err(errno) => return Err(self.failed(LIST.as_ref())(errno)),
+        };
+        let mut text = Vec::new();
+        // Far longer than any.
+        file.take(1 << 24)
+            .read_to_end(&mut text)
+            .map_err(DaemonError::file(self.path.join(LIST)))?;
+        let text = String::from_utf8_lossy(&text);
+        let paths = text.lines().map(PathBuf::from);
+        Ok(paths.filter(|path| is_of_image(path)).collect())
+    }
+
+    /// Removes files, and then the directories on the way to them that have nothing else in them.
+    fn erase(&self, paths: &BTreeSet<PathBuf>) -> Result<(), DaemonError> {
+        let mut walk = Walk::from(&self.root);
+        let mut directories = BTreeSet::new();
+        for path in paths {
+            walk.unlink(path, AtFlags::empty())
+                .map_err(self.failed(path))?;
+            let above = path.ancestors().skip(1);
+            directories.extend(above.filter(|above| !above.as_os_str().is_empty()));
+        }
+        // What is in a directory comes after it.
+        for path in directories.into_iter().rev() {
+            walk.unlink(path, AtFlags::REMOVEDIR)
+                .map_err(self.failed(path))?;
+        }
+        Ok(())
+    }
+
+    fn unlink(&self, name: &str) -> Result<(), DaemonError> {
+        match rustix::fs::unlinkat(&self.root, name, AtFlags::empty()) {
+            Ok(()) | Err(Errno::NOENT) => Ok(()),
+            Err(errno) => Err(self.failed(name.as_ref())(errno)),
+        }
+    }
+}
+
+/// Whether a path is below one of the image's two directories.
+fn is_of_image(path: &Path) -> bool {
+    let mut parts = path.components();
+    let first =
+        matches!(parts.next(), Some(Component::Normal(first)) if first == "sys" || first == "dev");
+    let plain = |part: Component<'_>| matches!(part, Component::Normal(_));
+    first && parts.clone().next().is_some() && parts.all(plain)
+}
+
+/// Goes to directories below the root, by descriptors. Symbolic links lead nowhere.
+struct Walk<'a> {
+    root: &'a OwnedFd,
+    /// Where it was last: what comes next is mostly in the same place.
+    last: Option<(PathBuf, OwnedFd)>,
+}
+
+impl<'a> From<&'a OwnedFd> for Walk<'a> {
+    fn from(root: &'a OwnedFd) -> Self {
+        Self { root, last: None }
+    }
+}
+
+impl Walk<'_> {
+    /// Opens the directory that a path is in; with `make`, makes what is missing of it.
+    fn parent(&mut self, path: &Path, make: bool) -> Result<&OwnedFd, Errno> {
+        let parent = path.parent().unwrap_or(Path::new(""));
+        if parent.as_os_str().is_empty() {
+            return Ok(self.root);
+        }
+        if self.last.as_ref().is_none_or(|(last, _)| last != parent) {
+            let opened = open(self.root, parent, make)?;
+            self.last = Some((parent.to_path_buf(), opened));
+        }
+        Ok(self.last.as_ref().map_or(self.root, |(_, opened)| opened))
+    }
+
+    /// Whether there is anything.
+    fn has(&mut self, path: &Path) -> Result<bool, Errno> {
+        let parent = match self.parent(path, false) {
+            Err(Errno::NOENT) => return Ok(false),
+            parent => parent?,
+        };
+        let name = path.file_name().ok_or(Errno::INVAL)?;
+        match rustix::fs::statat(parent, name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(_) => Ok(true),
+            Err(Errno::NOENT) => Ok(false),
+            Err(errno) => Err(errno),
+        }
+    }
+
+    /// Removes a file, or an empty directory. What is of another kind, and so not ours, stays.
+    fn unlink(&mut self, path: &Path, flags: AtFlags) -> Result<(), Errno> {
+        let name = path.file_name().ok_or(Errno::INVAL)?;
+        let parent = self.parent(path, false);
+        match parent.and_then(|parent| rustix::fs::unlinkat(parent, name, flags)) {
+            Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => Ok(()),
+            Err(Errno::ISDIR | Errno::NOTEMPTY | Errno::EXIST | Errno::BUSY) => Ok(()),
+            other => other,
+        }
+    }
+}
+
+fn open(root: &OwnedFd, path: &Path, make: bool) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let mut at = None;
+    for part in path.components() {
+        let Component::Normal(part) = part else {
+            return Err(Errno::INVAL);
+        };
+        let from = at.as_ref().unwrap_or(root).as_fd();
+        let opened = match rustix::fs::openat(from, part, flags, Mode::empty()) {
+            Err(Errno::NOENT) if make => {
+                rustix::fs::mkdirat(from, part, Mode::RWXU)?;
+                rustix::fs::openat(from, part, flags, Mode::empty())?
+            }
+            opened => opened?,
+        };
+        at = Some(opened);
+    }
+    at.ok_or(Errno::INVAL)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ferroce_control::RuntimeDir;
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    fn tree(paths: &[&str]) -> Tree {
+        let node = |path: &&str| match path.ends_with("link") {
+            true => Node::Link("/dev/null".into()),
+            false => Node::File(format!("{path}\n")),
+        };
+        paths.iter().map(|path| (path.into(), node(path))).collect()
+    }
+
+    /// All that is below a directory, without what every runtime directory has.
+    fn below(dir: &Path) -> Vec<String> {
+        let mut found = Vec::new();
+        let mut left = vec![dir.to_path_buf()];
+        while let Some(at) = left.pop() {
+            for entry in fs::read_dir(at).unwrap().flatten() {
+                let path = entry.path();
+                if entry.file_type().unwrap().is_dir() {
+                    left.push(path.clone());
+                }
+                let path = path.strip_prefix(dir).unwrap().display().to_string();
+                found.push(path);
+            }
+        }
+        found.retain(|path| path != ".ferroce-runtime");
+        found.sort();
+        found
+    }
+
+    const FIRST: [&str; 4] = ["dev/infiniband/link", "sys/a/b/one", "sys/a/b/two", "sys/c"];
+
+    #[test]
+    fn what_is_somebodys_stays_and_what_is_ours_goes() {
+        let temp = tempfile::tempdir().unwrap();
+        let dir = RuntimeDir::resolve(Some(&temp.path().join("run")));
+        let premises = dir.prepare().unwrap();
+        let mine = [
+            "dev/infiniband/mine",
+            "dev/mine",
+            "sys/a/b/mine",
+            "sys/mine",
+        ];
+        let left = |dir: &RuntimeDir| {
+            let mut left = below(dir.path());
+            left.retain(|path| dir.path().join(path).is_file());
+            left
+        };
+
+        for dies in [false, true] {
+            let mut image = Image::create(&premises).unwrap();
+            image.turn_into(tree(&FIRST)).unwrap();
+            for path in mine {
+                fs::write(dir.path().join(path), "mine").unwrap();
+            }
+            fs::create_dir(dir.path().join("sys/empty")).unwrap();
+            image.turn_into(tree(&FIRST[..2])).unwrap();
+            assert!(!dir.path().join("sys/c").exists());
+            match dies {
+                false => image.remove().unwrap(),
+                // The next one finds what it has left, cut short as a write is.
+                true => {
+                    drop(image);
+                    fs::write(dir.path().join(NEW), "half a li").unwrap();
+                    Image::create(&premises).unwrap();
+                }
+            }
+            assert_eq!(left(&dir), mine);
+            assert!(dir.path().join("sys/empty").is_dir());
+            for path in mine {
+                fs::remove_file(dir.path().join(path)).unwrap();
+            }
+            fs::remove_dir(dir.path().join("sys/empty")).unwrap();
+        }
+
+        let mut image = Image::create(&premises).unwrap();
+        image.turn_into(tree(&FIRST)).unwrap();
+        image.remove().unwrap();
+        assert_eq!(below(dir.path()), [""; 0]);
+    }
+
+    #[test]
+    fn what_is_in_the_way_is_named_and_not_replaced() {
+        let temp = tempfile::tempdir().unwrap();
+        let dir = RuntimeDir::resolve(Some(&temp.path().join("run")));
+        let premises = dir.prepare().unwrap();
+        fs::create_dir_all(dir.path().join("sys/a/b")).unwrap();
+        let two = dir.path().join("sys/a/b/two");
+        fs::write(&two, "mine").unwrap();
+        let mut image = Image::create(&premises).unwrap();
+        let error = image.turn_into(tree(&FIRST)).unwrap_err().to_string();
+        assert!(error.contains("sys/a/b/two is in the way"), "{error}");
+        image.remove().unwrap();
+        assert_eq!(fs::read_to_string(&two).unwrap(), "mine");
+        assert_eq!(below(dir.path()).len(), 4);
+        fs::remove_file(&two).unwrap();
+        image.turn_into(tree(&FIRST)).unwrap();
+        image.remove().unwrap();
+        assert_eq!(below(dir.path()), [""; 0]);
+    }
+
+    /// A list that somebody has written names what it likes, and a link in a directory's place leads where it likes.
+    #[test]
+    fn nothing_leads_out_of_the_directory() {
+        let temp = tempfile::tempdir().unwrap();
+        let dir = RuntimeDir::resolve(Some(&temp.path().join("run")));
+        let premises = dir.prepare().unwrap();
+        let outside = temp.path().join("outside");
+        fs::create_dir(&outside).unwrap();
+        fs::write(outside.join("one"), "mine").unwrap();
+        fs::create_dir_all(dir.path().join("sys/a")).unwrap();
+        symlink(&outside, dir.path().join("sys/a/b")).unwrap();
+        fs::create_dir(dir.path().join("sys/c")).unwrap();
+        fs::write(dir.path().join("ferroced.lock"), "").unwrap();
+        let list = format!(
+            "sys/a/b/one\n{}/one\nsys/../../outside/one\n../outside/one\nferroced.lock\nsys/c\nsys\n\n/\n",
+            outside.display()
+        );
+        fs::write(dir.path().join(LIST), list).unwrap();
+        Image::create(&premises).unwrap();
+        assert!(outside.join("one").is_file() && dir.path().join("ferroced.lock").is_file());
+        assert!(fs::symlink_metadata(dir.path().join("sys/a/b")).is_ok());
+        assert!(dir.path().join("sys/c").is_dir() && !dir.path().join(LIST).exists());
+    }
+}
