@@ -1,5 +1,6 @@
 //! `cargo xtask demo`: the distribution's own ib_write_bw between two processes, over ferroce.
 
+use std::net::{Ipv6Addr, TcpListener};
 use std::time::Duration;
 
 use anyhow::Result;
@@ -7,7 +8,6 @@ use anyhow::Result;
 use crate::build;
 use crate::case::Stop;
 use crate::host::Host;
-use crate::lab::Lab;
 use crate::packages;
 use crate::perftest::Pair;
 
@@ -15,25 +15,33 @@ use crate::perftest::Pair;
 pub fn run() -> Result<()> {
     packages::ensure(packages::DEMO)?;
     let programs = build::product()?;
-    let mut lab = Lab::new(programs, build::scratch("demo")?);
-    let dir = lab.case_dir().map_err(Stop::into_error)?;
+    let dir = tempfile::tempdir()?;
     let pair = Pair {
         tool: "ib_write_bw".to_owned(),
         options: ["-F", "--report_gbits"].map(str::to_owned).to_vec(),
-        port: lab.port(),
+        port: free_port()?,
         limit: Duration::from_secs(60),
     };
     // A runtime directory of its own, at whatever address is free: a device that is up is left alone.
-    let mut host = Host::new(lab.programs(), "", None)?;
+    let mut host = Host::new(&programs, "", None)?;
     host.up_anywhere()?;
     println!(
         "xtask: ferroced is up at {}; one ib_write_bw serves, another one writes to it:",
         host.address
     );
-    let ends = pair.run(&host, &host, &dir).map_err(Stop::into_error)?;
+    let ends = pair
+        .run(&host, &host, dir.path())
+        .map_err(Stop::into_error)?;
     println!("\n$ {}\n{}", ends.client.line, ends.client.out);
     ends.clean()
         .and_then(|()| ends.table(1))
         .map_err(Stop::into_error)?;
     Ok(())
+}
+
+/// A TCP port that nobody has on any address, of those that the kernel deals out in no order: others may be looking for one too.
+fn free_port() -> Result<u16> {
+    let any = (Ipv6Addr::UNSPECIFIED, 0);
+    let probe = TcpListener::bind(any).or_else(|_| TcpListener::bind(("0.0.0.0", 0)))?;
+    Ok(probe.local_addr()?.port())
 }

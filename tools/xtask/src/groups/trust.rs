@@ -1,6 +1,7 @@
 //! Group `robust`, continued: other users, limits, and what is left of a daemon that died. Directories that are somebody's are in `owners`.
 
-use std::fs::{self, Permissions};
+use std::fs::{self, OpenOptions, Permissions};
+use std::io::Write;
 use std::net::UdpSocket;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -31,7 +32,9 @@ pub(super) fn cases() -> Vec<Case> {
         Case::new("robust/a daemon that died is started as it was", as_it_was),
         Case::new("robust/two devices without a word of where", anywhere),
         Case::new("robust/two users without a word of where", two_users),
+        Case::new("robust/the demo beside another device", demo),
         Case::new("robust/a stopped program is named", stopped),
+        Case::new("robust/the log of a daemon is bounded", long_log),
         Case::new("robust/limit of the size of files", file_size),
         Case::new("robust/limit of open files", open_files),
     ]
@@ -228,6 +231,29 @@ fn two_users(lab: &mut Lab) -> Ending {
     }
 }
 
+/// The demonstration needs nothing of its own: not the usual address, and no port that another one has.
+fn demo(lab: &mut Lab) -> Ending {
+    lab.vacate();
+    let dir = lab.case_dir()?;
+    let _taken =
+        UdpSocket::bind(("127.0.0.1", crate::pcap::ROCE_V2)).map_err(anyhow::Error::from)?;
+    let mut demos = Vec::new();
+    for name in ["one", "other"] {
+        let mut command = Command::new(std::env::current_exe().map_err(anyhow::Error::from)?);
+        command.arg("demo");
+        demos.push(process::spawn(command, &dir, name)?);
+    }
+    for demo in demos {
+        let demo = demo.finish(4 * LIMIT);
+        well(&demo)?;
+        let elsewhere = demo.out.contains("ferroced is up at 127.47.91.");
+        if !elsewhere || crate::perftest::rows_of(&demo.out).len() != 1 {
+            return Err(Stop::with("no table, or of another's device", &[&demo]));
+        }
+    }
+    Ok(())
+}
+
 /// A stopped program that has outlived its daemon keeps the address. Who wants it learns who that is.
 fn stopped(lab: &mut Lab) -> Ending {
     lab.vacate();
@@ -274,6 +300,44 @@ fn stopped(lab: &mut Lab) -> Ending {
     host.up()?;
     host.down()?;
     Ok(())
+}
+
+/// A log that has become long is put aside, in the place of the one before it, and the daemon's standard error goes to the new one.
+fn long_log(lab: &mut Lab) -> Ending {
+    const LONGEST: usize = 4 << 20;
+    lab.vacate();
+    let mut host = Host::new(lab.programs(), "127.0.0.1", None)?;
+    let log = host.runtime_dir().join("ferroced.log");
+    let old = host.runtime_dir().join("ferroced.log.1");
+    for round in ["first\n", "second\n"] {
+        host.up()?;
+        host.kill_daemon()?;
+        let mut file = OpenOptions::new().append(true).open(&log);
+        let file = file.as_mut().map_err(|e| Stop::fail(&*e))?;
+        file.write_all(round.repeat(LONGEST / round.len()).as_bytes())
+            .map_err(anyhow::Error::from)?;
+        // It is as long as it may be: what this one says belongs in another.
+        host.up()?;
+        let text = |path: &Path| fs::read_to_string(path).map_err(anyhow::Error::from);
+        let (long, short) = (text(&old)?, text(&log)?);
+        expect(long.ends_with(round) && long.len() < LONGEST + 4096, || {
+            format!("{} bytes are put aside", long.len())
+        })?;
+        expect(short.len() < 4096 && short.contains("serving at"), || {
+            format!("{} bytes begin the new log", short.len())
+        })?;
+        let stderr = format!("/proc/{}/fd/2", host.status()?["pid"]);
+        let stderr = fs::read_link(stderr).map_err(anyhow::Error::from)?;
+        expect(stderr == log, || {
+            format!("standard error is {}", stderr.display())
+        })?;
+        host.kill_daemon()?;
+    }
+    host.up()?;
+    host.down()?;
+    expect(!log.exists() && !old.exists(), || {
+        "a log is left behind".to_owned()
+    })
 }
 
 /// A limit of the size of files, below which no program can be served, is named; one that can be raised is raised.
