@@ -4,6 +4,8 @@
 
 mod applications;
 mod arm64;
+#[cfg(test)]
+mod claims;
 pub(crate) mod cm;
 mod cm_changes;
 mod cm_more;
@@ -302,39 +304,6 @@ mod tests {
                 assert_eq!(case.name.split('/').next(), Some(group.name));
                 assert!(names.insert(case.name.clone()), "{} twice", case.name);
             }
-        }
-    }
-
-    /// `robust/…/x` in a page means every case whose name has the parts in this order.
-    fn names(pattern: &str, name: &str) -> bool {
-        let mut rest = name;
-        pattern.split('…').enumerate().all(|(n, part)| {
-            let found = rest.find(part);
-            let found = found.filter(|at| n > 0 || *at == 0);
-            rest = found.map_or("", |at| &rest[at + part.len()..]);
-            found.is_some()
-        })
-    }
-
-    #[test]
-    fn the_tests_that_the_threat_model_names_exist() {
-        let page = crate::build::workspace().join("docs/threat-model.md");
-        let text = std::fs::read_to_string(&page).unwrap();
-        let cases: Vec<String> = GROUPS
-            .iter()
-            .flat_map(|group| (group.cases)())
-            .map(|case| case.name)
-            .collect();
-        let is_case = |word: &&str| {
-            let group = word.split_once('/').map(|(group, _)| group);
-            GROUPS.iter().any(|known| Some(known.name) == group)
-        };
-        let quoted = text.split('`').skip(1).step_by(2);
-        let cited: Vec<&str> = quoted.filter(is_case).collect();
-        assert!(cited.len() > 10, "{cited:?}");
-        for pattern in cited {
-            let known = cases.iter().any(|name| names(pattern, name));
-            assert!(known, "no case {pattern}");
         }
     }
 }

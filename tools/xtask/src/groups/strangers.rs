@@ -47,6 +47,10 @@ pub(super) fn cases() -> Vec<Case> {
         "robust/one-daemon/counters reset by a stranger",
         reset,
     ));
+    cases.push(Case::new(
+        "robust/one-daemon/counters reset from the device's own address",
+        reset_by_a_neighbour,
+    ));
     cases
 }
 
@@ -115,35 +119,11 @@ fn reset(lab: &mut Lab) -> Ending {
     let dir = lab.case_dir()?;
     let port = lab.port();
     let site = lab.site(Place::Sockets)?;
-    let host = site.server();
     transfer(site, port, "1", &dir, || Ok(()))?;
-    let SocketAddr::V4(device) =
-        SocketAddr::new(host.address.parse().map_err(anyhow::Error::from)?, ROCE_V2)
-    else {
-        return Err(Stop::fail("the host's address is not IPv4"));
-    };
-    let stranger = SocketAddrV4::new(Ipv4Addr::new(127, 0, 0, 77), ROCE_V2);
-    let socket = UdpSocket::bind(stranger).map_err(anyhow::Error::from)?;
-    socket
-        .set_read_timeout(Some(LIMIT))
-        .map_err(anyhow::Error::from)?;
-    let asked = |method, attribute| -> Result<[u8; MAD], Stop> {
-        let request = pcap::with_icrc(&performance(method, attribute), stranger, *device.ip());
-        socket
-            .send_to(&request, device)
-            .map_err(anyhow::Error::from)?;
-        let mut answer = [0; HEADERS + MAD + 4];
-        socket.recv(&mut answer).map_err(anyhow::Error::from)?;
-        Ok(answer[HEADERS..][..MAD].try_into().unwrap_or([0; MAD]))
-    };
-    let sent = |mad: &[u8; MAD]| {
-        mad[PACKETS_SENT..][..8]
-            .iter()
-            .fold(0u64, |sum, byte| sum << 8 | u64::from(*byte))
-    };
-    let before = asked(GET, PORT_COUNTERS_EXTENDED)?;
+    let stranger = Stranger::of(site.server())?;
+    let before = stranger.asks(GET, PORT_COUNTERS_EXTENDED)?;
     for attribute in [PORT_COUNTERS, PORT_COUNTERS_EXTENDED, PORT_SAMPLES_CONTROL] {
-        let refused = asked(SET, attribute)?;
+        let refused = stranger.asks(SET, attribute)?;
         expect(refused[STATUS..][..2] == UNSUPPORTED, || {
             format!(
                 "Set of {attribute:#x}: status {:?}",
@@ -151,11 +131,76 @@ fn reset(lab: &mut Lab) -> Ending {
             )
         })?;
     }
-    let after = asked(GET, PORT_COUNTERS_EXTENDED)?;
+    let after = stranger.asks(GET, PORT_COUNTERS_EXTENDED)?;
     expect(
         before[STATUS..][..2] == [0, 0] && sent(&before) > 100 && sent(&after) >= sent(&before),
         || format!("packets sent: {}, then {}", sent(&before), sent(&after)),
     )
+}
+
+/// Who sends from the device's own address, as any user of the host can, is taken for the host: it is documented, so it is to be so.
+fn reset_by_a_neighbour(lab: &mut Lab) -> Ending {
+    let dir = lab.case_dir()?;
+    let port = lab.port();
+    let site = lab.site(Place::Sockets)?;
+    transfer(site, port, "1", &dir, || Ok(()))?;
+    let stranger = Stranger::of(site.server())?;
+    let before = sent(&stranger.asks(GET, PORT_COUNTERS_EXTENDED)?);
+    let own = UdpSocket::bind((*stranger.device.ip(), 0)).map_err(anyhow::Error::from)?;
+    let SocketAddr::V4(from) = own.local_addr().map_err(anyhow::Error::from)? else {
+        return Err(Stop::fail("the neighbour's address is not IPv4"));
+    };
+    let request = performance(SET, PORT_COUNTERS_EXTENDED);
+    let request = pcap::with_icrc(&request, from, *stranger.device.ip());
+    own.send_to(&request, stranger.device)
+        .map_err(anyhow::Error::from)?;
+    // The answer goes to the device. Packets of one socket of its are taken in order: the Set has been carried out before the Get.
+    let after = sent(&stranger.asks(GET, PORT_COUNTERS_EXTENDED)?);
+    expect(before > 100 && after < 100, || {
+        format!("packets sent: {before}, then {after}")
+    })
+}
+
+/// Somebody at another address, as if a device were there.
+struct Stranger {
+    socket: UdpSocket,
+    address: SocketAddrV4,
+    device: SocketAddrV4,
+}
+
+impl Stranger {
+    fn of(host: &Host) -> Result<Stranger, Stop> {
+        let device = host.address.parse().map_err(anyhow::Error::from)?;
+        let address = SocketAddrV4::new(Ipv4Addr::new(127, 0, 0, 77), ROCE_V2);
+        let socket = UdpSocket::bind(address).map_err(anyhow::Error::from)?;
+        socket
+            .set_read_timeout(Some(LIMIT))
+            .map_err(anyhow::Error::from)?;
+        Ok(Stranger {
+            socket,
+            address,
+            device: SocketAddrV4::new(device, ROCE_V2),
+        })
+    }
+
+    /// The answer to a request to the performance management agent.
+    fn asks(&self, method: u8, attribute: u16) -> Result<[u8; MAD], Stop> {
+        let request = performance(method, attribute);
+        let request = pcap::with_icrc(&request, self.address, *self.device.ip());
+        self.socket
+            .send_to(&request, self.device)
+            .map_err(anyhow::Error::from)?;
+        let mut answer = [0; HEADERS + MAD + 4];
+        self.socket.recv(&mut answer).map_err(anyhow::Error::from)?;
+        Ok(answer[HEADERS..][..MAD].try_into().unwrap_or([0; MAD]))
+    }
+}
+
+/// Packets sent, of an answer about PortCountersExtended.
+fn sent(mad: &[u8; MAD]) -> u64 {
+    mad[PACKETS_SENT..][..8]
+        .iter()
+        .fold(0u64, |sum, byte| sum << 8 | u64::from(*byte))
 }
 
 /// BTH to MAD: a request to the performance management agent, of all counters of port 1.
