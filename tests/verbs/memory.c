@@ -291,7 +291,23 @@ static void protected_and_blocked(void)
 	CHECK(refused_each_time(), "a request succeeded");
 }
 
-// What is sent is read by the thread that posts, so this is sure to be its own fault.
+// Posts a WRITE from memory that cannot be read. What is sent is read by the thread that posts, so this is sure to be its own fault.
+static void send_what_is_gone(struct reach *reach)
+{
+	char *memory = map(REACH, PROT_READ | PROT_WRITE);
+	struct ibv_mr *mr = ibv_reg_mr(reach->from->pd, memory, REACH, IBV_ACCESS_LOCAL_WRITE);
+
+	CHECK(mr, "ibv_reg_mr: %s", strerror(errno));
+	protect(memory);
+	struct ibv_sge sge = {.addr = (uintptr_t)memory, .length = 100, .lkey = mr->lkey};
+	struct ibv_send_wr *bad, wr = {
+		.wr_id = 2, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE, .send_flags = IBV_SEND_SIGNALED,
+		.wr.rdma = {.remote_addr = reach->to.va, .rkey = reach->to.rkey},
+	};
+
+	CHECK_EQ(ibv_post_send(reach->from->qp, &wr, &bad), 0);
+}
+
 static void gone_at_the_sender_and_blocked(void)
 {
 #ifndef __x86_64__
@@ -299,19 +315,27 @@ static void gone_at_the_sender_and_blocked(void)
 #endif
 	block_faults();
 	struct reach reach = reachable();
-	char *memory = map(REACH, PROT_READ | PROT_WRITE);
-	struct ibv_mr *mr = ibv_reg_mr(reach.from->pd, memory, REACH, IBV_ACCESS_LOCAL_WRITE);
 
-	CHECK(mr, "ibv_reg_mr: %s", strerror(errno));
-	protect(memory);
-	struct ibv_sge sge = {.addr = (uintptr_t)memory, .length = 100, .lkey = mr->lkey};
-	struct ibv_send_wr *bad, wr = {
-		.wr_id = 2, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE, .send_flags = IBV_SEND_SIGNALED,
-		.wr.rdma = {.remote_addr = reach.to.va, .rkey = reach.to.rkey},
-	};
-
-	CHECK_EQ(ibv_post_send(reach.from->qp, &wr, &bad), 0);
+	send_what_is_gone(&reach);
 	expect_wc(reach.from->send_cq, 2, IBV_WC_LOC_PROT_ERR);
+}
+
+// A fault of a thread that has blocked it anew, after its first access, cannot be delivered: the kernel ends the process. As documented.
+static void blocked_anew(void)
+{
+	int status;
+	pid_t child = fork();
+
+	CHECK(child >= 0, "fork: %s", strerror(errno));
+	if (child == 0) {
+		struct reach reach = reachable();
+
+		block_faults();
+		send_what_is_gone(&reach);
+		_exit(0);
+	}
+	CHECK(waitpid(child, &status, 0) == child, "waitpid: %s", strerror(errno));
+	CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV, "the process ended with status %#x", status);
 }
 
 // The first again, in a thread that blocks everything, as worker threads do, while the first one does not.
@@ -414,4 +438,4 @@ static void reregister(void)
 PROGRAM(T(unmapped), T(hole_in_the_middle), T(read_only), T(not_readable), T(constant_data), T(contradictory_rights),
 	T(impossible_ranges), T(file_mapping), T(anything_else), T(large_and_untouched), T(unmapped_later),
 	T(protected_later), T(replaced_later), T(protected_and_blocked),
-	T(gone_at_the_sender_and_blocked), T(protected_and_all_blocked_in_a_worker), T(blocked_to_be_waited_for), T(ends_all_the_same), T(reregister))
+	T(gone_at_the_sender_and_blocked), T(blocked_anew), T(protected_and_all_blocked_in_a_worker), T(blocked_to_be_waited_for), T(ends_all_the_same), T(reregister))
