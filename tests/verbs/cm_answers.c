@@ -291,9 +291,46 @@ static void a_request_that_is_taken_makes_room(void)
 	}
 }
 
+// Events have the peer's two depths the other way round: what one side may have outstanding is what the other has room for.
+static void depths_are_the_peers_turned_round(void)
+{
+	struct pair p;
+	struct rdma_conn_param asks = parameters(), answers = parameters();
+	struct rdma_cm_event *event;
+	struct ibv_qp_attr attr;
+
+	prepare(&p);
+	p.active = resolved(p.client, &p.address);
+	asks.responder_resources = 4;
+	asks.initiator_depth = 2;
+	CHECK(!rdma_connect(p.active, &asks), "rdma_connect: %s", strerror(errno));
+	event = event_of(p.server, RDMA_CM_EVENT_CONNECT_REQUEST);
+	CHECK_EQ(event->param.conn.responder_resources, 2);
+	CHECK_EQ(event->param.conn.initiator_depth, 4);
+	p.passive = event->id;
+	rdma_ack_cm_event(event);
+
+	answers.responder_resources = 1;
+	answers.initiator_depth = 3;
+	CHECK(!rdma_accept(p.passive, &answers), "rdma_accept: %s", strerror(errno));
+	event = event_of(p.client, RDMA_CM_EVENT_CONNECT_RESPONSE);
+	CHECK_EQ(event->param.conn.responder_resources, 3);
+	CHECK_EQ(event->param.conn.initiator_depth, 1);
+	rdma_ack_cm_event(event);
+
+	CHECK_EQ(attributes(p.active, IBV_QPS_RTR, &attr), 0);
+	CHECK_EQ(attr.max_dest_rd_atomic, 3);
+	CHECK_EQ(attributes(p.active, IBV_QPS_RTS, &attr), 0);
+	CHECK_EQ(attr.max_rd_atomic, 1);
+	CHECK_EQ(attributes(p.passive, IBV_QPS_RTR, &attr), 0);
+	CHECK_EQ(attr.max_dest_rd_atomic, 1);
+	CHECK_EQ(attributes(p.passive, IBV_QPS_RTS, &attr), 0);
+	CHECK_EQ(attr.max_rd_atomic, 3);
+}
+
 #define T(name) {#name, name, 0}
 PROGRAM(T(options_count_at_once), T(refused_requests_have_no_way_on), T(requests_taken_back_have_no_way_on),
 	T(connections_that_ended_have_no_way_on), T(a_new_id_has_nothing_of_an_old_one), T(answers_move_with_their_id),
 	T(copies_of_a_channel_are_the_channel), T(a_child_is_told_nothing),
 	T(events_stay_when_there_is_no_place_for_them), T(events_of_others_stay_in_order),
-	T(a_request_that_is_taken_makes_room))
+	T(a_request_that_is_taken_makes_room), T(depths_are_the_peers_turned_round))

@@ -337,8 +337,8 @@ fn replied(rep: &Rep) -> Box<Params> {
         ..Params::default()
     });
     let conn = &mut params.conn;
-    conn.responder_resources = rep.responder_resources;
-    conn.initiator_depth = rep.initiator_depth;
+    conn.responder_resources = rep.initiator_depth;
+    conn.initiator_depth = rep.responder_resources;
     conn.flow_control = rep.flow_control.into();
     conn.rnr_retry_count = rep.rnr_retry_count;
     conn.srq = rep.srq.into();

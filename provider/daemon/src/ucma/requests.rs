@@ -74,8 +74,9 @@ impl Ucma {
                     ..Params::default()
                 });
                 let conn = &mut params.conn;
-                conn.responder_resources = req.responder_resources;
-                conn.initiator_depth = req.initiator_depth;
+                // What the peer asks for of this side, and what it offers: the other way round.
+                conn.responder_resources = req.initiator_depth;
+                conn.initiator_depth = req.responder_resources;
                 conn.flow_control = req.flow_control.into();
                 conn.retry_count = req.retry_count;
                 conn.rnr_retry_count = req.rnr_retry_count;
