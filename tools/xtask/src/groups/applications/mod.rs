@@ -2,13 +2,16 @@
 //! storage, programs in other languages, debuggers.
 //!
 //! Each is judged by its result, and where it could take another way (TCP, shared memory) by the device's counters as well. Where
-//! nothing is named, one case of each family is run; named, all of them. What does not work, and whose cause that is, is in
-//! `docs/applications.md`.
+//! nothing is named, one case of each family is run, but none in other languages, which take building; named, all of them. What does
+//! not work, and whose cause that is, is in `docs/applications.md`.
 
+mod iser;
 mod languages;
 mod libfabric;
+mod libraries;
 mod migration;
 mod mpi;
+mod openib;
 mod rsockets;
 mod storage;
 mod tools;
@@ -41,9 +44,14 @@ const SHORT: &[&str] = &[
     "applications/one-daemon/fi_pingpong -p verbs -e msg",
     "applications/one-daemon/curl over rsockets",
     "applications/one-daemon/fio, verb=write",
+    "applications/one-daemon/tgt and libiscsi over iSER",
+    "applications/one-daemon/QEMU migrates over rdma:",
+    "applications/one-daemon/librpma",
+    "applications/one-daemon/gdb",
     "applications/veth-1500/Open MPI, UCX, 2 ranks",
     "applications/veth-1500/MPICH, 2 ranks",
     "applications/veth-1500/fi_pingpong -p verbs;ofi_rxm -e rdm",
+    "applications/fabric/Open MPI, btl openib, 4 ranks",
 ];
 
 pub(super) fn cases() -> Vec<Case> {
@@ -54,9 +62,12 @@ pub(super) fn cases() -> Vec<Case> {
         cases.extend(mpi::cases(place));
         cases.extend(rsockets::cases(place));
         cases.extend(storage::cases(place));
+        cases.extend(iser::cases(place));
         cases.extend(migration::cases(place));
         cases.extend(languages::cases(place));
+        cases.extend(libraries::cases(place));
     }
+    cases.extend(openib::cases());
     cases.extend(tools::cases());
     cases
 }

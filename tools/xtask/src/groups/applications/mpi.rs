@@ -1,10 +1,10 @@
 //! MPI: Open MPI over UCX and over libfabric, MPICH over UCX, and what is written in MPI: a C program that compares all that it
-//! exchanges, mpi4py, NetPIPE.
+//! exchanges, mpi4py, NetPIPE, the HPC Challenge.
 
+use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::{fs, iter};
 
 use super::{LIMIT, Meter, command, expect_success, name};
 use crate::build;
@@ -15,6 +15,9 @@ use crate::process::{self, Finished, quoted};
 
 /// What the C program says of each kind of exchange.
 const KINDS: [&str; 3] = ["messages", "collectives", "one-sided"];
+
+/// What NetPIPE says of each size.
+const PASSED: &str = "Integrity check passed";
 
 /// An MPI and the way that its messages take.
 #[derive(Clone, Copy)]
@@ -32,6 +35,11 @@ const OPEN_MPI: Mpi = Mpi {
     flavour: "openmpi",
     options: "--mca pml ucx --mca osc ucx UCX_TLS=rc_v,self UCX_NET_DEVICES=ferroce0:1",
 };
+const MPICH: Mpi = Mpi {
+    name: "MPICH",
+    flavour: "mpich",
+    options: "UCX_TLS=rc_v,self UCX_NET_DEVICES=ferroce0:1",
+};
 const IMPLEMENTATIONS: &[Mpi] = &[
     OPEN_MPI,
     Mpi {
@@ -45,11 +53,7 @@ const IMPLEMENTATIONS: &[Mpi] = &[
         options: "--mca pml cm --mca mtl ofi --mca osc pt2pt --mca mtl_ofi_provider_include verbs;ofi_rxm",
         ..OPEN_MPI
     },
-    Mpi {
-        name: "MPICH",
-        flavour: "mpich",
-        options: "UCX_TLS=rc_v,self UCX_NET_DEVICES=ferroce0:1",
-    },
+    MPICH,
 ];
 
 pub(super) fn cases(place: Place) -> Vec<Case> {
@@ -65,10 +69,17 @@ pub(super) fn cases(place: Place) -> Vec<Case> {
     cases.push(Case::new(name(place, "mpi4py"), move |lab| {
         python(lab, place)
     }));
-    cases.push(Case::new(
-        name(place, "NetPIPE over Open MPI"),
-        move |lab| netpipe(lab, place),
-    ));
+    for (program, mpi) in [("NPopenmpi", OPEN_MPI), ("NPmpich2", MPICH)] {
+        let what = format!("NetPIPE over {}", mpi.name);
+        cases.push(Case::new(name(place, &what), move |lab| {
+            netpipe(lab, place, mpi, program)
+        }));
+    }
+    if matches!(place, Place::OneDaemon | Place::Veth(_)) {
+        cases.push(Case::new(name(place, "HPC Challenge"), move |lab| {
+            hpcc(lab, place)
+        }));
+    }
     cases
 }
 
@@ -80,16 +91,21 @@ fn exchange(lab: &mut Lab, place: Place, mpi: Mpi, ranks: u32) -> Ending {
     let meter = Meter::start(site)?;
     let ran = launch(site, mpi, ranks, &[&program.display().to_string()], &dir)?;
     expect_success(&[&ran])?;
+    meter.expect(messages(&ran)?, &[&ran])
+}
+
+/// The bytes of the messages, of ranks that have said a word of each kind of exchange.
+pub(super) fn messages(ran: &Finished) -> Result<u64, Stop> {
     let mut bytes = 0;
     for kind in KINDS {
         let said = ran.out.lines().find_map(|line| moved(line, kind));
         let Some(moved) = said else {
-            return Err(Stop::with(format!("no word of {kind}"), &[&ran]));
+            return Err(Stop::with(format!("no word of {kind}"), &[ran]));
         };
         // In the others a rank may be a peer of its own.
         bytes += if kind == "messages" { moved } else { 0 };
     }
-    meter.expect(bytes, &[&ran])
+    Ok(bytes)
 }
 
 /// The bytes of a line `ok KIND, N bytes`.
@@ -101,11 +117,11 @@ fn moved(line: &str, kind: &str) -> Option<u64> {
         .ok()
 }
 
-fn sources() -> PathBuf {
+pub(super) fn sources() -> PathBuf {
     build::workspace().join("tests/applications")
 }
 
-fn compile(flavour: &str) -> Result<PathBuf, Stop> {
+pub(super) fn compile(flavour: &str) -> Result<PathBuf, Stop> {
     let program = build::scratch("applications")?.join(format!("mpi_exchange.{flavour}"));
     let mut compiler = Command::new(format!("mpicc.{flavour}"));
     compiler
@@ -216,17 +232,46 @@ fn python(lab: &mut Lab, place: Place) -> Ending {
     meter.expect(1 << 20, &[&ran])
 }
 
-/// With comparison of what arrives (`-i`), up to 64 KiB.
-fn netpipe(lab: &mut Lab, place: Place) -> Ending {
+/// NetPIPE with comparison of what arrives (`-i`), up to 64 KiB: it says so of each size.
+fn netpipe(lab: &mut Lab, place: Place, mpi: Mpi, program: &str) -> Ending {
     let dir = lab.case_dir()?;
     let site = lab.site(place)?;
     let meter = Meter::start(site)?;
     let out = dir.join("np.out").display().to_string();
-    let words: Vec<&str> = ["NPopenmpi", "-i", "-u", "65536", "-o"]
-        .into_iter()
-        .chain(iter::once(out.as_str()))
-        .collect();
-    let ran = launch(site, OPEN_MPI, 2, &words, &dir)?;
+    let words = [program, "-i", "-u", "65536", "-o", &out];
+    let ran = launch(site, mpi, 2, &words, &dir)?;
     expect_success(&[&ran])?;
+    let sizes = ran.out.matches(" times -->").count() + ran.err.matches(" times -->").count();
+    let passed = ran.out.matches(PASSED).count() + ran.err.matches(PASSED).count();
+    if passed < 20 || passed != sizes {
+        let what = format!("{passed} of {sizes} sizes passed");
+        return Err(Stop::with(what, &[&ran]));
+    }
     meter.expect(1 << 20, &[&ran])
+}
+
+/// The HPC Challenge: Linpack with its residuals, transpositions, FFT, random access and streams, each of which checks its result.
+fn hpcc(lab: &mut Lab, place: Place) -> Ending {
+    const INPUT: &str = "/usr/share/doc/hpcc/examples/_hpccinf.txt";
+    let dir = lab.case_dir()?;
+    let site = lab.site(place)?;
+    let input = fs::read_to_string(INPUT).map_err(anyhow::Error::from)?;
+    fs::write(dir.join("hpccinf.txt"), input.replace("1000 ", "200 "))
+        .map_err(anyhow::Error::from)?;
+    let meter = Meter::start(site)?;
+    let at = dir.display().to_string();
+    let ran = launch(site, OPEN_MPI, 4, &["-wdir", &at, "hpcc"], &dir)?;
+    expect_success(&[&ran])?;
+    let report = fs::read_to_string(dir.join("hpccoutf.txt")).unwrap_or_default();
+    for line in [
+        "0 tests completed and failed residual checks",
+        "MPIRandomAccess_Errors=0",
+        "Solution Validates",
+        "Success=1",
+    ] {
+        if !report.contains(line) || report.contains("FAILED") {
+            return Err(Stop::with(format!("not {line:?}:\n{report}"), &[&ran]));
+        }
+    }
+    meter.expect(64 << 20, &[&ran])
 }

@@ -11,18 +11,15 @@ use crate::lab::{Lab, Place};
 use crate::process;
 
 pub(super) fn cases(place: Place) -> Vec<Case> {
+    let mut cases = vec![Case::new(name(place, "iperf over rsockets"), move |lab| {
+        iperf(lab, place)
+    })];
     // BusyBox' nc listens at addresses of IPv4.
-    if place.is_ipv6() {
-        return Vec::new();
+    if !place.is_ipv6() {
+        let name = name(place, "curl over rsockets");
+        cases.push(Case::new(name, move |lab| curl(lab, place)));
     }
-    vec![
-        Case::new(name(place, "curl over rsockets"), move |lab| {
-            curl(lab, place)
-        }),
-        Case::new(name(place, "iperf over rsockets"), move |lab| {
-            iperf(lab, place)
-        }),
-    ]
+    cases
 }
 
 /// curl connects without waiting (`O_NONBLOCK`) and polls; what it gets is compared.
@@ -73,6 +70,9 @@ fn iperf(lab: &mut Lab, place: Place) -> Ending {
     let port_word = port.to_string();
     let mut server = preloaded(site.server(), "iperf")?;
     server.args(["-s", "-P", "1", "-p", &port_word]);
+    if place.is_ipv6() {
+        server.arg("-V");
+    }
     let mut server = process::spawn(server, &dir, "server")?;
     if !wait_for_listener(&mut server, site.server(), TCP, port) {
         let server = server.kill();
@@ -90,6 +90,9 @@ fn iperf(lab: &mut Lab, place: Place) -> Ending {
         "k",
     ];
     let mut client = command(site.client(), "iperf", &words);
+    if place.is_ipv6() {
+        client.arg("-V");
+    }
     let library = preloaded(site.client(), "iperf")?;
     client.envs(
         library

@@ -2,6 +2,7 @@
 
 use super::{LIMIT, command, expect_success};
 use crate::case::{Case, Ending, Stop};
+use crate::groups::cm::{TCP, wait_for_listener};
 use crate::groups::memcheck::clean;
 use crate::lab::{Lab, Place};
 use crate::process;
@@ -11,6 +12,7 @@ pub(super) fn cases() -> Vec<Case> {
     vec![
         Case::new("applications/one-daemon/gdb", debugger),
         Case::new("applications/one-daemon/fi_info under Valgrind", memcheck),
+        Case::new("applications/one-daemon/rping under Valgrind", rping),
     ]
 }
 
@@ -56,4 +58,27 @@ fn memcheck(lab: &mut Lab) -> Ending {
     let ran = process::run(program, &dir, "fi_info", LIMIT)?;
     expect_success(&[&ran])?;
     clean(&dir, 1, Leaks::Allowed)
+}
+
+/// Both ends of a program that connects, sends, reads and writes, without an invalid access.
+fn rping(lab: &mut Lab) -> Ending {
+    let (dir, port) = (lab.case_dir()?, lab.port());
+    let site = lab.site(Place::OneDaemon)?;
+    let port_word = port.to_string();
+    let end = |side: &str| {
+        let words = valgrind::command(&dir);
+        let mut program = command(site.client(), &words[0], &words[1..]);
+        program.args(["rping", side, "-a", &site.server().address]);
+        program.args(["-p", &port_word, "-C", "20", "-V"]);
+        program
+    };
+    let mut server = process::spawn(end("-s"), &dir, "server")?;
+    if !wait_for_listener(&mut server, site.server(), TCP, port) {
+        let server = server.kill();
+        return Err(Stop::with("the server does not come to listen", &[&server]));
+    }
+    let client = process::run(end("-c"), &dir, "client", LIMIT)?;
+    let server = server.finish_after(&client, LIMIT);
+    expect_success(&[&client, &server])?;
+    clean(&dir, 2, Leaks::Allowed)
 }

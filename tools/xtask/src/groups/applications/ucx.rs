@@ -8,9 +8,11 @@ use crate::case::{Case, Ending, Stop};
 use crate::lab::{Lab, Place, Site};
 use crate::process::{self, Finished};
 
-/// `UCX_TLS` of the runs: `rc_verbs` with `ud_verbs` to connect by, `ud_verbs` alone, the best of both.
-const TRANSPORTS: [&str; 3] = ["rc_v", "ud_v", "ib"];
-/// The default: between processes of one machine most of it goes through shared memory.
+/// `UCX_TLS` of the runs: `rc_verbs` with `ud_verbs` to connect by, `ud_verbs` alone, the best of both, all but shared memory.
+const TRANSPORTS: [&str; 4] = ["rc_v", "ud_v", "ib", "^posix,sysv,cma"];
+/// Nothing set: between processes of one machine most of it goes through shared memory, and TCP is there as well.
+const DEFAULT: &str = "its default";
+/// Nothing left out but other devices: tests of a transport name theirs.
 const ALL: &str = "all";
 const SIZES: [u64; 4] = [8, 4 << 10, 64 << 10, 1 << 20];
 const TESTS: &[&str] = &[
@@ -31,20 +33,62 @@ const ATOMICS: &[&str] = &["ucp_add", "ucp_fadd", "ucp_swap", "ucp_cswap"];
 /// Tests of the transport itself, and how the data is laid out. UD has messages only, each with its headers within the path MTU.
 const RC: &[&str] = &[
     "am_lat short 8",
+    "am_lat bcopy 8",
+    "am_lat zcopy 8",
     "am_bw bcopy 4096",
     "am_bw zcopy 4096",
     "put_lat short 8",
+    "put_lat bcopy 8",
+    "put_lat zcopy 8",
+    "put_bw bcopy 4096",
+    "put_bw zcopy 4096",
     "put_bw zcopy 65536",
+    "put_bw zcopy 1048576",
+    "get bcopy 8",
     "get bcopy 4096",
+    "get zcopy 4096",
+    "get zcopy 65536",
     "get zcopy 1048576",
 ];
-const UD: &[&str] = &["am_lat short 8", "am_bw bcopy 512", "am_bw zcopy 512"];
+const UD: &[&str] = &[
+    "am_lat short 8",
+    "am_lat bcopy 8",
+    "am_lat zcopy 8",
+    "am_bw bcopy 512",
+    "am_bw zcopy 512",
+];
+/// What a transport has not, and UCX's words for it. It takes a device's atomics only if they are `IBV_ATOMIC_HCA`.
+const NOT_RC: &[(&str, &str)] = &[
+    ("add_lat short 8", NO_ATOMIC),
+    ("add_mr short 8", NO_ATOMIC),
+    ("fadd short 8", NO_ATOMIC),
+    ("swap short 8", NO_ATOMIC),
+    ("cswap short 8", NO_ATOMIC),
+    ("get short 8", NO_OPERATION),
+    ("get zcopy 8", "is smaller than min supported"),
+    ("am_bw bcopy 65536", TOO_LONG),
+    ("put_bw bcopy 65536", TOO_LONG),
+    ("get bcopy 65536", TOO_LONG),
+];
+const NOT_UD: &[(&str, &str)] = &[
+    ("add_lat short 8", NO_ATOMIC),
+    ("add_mr short 8", NO_ATOMIC),
+    ("fadd short 8", NO_ATOMIC),
+    ("swap short 8", NO_ATOMIC),
+    ("cswap short 8", NO_ATOMIC),
+    ("put_lat short 8", NO_OPERATION),
+    ("get bcopy 8", NO_OPERATION),
+    ("am_bw bcopy 65536", TOO_LONG),
+];
+const NO_ATOMIC: &str = "does not support required 64-bit atomic";
+const NO_OPERATION: &str = "does not support operation";
+const TOO_LONG: &str = "is larger than max supported";
 
 pub(super) fn cases(place: Place) -> Vec<Case> {
     let mut cases = vec![Case::new(name(place, "ucx_info"), move |lab| {
         info(lab, place)
     })];
-    for transport in TRANSPORTS.into_iter().chain([ALL]) {
+    for transport in TRANSPORTS.into_iter().chain([DEFAULT]) {
         for size in SIZES {
             let what = format!("ucx_perftest over {transport}, {size} bytes");
             cases.push(Case::new(name(place, &what), move |lab| {
@@ -60,10 +104,12 @@ pub(super) fn cases(place: Place) -> Vec<Case> {
             }));
         }
     }
-    cases.push(Case::new(
-        name(place, "ucx_perftest of what ud_verbs has not"),
-        move |lab| refused(lab, place),
-    ));
+    for (transport, tests) in [("rc_verbs", NOT_RC), ("ud_verbs", NOT_UD)] {
+        let what = format!("ucx_perftest of what {transport} has not");
+        cases.push(Case::new(name(place, &what), move |lab| {
+            refused(lab, place, transport, tests)
+        }));
+    }
     cases
 }
 
@@ -100,8 +146,10 @@ fn perftest(
     let port = number.to_string();
     let options = ["-p", &port];
     let with_transports = |mut command: std::process::Command| {
-        command.env("UCX_TLS", transports);
-        command.env("UCX_NET_DEVICES", "ferroce0:1");
+        if transports != DEFAULT {
+            command.env("UCX_TLS", transports);
+            command.env("UCX_NET_DEVICES", "ferroce0:1");
+        }
         command
     };
     let control = match (site.place.is_ipv6(), site.other()) {
@@ -156,7 +204,7 @@ fn protocols(lab: &mut Lab, place: Place, transport: &str, size: u64) -> Ending 
         let what = format!("not a figure for each of {} tests: {rows:?}", tests.len());
         return Err(Stop::with(what, &[&client, &server]));
     }
-    let through = if transport == ALL {
+    let through = if transport == DEFAULT {
         0
     } else {
         COUNT * size * tests.len() as u64
@@ -193,7 +241,7 @@ fn single(lab: &mut Lab, place: Place, transport: &str, test: &str) -> Ending {
         .and_then(|size| size.parse().ok())
         .unwrap_or(0);
     let meter = Meter::start(site)?;
-    let [client, server] = perftest(site, &dir, port, "all", [&[], &words(transport, test)])?;
+    let [client, server] = perftest(site, &dir, port, ALL, [&[], &words(transport, test)])?;
     expect_success(&[&client, &server])?;
     let row = client.out.lines().rev().find_map(row);
     if row.is_none_or(|(_, rate)| rate <= 0.0) {
@@ -203,20 +251,18 @@ fn single(lab: &mut Lab, place: Place, transport: &str, test: &str) -> Ending {
 }
 
 /// What a transport has not is refused, with words, and neither end hangs.
-fn refused(lab: &mut Lab, place: Place) -> Ending {
-    let (dir, port) = (lab.case_dir()?, lab.port());
-    let site = lab.site(place)?;
-    let [client, server] = perftest(
-        site,
-        &dir,
-        port,
-        "all",
-        [&[], &words("ud_verbs", "put_lat short 8")],
-    )?;
-    let told = client.err.contains("does not support operation")
-        || client.out.contains("does not support operation");
-    if client.code().is_some_and(|code| code != 0) && told && server.status.is_some() {
-        return Ok(());
+fn refused(lab: &mut Lab, place: Place, transport: &str, tests: &[(&str, &str)]) -> Ending {
+    for (test, wanted) in tests {
+        let (dir, port) = (lab.case_dir()?, lab.port());
+        let site = lab.site(place)?;
+        let words = words(transport, test);
+        let [client, server] = perftest(site, &dir, port, ALL, [&[], &words])?;
+        let told = client.err.contains(wanted) || client.out.contains(wanted);
+        let failed = client.code().is_some_and(|code| code != 0);
+        if !(failed && told && server.status.is_some()) {
+            let what = format!("{test} is not refused: {wanted}");
+            return Err(Stop::with(what, &[&client, &server]));
+        }
     }
-    Err(Stop::with("not refused", &[&client, &server]))
+    Ok(())
 }
