@@ -16,7 +16,8 @@ use crate::lab::Place;
 
 /// All runs at one place.
 pub(super) fn cases(place: Place) -> Vec<Case> {
-    let full = !matches!(place, Place::Veth(_) | Place::VethIpv6(_));
+    // As with RC, every option by itself at the two kinds of loopback place, the others by groups.
+    let full = matches!(place, Place::OneDaemon | Place::TwoDaemons);
     let mut lines = shared(full);
     lines.extend(uc(full));
     lines.extend(ud(full));

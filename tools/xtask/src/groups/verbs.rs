@@ -47,7 +47,7 @@ pub(super) fn cases() -> Vec<Case> {
         // What they compare are bytes and not times, and each is kept for seconds by perftest's look at the processor's clock.
         let beside = |case: Case| case.in_company(Company::ByPlace);
         cases.extend(traffic::cases(place).into_iter().map(beside));
-        cases.extend(services::cases(place));
+        cases.extend(services::cases(place).into_iter().map(beside));
         for program in PROGRAMS {
             let case = Case::many(format!("verbs/{}/{program}.c", place.name()), move |lab| {
                 cprogram::run(lab, place, program, Duration::from_secs(120))
