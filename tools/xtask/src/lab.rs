@@ -205,11 +205,16 @@ impl Lab {
     /// A fresh directory for one case's output.
     pub fn case_dir(&mut self) -> Result<PathBuf, Stop> {
         self.case_number += 1;
-        let dir = self.logs.join(format!("{:04}", self.case_number));
+        let dir = self.case_logs();
         // What an earlier run left there must not be taken for this one's.
         let _ = fs::remove_dir_all(&dir);
         fs::create_dir_all(&dir).map_err(anyhow::Error::from)?;
         Ok(dir)
+    }
+
+    /// Where the output of the last case's programs is.
+    pub fn case_logs(&self) -> PathBuf {
+        self.logs.join(format!("{:04}", self.case_number))
     }
 
     /// A TCP port that no other case uses.

@@ -1,7 +1,7 @@
 //! The account of a test run: a line per case as it ends, the failures with their evidence, the sums.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -23,6 +23,8 @@ pub struct Report {
     skipped: Vec<(String, String)>,
     failed: Vec<(String, Failure)>,
     took: Vec<(Duration, String)>,
+    /// Where the output of the case that has just ended is.
+    logs: PathBuf,
     junit: Junit,
     rounds: Option<Rounds>,
     /// Shown on a terminal only.
@@ -73,7 +75,13 @@ impl Report {
         }
     }
 
-    /// Takes the ending of one case and says it.
+    /// A case has ended, after so long; its endings follow.
+    pub fn ended(&mut self, name: &str, took: Duration, logs: &Path) {
+        self.took.push((took, name.to_owned()));
+        self.logs = logs.to_owned();
+    }
+
+    /// Takes an ending of the case and says it.
     pub fn record(&mut self, name: &str, ending: Ending, elapsed: Duration) {
         match self.progress.clone() {
             Some(bar) => bar.suspend(|| self.say(name, ending, elapsed)),
@@ -91,7 +99,6 @@ impl Report {
             *rounds.failures.entry(name.to_owned()).or_default() += 1;
         }
         self.junit.record(name, &ending, elapsed);
-        self.took.push((elapsed, name.to_owned()));
         match ending {
             Ok(()) => {
                 if first {
@@ -111,6 +118,7 @@ impl Report {
                     first_line(&failure.what)
                 );
                 print_evidence(&failure);
+                println!("   all output: {}", self.logs.display());
                 self.failed.push((name.to_owned(), failure));
             }
         }

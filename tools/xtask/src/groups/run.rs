@@ -1,13 +1,15 @@
 //! One run of the tests: what may have company runs beside each other, the rest alone.
 
+use std::iter;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::Result;
 
 use super::shard::Shard;
+use super::worker::Told;
 use super::workers::Workers;
 use super::{Group, choose};
 use crate::build;
@@ -113,12 +115,11 @@ struct Plan {
 
 impl Plan {
     fn new(chosen: Vec<(&'static Group, Vec<Case>)>, shard: Option<Shard>) -> Plan {
-        let ours = |index: &usize| shard.is_none_or(|shard| shard.has(*index));
         let cases = chosen
             .into_iter()
             .flat_map(|(group, cases)| cases.into_iter().map(move |case| (group, case)));
         let mut plan = Plan::default();
-        for (_, (group, case)) in cases.enumerate().filter(|(index, _)| ours(index)) {
+        for (group, case) in cases {
             match case.company.unwrap_or(group.company) {
                 Company::Alone if group.product => plan.last.push(case),
                 Company::Alone => plan.first.push(case),
@@ -126,7 +127,24 @@ impl Plan {
                 Company::AsOne => plan.put_beside(group.name.to_owned(), case),
             }
         }
-        plan
+        match shard {
+            Some(shard) => plan.share(shard),
+            None => plan,
+        }
+    }
+
+    /// What a shard has of it.
+    fn share(self, shard: Shard) -> Plan {
+        let beside = self.beside.iter().map(|lot| lot.cases.len());
+        let alone = self.first.len() + self.last.len();
+        let sizes: Vec<usize> = beside.chain(iter::repeat_n(1, alone)).collect();
+        let mut ours = shard.lots(&sizes).into_iter();
+        let mut ours = || ours.next().unwrap_or_default();
+        Plan {
+            beside: self.beside.into_iter().filter(|_| ours()).collect(),
+            first: self.first.into_iter().filter(|_| ours()).collect(),
+            last: self.last.into_iter().filter(|_| ours()).collect(),
+        }
     }
 
     fn put_beside(&mut self, lot: String, case: Case) {
@@ -165,9 +183,7 @@ impl Plan {
         match workers {
             Some(workers) => {
                 let lots = self.beside.iter().map(Lot::names).collect();
-                workers.run(lots, |name, endings, took| {
-                    record(name, endings, took, report)
-                });
+                workers.run(lots, |name, told| record(name, told, report));
             }
             None => {
                 for case in self.beside.into_iter().flat_map(|lot| lot.cases) {
@@ -193,14 +209,20 @@ fn run_case(case: Case, lab: &mut Lab, report: &mut Report) {
     let name = case.name.clone();
     let from = Instant::now();
     let endings = case.run(lab);
-    record(&name, endings, from.elapsed(), report);
+    let told = Told {
+        endings,
+        took: from.elapsed(),
+        logs: lab.case_logs(),
+    };
+    record(&name, told, report);
 }
 
-fn record(name: &str, endings: Endings, took: Duration, report: &mut Report) {
-    match endings {
-        Endings::One(ending) => report.record(name, ending, took),
+fn record(name: &str, told: Told, report: &mut Report) {
+    report.ended(name, told.took, &told.logs);
+    match told.endings {
+        Endings::One(ending) => report.record(name, ending, told.took),
         Endings::Many(endings) => {
-            let each = took / endings.len().max(1) as u32;
+            let each = told.took / endings.len().max(1) as u32;
             for (part, ending) in endings {
                 report.record(&format!("{name}/{part}"), ending, each);
             }
@@ -230,6 +252,16 @@ mod tests {
         let mut sorted = wanted;
         sorted.sort();
         assert_eq!(planned, sorted);
+
+        let shards = ["1/2", "2/2"].map(|shard| Plan::new(all(), Some(shard.parse().unwrap())));
+        assert_eq!(shards[0].len() + shards[1].len(), plan.len());
+        let whole = |lot: &Lot| {
+            let in_plan = plan.beside.iter().find(|other| other.name == lot.name);
+            in_plan.is_some_and(|other| other.cases.len() == lot.cases.len())
+        };
+        for shard in &shards {
+            assert!(shard.beside.iter().all(whole));
+        }
 
         let lots: Vec<_> = plan.beside.iter().map(|lot| &lot.name).collect();
         assert!(lots.iter().any(|lot| *lot == "cm/one-daemon"), "{lots:?}");

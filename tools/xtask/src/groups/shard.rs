@@ -1,18 +1,30 @@
-//! A share of the cases, so that several machines do one run.
+//! A share of the cases, so that several machines do one run. Cases that follow each other stay together.
 
+use std::cmp::Reverse;
 use std::str::FromStr;
 
-/// Every `of`-th case, from number `first` on (from 0).
+/// One of so many shares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shard {
-    first: usize,
+    /// Which, from 0.
+    number: usize,
     of: usize,
 }
 
 impl Shard {
-    /// Whether the case of this number (from 0) belongs to it.
-    pub fn has(self, case: usize) -> bool {
-        case % self.of == self.first
+    /// Which of the lots, told by how many cases each has, belong to it. Every machine comes to the same shares.
+    pub fn lots(self, sizes: &[usize]) -> Vec<bool> {
+        let mut by_size: Vec<usize> = (0..sizes.len()).collect();
+        by_size.sort_by_key(|&lot| Reverse(sizes[lot]));
+        let mut taken = vec![0; self.of];
+        let mut ours = vec![false; sizes.len()];
+        for lot in by_size {
+            // The largest first, each to whoever has least so far.
+            let least = (0..self.of).min_by_key(|&shard| taken[shard]).unwrap_or(0);
+            taken[least] += sizes[lot];
+            ours[lot] = least == self.number;
+        }
+        ours
     }
 }
 
@@ -25,7 +37,7 @@ impl FromStr for Shard {
             .split_once('/')
             .and_then(|(k, n)| Some((k.parse::<usize>().ok()?, n.parse::<usize>().ok()?)));
         match numbers {
-            Some((k, of)) if (1..=of).contains(&k) => Ok(Shard { first: k - 1, of }),
+            Some((k, of)) if (1..=of).contains(&k) => Ok(Shard { number: k - 1, of }),
             _ => Err("two numbers K/N are wanted, K from 1 to N".to_owned()),
         }
     }
@@ -36,12 +48,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn shards_share_all_cases() {
-        let shards: Vec<Shard> = (1..=3).map(|k| format!("{k}/3").parse().unwrap()).collect();
-        for case in 0..10 {
-            let takers = shards.iter().filter(|shard| shard.has(case)).count();
-            assert_eq!(takers, 1, "case {case}");
+    fn shards_share_all_lots() {
+        let sizes = [1, 40, 1, 1, 20, 25, 1];
+        let shards = (1..=3).map(|k| format!("{k}/3").parse::<Shard>().unwrap());
+        let shares: Vec<Vec<bool>> = shards.map(|shard| shard.lots(&sizes)).collect();
+        for lot in 0..sizes.len() {
+            let takers = shares.iter().filter(|share| share[lot]).count();
+            assert_eq!(takers, 1, "lot {lot}");
         }
+        let of = |share: &Vec<bool>| -> usize {
+            let ours = sizes.iter().zip(share).filter(|(_, ours)| **ours);
+            ours.map(|(size, _)| size).sum()
+        };
+        assert_eq!(shares.iter().map(of).collect::<Vec<_>>(), [40, 25, 24]);
         for bad in ["", "1", "0/3", "4/3", "1/0", "a/2", "1/2/3"] {
             assert!(bad.parse::<Shard>().is_err(), "{bad}");
         }

@@ -22,6 +22,8 @@ pub(super) struct Told {
     pub endings: Endings,
     /// How long it ran.
     pub took: Duration,
+    /// Where the output of its programs is.
+    pub logs: PathBuf,
 }
 
 /// Runs cases until there are no more names.
@@ -43,8 +45,12 @@ pub fn work(programs: PathBuf, logs: PathBuf) -> Result<()> {
             Some(case) => case.run(&mut lab),
             None => Endings::One(Err(Stop::fail("there is no such case"))),
         };
-        let took = from.elapsed();
-        let answer = serde_json::to_string(&Told { endings, took })?;
+        let told = Told {
+            endings,
+            took: from.elapsed(),
+            logs: lab.case_logs(),
+        };
+        let answer = serde_json::to_string(&told)?;
         writeln!(answers, "{answer}").context("answering")?;
     }
     Ok(())

@@ -33,7 +33,7 @@ impl Workers {
     }
 
     /// Has the cases of these names run, each lot in one process, and tells how each ended as it does.
-    pub fn run(self, lots: Vec<Vec<String>>, mut ended: impl FnMut(&str, Endings, Duration)) {
+    pub fn run(self, lots: Vec<Vec<String>>, mut ended: impl FnMut(&str, Told)) {
         let lots = Mutex::new(VecDeque::from(lots));
         let next = || {
             lots.lock()
@@ -48,15 +48,15 @@ impl Workers {
                 scope.spawn(move || {
                     while let Some(lot) = next() {
                         for name in lot {
-                            let (endings, took) = worker.run(&name);
-                            let _ = tell.send((name, endings, took));
+                            let told = worker.run(&name);
+                            let _ = tell.send((name, told));
                         }
                     }
                 });
             }
             drop(tell);
-            for (name, endings, took) in told {
-                ended(&name, endings, took);
+            for (name, told) in told {
+                ended(&name, told);
             }
         });
     }
@@ -91,7 +91,7 @@ impl Worker {
         Ok(Worker { program, process })
     }
 
-    fn run(&mut self, name: &str) -> (Endings, Duration) {
+    fn run(&mut self, name: &str) -> Told {
         self.process.run(name).unwrap_or_else(|error| {
             let again = self.program.start();
             let mut what = format!("the process that ran it is gone: {error:#}");
@@ -99,7 +99,11 @@ impl Worker {
                 Ok(process) => self.process = process,
                 Err(error) => what += &format!("; no other can be started: {error:#}"),
             }
-            (Endings::One(Err(Stop::fail(what))), Duration::ZERO)
+            Told {
+                endings: Endings::One(Err(Stop::fail(what))),
+                took: Duration::ZERO,
+                logs: self.program.logs.clone(),
+            }
         })
     }
 }
@@ -130,12 +134,11 @@ impl Program {
 }
 
 impl Process {
-    fn run(&mut self, name: &str) -> Result<(Endings, Duration)> {
+    fn run(&mut self, name: &str) -> Result<Told> {
         let cases = self.cases.as_mut().context("no standard input")?;
         writeln!(cases, "{name}").context("naming a case")?;
         let answer = self.answer()?;
-        let told: Told = serde_json::from_str(&answer).with_context(|| answer.clone())?;
-        Ok((told.endings, told.took))
+        serde_json::from_str(&answer).with_context(|| answer.clone())
     }
 
     fn answer(&mut self) -> Result<String> {
@@ -211,15 +214,16 @@ mod tests {
                 ("b".to_owned(), Err(failure)),
             ]),
             took: Duration::from_millis(1500),
+            logs: PathBuf::from("logs/0007"),
         };
         let line = serde_json::to_string(&told).unwrap();
         let mut process = process(&format!(
             r"read name; printf '%s\n' {}",
             crate::process::quoted(&line)
         ));
-        let (endings, took) = process.run("unit/x").unwrap();
-        assert_eq!(took, told.took);
-        let Endings::Many(parts) = endings else {
+        let said = process.run("unit/x").unwrap();
+        assert_eq!((said.took, &said.logs), (told.took, &told.logs));
+        let Endings::Many(parts) = said.endings else {
             panic!("one ending");
         };
         assert!(matches!(&parts[0], (name, Ok(())) if name == "a"));
