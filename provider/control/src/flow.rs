@@ -202,9 +202,13 @@ fn name(ip: IpAddr, scope_id: u32) -> Result<PathBuf, ControlError> {
     Ok(Path::new(DIRECTORY).join(format!("{prefix}{namespace}-{ip}-{scope_id}")))
 }
 
+/// Part of the files' names: programs of other builds look for the same files, so another order of the counters is another number.
+const LAYOUT: u32 = 1;
+
 /// How the names of all files of this user begin.
 fn prefix() -> String {
-    format!("ferroce-flow-{}-", rustix::process::geteuid().as_raw())
+    let user = rustix::process::geteuid().as_raw();
+    format!("ferroce-flow{LAYOUT}-{user}-")
 }
 
 #[cfg(test)]
@@ -235,6 +239,20 @@ mod tests {
         drop(file);
         assert!(FlowPage::open(ip, 0).is_none());
         assert_eq!(a.in_flight(255), 400, "who has it keeps it");
+    }
+
+    #[test]
+    fn the_order_of_the_counters_is_that_of_the_number_in_the_name() {
+        let ip = IpAddr::from([192, 0, 2, 96]);
+        let file = FlowFile::create(ip, 0).unwrap();
+        let page = FlowPage::open(ip, 0).unwrap();
+        page.sent(3).store(7, Ordering::Relaxed);
+        page.received(3).store(8, Ordering::Relaxed);
+        let bytes = std::fs::read(&file.path).unwrap();
+        let word = |index: usize| u64::from_ne_bytes(bytes[8 * index..][..8].try_into().unwrap());
+        assert_eq!(bytes.len(), 4096);
+        assert_eq!((word(3), word(256 + 3)), (7, 8));
+        assert_eq!(LAYOUT, 1);
     }
 
     #[test]
