@@ -83,7 +83,7 @@ pub struct Request {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 pub struct Reply {
-    /// 0, or a negative errno; [`NO_CHANNEL`]: the descriptor is no channel.
+    /// 0, or a negative errno; [`NO_CHANNEL`]: the descriptor is no channel; or [`OTHER_VERSION`].
     pub result: i32,
     /// Records to be taken out of the channel's descriptor and thrown away: events that are gone, and others which follow
     /// once more.
@@ -96,6 +96,21 @@ pub struct Reply {
 
 /// A [`Reply::result`] that is no errno.
 pub const NO_CHANNEL: i32 = i32::MIN;
+/// Another one: ferroced is of another build. [`Reply::answer_len`] is its version, and the connection ends. So that this can be
+/// told, every version has [`Request::version`] and the head of a reply where this one has them.
+pub const OTHER_VERSION: i32 = i32::MIN + 1;
+
+impl Reply {
+    /// What a program of another build is told.
+    pub const fn other_version() -> Reply {
+        Reply {
+            result: OTHER_VERSION,
+            take: 0,
+            take_from: 0,
+            answer_len: VERSION,
+        }
+    }
+}
 
 /// The head of a record; the event follows, and [`Answers`] if there are some.
 #[repr(C)]

@@ -7,10 +7,12 @@ use std::net::UdpSocket;
 use std::os::fd::AsFd;
 
 use common::{TestDaemon, eventually, settings};
+use ferroce_cabi::ucma_frame::{self as frames, Request};
 use ferroce_control::protocol::{MAX_MESSAGE, Reply, ServerBody, ServerMessage, VERSION};
 use ferroce_control::seqpacket::{self, Wait};
 use ferroce_control::{Counter, RuntimeDir};
 use ferroced::{Daemon, DaemonError};
+use zerocopy::{FromBytes, IntoBytes};
 
 /// What the daemon answers to some bytes: the errno of its refusal, or `None` if it said nothing.
 fn answer(daemon: &TestDaemon, bytes: &[u8], fds: usize) -> Option<i32> {
@@ -150,4 +152,29 @@ fn counters_appear_in_the_image_and_outlive_their_client() {
         read("hw_counters/duplicate_request") == "7\n"
     });
     assert_eq!(daemon.counter("duplicate_request"), 7);
+}
+
+#[test]
+fn a_program_of_another_build_is_told_so() {
+    let daemon = TestDaemon::start(&["127.0.7.38"]);
+    for (socket, kind) in [
+        (daemon.dir.rdma_cm(), frames::OPEN),
+        (daemon.dir.umad(), frames::UMAD_OPEN),
+    ] {
+        let socket = seqpacket::connect(&socket).unwrap();
+        let request = Request {
+            version: frames::VERSION + 1,
+            kind,
+            ..Request::default()
+        };
+        seqpacket::send(&socket, request.as_bytes(), &[], Wait::Block).unwrap();
+        let mut buffer = seqpacket::buffer();
+        let datagram = seqpacket::receive(&socket, &mut buffer, Wait::Block).unwrap();
+        let reply = frames::Reply::read_from_bytes(&buffer[..datagram.len]).unwrap();
+        assert_eq!(reply.result, frames::OTHER_VERSION);
+        assert_eq!(reply.answer_len, frames::VERSION);
+        assert!(datagram.fds.is_empty());
+        // And that was all.
+        assert!(seqpacket::receive(&socket, &mut buffer, Wait::Block).is_err());
+    }
 }

@@ -10,8 +10,9 @@ use crate::sys;
 use ferroce_cabi::ucma_frame::{self, Reply, Request};
 use libc::{c_int, iovec, msghdr, pid_t};
 use std::cell::UnsafeCell;
+use std::io::Write;
 use std::mem::{MaybeUninit, size_of};
-use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
 /// The process that the state belongs to; while a child puts it in order, this.
 const CHANGING: pid_t = -1;
@@ -158,8 +159,36 @@ impl Guard {
             return Err(libc::EIO);
         }
         // SAFETY: as many bytes have been received.
-        Ok((unsafe { reply.assume_init() }, received))
+        let reply = unsafe { reply.assume_init() };
+        if reply.result == ucma_frame::OTHER_VERSION {
+            received.into_iter().flatten().for_each(sys::close);
+            // SAFETY: the guard is the right to use it.
+            close(unsafe { &mut *self.0.socket.get() });
+            say_other_version(reply.answer_len);
+            return Err(libc::EPROTO);
+        }
+        Ok((reply, received))
     }
+}
+
+/// Once a process: programs say of such a device at most that there is none.
+fn say_other_version(theirs: u32) {
+    static SAID: AtomicBool = AtomicBool::new(false);
+    if SAID.swap(true, Ordering::Relaxed) {
+        return;
+    }
+    let mut line = [0; 256];
+    let mut rest = &mut line[..];
+    let ours = ucma_frame::VERSION;
+    // A line that is cut short says enough.
+    let _ = writeln!(
+        rest,
+        "ferroce: libferroce-shim.so speaks version {ours} of the connection manager's frames, the running ferroced version {theirs}: \
+         they are of different builds; start the daemon anew (ferroce down, ferroce up)"
+    );
+    let left = rest.len();
+    let len = line.len() - left;
+    sys::say(&line[..len]);
 }
 
 /// What a program is told when ferroced has gone: what it would see of a device that was removed.

@@ -46,6 +46,19 @@ pub fn close(fd: c_int) {
     unsafe { libc::syscall(libc::SYS_close, fd) };
 }
 
+/// Writes to the program's standard error, as far as that goes.
+pub fn say(text: &[u8]) {
+    // SAFETY: the text is readable for its length.
+    unsafe {
+        libc::syscall(
+            libc::SYS_write,
+            libc::STDERR_FILENO,
+            text.as_ptr(),
+            text.len(),
+        )
+    };
+}
+
 /// Reads a whole small file; `None` if it cannot be opened or read.
 pub fn read_file<'a>(path: &CStr, buffer: &'a mut [u8]) -> Option<&'a [u8]> {
     let fd = open(path, libc::O_RDONLY);

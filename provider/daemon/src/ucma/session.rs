@@ -92,9 +92,13 @@ impl Server {
     /// An error means that the session is of no more use.
     fn answer(&mut self, session: u64, request: &[u8], view: &View<'_>) -> Result<Served, Errno> {
         let (head, rest) = Request::read_from_prefix(request).map_err(|_| Errno::INVAL)?;
+        if head.version != ucma_frame::VERSION {
+            self.reply(session, Reply::other_version(), &[], &[])?;
+            return Err(Errno::PROTO);
+        }
         let parts = rest.split_at_checked(head.command_len as usize);
         let (command, option) = parts.ok_or(Errno::INVAL)?;
-        if head.version != ucma_frame::VERSION || option.len() != head.option_len as usize {
+        if option.len() != head.option_len as usize {
             return Err(Errno::PROTO);
         }
         let entry = self.sessions.get_mut(&session).ok_or(Errno::INVAL)?;

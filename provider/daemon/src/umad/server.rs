@@ -159,7 +159,11 @@ impl Server {
         around: &Surroundings<'_>,
     ) -> Result<(), Errno> {
         let (head, body) = Request::read_from_prefix(request).map_err(|_| Errno::INVAL)?;
-        if head.version != ucma_frame::VERSION || body.len() != head.command_len as usize {
+        if head.version != ucma_frame::VERSION {
+            self.send(session, Reply::other_version(), &[], None)?;
+            return Err(Errno::PROTO);
+        }
+        if body.len() != head.command_len as usize {
             tracing::warn!(session, "unintelligible request to the umad server");
             return Err(Errno::PROTO);
         }
@@ -195,13 +199,23 @@ impl Server {
         bytes: &[u8],
         fd: Option<&OwnedFd>,
     ) -> Result<(), Errno> {
-        let socket = self.sessions.get(&session).ok_or(Errno::INVAL)?;
         let head = Reply {
             result,
             take: 0,
             take_from: 0,
             answer_len: bytes.len() as u32,
         };
+        self.send(session, head, bytes, fd)
+    }
+
+    fn send(
+        &self,
+        session: u64,
+        head: Reply,
+        bytes: &[u8],
+        fd: Option<&OwnedFd>,
+    ) -> Result<(), Errno> {
+        let socket = self.sessions.get(&session).ok_or(Errno::INVAL)?;
         let fds: Vec<_> = fd.map(AsFd::as_fd).into_iter().collect();
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
         let mut ancillary = SendAncillaryBuffer::new(&mut space);

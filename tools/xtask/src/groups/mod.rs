@@ -4,6 +4,7 @@
 
 mod applications;
 mod arm64;
+mod builds;
 #[cfg(test)]
 mod claims;
 pub(crate) mod cm;

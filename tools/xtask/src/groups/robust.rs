@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use super::environment::{self, Capture};
 use super::expect;
-use super::{owners, pauses, strangers, surroundings, trust};
+use super::{builds, owners, pauses, strangers, surroundings, trust};
 use crate::case::{Case, Ending, Stop};
 use crate::cprogram;
 use crate::host::Host;
@@ -42,6 +42,7 @@ pub(super) fn cases() -> Vec<Case> {
     cases.extend(owners::cases());
     cases.extend(trust::cases());
     cases.extend(pauses::cases());
+    cases.extend(builds::cases());
     cases
 }
 
