@@ -114,7 +114,7 @@ const BREAKS: &[Break] = &[
         said: "no such heading",
     },
     Break {
-        gate: "lint/newest commit",
+        gate: "lint/commits",
         what: "a commit that does not say why",
         change: Commit("wire: broken"),
         said: "there is no body that says why",

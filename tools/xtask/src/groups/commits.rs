@@ -1,31 +1,48 @@
-//! Group `lint`, continued: the newest commit is said as CONTRIBUTING asks.
+//! Group `lint`, continued: commits are said as CONTRIBUTING asks.
 
 use std::process::Command;
 
-use super::lint::LIMIT;
+use super::lint::{LIMIT, missing};
 use crate::build;
 use crate::case::{Case, Ending, Stop};
 use crate::lab::Lab;
-use crate::process;
+use crate::process::{self, Finished};
 
 /// Characters of a subject that `git log --oneline` shows whole on a terminal of 80.
 const SUBJECT: usize = 72;
 
+/// From here on every commit is looked at. Some of those before are not as they should be.
+const SINCE: &str = "2d6ad87a";
+
 pub(super) fn cases() -> Vec<Case> {
-    vec![Case::new("lint/newest commit", newest)]
+    vec![Case::new("lint/commits", commits)]
 }
 
-fn newest(lab: &mut Lab) -> Ending {
-    let mut show = Command::new("git");
-    show.args(["log", "-1", "--no-merges", "--format=%B"]);
-    show.current_dir(build::workspace());
-    let shown = process::run(show, &lab.case_dir()?, "git", LIMIT)?;
+fn commits(lab: &mut Lab) -> Ending {
+    let git = |lab: &mut Lab, words: &[&str]| -> Result<Finished, Stop> {
+        let mut command = Command::new("git");
+        command.args(words).current_dir(build::workspace());
+        Ok(process::run(command, &lab.case_dir()?, "git", LIMIT)?)
+    };
+    let known = git(lab, &["merge-base", "--is-ancestor", SINCE, "HEAD"])?.success();
+    // A shallow clone has the newest commit at least.
+    let range = match known {
+        true => format!("{SINCE}..HEAD"),
+        false => "-1".to_owned(),
+    };
+    let shown = git(lab, &["log", "--no-merges", "--format=%h %B%x00", &range])?;
     if !shown.success() {
-        return Err(Stop::Skip("git knows of no commit here".to_owned()));
+        return Err(missing("git knows of no commit here".to_owned()));
     }
-    match complaint(&shown.out) {
-        Some(complaint) => Err(Stop::with(complaint, &[&shown])),
-        None => Ok(()),
+    let complaints: Vec<String> = shown
+        .out
+        .split('\0')
+        .filter_map(|shown| shown.trim_start().split_once(' '))
+        .filter_map(|(commit, message)| Some(format!("{commit}: {}", complaint(message)?)))
+        .collect();
+    match complaints.is_empty() {
+        true => Ok(()),
+        false => Err(Stop::fail(complaints.join("\n"))),
     }
 }
 

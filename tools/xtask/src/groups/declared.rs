@@ -2,9 +2,9 @@
 
 use std::process::Command;
 
-use super::lint::{LIMIT, succeeds};
+use super::lint::{LIMIT, missing, succeeds};
 use crate::build;
-use crate::case::{Case, Ending, Stop};
+use crate::case::{Case, Ending};
 use crate::lab::Lab;
 use crate::process;
 
@@ -21,7 +21,7 @@ fn declared(lab: &mut Lab) -> Ending {
     install.args(["toolchain", "install", DECLARED, "--profile", "minimal"]);
     let installed = process::run(install, &lab.case_dir()?, "rustup", LIMIT);
     if !installed.is_ok_and(|finished| finished.success()) {
-        return Err(Stop::Skip(format!(
+        return Err(missing(format!(
             "Rust {DECLARED} cannot be had: is rustup here, and the network?"
         )));
     }

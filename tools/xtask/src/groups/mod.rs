@@ -80,7 +80,7 @@ const GROUPS: &[Group] = &[
     Group {
         name: "lint",
         about: "rustfmt, clippy, rustdoc, the declared Rust version, fuzz targets, links, licences",
-        needs: packages::HEADERS,
+        needs: packages::LINT,
         product: false,
         company: Company::Alone,
         cases: lint::cases,

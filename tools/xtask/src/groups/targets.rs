@@ -1,8 +1,8 @@
 //! Group `lint`, continued: the product compiles for the other architecture and the other C library that it is for.
 
-use super::lint::succeeds;
+use super::lint::{missing, succeeds};
 use crate::build;
-use crate::case::{Case, Stop};
+use crate::case::Case;
 use crate::portable::Target;
 
 pub(super) fn cases() -> Vec<Case> {
@@ -17,7 +17,7 @@ fn elsewhere(name: &'static str, target: Target) -> Case {
     Case::new(name, move |lab| {
         target.ensure().map_err(|error| {
             let target = target.name();
-            Stop::Skip(format!("no Rust library for {target}: {error:#}"))
+            missing(format!("no Rust library for {target}: {error:#}"))
         })?;
         let mut command = build::cargo();
         command.args(["check", "--quiet", "--locked", "--target", target.name()]);
