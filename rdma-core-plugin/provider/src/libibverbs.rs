@@ -73,26 +73,52 @@ impl Library {
     }
 }
 
+/// A library, if it is loaded.
+fn loaded(name: &CStr) -> Option<*mut c_void> {
+    // SAFETY: a string that ends in NUL; RTLD_NOLOAD loads nothing.
+    let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_NOLOAD) };
+    (!handle.is_null()).then_some(handle)
+}
+
+/// The paths of loaded libraries whose names begin as libibverbs' does: tools that make packages self-contained put a mark into the name.
+fn renamed() -> Vec<CString> {
+    unsafe extern "C" fn add(
+        info: *mut libc::dl_phdr_info,
+        _size: usize,
+        paths: *mut c_void,
+    ) -> libc::c_int {
+        // SAFETY: what `dl_iterate_phdr` hands over: an entry, and the list that it was given below.
+        let (name, paths) = unsafe { ((*info).dlpi_name, &mut *paths.cast::<Vec<CString>>()) };
+        if name.is_null() {
+            return 0;
+        }
+        // SAFETY: the name of an entry ends in NUL.
+        let path = unsafe { CStr::from_ptr(name) };
+        let bytes = path.to_bytes();
+        let file = bytes.rsplit(|byte| *byte == b'/').next();
+        if file.is_some_and(|file| file.starts_with(b"libibverbs")) {
+            paths.push(path.to_owned());
+        }
+        0
+    }
+    let mut paths: Vec<CString> = Vec::new();
+    // SAFETY: the list outlives the call, and `add` takes it for what it is.
+    unsafe { libc::dl_iterate_phdr(Some(add), (&raw mut paths).cast()) };
+    paths
+}
+
 /// The dynamic symbols of a loaded library.
 struct Symbols {
     handle: *mut c_void,
 }
 
 impl Symbols {
+    /// Those of the system's library, or else of one that a package brings along under another name (`libibverbs-1de1263b.so.1.14`).
     fn of_libibverbs() -> Symbols {
         // The library need not be in the global scope: Python loads it as a dependency of an extension module.
-        // SAFETY: a constant name; RTLD_NOLOAD loads nothing.
-        let handle = unsafe {
-            libc::dlopen(
-                c"libibverbs.so.1".as_ptr(),
-                libc::RTLD_NOW | libc::RTLD_NOLOAD,
-            )
-        };
-        let handle = if handle.is_null() {
-            libc::RTLD_DEFAULT
-        } else {
-            handle
-        };
+        let handle = loaded(c"libibverbs.so.1")
+            .or_else(|| renamed().iter().find_map(|path| loaded(path)))
+            .unwrap_or(libc::RTLD_DEFAULT);
         Symbols { handle }
     }
 

@@ -245,3 +245,20 @@ fn other_numbers_are_named_with_what_is_supported() {
     let none = pabi::recognise(|_| false, || None).map(|_| ()).unwrap_err();
     assert!(none.to_string().starts_with("no private ABI"), "{none}");
 }
+
+#[test]
+fn a_library_that_a_package_has_renamed_is_found() {
+    let dir = tempfile::tempdir().unwrap();
+    Shape::of(LAYOUTS.last().unwrap()).load(dir.path());
+    let renamed = dir.path().join("libibverbs-1de1263b.so.1.14.48.0");
+    std::fs::copy(dir.path().join("stand_in.so"), &renamed).unwrap();
+    let path = CString::new(renamed.to_str().unwrap()).unwrap();
+    // SAFETY: a library without constructors, and a name that ends in NUL.
+    let handle = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
+    assert!(!handle.is_null());
+    let set_ops = |symbols: &Symbols| symbols.address(c"verbs_set_ops").unwrap();
+    assert_eq!(
+        set_ops(&Symbols::of_libibverbs()),
+        set_ops(&Symbols { handle })
+    );
+}
