@@ -45,6 +45,14 @@ impl Door {
         Ok(Self::new(path, listener, token))
     }
 
+    /// A door that nobody comes to, for servers whose programs are the caller's own.
+    #[cfg(feature = "fuzzing")]
+    pub(crate) fn nowhere(token: Token) -> Result<Self, Errno> {
+        use rustix::net::{AddressFamily, SocketType};
+        let listener = rustix::net::socket(AddressFamily::UNIX, SocketType::SEQPACKET, None)?;
+        Ok(Self::new(Path::new(""), listener, token))
+    }
+
     fn new(path: &Path, listener: OwnedFd, token: Token) -> Self {
         Self {
             path: path.to_owned(),

@@ -516,13 +516,14 @@ fn bits(words: impl Iterator<Item = (usize, u64)>) -> impl Iterator<Item = u8> {
 }
 
 /// For `fuzzing`: a lane whose sender writes `bytes` to its start again and again, each time says that it has put in `step` bytes
-/// more, and marks it. What makes no sense is thrown away, and the lane is empty afterwards.
+/// more, and marks it. What makes no sense is thrown away, and the lane is empty afterwards. Returns whether anything made sense.
 #[cfg(feature = "fuzzing")]
-pub(crate) fn hostile(fds: InboxFds, step: u64, times: u8, bytes: &[u8]) {
+pub(crate) fn hostile(fds: InboxFds, step: u64, times: u8, bytes: &[u8]) -> bool {
     let theirs = fds.duplicate().expect("the inbox's descriptors");
     let sender = Outgoing::open(theirs, 1, Arc::default()).expect("the lane");
     let inbox = Inbox::new(fds.memory).expect("the inbox");
     let mut lanes = Lanes::default();
+    let mut taken = false;
     for n in 1..=u64::from(times % 16) {
         let len = bytes.len().min(LANE);
         // SAFETY: the lane has LANE bytes, and nobody reads or writes them at the moment.
@@ -544,7 +545,9 @@ pub(crate) fn hostile(fds: InboxFds, step: u64, times: u8, bytes: &[u8]) {
         inbox.take(&mut lanes, each, || {});
         assert!(records <= LANE / ALIGN);
         assert_eq!(sender.taken(), tail, "something is left");
+        taken |= records > 0;
     }
+    taken
 }
 
 #[cfg(test)]

@@ -124,6 +124,47 @@ impl List {
         if behind { WC_TM_SYNC_REQ } else { 0 }
     }
 
+    /// Finds where a message with this header goes; see [`TagMatching::receive`].
+    fn receive(
+        &mut self,
+        header: Header,
+        only: bool,
+        ordinary: impl FnOnce() -> Option<RecvWqe>,
+    ) -> Option<(RecvWqe, Arrival)> {
+        let Some(buffer) = self.take(header.info.tag) else {
+            let wqe = ordinary()?;
+            let flags = self.unexpected();
+            return Some((wqe, Arrival::Unexpected { flags }));
+        };
+        let (wr_id, info) = (buffer.recv_wr_id, header.info);
+        let Some(rendezvous) = header.rendezvous else {
+            let wqe = RecvWqe {
+                wr_id,
+                sges: buffer.sges,
+                skip: TMH as u32,
+            };
+            return Some((wqe, Arrival::Eager { info, told: !only }));
+        };
+        let mut sges = buffer.sges;
+        let fits = cut(&mut sges, rendezvous.len);
+        let wqe = RecvWqe {
+            wr_id,
+            sges: SmallVec::new(),
+            // The announcement is for nobody but us.
+            skip: u32::MAX,
+        };
+        let arrival = Arrival::Rendezvous(Rendezvous {
+            recv_wr_id: wr_id,
+            info,
+            sges,
+            fits,
+            headers: rendezvous.headers,
+            va: rendezvous.va,
+            rkey: rendezvous.rkey,
+        });
+        Some((wqe, arrival))
+    }
+
     /// Carries an operation out; returns the handle of a buffer that was added, and the completion.
     fn operate(&mut self, op: &TagOp<'_>, max: u32) -> Result<(u32, Wc)> {
         if let TagWork::Add { sges, .. } = op.what {
@@ -256,49 +297,22 @@ impl TagMatching {
             return Some((ordinary()?, Arrival::Untagged, true));
         };
         let mut list = self.list.lock();
-        let Some(buffer) = list.take(header.info.tag) else {
-            let wqe = ordinary()?;
-            let flags = list.unexpected();
-            return Some((wqe, Arrival::Unexpected { flags }, true));
-        };
-        let (wr_id, info) = (buffer.recv_wr_id, header.info);
-        let Some(rendezvous) = header.rendezvous else {
+        let (wqe, arrival) = list.receive(header, only, ordinary)?;
+        let room = match &arrival {
             // The match is told at once, before what another message matches, also where the data is not all here.
-            let room = only || {
+            Arrival::Eager { info, told: true } => {
                 let wc = Wc {
-                    wr_id,
+                    wr_id: wqe.wr_id,
                     opcode: WC_TM_RECV,
                     wc_flags: WC_TM_MATCH,
                     qp_num,
                     ..Wc::default()
                 };
-                self.cq.push_tagged(wc, false, info)
-            };
-            let wqe = RecvWqe {
-                wr_id,
-                sges: buffer.sges,
-                skip: TMH as u32,
-            };
-            return Some((wqe, Arrival::Eager { info, told: !only }, room));
+                self.cq.push_tagged(wc, false, *info)
+            }
+            _ => true,
         };
-        let mut sges = buffer.sges;
-        let fits = cut(&mut sges, rendezvous.len);
-        let wqe = RecvWqe {
-            wr_id,
-            sges: SmallVec::new(),
-            // The announcement is for nobody but us.
-            skip: u32::MAX,
-        };
-        let arrival = Arrival::Rendezvous(Rendezvous {
-            recv_wr_id: wr_id,
-            info,
-            sges,
-            fits,
-            headers: rendezvous.headers,
-            va: rendezvous.va,
-            rkey: rendezvous.rkey,
-        });
-        Some((wqe, arrival, true))
+        Some((wqe, arrival, room))
     }
 }
 
@@ -358,6 +372,10 @@ impl Header {
         Some(Header { info, rendezvous })
     }
 }
+
+#[cfg(feature = "fuzzing")]
+#[path = "tag_matching_fuzzing.rs"]
+pub(crate) mod fuzzing;
 
 #[cfg(test)]
 #[path = "tag_matching_tests.rs"]

@@ -70,17 +70,18 @@ fn mad(input: &[u8], class: u8) -> Mad {
     mad
 }
 
-/// A node of each kind under any sequence of these.
-pub fn run(input: &[u8]) {
+/// A node of each kind under any sequence of these. Returns whether something was answered.
+pub fn run(input: &[u8]) -> bool {
     let mut nodes = [
         Node::new(NodeConfig::channel_adapter(1, &[2, 3])),
         Node::new(NodeConfig::switch(4, 5)),
     ];
     let mut pmas = [Pma::new(1, 2), Pma::new(0, 5)];
     let mut now = 0u64;
+    let mut answered = false;
     for step in input.chunks(LEN) {
         let [what, port, time, rest @ ..] = step else {
-            return;
+            break;
         };
         now += 1 << (time % 40);
         let lids = if what & 0x80 == 0 {
@@ -112,6 +113,7 @@ pub fn run(input: &[u8]) {
                 4 => {
                     let answer = pma.receive(now, &mad, &Moving(now));
                     assert!(answer.is_none_or(|answer| answer[3] == method::GET_RESP));
+                    answered |= answer.is_some();
                     let _ = gsa::refuse(&mad);
                 }
                 5 => {
@@ -136,6 +138,8 @@ pub fn run(input: &[u8]) {
                 }
             }
             assert!(out.sent <= 4 && out.others <= 8);
+            answered |= out.asked.is_some() && out.sent > 0;
         }
     }
+    answered
 }

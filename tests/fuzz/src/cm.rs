@@ -11,6 +11,7 @@ use ferroce_wire::cm::Message;
 struct Out {
     sent: Vec<Mad>,
     ids: Vec<CmId>,
+    events: usize,
 }
 
 impl Sink for Out {
@@ -21,6 +22,7 @@ impl Sink for Out {
 
     fn event(&mut self, id: CmId, _: CmEvent) {
         self.ids.push(id);
+        self.events += 1;
     }
 }
 
@@ -72,13 +74,14 @@ fn connect(qpn: u8) -> Connect<'static> {
     }
 }
 
-/// One manager under any sequence of these.
-pub fn run(input: &[u8]) {
+/// One manager under any sequence of these. Returns whether a message that came had an answer or was told of.
+pub fn run(input: &[u8]) -> bool {
     let mut input = Unstructured::new(input);
     let Ok(steps) = <Vec<(u8, u8, u8, Vec<u8>)>>::arbitrary(&mut input) else {
-        return;
+        return false;
     };
 
+    let mut accepted = false;
     let mut cm = Cm::new(CmConfig {
         ca_guid: 1,
         ack_delay: 5,
@@ -90,6 +93,7 @@ pub fn run(input: &[u8]) {
     let mut now = 0;
     cm.listen(5, !0).unwrap();
     for (what, which, peer, bytes) in steps {
+        let before = (out.sent.len(), out.events);
         let id = out
             .ids
             .get(usize::from(which) % out.ids.len().max(1))
@@ -154,6 +158,7 @@ pub fn run(input: &[u8]) {
             _ => {}
         }
         assert!(cm.len() <= LIMITS.connections);
+        accepted |= (2..10).contains(&(what % 16)) && before != (out.sent.len(), out.events);
     }
     for id in std::mem::take(&mut out.ids) {
         let _ = cm.destroy(now, id, &mut out);
@@ -163,4 +168,5 @@ pub fn run(input: &[u8]) {
         cm.handle_timeout(now, &mut out);
     }
     assert!(cm.is_empty());
+    accepted
 }

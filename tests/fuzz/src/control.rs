@@ -3,16 +3,20 @@
 
 use ferroce_control::protocol::{ClientMessage, ServerMessage};
 
-/// Decodes as either end would, and says it again.
-pub fn run(input: &[u8]) {
+/// Decodes as either end would, and says it again. Returns whether it was a message.
+pub fn run(input: &[u8]) -> bool {
+    let mut decoded = false;
     if let Ok(message) = ClientMessage::decode(input) {
+        decoded = true;
         let bytes = message.encode().expect("what was decoded is encoded");
         let again = ClientMessage::decode(&bytes).expect("what was encoded is decoded");
         assert_eq!(format!("{message:?}"), format!("{again:?}"));
     }
     if let Ok(message) = ServerMessage::decode(input) {
+        decoded = true;
         let bytes = message.encode().expect("what was decoded is encoded");
         let again = ServerMessage::decode(&bytes).expect("what was encoded is decoded");
         assert_eq!(format!("{message:?}"), format!("{again:?}"));
     }
+    decoded
 }

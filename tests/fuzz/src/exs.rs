@@ -7,7 +7,7 @@ use exs::proto::{Action, Limits, Machine};
 
 const SLOTS: u16 = 8;
 
-const LIMITS: Limits = Limits {
+pub(crate) const LIMITS: Limits = Limits {
     messages: false,
     peer_data: SLOTS,
     peer_control: SLOTS,
@@ -116,7 +116,7 @@ impl Driver {
     }
 
     /// Takes a message as the connection does: it needs a slot that is posted.
-    fn message(&mut self, machine: &mut Machine, bytes: &[u8]) -> bool {
+    fn message(&mut self, machine: &mut Machine, bytes: &[u8], taken: &mut bool) -> bool {
         let Some(header) = Header::parse(bytes) else {
             return true;
         };
@@ -128,15 +128,23 @@ impl Driver {
             _ => 0,
         };
         self.slots[slot] = Some(payload);
-        machine.message(slot as u32, &header).is_ok()
+        let good = machine.message(slot as u32, &header).is_ok();
+        *taken |= good;
+        good
     }
 }
 
-/// One connection under any sequence of these.
-pub fn run(input: &[u8]) {
+/// One connection under any sequence of these. Returns whether a message of the peer's was taken.
+pub fn run(input: &[u8]) -> bool {
     let mut input = Unstructured::new(input);
     let messages = input.arbitrary().unwrap_or(false);
-    let mut machine = Machine::new(Limits { messages, ..LIMITS });
+    drive(Limits { messages, ..LIMITS }, input)
+}
+
+/// The same with the limits that follow from what the peer's hello said.
+pub(crate) fn drive(limits: Limits, mut input: Unstructured<'_>) -> bool {
+    let mut machine = Machine::new(limits);
+    let mut taken = false;
     let mut driver = Driver {
         slots: vec![None; usize::from(2 * SLOTS)],
         ..Driver::default()
@@ -165,14 +173,17 @@ pub fn run(input: &[u8]) {
                 machine.receive((length % 100_000).into(), fill, exposable);
                 true
             }
-            Step::Message(bytes) => driver.message(&mut machine, &bytes),
+            Step::Message(bytes) => driver.message(&mut machine, &bytes, &mut taken),
             Step::Sensible {
                 kind,
                 flags,
                 credits,
                 length,
                 items,
-            } => driver.message(&mut machine, &sensible(kind, flags, credits, length, items)),
+            } => {
+                let bytes = sensible(kind, flags, credits, length, items);
+                driver.message(&mut machine, &bytes, &mut taken)
+            }
             Step::Completed => {
                 if driver.posted > 0 {
                     driver.posted -= 1;
@@ -204,6 +215,7 @@ pub fn run(input: &[u8]) {
     machine.stop();
     driver.act(&mut machine);
     assert_eq!(machine.sending(), 0);
+    taken
 }
 
 /// A message that is likely to mean something, with its payload behind it.

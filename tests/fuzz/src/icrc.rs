@@ -5,11 +5,11 @@ use ferroce_wire::icrc::{Flow, Verdict};
 use ferroce_wire::{ICRC_LEN, ROCE_V2_PORT, bth};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// Checks a datagram as it is, or sealed first.
-pub fn run(input: &[u8]) {
+/// Checks a datagram as it is, or sealed first. Returns whether it is good.
+pub fn run(input: &[u8]) -> bool {
     let mut input = Unstructured::new(input);
     let Ok((v4, hint, seal)) = <(bool, u16, Option<u16>)>::arbitrary(&mut input) else {
-        return;
+        return false;
     };
     let bytes = input.take_rest();
     let flow = if v4 {
@@ -29,7 +29,7 @@ pub fn run(input: &[u8]) {
     };
     if bytes.len() < bth::LEN + ICRC_LEN || bytes.len() > 60_000 {
         assert!(bytes.len() > 60_000 || flow.verify(bytes, hint) == Verdict::Bad);
-        return;
+        return false;
     }
     let icrc = |id: u16, bytes: &[u8]| {
         let mut icrc = flow.start(bytes.len(), id);
@@ -49,9 +49,11 @@ pub fn run(input: &[u8]) {
         };
         assert_eq!(flow.verify(&bytes, hint), expected);
     }
-    match flow.verify(&bytes, hint) {
+    let verdict = flow.verify(&bytes, hint);
+    match verdict {
         Verdict::Exact => assert_eq!(icrc(hint, &bytes), bytes[end..]),
         Verdict::WithId(id) => assert!(v4 && id != hint && icrc(id, &bytes) == bytes[end..]),
         Verdict::Bad => assert_ne!(icrc(hint, &bytes), bytes[end..]),
     }
+    verdict.is_good()
 }

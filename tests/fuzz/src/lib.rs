@@ -8,23 +8,29 @@ pub mod agent;
 pub mod cm;
 pub mod control;
 pub mod exs;
+pub mod exs_hello;
 pub mod icrc;
+pub mod identification;
 pub mod link;
+pub mod netlink;
 pub mod packet;
 pub mod rdma_cm;
+pub mod rdma_cm_frames;
 pub mod ring;
 pub mod rmpp;
 pub mod sa;
+pub mod tag_matching;
 pub mod transport;
 pub mod umad;
+pub mod umad_frames;
 
 /// Something that others feed.
 #[derive(Clone, Copy, Debug)]
 pub struct Target {
     /// What the program and the directory of its seeds are called.
     pub name: &'static str,
-    /// Takes one input, of any length.
-    pub run: fn(&[u8]),
+    /// Takes one input, of any length. Returns whether something in it got past the first check: an input of which nothing does tries little.
+    pub run: fn(&[u8]) -> bool,
 }
 
 /// All there are.
@@ -33,17 +39,23 @@ pub const TARGETS: &[Target] = &[
     target("cm", cm::run),
     target("control", control::run),
     target("exs", exs::run),
+    target("exs_hello", exs_hello::run),
     target("icrc", icrc::run),
+    target("identification", identification::run),
     target("link", link::run),
+    target("netlink", netlink::run),
     target("packet", packet::run),
     target("rdma_cm", rdma_cm::run),
+    target("rdma_cm_frames", rdma_cm_frames::run),
     target("ring", ring::run),
     target("rmpp", rmpp::run),
     target("sa", sa::run),
+    target("tag_matching", tag_matching::run),
     target("transport", transport::run),
     target("umad", umad::run),
+    target("umad_frames", umad_frames::run),
 ];
 
-const fn target(name: &'static str, run: fn(&[u8])) -> Target {
+const fn target(name: &'static str, run: fn(&[u8]) -> bool) -> Target {
     Target { name, run }
 }

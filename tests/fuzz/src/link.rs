@@ -13,20 +13,22 @@ const OFFER: Offer = Offer {
     speeds_ext: 3,
 };
 
-/// A link under any sequence of datagrams, commands and pauses: each is a byte that says what, one of length, and bytes.
-pub fn run(input: &[u8]) {
+/// A link under any sequence of datagrams, commands and pauses: each is a byte that says what, one of length, and bytes. Returns whether
+/// the link was up or a packet was taken.
+pub fn run(input: &[u8]) -> bool {
     // Only differences of time matter.
     let start = Instant::now();
     let mut now = start;
     let mut training = Training::new(now);
     let mut up = false;
     let mut rest = input;
+    let mut came = false;
 
     while let [what, length, behind @ ..] = rest {
         let (bytes, behind) = behind.split_at(behind.len().min((*length).into()));
         rest = behind;
         let change = match what % 4 {
-            0 => datagram(&mut training, now, bytes),
+            0 => datagram(&mut training, now, bytes, &mut came),
             1 => {
                 let command = match length % 3 {
                     0 => LinkCommand::Poll,
@@ -53,6 +55,7 @@ pub fn run(input: &[u8]) {
             Some(Change::Up(_)) => {
                 assert!(!up, "up twice");
                 up = true;
+                came = true;
             }
             Some(Change::Down) => {
                 assert!(up, "down without having been up");
@@ -62,9 +65,16 @@ pub fn run(input: &[u8]) {
             None => {}
         }
     }
+    came
 }
 
-fn datagram(training: &mut Training, now: Instant, bytes: &[u8]) -> Option<Change> {
+/// `came`: a whole packet was taken.
+fn datagram(
+    training: &mut Training,
+    now: Instant,
+    bytes: &[u8],
+    came: &mut bool,
+) -> Option<Change> {
     if link::is_frame(bytes) {
         return training.came(now, bytes);
     }
@@ -73,6 +83,7 @@ fn datagram(training: &mut Training, now: Instant, bytes: &[u8]) -> Option<Chang
     {
         training.alive(now);
         let _ = link::read(&packet);
+        *came = true;
     }
     None
 }

@@ -2,8 +2,8 @@
 
 use ferroce_wire::{Grh, Header, ICRC_LEN, Lrh, MAX_HEADER, Packet};
 
-/// Parses and emits again.
-pub fn run(datagram: &[u8]) {
+/// Parses and emits again. Returns whether it was a packet.
+pub fn run(datagram: &[u8]) -> bool {
     if let Some((header, rest)) = Lrh::parse(datagram) {
         let mut out = [0; ferroce_wire::lrh::LEN];
         header.emit(&mut out);
@@ -11,7 +11,7 @@ pub fn run(datagram: &[u8]) {
         let _ = Grh::parse(rest);
     }
     let Ok(packet) = Packet::parse(datagram) else {
-        return;
+        return false;
     };
     assert_eq!(packet.ext.headers(), packet.info.headers);
     let header = Header {
@@ -31,4 +31,5 @@ pub fn run(datagram: &[u8]) {
     let again = Packet::parse(&again).expect("what was a packet is one");
     assert_eq!((again.bth, again.ext), (packet.bth, packet.ext));
     assert_eq!(again.payload.private(), packet.payload.private());
+    true
 }

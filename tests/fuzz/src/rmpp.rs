@@ -34,8 +34,8 @@ fn segment(kind: u8, flags: u8, number: u8, length: u16) -> Mad {
     mad
 }
 
-/// A sender and a receiver under any sequence of these.
-pub fn run(input: &[u8]) {
+/// A sender and a receiver under any sequence of these. Returns whether a segment was taken.
+pub fn run(input: &[u8]) -> bool {
     let mut input = Unstructured::new(input);
     let length = usize::from(input.arbitrary::<u16>().unwrap_or(0));
     let mut message = vec![0x5a; length];
@@ -44,6 +44,7 @@ pub fn run(input: &[u8]) {
     message[..n].copy_from_slice(&head[..n]);
     let mut sender = Sender::new(message);
     let mut receiver = Receiver::default();
+    let mut taken = false;
 
     while let Ok(step) = input.arbitrary::<Step>() {
         if input.is_empty() {
@@ -70,10 +71,12 @@ pub fn run(input: &[u8]) {
         };
         let _ = rmpp::kind(&came);
         if rmpp::is_active(&came) {
-            let _ = receiver.take(&came);
+            // Whoever gives up takes nothing.
+            taken |= !matches!(receiver.take(&came).end, Some(Err(_)));
         }
         if let Some(sender) = &mut sender {
             let _ = sender.answered(&came);
         }
     }
+    taken
 }

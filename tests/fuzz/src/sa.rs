@@ -27,12 +27,13 @@ enum Step {
     Forget(u8),
 }
 
-/// A client under any sequence of these.
-pub fn run(input: &[u8]) {
+/// A client under any sequence of these. Returns whether a question was answered.
+pub fn run(input: &[u8]) -> bool {
     let mut input = Unstructured::new(input);
     let mut client = SaClient::new(MARK);
     let mut asked: Vec<(u8, u32, Mad)> = Vec::new();
     let mut now = 0;
+    let mut answered = false;
 
     while let Ok(step) = input.arbitrary::<Step>() {
         if input.is_empty() || asked.len() > 64 {
@@ -61,7 +62,7 @@ pub fn run(input: &[u8]) {
                 let mut mad = [0; LEN];
                 let n = bytes.len().min(LEN);
                 mad[..n].copy_from_slice(&bytes[..n]);
-                take(&mut client, &asked, 1, &mad);
+                answered |= take(&mut client, &asked, 1, &mad);
             }
             Step::Answer {
                 which,
@@ -77,7 +78,7 @@ pub fn run(input: &[u8]) {
                 mad[3] |= 0x80;
                 mad[4..6].copy_from_slice(&status.to_be_bytes());
                 mad[usize::from(at)] ^= change;
-                take(&mut client, &asked, port, &mad);
+                answered |= take(&mut client, &asked, port, &mad);
             }
             Step::Wait(milliseconds) => {
                 now += u64::from(milliseconds) * 1_000_000;
@@ -96,12 +97,15 @@ pub fn run(input: &[u8]) {
         now = now.max(next);
         client.handle_timeout(now);
     }
+    answered
 }
 
-fn take(client: &mut SaClient, asked: &[(u8, u32, Mad)], port: u8, mad: &Mad) {
+fn take(client: &mut SaClient, asked: &[(u8, u32, Mad)], port: u8, mad: &Mad) -> bool {
     let ours = client.is_ours(port, mad);
-    if let Some((number, _)) = client.receive(port, mad) {
-        assert!(ours && asked.iter().any(|(_, known, _)| *known == number));
-        assert!(!client.is_ours(port, mad), "answered twice");
-    }
+    let Some((number, _)) = client.receive(port, mad) else {
+        return false;
+    };
+    assert!(ours && asked.iter().any(|(_, known, _)| *known == number));
+    assert!(!client.is_ours(port, mad), "answered twice");
+    true
 }

@@ -1,4 +1,6 @@
 //! The target `umad` as a program for cargo-fuzz.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|input: &[u8]| ferroce_fuzz::umad::run(input));
+libfuzzer_sys::fuzz_target!(|input: &[u8]| {
+    ferroce_fuzz::umad::run(input);
+});

@@ -1,4 +1,6 @@
-//! What is kept in `seeds` is replayed, and so are inputs made of it: every target takes all of it without a panic.
+//! What is kept in `seeds` is replayed, and so are inputs made of it: every target takes all of it without a panic. And it is worth
+//! keeping: there is enough of it, and the seeds that are made (`made`) get past the first check. After a change of format they would
+//! not, and whatever is made of them would try nothing.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,6 +9,13 @@ use ferroce_fuzz::{TARGETS, Target};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
+/// The least that a target has: seeds, and those of them that get past the first check.
+const LEAST: usize = 20;
+const LEAST_TAKEN: usize = 10;
+/// The most that they take in the repository, in bytes.
+const MOST: usize = 200_000;
+/// What the names of those begin with that are made.
+const MADE: &str = "made-";
 /// Inputs that are made of each seed.
 const MUTANTS: u64 = 64;
 /// Inputs that are made of nothing.
@@ -19,7 +28,6 @@ fn seeds(target: &Target) -> Vec<(PathBuf, Vec<u8>)> {
     let entries = fs::read_dir(&dir).unwrap_or_else(|error| panic!("{}: {error}", dir.display()));
     let mut paths: Vec<_> = entries.map(|entry| entry.unwrap().path()).collect();
     paths.sort();
-    assert!(!paths.is_empty(), "{}: no seeds", dir.display());
     let read = |path: PathBuf| {
         let bytes = fs::read(&path).unwrap();
         (path, bytes)
@@ -43,14 +51,34 @@ fn mutate(rng: &mut SmallRng, seed: &[u8]) -> Vec<u8> {
 }
 
 fn replay(target: &Target) {
-    for (path, bytes) in seeds(target) {
+    let seeds = seeds(target);
+    let bytes: usize = seeds.iter().map(|(_, bytes)| bytes.len()).sum();
+    assert!(seeds.len() >= LEAST, "only {} seeds", seeds.len());
+    assert!(bytes <= MOST, "{bytes} bytes of seeds");
+
+    let mut taken = 0;
+    for (path, bytes) in &seeds {
         // On standard error, which the harness shows of a test that fails.
         eprintln!("{}", path.display());
-        (target.run)(&bytes);
+        let good = (target.run)(bytes);
+        taken += usize::from(good);
+        let made = path
+            .file_name()
+            .is_some_and(|name| name.to_string_lossy().starts_with(MADE));
+        assert!(
+            good || !made,
+            "nothing in {} gets past the first check",
+            path.display()
+        );
         for n in 0..MUTANTS {
-            (target.run)(&mutate(&mut SmallRng::seed_from_u64(n), &bytes));
+            (target.run)(&mutate(&mut SmallRng::seed_from_u64(n), bytes));
         }
     }
+    assert!(
+        taken >= LEAST_TAKEN,
+        "only {taken} of {} seeds get past the first check",
+        seeds.len()
+    );
     for n in 0..RANDOM {
         let mut rng = SmallRng::seed_from_u64(n);
         let len = rng.random_range(0..600);
@@ -82,5 +110,23 @@ fn by_name(name: &str) -> &'static Target {
 }
 
 replays!(
-    agent, cm, control, exs, icrc, link, packet, rdma_cm, ring, rmpp, sa, transport, umad
+    agent,
+    cm,
+    control,
+    exs,
+    exs_hello,
+    icrc,
+    identification,
+    link,
+    netlink,
+    packet,
+    rdma_cm,
+    rdma_cm_frames,
+    ring,
+    rmpp,
+    sa,
+    tag_matching,
+    transport,
+    umad,
+    umad_frames
 );

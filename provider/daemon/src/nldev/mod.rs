@@ -7,6 +7,10 @@
 
 mod daemon;
 mod device;
+#[cfg(any(test, feature = "fuzzing"))]
+mod example;
+#[cfg(feature = "fuzzing")]
+pub(crate) mod fuzzing;
 mod kernel;
 mod message;
 mod resources;

@@ -75,13 +75,7 @@ impl Server {
             let peer = nix::sys::socket::getsockopt(&socket, sockopt::PeerCredentials);
             let pid = peer.map_or(0, |peer| u32::try_from(peer.pid()).unwrap_or(0));
             self.last += 1;
-            let session = Session {
-                socket,
-                pid,
-                asker: Asker::default(),
-                kernel: None,
-                pending: VecDeque::new(),
-            };
+            let session = Session::new(socket, pid);
             let token = Token::NetlinkSession(self.last);
             if poller.add(&session.socket, token).is_ok() {
                 self.sessions.insert(self.last, session);
@@ -114,6 +108,17 @@ impl Server {
 }
 
 impl Session {
+    /// A socket of that process, of which nothing is known yet.
+    pub(super) fn new(socket: OwnedFd, pid: u32) -> Self {
+        Session {
+            socket,
+            pid,
+            asker: Asker::default(),
+            kernel: None,
+            pending: VecDeque::new(),
+        }
+    }
+
     /// Whether answers wait for room.
     pub(super) fn is_full(&self) -> bool {
         !self.pending.is_empty()

@@ -29,7 +29,7 @@ const ROOM: u16 = 1024;
 const COMMANDS: u8 = 28;
 
 /// The server of rdma_cm under any sequence of commands, while what it sends comes back to it.
-pub fn rdma_cm(input: &[u8]) {
+pub fn rdma_cm(input: &[u8]) -> bool {
     let gids = GidTable::of(vec![GidEntry {
         index: 0,
         gid: gid_of(OWN),
@@ -42,6 +42,7 @@ pub fn rdma_cm(input: &[u8]) {
     let mut server = Ucma::new(&info).expect("a page of generations");
     let ends = CHANNELS.map(|inode| open(&mut server, inode));
     let mut now = 1;
+    let mut done = false;
 
     for (what, which, bytes) in steps(input).take(64) {
         let host = Host {
@@ -53,7 +54,7 @@ pub fn rdma_cm(input: &[u8]) {
         };
         match what {
             // A command of any number, the known ones mostly.
-            0..0xc0 => command(&mut server, what % COMMANDS, which, bytes, &host),
+            0..0xc0 => done |= command(&mut server, what % COMMANDS, which, bytes, &host),
             // What was sent, or something like it, comes back.
             0xc0..0xe0 => {
                 for (to, mut mad) in std::mem::take(&mut server.out.mads) {
@@ -83,9 +84,10 @@ pub fn rdma_cm(input: &[u8]) {
         server.settle(&host);
         server.announce(&host);
     }
+    done
 }
 
-fn device() -> DeviceInfo {
+pub(super) fn device() -> DeviceInfo {
     DeviceInfo {
         name: "ferroce0".to_owned(),
         uverbs: "uverbs0".to_owned(),
@@ -117,7 +119,8 @@ fn open(server: &mut Ucma, inode: u64) -> OwnedFd {
     theirs
 }
 
-fn command(server: &mut Ucma, number: u8, which: u8, bytes: &[u8], host: &Host<'_>) {
+/// Returns whether it was carried out.
+fn command(server: &mut Ucma, number: u8, which: u8, bytes: &[u8], host: &Host<'_>) -> bool {
     let head = rdma_ucm_cmd_hdr {
         cmd: number.into(),
         r#in: bytes.len() as u16,
@@ -137,7 +140,9 @@ fn command(server: &mut Ucma, number: u8, which: u8, bytes: &[u8], host: &Host<'
         let outcome = server.command(CALLER, &request, (&whole, option), host);
         assert!(outcome.answer.len() <= ucma_frame::MAX_ANSWER);
         assert!(outcome.result <= 0);
+        outcome.result == 0
     } else {
         server.posted(CALLER, &request, &whole, host);
+        false
     }
 }

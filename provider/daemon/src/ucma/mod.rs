@@ -15,6 +15,8 @@ mod datagram;
 mod device;
 mod events;
 #[cfg(feature = "fuzzing")]
+pub(crate) mod frames;
+#[cfg(feature = "fuzzing")]
 pub(crate) mod fuzzing;
 mod gmp;
 mod id;

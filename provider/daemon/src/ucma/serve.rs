@@ -44,6 +44,11 @@ impl Server {
     ) -> Result<Self, DaemonError> {
         let door = Door::listen(&dir.rdma_cm(), 512, Token::CmListener)?;
         door.watch(poller)?;
+        Self::behind(door, info)
+    }
+
+    /// Behind a door, for that device.
+    pub(super) fn behind(door: Door, info: &DeviceInfo) -> Result<Self, DaemonError> {
         Ok(Self {
             door,
             sessions: HashMap::new(),

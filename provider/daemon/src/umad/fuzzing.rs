@@ -4,20 +4,21 @@ use std::time::{Duration, Instant};
 
 use ferroce_cabi::ucma_frame;
 use ferroce_cabi::umad::{ib_user_mad_hdr, ib_user_mad_hdr_old};
-use ferroce_wire::mad::{self, Mad, MadHeader};
+use ferroce_wire::mad::{Mad, MadHeader};
 
 use super::agents::{Agents, Registration};
 use super::exchange::{Exchanges, Output};
 use super::{Address, Incoming};
-use crate::fuzzing::steps;
+use crate::fuzzing::{mad, steps};
 
-/// Agents of umad files and their exchanges under any sequence of writes and MADs.
-pub fn umad(input: &[u8]) {
+/// Agents of umad files and their exchanges under any sequence of writes and MADs. Returns whether an agent got something.
+pub fn umad(input: &[u8]) -> bool {
     let mut agents = Agents::default();
     let mut exchanges = Exchanges::default();
     let mut registered: Vec<u32> = Vec::new();
     // Only differences of time matter.
     let mut now = Instant::now();
+    let mut delivered = false;
 
     for (what, which, bytes) in steps(input).take(64) {
         let mut out = Output::default();
@@ -51,8 +52,10 @@ pub fn umad(input: &[u8]) {
         }
         for delivery in out.deliveries {
             assert!(delivery.bytes.len() <= ucma_frame::MAX_UMAD);
+            delivered = true;
         }
     }
+    delivered
 }
 
 /// A registration, from as many bytes as there are.
@@ -94,12 +97,4 @@ fn arrive(agents: &Agents, exchanges: &mut Exchanges, mad: &Mad, now: Instant, o
     if let Some(owner) = owner {
         exchanges.receive(agents, owner, &came, now, out);
     }
-}
-
-/// A MAD that begins with some bytes.
-fn mad(bytes: &[u8]) -> Mad {
-    let mut mad = [0; mad::LEN];
-    let n = bytes.len().min(mad::LEN);
-    mad[..n].copy_from_slice(&bytes[..n]);
-    mad
 }

@@ -9,6 +9,8 @@ mod agents;
 mod exchange;
 mod files;
 #[cfg(feature = "fuzzing")]
+pub(crate) mod frames;
+#[cfg(feature = "fuzzing")]
 pub(crate) mod fuzzing;
 mod server;
 #[cfg(test)]

@@ -66,7 +66,12 @@ impl Server {
     pub(crate) fn start(dir: &RuntimeDir, poller: &Poller) -> Result<Self, DaemonError> {
         let door = Door::listen(&dir.umad(), 128, Token::UmadListener)?;
         door.watch(poller)?;
-        Ok(Self {
+        Ok(Self::behind(door))
+    }
+
+    /// Behind a door.
+    pub(super) fn behind(door: Door) -> Self {
+        Self {
             door,
             sessions: HashMap::new(),
             last_session: 0,
@@ -76,7 +81,7 @@ impl Server {
             exchanges: Exchanges::default(),
             out: Output::default(),
             buffer: vec![0; MAX_REQUEST + 1].into_boxed_slice(),
-        })
+        }
     }
 
     /// Whether anybody uses it.
@@ -131,6 +136,18 @@ impl Server {
                 self.sessions.insert(id, socket);
             }
         }
+    }
+
+    /// Takes in a program that has not knocked.
+    #[cfg(feature = "fuzzing")]
+    pub(super) fn enter(&mut self, session: u64, socket: OwnedFd) {
+        self.sessions.insert(session, socket);
+    }
+
+    /// Whether a program's connection is still of use.
+    #[cfg(feature = "fuzzing")]
+    pub(super) fn has_session(&self, session: u64) -> bool {
+        self.sessions.contains_key(&session)
     }
 
     /// Reads and answers what a program has sent.

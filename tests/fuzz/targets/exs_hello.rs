@@ -1,0 +1,6 @@
+//! The target `exs_hello` as a program for cargo-fuzz.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|input: &[u8]| {
+    ferroce_fuzz::exs_hello::run(input);
+});

@@ -1,0 +1,6 @@
+//! The target `netlink` as a program for cargo-fuzz.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|input: &[u8]| {
+    ferroce_fuzz::netlink::run(input);
+});

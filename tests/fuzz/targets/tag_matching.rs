@@ -1,0 +1,6 @@
+//! The target `tag_matching` as a program for cargo-fuzz.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|input: &[u8]| {
+    ferroce_fuzz::tag_matching::run(input);
+});
