@@ -21,6 +21,11 @@ use crate::packages;
 
 /// The largest input worth keeping, in bytes.
 const KEPT: usize = 1024;
+/// What the inputs of a target that are kept may take, all in all: their number and their bytes.
+const FILES: usize = 300;
+const BYTES: u64 = 190_000;
+/// What names of seeds begin with that are made, and stay (`tests/fuzz/tests/made`).
+const MADE: &str = "made-";
 
 /// What is to be done.
 #[derive(clap::Args)]
@@ -185,8 +190,29 @@ fn keep(name: &str) -> Result<()> {
     if !done(&mut command)? {
         bail!("the corpus of {name} could not be merged");
     }
+    let entries = fs::read_dir(&seeds)?.map(|entry| {
+        let entry = entry?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        Ok((entry.metadata()?.len(), name))
+    });
+    for surplus in surplus(entries.collect::<Result<_>>()?) {
+        fs::remove_file(seeds.join(surplus))?;
+    }
     println!("xtask: {} seeds of {name}", count(&seeds)?);
     Ok(())
+}
+
+/// Which inputs, by size and name, are too many: the largest of those that were found.
+fn surplus(mut inputs: Vec<(u64, String)>) -> Vec<String> {
+    inputs.sort_by_key(|(size, name)| (!name.starts_with(MADE), *size));
+    let mut bytes = 0;
+    let kept = inputs.iter().take(FILES).take_while(|(size, _)| {
+        bytes += size;
+        bytes <= BYTES
+    });
+    let kept = kept.count();
+    let rest = inputs.into_iter().skip(kept).map(|(_, name)| name);
+    rest.filter(|name| !name.starts_with(MADE)).collect()
 }
 
 fn count(dir: &Path) -> Result<usize> {
@@ -201,12 +227,23 @@ fn done(command: &mut Command) -> Result<bool> {
 
 #[cfg(test)]
 mod tests {
-    use super::executions;
+    use super::*;
 
     #[test]
     fn the_count_of_inputs_is_read() {
         let said = "#12 DONE\nstat::number_of_executed_units: 4242\nstat::peak_rss_mb: 77\n";
         assert_eq!(executions(said), Some(4242));
         assert_eq!(executions("==7== ERROR: libFuzzer: deadly signal"), None);
+    }
+
+    #[test]
+    fn the_largest_that_were_found_are_too_many() {
+        let input = |size, name: &str| (size, name.to_owned());
+        let few = vec![input(9, "made-a"), input(1, "b")];
+        assert!(surplus(few).is_empty());
+        let large = vec![input(BYTES, "c"), input(9, "made-a"), input(1, "b")];
+        assert_eq!(surplus(large), ["c"]);
+        let many = (0..=FILES as u64).map(|n| input(n, &format!("found-{n}")));
+        assert_eq!(surplus(many.collect()), [format!("found-{FILES}")]);
     }
 }

@@ -63,6 +63,10 @@ const PARTS: &[Part] = &[
         words: |_| "test sanitized".to_owned(),
     },
     Part {
+        name: "scale",
+        words: |_| "test scale".to_owned(),
+    },
+    Part {
         name: "applications",
         words: |_| "test applications".to_owned(),
     },

@@ -40,6 +40,7 @@ mod pyverbs;
 mod robust;
 mod run;
 mod sanitized;
+mod scale;
 mod services;
 mod shard;
 mod sim;
@@ -207,6 +208,14 @@ const GROUPS: &[Group] = &[
         cases: sanitized::cases,
     },
     Group {
+        name: "scale",
+        about: "64 processes and 32,768 queue pairs at once; named, it takes minutes",
+        needs: packages::VERBS,
+        product: true,
+        company: Company::Alone,
+        cases: scale::cases,
+    },
+    Group {
         name: "memcheck",
         about: "programs under Valgrind: no invalid access, no leak of ours",
         needs: packages::MEMCHECK,
@@ -248,6 +257,7 @@ fn choose(filters: &[String]) -> Result<Vec<(&'static Group, Vec<Case>)>> {
             .filter(|case| distributions::belongs(filters, &case.name))
             .filter(|case| applications::belongs(filters, &case.name))
             .filter(|case| sanitized::belongs(filters, &case.name))
+            .filter(|case| scale::belongs(filters, &case.name))
             .collect();
         if !cases.is_empty() {
             chosen.push((group, cases));
