@@ -22,7 +22,7 @@ use crate::packages;
 /// The largest input worth keeping, in bytes.
 const KEPT: usize = 1024;
 /// What the inputs of a target that are kept may take, all in all: their number and their bytes.
-const FILES: usize = 300;
+const FILES: usize = 150;
 const BYTES: u64 = 190_000;
 /// What names of seeds begin with that are made, and stay (`tests/fuzz/tests/made`).
 const MADE: &str = "made-";
