@@ -128,7 +128,7 @@ enum Command {
         #[arg(long)]
         rxe: bool,
         /// Instead, how much longer perftest takes beside six programs that never sleep
-        #[arg(long, conflicts_with_all = ["rxe", "json", "quick"])]
+        #[arg(long, conflicts_with_all = ["rxe", "json"])]
         loaded: bool,
     },
     /// Run rdma-core's suite over rdma_rxe and over ferroce in an emulated guest, and write docs/pyverbs-rxe.md
@@ -217,7 +217,11 @@ fn main() -> ExitCode {
         Command::Gates { gates } => gates::run(&gates),
         Command::Coverage => coverage::run(),
         Command::Nightly(scope) => nightly::run(&scope),
-        Command::Bench { loaded: true, .. } => bench::beside_others().map(|()| true),
+        Command::Bench {
+            loaded: true,
+            quick,
+            ..
+        } => bench::beside_others(quick),
         Command::Bench {
             json, quick, rxe, ..
         } => match rxe {

@@ -12,6 +12,8 @@ pub enum Run {
     Processor,
     /// Connections made and ended a second.
     Connections,
+    /// Microseconds of a transfer of 64 bytes that riostream makes: its ends look at memory until it has come, and call nothing.
+    Riostream,
 }
 
 /// One discipline.
@@ -38,6 +40,7 @@ const fn event(key: &'static str, name: &'static str, run: Run) -> Event {
         Run::Rate(_) => ("k/s", 1.0),
         Run::Processor => ("s/GB", 1.0),
         Run::Connections => ("/s", 1.0),
+        Run::Riostream => ("µs", 1.0),
     };
     Event {
         key,
@@ -57,7 +60,7 @@ const fn on_one_device(key: &'static str, name: &'static str, run: Run) -> Event
     }
 }
 
-use Run::{Bandwidth, Connections, Latency, Processor, Rate};
+use Run::{Bandwidth, Connections, Latency, Processor, Rate, Riostream};
 
 pub const EVENTS: &[Event] = &[
     event(
@@ -143,6 +146,7 @@ pub const EVENTS: &[Event] = &[
         "cmtime, connections made and ended",
         Connections,
     ),
+    event("riostream", "riostream 64 B, a transfer", Riostream),
     on_one_device(
         "alone_write_4k",
         "one device: ib_write_bw 4 KiB",
@@ -197,6 +201,11 @@ pub const EVENTS: &[Event] = &[
         "alone_read_latency_2",
         "one device: ib_read_lat 2 B",
         Latency("ib_read_lat", 2),
+    ),
+    on_one_device(
+        "alone_riostream",
+        "one device: riostream 64 B, a transfer",
+        Riostream,
     ),
     on_one_device(
         "alone_write_rate",
