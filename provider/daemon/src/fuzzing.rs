@@ -5,7 +5,7 @@
 
 use std::os::fd::OwnedFd;
 
-use ferroce_cabi::ucma_frame::{Reply, Request};
+use ferroce_cabi::ucma_frame::{OTHER_VERSION, Reply, Request, VERSION};
 use ferroce_control::seqpacket::{self, Wait};
 use ferroce_wire::mad::{self, Mad};
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
@@ -51,13 +51,17 @@ pub(crate) fn frame(bytes: &[u8], repair: bool, change: impl FnOnce(&mut Request
     [head.as_bytes(), body].concat()
 }
 
-/// What came back for a request, if anything: head, answer, descriptors.
+/// What came back for a request, if anything but that it is of another version: head, answer, descriptors.
 pub(crate) fn reply(end: &OwnedFd) -> Option<(Reply, Vec<u8>, Vec<OwnedFd>)> {
     let mut buffer = [0; 2048];
     let came = seqpacket::receive(end, &mut buffer, Wait::Not).ok()?;
     let (head, answer) = Reply::read_from_prefix(&buffer[..came.len]).expect("a whole head");
     let again = seqpacket::receive(end, &mut [0; 16], Wait::Not);
     assert!(again.is_err(), "two replies to one request");
+    if head.result == OTHER_VERSION {
+        assert!(head.answer_len == VERSION && answer.is_empty() && came.fds.is_empty());
+        return None;
+    }
     Some((head, answer.to_vec(), came.fds))
 }
 
