@@ -5,7 +5,10 @@
 //! way of data. An entry has no memory before it is used, and numbers are used again, so the table takes as much as the client
 //! had objects at most.
 //!
-//! The daemon trusts nothing that it reads but for showing it.
+//! Behind the table there is a bit for each queue pair: whether its peer has been heard of. The daemon's connection manager looks at it, where a
+//! message of the peer's that says the same may have been lost.
+//!
+//! The daemon trusts nothing that it reads but for showing it, and for what concerns this client's own connections.
 
 use std::fmt;
 use std::fs::File;
@@ -22,7 +25,13 @@ use crate::ControlError;
 pub const MAX_OBJECTS: u32 = 1 << 21;
 /// Words of 8 bytes of an entry, and of the head, whose first word is how many entries were ever used.
 const WORDS: usize = 8;
-const SPAN: usize = (1 + MAX_OBJECTS as usize) * WORDS * size_of::<u64>();
+const ROWS: usize = 1 + MAX_OBJECTS as usize;
+/// Rows of the bits of queue pairs, one for each of the 2^16 numbers that a process has.
+const HEARD: usize = (1 << 16) / (WORDS * u64::BITS as usize);
+const SPAN: usize = (ROWS + HEARD) * WORDS * size_of::<u64>();
+/// What the protocol's version says of the layout: see [`VERSION`](crate::protocol::VERSION).
+#[cfg(test)]
+pub(crate) const PLACES: [usize; 2] = [ROWS * WORDS * size_of::<u64>(), SPAN];
 /// The word of an entry that counts its users.
 const USERS: usize = 1;
 
@@ -287,12 +296,36 @@ impl ObjectTable {
         (0..used).filter_map(read).collect()
     }
 
+    /// Says whether a request of its peer's has arrived at a queue pair, which is named by the lower half of its number.
+    pub fn set_heard(&self, qp: u16, heard: bool) {
+        if self.owner != std::process::id() {
+            return;
+        }
+        let (word, bit) = self.heard_bit(qp);
+        match heard {
+            true => word.fetch_or(bit, Ordering::Relaxed),
+            false => word.fetch_and(!bit, Ordering::Relaxed),
+        };
+    }
+
+    /// Whether a request of its peer's has arrived at a queue pair since it became ready to receive.
+    pub fn heard(&self, qp: u16) -> bool {
+        let (word, bit) = self.heard_bit(qp);
+        word.load(Ordering::Relaxed) & bit != 0
+    }
+
+    fn heard_bit(&self, qp: u16) -> (&AtomicU64, u64) {
+        let word = usize::from(qp) / u64::BITS as usize;
+        let bit = 1 << (u32::from(qp) % u64::BITS);
+        (self.word(ROWS + word / WORDS, word % WORDS), bit)
+    }
+
     fn entry(&self, number: u32, word: usize) -> &AtomicU64 {
         self.word(number as usize + 1, word)
     }
 
     fn word(&self, row: usize, word: usize) -> &AtomicU64 {
-        assert!(row <= MAX_OBJECTS as usize && word < WORDS);
+        assert!(row < ROWS + HEARD && word < WORDS);
         let base = self.map.as_mut_ptr().cast::<u64>();
         // SAFETY: inside the mapping (asserted above), which is page-aligned, readable and writable and lives as long as `self`. The
         // memory is shared with another process, and both access it through atomics only.
@@ -468,6 +501,23 @@ mod tests {
         assert_eq!(next.number(), 4);
         drop(listings);
         assert_eq!(daemon.objects(), [(4, Object::Context)]);
+    }
+
+    #[test]
+    fn of_which_queue_pairs_the_peers_were_heard() {
+        let (daemon, fd) = ObjectTable::create().unwrap();
+        let client = Arc::new(ObjectTable::from_fd(fd).unwrap());
+        let last = client.enter(Object::Context);
+        let some = [0, 1, 63, 64, 511, 512, 0x8000, u16::MAX];
+        for qp in some {
+            client.set_heard(qp, true);
+        }
+        let heard: Vec<u16> = (0..=u16::MAX).filter(|qp| daemon.heard(*qp)).collect();
+        assert_eq!(heard, some);
+        client.set_heard(64, false);
+        client.set_heard(65, false);
+        assert!(daemon.heard(63) && !daemon.heard(64));
+        assert_eq!(daemon.objects(), [(last.number(), Object::Context)]);
     }
 
     #[test]

@@ -105,11 +105,15 @@ fn shared_memory_is_laid_out_as_this_version_says() {
     };
     let objects: Vec<_> = objects.iter().map(words).collect();
 
-    assert_eq!(VERSION, 6);
+    assert_eq!(VERSION, 7);
     assert_eq!(counters.join(" "), COUNTERS.join(" "));
     assert_eq!(objects, OBJECTS);
+    assert_eq!(crate::objects::PLACES, TABLE);
     assert_eq!(crate::inbox::PLACES, INBOX);
 }
+
+/// Where the bits of queue pairs begin, and where the table ends, in bytes.
+const TABLE: [usize; 2] = [0x800_0040, 0x800_2040];
 
 /// In the order of the page.
 const COUNTERS: &[&str] = &[

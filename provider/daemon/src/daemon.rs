@@ -48,6 +48,18 @@ pub(crate) struct Surroundings<'a> {
     pub(crate) ports: &'a [IbPort],
     pub(crate) poller: &'a Poller,
     pub(crate) counters: &'a CounterPage,
+    pub(crate) connections: &'a HashMap<u64, Connection>,
+}
+
+impl Surroundings<'_> {
+    /// Whether a request of its peer's has arrived at a program's queue pair, as the program's engine says.
+    pub(crate) fn heard(&self, qp: u32) -> bool {
+        let slot = (qp >> 16) as u8;
+        let mut claimed = self.connections.values().filter_map(|c| c.claimed.as_ref());
+        claimed
+            .find(|claimed| claimed.slot == slot)
+            .is_some_and(|claimed| claimed.objects.heard(qp as u16))
+    }
 }
 
 /// How many packets are drained of one socket before others have their turn.
@@ -437,6 +449,7 @@ impl Daemon {
             ports: &self.ib_shown,
             poller: &self.poller,
             counters: &self.own,
+            connections: &self.connections,
         };
         let result = act(&mut self.rdma_cm, &around, &self.groups);
         if self.fabric.is_some() {

@@ -189,7 +189,8 @@ impl Qp {
 
     /// Makes sure that the heap of timers has an entry at or before the QP's deadline, and that others know the state.
     fn arm(&self, inner: &mut Inner) {
-        if inner.listed != inner.transport.state() {
+        let (state, heard) = (inner.transport.state(), inner.transport.has_heard());
+        if inner.listed != state || inner.heard != heard {
             self.list(inner);
         }
         let at = inner

@@ -46,6 +46,8 @@ pub(crate) struct Inner {
     pub(crate) held: Held,
     /// The state that others are told of.
     pub(crate) listed: QpState,
+    /// Whether others are told that the peer has been heard of.
+    pub(crate) heard: bool,
 }
 
 /// A queue pair.
@@ -171,6 +173,8 @@ impl Qp {
     pub(crate) fn list(&self, inner: &mut Inner) {
         let attr = inner.transport.query();
         inner.listed = inner.transport.state();
+        inner.heard = inner.transport.has_heard();
+        (self.hca().objects).set_heard(self.number as u16, inner.heard);
         self.listing.set(Object::Qp(QueuePair {
             number: self.number,
             qp_type: self.qp_type as u8,

@@ -135,7 +135,9 @@ impl Qp {
                 active: false,
                 held: Held::default(),
                 listed: QpState::Reset,
+                heard: false,
             };
+            hca.objects.set_heard(index, false);
             let listed = QueuePair {
                 number,
                 qp_type: qp_type as u8,

@@ -87,6 +87,8 @@ fn a_repeated_reply_gets_the_same_answer() {
 #[test]
 fn a_reply_is_repeated_until_there_is_an_answer() {
     let mut p = listening();
+    // A peer that has answered once.
+    p.connected([5, 6]);
     let (_, b, _) = asked(&mut p, 1);
     p.cm[1].accept(0, b, &accept(2), &mut p.out[1]).unwrap();
     let mut messages = Vec::new();
@@ -95,7 +97,7 @@ fn a_reply_is_repeated_until_there_is_an_answer() {
         .iter()
         .any(|(_, e)| *e == CmEvent::ReplyTimedOut)
     {
-        p.cm[1].handle_timeout(p.now, &mut p.out[1]);
+        p.time_out(1);
         p.now = p.now.max(p.cm[1].next_timeout().unwrap());
         messages.extend(p.out[1].drain());
     }
@@ -106,7 +108,7 @@ fn a_reply_is_repeated_until_there_is_an_answer() {
     assert_eq!(reps, 16);
     assert!(matches!(messages.last(), Some(Message::Rej(r)) if r.reason == reject::TIMEOUT));
     // In case that somebody took the REP for good, a DREQ follows, and is answered by whoever is there.
-    p.cm[1].handle_timeout(p.now, &mut p.out[1]);
+    p.time_out(1);
     assert!(matches!(p.out[1].drain()[..], [Message::Dreq(_)]));
 }
 

@@ -234,6 +234,11 @@ impl Qp {
         self.resp.ack_owed()
     }
 
+    /// Whether a request with the PSN that was expected has come since the connection was made.
+    pub fn has_heard(&self) -> bool {
+        self.resp.heard
+    }
+
     /// Packets sent and not acknowledged.
     pub fn packets_in_flight(&self) -> u64 {
         self.req.next - self.req.una

@@ -43,6 +43,8 @@ pub(crate) struct Responder {
     pub resources: Resources,
     /// A packet has come since the connection was made.
     pub established: bool,
+    /// The request that was expected has come: from the peer, as nobody else is told the PSN.
+    pub heard: bool,
 }
 
 impl Responder {
@@ -138,6 +140,7 @@ impl Qp {
             }
             return;
         }
+        self.resp.heard = true;
         let selected = match packet.ext.xrceth {
             Some(srq) => self.select_srq(srq, host),
             None => Ok(()),

@@ -18,6 +18,7 @@ impl Qp {
         self.establish(host);
         let psn = Psn::new(packet.bth.psn);
         let distance = psn.distance(self.resp.epsn);
+        self.resp.heard |= distance == 0;
         if known && (-LATE..0).contains(&distance) {
             return host.note(Note::Duplicate);
         }

@@ -87,6 +87,7 @@ impl World {
                 self.call(n, id, Phase::Up, |cm, now, out| {
                     cm.establish(now, id, b"", out)
                 });
+                self.talk(n, id);
                 self.outcome.established += 1;
                 self.decide_later(n, id);
             }

@@ -2,7 +2,8 @@
 
 use crate::program::Program;
 use ferroce_fabric::{Av, Cm, CmConfig, CmEvent, CmId, Gid, Limits, Mad, Sink};
-use std::collections::{BTreeMap, VecDeque};
+use ferroce_wire::cm::{Message, Rtu};
+use std::collections::{BTreeMap, HashSet, VecDeque};
 
 /// What a manager said and nobody has carried out yet.
 #[derive(Default)]
@@ -31,6 +32,10 @@ pub struct Host {
     pub out: Out,
     /// Programs by ID; an ID that was destroyed is not here any more.
     pub programs: BTreeMap<CmId, Program>,
+    /// QPs at which a request of the peer's has arrived.
+    pub heard: HashSet<u32>,
+    /// Communication IDs of peers that have said that their connections stand, and were answered so that they know.
+    pub told: HashSet<u32>,
     /// Listeners by service ID.
     pub listeners: BTreeMap<u64, CmId>,
 }
@@ -50,7 +55,18 @@ impl Host {
             }),
             out: Out::default(),
             programs: BTreeMap::new(),
+            heard: HashSet::new(),
+            told: HashSet::new(),
             listeners: BTreeMap::new(),
+        }
+    }
+
+    /// Remembers how an RTU was answered that came just now: with an event, or with a DREQ, which is repeated until it is confirmed.
+    pub fn answered(&mut self, rtu: &Rtu) {
+        let closes = |(_, mad): &(Av, Mad)| matches!(Message::parse(mad), Ok((_, Message::Dreq(dreq))) if dreq.remote_comm_id == rtu.local_comm_id);
+        let stands = |(_, event): &(CmId, CmEvent)| matches!(event, CmEvent::Established(_));
+        if self.out.sent.iter().any(closes) || self.out.events.iter().any(stands) {
+            self.told.insert(rtu.local_comm_id);
         }
     }
 }

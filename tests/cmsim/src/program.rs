@@ -38,6 +38,10 @@ pub struct Program {
     pub tag: u32,
     /// The other side's, once it is known.
     pub partner: Option<u32>,
+    /// Of the side that asked, its communication ID, once it is known.
+    pub comm_id: Option<u32>,
+    /// It sends requests as soon as it is connected.
+    pub talks: bool,
 }
 
 impl Program {
@@ -48,6 +52,7 @@ impl Program {
             CmEvent::Acknowledged(_) => (&[Requested, Accepted], self.phase),
             CmEvent::Reply(rep) => {
                 self.partner = Some(tag(&rep.private_data));
+                self.comm_id = Some(rep.remote_comm_id);
                 (&[Requested], Replied)
             }
             CmEvent::RequestTimedOut => (&[Requested], Over),

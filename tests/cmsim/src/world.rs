@@ -5,6 +5,7 @@ use crate::network::{Network, NetworkConfig};
 use crate::program::{Phase, Program, tag};
 use ferroce_fabric::{Av, CmEvent, CmId, Connect, Ece, Limits, Path, Resolve, State, Transport};
 use ferroce_sim::Rng;
+use ferroce_wire::cm::Message;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 
@@ -62,6 +63,8 @@ pub struct Outcome {
     pub timed_out: u64,
     /// Still there when nothing more happened, counted at both sides.
     pub left: u64,
+    /// Still connected at one side, all of whose confirmations were lost, or late.
+    pub unheard: u64,
     /// Datagram services found.
     pub resolved: u64,
 }
@@ -76,6 +79,8 @@ enum Action {
     Destroy(usize, CmId),
     /// Somebody begins or ceases to listen.
     Toggle(usize, u64),
+    /// A request arrives at a QP of a host.
+    Request(usize, u32),
 }
 
 /// The services that hosts offer at times.
@@ -175,10 +180,14 @@ impl World {
                 };
                 let host = &mut self.hosts[host_of(&to.remote_gid)];
                 host.cm.receive(self.now, &from, &mad, &mut host.out);
+                if let Ok((_, Message::Rtu(rtu))) = Message::parse(&mad) {
+                    host.answered(&rtu);
+                }
                 self.carry_out();
             }
             for host in &mut self.hosts {
-                host.cm.handle_timeout(self.now, &mut host.out);
+                let heard = |qpn| host.heard.contains(&qpn);
+                host.cm.handle_timeout(self.now, &heard, &mut host.out);
             }
             self.carry_out();
             while let Some(Reverse((at, _, action))) = self.actions.peek().copied() {
@@ -238,8 +247,13 @@ impl World {
                 self.adopt(n, id, Phase::AskedToResolve, None);
             }
             _ => {
-                let program = self.hosts[n].programs.get_mut(&id);
+                let host = &mut self.hosts[n];
+                let program = host.programs.get_mut(&id);
                 let program = program.unwrap_or_else(|| panic!("event for {id:?}, which is gone"));
+                assert!(
+                    *event != CmEvent::ReplyTimedOut || !host.heard.contains(&program.tag),
+                    "host {n} {id:?} gives up a peer that talks to it"
+                );
                 match program.take(event) {
                     Ok(true) => self.decide_later(n, id),
                     Ok(false) => {}
@@ -275,6 +289,8 @@ impl World {
             phase,
             tag,
             partner,
+            comm_id: None,
+            talks: self.rng.percent(50),
         };
         assert!(self.hosts[n].programs.insert(id, program).is_none());
         self.tags.insert(tag, (n, id));
@@ -291,6 +307,14 @@ impl World {
             Action::Decide(n, id) => self.decide(n, id),
             Action::Destroy(n, id) => self.destroy(n, id),
             Action::Toggle(n, service) => self.toggle(n, service),
+            Action::Request(n, qpn) => {
+                let (_, id) = self.tags[&qpn];
+                let host = &mut self.hosts[n];
+                let program = host.programs.get(&id);
+                if program.is_some_and(|program| program.phase == Phase::Accepted) {
+                    host.heard.insert(qpn);
+                }
+            }
         }
     }
 
@@ -362,6 +386,17 @@ impl World {
         }
     }
 
+    /// A program that talks sends requests, and again until they arrive.
+    pub(crate) fn talk(&mut self, n: usize, id: CmId) {
+        let program = &self.hosts[n].programs[&id];
+        let Some(partner) = program.partner.filter(|_| program.talks) else {
+            return;
+        };
+        let (m, _) = self.tags[&partner];
+        let at = self.now + self.plan.network.delay + self.rng.below(1000 * MS);
+        self.schedule(at, Action::Request(m, partner));
+    }
+
     /// Ends everything.
     fn destroy_all(&mut self) {
         for n in 0..2 {
@@ -377,6 +412,10 @@ impl World {
     }
 
     /// Who is connected is connected to somebody who is, and nobody waits for anything.
+    ///
+    /// One who asked may not know that the other side has given it up: if that had never heard of this host, heard nothing of this
+    /// connection but the request, and may not send more than came in this host's name. Whoever's RTU comes in time knows; whoever talks
+    /// finds nobody.
     fn check_pairs(&mut self) {
         for (n, host) in self.hosts.iter().enumerate() {
             for (id, program) in &host.programs {
@@ -389,7 +428,13 @@ impl World {
                 assert_eq!(state, Some(State::Established), "host {n} {id:?}");
                 let partner = program.partner.unwrap();
                 let (m, other) = self.tags[&partner];
+                let told = &self.hosts[m].told;
+                let unheard = program.comm_id.is_some_and(|id| !told.contains(&id));
                 let other = self.hosts[m].programs.get(&other);
+                if unheard && other.is_none_or(|o| matches!(o.phase, Phase::Over | Phase::Done)) {
+                    self.outcome.unheard += 1;
+                    continue;
+                }
                 assert!(
                     other.is_some_and(|o| o.phase == Phase::Up && o.partner == Some(program.tag)),
                     "host {n} {id:?} (tag {}) is connected to {other:?} (tag {partner})",

@@ -51,12 +51,14 @@ fn nobody_is_left_half_connected() {
         sum.timed_out += outcome.timed_out;
         sum.left += outcome.left;
         sum.resolved += outcome.resolved;
+        sum.unheard += outcome.unheard;
     }
     println!("{seeds} seeds: {sum:?}");
     // The worlds must not be so bad, or so good, that nothing is tried.
     let each = |n: u64| n * 10 >= seeds;
     assert!(each(sum.established) && each(sum.rejected) && each(sum.left) && each(sum.resolved));
     assert!(sum.timed_out > 0 || seeds < 1000);
+    assert!(sum.unheard * 100 < sum.left, "{sum:?}");
 }
 
 #[test]

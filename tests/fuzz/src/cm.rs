@@ -106,7 +106,7 @@ pub fn run(input: &[u8]) -> bool {
             }
             (1, _) => {
                 now += u64::from(which) << (peer % 32);
-                cm.handle_timeout(now, &mut out);
+                cm.handle_timeout(now, &|qpn| qpn & 1 == 1, &mut out);
             }
             // Bytes as they are, and as a message of some kind.
             (2, _) => cm.receive(now, &av(peer % 3), &bytes, &mut out),
@@ -165,7 +165,7 @@ pub fn run(input: &[u8]) -> bool {
     }
     while let Some(next) = cm.next_timeout() {
         now = now.max(next);
-        cm.handle_timeout(now, &mut out);
+        cm.handle_timeout(now, &|qpn| qpn & 1 == 1, &mut out);
     }
     assert!(cm.is_empty());
     accepted

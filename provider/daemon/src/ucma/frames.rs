@@ -1,6 +1,7 @@
 //! The server with programs' connections, for `tests/fuzz`: whatever they send, whole frames, on a device with one InfiniBand port,
 //! which sends nothing by itself.
 
+use std::collections::HashMap;
 use std::os::fd::OwnedFd;
 
 use ferroce_cabi::ucma_frame::{self, NO_CHANNEL};
@@ -49,6 +50,7 @@ pub fn rdma_cm_frames(input: &[u8]) -> bool {
         ports: &[port()],
         poller: &poller,
         counters: &counters,
+        connections: &HashMap::new(),
     };
     let door = Door::nowhere(Token::CmListener).expect("a socket");
     let mut server = Server::behind(door, &info).expect("a page of generations");

@@ -66,7 +66,9 @@ pub fn rdma_cm(input: &[u8]) -> bool {
             }
             0xe0..0xf0 => {
                 now += u64::from(which) * 50_000_000;
-                server.cm.handle_timeout(now, &mut server.out);
+                server
+                    .cm
+                    .handle_timeout(now, &|qpn| qpn & 1 == 1, &mut server.out);
                 server.end_pauses(false, &host);
             }
             // A program reads, and says so.

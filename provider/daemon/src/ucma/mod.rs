@@ -329,3 +329,21 @@ impl<T> Table<T> {
         self.entries.len() - self.free.len()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bounds_are_those_of_the_documents() {
+        let page = include_str!("../../../../docs/architecture.md");
+        let thousands = |n: usize| format!("{},{:03}", n / 1_000, n % 1_000);
+        let said = format!(
+            "of each peer ({}), at each listener ({}) and in all ({})",
+            thousands(HALF_OPEN_OF_PEER),
+            thousands(MAX_BACKLOG as usize),
+            thousands(HALF_OPEN)
+        );
+        assert!(page.contains(&said), "docs/architecture.md: {said}");
+    }
+}

@@ -109,7 +109,8 @@ impl Server {
     /// Does what is due.
     pub fn handle_timeout(&mut self, view: &View<'_>) {
         let host = self.host(view);
-        self.ucma.cm.handle_timeout(host.now, &mut self.ucma.out);
+        let heard = |qp| view.heard(qp);
+        (self.ucma.cm).handle_timeout(host.now, &heard, &mut self.ucma.out);
         self.ucma.end_pauses(false, &host);
         self.ucma.repeat_questions(&host);
         self.ucma.renew(&host);

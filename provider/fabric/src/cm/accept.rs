@@ -73,9 +73,20 @@ impl Cm {
             State::ReplySent | State::ReplyAcknowledged => {}
             _ => return Err(CmError::WrongState),
         }
-        self.change(id, |conn, _| conn.become_established());
-        self.raise(id, CmEvent::Established(None), out);
+        self.peer_was_heard(id, out);
         Ok(())
+    }
+
+    /// The peer's packets show that it has the REP.
+    pub(super) fn peer_was_heard(&mut self, id: CmId, out: &mut dyn Sink) {
+        let peer = self.change(id, |conn, _| {
+            conn.become_established();
+            conn.to.remote_gid
+        });
+        if let Some(peer) = peer {
+            self.strangers.answered(peer);
+        }
+        self.raise(id, CmEvent::Established(None), out);
     }
 
     /// Asks the peer for patience: an answer to its REQ or REP will take up to `service_timeout` (5 bits: 4.096 µs · 2^n).

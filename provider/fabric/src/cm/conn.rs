@@ -107,6 +107,8 @@ pub(super) struct Conn {
     pub(super) answer: Option<Box<Mad>>,
     /// The REP that made a connection of it: a peer that still has the connection answers it.
     pub(super) question: Option<Box<Mad>>,
+    /// A stranger was sent a REP, and not that it was given up.
+    pub(super) untold: bool,
     /// When something is due.
     pub(super) deadline: Option<Time>,
     pub(super) remote_key: Option<RemoteKey>,
@@ -152,5 +154,7 @@ impl Conn {
     }
 }
 
+/// How many response timeouts a stranger's RTU may be late for what was given up without a word: our own reminders come within seven.
+pub(super) const LATE: u64 = 8;
 /// Upper bound of [`Conn::linger`]: twice 4.3 s, the response timeout of `rdma_cm`.
 const MAX_LINGER: Time = 8_600_000_000;

@@ -10,6 +10,9 @@ use ferroce_wire::mtu;
 /// LID where there is none to tell.
 const PERMISSIVE_LID: u16 = 0xffff;
 
+/// How often a peer that says nothing is told again that a connection stands: after the time of an answer, and each time twice as much later.
+const REMINDERS: u8 = 3;
+
 impl Cm {
     /// Asks for a connection: sends a REQ, and repeats it until there is an answer.
     ///
@@ -96,7 +99,7 @@ impl Cm {
     /// [`CmError::NoSuchId`], [`CmError::WrongState`], [`CmError::TooLong`] (224 bytes).
     pub fn establish(
         &mut self,
-        _now: Time,
+        now: Time,
         id: CmId,
         private: &[u8],
         out: &mut dyn Sink,
@@ -111,6 +114,9 @@ impl Cm {
             };
             conn.tell(&Message::Rtu(rtu), conn.tid, counters, out);
             conn.state = State::Established;
+            conn.retries = REMINDERS;
+            conn.period = conn.response_timeout;
+            conn.deadline = Some(now + conn.period);
         });
         Ok(())
     }
@@ -155,6 +161,7 @@ impl Cm {
             pending: None,
             answer: None,
             question: None,
+            untold: false,
             deadline: None,
             remote_key: None,
             qp_key: None,

@@ -31,7 +31,7 @@ pub struct Counters {
     pub refused: u64,
     /// Requests that were given up for newer ones.
     pub evicted: u64,
-    /// Messages that were not repeated to a peer that has never answered.
+    /// Messages that a peer which has never answered was not sent.
     pub withheld: u64,
 }
 

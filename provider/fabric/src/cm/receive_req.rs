@@ -5,7 +5,9 @@ use super::interval::{packet_life_time, response_time};
 use super::receive::Envelope;
 use super::types::{Av, CmEvent, CmId, Sink, State, Time};
 use super::{Cm, outbox};
-use ferroce_wire::cm::{Drep, Message, PrivateData, Rej, Req, Transport, about, attribute, reject};
+use ferroce_wire::cm::{
+    Drep, Dreq, Message, PrivateData, Rej, Req, Transport, about, attribute, reject,
+};
 use ferroce_wire::mtu;
 
 /// How often a peer is asked again whether it still has a connection.
@@ -81,7 +83,7 @@ impl Cm {
             return Err(reject::INVALID_MTU);
         }
         if let Some(old) = self.other_use(&asking_qp(envelope.from, req)) {
-            // The request says so in any case; that it is the peer's own who makes so many is not likely.
+            // The request is refused in any case; that it is the peer's own who makes so many is not likely.
             if few {
                 self.retire_stale(envelope, old, out);
             }
@@ -156,17 +158,26 @@ impl Cm {
         }
     }
 
-    /// Asks the peer whether it still has a connection, before anybody is believed who says that it has not: with the REP of old, which a
-    /// peer that has the connection answers with its RTU. Who has it no longer refuses it, or does not answer; then it is taken down. Of a
-    /// connection that we asked for, the peer has nothing that it would answer so.
+    /// Asks the peer whether it still has a connection, before anybody is believed who says that it has not.
+    ///
+    /// What we accepted it is asked for with the REP of old, which a peer that has the connection answers with its RTU. Who has it no longer
+    /// refuses it, or does not answer; then it is taken down.
+    ///
+    /// Of what we asked for, the peer has nothing that it would answer so. It gets a DREQ that names another QP: whoever has the connection drops
+    /// it, for it is not about that, and whoever has not confirms it, as any DREQ for what is not there. Only then it is taken down.
     fn doubt(&mut self, now: Time, id: CmId, out: &mut dyn Sink) {
+        let tid = self.fresh_tid();
         let Some(conn) = self.table.get(id).filter(|conn| conn.pending.is_none()) else {
             // It is being asked.
             return;
         };
-        let Some(question) = conn.question.clone() else {
-            return self.start_disconnect(now, id, PrivateData::default(), out);
-        };
+        let question = conn.question.clone().unwrap_or_else(|| {
+            let dreq = Dreq {
+                remote_qpn: conn.link.remote_qpn ^ 0x00ff_ffff,
+                ..conn.dreq(PrivateData::default())
+            };
+            Box::new(Message::Dreq(dreq).emit(tid))
+        });
         self.change(id, |conn, counters| {
             outbox::resend(counters, &conn.to, &question, out);
             conn.pending = Some(question);
@@ -180,6 +191,12 @@ impl Cm {
     pub(super) fn is_doubted(&self, id: CmId) -> bool {
         let conn = self.table.get(id);
         conn.is_some_and(|conn| conn.state == State::Established && conn.pending.is_some())
+    }
+
+    /// Whether a peer that does not answer has lost the connection, which it is being asked for. If it is ours it says nothing while it
+    /// has it.
+    pub(super) fn silence_says_no(&self, id: CmId) -> bool {
+        self.table.get(id).is_some_and(Conn::is_incoming)
     }
 
     /// The peer still has an established connection.
@@ -242,6 +259,7 @@ impl Cm {
             pending: None,
             answer: None,
             question: None,
+            untold: false,
             deadline: None,
             remote_key: Some((from.remote_gid, req.ca_guid, req.local_comm_id)),
             qp_key: Some(asking_qp(from, req)),

@@ -118,6 +118,11 @@ impl Cm {
                 self.count_duplicate(attribute::RTU);
                 self.peer_remembers(id);
             }
+            State::Timewait if self.table.get(id).is_some_and(|conn| conn.untold) => {
+                self.change(id, |conn, counters| {
+                    conn.close(envelope.now, counters, out);
+                });
+            }
             _ => self.counters.unexpected += 1,
         }
     }
@@ -298,6 +303,10 @@ impl Cm {
             State::DisconnectSent | State::DisconnectReceived => {
                 self.change(id, |conn, _| conn.enter_timewait(now));
                 self.raise(id, CmEvent::Disconnected(Some(Box::new(drep))), out);
+            }
+            // It was asked, and has it no longer.
+            State::Established if self.is_doubted(id) => {
+                self.start_disconnect(now, id, PrivateData::default(), out);
             }
             State::Timewait => {
                 let closing = self

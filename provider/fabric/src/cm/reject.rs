@@ -1,7 +1,8 @@
 //! Refusing: the consumer's call, and what is refused without one.
 
+use super::conn::{Conn, LATE};
 use super::types::{Av, CmError, CmId, Sink, State, Time};
-use super::{Cm, conn::Conn, counters::Counters};
+use super::{Cm, counters::Counters};
 use ferroce_wire::cm::{Dreq, Message, PrivateData, Rej, about, reject};
 
 impl Cm {
@@ -41,21 +42,17 @@ impl Cm {
         Ok(())
     }
 
-    /// Sends a REJ and ends what was not established yet. A stranger that has been sent a REP hears no more of it unless the
-    /// budget allows it.
+    /// Sends a REJ and ends what was not established yet. A stranger that has been sent a REP, which answered its REQ, hears no more of it
+    /// before it has shown itself.
     pub(super) fn give_up(&mut self, now: Time, id: CmId, rej: Rej, out: &mut dyn Sink) {
-        let told = self.table.get(id).filter(|conn| {
-            let sent = matches!(conn.state, State::ReplySent | State::ReplyAcknowledged);
-            sent && conn.is_incoming()
+        let may_tell = self.table.get(id).is_none_or(|conn| {
+            conn.state != State::ReplySent || self.strangers.knows(&conn.to.remote_gid)
         });
-        let peer = told.map(|conn| conn.to.remote_gid);
-        let may_tell = peer.is_none_or(|peer| self.strangers.may_tell(now, &peer));
         self.change(id, |conn, counters| match may_tell {
             true => conn.give_up(now, rej, counters, out),
             false => {
                 counters.withheld += 1;
-                conn.answer = None;
-                conn.enter_idle(now);
+                conn.give_up_silently(now);
             }
         });
     }
@@ -131,6 +128,21 @@ impl Conn {
             }
             _ => self.enter_idle(now),
         }
+    }
+
+    /// Ends what a stranger has been sent a REP for. Should its RTU come, it is told.
+    fn give_up_silently(&mut self, now: Time) {
+        self.answer = None;
+        self.enter_timewait(now);
+        self.untold = true;
+        self.deadline = Some(now + LATE * self.response_timeout);
+    }
+
+    /// Sends a DREQ after what has ended, and repeats it until it is confirmed.
+    pub(super) fn close(&mut self, now: Time, counters: &mut Counters, out: &mut dyn Sink) {
+        let dreq = Message::Dreq(self.dreq(PrivateData::default()));
+        self.untold = false;
+        self.ask(now, &dreq, self.tid, counters, out);
     }
 
     pub(super) fn dreq(&self, private_data: PrivateData<220>) -> Dreq {

@@ -169,6 +169,7 @@ impl Cm {
             pending: None,
             answer: None,
             question: None,
+            untold: false,
             deadline: None,
             remote_key: None,
             qp_key: None,

@@ -6,25 +6,35 @@ use ferroce_wire::cm::PrivateData;
 
 impl Cm {
     /// Does what is due by `now`. To be called when [`next_timeout`](Cm::next_timeout) has passed.
-    pub fn handle_timeout(&mut self, now: Time, out: &mut dyn Sink) {
+    ///
+    /// `heard` says of a QP of the host's whether a request of its peer has arrived there since it became ready to receive.
+    pub fn handle_timeout(&mut self, now: Time, heard: &dyn Fn(u32) -> bool, out: &mut dyn Sink) {
         while let Some(id) = self.table.due(now) {
-            self.expire(now, id, out);
+            self.expire(now, id, heard, out);
             self.forget_if_done(id);
         }
     }
 
-    fn expire(&mut self, now: Time, id: CmId, out: &mut dyn Sink) {
+    fn expire(&mut self, now: Time, id: CmId, heard: &dyn Fn(u32) -> bool, out: &mut dyn Sink) {
         let Some(conn) = self.table.get(id) else {
             return;
         };
+        let (state, peer) = (conn.state, conn.to.remote_gid);
         if conn.pending.is_none() {
-            return self.end_of_memory(id, out);
+            return match state {
+                State::Established => self.remind(now, id, heard, out),
+                _ => self.end_of_memory(id, out),
+            };
+        }
+        let told = matches!(state, State::ReplySent | State::ReplyAcknowledged);
+        if told && heard(conn.link.local_qpn) {
+            // The RTU was lost, and the peer goes on as if it had not been.
+            return self.peer_was_heard(id, out);
         }
         if conn.retries == 0 {
             return self.unanswered(now, id, out);
         }
-        let peer = conn.to.remote_gid;
-        let may_tell = !conn.is_incoming() || self.strangers.may_tell(now, &peer);
+        let may_tell = state != State::ReplySent || self.strangers.knows(&peer);
         self.change(id, |conn, counters| {
             conn.retries -= 1;
             // Even a period of nothing leaves time for something else to happen.
@@ -32,6 +42,24 @@ impl Cm {
             match &conn.pending {
                 Some(mad) if may_tell => outbox::resend(counters, &conn.to, mad, out),
                 _ => counters.withheld += 1,
+            }
+        });
+    }
+
+    /// Says again that a connection of ours stands, unless the peer's requests show that it knows. An RTU is not answered, and a peer that
+    /// does not know this address yet will not ask for another.
+    fn remind(&mut self, now: Time, id: CmId, heard: &dyn Fn(u32) -> bool, out: &mut dyn Sink) {
+        self.change(id, |conn, counters| {
+            let answer = conn.answer.as_ref();
+            match answer.filter(|_| conn.retries > 0 && !heard(conn.link.local_qpn)) {
+                Some(rtu) => {
+                    outbox::resend(counters, &conn.to, rtu, out);
+                    conn.retries -= 1;
+                    conn.period = conn.period.saturating_mul(2);
+                    let more = conn.retries > 0;
+                    conn.deadline = more.then(|| now + conn.period.max(1));
+                }
+                None => conn.deadline = None,
             }
         });
     }
@@ -49,7 +77,10 @@ impl Cm {
                 self.raise(id, CmEvent::ReplyTimedOut, out);
             }
             // The peer was asked whether it has the connection still.
-            State::Established => self.start_disconnect(now, id, PrivateData::default(), out),
+            State::Established if self.silence_says_no(id) => {
+                self.start_disconnect(now, id, PrivateData::default(), out);
+            }
+            State::Established => self.peer_remembers(id),
             State::DisconnectSent => {
                 self.change(id, |conn, _| conn.enter_timewait(now));
                 self.raise(id, CmEvent::Disconnected(None), out);

@@ -107,6 +107,8 @@ pub struct Pair {
     pub now: Time,
     pub cm: [Cm; 2],
     pub out: [Out; 2],
+    /// QPs at which a request of the peer's has arrived.
+    pub heard: Vec<u32>,
 }
 
 pub const SERVICE: u64 = 0x0106_1c06;
@@ -139,6 +141,7 @@ impl Pair {
             now: 0,
             cm: [cm(1), cm(2)],
             out: Default::default(),
+            heard: Vec::new(),
         }
     }
 
@@ -172,9 +175,15 @@ impl Pair {
         let Some(next) = next else { return false };
         self.now = self.now.max(next);
         for side in 0..2 {
-            self.cm[side].handle_timeout(self.now, &mut self.out[side]);
+            self.time_out(side);
         }
         true
+    }
+
+    /// Does what is due at a side.
+    pub fn time_out(&mut self, side: usize) {
+        let heard = |qpn| self.heard.contains(&qpn);
+        self.cm[side].handle_timeout(self.now, &heard, &mut self.out[side]);
     }
 
     /// Connects 0 to 1; the IDs of both.
