@@ -9,24 +9,23 @@ use rustix::pipe::PipeFlags;
 
 use crate::connection::Connection;
 use crate::daemon::Daemon;
+use crate::door::{self, Guest};
+use crate::group;
 use crate::poller::Token;
-use crate::{door, group};
 
 impl Daemon {
     /// Takes in who knocks.
     pub(crate) fn accept(&mut self) {
         for _ in 0..door::BATCH {
             match self.door.accept(&self.poller) {
-                Some(socket) => self.welcome(socket),
+                Some(guest) => self.welcome(guest),
                 None => return,
             }
         }
     }
 
-    fn welcome(&mut self, socket: OwnedFd) {
-        let Some(connection) = Connection::new(socket, Instant::now()) else {
-            return;
-        };
+    fn welcome(&mut self, guest: Guest) {
+        let connection = Connection::new(guest, Instant::now());
         self.last_id += 1;
         let id = self.last_id;
         match self.poller.add(&connection.socket, Token::Connection(id)) {

@@ -8,9 +8,10 @@ use ferroce_control::objects::ObjectTable;
 use ferroce_control::protocol::{MAX_NAME, ServerMessage};
 use ferroce_control::seqpacket::{self, Wait};
 use ferroce_control::{ClientStatus, CounterPage, Event, InboxFds};
-use nix::sys::socket::sockopt;
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags};
+
+use crate::door::Guest;
 
 /// What a client has claimed.
 #[derive(Debug)]
@@ -48,21 +49,16 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// Looks at who has connected. `None` if it is somebody who has no business here.
-    pub fn new(socket: OwnedFd, now: Instant) -> Option<Self> {
-        let peer = nix::sys::socket::getsockopt(&socket, sockopt::PeerCredentials).ok()?;
-        if peer.uid() != rustix::process::geteuid().as_raw() && peer.uid() != 0 {
-            tracing::warn!(uid = peer.uid(), "refused a connection of another user");
-            return None;
-        }
-        Some(Self {
-            socket,
-            pid: u32::try_from(peer.pid()).unwrap_or(0),
+    /// The connection of who was let in.
+    pub fn new(guest: Guest, now: Instant) -> Self {
+        Self {
+            socket: guest.socket,
+            pid: guest.pid,
             name: String::new(),
             since: now,
             claimed: None,
             pending: Vec::new(),
-        })
+        }
     }
 
     /// Something that becomes readable when the process dies. Without pidfds (Linux before 5.3), and for

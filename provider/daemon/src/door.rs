@@ -1,5 +1,6 @@
 //! Where programs knock: a listening socket in the runtime directory. While there are no descriptors to let anybody in it is not
-//! watched, or whoever knocks would keep the daemon spinning; who waits is let in as soon as there are some.
+//! watched, or whoever knocks would keep the daemon spinning; who waits is let in as soon as there are some. Nobody is let in but the daemon's
+//! own user and root, whoever can reach the socket.
 
 use std::fs;
 use std::os::fd::OwnedFd;
@@ -7,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use ferroce_control::seqpacket;
+use nix::sys::socket::sockopt;
 use rustix::io::Errno;
 use rustix::net::SocketFlags;
 
@@ -17,6 +19,33 @@ use crate::poller::{Poller, Token};
 const PAUSE: Duration = Duration::from_secs(1);
 /// How many are let in before others have their turn.
 pub(crate) const BATCH: usize = 64;
+
+/// Who was let in.
+#[derive(Debug)]
+pub(crate) struct Guest {
+    /// The connection.
+    pub(crate) socket: OwnedFd,
+    /// The process, 0 if it is in a namespace that this one does not see.
+    pub(crate) pid: u32,
+    /// Whether it is root's.
+    pub(crate) is_root: bool,
+}
+
+impl Guest {
+    /// Looks at who has connected. `None` if it is somebody who has no business here.
+    fn new(socket: OwnedFd, own: u32) -> Option<Self> {
+        let peer = nix::sys::socket::getsockopt(&socket, sockopt::PeerCredentials).ok()?;
+        if peer.uid() != own && peer.uid() != 0 {
+            tracing::warn!(uid = peer.uid(), "refused a connection of another user");
+            return None;
+        }
+        Some(Self {
+            socket,
+            pid: u32::try_from(peer.pid()).unwrap_or(0),
+            is_root: peer.uid() == 0,
+        })
+    }
+}
 
 /// A listening socket.
 #[derive(Debug)]
@@ -75,15 +104,18 @@ impl Door {
         &self.listener
     }
 
-    /// The next who knocks. Shuts the door when there is no descriptor.
-    pub(crate) fn accept(&mut self, poller: &Poller) -> Option<OwnedFd> {
-        loop {
+    /// The next who knocks and may come in; who may not sees the end of his connection. Shuts the door when there is no descriptor.
+    pub(crate) fn accept(&mut self, poller: &Poller) -> Option<Guest> {
+        for _ in 0..BATCH {
             match rustix::net::accept_with(&self.listener, SocketFlags::CLOEXEC) {
                 Ok(socket) => {
                     if std::mem::take(&mut self.failing) {
                         tracing::info!(at = %self.path.display(), "lets programs in again");
                     }
-                    return Some(socket);
+                    let own = rustix::process::geteuid().as_raw();
+                    if let Some(guest) = Guest::new(socket, own) {
+                        return Some(guest);
+                    }
                 }
                 Err(Errno::CONNABORTED | Errno::INTR) => {}
                 Err(Errno::AGAIN) => return None,
@@ -97,6 +129,7 @@ impl Door {
                 }
             }
         }
+        None
     }
 
     /// When [`reopen`](Self::reopen) has something to do.
@@ -149,6 +182,21 @@ mod tests {
             door.reopen(at, &poller);
             assert_eq!(door.reopens_at(), None);
         }
+    }
+
+    #[test]
+    fn who_is_neither_the_user_nor_root_is_not_let_in() {
+        let pair = || {
+            let seqpacket = SocketType::SEQPACKET;
+            rustix::net::socketpair(AddressFamily::UNIX, seqpacket, SocketFlags::CLOEXEC, None)
+        };
+        let uid = rustix::process::geteuid().as_raw();
+        let guest = Guest::new(pair().unwrap().0, uid).unwrap();
+        assert_eq!(guest.pid, std::process::id());
+        assert_eq!(guest.is_root, uid == 0);
+        // Were the daemon somebody else's, only root would be let in.
+        let other = Guest::new(pair().unwrap().0, uid + 1);
+        assert_eq!(other.is_some(), uid == 0);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::os::fd::OwnedFd;
 use ferroce_cabi::rdma_netlink::{CONTROL, Control, HELLO, MAX_REQUEST, VERSION, port_of_name};
 use ferroce_control::RuntimeDir;
 use ferroce_control::seqpacket::{self, ReceiveError, Wait};
-use nix::sys::socket::{UnixAddr, getpeername, sockopt};
+use nix::sys::socket::{UnixAddr, getpeername};
 use rustix::io::Errno;
 use zerocopy::FromBytes;
 
@@ -65,17 +65,15 @@ impl Server {
     /// Takes connections.
     pub(crate) fn accept(&mut self, poller: &Poller) {
         for _ in 0..door::BATCH {
-            let Some(socket) = self.door.accept(poller) else {
+            let Some(guest) = self.door.accept(poller) else {
                 return;
             };
             // Who has no place sees the end of his connection.
             if self.sessions.len() >= MOST {
                 continue;
             }
-            let peer = nix::sys::socket::getsockopt(&socket, sockopt::PeerCredentials);
-            let pid = peer.map_or(0, |peer| u32::try_from(peer.pid()).unwrap_or(0));
             self.last += 1;
-            let session = Session::new(socket, pid);
+            let session = Session::new(guest.socket, guest.pid);
             let token = Token::NetlinkSession(self.last);
             if poller.add(&session.socket, token).is_ok() {
                 self.sessions.insert(self.last, session);

@@ -24,7 +24,7 @@ use super::exchange::{Exchanges, Output};
 use super::files::{File, Issms, pair};
 use super::{Incoming, Outgoing};
 use crate::DaemonError;
-use crate::door::{self, Door};
+use crate::door::{self, Door, Guest};
 use crate::poller::{Poller, Token};
 
 /// Longest request: head and MAD.
@@ -127,7 +127,7 @@ impl Server {
     /// Takes connections.
     pub(crate) fn accept(&mut self, around: &Surroundings<'_>) {
         for _ in 0..door::BATCH {
-            let Some(socket) = self.door.accept(around.poller) else {
+            let Some(Guest { socket, .. }) = self.door.accept(around.poller) else {
                 return;
             };
             self.last_session += 1;

@@ -88,7 +88,28 @@ const ASK: &str = "import json, socket\n\
     \x20   except OSError: continue\n\
     \x20   print('sent to', fd)\n";
 
-/// A program that has become another user has nothing by which it can ask the daemon anything.
+/// Connects to sockets, and says of each how that ended. Who is not let in sees the end of the connection; who is sees nothing, as he does not
+/// ask anything.
+const KNOCK: &str = "import os, socket, sys\n\
+    for path in sys.argv[1:]:\n\
+    \x20   s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)\n\
+    \x20   s.settimeout(20)\n\
+    \x20   s.connect(path)\n\
+    \x20   try: got = s.recv(1)\n\
+    \x20   except ConnectionResetError: got = b''\n\
+    \x20   print(os.path.basename(path), 'is at its end' if got == b'' else got)\n";
+
+/// Where programs knock.
+const DOORS: [&str; 4] = ["ferroced.sock", "rdma_cm.sock", "umad.sock", "netlink.sock"];
+
+/// Another user's program, not one of a home directory that this user cannot enter.
+fn another_users(command: &mut Command, script: &str) {
+    command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]);
+    command.args(["/usr/bin/python3", "-c", script]);
+}
+
+/// A program that has become another user has nothing by which it can ask the daemon anything; nor has one that can reach the daemon's sockets,
+/// since the daemon looks at who connects.
 fn inherited(lab: &mut Lab) -> Ending {
     only_root()?;
     lab.vacate();
@@ -96,16 +117,38 @@ fn inherited(lab: &mut Lab) -> Ending {
     let mut host = Host::new(lab.programs(), "127.0.0.1", None)?;
     host.up()?;
     let mut command = host.run("setpriv");
-    command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]);
-    // Not one of a home directory that this user cannot enter.
-    command.args(["/usr/bin/python3", "-c", ASK]);
+    another_users(&mut command, ASK);
     let asked = process::run(command, &dir, "asked", SOON)?;
     well(&asked)?;
     expect(asked.out.is_empty(), || {
         format!("there is something to ask: {}", asked.out)
     })?;
+
+    let runtime = host.runtime_dir().to_path_buf();
+    open_to_all(&runtime, 0o755)?;
+    let doors = DOORS.map(|door| runtime.join(door));
+    for door in &doors {
+        open_to_all(door, 0o666)?;
+    }
+    let mut command = host.plain("setpriv");
+    another_users(&mut command, KNOCK);
+    command.args(&doors);
+    let knocked = process::run(command, &dir, "knocked", LIMIT)?;
+    open_to_all(&runtime, 0o700)?;
+    let ended = DOORS.map(|door| format!("{door} is at its end\n")).concat();
+    expect(knocked.success() && knocked.out == ended, || {
+        format!("another user is let in:\n{}{}", knocked.out, knocked.err)
+    })?;
+    let shown = process::run(host.run("ibv_devinfo"), &dir, "devinfo", SOON)?;
+    well(&shown)?;
     host.status()?;
     host.down()?;
+    Ok(())
+}
+
+/// Lets others at a file or directory, or no longer.
+fn open_to_all(path: &Path, mode: u32) -> Ending {
+    fs::set_permissions(path, Permissions::from_mode(mode)).map_err(anyhow::Error::from)?;
     Ok(())
 }
 
