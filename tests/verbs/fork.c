@@ -3,9 +3,11 @@
 // Programs that fork: the parent's objects go on working, and a child can open the device for itself.
 
 #include "endpoint.h"
+#include "own_address.h"
 
 #include <errno.h>
 #include <poll.h>
+#include <rdma/rdma_cma.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -100,14 +102,39 @@ static void child_opens_device(void)
 	traffic(e, 5);
 }
 
-enum { SIBLINGS = 3, NUMBERS = 4 };
+enum { SIBLINGS = 3, NUMBERS = 4, RESOLVED_MS = 2000 };
 
 // What a process has that nobody is to guess from another's.
 struct numbers {
 	uint32_t rkeys[NUMBERS];
 	// Without the slot, which is the process's own anyway.
 	uint32_t qpns[NUMBERS];
+	// Those that connections of rdma_cm would begin with.
+	uint32_t psns[NUMBERS];
 };
+
+static void await(struct rdma_event_channel *channel, enum rdma_cm_event_type wanted)
+{
+	struct rdma_cm_event *event;
+
+	CHECK(!rdma_get_cm_event(channel, &event), "rdma_get_cm_event: %s", strerror(errno));
+	CHECK(event->event == wanted, "%s, not %s", rdma_event_str(event->event), rdma_event_str(wanted));
+	rdma_ack_cm_event(event);
+}
+
+static uint32_t first_psn(struct rdma_event_channel *channel, struct sockaddr_in *to)
+{
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RTR};
+	struct rdma_cm_id *id;
+	int mask;
+
+	CHECK(!rdma_create_id(channel, &id, NULL, RDMA_PS_TCP), "rdma_create_id: %s", strerror(errno));
+	CHECK(!rdma_resolve_addr(id, NULL, (struct sockaddr *)to, RESOLVED_MS), "rdma_resolve_addr: %s", strerror(errno));
+	await(channel, RDMA_CM_EVENT_ADDR_RESOLVED);
+	CHECK(!rdma_init_qp_attr(id, &attr, &mask), "rdma_init_qp_attr: %s", strerror(errno));
+	CHECK_EQ(rdma_destroy_id(id), 0);
+	return attr.rq_psn;
+}
 
 static struct numbers draw(void)
 {
@@ -119,6 +146,15 @@ static struct numbers draw(void)
 		numbers.rkeys[i] = e->mr->rkey;
 		numbers.qpns[i] = e->qp->qp_num & 0xffff;
 	}
+	struct rdma_event_channel *channel = rdma_create_event_channel();
+	struct sockaddr_in address = own_address(1);
+
+	CHECK(channel, "rdma_create_event_channel: %s", strerror(errno));
+	for (int i = 0; i < NUMBERS; i++) {
+		numbers.psns[i] = first_psn(channel, &address);
+		CHECK(numbers.psns[i] >> 24 == 0, "PSN %#x", numbers.psns[i]);
+	}
+	rdma_destroy_event_channel(channel);
 	return numbers;
 }
 
@@ -147,6 +183,7 @@ static void children_draw_apart(void)
 		for (int j = 0; j < i; j++) {
 			CHECK(memcmp(of[i].rkeys, of[j].rkeys, sizeof(of[i].rkeys)) != 0, "%d and %d have the same R_Keys", j, i);
 			CHECK(memcmp(of[i].qpns, of[j].qpns, sizeof(of[i].qpns)) != 0, "%d and %d have the same QPNs", j, i);
+			CHECK(memcmp(of[i].psns, of[j].psns, sizeof(of[i].psns)) != 0, "%d and %d have the same PSNs", j, i);
 		}
 }
 

@@ -17,8 +17,6 @@ use rustix::net::{
     AddressFamily, SendFlags, SocketFlags, SocketType, ipproto, sendto, socket_with,
 };
 
-/// BTH and DETH.
-const HEADERS: usize = 20;
 /// Packets between two pauses, and how long one is: some ten thousand packets a second, more than anybody handles who has other things to do.
 const BURST: usize = 64;
 const PAUSE: Duration = Duration::from_millis(1);
@@ -113,6 +111,22 @@ pub fn frame() -> Vec<u8> {
     frame
 }
 
+/// A packet of data: a SEND to a connected queue pair, with its CRCs.
+pub fn data([from, lid]: [u16; 2], qp: u32, psn: u32) -> Vec<u8> {
+    let header = Header {
+        bth: Bth {
+            opcode: opcode::RC_SEND_ONLY,
+            ack_req: true,
+            pkey: DEFAULT_PKEY,
+            dest_qp: qp,
+            psn,
+            ..Bth::default()
+        },
+        ext: Ext::default(),
+    };
+    framed([from, lid], 0, &header, &[0x5a; 64])
+}
+
 /// One of each kind.
 fn packets(from: u16, lid: u16) -> Vec<Vec<u8>> {
     // Get(NodeInfo), Get(PortInfo), Set(PortInfo) of nothing, at QP0; Get(PortCounters), Get of a class without agent at QP1.
@@ -161,18 +175,6 @@ fn packet_with_key(
         ..MadHeader::default()
     }
     .emit(&mut mad);
-    let head = Head {
-        lrh: Lrh {
-            vl: if qp == 0 { MANAGEMENT_LANE } else { 0 },
-            version: 0,
-            sl: 0,
-            next: NextHeader::Local,
-            dlid: lid,
-            words: 0,
-            slid: from,
-        },
-        grh: None,
-    };
     let header = Header {
         bth: Bth {
             opcode: opcode::UD_SEND_ONLY,
@@ -185,14 +187,32 @@ fn packet_with_key(
             ..Ext::default()
         },
     };
-    let transport = HEADERS + LEN + ICRC_LEN;
+    let lane = if qp == 0 { MANAGEMENT_LANE } else { 0 };
+    framed([from, lid], lane, &header, &mad)
+}
+
+/// A whole packet between two LIDs, its ICRC included.
+fn framed([from, lid]: [u16; 2], lane: u8, header: &Header, payload: &[u8]) -> Vec<u8> {
+    let head = Head {
+        lrh: Lrh {
+            vl: lane,
+            version: 0,
+            sl: 0,
+            next: NextHeader::Local,
+            dlid: lid,
+            words: 0,
+            slid: from,
+        },
+        grh: None,
+    };
+    let transport = header.len() + payload.len() + ICRC_LEN;
     let mut packet = vec![0; head.len() + transport];
     let mut icrc = head.emit(transport, &mut packet);
     let (_, rest) = packet.split_at_mut(head.len());
     let len = header.emit(rest);
     icrc.header(&rest[..len]);
-    icrc.payload(&mad);
-    rest[len..len + LEN].copy_from_slice(&mad);
-    rest[len + LEN..].copy_from_slice(&icrc.finish());
+    icrc.payload(payload);
+    rest[len..len + payload.len()].copy_from_slice(payload);
+    rest[len + payload.len()..].copy_from_slice(&icrc.finish());
     packet
 }

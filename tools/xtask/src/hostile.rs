@@ -111,13 +111,13 @@ fn mutated(packets: &[Packet], random: &mut Random) -> Vec<u8> {
     bytes
 }
 
-/// Where the flood's requests seem to come from: one unprivileged socket.
-const FLOODER: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::new(127, 0, 0, 66), 0);
+/// Where the flood's requests come from, in turn: unprivileged sockets.
+const FLOODERS: std::ops::Range<u8> = 66..74;
 /// Requests between two pauses, and how long one is: a device that is only flooded is no device.
-const BURST: u32 = 64;
+const BURST: usize = 64;
 const PAUSE: Duration = Duration::from_millis(2);
 
-/// Requests for connections at one server, each from another queue pair, that goes on until it is stopped. Nobody is there for the answers, and
+/// Requests for connections at some servers, each from another queue pair, that goes on until it is stopped. Nobody is there for the answers, and
 /// the requests say that he will take hours.
 pub struct Requests {
     stop: Arc<AtomicBool>,
@@ -126,25 +126,25 @@ pub struct Requests {
 }
 
 impl Requests {
-    /// Begins: to the device at `address`, for what listens at `port`.
-    pub fn start(address: &str, port: u16) -> Result<Requests> {
+    /// Begins: to the device at `address`, for what listens at `ports`, in turn.
+    pub fn start(address: &str, ports: &[u16]) -> Result<Requests> {
         let to = SocketAddrV4::new(address.parse()?, ROCE_V2);
-        let socket = UdpSocket::bind(FLOODER)?;
-        let SocketAddr::V4(from) = socket.local_addr()? else {
-            unreachable!("it was bound to an address of IPv4");
-        };
-        let flow = Flow::v4(*from.ip(), *to.ip(), from.port(), ROCE_V2);
+        let flooders: Vec<_> = FLOODERS
+            .map(|last| flooder(Ipv4Addr::new(127, 0, 0, last), *to.ip()))
+            .collect::<Result<_>>()?;
+        let ports = ports.to_vec();
         let (stop, sent) = (
             Arc::new(AtomicBool::new(false)),
             Arc::new(AtomicU64::new(0)),
         );
         let (told, count) = (Arc::clone(&stop), Arc::clone(&sent));
         let thread = std::thread::spawn(move || {
-            let mut n = 0;
+            let turns = flooders.iter().cycle();
+            let mut turns = (0..).zip(turns);
             while !told.load(Relaxed) {
-                for _ in 0..BURST {
-                    n += 1;
-                    let packet = request(&flow, *from.ip(), *to.ip(), port, n);
+                for (n, (socket, from, flow)) in turns.by_ref().take(BURST) {
+                    let port = ports[(n as usize / flooders.len()) % ports.len()];
+                    let packet = request(flow, *from, *to.ip(), port, n);
                     count.fetch_add(u64::from(socket.send_to(&packet, to).is_ok()), Relaxed);
                 }
                 std::thread::sleep(PAUSE);
@@ -175,6 +175,13 @@ impl Drop for Requests {
             let _ = thread.join();
         }
     }
+}
+
+/// A socket of its own for an address, and the flow from there.
+fn flooder(from: Ipv4Addr, to: Ipv4Addr) -> Result<(UdpSocket, Ipv4Addr, Flow)> {
+    let socket = UdpSocket::bind((from, 0))?;
+    let port = socket.local_addr()?.port();
+    Ok((socket, from, Flow::v4(from, to, port, ROCE_V2)))
 }
 
 /// The `n`th request, BTH to ICRC.

@@ -155,7 +155,7 @@ fn begin(what: &What, transfers: &[Transfer], daemons: &Daemons, seed: u64) -> R
         What::Spin(_) => spin(),
         What::Noise(length) => Ok(noise(daemons, length, seed)),
         What::Requests(_) => {
-            let requests = Requests::start(daemons.address(End::Server), NOBODYS)?;
+            let requests = Requests::start(daemons.address(End::Server), &[NOBODYS])?;
             Ok(Going::Requests(requests))
         }
     }

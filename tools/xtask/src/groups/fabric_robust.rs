@@ -5,12 +5,13 @@ use std::fs;
 use std::io::ErrorKind;
 use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
 use std::path::Path;
+use std::time::Duration;
 
 use super::environment::counter;
 use super::expect;
 use super::fabric::{back_to_back, number_after};
 use crate::case::{Case, Ending, Stop};
-use crate::flood::{Flood, frame};
+use crate::flood::{Flood, data, frame};
 use crate::lab::Lab;
 use crate::subnet::{LIMIT, Subnet};
 
@@ -109,8 +110,48 @@ fn strangers(lab: &mut Lab) -> Ending {
         format!("of {sent} packets {dropped} were refused")
     })?;
     subnet.expect(0, &["ibstat"], &[super::fabric::ACTIVE, "Base lid: 2"])?;
+    strangers_data(&mut subnet, &stranger, lab.port())?;
     manager.stop();
     Ok(())
+}
+
+/// The same with packets for the queue pair of a transfer that is going on: it is the program's process that knows nothing of them.
+fn strangers_data(subnet: &mut Subnet, stranger: &UdpSocket, port: u16) -> Ending {
+    let number = port.to_string();
+    let line = ["ib_write_bw", "-D", "4"];
+    let server = subnet.server(0, &line, port)?;
+    let client = [&line[..], &["-p", &number, "127.0.0.1"]].concat();
+    let client = subnet.spawn(1, &client)?;
+    // The server of perftest does not send, and needs no more than RTR.
+    let connected = "type RC state RT";
+    subnet.wait_for(0, &["rdma", "resource", "show", "qp"], connected)?;
+    let shown = subnet.run(0, &["rdma", "resource", "show", "qp"])?.out;
+    let numbered = shown.lines().find(|line| line.contains(connected));
+    let qp = numbered.and_then(|line| line.split("lqpn ").nth(1)?.split(' ').next()?.parse().ok());
+    let Some(qp) = qp else {
+        return Err(Stop::fail(format!("no queue pair in {shown}")));
+    };
+    let refused = |subnet: &Subnet| -> Result<u64, Stop> {
+        Ok(counter(&subnet.hosts[0].status()?, "rx_bad_peer"))
+    };
+    let already = refused(subnet)?;
+    const SENT: u32 = 2_000;
+    for psn in 0..SENT {
+        stranger
+            .send_to(&data([1, 2], qp, psn), NEAR_END)
+            .map_err(anyhow::Error::from)?;
+        if psn % 32 == 0 {
+            std::thread::sleep(Duration::from_micros(500));
+        }
+    }
+    let (client, server) = (client.finish(LIMIT), server.finish(LIMIT));
+    if !client.success() || !server.success() {
+        return Err(Stop::with("not both ends succeed", &[&server, &client]));
+    }
+    let dropped = refused(subnet)? - already;
+    expect(dropped > u64::from(SENT) / 2, || {
+        format!("of {SENT} packets for queue pair {qp:#x} {dropped} were refused")
+    })
 }
 
 /// What all ports of a switch have sent, and dropped.

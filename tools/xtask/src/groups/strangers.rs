@@ -1,15 +1,15 @@
 //! Group `robust`, continued: what a stranger's packets may not do to those whose traffic it is.
 
-use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use super::environment::counter;
+use super::environment::{Capture, counter};
 use super::expect;
 use crate::case::{Case, Ending, Stop};
 use crate::cprogram;
 use crate::host::Host;
-use crate::hostile::Requests;
+use crate::hostile::{Random, Requests};
 use crate::lab::{Lab, Place, Site};
 use crate::pcap::{self, ROCE_V2};
 use crate::perftest::odd;
@@ -17,6 +17,10 @@ use crate::process::{self, Running};
 use rustix::process::Signal;
 
 const LIMIT: Duration = Duration::from_secs(60);
+/// How long a connection, three pings and its end may take beside a flood: a message that is lost in it is repeated after 4.3 s.
+const SOON: Duration = Duration::from_secs(10);
+/// Who is neither end of anything.
+const IMPOSTOR: (Ipv4Addr, u16) = (Ipv4Addr::new(127, 0, 0, 77), 0);
 /// Connection requests of a flood: several times as many as a device keeps.
 const REQUESTS: u64 = 60_000;
 /// Bytes of BTH and DETH ahead of a MAD, of a MAD, and where its status is.
@@ -44,6 +48,10 @@ pub(super) fn cases() -> Vec<Case> {
         requests,
     ));
     cases.push(Case::new(
+        "robust/two-daemons/packets of a transfer from another address",
+        impostor,
+    ));
+    cases.push(Case::new(
         "robust/one-daemon/counters reset by a stranger",
         reset,
     ));
@@ -54,7 +62,8 @@ pub(super) fn cases() -> Vec<Case> {
     cases
 }
 
-/// Requests of a socket that anybody may have, more than there is room for and for ever, to a server that answers none: others connect throughout.
+/// Requests of sockets that anybody may have, of several addresses, more than there is room for and for ever, to a server that answers none: others
+/// connect throughout, and in time.
 fn requests(lab: &mut Lab) -> Ending {
     let dir = lab.case_dir()?;
     let (flooded, port) = (lab.port(), lab.port());
@@ -71,7 +80,7 @@ fn requests(lab: &mut Lab) -> Ending {
     victim.signal(Signal::STOP);
     let listening = ["rping", "-s", "-P", "-a", &host.address];
     let bystander = server("bystander-server", &listening, port)?;
-    let flood = Requests::start(&host.address, flooded)?;
+    let flood = Requests::start(&host.address, &[flooded])?;
     let mut rounds = 0;
     let mut failed = None;
     // More than there are places, by far, before anybody connects, and while somebody does.
@@ -83,7 +92,7 @@ fn requests(lab: &mut Lab) -> Ending {
         let mut command = host.run("rping");
         command.args(["-c", "-a", &host.address, "-p", &port.to_string()]);
         command.args(["-C", "3"]);
-        let client = process::run(command, &dir, &format!("bystander-{rounds}"), LIMIT)?;
+        let client = process::run(command, &dir, &format!("bystander-{rounds}"), SOON)?;
         rounds += 1;
         failed = (!client.success()).then_some(client);
     }
@@ -97,6 +106,66 @@ fn requests(lab: &mut Lab) -> Ending {
     expect(counter(&status, "cm_evicted") > 0, || {
         format!("{sent} requests, and none had to go: {}", status["cm"])
     })
+}
+
+/// Packets that are right in all but their sender's address: the queue pairs' numbers and PSNs of a transfer that is going on, with other bytes and
+/// the ICRC that belongs to them. Each is dropped and counted, and the transfer has its own bytes.
+fn impostor(lab: &mut Lab) -> Ending {
+    let dir = lab.case_dir()?;
+    let port = lab.port();
+    let site = lab.site(Place::TwoDaemons)?;
+    let hosts = [site.server(), site.client()];
+    let dropped = || -> Result<u64, Stop> {
+        let counted = hosts.map(|host| Ok(counter(&host.status()?, "rx_bad_peer")));
+        counted
+            .into_iter()
+            .sum::<anyhow::Result<u64>>()
+            .map_err(Stop::from)
+    };
+    let before = dropped()?;
+    let mut sent = 0;
+    let attack = || {
+        let capture = Capture::start(hosts[0], "lo", 1000, &dir)?;
+        capture.settle();
+        let packets = pcap::read(&capture.finish()?)?;
+        sent = imitate(&packets, hosts)?;
+        Ok(())
+    };
+    transfer(site, port, "6", &dir, attack)?;
+    let counted = dropped()? - before;
+    // A full receive buffer takes none of anybody's.
+    expect(sent > 1000 && counted > sent / 2, || {
+        format!("of {sent} packets {counted} were refused for their sender")
+    })
+}
+
+/// Sends requests like those of a capture, with PSNs up to 2^12 later: some of them are those that are expected next.
+fn imitate(packets: &[pcap::Packet], hosts: [&Host; 2]) -> Result<u64, Stop> {
+    let socket = UdpSocket::bind(IMPOSTOR).map_err(anyhow::Error::from)?;
+    let from = socket.local_addr().map_err(anyhow::Error::from)?;
+    let addresses = hosts.map(|host| host.address.parse::<IpAddr>().unwrap_or(from.ip()));
+    let mut random = Random(0x1a2b_3c4d);
+    let mut sent = 0;
+    let until = Instant::now() + Duration::from_secs(1);
+    while Instant::now() < until && !packets.is_empty() {
+        for _ in 0..32 {
+            let packet = &packets[random.below(packets.len())];
+            let (packet, source) = (packet.payload(), packet.source());
+            let Some(to) = addresses.iter().find(|address| **address != source) else {
+                continue;
+            };
+            let mut forged = packet[..packet.len() - 4].to_vec();
+            let later = (random.next() & 0xfff) as u32;
+            let psn = u32::from_be_bytes([0, forged[9], forged[10], forged[11]]) + later;
+            forged[9..12].copy_from_slice(&psn.to_be_bytes()[1..]);
+            // Behind all headers.
+            forged.iter_mut().skip(40).for_each(|byte| *byte ^= 0xff);
+            let forged = pcap::with_icrc(&forged, from, *to);
+            sent += u64::from(socket.send_to(&forged, (*to, ROCE_V2)).is_ok());
+        }
+        std::thread::sleep(Duration::from_micros(500));
+    }
+    Ok(sent)
 }
 
 /// Waits until somebody listens to connections at a port.
