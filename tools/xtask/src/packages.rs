@@ -153,6 +153,8 @@ pub const INTEROP: &[Need] = &[
     program("perftest", "ib_write_bw"),
     program("ibverbs-utils", "ibv_devinfo"),
     program("rdmacm-utils", "rping"),
+    program("fio", "fio"),
+    program("iperf3", "iperf3"),
     program("tshark", "dumpcap"),
     program("gcc", "cc"),
     file("libibverbs-dev", "/usr/include/infiniband/verbs.h"),

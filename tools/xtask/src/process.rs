@@ -157,6 +157,11 @@ impl Running {
         text(&self.out)
     }
 
+    /// What it has written to standard error so far.
+    pub fn errors(&self) -> String {
+        text(&self.err)
+    }
+
     /// Waits until `ready` holds; false if the process ends or `limit` passes first.
     pub fn wait_until(&mut self, limit: Duration, mut ready: impl FnMut(&Running) -> bool) -> bool {
         let deadline = Instant::now() + limit;

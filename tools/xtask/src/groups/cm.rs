@@ -20,6 +20,8 @@ pub(crate) const UDP: u64 = 0x0111;
 pub(crate) const IB: u64 = 0x013f;
 /// The port that these programs use unless told otherwise.
 pub(crate) const USUAL_PORT: u16 = 7174;
+/// The library that makes rsockets of a program's TCP sockets.
+pub(crate) const RSOCKETS: &str = "/usr/lib/x86_64-linux-gnu/rsocket/librspreload.so";
 /// No port space: the server listens at the UDP port itself, as datagram rsockets do.
 pub(super) const NONE: u64 = 0;
 

@@ -14,7 +14,7 @@ use crate::lab::{Lab, Place};
 use crate::packages;
 use crate::process::{self, Finished, Running};
 
-const LIBRARY: &str = "/usr/lib/x86_64-linux-gnu/rsocket/librspreload.so";
+const LIBRARY: &str = super::cm::RSOCKETS;
 
 pub(super) fn cases(place: Place) -> Vec<Case> {
     let name = |what: &str| format!("cm/{}/{what}", place.name());

@@ -47,6 +47,8 @@ pub fn run(
             one(Unanswered::begin(field, setting, dir).and_then(Unanswered::end))
         }
         Program::ClientKilled => one(client_killed(field, setting, port, dir)),
+        Program::Iperf3Stops => one(iperf3_stops(field, setting, port, dir)),
+        Program::FioSends => one(fio_sends(field, setting, port, dir)),
         Program::C(program, choice) => match cprograms::run(field, setting, program, choice, dir) {
             Ok(endings) => endings
                 .into_iter()
@@ -346,6 +348,85 @@ fn client_killed(field: &Field, setting: &Setting, port: u16, dir: &Path) -> End
     Ok(())
 }
 
+/// A client that asks for no retries has none: its device ends the run with the status that is due, and says nothing else before.
+fn fio_sends(field: &Field, setting: &Setting, port: u16, dir: &Path) -> Ending {
+    const ENDED: &str = "cq completion status 13(RNR retry counter exceeded)";
+    let line = "fio --ioengine=rdma --thread --verb=send --bs=4k --size=16m --port PORT";
+    let address = setting.server.address(setting.family);
+    let mut words = cm::words(line, address, port);
+    words.extend(["--name=server", "--rw=read"].map(str::to_owned));
+    let server = serve(field, setting.server, &words, cm::TCP, port, dir)?;
+    let mut command = field.command(setting.server.other(), "fio");
+    command.args(&cm::words(line, address, port)[1..]);
+    command.args(["--name=client", "--rw=write"]);
+    command.arg(format!("--hostname={address}"));
+    let mut client = process::spawn(command, dir, "client")?;
+    client.wait_until(LIMIT, |client| {
+        client.errors().contains("completion status")
+    });
+    // Both wait then for completions that do not come.
+    let (client, server) = (client.kill(), server.kill());
+    let said = client
+        .err
+        .lines()
+        .find(|line| line.contains("completion status"));
+    match said.is_some_and(|line| line.contains(ENDED)) && !client.success() {
+        true => Ok(()),
+        false => Err(Stop::with(
+            "the client's device does not say that its retries are used up",
+            &[&client, &server],
+        )),
+    }
+}
+
+/// The client fills the buffers, 128 KiB, and sends nothing any more; the server gets none of it.
+fn iperf3_stops(field: &Field, setting: &Setting, port: u16, dir: &Path) -> Ending {
+    let address = setting.server.address(setting.family);
+    let command = |side: Side, line: &str| {
+        let words = cm::words(line, address, port);
+        let mut command = field.command(side, &words[0]);
+        command.args(&words[1..]).env("LD_PRELOAD", cm::RSOCKETS);
+        command
+    };
+    let line = "iperf3 -4 -s -1 -B ADDR -p PORT --forceflush";
+    let server = process::spawn(command(setting.server, line), dir, "server")?;
+    let deadline = Instant::now() + LISTEN_LIMIT;
+    while !listens(field, setting.server, cm::TCP, port) {
+        if Instant::now() > deadline {
+            let server = server.kill();
+            return Err(Stop::with("the server does not come to listen", &[&server]));
+        }
+    }
+    let line = "iperf3 -4 -c ADDR -p PORT -t 5 -i 1 --forceflush";
+    let client = command(setting.server.other(), line);
+    let client = process::run(client, dir, "client", LIMIT / 3)?;
+    let server = server.kill();
+    let (sent, received) = (intervals(&client.out), intervals(&server.out));
+    let stops = |moved: &[String], first: &str| {
+        moved.first().is_some_and(|amount| amount == first)
+            && moved.iter().skip(1).all(|amount| amount == "0.00 Bytes")
+    };
+    match stops(&sent, "128 KBytes") && stops(&received, "0.00 Bytes") {
+        true => Ok(()),
+        false => Err(Stop::with(
+            "it does not stop where it is known to: see docs/conformance.md",
+            &[&client, &server],
+        )),
+    }
+}
+
+/// What iperf3 says that it has transferred, interval by interval: `[ 22]   0.00-1.00   sec   128 KBytes  1.05 Mbits/sec`.
+fn intervals(output: &str) -> Vec<String> {
+    output
+        .lines()
+        .filter_map(|line| {
+            let (_, said) = line.split_once(" sec ")?;
+            let mut words = said.split_whitespace();
+            Some(format!("{} {}", words.next()?, words.next()?))
+        })
+        .collect()
+}
+
 /// A connection to an address where nobody is, which takes more than a minute to fail, without doing anything.
 pub struct Unanswered(Running);
 
@@ -374,6 +455,15 @@ mod tests {
     use std::process::ExitStatus;
 
     use super::*;
+
+    #[test]
+    fn iperf3_says_what_it_transfers() {
+        let said = "[ ID] Interval           Transfer     Bitrate         Retr  Cwnd\n\
+                    [ 22]   0.00-1.00   sec   128 KBytes  1.05 Mbits/sec  32719   0.00 Bytes\n\
+                    iperf3: getsockopt - Operation not supported\n\
+                    [ 22]   1.00-1.89   sec  0.00 Bytes  0.00 bits/sec    0   2.57 TBytes\n";
+        assert_eq!(intervals(said), ["128 KBytes", "0.00 Bytes"]);
+    }
 
     #[test]
     fn only_the_last_acknowledgement_may_be_missing() {

@@ -10,7 +10,8 @@ use super::setting::{FAMILIES, MTUS, SIDES, Setting};
 use Choice::Only;
 use Family::{V4, V6};
 use Program::{
-    C, ClientKilled, Connected, Multicast, NobodyAnswers, NobodyListens, Perftest, Pingpong,
+    C, ClientKilled, Connected, FioSends, Iperf3Stops, Multicast, NobodyAnswers, NobodyListens,
+    Perftest, Pingpong,
 };
 
 /// In every setting of a good network.
@@ -148,6 +149,8 @@ const FURTHER: &[(Program, Family, u32)] = &[
     (ClientKilled, V4, 9000),
     (Program::Stock(&RDMA_CLIENT), V6, 9000),
     (Program::Stock(&RIOSTREAM), V4, 9000),
+    (FioSends, V4, 1500),
+    (Iperf3Stops, V4, 1500),
     (C("cm_killed", KILLED), V4, 1500),
     (C("cm_refused", Choice::All), V4, 1500),
     (C("cm_refused", Choice::All), V4, 9000),

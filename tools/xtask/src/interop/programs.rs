@@ -1,7 +1,8 @@
 //! The programs that are run between rdma_rxe and ferroce.
 
 use Program::{
-    C, ClientKilled, Connected, Multicast, NobodyAnswers, NobodyListens, Perftest, Pingpong,
+    C, ClientKilled, Connected, FioSends, Iperf3Stops, Multicast, NobodyAnswers, NobodyListens,
+    Perftest, Pingpong,
 };
 
 use crate::groups::cm::{Stock, UDP, stock};
@@ -25,6 +26,12 @@ pub enum Program {
     NobodyAnswers,
     /// A client of rdma_cm that is killed while it is connected: its server is told.
     ClientKilled,
+    /// fio with `verb=send` and the depth that it has by itself, whose client is soon ahead of its server's receive requests and has asked
+    /// for no retries: the client's device says so with status 13, whichever it is.
+    FioSends,
+    /// iperf3 over librspreload of rdma-core before 63, whose `select` names the wrong descriptor: its server reads nothing, whichever device it
+    /// has, and the client gets no further than the buffers.
+    Iperf3Stops,
     /// Tests of a C program of `tests/verbs`: those named, or all but those.
     C(&'static str, Choice),
 }
@@ -50,16 +57,18 @@ impl Program {
             NobodyListens => "rping to nobody".to_owned(),
             NobodyAnswers => "rping to an address of nobody".to_owned(),
             ClientKilled => "rping, the client killed".to_owned(),
+            FioSends => "fio, verb=send".to_owned(),
+            Iperf3Stops => "iperf3 over rsockets".to_owned(),
             C(name, _) => format!("{name}.c"),
         }
     }
 
-    /// What needs IPv4: perftest's `-R` takes an address of IPv4 only, rdma_cm joins groups of IPv4 only over RoCE, and our own programs of
+    /// What needs IPv4: perftest's `-R`, fio and iperf3 as we run it take an address of IPv4 only, rdma_cm joins groups of IPv4 only over RoCE, and our own programs of
     /// rdma_cm connect by IPv4.
     pub fn is_v4_only(&self) -> bool {
         matches!(
             self,
-            Connected(_) | Multicast(_) | C("cm_killed" | "cm_refused", _)
+            Connected(_) | FioSends | Iperf3Stops | Multicast(_) | C("cm_killed" | "cm_refused", _)
         )
     }
 }
