@@ -49,11 +49,6 @@ impl Crowd {
 }
 
 impl Hca {
-    /// Whether others were seen to want the processors lately.
-    pub(crate) fn is_crowded(&self, now: Time) -> bool {
-        self.crowd.is_there(now)
-    }
-
     /// A thread of the application has polled in vain for a while: what it waits for may need its processor.
     pub(crate) fn make_room(&self) {
         let before = timers::now();

@@ -47,7 +47,6 @@ impl Qp {
         let Inner {
             transport, path, ..
         } = inner;
-        transport.set_crowded(self.hca().is_crowded(now));
         let mut host = QpHost::new(self, keys, path.as_deref(), now);
         let source = Source {
             keys,

@@ -2,13 +2,12 @@
 //!
 //! What each part does is in `requester`, `completer`, `responder` and `respond`; `modify` moves it between states.
 
-use crate::pace::{self, Pace};
+use crate::pace::Pace;
 use crate::recv_queue::RecvQueue;
 use crate::requester::Requester;
 use crate::responder::Responder;
 use crate::send_queue::{self, SendQueue, SendWqe};
 use crate::state::QpType;
-use crate::timer::ack_timeout;
 use crate::xrc;
 use crate::*;
 use ferroce_wire::{Packet, Service};
@@ -254,16 +253,9 @@ impl Qp {
         self.pace.ping_pong()
     }
 
-    /// Whether other programs keep this machine's processors busy, so that an answer may take turns of milliseconds.
-    pub fn set_crowded(&mut self, crowded: bool) {
-        self.pace.set_crowded(crowded);
-    }
-
-    /// How long an ACK that may be held back is worth holding, going by how long the requests before took to follow: at most 200 µs, and 40 ms in
-    /// a crowd. There the peer must not come to ask again meanwhile: its Local ACK Timeout is not known here, and is taken to be as our own.
+    /// How long an ACK that may be held back is worth holding, going by how long the requests before took to follow: at most 200 µs.
     pub fn ack_patience(&self) -> Time {
-        let half = ack_timeout(self.attr.timeout).map_or(Time::MAX, |t| t / 2);
-        self.pace.patience().min(half.max(pace::SOON))
+        self.pace.patience()
     }
 
     /// When [`handle_timeout`](Self::handle_timeout) is to be called, if at all.
