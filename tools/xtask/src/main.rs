@@ -77,7 +77,7 @@ enum Command {
         /// Run them this many times in a row, and say what failed in some rounds only
         #[arg(long, value_name = "TIMES", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
         repeat: u32,
-        /// Only every N-th case, from the K-th on: N machines share a run
+        /// Only the K-th of N shares: N machines do one run; cases that need each other stay together
         #[arg(long, value_name = "K/N")]
         shard: Option<groups::Shard>,
         /// Also write the endings to this file, as JUnit's XML
