@@ -54,11 +54,12 @@ impl Image {
     }
 
     fn turn_into(&mut self, tree: Tree) -> Result<(), DaemonError> {
-        let there: BTreeSet<PathBuf> = self.written.keys().cloned().collect();
-        let wanted: BTreeSet<PathBuf> = tree.keys().cloned().collect();
-        let gone: BTreeSet<PathBuf> = there.difference(&wanted).cloned().collect();
+        let gone = self.written.keys().filter(|path| !tree.contains_key(*path));
+        let gone: BTreeSet<PathBuf> = gone.cloned().collect();
+        let new = tree.keys().filter(|path| !self.written.contains_key(*path));
+        let new: Vec<&PathBuf> = new.collect();
         let mut walk = Walk::from(&self.root);
-        for path in wanted.difference(&there) {
+        for path in &new {
             if walk.has(path).map_err(self.failed(path))? {
                 return Err(DaemonError::InTheWay {
                     path: self.path.join(path),
@@ -69,8 +70,8 @@ impl Image {
             self.erase(&gone)?;
             self.written.retain(|path, _| !gone.contains(path));
         }
-        if there != wanted {
-            self.list(&wanted)?;
+        if !gone.is_empty() || !new.is_empty() {
+            self.list(tree.keys())?;
         }
 
         let mut walk = Walk::from(&self.root);
@@ -117,11 +118,8 @@ impl Image {
     }
 
     /// Writes down what is ours.
-    fn list(&self, paths: &BTreeSet<PathBuf>) -> Result<(), DaemonError> {
-        let text: String = paths
-            .iter()
-            .map(|path| format!("{}\n", path.display()))
-            .collect();
+    fn list<'a>(&self, paths: impl Iterator<Item = &'a PathBuf>) -> Result<(), DaemonError> {
+        let text: String = paths.map(|path| format!("{}\n", path.display())).collect();
         self.put_in(&self.root, LIST.as_ref(), &Node::File(text))
             .map_err(DaemonError::file(self.path.join(LIST)))
     }
