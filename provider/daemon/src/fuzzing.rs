@@ -8,8 +8,10 @@ use std::os::fd::OwnedFd;
 use ferroce_cabi::ucma_frame::{OTHER_VERSION, Reply, Request, VERSION};
 use ferroce_control::seqpacket::{self, Wait};
 use ferroce_wire::mad::{self, Mad};
-use rustix::net::{AddressFamily, SocketFlags, SocketType};
+use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType};
 use zerocopy::{FromBytes, IntoBytes};
+
+use crate::umad::{Incoming, Outgoing};
 
 pub use crate::nldev::fuzzing::netlink;
 pub use crate::ucma::frames::rdma_cm_frames;
@@ -63,6 +65,28 @@ pub(crate) fn reply(end: &OwnedFd) -> Option<(Reply, Vec<u8>, Vec<OwnedFd>)> {
         return None;
     }
     Some((head, answer.to_vec(), came.fds))
+}
+
+/// Takes out what is in descriptors that the server writes to.
+pub(crate) fn drain<'a>(ends: impl Iterator<Item = &'a OwnedFd>) {
+    let mut record = [0; 4096];
+    for end in ends {
+        while rustix::net::recv(end, &mut record[..], RecvFlags::DONTWAIT)
+            .is_ok_and(|(len, _)| len > 0)
+        {}
+    }
+}
+
+/// What was sent comes back, perhaps as a response.
+pub(crate) fn came_back(sent: Outgoing, response: bool) -> Incoming {
+    let mut mad = sent.mad;
+    mad[3] ^= if response { 0x80 } else { 0 };
+    Incoming {
+        port: sent.port,
+        qpn: sent.qpn,
+        from: sent.to,
+        mad,
+    }
 }
 
 /// A MAD that begins with some bytes.

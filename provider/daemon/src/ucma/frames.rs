@@ -6,7 +6,7 @@ use std::os::fd::OwnedFd;
 
 use ferroce_cabi::ucma_frame::{self, NO_CHANNEL};
 use ferroce_control::{CounterPage, IbPort};
-use rustix::net::RecvFlags;
+use rustix::net::SendFlags;
 
 use super::commands::Caller;
 use super::fuzzing::device;
@@ -14,7 +14,7 @@ use super::serve::Server;
 use super::session::Session;
 use crate::daemon::Surroundings as View;
 use crate::door::Door;
-use crate::fuzzing::{connection, frame, mad, reply, steps};
+use crate::fuzzing::{came_back, connection, drain, frame, mad, reply, steps};
 use crate::gids::GidTable;
 use crate::interfaces::Snapshot;
 use crate::poller::{Poller, Token};
@@ -69,17 +69,10 @@ pub fn rdma_cm_frames(input: &[u8]) -> bool {
                 drop(end);
                 server.hung_up(inode, &view);
             }
-            6 => programs.read(),
+            6 => drain(programs.channels.iter().map(|(_, end)| end)),
             7 => {
                 for sent in server.outgoing() {
-                    let mut came = Incoming {
-                        port: sent.port,
-                        qpn: sent.qpn,
-                        from: sent.to,
-                        mad: sent.mad,
-                    };
-                    came.mad[3] ^= which & 0x80;
-                    server.gmp_came(&came, &view);
+                    server.gmp_came(&came_back(sent, which & 0x80 != 0), &view);
                 }
                 if !bytes.is_empty() {
                     server.gmp_came(&stranger(bytes), &view);
@@ -113,7 +106,7 @@ impl Programs {
             head.from = named(head.from);
             kind = head.kind;
         });
-        let _ = rustix::net::send(end, &frame, rustix::net::SendFlags::DONTWAIT);
+        let _ = rustix::net::send(end, &frame, SendFlags::DONTWAIT);
         server.serve(*id, view);
         if let Some((head, answer, mut fds)) = reply(end) {
             assert!(head.result <= 0 || head.result == NO_CHANNEL);
@@ -132,16 +125,6 @@ impl Programs {
         if !server.sessions.contains_key(id) {
             let id = id + PROGRAMS as u64;
             self.ends[program] = (id, enter(server, id, program as u32 + 1));
-        }
-    }
-
-    /// All take out what is in their channels.
-    fn read(&self) {
-        let mut record = [0; 4096];
-        for (_, end) in &self.channels {
-            while rustix::net::recv(end, &mut record[..], RecvFlags::DONTWAIT)
-                .is_ok_and(|(len, _)| len > 0)
-            {}
         }
     }
 }

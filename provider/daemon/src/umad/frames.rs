@@ -3,12 +3,12 @@
 use std::os::fd::OwnedFd;
 
 use ferroce_cabi::ucma_frame::{self, NO_CHANNEL, UMAD_IOCTL, UMAD_OPEN, UMAD_WRITE};
-use rustix::net::{RecvFlags, SendFlags};
+use rustix::net::SendFlags;
 
 use super::server::{Server, Surroundings};
 use super::{Address, Incoming};
 use crate::door::Door;
-use crate::fuzzing::{connection, frame, mad, reply, steps};
+use crate::fuzzing::{came_back, connection, drain, frame, mad, reply, steps};
 use crate::poller::{Poller, Token};
 
 /// Numbers below stand for the files that were opened, in order.
@@ -48,7 +48,7 @@ pub fn umad_frames(input: &[u8]) -> bool {
                 drop(end);
                 server.file_event(inode, false, &around);
             }
-            6 => program.read(),
+            6 => drain(program.files.iter().map(|(_, end)| end)),
             7 => {
                 let came = Incoming {
                     port: 1 + which % 2,
@@ -60,16 +60,8 @@ pub fn umad_frames(input: &[u8]) -> bool {
             }
             _ => {}
         }
-        // Perhaps as a response.
         for sent in server.outgoing().into_iter().take(16) {
-            let mut came = Incoming {
-                port: sent.port,
-                qpn: sent.qpn,
-                from: sent.to,
-                mad: sent.mad,
-            };
-            came.mad[3] ^= which & 0x80;
-            server.receive(&came, &around);
+            server.receive(&came_back(sent, which & 0x80 != 0), &around);
         }
     }
     program.done
@@ -104,16 +96,6 @@ impl Program {
         }
         if !server.has_session(SESSION) {
             self.end = enter(server);
-        }
-    }
-
-    /// Takes out what is in the files.
-    fn read(&self) {
-        let mut record = [0; 4096];
-        for (_, end) in &self.files {
-            while rustix::net::recv(end, &mut record[..], RecvFlags::DONTWAIT)
-                .is_ok_and(|(len, _)| len > 0)
-            {}
         }
     }
 }
