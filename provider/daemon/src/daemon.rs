@@ -14,7 +14,7 @@ use nix::sys::signalfd::SignalFd;
 
 use crate::DaemonError;
 use crate::config::Settings;
-use crate::connection::Connection;
+use crate::connection::{Claimed, Connection};
 use crate::device::{self, Source};
 use crate::door::Door;
 use crate::gids::GidTable;
@@ -54,12 +54,15 @@ pub(crate) struct Surroundings<'a> {
 impl Surroundings<'_> {
     /// Whether a request of its peer's has arrived at a program's queue pair, as the program's engine says.
     pub(crate) fn heard(&self, qp: u32) -> bool {
-        let slot = (qp >> 16) as u8;
-        let mut claimed = self.connections.values().filter_map(|c| c.claimed.as_ref());
-        claimed
-            .find(|claimed| claimed.slot == slot)
-            .is_some_and(|claimed| claimed.objects.heard(qp as u16))
+        let claimed = claimed_as(self.connections, (qp >> 16) as u8);
+        claimed.is_some_and(|claimed| claimed.objects.heard(qp as u16))
     }
+}
+
+/// What the client of a slot has claimed.
+pub(crate) fn claimed_as(connections: &HashMap<u64, Connection>, slot: u8) -> Option<&Claimed> {
+    let mut claimed = connections.values().filter_map(|c| c.claimed.as_ref());
+    claimed.find(|claimed| claimed.slot == slot)
 }
 
 /// How many packets are drained of one socket before others have their turn.

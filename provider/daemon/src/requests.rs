@@ -14,7 +14,7 @@ use ferroce_control::{ClientStatus, ControlError, CounterPage, Errno, InboxFds, 
 
 use crate::DaemonError;
 use crate::connection::Claimed;
-use crate::daemon::Daemon;
+use crate::daemon::{Daemon, claimed_as};
 use crate::error::told;
 use crate::gids::Wanted;
 use crate::group;
@@ -226,8 +226,7 @@ impl Daemon {
     }
 
     fn inbox(&self, slot: u8) -> Answer {
-        let mut claimed = self.connections.values().filter_map(|c| c.claimed.as_ref());
-        let Some(claimed) = claimed.find(|claimed| claimed.slot == slot) else {
+        let Some(claimed) = claimed_as(&self.connections, slot) else {
             return refuse(Errno::NOENT, format!("nobody has slot {slot}"));
         };
         match claimed.inbox.duplicate() {
