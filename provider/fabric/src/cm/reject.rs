@@ -45,9 +45,8 @@ impl Cm {
     /// Sends a REJ and ends what was not established yet. A stranger that has been sent a REP, which answered its REQ, hears no more of it
     /// before it has shown itself.
     pub(super) fn give_up(&mut self, now: Time, id: CmId, rej: Rej, out: &mut dyn Sink) {
-        let may_tell = self.table.get(id).is_none_or(|conn| {
-            conn.state != State::ReplySent || self.strangers.knows(&conn.to.remote_gid)
-        });
+        let conn = self.table.get(id);
+        let may_tell = conn.is_none_or(|conn| self.strangers.may_tell(conn));
         self.change(id, |conn, counters| match may_tell {
             true => conn.give_up(now, rej, counters, out),
             false => {

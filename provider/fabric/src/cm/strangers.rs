@@ -4,8 +4,9 @@
 //! sent what only the peer of a queue pair of ours can send. Before, each message to that address answers one from there and nothing is
 //! repeated by the clock, else we could be had to flood it.
 
+use super::conn::Conn;
 use super::interval::SECOND;
-use super::types::Time;
+use super::types::{State, Time};
 use ferroce_wire::mad::Gid;
 use std::collections::{HashSet, VecDeque};
 use std::hash::{BuildHasher, RandomState};
@@ -52,9 +53,10 @@ impl Strangers {
         }
     }
 
-    /// Whether a peer may be sent what it did not ask for just now.
-    pub(super) fn knows(&self, peer: &Gid) -> bool {
-        self.known.contains(peer)
+    /// Whether the peer of a connection may be sent what it did not ask for just now: not, if our REP is all that it can have of us and nobody
+    /// there has shown that it arrived.
+    pub(super) fn may_tell(&self, conn: &Conn) -> bool {
+        conn.state != State::ReplySent || self.known.contains(&conn.to.remote_gid)
     }
 
     /// A new request has come in the name of this peer. Whether there were few lately.

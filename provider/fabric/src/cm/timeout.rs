@@ -19,14 +19,13 @@ impl Cm {
         let Some(conn) = self.table.get(id) else {
             return;
         };
-        let (state, peer) = (conn.state, conn.to.remote_gid);
         if conn.pending.is_none() {
-            return match state {
+            return match conn.state {
                 State::Established => self.remind(now, id, heard, out),
                 _ => self.end_of_memory(id, out),
             };
         }
-        let told = matches!(state, State::ReplySent | State::ReplyAcknowledged);
+        let told = matches!(conn.state, State::ReplySent | State::ReplyAcknowledged);
         if told && heard(conn.link.local_qpn) {
             // The RTU was lost, and the peer goes on as if it had not been.
             return self.peer_was_heard(id, out);
@@ -34,7 +33,7 @@ impl Cm {
         if conn.retries == 0 {
             return self.unanswered(now, id, out);
         }
-        let may_tell = state != State::ReplySent || self.strangers.knows(&peer);
+        let may_tell = self.strangers.may_tell(conn);
         self.change(id, |conn, counters| {
             conn.retries -= 1;
             // Even a period of nothing leaves time for something else to happen.
