@@ -14,6 +14,16 @@ use tempfile::TempDir;
 use crate::netns::{Enter, Namespace};
 use crate::process;
 
+/// What `ferroce run` sets, and what programs below it go by.
+pub const VARIABLES: [&str; 6] = [
+    "FERROCE_RUNTIME_DIR",
+    "RDMAV_DRIVERS",
+    "IBV_DRIVERS",
+    "LD_PRELOAD",
+    "FERROCE_IO_URING",
+    "FERROCE_LOOPBACK",
+];
+
 /// A host on which programs run over ferroce.
 pub struct Host {
     /// The address that it is reached at.
@@ -192,14 +202,7 @@ impl Host {
             }
             None => Command::new(program),
         };
-        for name in [
-            "FERROCE_RUNTIME_DIR",
-            "RDMAV_DRIVERS",
-            "IBV_DRIVERS",
-            "LD_PRELOAD",
-            "FERROCE_IO_URING",
-            "FERROCE_LOOPBACK",
-        ] {
+        for name in VARIABLES {
             command.env_remove(name);
         }
         if !self.loopback {

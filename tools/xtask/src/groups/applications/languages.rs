@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 
-use super::{LIMIT, Meter, command, expect_success, name};
+use super::{LIMIT, Meter, command, expect_success, name, serve_and_ask};
 use crate::build;
 use crate::case::{Case, Ending, Stop};
 use crate::groups::cm::{TCP, wait_for_listener};
@@ -163,23 +163,7 @@ fn go(lab: &mut Lab, place: Place) -> Ending {
     let program = program.to_string_lossy();
     let site = lab.site(place)?;
     let meter = Meter::start(site)?;
-    let (address, port_word) = (site.server().address.as_str(), port.to_string());
-    let server = command(site.server(), &program, &["serve", address, &port_word]);
-    let mut server = process::spawn(server, &dir, "server")?;
-    if !wait_for_listener(&mut server, site.server(), TCP, port) {
-        let server = server.kill();
-        return Err(Stop::with("the server does not come to listen", &[&server]));
-    }
-    let words = ["ask", address, &port_word];
-    let client = process::run(
-        command(site.client(), &program, &words),
-        &dir,
-        "client",
-        LIMIT,
-    )?;
-    let server = server.finish_after(&client, Duration::from_secs(30));
-
-    expect_success(&[&client, &server])?;
+    let [client, server] = serve_and_ask(site, &program, port, &dir)?;
     let said = SIZES.map(|size| format!("ok {size} bytes"));
     expect_words(&client, &said)?;
     meter.expect(2 << 20, &[&client, &server])

@@ -1,12 +1,10 @@
 //! Libraries that Debian packages without a program that uses them: librpma and Gloo, by programs of ours that compare what arrives.
 
 use std::process::Command;
-use std::time::Duration;
 
-use super::{LIMIT, Meter, command, expect_success, mpi, name};
+use super::{LIMIT, Meter, command, expect_success, mpi, name, serve_and_ask};
 use crate::build;
 use crate::case::{Case, Ending, Stop};
-use crate::groups::cm::{TCP, wait_for_listener};
 use crate::lab::{Lab, Place};
 use crate::process;
 
@@ -32,18 +30,7 @@ fn rpma(lab: &mut Lab, place: Place) -> Ending {
     let (dir, port) = (lab.case_dir()?, lab.port());
     let site = lab.site(place)?;
     let meter = Meter::start(site)?;
-    let (address, port_word) = (site.server().address.as_str(), port.to_string());
-    let server = command(site.server(), &program, &["serve", address, &port_word]);
-    let mut server = process::spawn(server, &dir, "server")?;
-    if !wait_for_listener(&mut server, site.server(), TCP, port) {
-        let server = server.kill();
-        return Err(Stop::with("the server does not come to listen", &[&server]));
-    }
-    let client = command(site.client(), &program, &["ask", address, &port_word]);
-    let client = process::run(client, &dir, "client", LIMIT)?;
-    let server = server.finish_after(&client, Duration::from_secs(30));
-
-    expect_success(&[&client, &server])?;
+    let [client, server] = serve_and_ask(site, &program, port, &dir)?;
     let said = STEPS.map(|step| format!("ok {step}\n"));
     if !said.iter().all(|line| client.out.contains(line)) || !server.out.contains("ok was written")
     {

@@ -17,13 +17,15 @@ mod storage;
 mod tools;
 mod ucx;
 
+use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
 use crate::case::{Case, Ending, Stop};
+use crate::groups::cm::{TCP, wait_for_listener};
 use crate::host::Host;
 use crate::lab::{Place, Site};
-use crate::process::Finished;
+use crate::process::{self, Finished};
 
 /// How long one program may take.
 const LIMIT: Duration = Duration::from_secs(120);
@@ -87,6 +89,22 @@ fn command(host: &Host, program: &str, words: &[impl AsRef<str>]) -> Command {
     let mut command = host.run(program);
     command.args(words.iter().map(AsRef::as_ref));
     command
+}
+
+/// A program of ours that serves at a site and asks there, each end told by its words: how asker and server ended.
+fn serve_and_ask(site: &Site, program: &str, port: u16, dir: &Path) -> Result<[Finished; 2], Stop> {
+    let (address, port_word) = (site.server().address.as_str(), port.to_string());
+    let server = command(site.server(), program, &["serve", address, &port_word]);
+    let mut server = process::spawn(server, dir, "server")?;
+    if !wait_for_listener(&mut server, site.server(), TCP, port) {
+        let server = server.kill();
+        return Err(Stop::with("the server does not come to listen", &[&server]));
+    }
+    let client = command(site.client(), program, &["ask", address, &port_word]);
+    let client = process::run(client, dir, "client", LIMIT)?;
+    let server = server.finish_after(&client, Duration::from_secs(30));
+    expect_success(&[&client, &server])?;
+    Ok([client, server])
 }
 
 /// A failure unless the program ended well.

@@ -188,10 +188,14 @@ fn launch(
             .iter()
             .filter_map(|setting| setting.split_once('=')),
     );
-    // Both would refuse root, who runs the tests in containers.
+    allow_root(&mut command);
+    Ok(process::run(command, dir, "ranks", LIMIT)?)
+}
+
+/// Open MPI would refuse root, who runs the tests in containers.
+pub(super) fn allow_root(command: &mut Command) {
     command.env("OMPI_ALLOW_RUN_AS_ROOT", "1");
     command.env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
-    Ok(process::run(command, dir, "ranks", LIMIT)?)
 }
 
 /// What launchers call in place of ssh: with the host's address and a command for its shell.

@@ -6,6 +6,7 @@ use std::process::Command;
 use super::{LIMIT, counter, expect_success, mpi};
 use crate::case::{Case, Ending, Stop};
 use crate::groups::fabric::{ACTIVE, back_to_back};
+use crate::host;
 use crate::lab::Lab;
 use crate::process;
 
@@ -39,20 +40,14 @@ fn exchange(lab: &mut Lab, both: bool) -> Ending {
 
     let mut ranks: Command = here.run("mpirun.openmpi");
     ranks.args(OPTIONS.split_whitespace());
-    ranks.env("OMPI_ALLOW_RUN_AS_ROOT", "1");
-    ranks.env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
+    mpi::allow_root(&mut ranks);
     match both {
         false => ranks.args(["-np", "4"]).arg(&program),
         true => {
             ranks.args(["-np", "1"]).arg(&program);
             ranks.args([":", "-np", "1", "env"]);
             // What `ferroce run` has set for this host.
-            for name in [
-                "FERROCE_RUNTIME_DIR",
-                "RDMAV_DRIVERS",
-                "IBV_DRIVERS",
-                "LD_PRELOAD",
-            ] {
+            for name in host::VARIABLES {
                 ranks.args(["-u", name]);
             }
             ranks.args(there.prefix()).arg(&program)
