@@ -156,12 +156,16 @@ pub fn run(parts: &[String]) -> Result<bool> {
         copy.apply(&of.change)?;
         let finished = copy.test(&[of.gate])?;
         copy.mend()?;
-        let verdict = verdict(of, &finished);
-        if verdict == NOTICED {
-            noticed += 1;
-        } else {
-            println!("{}{}", finished.out, finished.err);
-        }
+        let verdict = match missed(of, &finished) {
+            None => {
+                noticed += 1;
+                "yes"
+            }
+            Some(why) => {
+                println!("{}{}", finished.out, finished.err);
+                why
+            }
+        };
         table.add_row([of.gate, of.what, verdict]);
     }
     println!("{table}");
@@ -169,46 +173,47 @@ pub fn run(parts: &[String]) -> Result<bool> {
     Ok(noticed == chosen.len())
 }
 
-const NOTICED: &str = "yes";
-
-fn verdict(of: &Break, finished: &Finished) -> &'static str {
-    let failed = format!("FAILED   {}", of.gate);
-    if finished.success() {
-        return "no: it passes";
-    }
-    if finished
-        .out
-        .lines()
-        .any(|line| line.starts_with("skipped  "))
-        && !finished.out.contains(&failed)
-    {
-        return "no: it was skipped";
-    }
-    match finished.out.contains(&failed) && finished.out.contains(of.said) {
-        true => NOTICED,
-        false => "no: something else failed",
+/// Why a break was not noticed, if so.
+fn missed(of: &Break, finished: &Finished) -> Option<&'static str> {
+    let failed = finished.out.contains(&format!("FAILED   {}", of.gate));
+    let skipped = || {
+        let mut lines = finished.out.lines();
+        lines.any(|line| line.starts_with("skipped  "))
+    };
+    match failed {
+        _ if finished.success() => Some("no: it passes"),
+        true if finished.out.contains(of.said) => None,
+        false if skipped() => Some("no: it was skipped"),
+        _ => Some("no: something else failed"),
     }
 }
 
 /// A clone with a target directory of its own, which stays for the next time.
-struct Copy(PathBuf);
+struct Copy {
+    place: PathBuf,
+    /// The commit that it is of.
+    commit: String,
+}
 
 impl Copy {
     fn new() -> Result<Copy> {
-        let copy = Copy(build::scratch("gates")?.join("tree"));
         let newest = git(build::workspace(), &["rev-parse", "HEAD"])?;
-        if !copy.0.join(".git").exists() {
-            let place = copy.0.display().to_string();
+        let copy = Copy {
+            place: build::scratch("gates")?.join("tree"),
+            commit: newest.trim().to_owned(),
+        };
+        if !copy.place.join(".git").exists() {
+            let place = copy.place.display().to_string();
             git(
                 build::workspace(),
                 &["clone", "--quiet", "--no-checkout", ".", &place],
             )?;
         }
         let origin = build::workspace().display().to_string();
-        git(&copy.0, &["fetch", "--quiet", &origin, "HEAD"])?;
+        git(&copy.place, &["fetch", "--quiet", &origin, "HEAD"])?;
         git(
-            &copy.0,
-            &["checkout", "--quiet", "--force", "--detach", newest.trim()],
+            &copy.place,
+            &["checkout", "--quiet", "--force", "--detach", &copy.commit],
         )?;
         Ok(copy)
     }
@@ -223,21 +228,20 @@ impl Copy {
             Commit(message) => {
                 let who = ["-c", "user.name=gates", "-c", "user.email=gates@localhost"];
                 let commit = ["commit", "--quiet", "--allow-empty", "--message", message];
-                git(&self.0, &[&who[..], &commit].concat()).map(drop)
+                git(&self.place, &[&who[..], &commit].concat()).map(drop)
             }
         }
     }
 
     fn edit(&self, name: &str, with: impl FnOnce(&str) -> Result<String>) -> Result<()> {
-        let file = self.0.join(name);
+        let file = self.place.join(name);
         let old = fs::read_to_string(&file).with_context(|| file.display().to_string())?;
         fs::write(&file, with(&old)?).with_context(|| file.display().to_string())
     }
 
     /// As it was committed.
     fn mend(&self) -> Result<()> {
-        let newest = git(build::workspace(), &["rev-parse", "HEAD"])?;
-        git(&self.0, &["reset", "--quiet", "--hard", newest.trim()]).map(drop)
+        git(&self.place, &["reset", "--quiet", "--hard", &self.commit]).map(drop)
     }
 
     /// `cargo xtask test` of these cases, there.
@@ -246,7 +250,7 @@ impl Copy {
         command
             .args(["xtask", "test"])
             .args(gates)
-            .current_dir(&self.0);
+            .current_dir(&self.place);
         // The cargo that runs us is of this workspace; theirs is found anew.
         for name in ["CARGO", "RUSTC", "RUSTDOC", "CARGO_TARGET_DIR"] {
             command.env_remove(name);

@@ -62,15 +62,6 @@ pub const CHAOS: &[Need] = &[
     program("util-linux", "chrt"),
 ];
 
-/// What the sources are checked with.
-pub const LINT: &[Need] = &[
-    program("gcc", "cc"),
-    program("g++", "c++"),
-    file("libibverbs-dev", "/usr/include/infiniband/verbs.h"),
-    file("librdmacm-dev", "/usr/include/rdma/rdma_cma.h"),
-    file("libibumad-dev", "/usr/include/infiniband/umad.h"),
-];
-
 /// What the unit tests compile against: the layouts of `cabi` are compared with the C headers.
 pub const HEADERS: &[Need] = &[
     program("gcc", "cc"),

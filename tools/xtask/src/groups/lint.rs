@@ -10,6 +10,7 @@ use crate::build;
 use crate::cargo_tool;
 use crate::case::{Case, Ending, Stop};
 use crate::lab::Lab;
+use crate::packages;
 use crate::process;
 
 /// As little as this machine may be: a first build of everything.
@@ -39,7 +40,7 @@ pub(super) fn cases() -> Vec<Case> {
         cargo("lint/clippy", clippy),
         cargo("lint/rustdoc", words(rustdoc)),
         cargo("lint/fuzz targets", fuzz),
-        cargo("lint/fuzz targets linked", words(LINKED)),
+        Case::new("lint/fuzz targets linked", linked),
         cargo("lint/deny", words(deny)),
         Case::new("lint/advisories", advisories),
     ];
@@ -61,6 +62,13 @@ fn cargo(name: &'static str, arguments: Vec<&'static str>) -> Case {
         command.args(&arguments).env("RUSTDOCFLAGS", "-D warnings");
         succeeds(lab, command)
     })
+}
+
+fn linked(lab: &mut Lab) -> Ending {
+    packages::ensure(packages::FUZZ)?;
+    let mut command = build::cargo();
+    command.args(words(LINKED));
+    succeeds(lab, command)
 }
 
 /// Skips the case where cargo does not have a command of this name and cannot come by it.

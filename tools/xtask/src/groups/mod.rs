@@ -81,7 +81,7 @@ const GROUPS: &[Group] = &[
     Group {
         name: "lint",
         about: "rustfmt, clippy, rustdoc, the declared Rust version, fuzz targets, links, licences",
-        needs: packages::LINT,
+        needs: packages::HEADERS,
         product: false,
         company: Company::Alone,
         cases: lint::cases,
