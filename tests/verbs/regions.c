@@ -119,21 +119,23 @@ static void other_address(void)
 	const uint64_t iova = 0x7000000123;
 
 	open_both();
-	struct ibv_mr *mr = ibv_reg_mr_iova(far->pd, far->buffer, LENGTH, iova, ALL_ACCESS);
+	// Not at the start of a page.
+	char *far_at = far->buffer + 0x123, *near_at = near->buffer + 0x123;
+	struct ibv_mr *mr = ibv_reg_mr_iova(far->pd, far_at, LENGTH, iova, ALL_ACCESS);
 
 	CHECK(mr, "ibv_reg_mr_iova: %s", strerror(errno));
 	fill(near->buffer, 1000, 1);
 	remote(IBV_WR_RDMA_WRITE, iova + LENGTH - 1000, 1000, mr->rkey, IBV_WC_SUCCESS);
-	check_filled(far->buffer + LENGTH - 1000, 1000, 1, "the end of the region");
+	check_filled(far_at + LENGTH - 1000, 1000, 1, "the end of the region");
 	// Locally too.
-	struct ibv_mr *own = ibv_reg_mr_iova(near->pd, near->buffer, LENGTH, iova, ALL_ACCESS);
+	struct ibv_mr *own = ibv_reg_mr_iova(near->pd, near_at, LENGTH, iova, ALL_ACCESS);
 	struct ibv_sge sge = {iova + 5, 100, own->lkey};
 
 	CHECK_EQ(request(IBV_WR_RDMA_WRITE, &sge, 1, iova, mr->rkey), 0);
 	expect(IBV_WC_SUCCESS);
-	CHECK(memcmp(near->buffer + 5, far->buffer, 100) == 0, "the start of the region");
+	CHECK(memcmp(near_at + 5, far_at, 100) == 0, "the start of the region");
 	// Its address in the process is none of its own.
-	remote(IBV_WR_RDMA_WRITE, (uintptr_t)far->buffer, 8, mr->rkey, IBV_WC_REM_ACCESS_ERR);
+	remote(IBV_WR_RDMA_WRITE, (uintptr_t)far_at, 8, mr->rkey, IBV_WC_REM_ACCESS_ERR);
 }
 
 static void before_other_address(void)
@@ -164,8 +166,57 @@ static void zero_based(void)
 static void impossible_addresses(void)
 {
 	open_both();
-	CHECK(!ibv_reg_mr_iova(far->pd, far->buffer, LENGTH, UINT64_MAX - 100, ALL_ACCESS) && errno == EINVAL,
-	      "an iova that wraps: %s", strerror(errno));
+	NOTHING(ibv_reg_mr_iova(far->pd, far->buffer, LENGTH, UINT64_MAX - 4095, ALL_ACCESS), EINVAL);
+}
+
+// A page of the region's is a page of memory, on every adapter: address and iova have the same offset in theirs.
+static void other_offset_in_the_page(void)
+{
+	open_both();
+	const uint64_t pages = 0x7000000000, page = sysconf(_SC_PAGESIZE);
+	char *at = far->buffer;
+	struct ibv_pd *pd = far->pd;
+
+	NOTHING(ibv_reg_mr_iova(pd, at, LENGTH, pages + 1, ALL_ACCESS), EINVAL);
+	NOTHING(ibv_reg_mr_iova(pd, at, LENGTH, pages + page / 2, ALL_ACCESS), EINVAL);
+	NOTHING(ibv_reg_mr_iova(pd, at + 1, LENGTH, pages, ALL_ACCESS), EINVAL);
+	NOTHING(ibv_reg_mr_iova(pd, at + 1, LENGTH, pages + 2, ALL_ACCESS), EINVAL);
+	NOTHING(ibv_reg_mr_iova(pd, at + page - 1, LENGTH, pages + page, ALL_ACCESS), EINVAL);
+	// Nor where pages come on demand, nor where the iova counts for nothing.
+	NOTHING(ibv_reg_mr_iova(pd, at + 1, LENGTH, pages, ALL_ACCESS | IBV_ACCESS_ON_DEMAND), EINVAL);
+	NOTHING(ibv_reg_mr_iova(pd, at + 1, LENGTH, 0, ALL_ACCESS | IBV_ACCESS_ZERO_BASED), EINVAL);
+	const uint64_t offsets[] = {0, 1, page - 1, page, page + 1};
+
+	for (int i = 0; i < 5; i++) {
+		struct ibv_mr *mr = ibv_reg_mr_iova(pd, at + offsets[i], LENGTH, pages + offsets[i] % page, ALL_ACCESS);
+
+		CHECK(mr, "offset %llu: %s", (unsigned long long)offsets[i], strerror(errno));
+		remote(IBV_WR_RDMA_WRITE, pages + offsets[i] % page, 8, mr->rkey, IBV_WC_SUCCESS);
+		CHECK_EQ(ibv_dereg_mr(mr), 0);
+	}
+}
+
+// A region's new range is addressed by its addresses, wherever it was addressed from before, or from zero as before.
+static void reregistered(void)
+{
+	open_both();
+	char *at = far->buffer + 4096 + 7;
+	struct ibv_mr *mrs[] = {
+		ibv_reg_mr_iova(far->pd, far->buffer, LENGTH, 0x7000000000, ALL_ACCESS),
+		ibv_reg_mr(far->pd, far->buffer, LENGTH, ALL_ACCESS | IBV_ACCESS_ZERO_BASED),
+	};
+	const uint64_t starts[] = {(uintptr_t)at, 0};
+
+	for (int i = 0; i < 2; i++) {
+		CHECK(mrs[i], "region %d: %s", i, strerror(errno));
+		CHECK_EQ(ibv_rereg_mr(mrs[i], IBV_REREG_MR_CHANGE_TRANSLATION, NULL, at, 4096, 0), 0);
+		fill(near->buffer, 4096, i);
+		remote(IBV_WR_RDMA_WRITE, starts[i], 4096, mrs[i]->rkey, IBV_WC_SUCCESS);
+		check_filled(at, 4096, i, "the region");
+	}
+	// Other rights leave the range as it is, whatever its iova is.
+	CHECK_EQ(ibv_rereg_mr(mrs[1], IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, ALL_ACCESS | IBV_ACCESS_ZERO_BASED), 0);
+	remote(IBV_WR_RDMA_WRITE, 0, 4096, mrs[1]->rkey, IBV_WC_SUCCESS);
 }
 
 // May be ignored, and is: the bytes of a message are placed in order anyhow.
@@ -308,4 +359,4 @@ static void no_dmabuf(void)
 
 #define T(name) {#name, name, 0}
 PROGRAM(T(null_region), T(null_region_receives), T(null_region_from_afar), T(other_address), T(before_other_address),
-	T(zero_based), T(impossible_addresses), T(relaxed_ordering), T(dmabuf), T(dmabuf_refused), T(no_dmabuf))
+	T(zero_based), T(impossible_addresses), T(other_offset_in_the_page), T(reregistered), T(relaxed_ordering), T(dmabuf), T(dmabuf_refused), T(no_dmabuf))

@@ -6,6 +6,7 @@
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
 use crate::error::{Error, Result};
+use crate::paging;
 
 /// `DMA_BUF_MAGIC`: the type of the file system that dma-bufs are files of.
 const MAGIC: i64 = 0x444d_4142;
@@ -36,9 +37,7 @@ impl DmaBuf {
     pub(crate) fn map(fd: RawFd, offset: u64, len: u64, iova: u64, write: bool) -> Result<DmaBuf> {
         let outside = Error::Invalid("the range lies outside the dma-buf");
         let size = size(fd)?;
-        // SAFETY: sysconf has no preconditions.
-        let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as u64;
-        if offset % page != iova % page {
+        if !paging::same_offset(offset, iova) {
             return Err(Error::Invalid("iova and offset differ within the page"));
         }
         if offset.checked_add(len).is_none_or(|end| end > size) {

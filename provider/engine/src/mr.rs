@@ -53,8 +53,8 @@ pub struct Mr {
 impl Pd {
     /// Registers `len` bytes at `addr`; peers and work requests address them from `iova`. `access` is `enum ibv_access_flags`.
     ///
-    /// Unmapped memory, or memory that is not writable though it must be, is `EFAULT`; contradicting rights are `EINVAL`, and so is
-    /// persistent flush access to memory that is not of a mapped file. With
+    /// Unmapped memory, or memory that is not writable though it must be, is `EFAULT`; contradicting rights are `EINVAL`, and so are an
+    /// `iova` with another offset in its page than `addr` and persistent flush access to memory that is not of a mapped file. With
     /// on-demand access the memory is not looked at; then `addr` 0 and `len` `SIZE_MAX` register the whole address space.
     pub fn reg_mr(
         self: &Arc<Self>,
@@ -64,6 +64,7 @@ impl Pd {
         access: u32,
     ) -> Result<Arc<Mr>> {
         let access = check_access(access)?;
+        check_offset(addr, iova)?;
         let implicit = check_range(addr, len, iova, access)?;
         check_memory(addr, len, access, implicit)?;
         let backing = if implicit {
@@ -218,6 +219,14 @@ fn check_access(access: u32) -> Result<Access> {
     Ok(access)
 }
 
+/// No adapter could translate it, and the kernel refuses it for all of them, a zero-based region's too.
+fn check_offset(addr: u64, iova: u64) -> Result<()> {
+    if !paging::same_offset(addr, iova) {
+        return Err(Error::Invalid("iova and address differ within the page"));
+    }
+    Ok(())
+}
+
 /// Checks the numbers of a range; `true` if it is the whole address space.
 fn check_range(addr: u64, len: u64, iova: u64, access: Access) -> Result<bool> {
     if len == IMPLICIT_LEN && access.contains(Access::ON_DEMAND) {
@@ -345,6 +354,7 @@ impl Mr {
             after.access = check_access(access)?;
         }
         if let Some((addr, len, iova)) = range {
+            check_offset(addr, iova)?;
             (after.addr, after.len, after.iova) = (addr, len, base(iova, after.access));
         }
         if let Some(pd) = pd {

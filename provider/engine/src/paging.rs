@@ -119,10 +119,19 @@ impl Pd {
     }
 }
 
+fn page_size() -> u64 {
+    // SAFETY: sysconf has no preconditions.
+    unsafe { libc::sysconf(libc::_SC_PAGESIZE) as u64 }
+}
+
+/// Whether two addresses are at the same place of their pages, as they must be where an adapter translates pages, whatever their size is.
+pub(crate) fn same_offset(a: u64, b: u64) -> bool {
+    (a ^ b).is_multiple_of(page_size())
+}
+
 /// The whole pages around a range.
 pub(crate) fn pages(addr: u64, len: u64) -> Option<Range<u64>> {
-    // SAFETY: sysconf has no preconditions.
-    let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as u64;
+    let page = page_size();
     let stop = addr.checked_add(len)?.checked_next_multiple_of(page)?;
     Some(addr & !(page - 1)..stop)
 }
