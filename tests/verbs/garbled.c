@@ -7,6 +7,7 @@
 #include "answers.h"
 #include "endpoint.h"
 
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -295,6 +296,84 @@ static void queues(void)
 	unharmed();
 }
 
+static void post_to(struct ibv_srq *srq, bool tags)
+{
+	struct ibv_sge sge = sge_of(e, 0, 64);
+	struct ibv_recv_wr receive = {.sg_list = &sge, .num_sge = 1}, *bad_receive = NULL;
+	struct ibv_ops_wr add = {
+		.opcode = IBV_WR_TAG_ADD, .flags = IBV_OPS_SIGNALED, .tm.add = {.sg_list = &sge, .num_sge = 1, .mask = ~0ull},
+	}, *bad = NULL;
+
+	REFUSED(ibv_post_srq_recv(srq, &receive, &bad_receive), EINVAL);
+	CHECK(bad_receive == &receive, "the bad request is not named");
+	if (!tags)
+		return;
+	REFUSED(ibv_post_srq_ops(srq, &add, &bad), EINVAL);
+	CHECK(bad == &add, "the bad operation is not named");
+}
+
+// Shared receive queues of every kind: basic, of XRC, and one that matches tags, each with the numbers of the others too.
+static void shared_queues(void)
+{
+	struct ibv_cq_init_attr_ex of_cq = {.cqe = 16, .wc_flags = IBV_WC_STANDARD_FLAGS | IBV_WC_EX_WITH_TM_INFO};
+	struct ibv_xrcd_init_attr of_xrcd = {
+		.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS, .fd = -1, .oflags = O_CREAT,
+	};
+	struct ibv_srq_init_attr_ex of_srq = {
+		.attr = {.max_wr = 4, .max_sge = 1}, .srq_type = IBV_SRQT_XRC,
+		.comp_mask = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD | IBV_SRQ_INIT_ATTR_CQ | IBV_SRQ_INIT_ATTR_XRCD,
+	};
+
+	set_up(IBV_QPT_RC);
+	struct ibv_cq_ex *cq = ibv_create_cq_ex(e->context, &of_cq);
+	struct ibv_xrcd *xrcd = ibv_open_xrcd(e->context, &of_xrcd);
+
+	CHECK(cq && xrcd, "setting up: %s", strerror(errno));
+	of_srq.pd = e->pd;
+	of_srq.cq = ibv_cq_ex_to_cq(cq);
+	of_srq.xrcd = xrcd;
+	struct ibv_srq *of_xrc = ibv_create_srq_ex(e->context, &of_srq);
+
+	of_srq.srq_type = IBV_SRQT_TM;
+	of_srq.comp_mask ^= IBV_SRQ_INIT_ATTR_XRCD ^ IBV_SRQ_INIT_ATTR_TM;
+	of_srq.tm_cap.max_num_tags = of_srq.tm_cap.max_ops = 4;
+	struct ibv_srq *of_tags = ibv_create_srq_ex(e->context, &of_srq);
+
+	CHECK(of_xrc && of_tags, "ibv_create_srq_ex: %s", strerror(errno));
+	struct ibv_srq *srqs[] = {e->srq, of_xrc, of_tags};
+
+	for (int i = 0; i < 3; i++) {
+		const uint32_t own = srqs[i]->handle;
+		const uint32_t others[] = {own ^ GARBAGE, srqs[(i + 1) % 3]->handle, srqs[(i + 2) % 3]->handle, 0, 0xdeadbeef};
+
+		for (int j = 0; j < 5; j++) {
+			CHECK(others[j] != own, "one handle for two");
+			srqs[i]->handle = others[j];
+			post_to(srqs[i], srqs[i] == of_tags);
+		}
+		srqs[i]->handle = own;
+		GARBLED(srqs[i], with_srq);
+	}
+	// All have as much room as before: nothing was taken.
+	struct ibv_sge sge = sge_of(e, 0, 64);
+	struct ibv_recv_wr receive = {.sg_list = &sge, .num_sge = 1}, *bad_receive;
+
+	for (int i = 0; i < 4; i++) {
+		struct ibv_ops_wr add = {.wr_id = i, .opcode = IBV_WR_TAG_ADD, .flags = IBV_OPS_SIGNALED,
+					 .tm.add = {.sg_list = &sge, .num_sge = 1, .tag = i, .mask = ~0ull}}, *bad;
+
+		CHECK_EQ(ibv_post_srq_recv(of_xrc, &receive, &bad_receive), 0);
+		CHECK_EQ(ibv_post_srq_recv(of_tags, &receive, &bad_receive), 0);
+		CHECK_EQ(ibv_post_srq_ops(of_tags, &add, &bad), 0);
+	}
+	connect_endpoint(e, &self, NULL);
+	unharmed();
+	CHECK_EQ(ibv_destroy_srq(of_tags), 0);
+	CHECK_EQ(ibv_destroy_srq(of_xrc), 0);
+	CHECK_EQ(ibv_close_xrcd(xrcd), 0);
+	CHECK_EQ(ibv_destroy_cq(ibv_cq_ex_to_cq(cq)), 0);
+}
+
 static int send_datagram(struct ibv_ah *ah)
 {
 	struct ibv_sge sge = sge_of(e, 0, 64);
@@ -428,4 +507,4 @@ static void binds(void)
 }
 
 #define T(name) {#name, name, 0}
-PROGRAM(T(control_path), T(destroyed_twice), T(queues), T(address_handles), T(binds))
+PROGRAM(T(control_path), T(destroyed_twice), T(queues), T(shared_queues), T(address_handles), T(binds))
