@@ -5,6 +5,7 @@
 mod applications;
 mod arm64;
 mod builds;
+mod cargo_tests;
 #[cfg(test)]
 mod claims;
 pub(crate) mod cm;

@@ -120,7 +120,7 @@ fn ud(full: bool) -> Vec<String> {
         &[
             "ib_send_bw -n 1000",
             "ib_send_bw -a -n 100",
-            "ib_send_lat -a -n 100",
+            "ib_send_lat -a -n 100 -C",
             "ib_send_bw -D 1",
         ],
     );

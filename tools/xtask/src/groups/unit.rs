@@ -1,22 +1,13 @@
 //! Group `unit`: `cargo test` of the whole workspace, optimised and with all checks, each test counted.
 
-use std::time::Duration;
-
-use crate::build;
+use super::cargo_tests;
 use crate::case::{Case, Ending, Stop};
-use crate::process::{self, Finished};
-
-const LIMIT: Duration = Duration::from_secs(1200);
+use crate::process::Finished;
 
 pub(super) fn cases() -> Vec<Case> {
+    // The simulators' long runs are a group of their own.
     vec![Case::many("unit", |lab| {
-        let mut command = build::cargo();
-        // The simulator's long run is a group of its own.
-        command.args(["test", "--locked", "--profile", "unit"]);
-        command.args(["--workspace", "--no-fail-fast"]);
-        command.env("FERROCE_SIM_SEEDS", "200");
-        let finished = process::run(command, &lab.case_dir()?, "cargo", LIMIT)?;
-        Ok(endings(&finished))
+        cargo_tests::run(lab, &["--workspace"], "200")
     })]
 }
 
@@ -42,7 +33,7 @@ pub(super) fn endings(finished: &Finished) -> Vec<(String, Ending)> {
         .any(|(_, ending)| matches!(ending, Err(Stop::Fail(_))));
     if !finished.success() && !failure_told {
         endings.push((
-            "cargo test".to_owned(),
+            finished.line.clone(),
             Err(Stop::with(finished.ending(), &[finished])),
         ));
     }
@@ -81,6 +72,8 @@ fn details(out: &str, name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     fn printed(out: &str) -> Finished {
