@@ -194,7 +194,7 @@ fn buffers(tester: &mut Tester) -> Buffers {
     };
     for (srq, pd) in SRQS {
         tester.memory().borrow_mut().srqs.insert(srq, pd);
-        tester.host.xrc.insert(srq, Default::default());
+        tester.host.xrc.borrow_mut().insert(srq, Default::default());
     }
     buffers
 }
@@ -221,9 +221,9 @@ fn take(tester: &mut Tester, service: QpType, buffers: &Buffers, step: Step) -> 
                 sges: [buffers.local.sge()].into_iter().collect(),
                 skip: 0,
             };
-            let queue = tester.host.xrc.entry(SRQS[0].0).or_default();
-            if queue.len() < 64 {
-                queue.push_back(wqe.clone());
+            let queue = tester.host.xrc.borrow()[&SRQS[0].0].clone();
+            if queue.borrow().len() < 64 {
+                queue.borrow_mut().push_back(wqe.clone());
                 tester.host.srq.borrow_mut().push_back(wqe);
             }
         }

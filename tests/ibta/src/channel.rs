@@ -61,6 +61,10 @@ pub struct ChannelOptions {
     pub max_sge: u32,
     /// Handle of a shared receive queue.
     pub srq: Option<u32>,
+    /// XRC: handle of the XRC domain.
+    pub xrcd: Option<u32>,
+    /// XRC: number of the shared receive queue that the tester's requests are for, unless they say another.
+    pub xrc_srq: u32,
     /// The state to stop in, on the way to RTS.
     pub state: u32,
 }
@@ -85,6 +89,8 @@ impl Default for ChannelOptions {
             max_wr: 16,
             max_sge: 3,
             srq: None,
+            xrcd: None,
+            xrc_srq: 0,
             state: qp_state::RTS,
         }
     }
@@ -118,6 +124,7 @@ impl Channel {
             max_inline_data: 64,
             sq_sig_all: false,
             srq: options.srq,
+            xrcd: options.xrcd,
         };
         let qp = match must(rig, Command::CreateQp(create))? {
             Reply::Qp { qp } => qp,
@@ -156,7 +163,10 @@ impl Channel {
     /// The attributes that lead to INIT, RTR and RTS.
     pub fn attributes_to(&self, rig: &dyn TransportRig, state: u32) -> QpAttributes {
         let o = &self.options;
-        let (connected, reliable) = (o.service != Service::Ud, o.service == Service::Rc);
+        let connected = o.service != Service::Ud;
+        // Of a reliable connection an XRC target is the responder only.
+        let requester = o.service == Service::Rc;
+        let reliable = requester || o.service == Service::XrcTarget;
         let to = QpAttributes {
             qp_state: Some(state),
             ..QpAttributes::default()
@@ -181,9 +191,9 @@ impl Channel {
             qp_state::RTS => QpAttributes {
                 sq_psn: Some(o.device_psn & 0xff_ffff),
                 timeout: reliable.then_some(o.timeout),
-                retry_cnt: reliable.then_some(o.retry_cnt),
-                rnr_retry: reliable.then_some(o.rnr_retry),
-                max_rd_atomic: reliable.then_some(o.max_rd_atomic),
+                retry_cnt: requester.then_some(o.retry_cnt),
+                rnr_retry: requester.then_some(o.rnr_retry),
+                max_rd_atomic: requester.then_some(o.max_rd_atomic),
                 ..to
             },
             _ => to,

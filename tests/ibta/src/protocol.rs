@@ -63,6 +63,8 @@ pub enum Command {
         /// Queue pair number.
         qp: u32,
     },
+    /// An XRC domain that no other program knows, with a completion queue for all its shared receive queues. Answer: [`Reply::Xrcd`].
+    OpenXrcd,
     /// A shared receive queue. Answer: [`Reply::Srq`].
     CreateSrq {
         /// Requests that it holds.
@@ -72,6 +74,9 @@ pub enum Command {
         /// In a protection domain of its own, not in that of the queue pairs.
         #[serde(default)]
         apart: bool,
+        /// Of this XRC domain.
+        #[serde(default)]
+        xrcd: Option<u32>,
     },
     /// Answer: [`Reply::Done`].
     DestroySrq {
@@ -172,8 +177,14 @@ pub enum Reply {
         qp: u32,
     },
     QpAttributes(QpAttributes),
+    Xrcd {
+        xrcd: u32,
+    },
     Srq {
         srq: u32,
+        /// What requests call it, if it is of an XRC domain.
+        #[serde(default)]
+        number: u32,
     },
     Region(Region),
     Window {

@@ -36,6 +36,9 @@ pub trait Onlooker {
 /// A shared receive queue.
 pub type SharedQueue = Rc<RefCell<VecDeque<RecvWqe>>>;
 
+/// The shared receive queues of an XRC domain, by number. The protection domain of each is in [`Memory::srqs`].
+pub type XrcDomain = Rc<RefCell<BTreeMap<u32, SharedQueue>>>;
+
 /// The host of one queue pair.
 #[derive(Debug, Default)]
 pub struct SimHost<M = Model> {
@@ -45,8 +48,8 @@ pub struct SimHost<M = Model> {
     pub srq: SharedQueue,
     /// Its protection domain; the queue pair's is 0.
     pub srq_pd: u32,
-    /// Requests on the shared receive queues of the XRC domain.
-    pub xrc: BTreeMap<u32, VecDeque<RecvWqe>>,
+    /// The XRC domain.
+    pub xrc: XrcDomain,
     /// Which of those the request at hand is for.
     pub selected: Option<u32>,
     /// What must come out, or whoever else looks on.
@@ -201,7 +204,7 @@ impl<M: Onlooker> Host for SimHost<M> {
     }
 
     fn select_srq(&mut self, srqn: u32) -> Result<(), MemoryError> {
-        if !self.memory.borrow().srqs.contains_key(&srqn) {
+        if !self.xrc.borrow().contains_key(&srqn) {
             return Err(MemoryError::Key);
         }
         self.selected = Some(srqn);
@@ -236,7 +239,7 @@ impl<M: Onlooker> Host for SimHost<M> {
 
     fn take_srq(&mut self) -> Option<RecvWqe> {
         match self.selected {
-            Some(srq) => self.xrc.get_mut(&srq)?.pop_front(),
+            Some(srq) => self.xrc.borrow().get(&srq)?.borrow_mut().pop_front(),
             None => self.srq.borrow_mut().pop_front(),
         }
     }

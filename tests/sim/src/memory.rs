@@ -56,7 +56,7 @@ pub struct Memory {
     pub regions: Vec<Region>,
     /// Bound memory windows of type 2, by remote key.
     pub windows: BTreeMap<u32, Region>,
-    /// Shared receive queues of an XRC domain, and the protection domain of each.
+    /// Shared receive queues of XRC domains, and the protection domain of each.
     pub srqs: BTreeMap<u32, u32>,
     /// Protection domain of what is registered from now on.
     pub pd: u32,

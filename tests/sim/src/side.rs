@@ -77,6 +77,9 @@ impl Side {
     pub(crate) fn new(index: usize, options: &Options, plan: SidePlan) -> Side {
         let o = options.sides[index];
         let mut host: SimHost = SimHost::default();
+        let queues = plan.memory.srqs.keys();
+        let queues = queues.map(|srq| (*srq, Default::default()));
+        host.xrc.borrow_mut().extend(queues);
         *host.memory.borrow_mut() = plan.memory;
         host.model.sends = plan.sends.iter().map(|s| s.expect.clone()).collect();
         host.model.recvs = plan.recv_expects;
@@ -204,7 +207,10 @@ impl Side {
                 };
                 match self.recv_srqs.get(self.recv_posted) {
                     None | Some(0) => self.host.srq.borrow_mut().push_back(wqe),
-                    Some(srq) => self.host.xrc.entry(*srq).or_default().push_back(wqe),
+                    Some(srq) => {
+                        let mut xrc = self.host.xrc.borrow_mut();
+                        xrc.entry(*srq).or_default().borrow_mut().push_back(wqe);
+                    }
                 }
             } else {
                 match self.qp.post_recv(wr_id, sges) {

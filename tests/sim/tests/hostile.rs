@@ -184,7 +184,7 @@ fn fire(service: QpType, seed: u64, packets: u32) -> u32 {
     // A target's queue is of the protection domain that the buffers are of; another queue is not.
     for (srq, pd) in [(5, 0), (6, 60)] {
         t.memory().borrow_mut().srqs.insert(srq, pd);
-        t.host.xrc.insert(srq, Default::default());
+        t.host.xrc.borrow_mut().insert(srq, Default::default());
     }
     let guard = t.buffer(100, Access::empty());
     let before = t.memory().borrow().bytes.clone();
@@ -223,7 +223,7 @@ fn fire(service: QpType, seed: u64, packets: u32) -> u32 {
                 skip: 0,
             };
             t.host.srq.borrow_mut().push_back(wqe.clone());
-            t.host.xrc.entry(5).or_default().push_back(wqe);
+            t.host.xrc.borrow()[&5].borrow_mut().push_back(wqe);
         }
         let bytes = datagram(&mut rng, &b, u64::from(mtu), service);
         if let Ok(packet) = Packet::parse(&bytes) {

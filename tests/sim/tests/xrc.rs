@@ -16,10 +16,10 @@ const ALL: Access = Access::REMOTE_READ
 
 /// A target whose domain has queues 5 (protection domain 50) and 6 (60).
 fn target() -> Tester {
-    let mut t = Tester::service(QpType::XrcRecv);
+    let t = Tester::service(QpType::XrcRecv);
     for (srq, pd) in [(5, 50), (6, 60)] {
         t.memory().borrow_mut().srqs.insert(srq, pd);
-        t.host.xrc.insert(srq, Default::default());
+        t.host.xrc.borrow_mut().insert(srq, Default::default());
     }
     t
 }
@@ -34,8 +34,7 @@ fn buffer(t: &mut Tester, srq: u32, len: u32) -> Buffer {
 fn receive(t: &mut Tester, srq: u32, wr_id: u64, len: u32) -> Buffer {
     let b = buffer(t, srq, len);
     let sges = [b.sge()].into_iter().collect();
-    let queue = t.host.xrc.get_mut(&srq).unwrap();
-    queue.push_back(RecvWqe {
+    t.host.xrc.borrow()[&srq].borrow_mut().push_back(RecvWqe {
         wr_id,
         sges,
         skip: 0,

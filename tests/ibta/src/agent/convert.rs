@@ -39,6 +39,8 @@ mod mask {
 
 /// `IBV_DEVICE_AUTO_PATH_MIG`.
 const AUTO_PATH_MIG: u32 = 1 << 4;
+/// `IBV_DEVICE_XRC`.
+const XRC: u32 = 1 << 20;
 /// `IBV_LINK_LAYER_ETHERNET`.
 const ETHERNET: u8 = 2;
 
@@ -52,6 +54,7 @@ pub(super) fn mask_of(service: c_uint) -> c_int {
     match service {
         qp_type::UD => all | QKEY,
         qp_type::UC => all | connected,
+        qp_type::XRC_RECV => all | connected | TIMEOUT | MIN_RNR_TIMER | MAX_DEST_RD_ATOMIC,
         _ => all | connected | reliable,
     }
 }
@@ -171,6 +174,7 @@ pub(super) fn service(service: Service) -> c_uint {
         Service::Rc => qp_type::RC,
         Service::Uc => qp_type::UC,
         Service::Ud => qp_type::UD,
+        Service::XrcTarget => qp_type::XRC_RECV,
     }
 }
 
@@ -234,6 +238,7 @@ pub(super) fn device(name: &str, attr: &ibv_device_attr) -> DeviceInfo {
         max_qp_init_rd_atom: count(attr.max_qp_init_rd_atom),
         atomics: attr.atomic_cap != 0,
         auto_path_mig: attr.device_cap_flags & AUTO_PATH_MIG != 0,
+        xrc: attr.device_cap_flags & XRC != 0,
     }
 }
 

@@ -15,9 +15,15 @@ use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 
 use super::library::{Library, Verb, VerbsError};
 
-/// `query_port` of the table of later functions: it is told how much room there is.
-type QueryPort =
-    unsafe extern "C" fn(*mut ibv_context, u8, *mut ibv_port_attr, libc::size_t) -> libc::c_int;
+/// A function of the later ones, which libibverbs has beside the context, if this library and device have it.
+macro_rules! later {
+    ($device:expr, $name:ident) => {{
+        let offset = std::mem::offset_of!(ferroce_cabi::verbs_context, $name);
+        // SAFETY: the table reaches that far, and changes no more once the device is open.
+        ($device.later(offset)).and_then(|table| unsafe { (*table).$name })
+    }};
+}
+pub(super) use later;
 
 /// An open device. What is made on it keeps it open.
 pub(super) struct Device {
@@ -71,9 +77,10 @@ impl Device {
         // SAFETY: integers, for which zeros are a value.
         let mut attr: ibv_port_attr = unsafe { std::mem::zeroed() };
         let context = self.context.as_ptr();
+        let later = later!(self, query_port);
         // SAFETY: an open context, and room for the answer. The function of the table knows of the fields that came later.
         let returned = unsafe {
-            match self.query_port_extended() {
+            match later {
                 Some(query) => query(context, port, &mut attr, size_of::<ibv_port_attr>()),
                 None => (self.library.ibv_query_port)(context, port, &mut attr),
             }
@@ -137,22 +144,19 @@ impl Device {
         unsafe { &(*self.context.as_ptr()).ops }
     }
 
-    /// `query_port` of the later functions, if the library has them.
-    fn query_port_extended(&self) -> Option<QueryPort> {
+    /// The table of later functions, if it has what is that far from its start.
+    pub(super) fn later(&self, offset: usize) -> Option<*const verbs_context> {
         let context = self.context.as_ptr();
         // SAFETY: with this mark, the context is the last part of a `verbs_context`, which grows at its head and says how
-        // large it is. The function is read where it is within that.
+        // large it is, at its end.
         unsafe {
             if (*context).abi_compat.addr() != usize::MAX {
                 return None;
             }
             let whole =
                 context.byte_sub(offset_of!(verbs_context, context)) as *const verbs_context;
-            let to_end = size_of::<verbs_context>() - offset_of!(verbs_context, query_port);
-            if (*whole).sz < to_end {
-                return None;
-            }
-            (*whole).query_port
+            let to_end = size_of::<verbs_context>() - offset;
+            ((*whole).sz >= to_end).then_some(whole)
         }
     }
 }

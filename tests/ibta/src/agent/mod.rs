@@ -14,6 +14,7 @@ mod objects;
 mod post;
 mod region;
 mod session;
+mod xrc;
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener};

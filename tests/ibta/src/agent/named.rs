@@ -10,11 +10,13 @@ use super::device::Device;
 use super::library::{Verb, VerbsError};
 use super::objects::{Ah, Mw, Pd, Qp, Srq};
 use super::region::Region;
+use super::xrc::Xrcd;
 
 /// The objects of one session.
 pub(super) struct Named {
     pub(super) qps: HashMap<u32, Rc<Qp>>,
     pub(super) srqs: HashMap<u32, Rc<Srq>>,
+    pub(super) xrcds: HashMap<u32, Rc<Xrcd>>,
     /// With the kind of each.
     pub(super) windows: HashMap<u32, (Rc<Mw>, u8)>,
     pub(super) handles: HashMap<u32, Rc<Ah>>,
@@ -41,6 +43,7 @@ impl Named {
         Ok(Named {
             qps: HashMap::new(),
             srqs: HashMap::new(),
+            xrcds: HashMap::new(),
             windows: HashMap::new(),
             handles: HashMap::new(),
             regions: Vec::new(),
@@ -63,6 +66,10 @@ impl Named {
 
     pub(super) fn srq(&self, handle: u32, call: &'static str) -> Verb<&Rc<Srq>> {
         self.srqs.get(&handle).ok_or_else(|| unknown(call))
+    }
+
+    pub(super) fn xrcd(&self, handle: u32, call: &'static str) -> Verb<&Rc<Xrcd>> {
+        self.xrcds.get(&handle).ok_or_else(|| unknown(call))
     }
 
     /// The region that all of these addresses are in.

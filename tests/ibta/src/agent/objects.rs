@@ -16,6 +16,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::device::Device;
 use super::library::{Verb, VerbsError};
+use super::xrc::Xrcd;
 
 /// Wraps what a creating function returned.
 pub(super) fn created<T>(call: &'static str, object: *mut T) -> Verb<NonNull<T>> {
@@ -51,7 +52,7 @@ impl Drop for Pd {
 pub(super) struct Cq {
     device: Rc<Device>,
     channel: NonNull<ibv_comp_channel>,
-    raw: NonNull<ibv_cq>,
+    pub(super) raw: NonNull<ibv_cq>,
 }
 
 impl Cq {
@@ -170,6 +171,8 @@ pub(super) fn unsupported(call: &'static str) -> VerbsError {
 pub(super) struct Srq {
     pub(super) pd: Rc<Pd>,
     pub(super) raw: NonNull<ibv_srq>,
+    /// Its XRC domain, and what requests call it there.
+    pub(super) xrc: Option<(Rc<Xrcd>, u32)>,
 }
 
 impl Srq {
@@ -184,6 +187,7 @@ impl Srq {
         Ok(Rc::new(Srq {
             pd: pd.clone(),
             raw: created("ibv_create_srq", raw)?,
+            xrc: None,
         }))
     }
 }
@@ -262,6 +266,8 @@ pub(super) struct QpParts {
     pub(super) send: Rc<Cq>,
     pub(super) recv: Rc<Cq>,
     pub(super) srq: Option<Rc<Srq>>,
+    /// Of an XRC target.
+    pub(super) xrcd: Option<Rc<Xrcd>>,
     pub(super) cap: ibv_qp_cap,
     /// Every send request raises a completion.
     pub(super) all_signaled: bool,
@@ -277,7 +283,7 @@ pub(super) struct Qp {
 }
 
 impl Qp {
-    /// `ibv_create_qp(3)`. Capacities become what the device gives.
+    /// `ibv_create_qp(3)`, of an XRC target `ibv_create_qp_ex(3)`. Capacities become what the device gives.
     pub(super) fn new(pd: &Rc<Pd>, mut parts: QpParts) -> Verb<Rc<Qp>> {
         let mut init = ibv_qp_init_attr {
             qp_context: ptr::null_mut(),
@@ -288,9 +294,14 @@ impl Qp {
             qp_type: parts.service,
             sq_sig_all: c_int::from(parts.all_signaled),
         };
-        // SAFETY: a live domain and live queues, which this object keeps alive.
-        let raw = unsafe { (pd.device.library.ibv_create_qp)(pd.raw.as_ptr(), &mut init) };
-        let raw = created("ibv_create_qp", raw)?;
+        let raw = match &parts.xrcd {
+            Some(xrcd) => xrcd.target()?,
+            None => {
+                // SAFETY: a live domain and live queues, which this object keeps alive.
+                let raw = unsafe { (pd.device.library.ibv_create_qp)(pd.raw.as_ptr(), &mut init) };
+                created("ibv_create_qp", raw)?
+            }
+        };
         parts.cap = init.cap;
         Ok(Rc::new(Qp {
             pd: pd.clone(),

@@ -19,7 +19,10 @@ use super::named::{Named, unknown};
 use super::objects::{Ah, Cq, Mw, Pd, Qp, QpParts, Srq};
 use super::post::{Bind, Send, Target};
 use super::region::Region;
+use super::xrc::Xrcd;
 
+/// Completions of a shared receive queue's requests that have room.
+const SHARED: u32 = 1024;
 /// The largest region, in bytes.
 const MAX_REGION: u32 = 1 << 30;
 
@@ -95,10 +98,17 @@ impl Session {
                 gone.map(|_| Reply::Done)
                     .ok_or_else(|| unknown("ibv_destroy_qp"))
             }
+            Command::OpenXrcd => {
+                let made = Xrcd::new(&self.device, SHARED)?;
+                let xrcd = objects.handle();
+                objects.xrcds.insert(xrcd, made);
+                Ok(Reply::Xrcd { xrcd })
+            }
             Command::CreateSrq {
                 max_wr,
                 max_sge,
                 apart,
+                xrcd,
             } => {
                 let attr = ibv_srq_attr {
                     max_wr,
@@ -109,10 +119,14 @@ impl Session {
                     true => Pd::new(&objects.pd.device)?,
                     false => objects.pd.clone(),
                 };
-                let made = Srq::new(&pd, attr)?;
+                let made = match xrcd {
+                    Some(xrcd) => objects.xrcd(xrcd, "ibv_create_srq_ex")?.srq(&pd, attr)?,
+                    None => Srq::new(&pd, attr)?,
+                };
+                let number = made.xrc.as_ref().map_or(0, |(_, number)| *number);
                 let srq = objects.handle();
                 objects.srqs.insert(srq, made);
-                Ok(Reply::Srq { srq })
+                Ok(Reply::Srq { srq, number })
             }
             Command::DestroySrq { srq } => {
                 let gone = objects.srqs.remove(&srq);
@@ -214,16 +228,26 @@ impl Session {
             None => None,
             Some(srq) => Some(objects.srq(srq, "ibv_create_qp")?.clone()),
         };
+        let xrcd = match what.xrcd {
+            None => None,
+            Some(xrcd) => Some(objects.xrcd(xrcd, "ibv_create_qp_ex")?.clone()),
+        };
         // Requests complete once, and a flushed queue holds as many as it has room for. Those of a shared queue are not known.
         let received = match srq {
-            Some(_) => 1024,
+            Some(_) => SHARED,
             None => what.max_recv_wr,
+        };
+        let new = |entries: u32| Cq::new(&self.device, entries.max(1));
+        let (send, recv) = match &xrcd {
+            Some(xrcd) => (xrcd.cq.clone(), xrcd.cq.clone()),
+            None => (new(what.max_send_wr)?, new(received)?),
         };
         let parts = QpParts {
             service: convert::service(what.service),
-            send: Cq::new(&self.device, what.max_send_wr.max(1))?,
-            recv: Cq::new(&self.device, received.max(1))?,
+            send,
+            recv,
             srq,
+            xrcd,
             cap: convert::cap(what),
             all_signaled: what.sq_sig_all,
         };

@@ -2,6 +2,7 @@
 
 use super::{Channel, DEFAULT_PKEY};
 use crate::packet::TxPacket;
+use crate::protocol::Service;
 use crate::rig::TransportRig;
 use anyhow::Result;
 use ferroce_wire::{Aeth, Bth, CreditCode, Ext, NakCode, Syndrome, opcode};
@@ -20,10 +21,22 @@ impl Channel {
         self.options.tester_psn.wrapping_add(n) & 0xff_ffff
     }
 
-    /// A packet for the device's queue pair, right in everything; change what is to be wrong and transmit it.
+    /// An opcode of RC's as the channel has it: XRC has the same, with a head of its own.
+    pub fn opcode(&self, opcode: u8) -> u8 {
+        match self.options.service {
+            Service::XrcTarget => opcode::XRC_SEND_FIRST | opcode,
+            Service::Rc | Service::Uc | Service::Ud => opcode,
+        }
+    }
+
+    /// A packet for the device's queue pair, right in everything; change what is to be wrong and transmit it. An opcode of RC's is for XRC, too.
     pub fn packet(&self, opcode: u8, psn: u32, ext: Ext, payload: &[u8]) -> TxPacket {
+        let ext = Ext {
+            xrceth: ext.xrceth.or(Some(self.options.xrc_srq)),
+            ..ext
+        };
         let bth = Bth {
-            opcode,
+            opcode: self.opcode(opcode),
             pkey: DEFAULT_PKEY,
             dest_qp: self.qp,
             psn: psn & 0xff_ffff,

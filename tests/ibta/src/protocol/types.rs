@@ -10,6 +10,8 @@ pub enum Service {
     Rc,
     Uc,
     Ud,
+    /// The responder of an extended reliable connection.
+    XrcTarget,
 }
 
 /// What a queue pair is created with.
@@ -32,6 +34,10 @@ pub struct CreateQp {
     /// Handle of a shared receive queue.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub srq: Option<u32>,
+    /// XRC target: handle of its XRC domain, whose completion queue is polled as its own. It has no queues and no protection domain:
+    /// what is said of them here is not looked at.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub xrcd: Option<u32>,
 }
 
 /// Where packets go to. On RoCE the GID says it, on a cable the LID.
@@ -309,6 +315,9 @@ pub struct DeviceInfo {
     pub atomics: bool,
     /// Path migration is supported.
     pub auto_path_mig: bool,
+    /// Does XRC.
+    #[serde(default)]
+    pub xrc: bool,
 }
 
 /// A port, `struct ibv_port_attr`.

@@ -322,7 +322,10 @@ mod tests {
         let mut agent =
             shell(r#"read a; echo '{"reply":"done"}'; read b; echo '{"reply":"srq","srq":3}'"#);
         assert_eq!(agent.call(&Command::Reset).unwrap(), Reply::Done);
-        assert_eq!(agent.call(&Command::Reset).unwrap(), Reply::Srq { srq: 3 });
+        assert_eq!(
+            agent.call(&Command::Reset).unwrap(),
+            Reply::Srq { srq: 3, number: 0 }
+        );
     }
 
     #[test]

@@ -20,6 +20,7 @@ pub(super) fn service(service: Service) -> QpType {
         Service::Rc => QpType::Rc,
         Service::Uc => QpType::Uc,
         Service::Ud => QpType::Ud,
+        Service::XrcTarget => QpType::XrcRecv,
     }
 }
 

@@ -3,15 +3,15 @@
 //! It has no clock of its own: the rig hands it the time. What reaches a queue pair must be a packet with a right ICRC, for
 //! its number and its partition; from there on all is the transport's.
 
-use super::attributes::{self as convert, EFAULT, EINVAL, ENOMEM, EOPNOTSUPP};
+use super::attributes::{self as convert, EFAULT, EINVAL, EOPNOTSUPP};
 use super::faults::PlaceHook;
 use super::host::{self, DeviceHost};
+use super::srq::Srqs;
 use crate::protocol::{
     AddressVector, AsyncEvent, Command, Completion, CreateQp, DeviceInfo, PortState, QpAttributes,
     RecvQueue, Region, Reply, SendRequest, Sge, Side, send_flags,
 };
 use ferroce_sim::Rng;
-use ferroce_sim::host::SharedQueue;
 use ferroce_sim::memory::{BASE, Memory};
 use ferroce_sim::wire::{SimSink, flow, open};
 use ferroce_transport::{
@@ -41,15 +41,6 @@ struct Pair {
     receives: VecDeque<Completion>,
 }
 
-/// A shared receive queue.
-struct Srq {
-    requests: SharedQueue,
-    /// Requests that it holds.
-    room: usize,
-    /// Its protection domain; the queue pairs' is 0.
-    pd: u32,
-}
-
 /// The device.
 pub(super) struct Device {
     memory: Rc<RefCell<Memory>>,
@@ -57,7 +48,7 @@ pub(super) struct Device {
     rng: Rng,
     pairs: BTreeMap<u32, Pair>,
     next_qpn: u32,
-    srqs: Vec<Srq>,
+    srqs: Srqs,
     handles: Vec<AddressVector>,
     next_window: u32,
     events: VecDeque<AsyncEvent>,
@@ -66,7 +57,7 @@ pub(super) struct Device {
 
 type Refusal = Reply;
 
-fn refuse(code: i32, what: &str) -> Refusal {
+pub(super) fn refuse(code: i32, what: &str) -> Refusal {
     Reply::Errno {
         code,
         what: what.to_owned(),
@@ -83,7 +74,7 @@ impl Device {
             rng: Rng::new(1),
             pairs: BTreeMap::new(),
             next_qpn: FIRST_QPN,
-            srqs: Vec::new(),
+            srqs: Srqs::default(),
             handles: Vec::new(),
             next_window: 1,
             events: VecDeque::new(),
@@ -189,6 +180,7 @@ impl Device {
                 max_qp_init_rd_atom: ferroce_transport::MAX_RD_ATOMIC.into(),
                 atomics: true,
                 auto_path_mig: false,
+                xrc: true,
             }),
             Command::QueryPort { port: 1 } => Reply::Port(PortState {
                 state: 4,
@@ -209,16 +201,17 @@ impl Device {
                 Some(_) => Reply::Done,
                 None => refuse(EINVAL, "ibv_destroy_qp"),
             },
-            Command::CreateSrq { max_wr, apart, .. } => {
-                let srq = self.srqs.len() as u32;
-                self.srqs.push(Srq {
-                    requests: SharedQueue::default(),
-                    room: max_wr as usize,
-                    pd: if apart { srq + 1 } else { 0 },
-                });
-                Reply::Srq { srq }
+            Command::OpenXrcd => self.srqs.open_xrcd(),
+            Command::CreateSrq {
+                max_wr,
+                apart,
+                xrcd,
+                ..
+            } => {
+                let mut memory = self.memory.borrow_mut();
+                self.srqs.create(max_wr, apart, xrcd, &mut memory)
             }
-            Command::DestroySrq { .. } => Reply::Done,
+            Command::DestroySrq { srq } => self.srqs.destroy(srq),
             Command::Register { len, access, srq } => self.register(len, access, srq),
             Command::Deregister { lkey } => match self.memory.borrow_mut().invalidate(lkey) {
                 Ok(()) => Reply::Done,
@@ -268,7 +261,7 @@ impl Device {
     }
 
     fn register(&mut self, len: u32, access: u32, srq: Option<u32>) -> Reply {
-        let pd = match srq.map(|srq| self.srqs.get(srq as usize)) {
+        let pd = match srq.map(|srq| self.srqs.get(srq)) {
             Some(Some(srq)) => srq.pd,
             Some(None) => return refuse(EINVAL, "ibv_reg_mr"),
             None => 0,
@@ -289,12 +282,19 @@ impl Device {
     fn create_qp(&mut self, create: &CreateQp) -> Reply {
         let service = convert::service(create.service);
         let srq = match create.srq {
-            Some(srq) => match self.srqs.get(srq as usize) {
+            Some(srq) => match self.srqs.get(srq) {
                 Some(srq) => Some(srq),
                 None => return refuse(EINVAL, "ibv_create_qp"),
             },
             None => None,
         };
+        let xrc = match create.xrcd.map(|xrcd| self.srqs.xrcd(xrcd)) {
+            Some(None) => return refuse(EINVAL, "ibv_create_qp_ex"),
+            xrc => xrc.flatten().cloned(),
+        };
+        if xrc.is_some() != (service == QpType::XrcRecv) {
+            return refuse(EINVAL, "ibv_create_qp_ex");
+        }
         let qpn = self.next_qpn;
         self.next_qpn += 1;
         let qp = Qp::new(QpConfig {
@@ -320,6 +320,7 @@ impl Device {
                 self.memory.clone(),
                 self.place.clone(),
                 srq.map(|srq| (srq.requests.clone(), srq.pd)),
+                xrc,
             ),
             sends: VecDeque::new(),
             receives: VecDeque::new(),
@@ -403,21 +404,14 @@ impl Device {
                     Err(error) => refuse(convert::errno(error), &format!("ibv_post_recv: {error}")),
                 }
             }
-            RecvQueue::Srq(srq) => {
-                let Some(srq) = self.srqs.get(srq as usize) else {
-                    return refuse(EINVAL, "ibv_post_srq_recv");
-                };
-                let mut queue = srq.requests.borrow_mut();
-                if queue.len() >= srq.room {
-                    return refuse(ENOMEM, "ibv_post_srq_recv");
-                }
-                queue.push_back(RecvWqe {
+            RecvQueue::Srq(srq) => self.srqs.post(
+                srq,
+                RecvWqe {
                     wr_id,
                     sges: sges.into_iter().collect(),
                     skip: 0,
-                });
-                Reply::Done
-            }
+                },
+            ),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::faults::PlaceHook;
 use ferroce_sim::SimHost;
-use ferroce_sim::host::{Onlooker, SharedQueue};
+use ferroce_sim::host::{Onlooker, SharedQueue, XrcDomain};
 use ferroce_sim::memory::Memory;
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -25,12 +25,14 @@ pub(super) fn new(
     memory: Rc<RefCell<Memory>>,
     place: Rc<RefCell<Option<PlaceHook>>>,
     srq: Option<(SharedQueue, u32)>,
+    xrc: Option<XrcDomain>,
 ) -> DeviceHost {
     let (srq, srq_pd) = srq.unwrap_or_default();
     SimHost {
         memory,
         srq,
         srq_pd,
+        xrc: xrc.unwrap_or_default(),
         model: Meddler(place),
         ..SimHost::default()
     }

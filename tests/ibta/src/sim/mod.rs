@@ -8,6 +8,7 @@ mod host;
 mod mad_faults;
 mod node;
 mod programs;
+mod srq;
 mod transport;
 
 pub use backend::SimBackend;

@@ -28,13 +28,15 @@ pub const fn word(service: Service) -> &'static str {
         Service::Rc => "RC",
         Service::Uc => "UC",
         Service::Ud => "UD",
+        Service::XrcTarget => "XRC",
     }
 }
 
 /// The opcode of a SEND of one packet.
 pub const fn send_only(service: Service) -> u8 {
     match service {
-        Service::Rc => opcode::RC_SEND_ONLY,
+        // XRC's is RC's, which a channel knows.
+        Service::Rc | Service::XrcTarget => opcode::RC_SEND_ONLY,
         Service::Uc => opcode::UC_SEND_ONLY,
         Service::Ud => opcode::UD_SEND_ONLY,
     }
@@ -128,7 +130,7 @@ impl Receiver {
     fn head(&self) -> u32 {
         match self.cc.options.service {
             Service::Ud => GRH,
-            Service::Rc | Service::Uc => 0,
+            Service::Rc | Service::Uc | Service::XrcTarget => 0,
         }
     }
 
@@ -200,7 +202,7 @@ impl Receiver {
         assertion: &str,
         n: u32,
     ) -> Outcome {
-        if self.cc.options.service != Service::Rc {
+        if !matches!(self.cc.options.service, Service::Rc | Service::XrcTarget) {
             return Ok(());
         }
         let answer = self.cc.expect(run, rig, assertion, "an ACK")?;

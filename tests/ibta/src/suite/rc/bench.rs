@@ -209,6 +209,7 @@ impl<'a> Bench<'a> {
 
     /// The next packet of the device has this opcode and PSN.
     pub fn packet(&mut self, opcode: u8, psn: u32) -> Outcome<RxPacket> {
+        let opcode = self.cc.opcode(opcode);
         let what = format!("{} with PSN {psn:#08x}", name(opcode));
         let packet = self.next(&what)?;
         self.check(packet.bth.opcode == opcode && packet.bth.psn == psn, || {
@@ -222,7 +223,7 @@ impl<'a> Bench<'a> {
         let what = format!("an ACK of PSN {psn:#08x}, MSN {msn}");
         loop {
             let packet = self.next(&what)?;
-            let ack = packet.bth.opcode == opcode::RC_ACKNOWLEDGE
+            let ack = packet.bth.opcode == self.cc.opcode(opcode::RC_ACKNOWLEDGE)
                 && matches!(packet.syndrome(), Some(Syndrome::Ack(_)));
             if ack && ahead(packet.bth.psn, psn) < 0 {
                 continue;

@@ -222,9 +222,10 @@ fn shared(run: &mut crate::Run, rig: &mut dyn crate::TransportRig) -> Outcome {
             max_wr: 8,
             max_sge: 1,
             apart: false,
+            xrcd: None,
         },
     )? {
-        Reply::Srq { srq } => srq,
+        Reply::Srq { srq, .. } => srq,
         other => return Err(Stop::Broken(anyhow::anyhow!("{other:?}"))),
     };
     let region = register(rig, 64, access::ALL)?;

@@ -26,6 +26,7 @@ mod rnr;
 mod rnr_waits;
 mod sequences;
 mod shared_queue;
+mod xrc;
 
 use crate::Test;
 
@@ -52,6 +53,7 @@ const PARTS: &[fn() -> Vec<Test>] = &[
     rnr_waits::tests,
     sequences::tests,
     shared_queue::tests,
+    xrc::tests,
 ];
 
 /// All of them.

@@ -61,7 +61,7 @@ pub fn send_request(
     channel::write_memory(rig, region.addr, &channel::pattern(len))?;
     let to = match receiver.cc.options.service {
         Service::Ud => Some(to_tester(rig, receiver, Q_KEY)?),
-        Service::Rc | Service::Uc => None,
+        Service::Rc | Service::Uc | Service::XrcTarget => None,
     };
     Ok(SendRequest {
         wr_id,
