@@ -4,8 +4,10 @@
 //! missing: that response counts as lost, and is asked for again.
 
 use crate::requester::Gap;
+use crate::trace::Hex;
 use crate::*;
 use ferroce_wire::{Aeth, NakCode, Operation, Packet, Position, Psn, Syndrome, rnr_timer_nanos};
+use tracing::debug;
 
 impl Qp {
     /// Takes a response packet (section 9.7.6). Ghosts of old exchanges are dropped.
@@ -176,6 +178,12 @@ impl Qp {
             return;
         }
         self.req.timers.retries -= 1;
+        debug!(
+            qpn = %Hex(self.config.qpn),
+            psn = self.req.una & 0xff_ffff,
+            retries_left = self.req.timers.retries,
+            "sends again"
+        );
         self.req.rewind(self.sq.base());
     }
 
@@ -186,6 +194,8 @@ impl Qp {
             return;
         }
         self.req.gap = None;
+        let psn = self.req.una & 0xff_ffff;
+        debug!(qpn = %Hex(self.config.qpn), psn, "Local ACK Timeout");
         host.path_signal(PathSignal::Timeout);
         self.retry(host);
     }
@@ -206,6 +216,13 @@ impl Qp {
         if self.attr.rnr_retry != 7 {
             self.req.timers.rnr_retries -= 1;
         }
+        debug!(
+            qpn = %Hex(self.config.qpn),
+            psn = psn & 0xff_ffff,
+            wait_ns = rnr_timer_nanos(timer),
+            retries_left = self.req.timers.rnr_retries,
+            "RNR NAK received"
+        );
         self.req.rewind(self.sq.base());
         // C9-130: nothing is sent again before the time that the responder asked for has passed.
         self.req.timers.rnr = Some(now.saturating_add(rnr_timer_nanos(timer)));
@@ -221,6 +238,7 @@ impl Qp {
         if self.attr.qp_state == QpState::Err {
             return;
         }
+        debug!(qpn = %Hex(self.config.qpn), psn = psn & 0xff_ffff, ?code, "NAK received");
         let status = match code {
             NakCode::PsnSequenceError => {
                 // A second one for the same gap is a duplicate, unless a round trip has passed.

@@ -29,6 +29,7 @@ mod ring;
 mod send_queue;
 pub mod state;
 mod timer;
+mod trace;
 mod types;
 mod uc;
 mod ud;

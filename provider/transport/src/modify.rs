@@ -33,7 +33,7 @@ impl Qp {
             return Ok(());
         }
         self.store(attr, mask);
-        self.attr.qp_state = to;
+        self.enter(to);
         match (from, to) {
             (QpState::Err, QpState::Err) => {}
             (_, QpState::Err) => {
@@ -60,6 +60,7 @@ impl Qp {
 
     /// Forgets everything, silently.
     fn reset(&mut self) {
+        self.enter(QpState::Reset);
         let seed = self.req.timers.seed;
         *self = Qp::new(self.config);
         self.req.timers.seed = seed;

@@ -8,6 +8,7 @@ use crate::requester::Requester;
 use crate::responder::Responder;
 use crate::send_queue::{self, SendQueue, SendWqe};
 use crate::state::QpType;
+use crate::trace::{Traced, failed, is_watched, received};
 use crate::xrc;
 use crate::*;
 use ferroce_wire::{Packet, Service};
@@ -175,6 +176,7 @@ impl Qp {
         if !self.receiving() {
             return;
         }
+        received(self.config.qpn, packet);
         let response = packet.info.is_response();
         match (self.config.qp_type, packet.info.service) {
             (QpType::Rc, Service::Rc) => {}
@@ -210,6 +212,20 @@ impl Qp {
         if self.attr.qp_state == QpState::Err {
             self.flush(host);
         }
+        // Asked once: the sinks are called for each packet.
+        match is_watched() {
+            false => self.send(now, opts, host, sink),
+            true => self.send(now, opts, host, &mut Traced::new(self.config.qpn, sink)),
+        }
+    }
+
+    fn send<H: Host, S: Sink>(
+        &mut self,
+        now: Time,
+        opts: TransmitOpts,
+        host: &mut H,
+        sink: &mut S,
+    ) -> bool {
         let mut budget = Budget(i64::from(opts.budget.max(1)));
         if self.is_unreliable() {
             return self.send_unreliable(&mut budget, host, sink);
@@ -288,7 +304,7 @@ impl Qp {
     /// Enters ERR and flushes. Responses that are already owed stay until they are sent: the NAK that says why
     /// is among them.
     pub(crate) fn enter_error<H: Host>(&mut self, host: &mut H) {
-        self.attr.qp_state = QpState::Err;
+        self.enter(QpState::Err);
         self.attr.sq_draining = false;
         self.req.timers.stop();
         self.flush(host);
@@ -323,6 +339,7 @@ impl Qp {
         if status == WcStatus::Success && !signaled {
             return;
         }
+        failed(self.config.qpn, "send", wqe.wr_id, status);
         host.complete_send(Completion {
             wr_id: wqe.wr_id,
             status,
@@ -346,6 +363,7 @@ impl Qp {
         solicited: bool,
         host: &mut H,
     ) {
+        failed(self.config.qpn, "receive", wr_id, status);
         host.complete_recv(Completion {
             wr_id,
             status,

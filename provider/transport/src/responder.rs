@@ -4,8 +4,10 @@
 //! merely out of order, duplicate or too early does not. Nothing is sent from here (see `respond`).
 
 use crate::resources::Resources;
+use crate::trace::Hex;
 use crate::*;
 use ferroce_wire::{NakCode, Operation, Packet, Psn, Syndrome};
+use tracing::debug;
 
 /// The message being received.
 #[derive(Clone, Copy, Debug, Default)]
@@ -186,6 +188,7 @@ impl Qp {
 
     /// Owes the peer a NAK for `psn`.
     pub(crate) fn refuse(&mut self, syndrome: Syndrome, psn: Psn) {
+        debug!(qpn = %Hex(self.config.qpn), psn = psn.value(), ?syndrome, "refuses");
         self.resp.refused = true;
         self.resp.nak = Some((syndrome, psn));
     }

@@ -4,6 +4,7 @@
 //! that cannot be taken is counted and dropped, whatever is wrong with it; the receive request waits for the next.
 
 use crate::recv_queue;
+use crate::trace::received;
 use crate::*;
 use ferroce_wire::{Operation, Packet, Service};
 
@@ -27,6 +28,7 @@ impl Qp {
         {
             return;
         }
+        received(self.config.qpn, packet);
         let Some(deth) = packet.ext.deth else { return };
         if deth.qkey != self.attr.qkey {
             return host.note(Note::QkeyViolation);

@@ -66,7 +66,7 @@ impl Qp {
         if let Some(wqe) = self.sq.pop() {
             self.complete_send(&wqe, status, host);
         }
-        self.attr.qp_state = QpState::Sqe;
+        self.enter(QpState::Sqe);
         self.attr.sq_draining = false;
         self.flush_sends(host);
     }

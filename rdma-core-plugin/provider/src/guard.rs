@@ -5,9 +5,10 @@
 
 use ferroce_engine::Error;
 use libc::c_int;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
+use tracing::debug;
 
 /// A positive errno.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,13 +62,14 @@ pub struct Health {
 impl Health {
     /// Does the work of one verb on this object.
     #[inline]
+    #[track_caller]
     pub fn run<R: Failure>(&self, work: impl FnOnce() -> Result<R, Errno>) -> R {
         if self.dead.load(Ordering::Relaxed) {
             return R::failure(Errno(libc::EIO));
         }
         match catch_unwind(AssertUnwindSafe(work)) {
             Ok(Ok(value)) => value,
-            Ok(Err(errno)) => R::failure(errno),
+            Ok(Err(errno)) => refused(errno),
             Err(_) => {
                 self.dead.store(true, Ordering::Relaxed);
                 R::failure(report())
@@ -77,21 +79,23 @@ impl Health {
 }
 
 /// Does the work of a verb of the control path on an object that was looked up.
+#[track_caller]
 pub fn on<T: AsRef<Health>, R: Failure>(
     object: Result<&T, Errno>,
     work: impl FnOnce(&T) -> Result<R, Errno>,
 ) -> R {
     match object {
         Ok(object) => object.as_ref().run(|| keeping_errno(|| work(object))),
-        Err(errno) => R::failure(errno),
+        Err(errno) => refused(errno),
     }
 }
 
 /// Does the work of a verb that creates or ends an object.
+#[track_caller]
 pub fn run<R: Failure>(work: impl FnOnce() -> Result<R, Errno>) -> R {
     match catch_unwind(AssertUnwindSafe(|| keeping_errno(work))) {
         Ok(Ok(value)) => value,
-        Ok(Err(errno)) => R::failure(errno),
+        Ok(Err(errno)) => refused(errno),
         Err(_) => R::failure(report()),
     }
 }
@@ -113,13 +117,21 @@ fn report() -> Errno {
     Errno(libc::EIO)
 }
 
-/// An error of a verb of the control path, with its text on stderr if `FERROCE_VERBOSE` is set: an errno says little.
+/// An error of a verb of the control path, with its text for who watches: an errno says little.
 #[cold]
 pub fn explain(verb: &str, error: Error) -> Errno {
-    if std::env::var_os("FERROCE_VERBOSE").is_some() {
-        eprintln!("ferroce: {verb}: {error}");
-    }
+    debug!("{verb} is refused: {error}");
     error.into()
+}
+
+/// The failure of a verb, and where in the source it was found for who watches.
+#[cold]
+#[track_caller]
+fn refused<R: Failure>(errno: Errno) -> R {
+    let Errno(number) = errno;
+    let said = std::io::Error::from_raw_os_error(number);
+    debug!("a verb at {} fails: {said}", Location::caller());
+    R::failure(errno)
 }
 
 #[cfg(test)]

@@ -16,6 +16,7 @@ mod guard;
 mod import;
 mod libibverbs;
 mod live;
+mod log;
 mod memory;
 mod mr;
 mod mw;
@@ -37,5 +38,8 @@ static CONSTRUCTOR: extern "C" fn() = constructor;
 
 extern "C" fn constructor() {
     // A panic must not leave an `extern "C"` function; a provider that fails to register is only missing.
-    let _ = std::panic::catch_unwind(device::register);
+    let _ = std::panic::catch_unwind(|| {
+        log::start();
+        device::register();
+    });
 }

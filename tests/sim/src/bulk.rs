@@ -125,7 +125,6 @@ pub fn run(seed: u64, kind: Kind, len: u32, count: usize, loss: u32) -> Option<f
     };
     let options = Options {
         seed,
-        trace: false,
         // 25 Gb/s
         link: LinkConfig {
             delay: 10_000,

@@ -20,6 +20,7 @@ pub mod side;
 pub mod tester;
 pub mod tester_host;
 pub mod unreliable;
+pub mod watch;
 pub mod wire;
 pub mod world;
 

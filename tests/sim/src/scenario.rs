@@ -5,6 +5,7 @@ use crate::memory::BASE;
 use crate::plan::{self, Cell, SRQS, Shape, SidePlan};
 use crate::rng::Rng;
 use crate::side::SideOptions;
+use crate::watch;
 use crate::world::{Action, Options, World};
 use ferroce_transport::{QpAttr, QpCap, QpState, QpType, SendOp, WcStatus};
 
@@ -23,13 +24,20 @@ pub struct Outcome {
     pub exhausted: usize,
 }
 
-/// Runs a seed and checks everything.
+/// Runs a seed and checks everything; with `trace` it prints what happens.
 ///
 /// # Panics
 /// At the first thing that is wrong.
 pub fn run(seed: u64, trace: bool) -> Outcome {
+    match trace {
+        true => watch::watching(|| judged(seed, true)),
+        false => judged(seed, false),
+    }
+}
+
+fn judged(seed: u64, trace: bool) -> Outcome {
     let mut rng = Rng::new(seed);
-    let (options, shape) = settings(&mut rng, seed, trace);
+    let (options, shape) = settings(&mut rng, seed);
     if trace {
         println!("{options:#?}\n{shape:#?}");
     }
@@ -50,7 +58,7 @@ pub fn run(seed: u64, trace: bool) -> Outcome {
     judge.verdict(&world)
 }
 
-fn settings(rng: &mut Rng, seed: u64, trace: bool) -> (Options, Shape) {
+fn settings(rng: &mut Rng, seed: u64) -> (Options, Shape) {
     let mtu = rng.pick(&[256, 512, 1024, 2048, 4096, 4096]);
     let bad = |rng: &mut Rng, most: u64| match rng.below(3) {
         0 => 0,
@@ -169,7 +177,6 @@ fn settings(rng: &mut Rng, seed: u64, trace: bool) -> (Options, Shape) {
     (
         Options {
             seed,
-            trace,
             link,
             sides,
             action,

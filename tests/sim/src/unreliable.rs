@@ -9,6 +9,7 @@ mod side;
 
 use crate::link::Link;
 use crate::rng::Rng;
+use crate::watch;
 use crate::wire;
 use crate::world::QPN;
 use ferroce_transport::{Note, QpEvent, QpState, QpType, TransmitOpts, WcStatus};
@@ -39,14 +40,20 @@ struct World {
     link: Link,
     rng: Rng,
     arrived: u64,
-    trace: bool,
 }
 
-/// Runs a seed and checks everything.
+/// Runs a seed and checks everything; with `trace` it prints what happens.
 ///
 /// # Panics
 /// At the first thing that is wrong.
 pub fn run(service: QpType, seed: u64, trace: bool) -> Outcome {
+    match trace {
+        true => watch::watching(|| judged(service, seed)),
+        false => judged(service, seed),
+    }
+}
+
+fn judged(service: QpType, seed: u64) -> Outcome {
     let mut rng = Rng::new(seed);
     let plan = plan::plan(service, &mut rng);
     let clean = plan.link.is_clean();
@@ -57,7 +64,6 @@ pub fn run(service: QpType, seed: u64, trace: bool) -> Outcome {
         link: Link::new(plan.link),
         rng: Rng::new(seed ^ 0x5eed),
         arrived: 0,
-        trace,
         plan,
     };
     while world.step() {
@@ -107,6 +113,7 @@ impl World {
             return false;
         };
         self.now = self.now.max(next);
+        watch::at(self.now);
         if let Some(arrival) = self.link.arrival(self.now) {
             self.receive(arrival.to, &arrival.datagram);
             return true;
@@ -121,12 +128,6 @@ impl World {
         let Some(packet) = wire::open(&wire::flow(1 - i), datagram) else {
             return;
         };
-        if self.trace {
-            println!(
-                "{:>10} {i} <- {} {:06x}",
-                self.now, packet.info.name, packet.bth.psn
-            );
-        }
         self.arrived += 1;
         let (me, peer) = match &mut self.sides {
             [a, b] if i == 0 => (a, b),

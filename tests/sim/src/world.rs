@@ -4,6 +4,7 @@ use crate::link::{Link, LinkConfig};
 use crate::plan::SidePlan;
 use crate::rng::Rng;
 use crate::side::{Side, SideOptions};
+use crate::watch;
 use crate::wire;
 use ferroce_transport::{QpAttr, QpAttrMask, QpEvent, QpState, TransmitOpts};
 
@@ -26,8 +27,6 @@ pub enum Action {
 pub struct Options {
     /// Seeds the link and the application.
     pub seed: u64,
-    /// Print what happens.
-    pub trace: bool,
     /// The link.
     pub link: LinkConfig,
     /// The sides.
@@ -102,12 +101,10 @@ impl World {
         sooner(self.action.map(|a| a.0));
         let Some(next) = next else { return false };
         self.now = self.now.max(next);
+        watch::at(self.now);
         if let Some(arrival) = self.link.arrival(self.now) {
             let side = &mut self.sides[arrival.to];
             if let Some(packet) = wire::open(&side.flow, &arrival.datagram) {
-                if self.options.trace {
-                    trace(self.now, arrival.to, "<-", &packet);
-                }
                 self.packets += 1;
                 side.host.selected = None;
                 side.qp.receive(self.now, &packet, &mut side.host);
@@ -137,9 +134,6 @@ impl World {
         let side = &mut self.sides[i];
         let mut busy = false;
         if side.qp.next_timeout().is_some_and(|t| t <= now) {
-            if self.options.trace {
-                println!("{now:>12} {i} timeout");
-            }
             side.qp.handle_timeout(now, &mut side.host);
             busy = true;
         }
@@ -171,9 +165,6 @@ impl World {
     fn act(&mut self, i: usize, action: Action) {
         let now = self.now;
         let side = &mut self.sides[i];
-        if self.options.trace {
-            println!("{now:>12} {i} {action:?} in {:?}", side.qp.state());
-        }
         let to = |state| QpAttr {
             qp_state: state,
             en_sqd_async_notify: true,
@@ -264,11 +255,6 @@ impl World {
             _ => side.ack_at = None,
         }
         for datagram in side.sink.out.drain(..) {
-            if self.options.trace
-                && let Ok(packet) = ferroce_wire::Packet::parse(&datagram)
-            {
-                trace(now, i, "->", &packet);
-            }
             self.link.send(now, i, datagram, &mut self.rng);
         }
     }
@@ -302,19 +288,4 @@ impl World {
         }
         self.sides[i].checked = good;
     }
-}
-
-fn trace(now: u64, side: usize, arrow: &str, packet: &ferroce_wire::Packet<'_>) {
-    let b = &packet.bth;
-    let ack = if b.ack_req { " A" } else { "" };
-    println!(
-        "{now:>12} {side} {arrow} {:<36} psn {:06x} len {:>4}{ack} {:?}",
-        packet.info.name,
-        b.psn,
-        packet.payload.len(),
-        (
-            packet.ext.aeth.map(|a| (a.kind(), a.msn)),
-            packet.ext.reth.map(|r| r.len)
-        ),
-    );
 }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::logging;
 use super::traffic::pair_of;
 use crate::case::{Case, Ending, Stop};
 use crate::cprogram;
@@ -100,6 +101,7 @@ pub(super) fn cases() -> Vec<Case> {
             unoffered(lab, line, says)
         }));
     }
+    cases.extend(logging::cases());
     cases
 }
 

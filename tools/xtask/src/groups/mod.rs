@@ -33,6 +33,7 @@ mod ibta_around;
 mod interop;
 mod links;
 mod lint;
+mod logging;
 mod memcheck;
 mod netlink;
 mod owners;
