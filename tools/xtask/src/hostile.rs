@@ -1,6 +1,7 @@
 //! Datagrams that nobody should send: noise, captured packets changed at random, requests for connections that nobody wants.
 
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket};
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread::JoinHandle;
@@ -112,7 +113,7 @@ fn mutated(packets: &[Packet], random: &mut Random) -> Vec<u8> {
 }
 
 /// Where the flood's requests come from, in turn: unprivileged sockets.
-const FLOODERS: std::ops::Range<u8> = 66..74;
+const FLOODERS: Range<u8> = 66..74;
 /// Requests between two pauses, and how long one is: a device that is only flooded is no device.
 const BURST: usize = 64;
 const PAUSE: Duration = Duration::from_millis(2);
@@ -126,10 +127,19 @@ pub struct Requests {
 }
 
 impl Requests {
-    /// Begins: to the device at `address`, for what listens at `ports`, in turn.
+    /// Begins: to the device at `address`, for what listens at `ports`, in turn; from several addresses.
     pub fn start(address: &str, ports: &[u16]) -> Result<Requests> {
+        Self::from_addresses(FLOODERS, address, ports)
+    }
+
+    /// The same from one address.
+    pub fn of_one(address: &str, ports: &[u16]) -> Result<Requests> {
+        Self::from_addresses(FLOODERS.start..FLOODERS.start + 1, address, ports)
+    }
+
+    fn from_addresses(from: Range<u8>, address: &str, ports: &[u16]) -> Result<Requests> {
         let to = SocketAddrV4::new(address.parse()?, ROCE_V2);
-        let flooders: Vec<_> = FLOODERS
+        let flooders: Vec<_> = from
             .map(|last| flooder(Ipv4Addr::new(127, 0, 0, last), *to.ip()))
             .collect::<Result<_>>()?;
         let ports = ports.to_vec();

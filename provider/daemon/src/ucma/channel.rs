@@ -5,11 +5,15 @@ use std::os::fd::OwnedFd;
 
 use ferroce_cabi::ucma::rdma_ucm_event_resp;
 
+use super::turns::{Turns, Whose};
+
 /// One event of a channel's.
 #[derive(Debug)]
 pub(super) struct Event {
     /// The id whose event it is: of a request, the listener.
     pub(super) owner: u32,
+    /// Whose turn it takes: of a request and all that follows, the peer's.
+    pub(super) whose: Whose,
     /// The multicast group whose event it is.
     pub(super) group: Option<u32>,
     /// Of a request: the new id.
@@ -36,7 +40,7 @@ pub struct Channel {
     /// Its number.
     pub number: u32,
     /// Events that are not in the descriptor yet.
-    pub(super) waiting: VecDeque<Event>,
+    pub(super) waiting: Turns,
     /// Those that are, and as far as is known have not been taken.
     sent: VecDeque<Event>,
     /// How many records have been put into the descriptor, modulo 2^32.
@@ -56,7 +60,7 @@ impl Channel {
             session,
             pid,
             number,
-            waiting: VecDeque::new(),
+            waiting: Turns::default(),
             sent: VecDeque::new(),
             count: 0,
             window: (room / RECORD_COST).clamp(1, MAX_WINDOW),
@@ -88,29 +92,24 @@ impl Channel {
     /// The next event is in the descriptor.
     pub(super) fn advance(&mut self) {
         self.count = self.count.wrapping_add(1);
-        self.sent.extend(self.waiting.pop_front());
+        self.sent.extend(self.waiting.pop());
     }
 
-    /// Takes events away, in order. If one of them is in the descriptor already, all there are recalled, and those that stay
+    /// Takes events away, those of each peer in order. If one of them is in the descriptor already, all there are recalled, and those that stay
     /// follow once more; so how many were taken must be known exactly, and no more be taken meanwhile.
     pub(super) fn extract(&mut self, theirs: impl Fn(&Event) -> bool) -> Vec<Event> {
         if self.sent.iter().any(&theirs) {
             self.recalled += self.sent.len() as u32;
-            for event in self.sent.drain(..).rev() {
-                self.waiting.push_front(event);
-            }
+            self.waiting.put_back(self.sent.drain(..));
         }
-        let (theirs, rest): (VecDeque<_>, _) = self.waiting.drain(..).partition(theirs);
-        self.waiting = rest;
-        theirs.into()
+        self.waiting.take_all(theirs)
     }
 
-    /// Drops the event of a connection request, unless it is in the descriptor already.
-    pub(super) fn withdraw(&mut self, request: u32) -> Option<Event> {
-        let theirs = |event: &Event| event.request == Some(request);
-        // Those that are withdrawn are old, and so at the front.
-        let at = self.waiting.iter().position(theirs)?;
-        self.waiting.remove(at)
+    /// Drops the event of a peer's connection request, unless it is in the descriptor already.
+    pub(super) fn withdraw(&mut self, request: u32, whose: Whose) -> Option<Event> {
+        // Those that are withdrawn are old, and so ahead of the peer's others.
+        self.waiting
+            .take(whose, |event| event.request == Some(request))
     }
 
     /// How many records the program must take and throw away.
@@ -139,15 +138,16 @@ mod tests {
         let (flags, kind) = (SocketFlags::CLOEXEC, SocketType::SEQPACKET);
         let (ours, _) = socketpair(AddressFamily::UNIX, kind, flags, None).unwrap();
         let mut channel = Channel::new(ours, 1, 1, 0);
-        channel
-            .waiting
-            .extend(events.into_iter().map(|(owner, request)| Event {
+        for (owner, request) in events {
+            channel.waiting.push(Event {
                 owner,
+                whose: None,
                 group: None,
                 request,
                 subject: None,
                 answer: Box::default(),
-            }));
+            });
+        }
         channel
     }
 
@@ -217,9 +217,9 @@ mod tests {
     fn requests_are_withdrawn_while_nobody_was_told() {
         let mut channel = channel([(1, Some(7)), (1, Some(8)), (1, Some(9))]);
         channel.advance();
-        assert!(channel.withdraw(7).is_none());
-        assert_eq!(channel.withdraw(8).map(|event| event.owner), Some(1));
-        assert!(channel.withdraw(8).is_none());
+        assert!(channel.withdraw(7, None).is_none());
+        assert_eq!(channel.withdraw(8, None).map(|event| event.owner), Some(1));
+        assert!(channel.withdraw(8, None).is_none());
         assert_eq!(channel.forget(1), [7, 9]);
     }
 

@@ -66,13 +66,14 @@ impl Ucma {
             id.missed = Some((kind, status, detail));
             return;
         }
-        let (uid, channel) = (id.uid, id.channel);
+        let (uid, channel, whose) = (id.uid, id.channel, id.peer);
         let asks = matches!(
             kind,
             Kind::AddrResolved | Kind::RouteResolved | Kind::ConnectResponse
         );
         let event = Event {
             owner: handle,
+            whose,
             group: None,
             request: None,
             subject: asks.then_some(handle),
@@ -83,6 +84,7 @@ impl Ucma {
 
     /// Queues a connection request of a listener's.
     pub(super) fn raise_request(&mut self, listener: u32, request: u32, detail: Detail) {
+        let whose = self.ids.get(request).and_then(|id| id.peer);
         let Some(id) = self.ids.get_mut(listener) else {
             return;
         };
@@ -91,6 +93,7 @@ impl Ucma {
         let channel = id.channel;
         let event = Event {
             owner: listener,
+            whose,
             group: None,
             request: Some(request),
             subject: Some(request),
@@ -101,9 +104,11 @@ impl Ucma {
 
     /// Takes back a connection request that no record tells of yet, with its id; `false`: there is none.
     pub(super) fn forget_request(&mut self, request: u32, host: &Host<'_>) -> bool {
-        let channel = self.ids.get(request).map(|id| id.channel);
-        let channel = channel.and_then(|channel| self.channels.get_mut(&channel));
-        let Some(event) = channel.and_then(|channel| channel.withdraw(request)) else {
+        let Some((channel, whose)) = self.ids.get(request).map(|id| (id.channel, id.peer)) else {
+            return false;
+        };
+        let channel = self.channels.get_mut(&channel);
+        let Some(event) = channel.and_then(|channel| channel.withdraw(request, whose)) else {
             return false;
         };
         if let Some(listener) = self.ids.get_mut(event.owner) {
@@ -111,6 +116,7 @@ impl Ucma {
         }
         // There is nothing else of it that would have to be looked for among all the others' events.
         if let Some(id) = self.ids.remove(request) {
+            self.requested.leave(id.peer);
             self.generations.touch(request);
             self.generations.end(request);
             if let Some(cm) = id.cm {
@@ -130,6 +136,7 @@ impl Ucma {
         if let Some(channel) = self.ids.get(owner).map(|id| id.channel) {
             let event = Event {
                 owner,
+                whose: None,
                 group: Some(handle),
                 request: None,
                 subject: None,
@@ -141,7 +148,7 @@ impl Ucma {
 
     fn push(&mut self, channel: u64, event: Event) {
         if let Some(entry) = self.channels.get_mut(&channel) {
-            entry.waiting.push_back(event);
+            entry.waiting.push(event);
             self.announce_on(channel);
         }
     }

@@ -72,6 +72,8 @@ pub struct Id {
     pub gid_index: Option<u16>,
     /// Whether that one has gone.
     pub displaced: bool,
+    /// Who asked for it, as far as a request tells; `None`: the program did.
+    pub peer: Option<super::addr::Gid>,
     /// The peer's GID, if that is no matter of its address: over InfiniBand.
     pub remote_gid: Option<super::addr::Gid>,
     /// The number of what it asks the subnet administrator.
@@ -123,6 +125,7 @@ impl Id {
             any: false,
             gid_index: None,
             displaced: false,
+            peer: None,
             remote_gid: None,
             asks: None,
             path: None,

@@ -38,6 +38,7 @@ mod resolve;
 mod route;
 mod serve;
 mod session;
+mod turns;
 mod written;
 
 use std::collections::HashMap;
@@ -54,7 +55,7 @@ use self::id::{Id, State};
 use self::multicast::Group;
 use self::outbox::Outbox;
 use self::ports::Ports;
-use self::requests::MAX_REQUESTED;
+use self::requests::{MAX_REQUESTED, Requested};
 use self::resolve::MAX_BACKLOG;
 pub(crate) use self::serve::Server;
 use crate::gids::GidTable;
@@ -116,6 +117,7 @@ pub(crate) struct Ucma {
     /// Channels that may have something to announce.
     unannounced: Vec<u64>,
     ids: Table<Id>,
+    requested: Requested,
     generations: Generations,
     groups: Table<Group>,
     ports: Ports,
@@ -161,6 +163,7 @@ impl Ucma {
             numbers: Table::default(),
             unannounced: Vec::new(),
             ids: Table::default(),
+            requested: Requested::default(),
             generations: Generations::create()?,
             groups: Table::default(),
             ports: Ports::default(),
@@ -235,6 +238,7 @@ impl Ucma {
         let Some(id) = self.ids.remove(handle) else {
             return 0;
         };
+        self.requested.leave(id.peer);
         self.generations.touch(handle);
         self.generations.end(handle);
         if let Some(service) = id.service {

@@ -23,6 +23,8 @@ const SOON: Duration = Duration::from_secs(10);
 const IMPOSTOR: (Ipv4Addr, u16) = (Ipv4Addr::new(127, 0, 0, 77), 0);
 /// Connection requests of a flood: several times as many as a device keeps.
 const REQUESTS: u64 = 60_000;
+/// Events that a flooded server may look at before another peer's request: twice as many as its descriptor holds already.
+const AHEAD: u64 = 128;
 /// Bytes of BTH and DETH ahead of a MAD, of a MAD, and where its status is.
 const HEADERS: usize = 20;
 const MAD: usize = 256;
@@ -46,6 +48,10 @@ pub(super) fn cases() -> Vec<Case> {
     cases.push(Case::new(
         "robust/one-daemon/flood of connection requests",
         requests,
+    ));
+    cases.push(Case::new(
+        "robust/one-daemon/another peer's request to a flooded server",
+        crowd,
     ));
     cases.push(Case::new(
         "robust/two-daemons/packets of a transfer from another address",
@@ -106,6 +112,66 @@ fn requests(lab: &mut Lab) -> Ending {
     expect(counter(&status, "cm_evicted") > 0, || {
         format!("{sent} requests, and none had to go: {}", status["cm"])
     })
+}
+
+/// A server that has got more requests of one address than there is room for, all before it looks at any: who asks last and from elsewhere has his
+/// turn before the flood's.
+fn crowd(lab: &mut Lab) -> Ending {
+    let dir = lab.case_dir()?;
+    let port = lab.port();
+    let program = cprogram::compile("cm_crowd")?;
+    let host = lab.site(Place::OneDaemon)?.server();
+    let counted = |word: &str| -> Result<u64, Stop> { Ok(counter(&host.status()?, word)) };
+    let asked = || counted("cm_rx_msgs/req");
+    let evicted = counted("cm_evicted")?;
+    let run = |what: &str| -> Result<Running, Stop> {
+        let mut command = host.run(&program);
+        command.args([what, &host.address, &port.to_string()]);
+        Ok(process::spawn(command, &dir, what)?)
+    };
+    let mut server = run("server")?;
+    listens(host, port)?;
+    server.signal(Signal::STOP);
+    let flood = Requests::of_one(&host.address, &[port])?;
+    while flood.sent() < REQUESTS / 2 {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let sent = flood.stop();
+    let before = settled(asked)?;
+    let mut client = run("client")?;
+    // Its request is there as well, behind all the others.
+    let arrived = client.wait_until(LIMIT, |_| asked().is_ok_and(|now| now > before));
+    server.signal(Signal::CONT);
+    let client = client.finish(LIMIT);
+    let own = format!("{} asks after ", host.address);
+    let told = server.wait_until(LIMIT, |server| server.output().contains(&own));
+    let server = server.kill();
+    if !arrived || !told || !client.success() {
+        let what = format!("{sent} requests; the client: {}", client.ending());
+        return Err(Stop::with(what, &[&client, &server]));
+    }
+    let after = server.out.split(&own).nth(1).unwrap_or_default();
+    let events = after.split(' ').next().and_then(|n| n.parse::<u64>().ok());
+    expect(events.is_some_and(|events| events <= AHEAD), || {
+        format!("{sent} requests of another address; {own}{after}")
+    })?;
+    expect(counted("cm_evicted")? > evicted, || {
+        format!("{sent} requests, and none had to go")
+    })
+}
+
+/// A number that no longer grows.
+fn settled(number: impl Fn() -> Result<u64, Stop>) -> Result<u64, Stop> {
+    let mut last = number()?;
+    for _ in 0..LIMIT.as_millis() / 100 {
+        std::thread::sleep(Duration::from_millis(100));
+        let now = number()?;
+        if now == last {
+            return Ok(now);
+        }
+        last = now;
+    }
+    Err(Stop::fail("the counter does not come to rest"))
 }
 
 /// Packets that are right in all but their sender's address: the queue pairs' numbers and PSNs of a transfer that is going on, with other bytes and
