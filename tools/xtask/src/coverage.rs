@@ -9,9 +9,9 @@ use anyhow::{Context, Result, bail};
 use comfy_table::Table;
 use serde::Deserialize;
 
-use crate::build;
-use crate::cargo_tool;
-use crate::packages;
+use ferroce_system::build;
+use ferroce_system::cargo_tool;
+use ferroce_system::packages;
 
 /// What `cargo llvm-cov --json` says.
 #[derive(Deserialize)]

@@ -15,9 +15,9 @@ use std::thread;
 
 use anyhow::{Context, Result, bail};
 
-use crate::build;
-use crate::cargo_tool;
-use crate::packages;
+use ferroce_system::build;
+use ferroce_system::cargo_tool;
+use ferroce_system::packages;
 
 /// The largest input worth keeping, in bytes.
 const KEPT: usize = 1024;
@@ -220,7 +220,7 @@ fn count(dir: &Path) -> Result<usize> {
 }
 
 fn done(command: &mut Command) -> Result<bool> {
-    let line = crate::process::line_of(command);
+    let line = ferroce_system::harness::process::line_of(command);
     let status = command.status().with_context(|| line)?;
     Ok(status.success())
 }

@@ -9,8 +9,8 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail, ensure};
 use comfy_table::Table;
 
-use crate::build;
-use crate::process::{self, Finished};
+use ferroce_system::build;
+use ferroce_system::harness::process::{self, Finished};
 
 /// A first build of everything by one gate.
 const LIMIT: Duration = Duration::from_secs(1800);

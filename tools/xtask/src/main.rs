@@ -4,57 +4,26 @@
 //! and starts and stops daemons, servers and namespaces itself. Traffic stays on loopback addresses
 //! and in namespaces made for the purpose; nothing else on the machine is touched.
 
-mod attack;
-mod bench;
-mod build;
-mod cargo_tool;
-mod case;
-mod chaos;
-mod compare;
+#[cfg(test)]
+mod claims;
 mod coverage;
-mod cprogram;
-mod demo;
-mod distro;
-mod exs;
-mod flood;
 mod fuzz;
 mod gates;
-mod groups;
-mod guest;
-mod holder;
-mod host;
-mod hostile;
-mod huge;
-mod install;
-mod interop;
-mod junit;
-mod lab;
-mod load;
 mod miri;
 mod models;
-mod netns;
 mod nightly;
 mod nightly_toolchain;
-mod packages;
-mod pcap;
-mod perftest;
-mod portable;
-mod process;
-mod report;
-mod rxe;
-mod skips;
-mod stream;
-mod subnet;
-mod suite;
 mod tsan;
-mod unittest;
-mod valgrind;
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use ferroce_system::run::{self, Choice, Shard};
+use ferroce_system::{
+    attack, bench, chaos, compare, demo, groups, guest, install, interop, portable,
+};
 
 #[derive(Parser)]
 #[command(name = "cargo xtask", bin_name = "cargo xtask", about, long_about = None)]
@@ -79,7 +48,7 @@ enum Command {
         repeat: u32,
         /// Only the K-th of N shares: N machines do one run; cases that need each other stay together
         #[arg(long, value_name = "K/N")]
-        shard: Option<groups::Shard>,
+        shard: Option<Shard>,
         /// Also write the endings to this file, as JUnit's XML
         #[arg(long, value_name = "FILE")]
         junit: Option<PathBuf>,
@@ -200,15 +169,15 @@ fn main() -> ExitCode {
             junit,
             jobs,
             ..
-        } => groups::run(&groups::Choice {
+        } => run::run(&Choice {
             filters: groups,
             rounds: repeat,
             shard,
             junit,
             jobs,
         }),
-        Command::Worker { programs, logs } => groups::work(programs, logs).map(|()| true),
-        Command::Check => groups::run(&groups::Choice::of(&groups::CHECK)),
+        Command::Worker { programs, logs } => run::work(programs, logs).map(|()| true),
+        Command::Check => run::run(&Choice::of(&groups::CHECK)),
         Command::Fuzz(scope) => fuzz::run(&scope),
         Command::Chaos(scope) => chaos::run(&scope),
         Command::Tsan => tsan::run(),

@@ -3,7 +3,7 @@
 
 use anyhow::{Context, Result};
 
-use crate::build;
+use ferroce_system::build;
 
 /// Interruptions of threads that could go on, in one run of a model. With one more it takes ten times as long.
 const PREEMPTIONS: &str = "5";

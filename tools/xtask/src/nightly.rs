@@ -12,7 +12,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 
-use crate::build;
+use ferroce_system::build;
 
 /// What is to be done.
 #[derive(clap::Args)]

@@ -4,7 +4,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-use crate::build;
+use ferroce_system::build;
 
 /// `rustup run nightly`, without what the toolchain that runs us has set.
 pub fn rustup() -> Command {

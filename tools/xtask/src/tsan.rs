@@ -8,8 +8,8 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 
-use crate::build;
 use crate::nightly_toolchain::{output, rustup};
+use ferroce_system::build;
 
 /// Runs them; true if none failed and no race was found.
 pub fn run() -> Result<bool> {

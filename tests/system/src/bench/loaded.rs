@@ -1,0 +1,242 @@
+//! `cargo xtask bench --loaded`: how much longer perftest takes while strangers keep the processors busy.
+//!
+//! Six programs that never sleep, at the tests' own priority, beside each program of perftest on one device, over sockets, between two
+//! daemons and over veth, with the sizes and iterations that `cargo xtask test` has; by turns with them and without, several rounds. The
+//! time is the client's from its start to its end, and what counts is the ratio of the medians. On one device each runs once with
+//! perftest's own number of iterations for all sizes, too, which is a figure and no more.
+//!
+//! Two threads that hand a word of memory to each other, as often as `ib_write_lat` hands messages over, show what the scheduler
+//! alone makes of programs that wait by looking at memory: what misses the aim by no more than that misses it on any device.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+
+use super::measure::Figure;
+use crate::build;
+use crate::harness::case::Stop;
+use crate::harness::process::{self, Running};
+use crate::lab::host::Host;
+use crate::lab::{Place, Site};
+use crate::packages;
+use crate::programs::perftest::Pair;
+
+/// Programs that never sleep.
+const STRANGERS: usize = 6;
+/// What a test may take with them, as a multiple of what it takes without.
+const AIM: f64 = 5.0;
+/// For one run: what a case of `cargo xtask test` has.
+const LIMIT: Duration = Duration::from_secs(60);
+const PORT: u16 = 19_907;
+const ROUNDS: usize = 3;
+/// Messages that the word is handed over for: 23 sizes, 100 iterations of each.
+const HANDED_OVER: &str = "2300";
+const PLACES: [Place; 4] = [
+    Place::OneDaemon,
+    Place::Sockets,
+    Place::TwoDaemons,
+    Place::Veth(1500),
+];
+/// The programs with what the tests give them.
+const TESTS: [(&str, &[&str]); 8] = [
+    ("ib_send_bw", ALL_SIZES),
+    ("ib_send_lat", ALL_SIZES),
+    ("ib_write_bw", ALL_SIZES),
+    (SPINS, ALL_SIZES),
+    ("ib_read_bw", ALL_SIZES),
+    ("ib_read_lat", ALL_SIZES),
+    ("ib_atomic_bw", ONE_SIZE),
+    ("ib_atomic_lat", ONE_SIZE),
+];
+const ALL_SIZES: &[&str] = &["-a", "-n", "100"];
+const ONE_SIZE: &[&str] = &["-n", "1000"];
+/// The one whose ends look at memory until it changes.
+const SPINS: &str = "ib_write_lat";
+
+/// Measures and prints; answers whether no test misses the aim by more than the scheduler's part.
+pub fn run(quick: bool) -> Result<bool> {
+    packages::ensure(packages::BENCH)?;
+    build::packages(&["ferroce-baseline"])?;
+    let programs = build::product()?;
+    let rounds = if quick { 1 } else { ROUNDS };
+    println!("xtask: {rounds} rounds; please leave the machine alone");
+    let word = times(rounds, || word(&programs).map(Some))?;
+    println!(
+        "a word of memory, there and back {HANDED_OVER} times: alone {:.3} s, beside {STRANGERS} others {:.2} s",
+        word.alone, word.beside
+    );
+    let mut all_met = true;
+    for place in PLACES {
+        let site = match Site::new(place, &programs) {
+            Err(Stop::Skip(why)) => {
+                println!("{:<19} not measured: {why}", place.name());
+                continue;
+            }
+            site => site.map_err(Stop::into_error)?,
+        };
+        let (server, client) = (site.server(), site.client());
+        for (tool, options) in TESTS {
+            let times = times(rounds, || seconds(tool, options, server, client))?;
+            let floor = if tool == SPINS { word.beside } else { 0.0 };
+            let verdict = judge(&times, floor);
+            all_met &= verdict != Verdict::Missed;
+            println!("{}", line(place, tool, options, &times, Some(verdict)));
+        }
+        if place == Place::OneDaemon {
+            for (tool, _) in TESTS {
+                let options: &[&str] = match tool.contains("atomic") {
+                    true => &[],
+                    false => &["-a"],
+                };
+                let times = times(1, || seconds(tool, options, server, client))?;
+                println!("{}", line(place, tool, options, &times, None));
+            }
+        }
+    }
+    Ok(all_met)
+}
+
+/// Medians in seconds: alone, and beside the strangers. Infinite: it had not ended after [`LIMIT`].
+struct Times {
+    alone: f64,
+    beside: f64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Verdict {
+    Met,
+    /// But for the time for which the word is handed over.
+    MetButForTheScheduler,
+    Missed,
+}
+
+/// `floor`: seconds that the scheduler takes for it on any device.
+fn judge(times: &Times, floor: f64) -> Verdict {
+    let limit = AIM * times.alone;
+    // Neither is met by what did not end at all.
+    match times.beside {
+        beside if beside.is_infinite() => Verdict::Missed,
+        beside if beside <= limit => Verdict::Met,
+        beside if beside - floor <= limit => Verdict::MetButForTheScheduler,
+        _ => Verdict::Missed,
+    }
+}
+
+fn line(
+    place: Place,
+    tool: &str,
+    options: &[&str],
+    times: &Times,
+    verdict: Option<Verdict>,
+) -> String {
+    let said = |time: f64| match time.is_finite() {
+        true => format!("{time:.2} s"),
+        false => format!("over {} s", LIMIT.as_secs()),
+    };
+    let ratio = times.beside / times.alone;
+    let ratio = match ratio.is_finite() {
+        true => format!("{ratio:.1}"),
+        false => "no ratio".to_owned(),
+    };
+    let verdict = match verdict {
+        Some(Verdict::Met) => format!("(at most {AIM}: met)"),
+        Some(Verdict::MetButForTheScheduler) => {
+            format!("(at most {AIM}: met but for what the word takes)")
+        }
+        Some(Verdict::Missed) => format!("(at most {AIM}: missed)"),
+        None => String::new(),
+    };
+    format!(
+        "{:<19} {tool:<14} {:<9}  alone {:<9}  beside {STRANGERS} others {:<9}  {ratio} {verdict}",
+        place.name(),
+        options.join(" "),
+        said(times.alone),
+        said(times.beside)
+    )
+}
+
+/// By turns alone and beside the strangers. `None` of a measurement: it did not end.
+fn times(rounds: usize, measure: impl Fn() -> Result<Option<f64>>) -> Result<Times> {
+    let (mut alone, mut beside) = (Vec::new(), Vec::new());
+    for _ in 0..rounds {
+        alone.push(measure()?.unwrap_or(f64::INFINITY));
+        let strangers = begin_strangers()?;
+        let measured = measure();
+        for stranger in strangers {
+            stranger.kill();
+        }
+        beside.push(measured?.unwrap_or(f64::INFINITY));
+    }
+    let median = |values| {
+        Figure {
+            key: "seconds",
+            unit: "s",
+            values,
+        }
+        .median()
+    };
+    Ok(Times {
+        alone: median(alone),
+        beside: median(beside),
+    })
+}
+
+/// Seconds for the word of memory between two threads that look at it until it comes.
+fn word(programs: &Path) -> Result<f64> {
+    let mut command = Command::new(programs.join("udp-baseline"));
+    command.args(["word", "--rounds", HANDED_OVER]);
+    let ran = process::run(command, &build::scratch("loaded")?, "word", LIMIT)?;
+    let each: f64 = ran.out.trim().parse().context(ran.ending())?;
+    Ok(each * HANDED_OVER.parse::<f64>()? / 1e6)
+}
+
+fn begin_strangers() -> Result<Vec<Running>> {
+    let dir = build::scratch("loaded")?;
+    let one = |number| {
+        let mut shell = Command::new("sh");
+        shell.args(["-c", "while :; do :; done"]);
+        process::spawn(shell, &dir, &format!("stranger-{number}"))
+    };
+    (0..STRANGERS).map(one).collect()
+}
+
+fn seconds(tool: &str, options: &[&str], server: &Host, client: &Host) -> Result<Option<f64>> {
+    let pair = Pair {
+        tool: tool.to_owned(),
+        options: ["-F"]
+            .iter()
+            .chain(options)
+            .map(|&word| word.to_owned())
+            .collect(),
+        port: PORT,
+        limit: LIMIT,
+    };
+    let ends = pair
+        .run(server, client, &build::scratch("loaded")?)
+        .map_err(Stop::into_error)?;
+    if ends.client.elapsed >= LIMIT {
+        return Ok(None);
+    }
+    if !ends.client.success() {
+        bail!("{tool}: {}", ends.client.ending());
+    }
+    Ok(Some(ends.client.elapsed.as_secs_f64()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_aim_is_a_multiple_of_the_time_alone() {
+        let judged = |alone, beside, floor| judge(&Times { alone, beside }, floor);
+        assert_eq!(judged(1.0, 5.0, 0.0), Verdict::Met);
+        assert_eq!(judged(1.0, 5.1, 0.0), Verdict::Missed);
+        assert_eq!(judged(1.0, 5.1, 0.2), Verdict::MetButForTheScheduler);
+        assert_eq!(judged(1.0, 9.0, 0.2), Verdict::Missed);
+        assert_eq!(judged(1.0, f64::INFINITY, 1e9), Verdict::Missed);
+        assert_eq!(judged(f64::INFINITY, f64::INFINITY, 0.0), Verdict::Missed);
+    }
+}

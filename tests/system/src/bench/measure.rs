@@ -1,0 +1,410 @@
+//! The measurements themselves.
+
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow, bail};
+
+use crate::groups::cm::cmtime_complaint;
+use crate::harness::case::Stop;
+use crate::harness::process::{self, Finished};
+use crate::lab::host::Host;
+use crate::programs::cprogram;
+use crate::programs::exs;
+use crate::programs::perftest::Pair;
+
+const LIMIT: Duration = Duration::from_secs(60);
+const BASELINE_PORT: u16 = 19_901;
+const QPERF_PORT: u16 = 19_902;
+const PERFTEST_PORT: u16 = 19_903;
+const CMTIME_PORT: u16 = 19_904;
+const EXS_PORT: u16 = 19_905;
+
+/// One measured quantity and its repetitions.
+pub struct Figure {
+    /// Its name in the JSON file.
+    pub key: &'static str,
+    /// What it is of.
+    pub unit: &'static str,
+    /// One value a round.
+    pub values: Vec<f64>,
+}
+
+impl Figure {
+    /// The middle value, or the mean of the two in the middle.
+    pub fn median(&self) -> f64 {
+        let mut sorted = self.values.clone();
+        sorted.sort_unstable_by(f64::total_cmp);
+        let middle = sorted.len() / 2;
+        match sorted.len() {
+            0 => 0.0,
+            n if n % 2 == 0 => (sorted[middle - 1] + sorted[middle]) / 2.0,
+            _ => sorted[middle],
+        }
+    }
+}
+
+/// A measurement: key, unit and how it is taken.
+type Measurement = (&'static str, &'static str, fn(&Bench<'_>) -> Result<f64>);
+
+/// Where measurements are taken.
+pub struct Bench<'a> {
+    /// Programs reach each other over sockets, as over any network.
+    host: &'a Host,
+    /// They are processes of one device.
+    device: &'a Host,
+    dir: PathBuf,
+    seconds: u32,
+}
+
+impl<'a> Bench<'a> {
+    /// Over sockets on `host` and through memory on `device`, for so many seconds each; output goes to `dir`.
+    pub fn new(host: &'a Host, device: &'a Host, dir: PathBuf, seconds: u32) -> Bench<'a> {
+        Bench {
+            host,
+            device,
+            dir,
+            seconds,
+        }
+    }
+
+    /// The same for processes of one device.
+    fn alone(&self) -> Bench<'a> {
+        Bench {
+            host: self.device,
+            dir: self.dir.clone(),
+            ..*self
+        }
+    }
+
+    /// Takes all measurements by turns, `repetitions` times.
+    pub fn run(&self, repetitions: usize) -> Result<Vec<Figure>> {
+        let list: Vec<Measurement> = vec![
+            ("udp_bandwidth", "Gb/s", |b| {
+                Ok(b.udp_bytes(4096)? * 8.0 / 1e9)
+            }),
+            ("tcp_bandwidth", "Gb/s", |b| b.tcp_bandwidth()),
+            ("write_64k", "Gb/s", |b| b.bandwidth("ib_write_bw", 65_536)),
+            ("write_1m", "Gb/s", |b| b.bandwidth("ib_write_bw", 1 << 20)),
+            ("send_64k", "Gb/s", |b| b.bandwidth("ib_send_bw", 65_536)),
+            ("send_1m", "Gb/s", |b| b.bandwidth("ib_send_bw", 1 << 20)),
+            ("read_64k", "Gb/s", |b| b.bandwidth("ib_read_bw", 65_536)),
+            ("read_1m", "Gb/s", |b| b.bandwidth("ib_read_bw", 1 << 20)),
+            ("exs_64k", "Gb/s", |b| b.exs_bandwidth(65_536, &[])),
+            ("exs_1m", "Gb/s", |b| b.exs_bandwidth(1 << 20, &[])),
+            ("exs_1m_own", "Gb/s", |b| b.exs_bandwidth(1 << 20, &["-o"])),
+            ("udp_latency", "us", |b| b.udp_latency()),
+            ("tcp_latency", "us", |b| b.tcp_latency()),
+            ("write_latency", "us", |b| b.latency("ib_write_lat", 2)),
+            ("send_latency", "us", |b| b.latency("ib_send_lat", 2)),
+            ("read_latency", "us", |b| b.latency("ib_read_lat", 2)),
+            ("atomic_latency", "us", |b| b.latency("ib_atomic_lat", 8)),
+            ("udp_rate", "M/s", |b| Ok(b.udp_bytes(20)? / 20.0 / 1e6)),
+            ("write_rate", "M/s", |b| b.message_rate("ib_write_bw")),
+            ("send_rate", "M/s", |b| b.message_rate("ib_send_bw")),
+            ("alone_write_64k", "Gb/s", |b| {
+                b.alone().bandwidth("ib_write_bw", 65_536)
+            }),
+            ("alone_write_1m", "Gb/s", |b| {
+                b.alone().bandwidth("ib_write_bw", 1 << 20)
+            }),
+            ("alone_send_64k", "Gb/s", |b| {
+                b.alone().bandwidth("ib_send_bw", 65_536)
+            }),
+            ("alone_read_64k", "Gb/s", |b| {
+                b.alone().bandwidth("ib_read_bw", 65_536)
+            }),
+            ("alone_exs_1m", "Gb/s", |b| {
+                b.alone().exs_bandwidth(1 << 20, &[])
+            }),
+            ("alone_write_latency", "us", |b| {
+                b.alone().latency("ib_write_lat", 2)
+            }),
+            ("alone_send_latency", "us", |b| {
+                b.alone().latency("ib_send_lat", 2)
+            }),
+            ("alone_read_latency", "us", |b| {
+                b.alone().latency("ib_read_lat", 2)
+            }),
+            ("alone_write_rate", "M/s", |b| {
+                b.alone().message_rate("ib_write_bw")
+            }),
+            ("alone_send_rate", "M/s", |b| {
+                b.alone().message_rate("ib_send_bw")
+            }),
+            ("tcp_connection", "us", |b| b.tcp_connection()),
+            ("cm_connection", "us", |b| {
+                b.program("cm_time", "connection", "us per connection: ")
+            }),
+            ("cm_rate", "/s", |b| b.connection_rate()),
+        ];
+        let mut figures: Vec<Figure> = list
+            .iter()
+            .map(|(key, unit, _)| Figure {
+                key,
+                unit,
+                values: Vec::new(),
+            })
+            .collect();
+        for round in 0..repetitions {
+            for ((key, unit, measure), figure) in list.iter().zip(&mut figures) {
+                let value = measure(self).with_context(|| format!("measuring {key}"))?;
+                println!("round {}  {key:<16} {value:>10.3} {unit}", round + 1);
+                figure.values.push(value);
+            }
+        }
+        figures.push(Figure {
+            key: "idle_qp_memory",
+            unit: "bytes",
+            values: vec![self.program("many", "idle_memory", "bytes per idle RC QP: ")?],
+        });
+        Ok(figures)
+    }
+
+    /// Payload bytes per second of the plain UDP transfer.
+    fn udp_bytes(&self, payload: usize) -> Result<f64> {
+        let payload = payload.to_string();
+        let address = format!("127.0.0.1:{BASELINE_PORT}");
+        let seconds = self.seconds.to_string();
+        self.baseline(
+            &["receive", &address, "--payload", &payload],
+            &[
+                "send",
+                &address,
+                "--payload",
+                &payload,
+                "--seconds",
+                &seconds,
+            ],
+            End::Server,
+        )
+    }
+
+    fn udp_latency(&self) -> Result<f64> {
+        let address = format!("127.0.0.1:{BASELINE_PORT}");
+        self.baseline(&["pong", &address], &["ping", &address], End::Client)
+    }
+
+    /// Runs both ends of the yardstick; the number is printed by one of them.
+    fn baseline(&self, server: &[&str], client: &[&str], teller: End) -> Result<f64> {
+        let program = self.host.programs().join("udp-baseline");
+        let command = |arguments: &[&str]| {
+            let mut command = Command::new(&program);
+            command.args(arguments);
+            command
+        };
+        let mut server = process::spawn(command(server), &self.dir, "baseline-server")?;
+        if !server.wait_until(LIMIT, |running| running.output().contains("ready")) {
+            bail!("the yardstick's server does not start");
+        }
+        let client = process::run(command(client), &self.dir, "baseline-client", LIMIT)?;
+        let server = server.finish_after(&client, LIMIT);
+        successful(&[&client, &server])?;
+        let output = if teller == End::Server {
+            server.out
+        } else {
+            client.out
+        };
+        number(output.lines().last().unwrap_or_default())
+    }
+
+    fn tcp_bandwidth(&self) -> Result<f64> {
+        // qperf counts in bytes, powers of ten.
+        Ok(self.qperf("tcp_bw", &["-m", "64K"])? * 8.0 / 1e9)
+    }
+
+    fn tcp_latency(&self) -> Result<f64> {
+        Ok(self.qperf("tcp_lat", &["-m", "2"])? * 1e6)
+    }
+
+    /// The test's main figure, in bytes a second or seconds.
+    fn qperf(&self, test: &str, options: &[&str]) -> Result<f64> {
+        let port = QPERF_PORT.to_string();
+        let mut command = Command::new("qperf");
+        command.args(["-lp", &port]);
+        let mut server = process::spawn(command, &self.dir, "qperf-server")?;
+        if !server.listens(QPERF_PORT, LIMIT) {
+            bail!("qperf does not come to listen");
+        }
+        let mut command = Command::new("qperf");
+        command
+            .args(["127.0.0.1", "-lp", &port, "-t", &self.seconds.to_string()])
+            .args(options)
+            .arg(test);
+        let client = process::run(command, &self.dir, "qperf-client", LIMIT)?;
+        server.kill();
+        let (_, value) = client
+            .out
+            .split_once('=')
+            .ok_or_else(|| anyhow!("{}: {}\n{}", client.line, client.ending(), client.err))?;
+        let mut words = value.split_whitespace();
+        let amount = number(words.next().unwrap_or_default())?;
+        let unit = words.next().unwrap_or_default();
+        let factor = match unit {
+            "GB/sec" => 1e9,
+            "MB/sec" => 1e6,
+            "KB/sec" => 1e3,
+            "sec" => 1.0,
+            "ms" => 1e-3,
+            "us" => 1e-6,
+            "ns" => 1e-9,
+            _ => bail!("qperf answers in {unit:?}"),
+        };
+        Ok(amount * factor)
+    }
+
+    /// Average bandwidth in Gb/s.
+    fn bandwidth(&self, tool: &str, size: usize) -> Result<f64> {
+        let seconds = self.seconds.to_string();
+        self.perftest(
+            tool,
+            size,
+            &["-D", &seconds, "--report_gbits", "-m", "4096"],
+            1,
+        )
+    }
+
+    /// Median latency in microseconds: one way for WRITE and SEND, to and fro for READ and atomics.
+    fn latency(&self, tool: &str, size: usize) -> Result<f64> {
+        self.perftest(tool, size, &["-n", "20000", "-m", "4096"], 2)
+    }
+
+    /// Messages of 2 bytes in millions a second.
+    fn message_rate(&self, tool: &str) -> Result<f64> {
+        let seconds = self.seconds.to_string();
+        self.perftest(tool, 2, &["-D", &seconds, "-m", "4096"], 2)
+    }
+
+    fn perftest(&self, tool: &str, size: usize, options: &[&str], column: usize) -> Result<f64> {
+        let mut options: Vec<String> = options.iter().map(|word| (*word).to_owned()).collect();
+        options.push("-F".to_owned());
+        if !tool.contains("atomic") {
+            options.extend(["-s".to_owned(), size.to_string()]);
+        }
+        let pair = Pair {
+            tool: tool.to_owned(),
+            options,
+            port: PERFTEST_PORT,
+            limit: LIMIT,
+        };
+        let table = pair
+            .run(self.host, self.host, &self.dir)
+            .and_then(|ends| ends.clean().and_then(|()| ends.table(1)))
+            .map_err(Stop::into_error)?;
+        table[0]
+            .figures
+            .get(column)
+            .copied()
+            .ok_or_else(|| anyhow!("{tool}: a column is missing"))
+    }
+
+    /// Bandwidth in Gb/s from one EXS socket to another, the memory registered at both ends.
+    fn exs_bandwidth(&self, size: usize, options: &[&str]) -> Result<f64> {
+        let program = exs::example(self.host.programs(), "exs_bw")?;
+        let port = EXS_PORT.to_string();
+        let address = self.host.address.as_str();
+        let mut server = self.host.run(&program);
+        server.args(["-p", &port, "-b", address]);
+        let server = process::spawn(server, &self.dir, "exs-server")?;
+        // It waits for the server by itself.
+        let mut client = self.host.run(&program);
+        let (size, seconds) = (size.to_string(), self.seconds.to_string());
+        client
+            .args(["-p", &port, "-s", &size, "-D", &seconds])
+            .args(options)
+            .arg(address);
+        let client = process::run(client, &self.dir, "exs-client", LIMIT)?;
+        let server = server.finish_after(&client, LIMIT);
+        successful(&[&client, &server])?;
+        let row = client.out.lines().last().unwrap_or_default();
+        number(row.split_whitespace().nth(2).unwrap_or_default())
+    }
+
+    /// What a C program of the tests prints behind `label`.
+    fn program(&self, name: &str, test: &str, label: &str) -> Result<f64> {
+        let mut command = self.host.run(cprogram::compile(name)?);
+        command.arg(test);
+        let finished = process::run(command, &self.dir, name, LIMIT)?;
+        let value = finished
+            .out
+            .lines()
+            .find_map(|line| line.strip_prefix(label));
+        number(
+            value.ok_or_else(|| {
+                anyhow!("{}: {}\n{}", finished.line, finished.ending(), finished.err)
+            })?,
+        )
+    }
+
+    /// Microseconds from `connect` until the other side has accepted.
+    fn tcp_connection(&self) -> Result<f64> {
+        let mut command = Command::new(self.host.programs().join("udp-baseline"));
+        command.args(["connect", "127.0.0.1:0"]);
+        let finished = process::run(command, &self.dir, "baseline-connect", LIMIT)?;
+        successful(&[&finished])?;
+        number(&finished.out)
+    }
+
+    /// Connections a second, as cmtime makes and ends them: all at once, with their queue pairs.
+    fn connection_rate(&self) -> Result<f64> {
+        let port = CMTIME_PORT.to_string();
+        let command = |options: &[&str]| {
+            let mut command = self.host.run("cmtime");
+            command.args(["-p", &port, "-c", "2000"]).args(options);
+            command
+        };
+        let address = self.host.address.as_str();
+        let mut server = process::spawn(command(&["-b", address]), &self.dir, "cmtime-server")?;
+        // It says nothing; the daemon knows when it listens.
+        let listens = |_: &process::Running| {
+            let status = self.host.status().unwrap_or_default();
+            let services = status["cm"]["services"].as_array();
+            let wanted = 0x0106_0000 | u64::from(CMTIME_PORT);
+            services.is_some_and(|all| all.iter().any(|id| id.as_u64() == Some(wanted)))
+        };
+        if !server.wait_until(LIMIT, listens) {
+            bail!("cmtime does not come to listen");
+        }
+        let client = command(&["-s", address, "-b", address]);
+        let client = process::run(client, &self.dir, "cmtime-client", LIMIT)?;
+        let server = server.kill();
+        cmtime_rate(&client, &server)
+    }
+}
+
+/// Connections made and ended a second, out of what the client of cmtime prints; an error if one of them failed.
+pub fn cmtime_rate(client: &Finished, server: &Finished) -> Result<f64> {
+    if let Some(line) = cmtime_complaint([client, server]) {
+        bail!("{}: {line}", client.line);
+    }
+    // Microseconds for each connection stand in the last column.
+    let step = |name: &str| -> Result<f64> {
+        let mut rows = client.out.lines().filter_map(|line| line.split_once(':'));
+        let row = rows.find(|(step, _)| step.trim() == name);
+        let (_, numbers) = row.with_context(|| format!("{}: {}", client.line, client.ending()))?;
+        number(numbers.split_whitespace().last().unwrap_or_default())
+    };
+    Ok(1e6 / (step("connect")? + step("disconnect")?))
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum End {
+    Server,
+    Client,
+}
+
+fn successful(programs: &[&Finished]) -> Result<()> {
+    for finished in programs {
+        if !finished.success() {
+            bail!("{}: {}\n{}", finished.line, finished.ending(), finished.err);
+        }
+    }
+    Ok(())
+}
+
+fn number(text: &str) -> Result<f64> {
+    text.trim()
+        .parse()
+        .with_context(|| format!("{text:?} is not a number"))
+}

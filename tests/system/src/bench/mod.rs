@@ -1,0 +1,51 @@
+//! `cargo xtask bench`: ferroce by stock perftest against what the machine does with plain UDP and TCP.
+//!
+//! Everything is measured in one run, the ways by turns, several times: over sockets, as between machines, and some of it
+//! between processes of one device, too. What counts are ratios of medians. A time of its own says nothing on a machine that others share.
+
+mod events;
+mod loaded;
+mod measure;
+mod race;
+mod rxe;
+mod table;
+
+pub use loaded::run as beside_others;
+pub use race::inside as race_inside;
+pub use rxe::run as against_rxe;
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+
+use crate::build;
+use crate::lab::host::Host;
+use crate::packages;
+
+/// Runs all measurements, prints the table and writes the same figures to `json`.
+pub fn run(json: Option<&Path>, quick: bool) -> Result<()> {
+    packages::ensure(packages::BENCH)?;
+    let programs = build::product()?;
+    build::packages(&["ferroce-baseline"])?;
+    build::exs()?;
+    let mut host = Host::new(&programs, "127.0.0.1", None)?.without_loopback();
+    let mut device = Host::new(&programs, "127.0.0.2", None)?;
+    host.up()?;
+    device.up()?;
+    let (repetitions, seconds) = if quick { (2, 1) } else { (5, 2) };
+    println!(
+        "xtask: {repetitions} rounds of everything, {seconds} s for each transfer; please leave the machine alone"
+    );
+    let bench = measure::Bench::new(&host, &device, build::scratch("bench")?, seconds);
+    let figures = bench.run(repetitions)?;
+    host.down()?;
+    device.down()?;
+    let comparisons = table::compare(&figures);
+    println!("{}", table::render(&comparisons));
+    if let Some(path) = json {
+        let text = serde_json::to_string_pretty(&table::json(&figures, &comparisons))?;
+        fs::write(path, text + "\n").with_context(|| format!("{}", path.display()))?;
+    }
+    Ok(())
+}

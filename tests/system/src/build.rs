@@ -1,0 +1,170 @@
+//! Builds the product, in release mode as a rule, and says where the results are.
+
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::OnceLock;
+
+use anyhow::{Context, Result, bail};
+
+/// The packages whose results make up the product.
+pub const PRODUCT: &[&str] = &[
+    "ferroce",
+    "ferroced",
+    "ferroce-provider",
+    "ferroce-shim",
+    "ferroce-ibta",
+];
+
+/// The shared objects: as cargo names them, and under their final names. The provider has more names, one for each
+/// version of libibverbs' private interface (`ferroce_cabi::pabi`).
+pub const LIBRARIES: &[(&str, &str)] = &[
+    ("libferroce_provider.so", DRIVER),
+    ("libferroce_shim.so", "libferroce-shim.so"),
+];
+
+/// The provider, installed.
+pub const DRIVER: &str = "libferroce-provider.so";
+
+/// The programs.
+pub const PROGRAMS: &[&str] = &["ferroce", "ferroced", "ferroce-ibta"];
+
+/// Where cargo puts release builds: this very program is one.
+pub fn release_dir() -> Result<PathBuf> {
+    let exe = env::current_exe().context("the path of this program")?;
+    Ok(exe
+        .parent()
+        .context("this program has no directory")?
+        .to_path_buf())
+}
+
+/// The root of the workspace.
+pub fn workspace() -> &'static Path {
+    const MANIFEST: &str = env!("CARGO_MANIFEST_DIR");
+    Path::new(MANIFEST)
+        .ancestors()
+        .nth(2)
+        .unwrap_or(Path::new("."))
+}
+
+/// `cargo`, as the one that started us.
+pub fn cargo() -> Command {
+    let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.current_dir(workspace());
+    command
+}
+
+/// Has cargo fetch all dependencies now, for builds where there is no network. One that misses something then says so itself.
+pub fn fetch() {
+    let mut command = cargo();
+    command.args(["fetch", "--locked", "--quiet"]);
+    let _ = command.stderr(Stdio::null()).status();
+}
+
+/// Builds the product and answers the directory that holds it.
+pub fn product() -> Result<PathBuf> {
+    packages(PRODUCT)
+}
+
+/// Builds some packages and answers the directory that holds the results.
+pub fn packages(names: &[&str]) -> Result<PathBuf> {
+    let dir = release_dir()?;
+    // In the mode that this program was built in: `cargo run --profile unit -p xtask` tries the product with all checks.
+    let profile = match dir.file_name().and_then(|name| name.to_str()) {
+        Some("debug") => "dev",
+        Some(name) => name,
+        None => "release",
+    };
+    println!("xtask: building in {profile} mode: {}", names.join(" "));
+    let mut command = cargo();
+    command.args(["build", "--locked", "--profile", profile, "--quiet"]);
+    for name in names {
+        command.args(["--package", name]);
+    }
+    let status = command.status().context("cargo build")?;
+    if !status.success() {
+        bail!("cargo build failed: {status}");
+    }
+    Ok(dir)
+}
+
+/// The package of libexs, the archive that cargo makes of it, and its name at run time.
+const EXS: &str = "ferroce-exs";
+const EXS_ARCHIVE: &str = "libexs.a";
+/// What programs are linked against.
+pub const EXS_SONAME: &str = "libexs.so.1";
+
+/// Builds libexs and answers the directory that holds `libexs.so` and `libexs.so.1`.
+///
+/// Cargo's own shared objects have neither a soname nor symbol versions, so the archive is linked here.
+pub fn exs() -> Result<PathBuf> {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    if let Some(dir) = BUILT.get() {
+        return Ok(dir.clone());
+    }
+    let dir = link_exs()?;
+    Ok(BUILT.get_or_init(|| dir).clone())
+}
+
+fn link_exs() -> Result<PathBuf> {
+    let dir = packages(&[EXS])?;
+    let archive = dir.join(EXS_ARCHIVE);
+    let library = dir.join(EXS_SONAME);
+    let map = workspace().join("exs/libexs.map");
+    let modified = |path: &Path| fs::metadata(path).and_then(|metadata| metadata.modified());
+    let newest = modified(&archive)?.max(modified(&map)?);
+    if modified(&library).is_ok_and(|built| built > newest) {
+        return Ok(dir);
+    }
+    // Under another name first: cases run beside each other, and one of them may be using it.
+    let unfinished = dir.join(format!("{EXS_SONAME}.{}", std::process::id()));
+    let mut command = Command::new("cc");
+    command
+        .args(["-shared", "-Wl,--gc-sections", "-Wl,--no-undefined"])
+        .arg(format!("-Wl,-soname,{EXS_SONAME}"))
+        .arg(format!("-Wl,--version-script={}", map.display()))
+        .arg("-o")
+        .arg(&unfinished)
+        .arg("-Wl,--whole-archive")
+        .arg(&archive)
+        .arg("-Wl,--no-whole-archive")
+        .args(["-lrdmacm", "-libverbs", "-lpthread", "-ldl", "-lm"]);
+    let output = command.output().context("cc")?;
+    if !output.status.success() {
+        bail!(
+            "linking {EXS_SONAME}: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+    }
+    let moved =
+        |from: &Path, to: &Path| fs::rename(from, to).with_context(|| format!("{}", to.display()));
+    moved(&unfinished, &library)?;
+    std::os::unix::fs::symlink(EXS_SONAME, &unfinished)
+        .with_context(|| format!("{}", unfinished.display()))?;
+    moved(&unfinished, &dir.join("libexs.so"))?;
+    Ok(dir)
+}
+
+/// The user's directory for what is worth keeping between checkouts.
+pub fn cache() -> Result<PathBuf> {
+    let home = || Some(PathBuf::from(env::var_os("HOME")?).join(".cache"));
+    let user = env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
+    let user = user.filter(|dir| dir.is_absolute()).or_else(home);
+    let dir = user
+        .context("neither XDG_CACHE_HOME nor HOME")?
+        .join("ferroce");
+    fs::create_dir_all(&dir).with_context(|| format!("{}", dir.display()))?;
+    Ok(dir)
+}
+
+/// A directory below the target directory for what a command leaves behind (logs, compiled C programs).
+pub fn scratch(name: &str) -> Result<PathBuf> {
+    let dir = release_dir()?
+        .parent()
+        .context("no target directory")?
+        .join("xtask")
+        .join(name);
+    fs::create_dir_all(&dir).with_context(|| format!("{}", dir.display()))?;
+    Ok(dir)
+}

@@ -1,0 +1,134 @@
+//! `cargo test`, but that the test programs run beside each other, as many as there are processors: cargo runs one after the other, and
+//! most of them have work for one processor only.
+//!
+//! Each gets what cargo gives it: the directory of its package, and `CARGO_MANIFEST_DIR`. cargo-nextest does the same, with a process
+//! for each test; it would have to be built anew, for minutes, on every machine that has none.
+
+use std::collections::VecDeque;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use serde::Deserialize;
+
+use crate::build;
+use crate::harness::case::{Parts, Stop};
+use crate::harness::process::{self, Finished};
+use crate::lab::Lab;
+
+/// For one program, and for building them all.
+const LIMIT: Duration = Duration::from_secs(1200);
+
+/// A line of what `cargo test --message-format json` prints, as far as we look.
+#[derive(Deserialize)]
+struct Message {
+    manifest_path: Option<PathBuf>,
+    executable: Option<PathBuf>,
+    profile: Option<Profile>,
+}
+
+#[derive(Deserialize)]
+struct Profile {
+    test: bool,
+}
+
+/// Something to run.
+#[derive(Debug, PartialEq, Eq)]
+enum Tests {
+    /// All examples in documentation: cargo's own to build.
+    Documentation,
+    Program {
+        executable: PathBuf,
+        package: PathBuf,
+    },
+}
+
+/// Builds the tests of what `packages` names (options of `cargo test`), optimised and with all checks, and runs them; each counts.
+pub(crate) fn run(lab: &mut Lab, packages: &[&str], seeds: &str) -> Parts {
+    let dir = lab.case_dir()?;
+    let mut command = build::cargo();
+    command.args(["test", "--locked", "--profile", "unit"]);
+    command.args(packages);
+    command.args(["--no-run", "--message-format", "json-render-diagnostics"]);
+    let built = process::run(command, &dir, "build", LIMIT)?;
+    if !built.success() {
+        return Err(Stop::with(built.ending(), &[&built]));
+    }
+    let mut tests = VecDeque::from(programs(&built.out));
+    if tests.is_empty() {
+        return Err(Stop::with("cargo built no tests", &[&built]));
+    }
+    // The longest of all.
+    tests.push_front(Tests::Documentation);
+
+    let tests = Mutex::new(tests.into_iter().enumerate());
+    let next = || tests.lock().unwrap_or_else(PoisonError::into_inner).next();
+    let all = Mutex::new(Vec::new());
+    thread::scope(|scope| {
+        for _ in 0..thread::available_parallelism().map_or(1, usize::from) {
+            scope.spawn(|| {
+                while let Some((number, tests)) = next() {
+                    let ended = one(&tests, packages, seeds, &dir, number);
+                    all.lock()
+                        .unwrap_or_else(PoisonError::into_inner)
+                        .push((number, ended));
+                }
+            });
+        }
+    });
+    let mut all = all.into_inner().unwrap_or_else(PoisonError::into_inner);
+    all.sort_by_key(|(number, _)| *number);
+    let mut endings = Vec::new();
+    for (_, ended) in all {
+        endings.extend(crate::groups::unit::endings(&ended?));
+    }
+    Ok(endings)
+}
+
+/// The test programs that cargo has built.
+fn programs(messages: &str) -> Vec<Tests> {
+    let read = |line| {
+        let message: Message = serde_json::from_str(line).ok()?;
+        let test = message.profile.is_some_and(|profile| profile.test);
+        let package = message.manifest_path?.parent()?.to_owned();
+        test.then_some(Tests::Program {
+            executable: message.executable?,
+            package,
+        })
+    };
+    messages.lines().filter_map(read).collect()
+}
+
+fn one(
+    tests: &Tests,
+    packages: &[&str],
+    seeds: &str,
+    dir: &Path,
+    number: usize,
+) -> Result<Finished, Stop> {
+    let mut command = match tests {
+        Tests::Documentation => {
+            let mut command = build::cargo();
+            command.args(["test", "--locked", "--profile", "unit", "--doc"]);
+            command.args(packages).arg("--no-fail-fast");
+            command
+        }
+        Tests::Program {
+            executable,
+            package,
+        } => {
+            let mut command = std::process::Command::new(executable);
+            command.current_dir(package);
+            command.env("CARGO_MANIFEST_DIR", package);
+            command
+        }
+    };
+    command.env("FERROCE_SIM_SEEDS", seeds);
+    Ok(process::run(
+        command,
+        dir,
+        &format!("tests-{number}"),
+        LIMIT,
+    )?)
+}

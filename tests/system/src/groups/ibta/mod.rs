@@ -1,0 +1,286 @@
+//! Group `ibta`: the conformance suite on the simulated device, its mutants, and the suite on ferroce's own devices.
+//!
+//! `ferroce-ibta` does all of it by itself; here its results become cases, and what it does with bad input and with
+//! failures is looked at from outside.
+
+mod around;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use serde_json::Value;
+
+use crate::build;
+use crate::harness::case::expect;
+use crate::harness::case::{Case, Company, Ending, Parts, Stop};
+use crate::harness::process::{self, Finished};
+use crate::lab::Lab;
+
+const LIMIT: Duration = Duration::from_secs(60);
+/// Where the packets of tests that fail are kept, below the current directory.
+const CAPTURES: &str = "ferroce-ibta-captures";
+/// For the whole suite in real time, where the machine stands still now and then and tests are run again for that.
+const SUITE_LIMIT: Duration = Duration::from_secs(900);
+
+pub(crate) fn cases() -> Vec<Case> {
+    let mut cases = vec![
+        Case::new("ibta/simulated/every test passes", |lab| {
+            whole(lab, &["run", "--all", "--sim"])
+        }),
+        Case::new("ibta/simulated/every mutant is caught", |lab| {
+            whole(lab, &["mutants"])
+        }),
+        Case::new("ibta/simulated/docs/conformance.md is up to date", |lab| {
+            let path = build::workspace().join("docs/conformance.md");
+            whole(lab, &["conformance", "--check", &path.to_string_lossy()])
+        }),
+        Case::new("ibta/simulated/a failure is told and kept", failure),
+        Case::new("ibta/simulated/a failure on a cable is kept", cable),
+        Case::new("ibta/simulated/a failure that cannot be kept", not_kept),
+        // On the machine's own clock.
+        Case::many("ibta/ferroce0", |lab| suite(lab, &["--all"])).in_company(Company::Alone),
+        Case::many("ibta/on a cable", |lab| {
+            suite(lab, &[ON_A_CABLE, &["--infiniband"]].concat())
+        })
+        .in_company(Company::Alone),
+    ];
+    for (name, args, words) in BAD_INPUT {
+        cases.push(Case::new(format!("ibta/bad input/{name}"), |lab| {
+            refused(lab, args, words)
+        }));
+    }
+    cases.extend(around::cases());
+    cases
+}
+
+/// What is given, and what the message must say.
+const BAD_INPUT: &[(&str, &[&str], &str)] = &[
+    (
+        "a test that there is not",
+        &["run", "C09_60_09"],
+        "did you mean C09_060_09?",
+    ),
+    (
+        "a family that there is not",
+        &["run", "--family", "C09-061"],
+        "no family is named C09-061",
+    ),
+    (
+        "a statement that there is not",
+        &["run", "C9-999"],
+        "no test is about a statement or section of that number",
+    ),
+    (
+        "a mutant that there is not",
+        &["run", "C09_060_09", "--sim", "--mutant", "x"],
+        "C09_060_09 has no mutant x",
+    ),
+    (
+        "a device that there is not",
+        &[
+            "run",
+            "C09_060_09",
+            "--device",
+            "nosuch0",
+            "--tester",
+            "127.0.0.9",
+        ],
+        "nosuch0",
+    ),
+    (
+        "an agent that there is not",
+        &["run", "C09_060_09", "--agent", "127.0.0.1:1"],
+        "127.0.0.1:1",
+    ),
+];
+
+fn run(lab: &mut Lab, args: &[&str], limit: Duration) -> Result<(Finished, PathBuf), Stop> {
+    let dir = lab.case_dir()?;
+    Ok((run_in(lab, &dir, args, limit)?, dir))
+}
+
+fn run_in(lab: &Lab, dir: &Path, args: &[&str], limit: Duration) -> Result<Finished, Stop> {
+    let mut command = Command::new(lab.programs().join("ferroce-ibta"));
+    command.args(args).current_dir(dir);
+    Ok(process::run(command, dir, "ferroce-ibta", limit)?)
+}
+
+/// All must end well, and then nothing is kept.
+fn whole(lab: &mut Lab, args: &[&str]) -> Ending {
+    let (finished, dir) = run(lab, args, LIMIT)?;
+    match finished.success() && !dir.join(CAPTURES).exists() {
+        true => Ok(()),
+        false => Err(Stop::with("not all is well", &[&finished])),
+    }
+}
+
+/// Bad input is exit code 2 and a message, soon.
+fn refused(lab: &mut Lab, args: &[&str], words: &str) -> Ending {
+    let (finished, _) = run(lab, args, LIMIT)?;
+    if finished.code() != Some(2) || !finished.err.contains(words) {
+        let what = format!("must end with 2 and a message that says {words:?}");
+        return Err(Stop::with(what, &[&finished]));
+    }
+    Ok(())
+}
+
+/// What of the transport is also tested on a cable to an InfiniBand port, by statement and section. Left out are most
+/// timeouts and retries (C9-142, C9-143), which wait as long as all others together, and the states (10.3.1): neither timers nor states
+/// know what carries packets.
+const ON_A_CABLE: &[&str] = &[
+    "C9-27",
+    "C9-60",
+    "C9-130",
+    "9.4.5",
+    "9.5",
+    "9.6.1",
+    "9.7",
+    "9.8",
+    "C09_142_READ",
+    "C09_143_RETRY_2",
+];
+
+/// Tests of what ferroce's own device does not have (its ports have one lane for data). Everything else must pass.
+const NOT_APPLICABLE: &[&str] = &["C14_024_08_01", "C14_024_09_CA"];
+
+/// Tests on a device that is started for them: each is a result here.
+fn suite(lab: &mut Lab, which: &[&str]) -> Parts {
+    lab.vacate();
+    let args = [&["run", "--json", "results.json"], which].concat();
+    let (finished, dir) = run(lab, &args, SUITE_LIMIT)?;
+    let tests = results(&dir.join("results.json")).map_err(|error| {
+        let what = format!("no results: {error:#}");
+        Stop::with(what, &[&finished])
+    })?;
+    let mut endings = Vec::new();
+    for test in &tests {
+        let text = |name: &str| test[name].as_str().unwrap_or_default().to_owned();
+        let due = match NOT_APPLICABLE.contains(&text("id").as_str()) {
+            true => "N/A",
+            false => "PASS",
+        };
+        let ending = expect(text("result") == due, || {
+            format!(
+                "{} {}; packets: {}",
+                text("result"),
+                text("reason"),
+                dir.join(text("packets")).display()
+            )
+        });
+        tell_inconclusive(&text("id"), test);
+        endings.push((text("id"), ending));
+    }
+    let bad = |test: &Value| test["result"] == "FAIL" || test["result"] == "ERROR";
+    let ended = !tests.is_empty() && finished.success() != tests.iter().any(bad);
+    let ending = match ended {
+        true => Ok(()),
+        false => Err(Stop::with(
+            "the exit code is not that of the results",
+            &[&finished],
+        )),
+    };
+    endings.push(("the exit code is that of the results".to_owned(), ending));
+    Ok(endings)
+}
+
+/// A test that was inconclusive, and so run again, is told of, however it ended.
+fn tell_inconclusive(id: &str, test: &Value) {
+    let entries = test["entries"].as_array().into_iter().flatten();
+    for entry in entries.filter(|entry| entry["kind"] == "inconclusive") {
+        let seen = entry["seen"].as_str().unwrap_or_default();
+        println!("note  {id} was inconclusive: {seen}");
+    }
+}
+
+fn results(path: &Path) -> Result<Vec<Value>> {
+    let text = fs::read_to_string(path).with_context(|| format!("{}", path.display()))?;
+    let document: Value = serde_json::from_str(&text)?;
+    let tests = document["tests"].as_array().context("no list of tests")?;
+    Ok(tests.clone())
+}
+
+/// A run that fails.
+const FAILING: &[&str] = &[
+    "run",
+    "C09_060_09",
+    "--sim",
+    "--mutant",
+    "completes-when-posted",
+];
+
+/// A mutant fails: exit code 1, the assertion in every report, and packets that tshark takes apart.
+fn failure(lab: &mut Lab) -> Ending {
+    let reports = ["--json", "results.json", "--junit", "results.xml"];
+    let (finished, dir) = run(lab, &[FAILING, &reports].concat(), LIMIT)?;
+    let tests = results(&dir.join("results.json"))?;
+    let xml = fs::read_to_string(dir.join("results.xml")).context("results.xml")?;
+    let capture = format!("{CAPTURES}/C09_060_09.pcap");
+    let told = finished.code() == Some(1)
+        && finished.out.contains("v1c09-060#07: FAIL")
+        && finished.out.contains(&format!("packets: {capture}\n"))
+        && tests[0]["packets"] == capture.as_str()
+        && tests[0]["result"] == "FAIL"
+        && tests[0]["assertions"][0]["id"] == "v1c09-060#07"
+        && tests[0]["assertions"][0]["result"] == "FAIL"
+        && xml.contains("<failure message=\"v1c09-060#07: ");
+    if !told {
+        return Err(Stop::with(
+            "the failure is not told everywhere",
+            &[&finished],
+        ));
+    }
+    let packets = tshark(&dir, &capture, &["infiniband.bth.opcode"])?;
+    expect(packets == ["19", "19", "18"], || {
+        format!("two requests and an answer must be in the capture, there are {packets:?}")
+    })
+}
+
+/// The same of MADs on a cable.
+fn cable(lab: &mut Lab) -> Ending {
+    const TEST: &str = "C14_024_06_CA_04";
+    const MUTANT: &str = "receiving-port-does-not-count";
+    let (finished, dir) = run(lab, &["run", TEST, "--sim", "--mutant", MUTANT], LIMIT)?;
+    if finished.code() != Some(1) {
+        return Err(Stop::with("the mutant must fail", &[&finished]));
+    }
+    // Attribute 0x15 is PortInfo.
+    let capture = format!("{CAPTURES}/{TEST}.pcap");
+    let packets = tshark(&dir, &capture, &["infiniband.mad.attributeid"])?;
+    let about_ports = packets.iter().filter(|id| id.contains("0x0015")).count();
+    expect(about_ports > 10, || {
+        format!("SMPs about PortInfo must be in the capture, there are {packets:?}")
+    })
+}
+
+/// Packets that there is no place for: the test has failed all the same, and it is said why there are none.
+fn not_kept(lab: &mut Lab) -> Ending {
+    let dir = lab.case_dir()?;
+    fs::write(dir.join(CAPTURES), "in the way").context(CAPTURES)?;
+    let finished = run_in(lab, &dir, FAILING, LIMIT)?;
+    let told = finished.code() == Some(1)
+        && finished.out.contains("0 passed, 1 failed")
+        && !finished.out.contains("packets:")
+        && finished.err.contains("packets are not kept")
+        && finished.err.contains(CAPTURES);
+    match told {
+        true => Ok(()),
+        false => Err(Stop::with("the failure is not told", &[&finished])),
+    }
+}
+
+/// The fields of every packet of a capture, none of which may be malformed.
+fn tshark(dir: &Path, capture: &str, fields: &[&str]) -> Result<Vec<String>, Stop> {
+    let mut command = Command::new("tshark");
+    command.args(["-r", capture, "-T", "fields", "-e", "_ws.malformed"]);
+    command.args(fields.iter().flat_map(|field| ["-e", field]));
+    command.current_dir(dir);
+    let finished = process::run(command, dir, "tshark", LIMIT)?;
+    let lines: Vec<&str> = finished.out.lines().collect();
+    if !finished.success() || lines.iter().any(|line| !line.starts_with('\t')) {
+        return Err(Stop::with("malformed packets", &[&finished]));
+    }
+    Ok(lines.iter().map(|line| line[1..].to_owned()).collect())
+}

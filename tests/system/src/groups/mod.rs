@@ -1,0 +1,280 @@
+//! `cargo xtask test`: the groups of tests and how they are chosen, run and summed up.
+//!
+//! A new group is a module with a function that lists its cases, and a line in [`GROUPS`].
+
+mod applications;
+mod cargo_tests;
+pub(crate) mod cm;
+mod distributions;
+mod errors;
+mod exs;
+mod fabric;
+mod ibta;
+mod interop;
+mod lint;
+mod memcheck;
+mod netlink;
+mod pyverbs;
+mod robust;
+mod sanitized;
+mod scale;
+mod sim;
+mod unit;
+mod verbs;
+
+use anyhow::{Result, bail};
+
+use crate::harness::case::{Case, Company};
+use crate::packages::{self, Need};
+
+/// A group of cases.
+pub(crate) struct Group {
+    pub(crate) name: &'static str,
+    about: &'static str,
+    pub(crate) needs: &'static [Need],
+    /// Whether it runs the built product.
+    pub(crate) product: bool,
+    /// What its cases may have running beside them, unless they say otherwise themselves.
+    pub(crate) company: Company,
+    pub(crate) cases: fn() -> Vec<Case>,
+}
+
+/// In the order in which they run: what says most in the least time comes first.
+pub(crate) const GROUPS: &[Group] = &[
+    Group {
+        name: "lint",
+        about: "rustfmt, clippy, rustdoc, the declared Rust version, fuzz targets, links, licences",
+        needs: packages::HEADERS,
+        product: false,
+        company: Company::Alone,
+        cases: lint::cases,
+    },
+    Group {
+        name: "unit",
+        about: "cargo test of the workspace",
+        needs: packages::HEADERS,
+        product: false,
+        company: Company::Alone,
+        cases: unit::cases,
+    },
+    Group {
+        name: "sim",
+        about: "the transport over a simulated bad network, many seeds",
+        needs: &[],
+        product: false,
+        company: Company::Alone,
+        cases: sim::cases,
+    },
+    Group {
+        name: "verbs",
+        about: "stock programs and C programs over stock libibverbs",
+        needs: packages::VERBS,
+        product: true,
+        company: Company::Alone,
+        cases: verbs::cases,
+    },
+    Group {
+        name: "pyverbs",
+        about: "rdma-core's own test suite",
+        needs: packages::PYVERBS,
+        product: true,
+        // It asks the machine for huge pages.
+        company: Company::Alone,
+        cases: pyverbs::cases,
+    },
+    Group {
+        name: "cm",
+        about: "the stock programs of librdmacm",
+        needs: packages::CM,
+        product: true,
+        company: Company::ByPlace,
+        cases: cm::cases,
+    },
+    Group {
+        name: "netlink",
+        about: "what rdma of iproute2 shows",
+        needs: packages::NETLINK,
+        product: true,
+        company: Company::AsOne,
+        cases: netlink::cases,
+    },
+    Group {
+        name: "fabric",
+        about: "OpenSM and infiniband-diags over InfiniBand ports and switches",
+        needs: packages::FABRIC,
+        product: true,
+        company: Company::ByPlace,
+        cases: fabric::cases,
+    },
+    Group {
+        name: "exs",
+        about: "conformance of the Extended Sockets library",
+        needs: packages::EXS,
+        product: true,
+        company: Company::AsOne,
+        cases: exs::cases,
+    },
+    Group {
+        name: "ibta",
+        about: "the InfiniBand conformance suite: simulated, with its mutants, and on ferroce's own devices",
+        needs: packages::VERBS,
+        product: true,
+        company: Company::ByPlace,
+        cases: ibta::cases,
+    },
+    Group {
+        name: "errors",
+        about: "every error status, bad input",
+        needs: packages::VERBS,
+        product: true,
+        company: Company::ByPlace,
+        cases: errors::cases,
+    },
+    Group {
+        name: "robust",
+        about: "killed processes, hostile datagrams, unusual environments",
+        needs: packages::VERBS,
+        product: true,
+        company: Company::Alone,
+        cases: robust::cases,
+    },
+    Group {
+        name: "applications",
+        about: "UCX, MPI, libfabric, rsockets, storage over ferroce; named, it takes minutes",
+        needs: packages::APPLICATIONS,
+        product: true,
+        company: Company::Alone,
+        cases: applications::cases,
+    },
+    Group {
+        name: "interop",
+        about: "programs between ferroce and the kernel's soft-RoCE, in a guest; named, it takes minutes",
+        needs: packages::INTEROP,
+        product: true,
+        company: Company::Alone,
+        cases: interop::cases,
+    },
+    Group {
+        name: "distributions",
+        about: "other distributions' programs, in roots made for it; named, it takes minutes",
+        needs: packages::ROOTS,
+        product: true,
+        company: Company::Alone,
+        cases: distributions::cases,
+    },
+    Group {
+        name: "sanitized",
+        about: "the C programs under AddressSanitizer and UndefinedBehaviorSanitizer; named, it takes minutes",
+        needs: packages::VERBS,
+        product: true,
+        company: Company::Alone,
+        cases: sanitized::cases,
+    },
+    Group {
+        name: "scale",
+        about: "64 processes and 32,768 queue pairs at once; named, it takes minutes",
+        needs: packages::VERBS,
+        product: true,
+        company: Company::Alone,
+        cases: scale::cases,
+    },
+    Group {
+        name: "memcheck",
+        about: "programs under Valgrind: no invalid access, no leak of ours",
+        needs: packages::MEMCHECK,
+        product: true,
+        company: Company::ByPlace,
+        cases: memcheck::cases,
+    },
+];
+
+/// Lists the chosen cases.
+pub fn list(filters: &[String]) -> Result<()> {
+    for case in choose(filters)?.iter().flat_map(|(_, cases)| cases) {
+        println!("{}", case.name);
+    }
+    Ok(())
+}
+
+/// The names of all cases, those that run only where they are named too.
+pub fn names() -> Vec<String> {
+    let cases = GROUPS.iter().flat_map(|group| (group.cases)());
+    cases.map(|case| case.name).collect()
+}
+
+/// The groups of `cargo xtask check`.
+pub const CHECK: [&str; 2] = ["lint", "unit"];
+
+/// The cases that the filters want, group by group.
+pub(crate) fn choose(filters: &[String]) -> Result<Vec<(&'static Group, Vec<Case>)>> {
+    for filter in filters {
+        let group = filter.split('/').next().unwrap_or_default();
+        if !GROUPS.iter().any(|known| known.name == group) {
+            let names: Vec<_> = GROUPS
+                .iter()
+                .map(|known| format!("{} ({})", known.name, known.about))
+                .collect();
+            bail!("no group {group:?}; there are: {}", names.join(", "));
+        }
+    }
+    let mut chosen: Vec<(&'static Group, Vec<Case>)> = Vec::new();
+    for group in GROUPS {
+        let cases: Vec<Case> = (group.cases)()
+            .into_iter()
+            .filter(|case| wanted(filters, &case.name))
+            .filter(|case| interop::belongs(filters, &case.name))
+            .filter(|case| distributions::belongs(filters, &case.name))
+            .filter(|case| applications::belongs(filters, &case.name))
+            .filter(|case| sanitized::belongs(filters, &case.name))
+            .filter(|case| scale::belongs(filters, &case.name))
+            .collect();
+        if !cases.is_empty() {
+            chosen.push((group, cases));
+        }
+    }
+    Ok(chosen)
+}
+
+/// No filter takes everything; `group` takes the group, `group/part` the cases of the group whose name has the part.
+fn wanted(filters: &[String], name: &str) -> bool {
+    let (group, rest) = name.split_once('/').unwrap_or((name, ""));
+    filters.is_empty()
+        || filters.iter().any(|filter| match filter.split_once('/') {
+            None => filter == group,
+            Some((wanted_group, part)) => wanted_group == group && rest.contains(part),
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn filters_name_groups_or_parts() {
+        let wanted = |filters: &[&str], name| {
+            wanted(
+                &filters
+                    .iter()
+                    .map(|filter| (*filter).to_owned())
+                    .collect::<Vec<_>>(),
+                name,
+            )
+        };
+        assert!(wanted(&[], "verbs/one-daemon/x"));
+        assert!(wanted(&["verbs"], "verbs/one-daemon/x"));
+        assert!(wanted(&["sim", "verbs/daemon/x"], "verbs/one-daemon/x"));
+        assert!(!wanted(&["sim", "verbs/y"], "verbs/one-daemon/x"));
+        assert!(!wanted(&["verb"], "verbs/one-daemon/x"));
+    }
+
+    #[test]
+    fn every_case_has_a_name_of_its_own_in_its_group() {
+        let mut names = std::collections::HashSet::new();
+        for group in GROUPS {
+            for case in (group.cases)() {
+                assert_eq!(case.name.split('/').next(), Some(group.name));
+                assert!(names.insert(case.name.clone()), "{} twice", case.name);
+            }
+        }
+    }
+}

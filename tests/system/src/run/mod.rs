@@ -1,0 +1,284 @@
+//! One run of the tests: what may have company runs beside each other, the rest alone.
+
+mod shard;
+mod worker;
+mod workers;
+
+pub use shard::Shard;
+pub use worker::work;
+
+use std::iter;
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Instant;
+
+use anyhow::Result;
+
+use crate::build;
+use crate::groups::Group;
+use crate::groups::choose;
+use crate::harness::case::{Case, Company, Endings};
+use crate::harness::report::Report;
+use crate::lab::Lab;
+use crate::packages::{self, Need};
+use crate::run::worker::Told;
+use crate::run::workers::Workers;
+
+/// What is to be run, and how.
+#[derive(Default)]
+pub struct Choice {
+    /// Groups or parts of them; none means all.
+    pub filters: Vec<String>,
+    /// How often; 0 counts as 1.
+    pub rounds: u32,
+    /// Which share of the cases.
+    pub shard: Option<Shard>,
+    /// Where JUnit's XML goes.
+    pub junit: Option<PathBuf>,
+    /// How many cases may run beside each other; as many as there are processors if none.
+    pub jobs: Option<NonZeroUsize>,
+}
+
+impl Choice {
+    /// Some groups, once.
+    pub fn of(groups: &[&str]) -> Choice {
+        Choice {
+            filters: groups.iter().map(|&group| group.to_owned()).collect(),
+            ..Choice::default()
+        }
+    }
+
+    /// How many cases may run beside each other.
+    fn jobs(&self) -> NonZeroUsize {
+        let processors = || thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
+        self.jobs.unwrap_or_else(processors)
+    }
+}
+
+/// Runs the chosen cases; true if none failed in any round.
+///
+/// # Errors
+///
+/// A filter that names no group, packages that cannot be installed, a product that does not build.
+pub fn run(choice: &Choice) -> Result<bool> {
+    let chosen = choose(&choice.filters)?;
+    let mut needs: Vec<Need> = Vec::new();
+    chosen
+        .iter()
+        .for_each(|(group, _)| needs.extend(group.needs));
+    packages::ensure(&needs)?;
+    let programs = if chosen.iter().any(|(group, _)| group.product) {
+        build::product()?
+    } else {
+        build::release_dir()?
+    };
+
+    let started = Instant::now();
+    let logs = build::scratch("logs")?;
+    let mut lab = Lab::new(programs.clone(), logs.clone());
+    let mut report = Report::default();
+    let rounds = choice.rounds.max(1);
+    for round in 1..=rounds {
+        if rounds > 1 {
+            report.round(round, rounds);
+        }
+        let plan = Plan::new(choose(&choice.filters)?, choice.shard);
+        report.expect(plan.len());
+        plan.run(choice.jobs(), &programs, &logs, &mut lab, &mut report);
+        // Each round starts from nothing, as a run does.
+        lab.vacate();
+    }
+    report.done();
+    println!("\n{:.0} s", started.elapsed().as_secs_f64());
+    if let Some(file) = &choice.junit {
+        report.write_junit(file)?;
+    }
+    Ok(report.conclude())
+}
+
+/// Cases that follow each other.
+struct Lot {
+    /// What they have in common.
+    name: String,
+    cases: Vec<Case>,
+}
+
+impl Lot {
+    fn names(&self) -> Vec<String> {
+        self.cases.iter().map(|case| case.name.clone()).collect()
+    }
+}
+
+/// The cases of one round in the order in which they run.
+#[derive(Default)]
+struct Plan {
+    /// What cargo builds and checks: it says most in the least time.
+    first: Vec<Case>,
+    /// What may run beside each other.
+    beside: Vec<Lot>,
+    last: Vec<Case>,
+}
+
+impl Plan {
+    fn new(chosen: Vec<(&'static Group, Vec<Case>)>, shard: Option<Shard>) -> Plan {
+        let cases = chosen
+            .into_iter()
+            .flat_map(|(group, cases)| cases.into_iter().map(move |case| (group, case)));
+        let mut plan = Plan::default();
+        for (group, case) in cases {
+            match case.company.unwrap_or(group.company) {
+                Company::Alone if group.product => plan.last.push(case),
+                Company::Alone => plan.first.push(case),
+                Company::ByPlace => plan.put_beside(place_of(&case.name).to_owned(), case),
+                Company::AsOne => plan.put_beside(group.name.to_owned(), case),
+            }
+        }
+        match shard {
+            Some(shard) => plan.share(shard),
+            None => plan,
+        }
+    }
+
+    /// What a shard has of it.
+    fn share(self, shard: Shard) -> Plan {
+        let beside = self.beside.iter().map(|lot| lot.cases.len());
+        let alone = self.first.len() + self.last.len();
+        let sizes: Vec<usize> = beside.chain(iter::repeat_n(1, alone)).collect();
+        let mut ours = shard.lots(&sizes).into_iter();
+        let mut ours = || ours.next().unwrap_or_default();
+        Plan {
+            beside: self.beside.into_iter().filter(|_| ours()).collect(),
+            first: self.first.into_iter().filter(|_| ours()).collect(),
+            last: self.last.into_iter().filter(|_| ours()).collect(),
+        }
+    }
+
+    fn put_beside(&mut self, lot: String, case: Case) {
+        match self.beside.iter_mut().find(|known| known.name == lot) {
+            Some(known) => known.cases.push(case),
+            None => self.beside.push(Lot {
+                name: lot,
+                cases: vec![case],
+            }),
+        }
+    }
+
+    fn len(&self) -> usize {
+        let beside = self.beside.iter().map(|lot| lot.cases.len());
+        self.first.len() + beside.sum::<usize>() + self.last.len()
+    }
+
+    fn run(
+        self,
+        jobs: NonZeroUsize,
+        programs: &Path,
+        logs: &Path,
+        lab: &mut Lab,
+        report: &mut Report,
+    ) {
+        for case in self.first {
+            run_case(case, lab, report);
+        }
+
+        let workers = match jobs.get().min(self.beside.len()) {
+            0 | 1 => None,
+            jobs => Workers::start(jobs, programs, logs)
+                .inspect_err(|error| println!("one case after the other: {error:#}"))
+                .ok(),
+        };
+        match workers {
+            Some(workers) => {
+                let lots = self.beside.iter().map(Lot::names).collect();
+                workers.run(lots, |name, told| record(name, told, report));
+            }
+            None => {
+                for case in self.beside.into_iter().flat_map(|lot| lot.cases) {
+                    run_case(case, lab, report);
+                }
+            }
+        }
+
+        for case in self.last {
+            run_case(case, lab, report);
+        }
+    }
+}
+
+/// `group/place` of a case's name; the whole of a name that has no place.
+fn place_of(name: &str) -> &str {
+    name.match_indices('/')
+        .nth(1)
+        .map_or(name, |(second, _)| &name[..second])
+}
+
+fn run_case(case: Case, lab: &mut Lab, report: &mut Report) {
+    let name = case.name.clone();
+    let from = Instant::now();
+    let endings = case.run(lab);
+    let told = Told {
+        endings,
+        took: from.elapsed(),
+        logs: lab.case_logs(),
+    };
+    record(&name, told, report);
+}
+
+fn record(name: &str, told: Told, report: &mut Report) {
+    report.ended(name, told.took, &told.logs);
+    match told.endings {
+        Endings::One(ending) => report.record(name, ending, told.took),
+        Endings::Many(endings) => {
+            let each = told.took / endings.len().max(1) as u32;
+            for (part, ending) in endings {
+                report.record(&format!("{name}/{part}"), ending, each);
+            }
+        }
+    }
+    report.step();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_case_is_run_once_and_those_of_a_place_together() {
+        let all = || choose(&[]).unwrap();
+        let names = |cases: &[Case]| cases.iter().map(|case| case.name.clone()).collect();
+        let wanted: Vec<String> = all().iter().flat_map(|(_, cases)| names(cases)).collect();
+        let plan = Plan::new(all(), None);
+        assert_eq!(plan.len(), wanted.len());
+
+        let mut planned: Vec<String> = names(&plan.first);
+        plan.beside
+            .iter()
+            .for_each(|lot| planned.extend::<Vec<_>>(names(&lot.cases)));
+        planned.extend::<Vec<_>>(names(&plan.last));
+        planned.sort();
+        let mut sorted = wanted;
+        sorted.sort();
+        assert_eq!(planned, sorted);
+
+        let shards = ["1/2", "2/2"].map(|shard| Plan::new(all(), Some(shard.parse().unwrap())));
+        assert_eq!(shards[0].len() + shards[1].len(), plan.len());
+        let whole = |lot: &Lot| {
+            let in_plan = plan.beside.iter().find(|other| other.name == lot.name);
+            in_plan.is_some_and(|other| other.cases.len() == lot.cases.len())
+        };
+        for shard in &shards {
+            assert!(shard.beside.iter().all(whole));
+        }
+
+        let lots: Vec<_> = plan.beside.iter().map(|lot| &lot.name).collect();
+        assert!(lots.iter().any(|lot| *lot == "cm/one-daemon"), "{lots:?}");
+        assert!(lots.iter().any(|lot| *lot == "exs"), "{lots:?}");
+    }
+
+    #[test]
+    fn a_place_is_the_second_part_of_a_name() {
+        assert_eq!(place_of("cm/one-daemon/rping"), "cm/one-daemon");
+        assert_eq!(place_of("verbs/ipv6/a/b"), "verbs/ipv6");
+        assert_eq!(place_of("memcheck/shared.c"), "memcheck/shared.c");
+    }
+}

@@ -1,0 +1,235 @@
+//! Cases beside each other: processes of this program, each in a network namespace of its own with a loopback device of its own, so
+//! that all may use the same addresses and ports. The other side of what is said here is [`crate::run::worker`].
+
+use std::collections::VecDeque;
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::{Mutex, PoisonError, mpsc};
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+
+use crate::build;
+use crate::harness::case::{Endings, Stop};
+use crate::run::worker::{READY, Told};
+
+/// The processes.
+pub struct Workers(Vec<Worker>);
+
+impl Workers {
+    /// Starts so many.
+    ///
+    /// # Errors
+    ///
+    /// Where network namespaces are not allowed.
+    pub fn start(count: usize, programs: &Path, logs: &Path) -> Result<Workers> {
+        build::fetch();
+        (1..=count)
+            .map(|number| Worker::start(programs, &logs.join(format!("worker-{number}"))))
+            .collect::<Result<_>>()
+            .map(Workers)
+    }
+
+    /// Has the cases of these names run, each lot in one process, and tells how each ended as it does.
+    pub fn run(self, lots: Vec<Vec<String>>, mut ended: impl FnMut(&str, Told)) {
+        let lots = Mutex::new(VecDeque::from(lots));
+        let next = || {
+            lots.lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .pop_front()
+        };
+        thread::scope(|scope| {
+            let (tell, told) = mpsc::channel();
+            for mut worker in self.0 {
+                let tell = tell.clone();
+                let next = &next;
+                scope.spawn(move || {
+                    while let Some(lot) = next() {
+                        for name in lot {
+                            let told = worker.run(&name);
+                            let _ = tell.send((name, told));
+                        }
+                    }
+                });
+            }
+            drop(tell);
+            for (name, told) in told {
+                ended(&name, told);
+            }
+        });
+    }
+}
+
+/// One process.
+struct Worker {
+    program: Program,
+    process: Process,
+}
+
+/// What starts another one, should a case end its process.
+struct Program {
+    programs: PathBuf,
+    logs: PathBuf,
+}
+
+struct Process {
+    child: Child,
+    /// Cases go in; its end ends the process.
+    cases: Option<ChildStdin>,
+    endings: BufReader<ChildStdout>,
+}
+
+impl Worker {
+    fn start(programs: &Path, logs: &Path) -> Result<Worker> {
+        let program = Program {
+            programs: programs.to_owned(),
+            logs: logs.to_owned(),
+        };
+        let process = program.start()?;
+        Ok(Worker { program, process })
+    }
+
+    fn run(&mut self, name: &str) -> Told {
+        self.process.run(name).unwrap_or_else(|error| {
+            let again = self.program.start();
+            let mut what = format!("the process that ran it is gone: {error:#}");
+            match again {
+                Ok(process) => self.process = process,
+                Err(error) => what += &format!("; no other can be started: {error:#}"),
+            }
+            Told {
+                endings: Endings::One(Err(Stop::fail(what))),
+                took: Duration::ZERO,
+                logs: self.program.logs.clone(),
+            }
+        })
+    }
+}
+
+impl Program {
+    fn start(&self) -> Result<Process> {
+        let mut command = in_a_namespace();
+        command
+            .arg(std::env::current_exe().context("the path of this program")?)
+            .arg("worker")
+            .args([&self.programs, &self.logs]);
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .context("unshare")?;
+        let endings = child.stdout.take().context("no standard output")?;
+        let mut process = Process {
+            cases: child.stdin.take(),
+            endings: BufReader::new(endings),
+            child,
+        };
+        match process.answer() {
+            Ok(word) if word.trim() == READY => Ok(process),
+            _ => bail!("network namespaces are not allowed here"),
+        }
+    }
+}
+
+impl Process {
+    fn run(&mut self, name: &str) -> Result<Told> {
+        let cases = self.cases.as_mut().context("no standard input")?;
+        writeln!(cases, "{name}").context("naming a case")?;
+        let answer = self.answer()?;
+        serde_json::from_str(&answer).with_context(|| answer.clone())
+    }
+
+    fn answer(&mut self) -> Result<String> {
+        let mut line = String::new();
+        match self.endings.read_line(&mut line).context("its answer")? {
+            0 => bail!("{}", self.child.wait().context("its end")?),
+            _ => Ok(line),
+        }
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // It stops its daemons and goes.
+        drop(self.cases.take());
+        let _ = self.child.wait();
+    }
+}
+
+/// A command that runs the program appended to it in a network namespace with a loopback device that is up, as the same user.
+fn in_a_namespace() -> Command {
+    let mut command = Command::new("unshare");
+    let (user, group) = (
+        rustix::process::geteuid().as_raw(),
+        rustix::process::getegid().as_raw(),
+    );
+    match user {
+        0 => command.args(["-n", "sh", "-c", r#"ip link set lo up && exec "$@""#, "sh"]),
+        // Root of a user namespace brings the device up and becomes the user again, who has no more rights than before.
+        _ => command
+            .args(["-Urn", "sh", "-c"])
+            .arg(format!(
+                r#"ip link set lo up && exec unshare -U --map-user={user} --map-group={group} "$@""#
+            ))
+            .arg("sh"),
+    };
+    let path = std::env::var("PATH").unwrap_or_default();
+    command.env("PATH", format!("{path}:/usr/sbin:/sbin"));
+    command
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A process that answers as this script does.
+    fn process(script: &str) -> Process {
+        let mut child = Command::new("sh")
+            .args(["-c", script])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        Process {
+            cases: child.stdin.take(),
+            endings: BufReader::new(child.stdout.take().unwrap()),
+            child,
+        }
+    }
+
+    #[test]
+    fn a_case_whose_process_dies_has_failed() {
+        let ended = process("read name; exit 7").run("unit/x");
+        assert_eq!(ended.err().unwrap().to_string(), "exit status: 7");
+    }
+
+    #[test]
+    fn what_a_case_says_arrives_whole() {
+        let failure = Stop::fail("two\nlines, \"quoted\"");
+        let told = Told {
+            endings: Endings::Many(vec![
+                ("a".to_owned(), Ok(())),
+                ("b".to_owned(), Err(failure)),
+            ]),
+            took: Duration::from_millis(1500),
+            logs: PathBuf::from("logs/0007"),
+        };
+        let line = serde_json::to_string(&told).unwrap();
+        let mut process = process(&format!(
+            r"read name; printf '%s\n' {}",
+            crate::harness::process::quoted(&line)
+        ));
+        let said = process.run("unit/x").unwrap();
+        assert_eq!((said.took, &said.logs), (told.took, &told.logs));
+        let Endings::Many(parts) = said.endings else {
+            panic!("one ending");
+        };
+        assert!(matches!(&parts[0], (name, Ok(())) if name == "a"));
+        let Err(Stop::Fail(failure)) = &parts[1].1 else {
+            panic!("no failure");
+        };
+        assert_eq!(failure.what, "two\nlines, \"quoted\"");
+    }
+}
