@@ -52,7 +52,7 @@ enum Command {
         /// Also write the endings to this file, as JUnit's XML
         #[arg(long, value_name = "FILE")]
         junit: Option<PathBuf>,
-        /// How many cases may run beside each other, each in a network namespace of its own; as many as there are processors unless told
+        /// How many cases may run beside each other, each in a network namespace of its own, and one more of those that wait; as many as there are processors unless told
         #[arg(long, value_name = "CASES")]
         jobs: Option<NonZeroUsize>,
     },

@@ -36,6 +36,8 @@ pub(crate) struct Group {
     pub(crate) product: bool,
     /// What its cases may have running beside them, unless they say otherwise themselves.
     pub(crate) company: Company,
+    /// Its cases wait more than they compute.
+    pub(crate) waits: bool,
     pub(crate) cases: fn() -> Vec<Case>,
 }
 
@@ -47,6 +49,7 @@ pub(crate) const GROUPS: &[Group] = &[
         needs: packages::HEADERS,
         product: false,
         company: Company::Alone,
+        waits: false,
         cases: lint::cases,
     },
     Group {
@@ -55,6 +58,7 @@ pub(crate) const GROUPS: &[Group] = &[
         needs: packages::HEADERS,
         product: false,
         company: Company::Alone,
+        waits: false,
         cases: unit::cases,
     },
     Group {
@@ -63,6 +67,7 @@ pub(crate) const GROUPS: &[Group] = &[
         needs: &[],
         product: false,
         company: Company::Alone,
+        waits: false,
         cases: sim::cases,
     },
     Group {
@@ -71,6 +76,7 @@ pub(crate) const GROUPS: &[Group] = &[
         needs: packages::VERBS,
         product: true,
         company: Company::Alone,
+        waits: false,
         cases: verbs::cases,
     },
     Group {
@@ -80,6 +86,7 @@ pub(crate) const GROUPS: &[Group] = &[
         product: true,
         // It asks the machine for huge pages.
         company: Company::Alone,
+        waits: false,
         cases: pyverbs::cases,
     },
     Group {
@@ -88,6 +95,7 @@ pub(crate) const GROUPS: &[Group] = &[
         needs: packages::CM,
         product: true,
         company: Company::ByPlace,
+        waits: true,
         cases: cm::cases,
     },
     Group {
@@ -96,6 +104,7 @@ pub(crate) const GROUPS: &[Group] = &[
         needs: packages::NETLINK,
         product: true,
         company: Company::AsOne,
+        waits: true,
         cases: netlink::cases,
     },
     Group {
@@ -104,6 +113,7 @@ pub(crate) const GROUPS: &[Group] = &[
         needs: packages::FABRIC,
         product: true,
         company: Company::ByPlace,
+        waits: true,
         cases: fabric::cases,
     },
     Group {
@@ -112,6 +122,7 @@ pub(crate) const GROUPS: &[Group] = &[
         needs: packages::EXS,
         product: true,
         company: Company::AsOne,
+        waits: true,
         cases: exs::cases,
     },
     Group {
@@ -120,6 +131,7 @@ pub(crate) const GROUPS: &[Group] = &[
         needs: packages::VERBS,
         product: true,
         company: Company::ByPlace,
+        waits: true,
         cases: ibta::cases,
     },
     Group {
@@ -128,6 +140,7 @@ pub(crate) const GROUPS: &[Group] = &[
         needs: packages::VERBS,
         product: true,
         company: Company::ByPlace,
+        waits: true,
         cases: errors::cases,
     },
     Group {
@@ -136,6 +149,7 @@ pub(crate) const GROUPS: &[Group] = &[
         needs: packages::VERBS,
         product: true,
         company: Company::Alone,
+        waits: false,
         cases: robust::cases,
     },
     Group {
@@ -144,6 +158,7 @@ pub(crate) const GROUPS: &[Group] = &[
         needs: packages::APPLICATIONS,
         product: true,
         company: Company::Alone,
+        waits: false,
         cases: applications::cases,
     },
     Group {
@@ -152,6 +167,7 @@ pub(crate) const GROUPS: &[Group] = &[
         needs: packages::INTEROP,
         product: true,
         company: Company::Alone,
+        waits: false,
         cases: interop::cases,
     },
     Group {
@@ -160,6 +176,7 @@ pub(crate) const GROUPS: &[Group] = &[
         needs: packages::ROOTS,
         product: true,
         company: Company::Alone,
+        waits: false,
         cases: distributions::cases,
     },
     Group {
@@ -168,6 +185,7 @@ pub(crate) const GROUPS: &[Group] = &[
         needs: packages::VERBS,
         product: true,
         company: Company::Alone,
+        waits: false,
         cases: sanitized::cases,
     },
     Group {
@@ -176,6 +194,7 @@ pub(crate) const GROUPS: &[Group] = &[
         needs: packages::VERBS,
         product: true,
         company: Company::Alone,
+        waits: false,
         cases: scale::cases,
     },
     Group {
@@ -184,6 +203,7 @@ pub(crate) const GROUPS: &[Group] = &[
         needs: packages::MEMCHECK,
         product: true,
         company: Company::ByPlace,
+        waits: false,
         cases: memcheck::cases,
     },
 ];

@@ -23,7 +23,7 @@ use crate::harness::report::Report;
 use crate::lab::Lab;
 use crate::packages::{self, Need};
 use crate::run::worker::Told;
-use crate::run::workers::Workers;
+use crate::run::workers::{Work, Workers};
 
 /// What is to be run, and how.
 #[derive(Default)]
@@ -101,12 +101,17 @@ pub fn run(choice: &Choice) -> Result<bool> {
 struct Lot {
     /// What they have in common.
     name: String,
+    /// They wait more than they compute.
+    waits: bool,
     cases: Vec<Case>,
 }
 
 impl Lot {
-    fn names(&self) -> Vec<String> {
-        self.cases.iter().map(|case| case.name.clone()).collect()
+    fn work(&self) -> Work {
+        Work {
+            waits: self.waits,
+            names: self.cases.iter().map(|case| case.name.clone()).collect(),
+        }
     }
 }
 
@@ -130,8 +135,10 @@ impl Plan {
             match case.company.unwrap_or(group.company) {
                 Company::Alone if group.product => plan.last.push(case),
                 Company::Alone => plan.first.push(case),
-                Company::ByPlace => plan.put_beside(place_of(&case.name).to_owned(), case),
-                Company::AsOne => plan.put_beside(group.name.to_owned(), case),
+                Company::ByPlace => {
+                    plan.put_beside(place_of(&case.name).to_owned(), group.waits, case);
+                }
+                Company::AsOne => plan.put_beside(group.name.to_owned(), group.waits, case),
             }
         }
         match shard {
@@ -154,11 +161,12 @@ impl Plan {
         }
     }
 
-    fn put_beside(&mut self, lot: String, case: Case) {
+    fn put_beside(&mut self, lot: String, waits: bool, case: Case) {
         match self.beside.iter_mut().find(|known| known.name == lot) {
             Some(known) => known.cases.push(case),
             None => self.beside.push(Lot {
                 name: lot,
+                waits,
                 cases: vec![case],
             }),
         }
@@ -183,13 +191,14 @@ impl Plan {
 
         let workers = match jobs.get().min(self.beside.len()) {
             0 | 1 => None,
-            jobs => Workers::start(jobs, programs, logs)
+            // One more for those that wait, which leave the processors to the others.
+            jobs => Workers::start(jobs + 1, programs, logs)
                 .inspect_err(|error| println!("one case after the other: {error:#}"))
                 .ok(),
         };
         match workers {
             Some(workers) => {
-                let lots = self.beside.iter().map(Lot::names).collect();
+                let lots = self.beside.iter().map(Lot::work).collect();
                 workers.run(lots, |name, told| record(name, told, report));
             }
             None => {

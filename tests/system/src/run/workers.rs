@@ -1,7 +1,6 @@
 //! Cases beside each other: processes of this program, each in a network namespace of its own with a loopback device of its own, so
 //! that all may use the same addresses and ports. The other side of what is said here is [`crate::run::worker`].
 
-use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -18,6 +17,14 @@ use crate::run::worker::{READY, Told};
 /// The processes.
 pub struct Workers(Vec<Worker>);
 
+/// Cases that follow each other in one process.
+pub struct Work {
+    /// They wait more than they compute.
+    pub waits: bool,
+    /// The cases.
+    pub names: Vec<String>,
+}
+
 impl Workers {
     /// Starts so many.
     ///
@@ -32,22 +39,23 @@ impl Workers {
             .map(Workers)
     }
 
-    /// Has the cases of these names run, each lot in one process, and tells how each ended as it does.
-    pub fn run(self, lots: Vec<Vec<String>>, mut ended: impl FnMut(&str, Told)) {
-        let lots = Mutex::new(VecDeque::from(lots));
-        let next = || {
-            lots.lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .pop_front()
+    /// Has the cases of these names run, each lot in one process, and tells how each ended as it does. The last process takes only
+    /// what waits, the others that last.
+    pub fn run(self, lots: Vec<Work>, mut ended: impl FnMut(&str, Told)) {
+        let lots = Mutex::new(lots);
+        let next = |only_what_waits| {
+            let mut lots = lots.lock().unwrap_or_else(PoisonError::into_inner);
+            next_of(&mut lots, only_what_waits)
         };
+        let last = self.0.len() - 1;
         thread::scope(|scope| {
             let (tell, told) = mpsc::channel();
-            for mut worker in self.0 {
+            for (number, mut worker) in self.0.into_iter().enumerate() {
                 let tell = tell.clone();
                 let next = &next;
                 scope.spawn(move || {
-                    while let Some(lot) = next() {
-                        for name in lot {
+                    while let Some(lot) = next(number == last) {
+                        for name in lot.names {
                             let told = worker.run(&name);
                             let _ = tell.send((name, told));
                         }
@@ -60,6 +68,15 @@ impl Workers {
             }
         });
     }
+}
+
+fn next_of(lots: &mut Vec<Work>, only_what_waits: bool) -> Option<Work> {
+    let first = |waits| lots.iter().position(|lot| lot.waits == waits);
+    let place = match only_what_waits {
+        true => first(true),
+        false => first(false).or_else(|| first(true)),
+    };
+    place.map(|place| lots.remove(place))
 }
 
 /// One process.
@@ -197,6 +214,27 @@ mod tests {
             endings: BufReader::new(child.stdout.take().unwrap()),
             child,
         }
+    }
+
+    #[test]
+    fn what_waits_is_beside_what_computes() {
+        let lot = |waits, name: &str| Work {
+            waits,
+            names: vec![name.to_owned()],
+        };
+        let mut lots = vec![
+            lot(true, "cm"),
+            lot(false, "verbs"),
+            lot(true, "exs"),
+            lot(false, "memcheck"),
+        ];
+        let mut next = |only_what_waits| Some(next_of(&mut lots, only_what_waits)?.names.remove(0));
+        assert_eq!(next(false).as_deref(), Some("verbs"));
+        assert_eq!(next(true).as_deref(), Some("cm"));
+        assert_eq!(next(false).as_deref(), Some("memcheck"));
+        assert_eq!(next(false).as_deref(), Some("exs"));
+        assert_eq!(next(false), None);
+        assert_eq!(next(true), None);
     }
 
     #[test]

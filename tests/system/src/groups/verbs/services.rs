@@ -119,7 +119,6 @@ fn ud(full: bool) -> Vec<String> {
         "-c UD",
         &[
             "ib_send_bw -n 1000",
-            "ib_send_bw -a -n 100",
             "ib_send_lat -a -n 100 -C",
             "ib_send_bw -D 1",
         ],
@@ -129,6 +128,7 @@ fn ud(full: bool) -> Vec<String> {
         lines.extend(self::lines(
             "-c UD",
             &[
+                "ib_send_bw -a -n 100",
                 "ib_send_bw -b -n 500",
                 "ib_send_bw -e -n 500",
                 "ib_send_bw -q 4 -n 200",
