@@ -12,6 +12,7 @@
 #[allow(missing_docs)] // the attributes' names are the verbs' own
 mod attr;
 mod completer;
+pub mod congestion;
 mod error;
 mod execute;
 mod host;

@@ -7,6 +7,7 @@ use crate::plan::{PlannedSend, SidePlan};
 use crate::rng::Rng;
 use crate::side::SideOptions;
 use crate::world::{Options, World};
+use ferroce_transport::congestion::Aimd;
 use ferroce_transport::{
     Access, Dest, QpAttr, QpCap, QpState, QpType, SendFlags, SendOp, Sge, WcData, WcOpcode,
 };
@@ -86,9 +87,23 @@ fn plans(rng: &mut Rng, kind: Kind, len: u32, count: usize) -> [SidePlan; 2] {
     [a, b]
 }
 
-/// Transfers `count` messages of `len` bytes with a loss of `loss` in a million in both directions. Returns the
-/// goodput in Gb/s, `None` if the retries ran out.
-pub fn run(seed: u64, kind: Kind, len: u32, count: usize, loss: u32) -> Option<f64> {
+/// The way that a transfer takes: 25 Gb/s.
+#[derive(Clone, Copy, Debug)]
+pub struct Way {
+    /// Packets lost in a million, in both directions.
+    pub loss: u32,
+    /// Nanoseconds in one direction.
+    pub delay: u64,
+    /// The attribute `timeout`, of both queue pairs.
+    pub timeout: u8,
+    /// The most that may be in flight, in bytes; a controller decides how much is, or else it is always so.
+    pub window: u32,
+    /// Whether there is a controller.
+    pub controlled: bool,
+}
+
+/// Transfers `count` messages of `len` bytes. Returns the goodput in Gb/s, `None` if the retries ran out.
+pub fn run(seed: u64, kind: Kind, len: u32, count: usize, way: Way) -> Option<f64> {
     let mut rng = Rng::new(seed);
     let attr = QpAttr {
         path_mtu: 4096,
@@ -97,7 +112,7 @@ pub fn run(seed: u64, kind: Kind, len: u32, count: usize, loss: u32) -> Option<f
         max_rd_atomic: 16,
         max_dest_rd_atomic: 16,
         min_rnr_timer: 1,
-        timeout: 8,
+        timeout: way.timeout,
         retry_cnt: 7,
         rnr_retry: 7,
         ..QpAttr::default()
@@ -115,7 +130,7 @@ pub fn run(seed: u64, kind: Kind, len: u32, count: usize, loss: u32) -> Option<f
         all_signaled: false,
         srq: false,
         service: QpType::Rc,
-        window: 256 << 10,
+        window: way.window,
         fickle: false,
         budget: 64 << 10,
         defer: None,
@@ -125,11 +140,10 @@ pub fn run(seed: u64, kind: Kind, len: u32, count: usize, loss: u32) -> Option<f
     };
     let options = Options {
         seed,
-        // 25 Gb/s
         link: LinkConfig {
-            delay: 10_000,
+            delay: way.delay,
             byte_time: 320,
-            loss,
+            loss: way.loss,
             ..LinkConfig::default()
         },
         sides: [
@@ -147,6 +161,11 @@ pub fn run(seed: u64, kind: Kind, len: u32, count: usize, loss: u32) -> Option<f
         limit: 1_000_000_000_000,
     };
     let mut world = World::new(options, plans(&mut rng, kind, len, count));
+    if way.controlled {
+        for side in &mut world.sides {
+            side.host.controller = Some(Aimd::new(way.window));
+        }
+    }
     while world.sides[0].host.model.send.next < count && world.step() {}
     if world.sides[0].qp.state() != QpState::Rts {
         return None;

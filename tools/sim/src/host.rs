@@ -3,6 +3,7 @@
 
 use crate::memory::{BASE, Memory};
 use crate::model::Model;
+use ferroce_transport::congestion::{Aimd, Controller};
 use ferroce_transport::{
     Access, Completion, Flush, Host, MemoryError, Note, PathSignal, QpEvent, RecvWqe, Selectivity,
     Sge, WindowBind,
@@ -64,6 +65,10 @@ pub struct SimHost<M = Model> {
     pub losses: u32,
     /// Timeouts of the requester.
     pub timeouts: u32,
+    /// Decides on the window, where it is not fixed; hears of what happens at `now`.
+    pub controller: Option<Aimd>,
+    /// Virtual time.
+    pub now: u64,
     /// Bytes reported as acknowledged.
     pub acked: u64,
     /// Round-trip samples.
@@ -261,6 +266,9 @@ impl<M: Onlooker> Host for SimHost<M> {
     }
 
     fn path_signal(&mut self, signal: PathSignal) {
+        if let Some(controller) = &self.controller {
+            controller.signal(self.now, signal);
+        }
         match signal {
             PathSignal::Acked { bytes, rtt } => {
                 self.acked += u64::from(bytes);

@@ -6,6 +6,7 @@ use crate::rng::Rng;
 use crate::side::{Side, SideOptions};
 use crate::watch;
 use crate::wire;
+use ferroce_transport::congestion::Controller;
 use ferroce_transport::{QpAttr, QpAttrMask, QpEvent, QpState, TransmitOpts};
 
 /// Queue pair numbers of the two sides.
@@ -102,6 +103,9 @@ impl World {
         let Some(next) = next else { return false };
         self.now = self.now.max(next);
         watch::at(self.now);
+        for side in &mut self.sides {
+            side.host.now = self.now;
+        }
         if let Some(arrival) = self.link.arrival(self.now) {
             let side = &mut self.sides[arrival.to];
             if let Some(packet) = wire::open(&side.flow, &arrival.datagram) {
@@ -229,10 +233,10 @@ impl World {
         let now = self.now;
         let side = &mut self.sides[i];
         let o = &side.options;
-        let window = if o.fickle {
-            self.rng.pick(&[1, 5_000, o.window])
-        } else {
-            o.window
+        let window = match &side.host.controller {
+            Some(controller) => controller.window(),
+            None if o.fickle => self.rng.pick(&[1, 5_000, o.window]),
+            None => o.window,
         };
         let opts = TransmitOpts {
             window,

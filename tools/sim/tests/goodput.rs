@@ -1,8 +1,8 @@
-//! Goodput against loss, as a table that is compared to the digit: virtual time makes it exact.
+//! Goodput against loss and delay, as tables that are compared to the digit: virtual time makes them exact.
 //!
-//! `FERROCE_SIM_BLESS=1` writes the table anew; look at the difference before committing it.
+//! `FERROCE_SIM_BLESS=1` writes the tables anew; look at the difference before committing it.
 
-use ferroce_sim::bulk::{self, Kind};
+use ferroce_sim::bulk::{self, Kind, Way};
 use std::fmt::Write as _;
 
 const LOSSES: [u32; 9] = [
@@ -15,29 +15,44 @@ const KINDS: [(&str, Kind, u32, usize); 5] = [
     ("WRITE 1M", Kind::Write, 1 << 20, 8),
     ("WRITE 512", Kind::Write, 512, 1000),
 ];
+/// Nanoseconds in one direction, and the attribute `timeout`, which is longer than a round trip.
+const DELAYS: [(&str, u64, u8); 4] = [
+    ("10 us", 10_000, 8),
+    ("100 us", 100_000, 8),
+    ("1 ms", 1_000_000, 11),
+    ("10 ms", 10_000_000, 14),
+];
 
-fn table() -> String {
-    let mut out = String::from(
-        "Goodput in Gb/s of one queue pair over a 25 Gb/s link with a delay of 10 us, MTU 4096, window 256 KiB,\n\
-         Local ACK Timeout 8 (1.05 ms), retry_cnt 7; the mean of five seeds. In brackets: seeds that ran out of retries.\n\n  loss %",
-    );
-    for (name, ..) in KINDS {
-        let _ = write!(out, "{name:>14}");
+/// The mean of five seeds, and how many of them ran out of retries.
+fn mean(run: impl Fn(u64) -> Option<f64>) -> String {
+    let runs = [1, 2, 3, 4, 5].map(run);
+    let whole: Vec<f64> = runs.iter().flatten().copied().collect();
+    let broken = runs.len() - whole.len();
+    let mean = whole.iter().sum::<f64>() / whole.len().max(1) as f64;
+    let note = if broken > 0 {
+        format!("({broken})")
+    } else {
+        String::new()
+    };
+    format!("{mean:>10.3}{note:<4}")
+}
+
+/// A row for each loss.
+fn table<C>(
+    head: &str,
+    columns: &[C],
+    name: impl Fn(&C) -> &str,
+    cell: impl Fn(&C, u32) -> String,
+) -> String {
+    let mut out = format!("{head}\n\n  loss %");
+    for column in columns {
+        let _ = write!(out, "{:>14}", name(column));
     }
     out.push('\n');
     for loss in LOSSES {
         let _ = write!(out, "{:>8}", f64::from(loss) / 10_000.0);
-        for (_, kind, len, count) in KINDS {
-            let runs = [1, 2, 3, 4, 5].map(|seed| bulk::run(seed, kind, len, count, loss));
-            let whole: Vec<f64> = runs.iter().flatten().copied().collect();
-            let broken = runs.len() - whole.len();
-            let mean = whole.iter().sum::<f64>() / whole.len().max(1) as f64;
-            let note = if broken > 0 {
-                format!("({broken})")
-            } else {
-                String::new()
-            };
-            let _ = write!(out, "{mean:>10.3}{note:<4}");
+        for column in columns {
+            out += &cell(column, loss);
         }
         while out.ends_with(' ') {
             out.pop();
@@ -47,16 +62,52 @@ fn table() -> String {
     out
 }
 
-#[test]
-fn goodput_against_loss() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/goodput.txt");
-    let now = table();
+fn compare(file: &str, now: &str) {
+    let path = format!("{}/tests/{file}", env!("CARGO_MANIFEST_DIR"));
     if std::env::var_os("FERROCE_SIM_BLESS").is_some() {
-        std::fs::write(path, &now).expect("writing the table");
+        std::fs::write(&path, now).expect("writing the table");
     }
-    let then = std::fs::read_to_string(path).expect("reading the table");
+    let then = std::fs::read_to_string(&path).expect("reading the table");
     assert!(
         now == then,
         "the table has changed; FERROCE_SIM_BLESS=1 writes it anew\n{now}"
+    );
+}
+
+#[test]
+fn goodput_against_loss() {
+    let head = "Goodput in Gb/s of one queue pair over a 25 Gb/s link with a delay of 10 us, MTU 4096, window 256 KiB,\n\
+        Local ACK Timeout 8 (1.05 ms), retry_cnt 7; the mean of five seeds. In brackets: seeds that ran out of retries.";
+    let cell = |(_, kind, len, count): &(&str, Kind, u32, usize), loss| {
+        let way = Way {
+            loss,
+            delay: 10_000,
+            timeout: 8,
+            window: 256 << 10,
+            controlled: false,
+        };
+        mean(|seed| bulk::run(seed, *kind, *len, *count, way))
+    };
+    compare("goodput.txt", &table(head, &KINDS, |kind| kind.0, cell));
+}
+
+#[test]
+fn goodput_with_congestion_control_against_loss_and_delay() {
+    let head = "Goodput in Gb/s of 32 RDMA WRITEs of 1 MiB by one queue pair over a 25 Gb/s link, MTU 4096, its window the AIMD\n\
+        controller's of at most 3 MiB, against the delay in one direction; Local ACK Timeout 8 (1.05 ms) to 100 us, 11 (8.4 ms)\n\
+        at 1 ms, 14 (67 ms) at 10 ms, retry_cnt 7; the mean of five seeds. In brackets: seeds that ran out of retries.";
+    let cell = |(_, delay, timeout): &(&str, u64, u8), loss| {
+        let way = Way {
+            loss,
+            delay: *delay,
+            timeout: *timeout,
+            window: 3 << 20,
+            controlled: true,
+        };
+        mean(|seed| bulk::run(seed, Kind::Write, 1 << 20, 32, way))
+    };
+    compare(
+        "goodput_aimd.txt",
+        &table(head, &DELAYS, |delay| delay.0, cell),
     );
 }

@@ -1,6 +1,6 @@
 //! `cargo xtask test`: the groups of tests and how they are chosen, run and summed up.
 //!
-//! A new group is a module with a function that lists its cases, and a line in [`GROUPS`].
+//! A new group is a module with a function that lists its cases, and a line in `GROUPS`.
 
 mod applications;
 mod cargo_tests;
