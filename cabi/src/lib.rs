@@ -15,6 +15,7 @@ pub mod domain;
 pub mod object;
 pub mod pabi;
 pub mod rdma_netlink;
+pub mod sge;
 pub mod tag_matching;
 pub mod ucma;
 pub mod ucma_frame;
@@ -26,6 +27,7 @@ pub use attr::*;
 pub use device::*;
 pub use domain::*;
 pub use object::*;
+pub use sge::*;
 pub use tag_matching::*;
 pub use wr::*;
 

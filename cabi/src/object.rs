@@ -10,8 +10,9 @@ use crate::domain::{
     ibv_alloc_dm_attr, ibv_modify_cq_attr, ibv_mw_bind, ibv_parent_domain_init_attr,
     ibv_td_init_attr,
 };
+use crate::sge::ibv_sge;
 use crate::tag_matching::ibv_ops_wr;
-use crate::wr::{ibv_cq_ex, ibv_recv_wr, ibv_send_wr, ibv_sge, ibv_wc};
+use crate::wr::{ibv_cq_ex, ibv_recv_wr, ibv_send_wr, ibv_wc};
 use libc::{c_char, c_int, c_uint, c_void, pthread_cond_t, pthread_mutex_t, size_t};
 
 /// `IBV_SYSFS_NAME_MAX`.

@@ -1,6 +1,6 @@
 //! Tag matching: the operations of `ibv_post_srq_ops(3)` and the headers of `<infiniband/tm_types.h>`.
 
-use crate::wr::ibv_sge;
+use crate::sge::ibv_sge;
 use libc::{c_int, c_uint};
 
 /// `tm.add` of `struct ibv_ops_wr`.

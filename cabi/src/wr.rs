@@ -2,26 +2,8 @@
 
 use crate::domain::ibv_mw_bind_info;
 use crate::object::{ibv_ah, ibv_comp_channel, ibv_context, ibv_mw, ibv_qp};
+use crate::sge::{ibv_data_buf, ibv_sge};
 use libc::{c_int, c_uint, c_void, pthread_cond_t, pthread_mutex_t, size_t};
-
-/// `struct ibv_sge`.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default)]
-#[allow(missing_docs)]
-pub struct ibv_sge {
-    pub addr: u64,
-    pub length: u32,
-    pub lkey: u32,
-}
-
-/// `struct ibv_data_buf`.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-#[allow(missing_docs)]
-pub struct ibv_data_buf {
-    pub addr: *mut c_void,
-    pub length: size_t,
-}
 
 /// `wr.rdma` of `struct ibv_send_wr`.
 #[repr(C)]

@@ -6,7 +6,6 @@ use parking_lot::Mutex;
 
 use crate::abi::{EXS_MRF_RECV_DISABLE, EXS_MRF_SEND_DISABLE};
 use crate::errno::{Errno, Result};
-use crate::library::Library;
 use crate::verbs::{Device, Mr};
 
 /// What memory is there in pieces of, or of whole ones of which.
@@ -132,16 +131,20 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// Registers it on one device, if there is any; on the others when they are first used.
-    pub fn register(library: &Library, address: usize, length: usize, flags: i32) -> Result<Self> {
+    /// Registers it on one device; on the others when they are first used.
+    pub fn register(
+        device: &Arc<Device>,
+        address: usize,
+        length: usize,
+        flags: i32,
+    ) -> Result<Self> {
         let memory = Self {
             address,
             length,
             flags,
             regions: Mutex::new(Vec::new()),
         };
-        let device = library.any_device()?;
-        memory.region(&device).map_err(|error| match error {
+        memory.region(device).map_err(|error| match error {
             // Verbs know one word for both.
             Errno(libc::EFAULT) if mapped(address, length) => Errno(libc::EACCES),
             error => error,

@@ -8,6 +8,7 @@ use crate::device::*;
 use crate::domain::*;
 use crate::object::*;
 use crate::pabi::verbs_mr;
+use crate::sge::ibv_sge;
 use crate::tag_matching::ibv_ops_wr;
 use crate::wr::*;
 use libc::{c_int, c_uint, c_void, size_t};

@@ -24,7 +24,7 @@ pub extern "C" fn exs_mregister(addr: *mut c_void, size: usize, flags: c_int) ->
         if addr.is_null() || size == 0 || end > isize::MAX as usize || flags & !known != 0 {
             return Err(INVALID);
         }
-        let memory = Memory::register(library, addr as usize, size, flags)?;
+        let memory = Memory::register(&library.any_device()?, addr as usize, size, flags)?;
         Ok(library.add_memory(Arc::new(memory)))
     })
 }

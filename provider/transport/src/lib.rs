@@ -11,6 +11,7 @@
 
 #[allow(missing_docs)] // the attributes' names are the verbs' own
 mod attr;
+mod budget;
 mod completer;
 pub mod congestion;
 mod error;

@@ -4,7 +4,7 @@
 //! Each function goes on with the request at the cursor until it is sent, blocked or over budget. Whether a request
 //! may begin at all was decided before, in `requester`.
 
-use crate::qp::Budget;
+use crate::budget::Budget;
 use crate::requester::{ACK_SPACING, Awaited, Flow};
 use crate::send_queue::SendWqe;
 use crate::*;

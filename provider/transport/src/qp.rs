@@ -2,6 +2,7 @@
 //!
 //! What each part does is in `requester`, `completer`, `responder` and `respond`; `modify` moves it between states.
 
+use crate::budget::Budget;
 use crate::pace::Pace;
 use crate::recv_queue::RecvQueue;
 use crate::requester::Requester;
@@ -45,22 +46,6 @@ pub struct TransmitOpts {
     pub budget: u32,
     /// `false` holds a plain ACK back while [`Qp::ack_deferrable`], unless a request goes out beside it.
     pub flush_acks: bool,
-}
-
-/// What is left of a call's budget.
-pub(crate) struct Budget(i64);
-
-impl Budget {
-    /// Headers and handling, in bytes' worth.
-    const OVERHEAD: i64 = 64;
-
-    pub fn spend(&mut self, bytes: u32) {
-        self.0 -= i64::from(bytes) + Self::OVERHEAD;
-    }
-
-    pub fn is_spent(&self) -> bool {
-        self.0 <= 0
-    }
 }
 
 /// A queue pair.
@@ -226,7 +211,7 @@ impl Qp {
         host: &mut H,
         sink: &mut S,
     ) -> bool {
-        let mut budget = Budget(i64::from(opts.budget.max(1)));
+        let mut budget = Budget::of(opts.budget);
         if self.is_unreliable() {
             return self.send_unreliable(&mut budget, host, sink);
         }
@@ -234,7 +219,7 @@ impl Qp {
         let owing = self.send_responses(&mut budget, hold, host, sink);
         if owing {
             // A peer that keeps reading must not keep our own requests from going out.
-            budget = Budget(i64::from(opts.budget / 4).max(1));
+            budget = Budget::of(opts.budget / 4);
         }
         let sent = self.req.packets;
         let more = self.send_requests(now, opts.window, &mut budget, host, sink);

@@ -3,7 +3,7 @@
 //! PSNs are kept extended to 64 bits, so that order needs no modular arithmetic; the low 24 bits go on the wire.
 //! The packets themselves are made in `packets`; what answers do is in `completer`.
 
-use crate::qp::Budget;
+use crate::budget::Budget;
 use crate::send_queue::SendWqe;
 use crate::timer::Timers;
 use crate::*;

@@ -1,6 +1,6 @@
 //! The responder's sending half: READ and ATOMIC responses in request order, then the NAK or one coalesced ACK.
 
-use crate::qp::Budget;
+use crate::budget::Budget;
 use crate::resources::Answer;
 use crate::*;
 use ferroce_wire::{Aeth, Bth, CreditCode, Ext, NakCode, Psn, Syndrome, opcode};

@@ -3,9 +3,9 @@
 //! Nobody acknowledges, so nothing is outstanding and no window holds. A request completes when its packets no longer
 //! refer to the consumer's memory. One that cannot be sent takes the send queue to SQE; receiving goes on.
 
+use crate::budget::Budget;
 use crate::local::carry_out;
 use crate::packets::{message_headers, request_bth};
-use crate::qp::Budget;
 use crate::requester::{self, Flow};
 use crate::*;
 use ferroce_wire::{Bth, Deth};
