@@ -10,7 +10,7 @@ use anyhow::Context;
 
 use crate::build;
 use crate::groups::cm::{TCP, wait_for_listener};
-use crate::harness::case::{Case, Company, Ending, Parts, Stop};
+use crate::harness::case::{Case, Ending, Parts, Stop};
 use crate::harness::process;
 use crate::harness::unittest::{self, Outcome, Verdict};
 use crate::install;
@@ -81,11 +81,9 @@ pub(crate) fn cases() -> Vec<Case> {
     let programs = PROGRAMS
         .iter()
         .map(|name| Case::new(format!("memcheck/{name}.c"), |lab| program(lab, name)));
-    // Where Debian's documents are not installed, the suite has to be fetched.
-    let suites = SUITES.iter().map(|part| {
-        Case::new(format!("memcheck/pyverbs {part}"), |lab| pyverbs(lab, part))
-            .in_company(Company::Alone)
-    });
+    let suites = SUITES
+        .iter()
+        .map(|part| Case::new(format!("memcheck/pyverbs {part}"), |lab| pyverbs(lab, part)));
     let sanitizers = SANITIZERS.iter().map(|compiler| {
         let words = compiler.options.join(" ");
         let name = format!("memcheck/shared.c with {} {words}", compiler.program);

@@ -10,6 +10,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, bail};
 use tempfile::TempDir;
 
+use crate::build;
 use crate::packages;
 
 /// The package, and where it has the suite.
@@ -28,7 +29,7 @@ pub struct Suite {
 
 impl Suite {
     /// Unpacks the suite that is installed; where the package's documentation was left out, as in many containers, a
-    /// fresh copy of the package is fetched for it.
+    /// copy of the package is fetched for it, and kept.
     pub fn unpack() -> Result<Suite> {
         Self::unpack_without(|name| name.starts_with(CONNECTIONS))
     }
@@ -48,14 +49,7 @@ impl Suite {
             .prefix("ferroce-pyverbs-")
             .tempdir()?;
         let suite = Suite { dir };
-        let installed = Path::new("/").join(SHIPPED);
-        if is_whole(&installed) {
-            suite.copy(&installed, left_out)?;
-        } else {
-            let package = tempfile::tempdir()?;
-            packages::fetch(PACKAGE, package.path())?;
-            suite.copy(&package.path().join(SHIPPED), left_out)?;
-        }
+        suite.copy(&shipped()?, left_out)?;
         if !suite.tests().join("run_tests.py").exists() {
             bail!("{PACKAGE} has no run_tests.py below /{SHIPPED}");
         }
@@ -83,6 +77,49 @@ impl Suite {
             }
         }
         Ok(())
+    }
+}
+
+/// Fetches what would have to be fetched later, for those who have no network then.
+///
+/// # Errors
+///
+/// Where the package is not installed, or cannot be fetched.
+pub fn fetch() -> Result<()> {
+    shipped().map(drop)
+}
+
+/// The directory that the package has it in.
+fn shipped() -> Result<PathBuf> {
+    let installed = Path::new("/").join(SHIPPED);
+    if is_whole(&installed) {
+        return Ok(installed);
+    }
+    let kept = build::cache()?.join("suites");
+    fs::create_dir_all(&kept).with_context(|| format!("{}", kept.display()))?;
+    let ours = kept.join(version()?);
+    if !is_whole(&ours.join(SHIPPED)) {
+        // Under another name until it is whole: others may be at it, too.
+        let unfinished = tempfile::tempdir_in(&kept)?;
+        packages::fetch(PACKAGE, unfinished.path())?;
+        let renamed = fs::rename(unfinished.path(), &ours);
+        if !is_whole(&ours.join(SHIPPED)) {
+            renamed.with_context(|| format!("{}", ours.display()))?;
+            bail!("{PACKAGE} has no suite below /{SHIPPED}");
+        }
+    }
+    Ok(ours.join(SHIPPED))
+}
+
+/// The installed package's.
+fn version() -> Result<String> {
+    let asked = Command::new("dpkg-query")
+        .args(["--show", "--showformat", "${Version}", PACKAGE])
+        .output()
+        .context("dpkg-query")?;
+    match asked.status.success() {
+        true => Ok(String::from_utf8_lossy(&asked.stdout).into_owned()),
+        false => bail!("{PACKAGE} is not installed"),
     }
 }
 
