@@ -10,8 +10,6 @@ use crate::lane;
 /// The most bytes that are ever in flight to one destination: enough for 40 Gb/s at half a millisecond, and more than a socket
 /// buffer of 8 MB holds is lost.
 const MAX_WINDOW: u32 = 3 << 20;
-/// The least that is the bound, however small a receive buffer is.
-const MIN_WINDOW: u32 = 64 << 10;
 
 pub(crate) struct Congestion {
     controller: Aimd,
@@ -23,7 +21,7 @@ impl Congestion {
     /// `receive_buffer`: what a socket on this host holds in bytes, the best guess for the peer's.
     pub(crate) fn new(receive_buffer: u32) -> Congestion {
         // The kernel accounts about twice the payload against the buffer.
-        Congestion::up_to((receive_buffer / 2).clamp(MIN_WINDOW, MAX_WINDOW))
+        Congestion::up_to((receive_buffer / 2).min(MAX_WINDOW))
     }
 
     /// Of a lane, which has room for that.

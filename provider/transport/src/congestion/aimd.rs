@@ -35,9 +35,10 @@ pub struct Aimd {
 impl Aimd {
     /// Its window is `ceiling` bytes at most, and half of that at first, but at least 64 KiB.
     pub fn new(ceiling: u32) -> Aimd {
+        let ceiling = ceiling.max(MIN_WINDOW);
         Aimd {
             window: AtomicU32::new((ceiling / 2).max(MIN_WINDOW)),
-            ceiling: ceiling.max(MIN_WINDOW),
+            ceiling,
             threshold: AtomicU32::new(ceiling),
             last_cut: AtomicU64::new(0),
             shortest_rtt: AtomicU64::new(Time::MAX),

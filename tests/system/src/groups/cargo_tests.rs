@@ -4,7 +4,7 @@
 //! Each gets what cargo gives it: the directory of its package, and `CARGO_MANIFEST_DIR`. cargo-nextest does the same, with a process
 //! for each test; it would have to be built anew, for minutes, on every machine that has none.
 
-use std::collections::VecDeque;
+use std::iter;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
@@ -55,14 +55,13 @@ pub(crate) fn run(lab: &mut Lab, packages: &[&str], seeds: &str) -> Parts {
     if !built.success() {
         return Err(Stop::with(built.ending(), &[&built]));
     }
-    let mut tests = VecDeque::from(programs(&built.out));
-    if tests.is_empty() {
+    let programs = programs(&built.out);
+    if programs.is_empty() {
         return Err(Stop::with("cargo built no tests", &[&built]));
     }
-    // The longest of all.
-    tests.push_front(Tests::Documentation);
-
-    let tests = Mutex::new(tests.into_iter().enumerate());
+    // The longest of all comes first.
+    let tests = iter::once(Tests::Documentation).chain(programs);
+    let tests = Mutex::new(tests.enumerate());
     let next = || tests.lock().unwrap_or_else(PoisonError::into_inner).next();
     let all = Mutex::new(Vec::new());
     thread::scope(|scope| {

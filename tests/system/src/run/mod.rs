@@ -22,8 +22,12 @@ use crate::harness::case::{Case, Company, Endings};
 use crate::harness::report::Report;
 use crate::lab::Lab;
 use crate::packages::{self, Need};
+use crate::programs::suite;
 use crate::run::worker::Told;
 use crate::run::workers::{Work, Workers};
+
+/// Cases that run rdma-core's suite beside others.
+const SUITES: &str = "memcheck/pyverbs";
 
 /// What is to be run, and how.
 #[derive(Default)]
@@ -189,6 +193,10 @@ impl Plan {
             run_case(case, lab, report);
         }
 
+        // Beside others there is no network. Where it cannot be had, the cases say so.
+        if self.beside.iter().any(|lot| lot.name.starts_with(SUITES)) {
+            let _ = suite::fetch();
+        }
         let workers = match jobs.get().min(self.beside.len()) {
             0 | 1 => None,
             // One more for those that wait, which leave the processors to the others.

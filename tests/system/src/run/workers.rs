@@ -12,7 +12,6 @@ use anyhow::{Context, Result, bail};
 
 use crate::build;
 use crate::harness::case::{Endings, Stop};
-use crate::programs::suite;
 use crate::run::worker::{READY, Told};
 
 /// The processes.
@@ -34,8 +33,6 @@ impl Workers {
     /// Where network namespaces are not allowed.
     pub fn start(count: usize, programs: &Path, logs: &Path) -> Result<Workers> {
         build::fetch();
-        // Where it is wanted and cannot be had, the cases say so.
-        let _ = suite::fetch();
         (1..=count)
             .map(|number| Worker::start(programs, &logs.join(format!("worker-{number}"))))
             .collect::<Result<_>>()

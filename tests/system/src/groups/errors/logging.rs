@@ -37,7 +37,7 @@ fn at_work(lab: &mut Lab) -> Ending {
             })?;
         }
         for wanted in ["sent RC SEND Only", "received RC Acknowledge"] {
-            let shown = client.err.to_lowercase().contains(&wanted.to_lowercase());
+            let shown = client.err.contains(wanted);
             expect(shown == packets, || {
                 format!("{level}, {wanted:?} shown: {shown}\n{}", client.err)
             })?;
