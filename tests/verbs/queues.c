@@ -51,6 +51,37 @@ static void one_event_per_request(void)
 	CHECK(!get_event(e, 100), "an event too many");
 }
 
+// A completion that came after the program's last poll and before it asked has its event at once. It stands for what is there: the
+// queue, asked again without a poll, has no other for it.
+static void late(void)
+{
+	struct options options = {.channel = true, .unsignaled = true};
+	struct endpoint *e = open_pair(&options, NULL, NULL, &remote);
+	volatile uint32_t *read = (volatile uint32_t *)e->buffer;
+	struct ibv_wc wc;
+
+	for (uint32_t round = 1; round <= 100; round++) {
+		CHECK_EQ(ibv_poll_cq(e->send_cq, 1, &wc), 0);
+		remote_write(0, 0, &round, sizeof(round));
+		post_ok(post(e, 1, IBV_WR_RDMA_WRITE, 64, 64, &remote, 64, IBV_SEND_SIGNALED));
+		// Its data are here when the WRITE before it has completed.
+		post_ok(post(e, 0, IBV_WR_RDMA_READ, 0, sizeof(round), &remote, 0, 0));
+		for (int wait = 0; *read != round; wait++) {
+			CHECK(wait < 30000, "nothing was read in round %u", round);
+			usleep(1000);
+		}
+		CHECK_EQ(ibv_req_notify_cq(e->send_cq, 0), 0);
+		CHECK(get_event(e, 5000) == e->send_cq, "no event in round %u", round);
+		// Now it stands for what is there.
+		CHECK_EQ(ibv_req_notify_cq(e->send_cq, 0), 0);
+		CHECK(!get_event(e, round == 1 ? 100 : 0), "a second event in round %u", round);
+		post_ok(post(e, 2, IBV_WR_RDMA_WRITE, 64, 64, &remote, 64, IBV_SEND_SIGNALED));
+		CHECK(get_event(e, 5000) == e->send_cq, "no event for the next in round %u", round);
+		expect_wc(e->send_cq, 1, IBV_WC_SUCCESS);
+		expect_wc(e->send_cq, 2, IBV_WC_SUCCESS);
+	}
+}
+
 // The receiver asks for solicited completions only.
 static void solicited(void)
 {
@@ -221,7 +252,7 @@ static void overrun(void)
 	CHECK_EQ(state_of(e->qp), IBV_QPS_ERR);
 }
 
-PROGRAM({"one_event_per_request", one_event_per_request, 0}, {"solicited", solicited, 0},
+PROGRAM({"one_event_per_request", one_event_per_request, 0}, {"late", late, 0}, {"solicited", solicited, 0},
 	{"wake_sleeper", wake_sleeper, 0}, {"channel_without_blocking", channel_without_blocking, 0},
 	{"resize", resize, 0}, {"srq_limit", srq_limit, 0}, {"last_wqe_reached", last_wqe_reached, 0},
 	{"srq_query_and_modify", srq_query_and_modify, 0}, {"overrun", overrun, 0})

@@ -8,6 +8,7 @@ use ferroce_control::objects::{Listing, Object};
 use ferroce_transport::Time;
 use parking_lot::Mutex;
 
+use crate::arming::Arming;
 use crate::batch;
 use crate::context::{Context, Pd};
 use crate::entries::{Entries, Entry, Lent};
@@ -19,13 +20,6 @@ use crate::wc::{TagInfo, Wc};
 
 /// `IBV_EVENT_CQ_ERR`
 const EVENT_CQ_ERR: u32 = 0;
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Armed {
-    No,
-    Solicited,
-    Any,
-}
 
 /// How events are held back (`ibv_modify_cq(3)`). Both zero, or either: not at all.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -58,7 +52,7 @@ pub struct CqInit {
 struct Queue {
     entries: Entries,
     capacity: u32,
-    armed: Armed,
+    arming: Arming,
     moderation: Moderation,
     /// Completions that the event being held back stands for.
     pending: u16,
@@ -84,6 +78,8 @@ pub struct Cq {
     queue: Mutex<Queue>,
     /// Entries, readable without the lock.
     len: AtomicUsize,
+    /// Whether the program has polled since the last event.
+    polled: AtomicBool,
     users: AtomicU32,
     destroyed: AtomicBool,
     listing: Listing,
@@ -113,7 +109,7 @@ impl Cq {
             queue: Mutex::new(Queue {
                 entries: Entries::new(init.memory),
                 capacity: init.cqe,
-                armed: Armed::No,
+                arming: Arming::default(),
                 moderation: Moderation::default(),
                 pending: 0,
                 due: Time::MAX,
@@ -123,6 +119,7 @@ impl Cq {
                 overrun: false,
             }),
             len: AtomicUsize::new(0),
+            polled: AtomicBool::new(false),
             users: AtomicU32::new(0),
             destroyed: AtomicBool::new(false),
             listing: context.hca().objects.enter(listed(context, init.cqe)),
@@ -172,6 +169,9 @@ impl Cq {
     /// Whether the queue is empty also after the engine had its chance.
     #[inline]
     fn is_empty_still(&self) -> bool {
+        if !self.polled.load(Ordering::Relaxed) {
+            self.polled.store(true, Ordering::Relaxed);
+        }
         self.len.load(Ordering::Acquire) == 0 && {
             self.context.hca().poll_from_app();
             self.len.load(Ordering::Acquire) == 0
@@ -179,16 +179,16 @@ impl Cq {
     }
 
     /// Asks for one completion event: for the next completion, or (`solicited_only`) the next solicited or failed one.
-    pub fn req_notify(&self, solicited_only: bool) -> Result<()> {
+    ///
+    /// What a program calls the next one is the first that it has not seen: adapters are armed for the position after those that
+    /// it has taken, and programs (Open MPI's `udcm`) poll first and ask then. So a completion that came between a poll and this
+    /// call has its event at once. Before the first poll after an event there is none: that event stands for what is there.
+    pub fn req_notify(self: &Arc<Self>, solicited_only: bool) -> Result<()> {
         {
             let mut queue = self.queue.lock();
-            // A request for any completion is not weakened by a later one for solicited completions only.
-            if !(solicited_only && queue.armed == Armed::Any) {
-                queue.armed = if solicited_only {
-                    Armed::Solicited
-                } else {
-                    Armed::Any
-                };
+            let held = queue.entries.len();
+            if queue.arming.arm(solicited_only, held) && self.polled.load(Ordering::Relaxed) {
+                self.raise(&mut queue);
             }
         }
         self.context.hca().app_will_sleep();
@@ -261,22 +261,26 @@ impl Cq {
             tag,
         });
         self.len.store(queue.entries.len(), Ordering::Release);
-        if queue.armed == Armed::Any
-            || (queue.armed == Armed::Solicited && (solicited || wc.status != 0))
-        {
-            queue.pending += 1;
-            if queue.pending >= queue.moderation.threshold() {
-                self.notify(&mut queue);
-            } else if queue.pending == 1 {
-                self.hold_back(&mut queue);
-            }
+        if queue.arming.completed(solicited || wc.status != 0) {
+            self.raise(&mut queue);
         }
         true
     }
 
+    /// The event for which the queue is armed is due, if it need not be held back for more.
+    fn raise(self: &Arc<Self>, queue: &mut Queue) {
+        queue.pending += 1;
+        if queue.pending >= queue.moderation.threshold() {
+            self.notify(queue);
+        } else if queue.pending == 1 {
+            self.hold_back(queue);
+        }
+    }
+
     /// Sends the event for which the queue is armed, now or at the end of the batch that is being received.
     fn notify(self: &Arc<Self>, queue: &mut Queue) {
-        queue.armed = Armed::No;
+        queue.arming.disarm();
+        self.polled.store(false, Ordering::Relaxed);
         queue.pending = 0;
         queue.due = Time::MAX;
         if !batch::is_under_way() {
@@ -359,7 +363,7 @@ impl Cq {
         }
         let mut queue = self.queue.lock();
         queue.entries.clear();
-        queue.armed = Armed::No;
+        queue.arming.disarm();
         queue.due = Time::MAX;
         queue.owed = 0;
         self.len.store(0, Ordering::Release);

@@ -11,6 +11,7 @@
 //! This crate never speaks a C ABI (that is `ferroce-cabi` and the plugin), and it never decides protocol (that is the transport).
 
 mod ah;
+mod arming;
 mod batch;
 mod congestion;
 mod context;
