@@ -6,6 +6,7 @@
 use std::cell::Cell;
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
+use std::sync::mpsc;
 
 use ferroce_transport::Time;
 
@@ -27,8 +28,11 @@ const LONGEST_LINGER: Time = 10_000_000;
 /// A lane that nothing was put into for so long gives its memory back.
 const UNUSED: Time = 1_000_000_000;
 
+/// Starts the thread, and waits until it has what it needs. Programs that patch the C library's `munmap` and its like once they have
+/// a device (Open MPI's `memory/patcher`) do so while no thread of their own is in them; from here on ours is not either.
 pub(crate) fn start(hca: &Arc<Hca>) -> Result<()> {
     let hca = hca.clone();
+    let (begun, has_begun) = mpsc::channel();
     let mut all = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
     let mut before = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
     // SAFETY: both sets are valid places; the new thread inherits the mask, and ours is restored below.
@@ -44,12 +48,13 @@ pub(crate) fn start(hca: &Arc<Hca>) -> Result<()> {
     let spawned = std::thread::Builder::new()
         .name("ferroce".into())
         .stack_size(256 << 10)
-        .spawn(move || run(&hca));
+        .spawn(move || run(&hca, begun));
     // SAFETY: `before` was filled by the call above.
     unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, before.as_ptr(), std::ptr::null_mut()) };
-    spawned
-        .map(drop)
-        .map_err(|e| Error::io("starting the helper thread", e))
+    spawned.map_err(|e| Error::io("starting the helper thread", e))?;
+    // Nothing is sent: the thread closes the channel when it has begun, or when it ends.
+    let _ = has_begun.recv();
+    Ok(())
 }
 
 /// A sleep that has ended.
@@ -59,7 +64,7 @@ pub(crate) struct Round {
     pub(crate) handled: usize,
 }
 
-fn run(hca: &Hca) {
+fn run(hca: &Hca, begun: mpsc::Sender<()>) {
     guard::admit_thread();
     // Timers of microseconds are no use with the default slack of 50 µs.
     // SAFETY: affects the calling thread only.
@@ -71,6 +76,7 @@ fn run(hca: &Hca) {
     };
     let mut waits = Linger::default();
     let lanes = Lanes::default();
+    drop(begun);
     // Without a daemon there is nothing to receive; the ring goes, and with it its hold on the sockets.
     while !hca.is_gone() {
         hca.driver.stand_by(
