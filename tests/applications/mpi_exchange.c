@@ -1,5 +1,6 @@
 // Every rank exchanges data with every other one by messages, collectives and one-sided operations, and compares each byte and
 // sum with what it must be. One line for each kind, from rank 0: "ok WHAT, N bytes" or "not ok WHAT: ERRORS errors".
+// mpi_exchange in-turn: no two ranks compare and swap at once.
 
 #include <mpi.h>
 #include <stdint.h>
@@ -156,7 +157,8 @@ static void collectives(void)
 }
 
 // A window of each rank's with a slot of LARGEST bytes for every other rank, and numbers that all add to.
-static void one_sided(void)
+// `in_turn`: one rank at a time compares and swaps.
+static void one_sided(int in_turn)
 {
 	enum { ADDS = 100 };
 	size_t slots = (size_t)ranks * LARGEST;
@@ -196,8 +198,14 @@ static void one_sided(void)
 	}
 	// The first who comes leaves its number.
 	int64_t free_yet = -1, me = rank;
-	MPI_Compare_and_swap(&me, &free_yet, &was, MPI_INT64_T, 0, 1, counters);
-	MPI_Win_flush(0, counters);
+	for (int turn = 0; turn < ranks; turn++) {
+		if (in_turn)
+			MPI_Barrier(MPI_COMM_WORLD);
+		if (turn != rank)
+			continue;
+		MPI_Compare_and_swap(&me, &free_yet, &was, MPI_INT64_T, 0, 1, counters);
+		MPI_Win_flush(0, counters);
+	}
 	MPI_Win_unlock_all(counters);
 	int won = was == -1, winners;
 	MPI_Allreduce(&won, &winners, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
@@ -240,7 +248,7 @@ int main(int argc, char **argv)
 	failed |= report("messages");
 	collectives();
 	failed |= report("collectives");
-	one_sided();
+	one_sided(argc > 1 && !strcmp(argv[1], "in-turn"));
 	failed |= report("one-sided");
 
 	MPI_Finalize();

@@ -15,6 +15,10 @@ use crate::lab::host;
 const OPTIONS: &str = "--mca pml ob1 --mca btl openib,self --mca osc pt2pt --mca btl_openib_allow_ib 1 \
                        --mca btl_openib_warn_no_device_params_found 0 --oversubscribe";
 
+/// `osc pt2pt` serves a compare and swap with its lock held and sends the answer before it lets go. If that has to wait, as for credits
+/// of `btl openib`, and another one comes meanwhile, it waits for its own lock for ever.
+const IN_TURN: &str = "in-turn";
+
 pub(crate) fn cases() -> Vec<Case> {
     vec![
         Case::new("applications/fabric/Open MPI, btl openib, 4 ranks", |lab| {
@@ -43,15 +47,15 @@ fn exchange(lab: &mut Lab, both: bool) -> Ending {
     ranks.args(OPTIONS.split_whitespace());
     mpi::allow_root(&mut ranks);
     match both {
-        false => ranks.args(["-np", "4"]).arg(&program),
+        false => ranks.args(["-np", "4"]).arg(&program).arg(IN_TURN),
         true => {
-            ranks.args(["-np", "1"]).arg(&program);
+            ranks.args(["-np", "1"]).arg(&program).arg(IN_TURN);
             ranks.args([":", "-np", "1", "env"]);
             // What `ferroce run` has set for this host.
             for name in host::VARIABLES {
                 ranks.args(["-u", name]);
             }
-            ranks.args(there.prefix()).arg(&program)
+            ranks.args(there.prefix()).arg(&program).arg(IN_TURN)
         }
     };
     let ran = process::run(ranks, &dir, "ranks", LIMIT)?;
