@@ -1,6 +1,6 @@
 //! One client's connection, as the daemon sees it.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::time::Instant;
 
@@ -114,4 +114,10 @@ impl Connection {
             seconds: now.saturating_duration_since(self.since).as_secs(),
         }
     }
+}
+
+/// What the client of a slot has claimed.
+pub(crate) fn claimed_as(connections: &HashMap<u64, Connection>, slot: u8) -> Option<&Claimed> {
+    let mut claimed = connections.values().filter_map(|c| c.claimed.as_ref());
+    claimed.find(|claimed| claimed.slot == slot)
 }

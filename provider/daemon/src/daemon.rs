@@ -14,7 +14,7 @@ use nix::sys::signalfd::SignalFd;
 
 use crate::DaemonError;
 use crate::config::Settings;
-use crate::connection::{Claimed, Connection};
+use crate::connection::{Connection, claimed_as};
 use crate::device::{self, Source};
 use crate::door::Door;
 use crate::gids::GidTable;
@@ -30,7 +30,7 @@ use crate::real;
 use crate::slots::Slots;
 use crate::sysfs::View;
 use crate::totals::Totals;
-use crate::ucma::Server;
+use crate::ucma::{Server, Surroundings};
 use crate::umad;
 
 /// How often the counters in the image are brought up to date.
@@ -38,32 +38,6 @@ const REFRESH: Duration = Duration::from_secs(1);
 
 /// How long programs have for the connection manager's ids when the device goes.
 const FAREWELL: Duration = Duration::from_millis(500);
-
-/// What the connection manager sees of the daemon.
-pub(crate) struct Surroundings<'a> {
-    pub(crate) gids: &'a GidTable,
-    pub(crate) info: &'a DeviceInfo,
-    pub(crate) snapshot: &'a Snapshot,
-    /// None of a RoCE device.
-    pub(crate) ports: &'a [IbPort],
-    pub(crate) poller: &'a Poller,
-    pub(crate) counters: &'a CounterPage,
-    pub(crate) connections: &'a HashMap<u64, Connection>,
-}
-
-impl Surroundings<'_> {
-    /// Whether a request of its peer's has arrived at a program's queue pair, as the program's engine says.
-    pub(crate) fn heard(&self, qp: u32) -> bool {
-        let claimed = claimed_as(self.connections, (qp >> 16) as u8);
-        claimed.is_some_and(|claimed| claimed.objects.heard(qp as u16))
-    }
-}
-
-/// What the client of a slot has claimed.
-pub(crate) fn claimed_as(connections: &HashMap<u64, Connection>, slot: u8) -> Option<&Claimed> {
-    let mut claimed = connections.values().filter_map(|c| c.claimed.as_ref());
-    claimed.find(|claimed| claimed.slot == slot)
-}
 
 /// How many packets are drained of one socket before others have their turn.
 const DRAIN_BATCH: usize = 256;
@@ -442,6 +416,10 @@ impl Daemon {
         &mut self,
         act: impl FnOnce(&mut Server, &Surroundings<'_>, &[Group]) -> R,
     ) -> R {
+        let heard = |qp: u32| {
+            let claimed = claimed_as(&self.connections, (qp >> 16) as u8);
+            claimed.is_some_and(|claimed| claimed.objects.heard(qp as u16))
+        };
         let around = Surroundings {
             gids: match self.fabric {
                 Some(_) => &self.ib_gids,
@@ -452,7 +430,7 @@ impl Daemon {
             ports: &self.ib_shown,
             poller: &self.poller,
             counters: &self.own,
-            connections: &self.connections,
+            heard: &heard,
         };
         let result = act(&mut self.rdma_cm, &around, &self.groups);
         if self.fabric.is_some() {

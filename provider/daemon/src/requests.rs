@@ -13,8 +13,8 @@ use ferroce_control::seqpacket::{self, ReceiveError, Wait};
 use ferroce_control::{ClientStatus, ControlError, CounterPage, Errno, InboxFds, Status};
 
 use crate::DaemonError;
-use crate::connection::Claimed;
-use crate::daemon::{Daemon, claimed_as};
+use crate::connection::{Claimed, claimed_as};
+use crate::daemon::Daemon;
 use crate::error::told;
 use crate::gids::Wanted;
 use crate::group;

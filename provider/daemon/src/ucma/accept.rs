@@ -3,9 +3,8 @@
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags};
 
-use super::commands::Caller;
-use super::serve::Server;
-use super::session::Session;
+use super::channel::Caller;
+use super::serve::{Server, Session};
 use crate::door::{self, Guest};
 use crate::poller::{Poller, Token};
 

@@ -8,8 +8,11 @@ use ferroce_fabric::cm;
 use ferroce_wire::mtu;
 use zerocopy::{FromBytes, FromZeros};
 
+use super::host::Host;
 use super::id::{Id, State};
-use super::{Host, Ucma, query};
+use super::query;
+use super::state::Ucma;
+use super::table::MAX_IDS;
 
 impl Ucma {
     /// The answers about an id as of now, which `head` will describe; `None`: there is no such id.
@@ -52,7 +55,7 @@ impl Ucma {
         match (id.state, state) {
             (State::RouteResolved, None) => {
                 let good = |path: cm::Path| path.packet_life_time < 32 && mtu::is_valid(path.mtu);
-                let room = self.cm.len() < super::MAX_IDS;
+                let room = self.cm.len() < MAX_IDS;
                 match room && id.path.is_some_and(good) {
                     true => answer::CONNECT,
                     false => 0,

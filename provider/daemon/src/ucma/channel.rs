@@ -3,24 +3,17 @@
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
 
-use ferroce_cabi::ucma::rdma_ucm_event_resp;
+use super::turns::{Event, Turns, Whose};
 
-use super::turns::{Turns, Whose};
-
-/// One event of a channel's.
-#[derive(Debug)]
-pub(super) struct Event {
-    /// The id whose event it is: of a request, the listener.
-    pub(super) owner: u32,
-    /// Whose turn it takes: of a request and all that follows, the peer's.
-    pub(super) whose: Whose,
-    /// The multicast group whose event it is.
-    pub(super) group: Option<u32>,
-    /// Of a request: the new id.
-    pub(super) request: Option<u32>,
-    /// The id that the program will ask about next.
-    pub(super) subject: Option<u32>,
-    pub(super) answer: Box<rdma_ucm_event_resp>,
+/// Who sends a command.
+#[derive(Clone, Copy, Debug)]
+pub struct Caller {
+    /// Its session.
+    pub session: u64,
+    /// Its process, 0 if unknown.
+    pub pid: u32,
+    /// Whether it may use ports below 1024.
+    pub privileged: bool,
 }
 
 /// A descriptor holds at most this many records; the others follow when the program says that it has taken some.
@@ -66,6 +59,12 @@ impl Channel {
             window: (room / RECORD_COST).clamp(1, MAX_WINDOW),
             recalled: 0,
         }
+    }
+
+    /// Whether a caller may use it: of its session, or of its process.
+    pub fn admits(&self, caller: Caller) -> bool {
+        let same_process = caller.pid != 0 && caller.pid == self.pid;
+        self.session == caller.session || same_process
     }
 
     /// Takes notice of how many records the program has taken out. Returns the events in them, in order. What makes no

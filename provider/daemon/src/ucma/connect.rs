@@ -1,25 +1,24 @@
-//! Connections: what a program asks of one, and what the CM says of it.
+//! Connections: what a program asks of one. What the CM says of it is `settle`'s business.
 
 use std::net::IpAddr;
 
-use ferroce_cabi::ucma::rdma_ucm_ece;
-use ferroce_fabric::cm::{self, Accept, CmError, CmEvent, CmId, Connect, Resolve};
+use ferroce_fabric::cm::{self, Accept, CmId, Connect, Resolve};
 use ferroce_fabric::ipcm::IpHeader;
 use ferroce_fabric::{reject, sidr_status};
-use ferroce_wire::cm::{Ece, Rej, Rep, Transport};
+use ferroce_wire::cm::Transport;
 use rustix::io::Errno;
 
 use super::addr::ip_of;
-use super::events::{Detail, Kind};
-use super::id::{Id, Params, State, qp_type};
-use super::{Host, Ucma};
+use super::events::Params;
+use super::host::Host;
+use super::id::{Id, State, qp_type};
+use super::state::Ucma;
+use super::terms::{errno, to_wire};
 
 /// 4.096 µs · 2^20 = 4.3 s, in which an answer is expected.
 const RESPONSE_TIMEOUT: u8 = 20;
 /// How often a message is repeated.
 const MAX_RETRIES: u8 = 15;
-/// 4.096 µs · 2^24 = 69 s, which a program may take for its answer.
-const SERVICE_TIMEOUT: u8 = 24;
 /// `IBV_EVENT_COMM_EST`.
 const COMM_EST: u32 = 4;
 /// `IBV_EVENT_PATH_MIG`.
@@ -27,10 +26,6 @@ const PATH_MIG: u32 = 7;
 /// The most private data that a request holds, of a connection and of a datagram service.
 const REQ_DATA: usize = 92;
 const SIDR_REQ_DATA: usize = 216;
-
-/// With more ids than these, requests that were taken back before a program was told of them are dropped. Below it gets both events,
-/// as from the kernel.
-const FLOOD: usize = 1024;
 
 impl Ucma {
     /// `CONNECT`.
@@ -218,93 +213,6 @@ impl Ucma {
             None => Err(Errno::INVAL),
         }
     }
-
-    /// Handles what the CM has to say, until it has nothing more.
-    pub(super) fn settle(&mut self, host: &Host<'_>) {
-        while let Some((cm, event)) = self.out.events.pop_front() {
-            let service = match &event {
-                CmEvent::Request { request, .. } => Some(request.service_id),
-                CmEvent::ResolveRequest { request, .. } => Some(request.service_id),
-                _ => None,
-            };
-            if let Some(service) = service
-                && self.wait_for_listener(service, cm, &event, host)
-            {
-                continue;
-            }
-            match event {
-                CmEvent::Request {
-                    listener,
-                    from,
-                    request,
-                } => self.requested(listener, cm, &from, &request, host),
-                CmEvent::ResolveRequest {
-                    listener,
-                    from,
-                    request,
-                } => {
-                    self.resolve_requested(listener, cm, &from, &request, host);
-                }
-                event => self.progress(cm, event, host),
-            }
-        }
-    }
-
-    fn progress(&mut self, cm: CmId, event: CmEvent, host: &Host<'_>) {
-        let Some(&handle) = self.by_cm.get(&cm) else {
-            return;
-        };
-        self.generations.touch(handle);
-        if matches!(event, CmEvent::Rejected(_))
-            && self.ids.len() > FLOOD
-            && self.forget_request(handle, host)
-        {
-            return;
-        }
-        let Some(id) = self.ids.get_mut(handle) else {
-            return;
-        };
-        let wanted = match event {
-            CmEvent::TimewaitExit => State::Disconnect,
-            _ => State::Connect,
-        };
-        if id.state != wanted {
-            return;
-        }
-        let timed_out = -Errno::TIMEDOUT.raw_os_error();
-        let (kind, status, detail) = match event {
-            CmEvent::RequestTimedOut | CmEvent::ReplyTimedOut | CmEvent::ResolveTimedOut => {
-                (Kind::Unreachable, timed_out, Detail::None)
-            }
-            CmEvent::Reply(rep) => {
-                // The program may take its time: a peer that asks again is told so.
-                let _ = self
-                    .cm
-                    .mra(host.now, cm, SERVICE_TIMEOUT, true, &[], &mut self.out);
-                (Kind::ConnectResponse, 0, Detail::Connection(replied(&rep)))
-            }
-            CmEvent::Established(_) => (Kind::Established, 0, Detail::None),
-            CmEvent::Rejected(rej) => (
-                Kind::Rejected,
-                rej.reason.into(),
-                Detail::Connection(rejected(&rej)),
-            ),
-            CmEvent::DisconnectRequest(_) | CmEvent::Disconnected(Some(_)) => {
-                id.state = State::Disconnect;
-                (Kind::Disconnected, 0, Detail::None)
-            }
-            CmEvent::Disconnected(None) => {
-                id.state = State::Disconnect;
-                (Kind::Disconnected, timed_out, Detail::None)
-            }
-            CmEvent::TimewaitExit => (Kind::TimewaitExit, 0, Detail::None),
-            CmEvent::ResolveReply(rep) => return self.resolved(handle, &rep),
-            CmEvent::Acknowledged(_) | CmEvent::Request { .. } | CmEvent::ResolveRequest { .. } => {
-                return;
-            }
-        };
-        self.raise(handle, kind, status, detail);
-    }
 }
 
 /// Private data with what the RDMA IP CM service puts in front of it.
@@ -331,57 +239,10 @@ fn with_header(id: &Id, data: &[u8], (src, dst): (IpAddr, IpAddr)) -> Result<Vec
     }
 }
 
-fn replied(rep: &Rep) -> Box<Params> {
-    let mut params = Box::new(Params {
-        ece: from_wire(rep.ece),
-        ..Params::default()
-    });
-    let conn = &mut params.conn;
-    conn.responder_resources = rep.initiator_depth;
-    conn.initiator_depth = rep.responder_resources;
-    conn.flow_control = rep.flow_control.into();
-    conn.rnr_retry_count = rep.rnr_retry_count;
-    conn.srq = rep.srq.into();
-    conn.qp_num = rep.local_qpn;
-    params.set_private_data(&rep.private_data);
-    params
-}
-
-fn rejected(rej: &Rej) -> Box<Params> {
-    let mut params = Box::<Params>::default();
-    params.set_private_data(&rej.private_data);
-    params
-}
-
 fn transport(qp_type: u8) -> Transport {
     match qp_type {
         qp_type::UC => Transport::Uc,
         qp_type::XRC_SEND | qp_type::XRC_RECV => Transport::Xrc,
         _ => Transport::Rc,
-    }
-}
-
-fn to_wire(ece: rdma_ucm_ece) -> Ece {
-    Ece {
-        vendor_id: ece.vendor_id,
-        attributes: ece.attr_mod,
-    }
-}
-
-pub(super) fn from_wire(ece: Ece) -> rdma_ucm_ece {
-    rdma_ucm_ece {
-        vendor_id: ece.vendor_id,
-        attr_mod: ece.attributes,
-    }
-}
-
-/// The errno of a refusal.
-pub(super) fn errno(error: CmError) -> Errno {
-    match error {
-        CmError::InUse => Errno::ADDRINUSE,
-        CmError::Limit => Errno::NOMEM,
-        CmError::NoSuchId | CmError::WrongState | CmError::TooLong | CmError::BadParameter => {
-            Errno::INVAL
-        }
     }
 }

@@ -8,10 +8,12 @@ use ferroce_fabric::sidr_status;
 use ferroce_wire::cm::SidrRep;
 use rustix::io::Errno;
 
-use super::events::{Detail, Kind};
-use super::id::{Id, Params};
+use super::events::{Detail, Kind, Params};
+use super::host::Host;
+use super::id::Id;
 use super::route::{NO_LID, port_of};
-use super::{Host, Ucma};
+use super::state::Ucma;
+use super::terms::errno;
 
 /// The Q_Key of IP services (`RDMA_UDP_QKEY`).
 pub(super) const UDP_QKEY: u32 = 0x0123_4567;
@@ -39,7 +41,7 @@ impl Ucma {
         }
         self.cm
             .resolve_reply(host.now, cm, &reply, &mut self.out)
-            .map_err(super::connect::errno)
+            .map_err(errno)
     }
 
     /// The service has answered.

@@ -4,8 +4,9 @@
 use ferroce_control::GidEntry;
 
 use super::events::{Detail, Kind};
+use super::host::Host;
 use super::id::State;
-use super::{Host, Ucma};
+use super::state::Ucma;
 
 impl Ucma {
     /// The device goes: every id that is bound to it is told, and can only be destroyed from now on.
@@ -24,7 +25,7 @@ impl Ucma {
                 let _ = self.cm.destroy(host.now, cm, &mut self.out);
             }
             if let Some(service) = service {
-                self.stop_listening(service, handle, host);
+                self.services.leave(service, handle, host.now);
             }
         }
     }

@@ -1,18 +1,16 @@
 //! The server with programs' connections, for `tests/fuzz`: whatever they send, whole frames, on a device with one InfiniBand port,
 //! which sends nothing by itself.
 
-use std::collections::HashMap;
 use std::os::fd::OwnedFd;
 
 use ferroce_cabi::ucma_frame::{self, NO_CHANNEL};
 use ferroce_control::{CounterPage, IbPort};
 use rustix::net::SendFlags;
 
-use super::commands::Caller;
+use super::channel::Caller;
 use super::fuzzing::device;
-use super::serve::Server;
-use super::session::Session;
-use crate::daemon::Surroundings as View;
+use super::serve::{Server, Session};
+use super::surroundings::Surroundings as View;
 use crate::door::Door;
 use crate::fuzzing::{came_back, connection, drain, frame, mad, reply, steps};
 use crate::gids::GidTable;
@@ -50,7 +48,7 @@ pub fn rdma_cm_frames(input: &[u8]) -> bool {
         ports: &[port()],
         poller: &poller,
         counters: &counters,
-        connections: &HashMap::new(),
+        heard: &|_| false,
     };
     let door = Door::nowhere(Token::CmListener).expect("a socket");
     let mut server = Server::behind(door, &info).expect("a page of generations");

@@ -9,8 +9,9 @@ use ferroce_control::{DeviceInfo, GidEntry};
 use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType};
 use zerocopy::IntoBytes;
 
-use super::commands::Caller;
-use super::{Host, Ucma};
+use super::channel::Caller;
+use super::host::Host;
+use super::state::Ucma;
 use crate::fuzzing::steps;
 use crate::gids::{GidTable, gid_of};
 use crate::interfaces::Snapshot;
@@ -69,7 +70,7 @@ pub fn rdma_cm(input: &[u8]) -> bool {
                 server
                     .cm
                     .handle_timeout(now, &|qpn| qpn & 1 == 1, &mut server.out);
-                server.end_pauses(false, &host);
+                (server.services).end_pauses(false, now, &mut server.cm, &mut server.out);
             }
             // A program reads, and says so.
             _ => {

@@ -7,10 +7,10 @@ use ferroce_wire::mad::{self, CLASS_CM, Mad, QP1_QKEY};
 use ferroce_wire::pkey;
 use ferroce_wire::sa;
 
-use super::Host;
+use super::host::Host;
 use super::route::port_of;
 use super::serve::Server;
-use crate::daemon::Surroundings as View;
+use super::surroundings::Surroundings as View;
 use crate::umad::{Address, Incoming, Outgoing, Route};
 
 impl Server {
@@ -18,7 +18,7 @@ impl Server {
     pub fn ports_changed(&mut self, view: &View<'_>) {
         let host = self.host(view);
         self.ucma.addresses_changed(&host);
-        self.ucma.publish(&host);
+        self.ucma.names.publish(&mut self.ucma.questions, &host);
         self.ucma.regroup_soon(&host);
         self.finish(&host, view);
     }
@@ -42,7 +42,10 @@ impl Server {
                 }
                 None => tracing::debug!(lid = came.from.lid, "a message without a GRH"),
             },
-            sa::CLASS if came.from.lid == port.sm_lid && self.ucma.awaits(came.port, &came.mad) => {
+            sa::CLASS
+                if came.from.lid == port.sm_lid
+                    && self.ucma.questions.awaits(came.port, &came.mad) =>
+            {
                 self.ucma.sa_answered(came.port, &came.mad, &host);
             }
             _ => return false,
@@ -53,11 +56,10 @@ impl Server {
 
     /// Puts out what is to be sent. What has no way is lost, as on a wire.
     pub(super) fn hand_out(&mut self, host: &Host<'_>) {
-        let out = &mut self.ucma.out;
-        for (to, mad) in std::mem::take(&mut out.mads) {
+        for (to, mad) in std::mem::take(&mut self.ucma.out.mads) {
             self.outgoing.extend(message(&to, mad, host));
         }
-        for (port, mad) in std::mem::take(&mut out.questions) {
+        for (port, mad) in self.ucma.questions.outgoing() {
             self.outgoing.extend(question(port, mad, host));
         }
     }

@@ -1,10 +1,9 @@
 //! One rdma_cm id: what a program has said of it and how far it has come. What the commands do to it is elsewhere.
 
-use ferroce_cabi::ucma::{rdma_ucm_conn_param, rdma_ucm_ece};
 use ferroce_control::random::random;
 use ferroce_fabric::cm::{CmId, Path};
 
-use super::addr::Addr;
+use super::addr::{Addr, Gid};
 use super::events::{Detail, Kind};
 use super::ports::Port;
 
@@ -73,9 +72,9 @@ pub struct Id {
     /// Whether that one has gone.
     pub displaced: bool,
     /// Who asked for it, as far as a request tells; `None`: the program did.
-    pub peer: Option<super::addr::Gid>,
+    pub peer: Option<Gid>,
     /// The peer's GID, if that is no matter of its address: over InfiniBand.
-    pub remote_gid: Option<super::addr::Gid>,
+    pub remote_gid: Option<Gid>,
     /// The number of what it asks the subnet administrator.
     pub asks: Option<u32>,
     /// The way to the peer.
@@ -165,29 +164,5 @@ impl Id {
             Addr::Ib(_) => 0,
             _ => ferroce_fabric::ipcm::HEADER_LEN,
         }
-    }
-}
-
-/// What a program says or is told of a connection's parameters.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Params {
-    /// As in the ABI.
-    pub conn: rdma_ucm_conn_param,
-    /// Enhanced connection establishment.
-    pub ece: rdma_ucm_ece,
-}
-
-impl Params {
-    /// The private data.
-    pub fn private_data(&self) -> &[u8] {
-        let len = usize::from(self.conn.private_data_len);
-        &self.conn.private_data[..len]
-    }
-
-    /// Takes private data, cut to what the ABI can say.
-    pub fn set_private_data(&mut self, data: &[u8]) {
-        let len = data.len().min(usize::from(u8::MAX));
-        self.conn.private_data[..len].copy_from_slice(&data[..len]);
-        self.conn.private_data_len = len as u8;
     }
 }

@@ -1,98 +1,28 @@
 //! What over InfiniBand must be asked for: the GID of an IP address and the path to a GID. The subnet administrator knows both, and
 //! ids wait for its answers in states of their own. How its MADs travel is `serve`'s business.
 
-use std::collections::HashMap;
-
 use ferroce_control::GidEntry;
 use ferroce_fabric::cm::{Av, Path, Time};
-use ferroce_fabric::sa::{Answer, Failure, Question, SaClient};
+use ferroce_fabric::sa::{Answer, Question};
 use ferroce_wire::mad::Mad;
 use ferroce_wire::mtu;
 use ferroce_wire::sa::{DATA_LEN, PathRecord, ServiceRecord, attribute, component, method};
 use rustix::io::Errno;
 
-use super::addr::{Addr, Gid};
+use super::addr::Addr;
 use super::events::{Detail, Kind};
+use super::host::Host;
 use super::id::{Id, State};
 use super::membership::mgid;
 use super::names;
+use super::questions::{Asker, status};
 use super::route::{PKEY, port_of};
-use super::{Host, Ucma};
+use super::state::Ucma;
 
-/// Upper half of our transaction IDs. Agents of programs are numbered from below.
-const MARK: u32 = 0xfe00_0001;
-/// The longest that a program may want to wait.
-const MOST_PATIENCE: Time = 60_000_000_000;
 /// The last LID of one port.
 const LAST_UNICAST: u16 = 0xbfff;
 
-/// Whom an answer is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Asker {
-    /// An id that wants to know where an IP address is.
-    Address(u32),
-    /// An id that wants a path.
-    Path(u32),
-    /// A port that made its own address known.
-    Name(u8),
-    /// A group of which an id wants to be a member.
-    Group(u32),
-    /// A port that is to be a member of a group no longer.
-    Leave(u8, Gid),
-}
-
-/// What the subnet administrator was asked and has not answered.
-#[derive(Debug)]
-pub(super) struct Questions {
-    client: SaClient,
-    askers: HashMap<u32, Asker>,
-}
-
-impl Default for Questions {
-    fn default() -> Self {
-        Self {
-            client: SaClient::new(MARK),
-            askers: HashMap::new(),
-        }
-    }
-}
-
-impl Questions {
-    /// Nobody waits for the answer any more.
-    pub(super) fn forget(&mut self, number: u32) {
-        self.client.forget(number);
-        self.askers.remove(&number);
-    }
-
-    /// The numbers of what somebody asks.
-    pub(super) fn asked_by(&self, asker: Asker) -> Vec<u32> {
-        let own = self.askers.iter().filter(|(_, other)| **other == asker);
-        own.map(|(number, _)| *number).collect()
-    }
-
-    /// When the next repetition is due.
-    pub(super) fn next_timeout(&self) -> Option<Time> {
-        self.client.next_timeout()
-    }
-}
-
 impl Ucma {
-    /// Asks the subnet administrator. `EAGAIN`: too much is asked already.
-    pub(super) fn ask(
-        &mut self,
-        asker: Asker,
-        question: Question,
-        patience: Time,
-        host: &Host<'_>,
-    ) -> Result<u32, Errno> {
-        let patience = patience.min(MOST_PATIENCE);
-        let asked = self.questions.client.ask(host.now, question, patience);
-        let (number, mad) = asked.ok_or(Errno::AGAIN)?;
-        self.questions.askers.insert(number, asker);
-        self.out.questions.push((question.port, mad));
-        Ok(number)
-    }
-
     /// Finds the GID of an id's destination. `true`: the subnet administrator has been asked, and the event comes later.
     pub(super) fn ask_for_gid(
         &mut self,
@@ -126,7 +56,9 @@ impl Ucma {
             // As an address is resolved over Ethernet: who is not there now may be in a moment.
             patient: true,
         };
-        let number = self.ask(Asker::Address(handle), question, patience, host)?;
+        let number = self
+            .questions
+            .ask(Asker::Address(handle), question, patience, host.now)?;
         let id = self.existing(handle)?;
         (id.asks, id.state) = (Some(number), State::AddrQuery);
         Ok(true)
@@ -157,41 +89,36 @@ impl Ucma {
             data,
             patient: false,
         };
-        let number = self.ask(Asker::Path(handle), question, patience, host)?;
+        let number = self
+            .questions
+            .ask(Asker::Path(handle), question, patience, host.now)?;
         let id = self.existing(handle)?;
         id.asks = Some(number);
         id.state = State::RouteQuery;
         Ok(())
     }
 
-    /// Whether a MAD that came to a port answers a question.
-    pub(super) fn awaits(&self, port: u8, mad: &Mad) -> bool {
-        self.questions.client.is_ours(port, mad)
-    }
-
     /// The subnet administrator has answered.
     pub(super) fn sa_answered(&mut self, port: u8, mad: &Mad, host: &Host<'_>) {
-        if let Some((number, answer)) = self.questions.client.receive(port, mad) {
-            self.told(number, answer, host);
+        if let Some((number, asker, answer)) = self.questions.receive(port, mad) {
+            self.told(number, asker, answer, host);
         }
     }
 
     /// Repeats questions, and gives up those that nobody answers.
     pub(super) fn repeat_questions(&mut self, host: &Host<'_>) {
-        let due = self.questions.client.handle_timeout(host.now);
-        self.out.questions.extend(due.again);
-        for (number, answer) in due.over {
-            self.told(number, answer, host);
+        for (number, asker, answer) in self.questions.repeat(host.now) {
+            self.told(number, asker, answer, host);
         }
     }
 
-    fn told(&mut self, number: u32, answer: Answer, host: &Host<'_>) {
-        match self.questions.askers.remove(&number) {
-            None | Some(Asker::Leave(..)) => {}
-            Some(Asker::Group(group)) => self.membership_told(group, number, answer),
-            Some(Asker::Name(port)) => self.name_told(port, answer, host),
-            Some(Asker::Address(handle)) => self.gid_told(handle, number, answer),
-            Some(Asker::Path(handle)) => self.path_told(handle, number, answer, host),
+    fn told(&mut self, number: u32, asker: Asker, answer: Answer, host: &Host<'_>) {
+        match asker {
+            Asker::Leave(..) => {}
+            Asker::Group(group) => self.membership_told(group, number, answer),
+            Asker::Name(port) => self.names.told(port, answer, host.now),
+            Asker::Address(handle) => self.gid_told(handle, number, answer),
+            Asker::Path(handle) => self.path_told(handle, number, answer, host),
         }
     }
 
@@ -294,17 +221,4 @@ fn path(data: &[u8; DATA_LEN], near: &Path) -> Option<Path> {
         packet_rate: record.rate,
         packet_life_time: record.life_time,
     })
-}
-
-/// An event's status.
-pub(super) fn status(failure: Failure) -> i32 {
-    let errno = match failure {
-        Failure::TimedOut => Errno::TIMEDOUT,
-        Failure::NoRecord => Errno::HOSTUNREACH,
-        Failure::Refused(status) => {
-            tracing::debug!(status, "the subnet administrator refuses");
-            Errno::INVAL
-        }
-    };
-    -errno.raw_os_error()
 }

@@ -2,8 +2,9 @@
 
 use super::addr::Addr;
 use super::id::{Id, State};
+use super::query;
 use super::serve::Server;
-use super::{Ucma, query};
+use super::state::Ucma;
 use crate::nldev::Identifier;
 
 impl Server {

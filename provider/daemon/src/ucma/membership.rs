@@ -18,11 +18,12 @@ use rustix::io::Errno;
 use super::addr::{Addr, Gid};
 use super::datagram::{request, set_qkey};
 use super::events::{Detail, Kind};
+use super::groups::{Group, MAX_GROUPS, MULTICAST_QPN, Membership};
+use super::host::Host;
 use super::id::State;
-use super::infiniband::{Asker, status};
-use super::multicast::{Group, MAX_GROUPS, MULTICAST_QPN};
+use super::questions::{Asker, status};
 use super::route::{PKEY, port_of};
-use super::{Host, Ucma};
+use super::state::Ucma;
 
 /// How long the administrator is asked.
 const PATIENCE: Time = 10_000_000_000;
@@ -30,23 +31,6 @@ const PATIENCE: Time = 10_000_000_000;
 const SETTLING: Time = 500_000_000;
 /// The bit of a P_Key that says full member.
 const FULL: u16 = 0x8000;
-
-/// A port's membership, as one id has a part in it.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Membership {
-    port: u8,
-    gid_index: u16,
-    /// What is asked for, and once it is so, what there is.
-    record: McMemberRecord,
-    asks: Option<u32>,
-    joined: bool,
-}
-
-impl Membership {
-    fn is_same(&self, port: u8, mgid: &Gid) -> bool {
-        self.port == port && self.record.mgid == *mgid
-    }
-}
 
 impl Ucma {
     /// Asks for an id's membership in a group. Returns the group's handle; the event comes later.
@@ -120,7 +104,9 @@ impl Ucma {
             data: member.record.emit(),
             patient: false,
         };
-        let number = self.ask(Asker::Group(group), question, PATIENCE, host)?;
+        let number = self
+            .questions
+            .ask(Asker::Group(group), question, PATIENCE, host.now)?;
         if let Some(member) = self.groups.get_mut(group).and_then(|g| g.member.as_mut()) {
             member.asks = Some(number);
         }
@@ -203,7 +189,8 @@ impl Ucma {
             data: member.record.emit(),
             patient: false,
         };
-        let _ = self.ask(Asker::Leave(port, mgid), question, PATIENCE, host);
+        let asker = Asker::Leave(port, mgid);
+        let _ = self.questions.ask(asker, question, PATIENCE, host.now);
     }
 
     /// A port that is about to become a member is not to be taken out by what was asked for before.

@@ -8,31 +8,14 @@ use rustix::io::Errno;
 use super::addr::Addr;
 use super::datagram::{address, request, set_qkey};
 use super::events::{Detail, Kind};
+use super::groups::{Group, MAX_GROUPS, MULTICAST_QPN};
+use super::host::Host;
 use super::id::State;
-use super::membership::Membership;
 use super::route::{NO_LID, PKEY};
-use super::{Host, Ucma};
+use super::state::Ucma;
 
-/// The QP number that means all members of a group.
-pub(super) const MULTICAST_QPN: u32 = 0x00ff_ffff;
 /// Hop limit of what is sent to a group.
 const HOP_LIMIT: u8 = 64;
-/// The most groups of one id.
-pub(super) const MAX_GROUPS: usize = 64;
-
-/// A group of which an id is a member.
-#[derive(Debug)]
-pub struct Group {
-    /// The member.
-    pub id: u32,
-    /// What the program wants to find in the group's events.
-    pub uid: u64,
-    /// How many of them it has fetched.
-    pub reported: u32,
-    /// Over InfiniBand.
-    pub(super) member: Option<Membership>,
-}
-
 impl Ucma {
     /// `JOIN_MCAST`. Returns the membership's handle; the event tells the rest.
     pub(super) fn join(

@@ -9,9 +9,9 @@ use ferroce_wire::mad::Gid;
 use ferroce_wire::sa::{ServiceRecord, attribute, component, method};
 
 use super::addr::gid_of;
-use super::infiniband::Asker;
+use super::host::{ACTIVE, Host};
+use super::questions::{Asker, Questions};
 use super::route::{PKEY, port_of};
-use super::{ACTIVE, Host, Ucma};
 
 /// The service of having an address. The first byte says that the number is of a local system's making.
 const SERVICE_ID: u64 = 0x0200_0000_6665_6970;
@@ -42,71 +42,63 @@ impl Names {
     pub(super) fn next_timeout(&self) -> Option<Time> {
         self.0.iter().filter_map(|name| name.again).min()
     }
-}
 
-impl Ucma {
     /// The ports have changed, or their subnet manager has, or it wants to be told anew: makes known all addresses.
-    pub(super) fn publish(&mut self, host: &Host<'_>) {
-        self.names.0.resize(host.ports.len(), Name::default());
-        for name in &mut self.names.0 {
+    pub(super) fn publish(&mut self, questions: &mut Questions, host: &Host<'_>) {
+        self.0.resize(host.ports.len(), Name::default());
+        for name in &mut self.0 {
             if let Some(number) = name.asks.take() {
-                self.questions.forget(number);
+                questions.forget(number);
             }
             name.again = Some(host.now + SETTLING);
         }
     }
 
     /// Renews what is due.
-    pub(super) fn renew(&mut self, host: &Host<'_>) {
-        for at in 0..self.names.0.len() {
-            if self.names.0[at]
-                .again
-                .is_some_and(|again| again <= host.now)
-            {
-                self.publish_port(at as u8 + 1, host);
+    pub(super) fn renew(&mut self, questions: &mut Questions, host: &Host<'_>) {
+        for (name, port) in self.0.iter_mut().zip(1..) {
+            if name.again.is_some_and(|again| again <= host.now) {
+                name.publish(port, questions, host);
             }
         }
     }
 
-    fn publish_port(&mut self, port: u8, host: &Host<'_>) {
-        let Some(name) = self.names.0.get_mut(usize::from(port) - 1) else {
-            return;
-        };
-        name.again = None;
-        if let Some(number) = name.asks.take() {
-            self.questions.forget(number);
-        }
-        let Some(question) = registration(port, method::SET, host) else {
-            return;
-        };
-        let asked = self.ask(Asker::Name(port), question, RENEWAL, host).ok();
-        if let Some(name) = self.names.0.get_mut(usize::from(port) - 1) {
-            name.asks = asked;
-            name.again = asked.is_none().then_some(host.now + PAUSE);
-        }
-    }
-
     /// The device goes: its addresses are nobody's.
-    pub(super) fn withdraw(&mut self, host: &Host<'_>) {
-        for port in 1..=self.names.0.len() as u8 {
+    pub(super) fn withdraw(&self, questions: &mut Questions, host: &Host<'_>) {
+        for port in 1..=self.0.len() as u8 {
             if let Some(question) = registration(port, method::DELETE, host) {
                 // Nobody will be here for the answer.
-                let _ = self.ask(Asker::Name(port), question, 0, host);
+                let _ = questions.ask(Asker::Name(port), question, 0, host.now);
             }
         }
     }
 
     /// The subnet administrator has taken a record, or has not.
-    pub(super) fn name_told(&mut self, port: u8, answer: Answer, host: &Host<'_>) {
-        let Some(name) = self.names.0.get_mut(usize::from(port) - 1) else {
+    pub(super) fn told(&mut self, port: u8, answer: Answer, now: Time) {
+        let Some(name) = self.0.get_mut(usize::from(port) - 1) else {
             return;
         };
         name.asks = None;
-        name.again = Some(host.now + if answer.is_ok() { RENEWAL } else { PAUSE });
+        name.again = Some(now + if answer.is_ok() { RENEWAL } else { PAUSE });
         match answer {
             Ok(_) => tracing::debug!(port, "the port's address is known"),
             Err(failure) => tracing::warn!(port, ?failure, "nobody knows the port's address"),
         }
+    }
+}
+
+impl Name {
+    fn publish(&mut self, port: u8, questions: &mut Questions, host: &Host<'_>) {
+        self.again = None;
+        if let Some(number) = self.asks.take() {
+            questions.forget(number);
+        }
+        let Some(question) = registration(port, method::SET, host) else {
+            return;
+        };
+        let asked = questions.ask(Asker::Name(port), question, RENEWAL, host.now);
+        self.asks = asked.ok();
+        self.again = self.asks.is_none().then_some(host.now + PAUSE);
     }
 }
 

@@ -5,8 +5,10 @@ use rustix::io::Errno;
 use zerocopy::FromBytes;
 
 use super::events::{Detail, Kind};
+use super::host::Host;
 use super::id::{State, qp_type};
-use super::{Host, Ucma, query};
+use super::query;
+use super::state::Ucma;
 
 impl Ucma {
     /// Sets an option of an id. `ENOSYS`: there is no such option.

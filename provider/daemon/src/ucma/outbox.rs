@@ -10,8 +10,6 @@ use ferroce_wire::mad::Mad;
 pub(crate) struct Outbox {
     /// To be sent, in order.
     pub mads: Vec<(Av, Mad)>,
-    /// Questions to the subnet administrator, with the ports that they leave by.
-    pub questions: Vec<(u8, Mad)>,
     /// To be handled, in order.
     pub events: VecDeque<(CmId, CmEvent)>,
 }

@@ -4,9 +4,10 @@ use ferroce_cabi::ucma::*;
 use ferroce_cabi::ucma_frame::Request;
 use zerocopy::FromBytes;
 
-use super::commands::Caller;
+use super::channel::Caller;
 use super::events::{Detail, Kind};
-use super::{Host, Ucma};
+use super::host::Host;
+use super::state::Ucma;
 
 impl Ucma {
     /// Carries out a command whose program was sure that it would succeed, and does not wait. Should it fail all the same, as the

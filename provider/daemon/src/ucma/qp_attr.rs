@@ -4,10 +4,11 @@ use ferroce_cabi::ucma::ib_uverbs_qp_attr;
 use ferroce_fabric::cm::{self, CmId};
 use rustix::io::Errno;
 
-use super::Ucma;
 use super::datagram::{address, set_qkey};
 use super::id::{Id, qp_type};
 use super::route::port_of;
+use super::state::Ucma;
+use super::terms::errno;
 
 /// `enum ibv_qp_state`.
 mod qp_state {
@@ -73,7 +74,7 @@ impl Ucma {
         // The initiator's QP of an XRC pair only sends, the target's only receives.
         let sends = id.qp_type != qp_type::XRC_RECV;
         let receives = id.qp_type != qp_type::XRC_SEND;
-        let refused = super::connect::errno;
+        let refused = errno;
         match state {
             qp_state::INIT => {
                 attr.qp_attr_mask =
@@ -120,7 +121,7 @@ impl Ucma {
                 .cm
                 .qp_rtr(cm)
                 .map(|rtr| rtr.max_dest_rd_atomic > 0)
-                .map_err(super::connect::errno),
+                .map_err(errno),
         }
     }
 }

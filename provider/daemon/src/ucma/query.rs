@@ -9,8 +9,8 @@ use ferroce_fabric::cm::Path;
 use ferroce_wire::sa::PathRecord;
 use zerocopy::IntoBytes;
 
-use super::Host;
 use super::addr::{Addr, Gid};
+use super::host::Host;
 use super::id::Id;
 use super::route::{NO_LID, PKEY, port_of};
 

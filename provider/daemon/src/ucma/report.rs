@@ -3,7 +3,7 @@
 use ferroce_control::CmStatus;
 use ferroce_fabric::cm::{KIND_NAMES, KINDS};
 
-use super::Server;
+use super::serve::Server;
 
 /// The most service IDs that a status message lists.
 const MAX_SHOWN: usize = 1000;
@@ -11,12 +11,7 @@ const MAX_SHOWN: usize = 1000;
 impl Server {
     /// For `ferroce status`.
     pub fn status(&self) -> CmStatus {
-        let listened = self
-            .ucma
-            .services
-            .iter()
-            .filter(|(_, service)| !service.ids.is_empty());
-        let mut services: Vec<u64> = listened.map(|(id, _)| *id).collect();
+        let mut services = self.ucma.services.listened();
         services.sort_unstable();
         services.truncate(MAX_SHOWN);
         CmStatus {

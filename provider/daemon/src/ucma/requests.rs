@@ -1,59 +1,17 @@
 //! Requests of peers: which listener one is for, and the id that it becomes.
 
-use std::collections::HashMap;
-
 use ferroce_fabric::cm::{Av, CmId, Path, ResolveReply};
 use ferroce_fabric::ipcm::IpHeader;
 use ferroce_fabric::{reject, sidr_status};
 use ferroce_wire::cm::{Req, SidrReq, Transport};
 
-use super::addr::{Addr, Gid, IbAddr};
-use super::connect::from_wire;
-use super::events::Detail;
-use super::id::{Id, Params, State, qp_type};
+use super::addr::{Addr, IbAddr};
+use super::events::{Detail, Params};
+use super::host::Host;
+use super::id::{Id, State, qp_type};
 use super::route::PKEY;
-use super::{Host, MAX_IDS, Ucma};
-
-/// 4.096 µs · 2^24 = 69 s, which a program may take for its answer.
-const SERVICE_TIMEOUT: u8 = 24;
-
-/// With so many ids requests of peers wait, but for those of peers that have few: the others are for what programs begin.
-pub(super) const MAX_REQUESTED: usize = MAX_IDS / 2;
-/// With so many all wait.
-const MAX_OF_FEW: usize = MAX_REQUESTED + MAX_IDS / 8;
-/// What is few. An id stays as long as its program has not destroyed it, also when its connection has gone, so a flood at a slow program takes more
-/// of them than there can be connections.
-const FEW: u32 = 64;
-
-/// How many ids have come of each peer's requests.
-#[derive(Debug, Default)]
-pub(super) struct Requested {
-    by_peer: HashMap<Gid, u32>,
-}
-
-impl Requested {
-    /// Whether one more of the peer's may come, with so many ids in all.
-    fn has_room(&self, peer: &Gid, ids: usize) -> bool {
-        let own = || self.by_peer.get(peer).copied().unwrap_or(0);
-        ids < MAX_REQUESTED || ids < MAX_OF_FEW && own() < FEW
-    }
-
-    fn enter(&mut self, peer: Gid) {
-        *self.by_peer.entry(peer).or_insert(0) += 1;
-    }
-
-    /// An id has gone; `None`: it came of no request.
-    pub(super) fn leave(&mut self, peer: Option<Gid>) {
-        let Some(peer) = peer else { return };
-        let Some(own) = self.by_peer.get_mut(&peer) else {
-            return;
-        };
-        *own -= 1;
-        if *own == 0 {
-            self.by_peer.remove(&peer);
-        }
-    }
-}
+use super::state::Ucma;
+use super::terms::{SERVICE_TIMEOUT, from_wire};
 
 /// Why a request comes to nothing.
 enum Refusal {
@@ -196,7 +154,7 @@ impl Ucma {
     ) -> Result<(u32, u32, usize), Refusal> {
         let service = self
             .services
-            .get(&service_id)
+            .get(service_id)
             .filter(|service| service.cm == listener);
         let header = IpHeader::parse(data).ok();
         let fits = |handle: &u32| {
@@ -213,7 +171,7 @@ impl Ucma {
             return Err(Refusal::OtherTransport);
         }
         let peer = path.av.remote_gid;
-        if id.backlog == 0 || !self.requested.has_room(&peer, self.ids.len()) {
+        if id.backlog == 0 || !self.quotas.has_room(&peer, self.ids.len()) {
             return Err(Refusal::Busy);
         }
         let entry = host
@@ -241,7 +199,7 @@ impl Ucma {
             }
         };
         let child = self.ids.insert(child).map_err(|_| Refusal::Busy)?;
-        self.requested.enter(peer);
+        self.quotas.enter(peer);
         self.by_cm.insert(cm, child);
         self.generations.set_connected(child, true);
         Ok((parent, child, header_len))
@@ -278,40 +236,4 @@ fn native(service_id: u64, av: &Av) -> (Addr, Addr) {
         addr(av.local_gid, service_id, !0),
         addr(av.remote_gid, 0, 0),
     )
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn peers_with_few_ids_find_room_beside_one_that_has_taken_all() {
-        let (flooder, other) = ([1; 16], [2; 16]);
-        let mut requested = Requested::default();
-        for ids in 0..MAX_REQUESTED {
-            assert!(requested.has_room(&flooder, ids));
-            requested.enter(flooder);
-        }
-        assert!(!requested.has_room(&flooder, MAX_REQUESTED));
-        for ids in MAX_REQUESTED..MAX_REQUESTED + FEW as usize {
-            assert!(requested.has_room(&other, ids));
-            requested.enter(other);
-        }
-        // Few they have to be, and not too many peers.
-        assert!(!requested.has_room(&other, MAX_REQUESTED + FEW as usize));
-        assert!(requested.has_room(&[3; 16], MAX_OF_FEW - 1));
-        assert!(!requested.has_room(&[3; 16], MAX_OF_FEW));
-        // What programs begin finds room all the same.
-        const { assert!(MAX_OF_FEW < MAX_IDS) };
-    }
-
-    #[test]
-    fn who_has_no_ids_left_is_forgotten() {
-        let mut requested = Requested::default();
-        requested.enter([1; 16]);
-        requested.leave(None);
-        requested.leave(Some([2; 16]));
-        requested.leave(Some([1; 16]));
-        assert!(requested.by_peer.is_empty());
-    }
 }

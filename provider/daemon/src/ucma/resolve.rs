@@ -9,18 +9,19 @@ use ferroce_fabric::cm::{Av, Path, Time};
 use rustix::io::Errno;
 
 use super::addr::Addr;
-use super::commands::Caller;
+use super::channel::Caller;
 use super::events::{Detail, Kind};
+use super::host::Host;
 use super::id::State;
 use super::infiniband::near_end;
 use super::ports::{Owner, Port};
 use super::route::{NO_LID, PKEY, own_gid, rate_code, remote_gid, source};
-use super::{Host, MAX_LISTENERS, Service, Ucma};
+use super::services::MAX_BACKLOG;
+use super::state::Ucma;
+use super::terms::errno;
 
 /// Ports below this are for the privileged.
 const PRIVILEGED_PORTS: u16 = 1024;
-/// The longest backlog, and what an impossible one becomes; the kernel has a setting for it (`net.rdma_ucm.max_backlog`).
-pub(super) const MAX_BACKLOG: u32 = 1 << 14;
 /// 4.096 µs · 2^n that a packet may be under way: what Linux takes for RoCE.
 const PACKET_LIFE_TIME: u8 = 16;
 /// Hop limit of what an IP host sends.
@@ -236,21 +237,9 @@ impl Ucma {
         if let Some(port) = port.filter(|_| reuse) {
             self.ports.may_listen(port, handle)?;
         }
-        if self.services.len() >= MAX_LISTENERS {
-            self.end_pauses(true, host);
-        }
-        match self.services.get_mut(&service_id) {
-            Some(service) => service.ids.push(handle),
-            None => {
-                let cm = self
-                    .cm
-                    .listen(service_id, !0)
-                    .map_err(super::connect::errno)?;
-                let ids = vec![handle];
-                self.services.insert(service_id, Service { cm, ids });
-            }
-        }
-        self.resume(service_id);
+        self.services
+            .enter(service_id, handle, host.now, &mut self.cm, &mut self.out)
+            .map_err(errno)?;
         if let Some(port) = port {
             self.ports
                 .update(port, handle, |owner| owner.listening = true);

@@ -8,8 +8,8 @@ use ferroce_control::link::Rate;
 use rustix::io::Errno;
 
 use super::addr::{Addr, Gid, gid_of};
+use super::host::{ACTIVE, Host};
 use super::id::Id;
-use super::{ACTIVE, Host};
 
 /// The default partition.
 pub(super) const PKEY: u16 = 0xffff;

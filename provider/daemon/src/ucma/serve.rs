@@ -9,10 +9,11 @@ use ferroce_control::{DeviceInfo, GidEntry, RuntimeDir};
 use ferroce_fabric::Av;
 use ferroce_wire::mad::{CLASS_CM, Mad};
 
-use super::session::Session;
-use super::{Host, Ucma};
+use super::channel::Caller;
+use super::host::Host;
+use super::state::Ucma;
+use super::surroundings::Surroundings as View;
 use crate::DaemonError;
-use crate::daemon::Surroundings as View;
 use crate::door::Door;
 use crate::poller::{Poller, Token};
 use crate::qp1::{self, Qp1, Received};
@@ -20,6 +21,17 @@ use crate::umad::Outgoing;
 
 /// How many datagrams of one address are handled before others have their turn.
 const DATAGRAMS: usize = 128;
+
+/// A program's connection.
+#[derive(Debug)]
+pub(super) struct Session {
+    pub(super) socket: OwnedFd,
+    pub(super) caller: Caller,
+    pub(super) channels: usize,
+    /// Becomes readable when the process dies. A child that it leaves behind may keep channels open.
+    pub(super) process: Option<OwnedFd>,
+}
+
 /// The server with its sockets.
 #[derive(Debug)]
 pub(crate) struct Server {
@@ -69,7 +81,7 @@ impl Server {
     /// The device goes. Programs are told, and have until [`is_gone`](Self::is_gone) to clean up.
     pub fn remove_device(&mut self, view: &View<'_>) {
         let host = self.host(view);
-        self.ucma.withdraw(&host);
+        self.ucma.names.withdraw(&mut self.ucma.questions, &host);
         self.ucma.remove_device(&host);
         self.finish(&host, view);
     }
@@ -97,7 +109,7 @@ impl Server {
     pub fn next_timeout(&self) -> Option<Instant> {
         let times = [
             self.ucma.cm.next_timeout(),
-            self.ucma.next_pause(),
+            self.ucma.services.next_timeout(),
             self.ucma.questions.next_timeout(),
             self.ucma.names.next_timeout(),
             self.ucma.regroup_at,
@@ -109,12 +121,12 @@ impl Server {
     /// Does what is due.
     pub fn handle_timeout(&mut self, view: &View<'_>) {
         let host = self.host(view);
-        let heard = |qp| view.heard(qp);
-        (self.ucma.cm).handle_timeout(host.now, &heard, &mut self.ucma.out);
-        self.ucma.end_pauses(false, &host);
-        self.ucma.repeat_questions(&host);
-        self.ucma.renew(&host);
-        self.ucma.regroup(&host);
+        let ucma = &mut self.ucma;
+        (ucma.cm).handle_timeout(host.now, view.heard, &mut ucma.out);
+        (ucma.services).end_pauses(false, host.now, &mut ucma.cm, &mut ucma.out);
+        ucma.repeat_questions(&host);
+        ucma.names.renew(&mut ucma.questions, &host);
+        ucma.regroup(&host);
         self.finish(&host, view);
     }
 

@@ -12,9 +12,9 @@ use rustix::net::{
 };
 use zerocopy::{FromBytes, IntoBytes};
 
-use super::commands::Caller;
+use super::channel::Channel;
 use super::serve::Server;
-use crate::daemon::Surroundings as View;
+use super::surroundings::Surroundings as View;
 use crate::error::told;
 use crate::poller::{Poller, Token};
 
@@ -24,16 +24,6 @@ const REQUESTS: usize = 64;
 const ALL_REQUESTS: usize = 1024;
 /// Longest request: head, command, option.
 const MAX_REQUEST: usize = size_of::<Request>() + ucma_frame::MAX_COMMAND + ucma_frame::MAX_OPTION;
-
-/// A program's connection.
-#[derive(Debug)]
-pub(super) struct Session {
-    pub(super) socket: OwnedFd,
-    pub(super) caller: Caller,
-    pub(super) channels: usize,
-    /// Becomes readable when the process dies. A child that it leaves behind may keep channels open.
-    pub(super) process: Option<OwnedFd>,
-}
 
 /// What has become of a request.
 enum Served {
@@ -216,7 +206,7 @@ impl Server {
 
     /// A program's process has died: a child that has inherited its channels has no use of them.
     pub fn died(&mut self, session: u64, view: &View<'_>) {
-        let theirs = |channel: &super::Channel| channel.session == session;
+        let theirs = |channel: &Channel| channel.session == session;
         let channels = self.ucma.channels.iter();
         let mine: Vec<u64> = channels
             .filter(|(_, c)| theirs(c))

@@ -5,11 +5,28 @@
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
+use ferroce_cabi::ucma::rdma_ucm_event_resp;
+
 use super::addr::Gid;
-use super::channel::Event;
 
 /// Whose ids raise it: a peer's, or the program's own.
 pub(super) type Whose = Option<Gid>;
+
+/// One event of a channel's.
+#[derive(Debug)]
+pub(super) struct Event {
+    /// The id whose event it is: of a request, the listener.
+    pub(super) owner: u32,
+    /// Whose turn it takes: of a request and all that follows, the peer's.
+    pub(super) whose: Whose,
+    /// The multicast group whose event it is.
+    pub(super) group: Option<u32>,
+    /// Of a request: the new id.
+    pub(super) request: Option<u32>,
+    /// The id that the program will ask about next.
+    pub(super) subject: Option<u32>,
+    pub(super) answer: Box<rdma_ucm_event_resp>,
+}
 
 /// The events of a channel's that are not in its descriptor.
 #[derive(Debug, Default)]

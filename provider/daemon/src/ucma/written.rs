@@ -4,9 +4,9 @@
 use rustix::io::Errno;
 use zerocopy::{FromBytes, Immutable, KnownLayout};
 
-use super::Ucma;
 use super::events::{Detail, Kind};
 use super::id::State;
+use super::state::Ucma;
 
 /// The beginning of `struct rdma_ucm_write_cm_event`: of the union at its end only `arg` counts.
 #[repr(C)]
