@@ -106,7 +106,7 @@ impl Daemon {
         let Some(claimed) = connection.claimed else {
             return;
         };
-        if let Some(fabric) = &mut self.fabric {
+        if let Some(fabric) = &mut self.ib.fabric {
             fabric.leave_group(id, None);
         }
         tracing::debug!(
@@ -121,8 +121,8 @@ impl Daemon {
         if let Err(error) = claimed.inbox.close() {
             tracing::error!(%error, slot = claimed.slot, "senders are not told that a client has gone");
         }
-        self.departed.add(&claimed.counters);
-        self.dirty = true;
+        self.counting.departed.add(&claimed.counters);
+        self.counting.dirty = true;
         self.slots.release(Instant::now(), claimed.slot);
         self.reclaim_lanes(claimed.slot);
         for group in claimed.groups {

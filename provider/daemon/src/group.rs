@@ -5,23 +5,17 @@
 use std::io;
 use std::net::{IpAddr, SocketAddr, SocketAddrV6};
 use std::os::fd::OwnedFd;
-use std::thread;
-use std::time::{Duration, Instant};
 
 use ferroce_control::{FlowFile, udp};
 use nix::sys::socket::{setsockopt, sockopt};
 use rustix::io::Errno;
-use rustix::net::{
-    AddressFamily, RecvFlags, SocketAddrUnix, SocketFlags, SocketType, sockopt as options,
-};
+use rustix::net::{RecvFlags, sockopt as options};
 
-use crate::{DaemonError, holder};
+use crate::DaemonError;
+use crate::udp_sockets::{bind, claim, enlarge, vacated};
 
 /// The UDP port of RoCEv2.
 const PORT: u16 = 4791;
-
-/// The longest that the kernel is given to close the sockets of processes that have ended.
-const CLOSING: Duration = Duration::from_secs(2);
 
 /// Where in a packet the top byte of its destination QPN lies, from the start of the BTH.
 const DEST_QP_OFFSET: u32 = 5;
@@ -269,80 +263,6 @@ fn flow_file(ip: IpAddr, scope_id: u32) -> Option<FlowFile> {
             tracing::warn!(%error, %ip, "UC and UD traffic to this address is paced by the clock");
             None
         }
-    }
-}
-
-fn bind(address: SocketAddr, shared: bool) -> Result<OwnedFd, DaemonError> {
-    let family = match address {
-        SocketAddr::V4(_) => AddressFamily::INET,
-        SocketAddr::V6(_) => AddressFamily::INET6,
-    };
-    let doing = || format!("opening a UDP socket at {address}");
-    let socket = rustix::net::socket_with(family, SocketType::DGRAM, SocketFlags::CLOEXEC, None)
-        .map_err(DaemonError::os(doing()))?;
-    if address.is_ipv6() {
-        options::set_ipv6_v6only(&socket, true).map_err(DaemonError::os(doing()))?;
-    }
-    if shared {
-        options::set_socket_reuseport(&socket, true).map_err(DaemonError::os(doing()))?;
-    }
-    match rustix::net::bind(&socket, &address) {
-        Ok(()) => Ok(socket),
-        Err(Errno::ADDRINUSE) => Err(DaemonError::PortTaken {
-            address,
-            holder: holder::of_udp(address),
-        }),
-        Err(Errno::ADDRNOTAVAIL) => Err(DaemonError::NoSuchAddress {
-            address: address.ip().to_string(),
-        }),
-        Err(errno) => Err(DaemonError::os(doing())(errno)),
-    }
-}
-
-/// A socket that has the address for itself. Sockets of processes that have ended are waited for, [`CLOSING`] at most.
-fn vacated(address: SocketAddr) -> Result<OwnedFd, DaemonError> {
-    let start = Instant::now();
-    loop {
-        match bind(address, false) {
-            Err(DaemonError::PortTaken { .. })
-                if start.elapsed() < CLOSING && holder::has_ended(address) =>
-            {
-                thread::sleep(CLOSING / 100);
-            }
-            bound => return bound,
-        }
-    }
-}
-
-/// Asks for a receive buffer of that size: beyond the system's limit if this process may, else up to it.
-fn enlarge(socket: &OwnedFd, bytes: usize) {
-    if options::set_socket_recv_buffer_size_force(socket, bytes).is_err()
-        && let Err(error) = options::set_socket_recv_buffer_size(socket, bytes)
-    {
-        tracing::warn!(%error, "receive buffers stay at the system's default size");
-    }
-}
-
-/// A name in the network namespace's abstract unix sockets that only one process can hold.
-fn claim(address: SocketAddr) -> Result<OwnedFd, DaemonError> {
-    let doing = || format!("claiming {address}");
-    let socket = rustix::net::socket_with(
-        AddressFamily::UNIX,
-        SocketType::DGRAM,
-        SocketFlags::CLOEXEC,
-        None,
-    )
-    .map_err(DaemonError::os(doing()))?;
-    let name = format!("ferroced/{address}");
-    let bound = SocketAddrUnix::new_abstract_name(name.as_bytes())
-        .and_then(|address| rustix::net::bind(&socket, &address));
-    match bound {
-        Ok(()) => Ok(socket),
-        Err(Errno::ADDRINUSE) => Err(DaemonError::PortTaken {
-            address,
-            holder: holder::of_unix(&name),
-        }),
-        Err(errno) => Err(DaemonError::os(doing())(io::Error::from(errno))),
     }
 }
 

@@ -1,17 +1,14 @@
-//! The daemon as the host of InfiniBand ports: their sockets, and what programs and libraries see of them.
+//! The daemon as the host of InfiniBand ports: their sockets, and whom it tells of what happens there.
 
-use std::net::Ipv6Addr;
 use std::time::Instant;
 
-use ferroce_control::{CounterPage, DeviceInfo, Event, GidEntry, IbPort, Key};
+use ferroce_control::{CounterPage, DeviceInfo, Event, Key};
 use ferroce_fabric::sma::{LinkCapabilities, NodeConfig, Port};
 use ferroce_wire::mtu;
 use ferroce_wire::smp::capability;
-use ferroce_wire::smp::phys_state::LINK_UP;
 
 use crate::DaemonError;
 use crate::daemon::Daemon;
-use crate::gids::GidTable;
 use crate::group::Group;
 use crate::ib::{Fabric, Happened};
 
@@ -39,7 +36,7 @@ impl Daemon {
         self.info.rcvbuf = granted.min().unwrap_or(0);
         let config = config(&self.info, ends.len());
         self.info.sys_image_guid = self.info.node_guid;
-        self.fabric = Some(Fabric::new(config, ends, self.own.clone()));
+        self.ib.fabric = Some(Fabric::new(config, ends, self.counting.own.clone()));
         self.ib_tick();
         Ok(())
     }
@@ -47,7 +44,7 @@ impl Daemon {
     /// Does what is due at the ports, and what follows.
     pub(crate) fn ib_tick(&mut self) {
         self.take_reports();
-        if let Some(fabric) = &mut self.fabric {
+        if let Some(fabric) = &mut self.ib.fabric {
             fabric.tick();
             self.ib_settle();
             self.carry_mads();
@@ -58,19 +55,19 @@ impl Daemon {
     pub(crate) fn ib_receive(&mut self, group: usize) -> bool {
         // A subnet manager that asks is to see all.
         self.take_reports();
-        let Some(fabric) = &mut self.fabric else {
+        let Some(fabric) = &mut self.ib.fabric else {
             return false;
         };
         fabric.receive(group as u8 + 1);
         self.ib_settle();
         self.carry_mads();
-        self.dirty = true;
+        self.counting.dirty = true;
         true
     }
 
     /// Tells the agent of packets with wrong keys that processes have had since the last time.
     pub(crate) fn take_reports(&mut self) {
-        if self.fabric.is_none() {
+        if self.ib.fabric.is_none() {
             return;
         }
         let totals = self.totals();
@@ -79,10 +76,10 @@ impl Daemon {
             .values()
             .filter_map(|connection| Some(connection.claimed.as_ref()?.counters.clone()))
             .collect();
-        let Some(fabric) = &mut self.fabric else {
+        let Some(fabric) = &mut self.ib.fabric else {
             return;
         };
-        for (port, reported) in (1..=fabric.ports()).zip(&mut self.reported) {
+        for (port, reported) in (1..=fabric.ports()).zip(&mut self.ib.reported) {
             for (key, reported) in Key::ALL.into_iter().zip(reported) {
                 let total = totals.at(port, key.counter());
                 let new = total.wrapping_sub(std::mem::replace(reported, total));
@@ -100,7 +97,7 @@ impl Daemon {
 
     /// Whom a port's subnet manager is, as of now.
     pub(crate) fn ib_update_sm(&mut self) {
-        let Some(fabric) = &mut self.fabric else {
+        let Some(fabric) = &mut self.ib.fabric else {
             return;
         };
         for port in 1..=fabric.ports() {
@@ -113,6 +110,7 @@ impl Daemon {
     pub(crate) fn ib_settle(&mut self) {
         let mut events = Vec::new();
         while let Some(happened) = self
+            .ib
             .fabric
             .as_mut()
             .map(Fabric::happened)
@@ -131,15 +129,15 @@ impl Daemon {
         let told: Vec<_> = told.collect();
         if told.is_empty() {
             // A port that is trained, or armed, is no event, but others can see it.
-            let ports = self.ib_state();
-            if ports != self.ib_shown {
-                self.ib_shown = ports;
+            let ports = self.ib.state();
+            if ports != self.ib.shown {
+                self.ib.shown = ports;
                 self.ib_show();
                 self.ib_tell_rdma_cm();
             }
             return;
         }
-        self.ib_shown = self.ib_state();
+        self.ib.shown = self.ib.state();
         tracing::debug!(?told, "the ports have changed");
         self.ib_show();
         for (port, event) in told {
@@ -150,29 +148,14 @@ impl Daemon {
 
     /// Brings the communication manager up to date with the ports.
     fn ib_tell_rdma_cm(&mut self) {
-        let addrs = &self.settings.ib_addrs;
-        let mut entries = Vec::new();
-        for (at, port) in self.ib_shown.iter().enumerate() {
-            for (index, gid) in port.gids.iter().filter(|(index, _)| *index < 256) {
-                // The port's address goes with its first GID.
-                let addr = addrs.get(at).copied().filter(|_| *index == 0);
-                entries.push(GidEntry {
-                    index: (at as u16) << 8 | index,
-                    gid: *gid,
-                    addr: addr.unwrap_or(Ipv6Addr::from(*gid).into()),
-                    scope_id: 0,
-                    ifindex: 0,
-                    ifname: String::new(),
-                });
-            }
-        }
-        self.ib_gids = GidTable::of(entries);
+        self.ib.update_gids(&self.settings.ib_addrs);
         self.with_rdma_cm(|server, around| server.ports_changed(around));
     }
 
     /// Brings the image up to date with the ports.
     pub(crate) fn ib_show(&mut self) {
         let active = self
+            .ib
             .fabric
             .as_ref()
             .is_some_and(|fabric| fabric.node().ports().any(Port::is_active));
@@ -182,30 +165,9 @@ impl Daemon {
         }
     }
 
-    /// The ports as programs see them.
-    pub(crate) fn ib_ports(&self) -> Vec<IbPort> {
-        let Some(fabric) = &self.fabric else {
-            return Vec::new();
-        };
-        fabric
-            .node()
-            .ports()
-            .filter_map(|port| describe(port, fabric))
-            .collect()
-    }
-
-    /// The ports without what counts: a number that grows with every wrong packet is no reason to write the image anew.
-    fn ib_state(&self) -> Vec<IbPort> {
-        let mut ports = self.ib_ports();
-        for port in &mut ports {
-            (port.p_key_violations, port.q_key_violations) = (0, 0);
-        }
-        ports
-    }
-
     /// When [`ib_tick`](Self::ib_tick) has something to do.
     pub(crate) fn ib_timeout(&self) -> Option<Instant> {
-        self.fabric.as_ref()?.next_timeout()
+        self.ib.fabric.as_ref()?.next_timeout()
     }
 }
 
@@ -234,48 +196,4 @@ fn truncated(mut text: String) -> String {
         text.pop();
     }
     text
-}
-
-fn describe(port: &Port, fabric: &Fabric) -> Option<IbPort> {
-    let info = port.info();
-    let cable = fabric.cable(port.number())?;
-    let up = info.port_physical_state == LINK_UP;
-    // The largest MTU is what both ends agreed upon through the subnet manager; before, what the port can.
-    let mtu = if up { info.neighbor_mtu } else { info.mtu_cap };
-    Some(IbPort {
-        number: port.number(),
-        state: info.port_state,
-        phys_state: info.port_physical_state,
-        lid: info.lid,
-        lmc: info.lmc,
-        sm_lid: info.master_sm_lid,
-        sm_sl: info.master_sm_sl,
-        max_mtu: mtu::bytes(info.mtu_cap).unwrap_or(mtu::LEAST),
-        active_mtu: mtu::bytes(mtu).unwrap_or(mtu::LEAST),
-        capabilities: info.capability_mask,
-        subnet_timeout: info.subnet_timeout,
-        init_type_reply: info.init_type_reply,
-        width: info.link_width_active,
-        speed: speed(info.link_speed_active, info.link_speed_ext_active),
-        vl_cap: info.vl_cap,
-        p_keys: port.p_keys().to_vec(),
-        gids: port
-            .gids()
-            .map(|(index, gid)| (index as u16, gid))
-            .collect(),
-        gid_tbl_len: port.guids().len() as u16,
-        lanes: std::array::from_fn(|sl| port.virtual_lane(0, sl as u8).unwrap_or(15)),
-        p_key_violations: info.p_key_violations,
-        q_key_violations: info.q_key_violations,
-        local: cable.local,
-        remote: cable.remote,
-    })
-}
-
-/// Speeds as verbs have them: extended ones follow upon the others.
-fn speed(plain: u8, extended: u8) -> u8 {
-    match extended {
-        0 => plain,
-        extended => extended << 4,
-    }
 }

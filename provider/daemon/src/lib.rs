@@ -5,13 +5,17 @@
 //! It never carries data: packets for queue pairs go to the processes that own them, straight from the
 //! kernel. Those that come here are for QP1 or for nobody.
 
+mod addr_spec;
 mod clients;
+mod cm_host;
 pub mod config;
 mod connection;
+mod counting;
 mod daemon;
 mod device;
 mod door;
 mod error;
+mod event_loop;
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;
 mod gids;
@@ -19,6 +23,7 @@ mod group;
 mod holder;
 pub mod ib;
 mod ib_host;
+mod ib_ports;
 mod image;
 mod interfaces;
 pub mod limits;
@@ -37,6 +42,7 @@ pub mod switch;
 mod sysfs;
 mod totals;
 mod ucma;
+mod udp_sockets;
 mod umad;
 
 pub use config::{Config, Settings};

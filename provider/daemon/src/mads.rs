@@ -28,7 +28,7 @@ impl Daemon {
             poller: &self.poller,
             first: self.first_umad,
             ports: self.info.ib_ports.max(1),
-            smi: self.fabric.is_some(),
+            smi: self.ib.fabric.is_some(),
         };
         let result = act(&mut self.umad, &around);
         self.carry_mads();
@@ -56,7 +56,7 @@ impl Daemon {
 
     /// Sends one MAD. What has no way is lost, as on a wire.
     pub(crate) fn send_mad(&mut self, out: &Outgoing) {
-        if let Some(fabric) = &mut self.fabric {
+        if let Some(fabric) = &mut self.ib.fabric {
             match out.qpn {
                 0 => fabric.send_smp(out),
                 _ => fabric.send_gmp(out),
@@ -142,7 +142,7 @@ impl Daemon {
             }
             return;
         }
-        if came.qpn == 1 && self.fabric.is_some() {
+        if came.qpn == 1 && self.ib.fabric.is_some() {
             let taken =
                 self.with_rdma_cm_and_groups(|server, around, _| server.gmp_came(came, around));
             if taken {
@@ -168,7 +168,7 @@ impl Daemon {
             poller: &self.poller,
             first: self.first_umad,
             ports: self.info.ib_ports.max(1),
-            smi: self.fabric.is_some(),
+            smi: self.ib.fabric.is_some(),
         };
         if self.umad.receive(came, &around) {
             return;
@@ -183,12 +183,12 @@ impl Daemon {
     /// `perfquery -R` to work from anywhere. To a RoCE port anybody can send who has an IP address, so there it is the programs of this host.
     fn is_administrator(&self, came: &Incoming) -> bool {
         let own = |gid: &mad::Gid| self.gids.entries().any(|entry| entry.gid == *gid);
-        self.fabric.is_some() || came.from.grh.is_none_or(|grh| own(&grh.gid))
+        self.ib.fabric.is_some() || came.from.grh.is_none_or(|grh| own(&grh.gid))
     }
 
     /// What the performance management agent is shown.
     pub(crate) fn performance(&self) -> Shown {
-        let ports = self.fabric.iter().flat_map(|fabric| {
+        let ports = self.ib.fabric.iter().flat_map(|fabric| {
             let downed = |port| fabric.node().port(port).map_or(0, Port::link_downed);
             (1..=fabric.ports()).map(move |port| (fabric.counts(port), downed(port)))
         });

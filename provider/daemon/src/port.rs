@@ -57,7 +57,7 @@ impl Daemon {
         for ifindex in self.snapshot.other_hardware(&old) {
             self.with_rdma_cm(|server, around| server.hardware_changed(ifindex, around));
         }
-        if self.fabric.is_some() {
+        if self.ib.fabric.is_some() {
             // Addresses mean nothing to cables, and a link that is gone is noticed by its silence.
             return;
         }

@@ -113,13 +113,13 @@ impl Daemon {
             Request::Gids => Reply::Gids(self.gids.entries().cloned().collect()).into(),
             Request::Ports => {
                 self.take_reports();
-                Reply::Ports(self.ib_ports()).into()
+                Reply::Ports(self.ib.described()).into()
             }
             Request::ReceiveSocket { gid_index } => self.receive_socket(id, gid_index),
             Request::Inbox { slot } => self.inbox(slot),
             Request::JoinGroup { port, mgid, at } => self.join_group(id, port, mgid, at),
             Request::LeaveGroup { at } => {
-                if let Some(fabric) = &mut self.fabric {
+                if let Some(fabric) = &mut self.ib.fabric {
                     fabric.leave_group(id, Some(at));
                 }
                 Reply::Ok.into()
@@ -253,7 +253,7 @@ impl Daemon {
         let Some(slot) = claimed.map(|claimed| claimed.slot) else {
             return refuse(Errno::INVAL, "attach before asking for sockets");
         };
-        let group = if self.fabric.is_some() {
+        let group = if self.ib.fabric.is_some() {
             let index = usize::from(gid_index);
             if index >= self.groups.len() {
                 return refuse(Errno::NOENT, format!("there is no port {}", index + 1));
@@ -296,7 +296,7 @@ impl Daemon {
             .connections
             .get(&id)
             .is_some_and(|c| c.claimed.is_some());
-        let joined = match &mut self.fabric {
+        let joined = match &mut self.ib.fabric {
             Some(fabric) if claimed => fabric.join_group(id, port, mgid, at),
             _ => Err(Errno::INVAL),
         };

@@ -31,7 +31,7 @@ impl View for Daemon {
     }
 
     fn ib_ports(&self) -> &[IbPort] {
-        &self.ib_shown
+        &self.ib.shown
     }
 
     fn first_umad(&self) -> u32 {

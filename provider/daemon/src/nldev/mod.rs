@@ -13,6 +13,7 @@ mod example;
 pub(crate) mod fuzzing;
 mod kernel;
 mod message;
+mod objects;
 mod resources;
 mod server;
 mod statistics;
@@ -25,7 +26,7 @@ use rustix::io::Errno;
 
 use self::kernel::Kernel;
 use self::message::{Asker, Attributes, Refusal, Request, flag};
-pub(crate) use self::resources::{Client, Identifier};
+pub(crate) use self::objects::{Client, Identifier};
 pub(crate) use self::server::Server;
 
 /// The device's index. Real devices have the lowest numbers that are free when they come, so none ever gets there.

@@ -2,8 +2,8 @@
 //! the ports and go to them.
 //!
 //! [`agents`] says whose a MAD is, [`exchange`] awaits responses and does RMPP, [`files`] are the programs' descriptors,
-//! [`server`] reads and writes. Which ports there are, how a MAD travels and who else answers MADs is nothing to this
-//! module.
+//! [`server`] reads and writes, and by [`ioctl`] programs register agents. Which ports there are, how a MAD travels and who else
+//! answers MADs is nothing to this module.
 
 mod agents;
 mod exchange;
@@ -12,6 +12,8 @@ mod files;
 pub(crate) mod frames;
 #[cfg(feature = "fuzzing")]
 pub(crate) mod fuzzing;
+mod headers;
+mod ioctl;
 mod server;
 #[cfg(test)]
 mod tests;

@@ -8,18 +8,14 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::time::Instant;
 
 use ferroce_cabi::ucma_frame::{self, Reply, Request};
-use ferroce_cabi::umad::{
-    IB_USER_MAD_ENABLE_PKEY, IB_USER_MAD_REG_FLAGS_CAP, IB_USER_MAD_REGISTER_AGENT,
-    IB_USER_MAD_REGISTER_AGENT2, IB_USER_MAD_UNREGISTER_AGENT, IB_USER_MAD_USER_RMPP,
-    ib_user_mad_hdr, ib_user_mad_reg_req, ib_user_mad_reg_req2,
-};
+use ferroce_cabi::umad::ib_user_mad_hdr;
 use ferroce_control::RuntimeDir;
 use ferroce_wire::mad::MadHeader;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
 use zerocopy::{FromBytes, IntoBytes};
 
-use super::agents::{Agents, Registration};
+use super::agents::Agents;
 use super::exchange::{Exchanges, Output};
 use super::files::{File, Issms, pair};
 use super::{Incoming, Outgoing};
@@ -51,15 +47,15 @@ pub(crate) struct Server {
     pub(crate) door: Door,
     sessions: HashMap<u64, OwnedFd>,
     last_session: u64,
-    files: HashMap<u64, File>,
+    pub(super) files: HashMap<u64, File>,
     issms: Issms,
-    agents: Agents,
-    exchanges: Exchanges,
+    pub(super) agents: Agents,
+    pub(super) exchanges: Exchanges,
     out: Output,
     buffer: Box<[u8]>,
 }
 
-type Answer = Result<Vec<u8>, Errno>;
+pub(super) type Answer = Result<Vec<u8>, Errno>;
 
 impl Server {
     /// Listens in the runtime directory.
@@ -313,80 +309,6 @@ impl Server {
                 grant(next);
             }
         }
-    }
-
-    fn ioctl(&mut self, inode: u64, number: u64, argument: &[u8]) -> Answer {
-        let file = self.files.get_mut(&inode).ok_or(Errno::BADF)?;
-        match number {
-            IB_USER_MAD_ENABLE_PKEY => {
-                if file.used {
-                    return Err(Errno::INVAL);
-                }
-                file.pkeys = true;
-                Ok(Vec::new())
-            }
-            IB_USER_MAD_REGISTER_AGENT => {
-                let mut request =
-                    ib_user_mad_reg_req::read_from_bytes(argument).map_err(|_| Errno::FAULT)?;
-                let mask = request.method_mask.iter().rev();
-                let wants = Registration {
-                    port: file.port,
-                    qpn: request.qpn,
-                    class: request.mgmt_class,
-                    version: request.mgmt_class_version,
-                    oui: request.oui,
-                    methods: mask.fold(0, |mask, word| mask << 32 | u128::from(*word)),
-                    rmpp: request.rmpp_version,
-                    user_rmpp: false,
-                };
-                request.id = self.register(inode, wants)?;
-                Ok(request.as_bytes().to_vec())
-            }
-            IB_USER_MAD_REGISTER_AGENT2 => {
-                let mut request =
-                    ib_user_mad_reg_req2::read_from_bytes(argument).map_err(|_| Errno::FAULT)?;
-                let [_, oui @ ..] = request.oui.to_be_bytes();
-                let bad_flags = request.flags & !IB_USER_MAD_REG_FLAGS_CAP != 0;
-                if request.qpn > 1 || bad_flags || request.oui > 0xff_ffff {
-                    return Err(Errno::INVAL);
-                }
-                let [low, high] = request.method_mask;
-                let wants = Registration {
-                    port: file.port,
-                    qpn: request.qpn as u8,
-                    class: request.mgmt_class,
-                    version: request.mgmt_class_version,
-                    oui,
-                    methods: u128::from(high) << 64 | u128::from(low),
-                    rmpp: request.rmpp_version,
-                    user_rmpp: request.flags & IB_USER_MAD_USER_RMPP != 0,
-                };
-                request.id = self.register(inode, wants)?;
-                Ok(request.as_bytes().to_vec())
-            }
-            IB_USER_MAD_UNREGISTER_AGENT => {
-                let id = u32::read_from_bytes(argument).map_err(|_| Errno::FAULT)?;
-                let slot = file.agents.get_mut(id as usize).ok_or(Errno::INVAL)?;
-                let agent = slot.take().ok_or(Errno::INVAL)?;
-                self.agents.remove(agent);
-                self.exchanges.remove(agent);
-                Ok(Vec::new())
-            }
-            _ => Err(Errno::NOTTY),
-        }
-    }
-
-    fn register(&mut self, inode: u64, wants: Registration) -> Result<u32, Errno> {
-        let file = self.files.get_mut(&inode).ok_or(Errno::BADF)?;
-        let id = file
-            .agents
-            .iter()
-            .position(Option::is_none)
-            .ok_or(Errno::NOMEM)?;
-        let agent = self.agents.register(inode, id as u32, wants)?;
-        file.agents[id] = Some(agent);
-        file.used = true;
-        Ok(id as u32)
     }
 
     fn write(&mut self, inode: u64, bytes: &[u8]) -> Answer {
