@@ -6,7 +6,6 @@
 use crate::run::{Outcome, Run};
 use crate::sim::{Faults, MadFaults};
 use crate::statement;
-use crate::suite;
 use crate::{MadRig, TransportRig};
 use std::time::Duration;
 
@@ -199,13 +198,18 @@ impl Test {
         self.mutants.push(mutant);
         self
     }
-}
 
-/// All tests, by id.
-pub fn all() -> Vec<Test> {
-    let mut tests = suite::tests();
-    tests.sort_by(|a, b| a.id.cmp(&b.id));
-    tests
+    /// Whether it is of the family with this number, or about this statement or section, or one below it (`9.7` of `9.7.6`).
+    /// `number` is [canonical](statement::canonical).
+    pub fn is_about(&self, number: &str) -> bool {
+        let names = std::iter::once(self.family)
+            .chain(self.statements.iter().map(String::as_str))
+            .chain(self.assertions.iter().map(String::as_str));
+        names.filter_map(statement::canonical).any(|known| {
+            let below = known.strip_prefix(number);
+            below.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+        })
+    }
 }
 
 /// The name among `known` that is most like `given`, if one is much like it.
@@ -216,4 +220,20 @@ pub fn nearest<'a>(given: &str, known: impl Iterator<Item = &'a str>) -> Option<
         .filter(|(likeness, _)| *likeness > 0.8)
         .max_by(|a, b| a.0.total_cmp(&b.0))
         .map(|(_, name)| name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_statement_is_not_one_that_begins_like_it() {
+        let test =
+            |statement| Test::transport("X", "9.7.6", "", |_, _| Ok(())).covers(&[statement]);
+        assert!(test("C14-24.1.1").is_about("c14-24"));
+        assert!(!test("C14-24.1.1").is_about("c14-2"));
+        assert!(!test("C14-24").is_about("c14-24.1"));
+        assert!(test("C14-24").is_about("9.7"));
+        assert!(!test("C14-24").is_about("9.7.60"));
+    }
 }

@@ -4,7 +4,7 @@
 //! is ferroce's own state machines in this process and in virtual time ([`sim`]), or any verbs device that the tester reaches over
 //! the wire, with an agent beside it that posts what the test says.
 //!
-//! - [`catalog`]: what a test is, its statements and its mutants; [`suite`]: the tests themselves;
+//! - [`catalog`]: what a test is, its statements and its mutants; [`suite`]: the tests themselves, and the list of all;
 //! - [`run`]: steps, assertions and how a test ends; [`execute`]: runs a test on a backend; [`statement`]: numbers of statements;
 //! - [`packet`], [`channel`], [`mad`]: what tests speak of; [`protocol`]: what the device side is asked to do;
 //! - [`real`]: the tester of real devices;

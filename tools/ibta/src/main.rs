@@ -7,11 +7,12 @@ mod session;
 
 use anyhow::{Result, bail};
 use clap::{Args, Parser, Subcommand};
-use ferroce_ibta::catalog::{self, Body};
+use ferroce_ibta::catalog::{Body, Test};
 use ferroce_ibta::real::{self, RealBackend, own};
 use ferroce_ibta::report;
 use ferroce_ibta::rig::Backend;
 use ferroce_ibta::sim::SimBackend;
+use ferroce_ibta::suite;
 use select::select;
 use std::io::Write;
 use std::net::SocketAddr;
@@ -159,7 +160,7 @@ fn run(args: &RunArgs) -> Result<ExitCode> {
 
 /// What can be wrong with cables is known before the first test. Who asks for a test by name that needs more ports than there are
 /// is told so; among many it is not applicable.
-fn prepare_mad(backend: &mut RealBackend, tests: &[catalog::Test], ids: &[String]) -> Result<()> {
+fn prepare_mad(backend: &mut RealBackend, tests: &[Test], ids: &[String]) -> Result<()> {
     let ports = backend.mad_ports();
     let mut of_management = tests
         .iter()
@@ -182,7 +183,7 @@ fn prepare_mad(backend: &mut RealBackend, tests: &[catalog::Test], ids: &[String
 }
 
 fn conformance(write: Option<PathBuf>, check: Option<PathBuf>) -> Result<ExitCode> {
-    let tests = catalog::all();
+    let tests = suite::all();
     match (write, check) {
         (Some(path), _) => report::conformance::write(&path, &tests)?,
         (_, Some(path)) => report::conformance::check(&path, &tests)?,

@@ -2,7 +2,8 @@
 
 use anyhow::{Result, bail};
 use ferroce_ibta::catalog::{self, Test};
-use ferroce_ibta::statement::{canonical, is_about};
+use ferroce_ibta::statement::canonical;
+use ferroce_ibta::suite;
 
 /// The tests of these names, the tests of this family, or all. A number in place of a name or a family stands for every test of
 /// that family, and every test about that statement or section.
@@ -10,7 +11,7 @@ use ferroce_ibta::statement::{canonical, is_about};
 /// # Errors
 /// A name that nothing has, with the one that is most like it.
 pub fn select(names: &[String], family: Option<&str>, all: bool) -> Result<Vec<Test>> {
-    let tests = catalog::all();
+    let tests = suite::all();
     for name in names {
         if !tests
             .iter()
@@ -33,7 +34,7 @@ pub fn select(names: &[String], family: Option<&str>, all: bool) -> Result<Vec<T
 
 /// Whether this is the test's family, or a number that it is about.
 fn means(name: &str, test: &Test) -> bool {
-    test.family == name || canonical(name).is_some_and(|number| is_about(test, &number))
+    test.family == name || canonical(name).is_some_and(|number| test.is_about(&number))
 }
 
 fn unknown(kind: &str, name: &str, tests: &[Test]) -> Result<()> {

@@ -2,8 +2,6 @@
 //!
 //! Code and tests write `C14-27`, the test specification `v1c14-027`, ids `C14_027`; whoever looks for one may write any of these.
 
-use crate::catalog::Test;
-
 /// A number in one way of writing: `c14-27`, `o14-13.1`, `oa19-14` of an annex, or `9.7.6` for a section; what follows a `#` is an assertion's own. `None` if
 /// it is no such number.
 pub fn canonical(text: &str) -> Option<String> {
@@ -50,18 +48,6 @@ pub fn of_assertion(assertion: &str) -> Option<String> {
     })
 }
 
-/// Whether a test is of the family with this number, or about this statement or section, or one below it (`9.7` of `9.7.6`).
-/// `number` is canonical.
-pub fn is_about(test: &Test, number: &str) -> bool {
-    let names = std::iter::once(test.family)
-        .chain(test.statements.iter().map(String::as_str))
-        .chain(test.assertions.iter().map(String::as_str));
-    names.filter_map(canonical).any(|known| {
-        let below = known.strip_prefix(number);
-        below.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -105,17 +91,6 @@ mod tests {
         ] {
             assert_eq!(canonical(text), None, "{text}");
         }
-    }
-
-    #[test]
-    fn a_statement_is_not_one_that_begins_like_it() {
-        let test =
-            |statement| Test::transport("X", "9.7.6", "", |_, _| Ok(())).covers(&[statement]);
-        assert!(is_about(&test("C14-24.1.1"), "c14-24"));
-        assert!(!is_about(&test("C14-24.1.1"), "c14-2"));
-        assert!(!is_about(&test("C14-24"), "c14-24.1"));
-        assert!(is_about(&test("C14-24"), "9.7"));
-        assert!(!is_about(&test("C14-24"), "9.7.60"));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //! a statement or a section finds code that obeys it.
 
 use ferroce_ibta::statement::canonical;
-use ferroce_ibta::{catalog, report};
+use ferroce_ibta::{report, suite};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ fn workspace() -> PathBuf {
 #[test]
 fn the_list_is_up_to_date() {
     let path = workspace().join("docs/conformance.md");
-    if let Err(error) = report::conformance::check(&path, &catalog::all()) {
+    if let Err(error) = report::conformance::check(&path, &suite::all()) {
         panic!("{error:#}");
     }
 }
@@ -78,7 +78,7 @@ fn the_number_of_a_statement_or_section_finds_the_code_that_obeys_it() {
     let obeyed = numbers(&code);
     let mut missing: BTreeMap<String, Vec<String>> = BTreeMap::new();
     let mut cited = 0;
-    for test in catalog::all() {
+    for test in suite::all() {
         for name in &test.statements {
             let number =
                 canonical(name).unwrap_or_else(|| panic!("{}: {name} is no number", test.id));
@@ -97,7 +97,7 @@ fn the_number_of_a_statement_or_section_finds_the_code_that_obeys_it() {
 
 #[test]
 fn what_the_specification_asserts_is_said_of_its_statement() {
-    for test in catalog::all() {
+    for test in suite::all() {
         for assertion in &test.assertions {
             if let Some(statement) = ferroce_ibta::statement::of_assertion(assertion) {
                 assert!(

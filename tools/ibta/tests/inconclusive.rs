@@ -10,7 +10,7 @@ use ferroce_ibta::rig::Backend;
 use ferroce_ibta::run::{Entry, TestResult, Verdict};
 use ferroce_ibta::sim::{Faults, SimTransport};
 use ferroce_ibta::trace::Trace;
-use ferroce_ibta::{MadRig, Stop, Test, TransportRig, catalog};
+use ferroce_ibta::{MadRig, Stop, Test, TransportRig, suite};
 use std::time::Duration;
 
 /// T_tr of the tests that are run here.
@@ -87,7 +87,7 @@ impl TransportRig for Rig {
 }
 
 fn test(id: &str) -> Test {
-    let test = catalog::all().into_iter().find(|test| test.id == id);
+    let test = suite::all().into_iter().find(|test| test.id == id);
     test.expect("a test of the catalogue")
 }
 
@@ -307,7 +307,7 @@ fn a_tester_that_had_to_hurry_and_could_not_is_inconclusive() {
 fn only_time_is_excused() {
     let always = (Duration::ZERO, Duration::from_secs(1000));
     let mut caught = 0;
-    for test in catalog::all() {
+    for test in suite::all() {
         if test.hurries.is_some() || !matches!(test.body, ferroce_ibta::Body::Transport(_)) {
             continue;
         }

@@ -1,10 +1,10 @@
 //! The whole suite on the simulated device: every test passes, every mutant is caught, and nothing is vacuous.
 
-use ferroce_ibta::catalog;
 use ferroce_ibta::execute::execute;
 use ferroce_ibta::mutate;
 use ferroce_ibta::run::{Entry, Verdict};
 use ferroce_ibta::sim::SimBackend;
+use ferroce_ibta::suite;
 use std::collections::BTreeSet;
 
 /// Everything that is wrong, at once.
@@ -15,7 +15,7 @@ fn report(wrong: &[String]) {
 #[test]
 fn every_test_passes() {
     let mut wrong = Vec::new();
-    for test in catalog::all() {
+    for test in suite::all() {
         let (result, _) = execute(&test, &mut SimBackend::default(), Box::new(|_| {}));
         if result.result != Verdict::Pass {
             wrong.push(format!(
@@ -30,7 +30,7 @@ fn every_test_passes() {
 #[test]
 fn every_mutant_is_caught_by_the_assertion_that_it_names() {
     let mut wrong = Vec::new();
-    for test in catalog::all() {
+    for test in suite::all() {
         if test.mutants.is_empty() {
             wrong.push(format!("{} has no mutant", test.id));
         }
@@ -46,7 +46,7 @@ fn every_mutant_is_caught_by_the_assertion_that_it_names() {
 #[test]
 fn names_are_unique_and_everything_is_said() {
     let mut ids = BTreeSet::new();
-    for test in catalog::all() {
+    for test in suite::all() {
         assert!(ids.insert(test.id.clone()), "{} twice", test.id);
         assert!(!test.statements.is_empty(), "{} covers nothing", test.id);
         assert!(!test.assertions.is_empty(), "{} asserts nothing", test.id);
@@ -65,7 +65,7 @@ fn names_are_unique_and_everything_is_said() {
 
 /// The numbers of the steps that a run of a test shows, each once, in order.
 fn steps(id: &str) -> Vec<String> {
-    let test = catalog::all().into_iter().find(|test| test.id == id);
+    let test = suite::all().into_iter().find(|test| test.id == id);
     let test = test.expect("a test of the catalogue");
     let (result, _) = execute(&test, &mut SimBackend::default(), Box::new(|_| {}));
     let mut numbers = Vec::new();

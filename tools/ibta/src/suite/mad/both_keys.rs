@@ -1,7 +1,7 @@
 //! C14_024_06_CA_04: a request by one port about another needs the M_Key of both (C14-24.1.1, C14-29, C14-30).
 
+use super::case::test;
 use super::mutants::{self, answers_without_key, knows_key, named_port};
-use super::test;
 use crate::catalog::{Mutant, Test};
 use crate::mad::{Smp, Tester, lid_of};
 use crate::run::{Outcome, Run};

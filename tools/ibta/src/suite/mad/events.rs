@@ -1,6 +1,6 @@
 //! What programs of the device are told of ports: the events of 11.6.3.3, and queries.
 
-use super::test;
+use super::case::test;
 use crate::catalog::{Mutant, Test};
 use crate::mad::{Smp, Tester, lid_of};
 use crate::protocol::{AsyncEvent, Command, PortState, Reply};

@@ -1,7 +1,7 @@
 //! C14_024_08 and 09: SLtoVLMappingTable and VLArbitrationTable, where there are several lanes and where there is one.
 
+use super::case::test;
 use super::mutants::{shows, status_of, takes};
-use super::test;
 use crate::catalog::{Mutant, Test};
 use crate::mad::{Smp, Tester};
 use crate::run::{Outcome, Run, Stop};

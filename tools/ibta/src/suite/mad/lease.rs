@@ -1,7 +1,7 @@
 //! C14_017: the lease of the M_Key's protection (C14-17, C14-19, C14-20, C14-21).
 
+use super::case::test;
 use super::mutants::{field, shows, takes};
-use super::test;
 use crate::catalog::{Mutant, Test};
 use crate::mad::{Smp, Tester};
 use crate::run::{Outcome, Run};

@@ -2,6 +2,7 @@
 
 mod attributes;
 mod both_keys;
+mod case;
 mod directed;
 mod events;
 mod lanes;
@@ -21,9 +22,6 @@ mod traps;
 mod violations;
 
 use crate::Test;
-use crate::mad::{Tester, with_tester};
-use crate::run::{Outcome, Run};
-use std::time::Duration;
 
 /// All of them.
 pub fn tests() -> Vec<Test> {
@@ -47,17 +45,4 @@ pub fn tests() -> Vec<Test> {
         violations::tests,
     ];
     subjects.iter().flat_map(|tests| tests()).collect()
-}
-
-/// A test with all ports configured.
-fn test(
-    id: impl Into<String>,
-    family: &'static str,
-    title: impl Into<String>,
-    body: impl Fn(&mut Run, &mut Tester<'_>) -> Outcome + Send + Sync + 'static,
-) -> Test {
-    Test::mad(id, family, title, move |run, rig| {
-        with_tester(run, rig, |run, tester| body(run, tester))
-    })
-    .takes(Duration::from_millis(300))
 }

@@ -1,6 +1,7 @@
 //! Packets that are no MADs, or not whole: dropped before a management agent sees them.
 
-use super::{provoke, test};
+use super::case::test;
+use super::provoke;
 use crate::catalog::{Mutant, Test};
 use crate::mad::{SM_LID, Smp, Tester, lid_of, wire};
 use crate::rig::Envelope;

@@ -2,10 +2,10 @@
 //!
 //! One component at a time is C14_024_06_CA_01; attributes that cannot be set at all are in C14_003.
 
+use super::case::test;
 use super::mutants::{
     answers_to, component, current, field, first_guid_is_written, set_status, takes, writable,
 };
-use super::test;
 use crate::catalog::{Mutant, Test};
 use crate::mad::{Smp, Tester};
 use crate::run::{Outcome, Run};

@@ -1,8 +1,8 @@
 //! Client reregistration (o14-13, o11-6.1.2): the subnet manager asks the clients of a port to register again.
 
+use super::case::test;
 use super::events::{SILENCE, without};
 use super::mutants::{answers_to, field, shows_as};
-use super::test;
 use crate::catalog::{Mutant, Test};
 use crate::mad::{Answer, Smp, Tester};
 use crate::protocol::AsyncEvent;

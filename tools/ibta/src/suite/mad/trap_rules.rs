@@ -1,7 +1,8 @@
 //! How traps are sent (14.2.5.1): to whom, how often, until when, and which never.
 
+use super::case::test;
+use super::provoke;
 use super::traps::{is_trap, next};
-use super::{provoke, test};
 use crate::catalog::{Mutant, Test};
 use crate::mad::{SM_LID, Smp, lid_of, timer};
 use crate::rig::Envelope;

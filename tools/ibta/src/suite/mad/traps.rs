@@ -1,6 +1,7 @@
 //! What a port tells the subnet manager: traps 256, 257, 258 and 144, and what they say (14.2.5.1).
 
-use super::{provoke, test};
+use super::case::test;
+use super::provoke;
 use crate::catalog::{Mutant, Test};
 use crate::mad::{SM_LID, Smp, Tester, Trap, lid_of};
 use crate::protocol::Command;

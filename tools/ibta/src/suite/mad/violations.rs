@@ -1,7 +1,8 @@
 //! Keys of packets for queue pair 1: which match (10.9.3), and the counters of those that do not (14.2.5.6).
 
+use super::case::test;
 use super::mutants::{field, shows, takes};
-use super::{provoke, test};
+use super::provoke;
 use crate::catalog::{Mutant, Test};
 use crate::mad::{Smp, Tester};
 use crate::run::{Outcome, Run};

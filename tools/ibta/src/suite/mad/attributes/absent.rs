@@ -5,8 +5,8 @@ use crate::catalog::{Mutant, Test};
 use crate::mad::{Answer, Smp, Tester, attribute_name};
 use crate::run::{Outcome, Run, Stop};
 use crate::sim::MadFaults;
+use crate::suite::mad::case::test;
 use crate::suite::mad::mutants::{silent_to, status_of};
-use crate::suite::mad::test;
 use ferroce_wire::smp::{attribute, capability, status};
 
 pub(super) fn sm_info() -> Test {

@@ -4,8 +4,8 @@ use super::{NO_ERROR, RESPONSE};
 use crate::catalog::{Mutant, Test};
 use crate::mad::Smp;
 use crate::sim::MadFaults;
+use crate::suite::mad::case::test;
 use crate::suite::mad::mutants::{shows, status_of};
-use crate::suite::mad::test;
 use ferroce_wire::smp::{NodeInfo, VendorDiag, attribute, method, node_type, status};
 use std::collections::BTreeSet;
 

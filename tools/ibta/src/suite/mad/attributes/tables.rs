@@ -4,8 +4,8 @@ use super::{INVALID, NO_ERROR, READ_ONLY, RESPONSE};
 use crate::catalog::{Mutant, Test};
 use crate::mad::Smp;
 use crate::run::Stop;
+use crate::suite::mad::case::test;
 use crate::suite::mad::mutants::{first_guid_is_written, shows, status_of, takes};
-use crate::suite::mad::test;
 use ferroce_wire::smp::{
     GuidInfo, LedInfo, NodeInfo, PKeyBlock, attribute, capability, method, status,
 };

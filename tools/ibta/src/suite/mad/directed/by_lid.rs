@@ -4,7 +4,7 @@ use crate::catalog::{Mutant, Test};
 use crate::mad::{SM_LID, Smp, lid_of};
 use crate::rig::Envelope;
 use crate::sim::MadFaults;
-use crate::suite::mad::test;
+use crate::suite::mad::case::test;
 use ferroce_wire::smp::{self, PERMISSIVE_LID, attribute};
 use std::time::Duration;
 

@@ -6,7 +6,7 @@ use crate::mad::{Smp, Tester};
 use crate::rig::Envelope;
 use crate::run::{Outcome, Run};
 use crate::sim::MadFaults;
-use crate::suite::mad::test;
+use crate::suite::mad::case::test;
 use ferroce_wire::smp::{self, CLASS_DIRECTED, Directed, PERMISSIVE_LID, attribute, method};
 use std::time::Duration;
 

@@ -3,7 +3,7 @@
 mod by_lid;
 mod dropped;
 
-use super::test;
+use super::case::test;
 use crate::catalog::{Mutant, Test};
 use crate::mad::{Smp, Tester};
 use crate::rig::Envelope;

@@ -5,8 +5,8 @@ use crate::catalog::{Mutant, Test};
 use crate::mad::{Smp, Tester};
 use crate::run::{Outcome, Run};
 use crate::sim::{MadFaults, OnCable};
+use crate::suite::mad::case::test;
 use crate::suite::mad::mutants::{answers_without_key, field, key_of, knows_key, shows, shows_as};
-use crate::suite::mad::test;
 use ferroce_wire::smp::{PortInfo, attribute, method};
 
 fn protect(run: &mut Run, tester: &mut Tester<'_>, port: u8, level: u8) -> Outcome {

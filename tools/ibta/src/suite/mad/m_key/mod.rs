@@ -3,8 +3,8 @@
 mod levels;
 mod repress;
 
+use super::case::test;
 use super::mutants::{self, answers_without_key, field, knows_key, shows, shows_as, silent_to};
-use super::test;
 use crate::catalog::{Mutant, Test};
 use crate::mad::{Smp, Tester, attribute_name};
 use crate::run::{Outcome, Run};

@@ -5,8 +5,9 @@ use crate::catalog::{Mutant, Test};
 use crate::mad::{Smp, Tester};
 use crate::run::{Outcome, Run};
 use crate::sim::MadFaults;
+use crate::suite::mad::case::test;
 use crate::suite::mad::mutants::{key_of, knows_key};
-use crate::suite::mad::{provoke, test};
+use crate::suite::mad::provoke;
 use ferroce_wire::smp::method;
 use std::time::Duration;
 

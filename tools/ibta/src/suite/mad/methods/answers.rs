@@ -5,7 +5,7 @@ use crate::catalog::{Mutant, Test};
 use crate::mad::{Smp, Tester};
 use crate::run::{Outcome, Run};
 use crate::sim::MadFaults;
-use crate::suite::mad::test;
+use crate::suite::mad::case::test;
 use ferroce_wire::mad::MadHeader;
 use ferroce_wire::smp::{attribute, method, status};
 

@@ -3,8 +3,8 @@
 mod answers;
 mod unknown;
 
+use super::case::test;
 use super::mutants::{answers_to, set_status, status_of};
-use super::test;
 use crate::catalog::{Mutant, Test};
 use crate::mad::{Smp, Tester, attribute_name};
 use crate::run::{Outcome, Run};

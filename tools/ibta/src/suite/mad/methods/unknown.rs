@@ -4,8 +4,9 @@ use super::UNSUPPORTED;
 use crate::catalog::{Mutant, Test};
 use crate::mad::Smp;
 use crate::sim::{MadFaults, OnCable};
+use crate::suite::mad::case::test;
 use crate::suite::mad::mutants::{set_status, status_of};
-use crate::suite::mad::{provoke, test};
+use crate::suite::mad::provoke;
 use ferroce_wire::smp::{CLASS_DIRECTED, attribute, method, status};
 
 pub(super) fn unknown_attributes() -> Test {

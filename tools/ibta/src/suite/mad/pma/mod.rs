@@ -3,8 +3,8 @@
 mod counters;
 mod refusals;
 
+use super::case::test;
 use super::provoke::perf;
-use super::test;
 use crate::catalog::{Mutant, Test};
 use crate::mad::{Answer, Tester};
 use crate::run::{Outcome, Run};

@@ -5,8 +5,8 @@
 
 mod values;
 
+use super::case::test;
 use super::mutants::{self, field, ignores, writable};
-use super::test;
 use crate::catalog::{Mutant, Test};
 use crate::mad::{Answer, Smp, Tester};
 use crate::run::{Outcome, Run};

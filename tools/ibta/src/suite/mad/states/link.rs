@@ -3,8 +3,8 @@
 use crate::catalog::{Mutant, Test};
 use crate::mad::{Smp, Tester};
 use crate::run::Outcome;
+use crate::suite::mad::case::test;
 use crate::suite::mad::mutants::{field, shows, takes};
-use crate::suite::mad::test;
 use ferroce_wire::smp::{PortInfo, attribute, phys_state, state};
 use std::time::Duration;
 

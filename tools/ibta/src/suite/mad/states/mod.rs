@@ -3,8 +3,8 @@
 mod link;
 mod packets;
 
+use super::case::test;
 use super::mutants::{field, takes};
-use super::test;
 use crate::catalog::{Mutant, Test};
 use crate::mad::{Smp, Tester};
 use crate::run::Outcome;
