@@ -1,10 +1,10 @@
 //! Completion queues.
 
+use crate::allocators::{Allocators, Resource};
 use crate::context::engine;
 use crate::guard::{self, Errno, Failure, Health, explain};
 use crate::live;
 use crate::memory::Pd;
-use crate::parent_domain::{Allocators, Resource};
 use crate::place::{self, Place};
 use crate::wait;
 use ferroce_cabi::pabi::verbs_cq;

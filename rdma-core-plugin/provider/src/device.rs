@@ -1,7 +1,7 @@
 //! Registration with libibverbs, and the device object.
 
 use crate::libibverbs::{Library, library};
-use crate::{context, import};
+use crate::{import, open};
 use ferroce_cabi::pabi::{
     CORE_SUPPORT_OPTIONAL_MR_ACCESS, verbs_device, verbs_device_ops, verbs_match_ent,
     verbs_sysfs_dev,
@@ -28,7 +28,7 @@ static OPS: verbs_device_ops = verbs_device_ops {
     match_table: &raw const NO_ENTRY,
     static_providers: null(),
     match_device: Some(match_device),
-    alloc_context: Some(context::alloc_context),
+    alloc_context: Some(open::alloc_context),
     import_context: Some(import::import_context),
     alloc_device: Some(alloc_device),
     uninit_device: Some(uninit_device),

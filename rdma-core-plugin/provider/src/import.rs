@@ -5,46 +5,13 @@
 //! `dup(2)` or by `SCM_RIGHTS`, the kernel is asked whether it is the same open file as the descriptor of a context. For
 //! descriptors of other processes the answer is `EOPNOTSUPP`.
 
-use crate::context::{self, duplicate};
+use crate::command_fd::original;
 use crate::guard::{self, Errno, explain};
+use crate::open::{self, duplicate};
 use ferroce_cabi::uverbs::{SHIM_ADOPT, shim_adopt};
 use ferroce_cabi::*;
-use ferroce_engine::Context as EngineContext;
 use libc::c_int;
-use parking_lot::Mutex;
 use std::ffi::CStr;
-use std::sync::{Arc, Weak};
-
-/// The contexts of this process, by command descriptor.
-static CONTEXTS: Mutex<Vec<(c_int, Weak<EngineContext>)>> = Mutex::new(Vec::new());
-
-/// Remembers a context for imports.
-pub fn opened(cmd_fd: c_int, engine: &Arc<EngineContext>) {
-    CONTEXTS.lock().push((cmd_fd, Arc::downgrade(engine)));
-}
-
-/// Forgets the context of a command descriptor.
-pub fn closed(cmd_fd: c_int) {
-    CONTEXTS.lock().retain(|(fd, _)| *fd != cmd_fd);
-}
-
-/// The context whose command descriptor this is a duplicate of.
-fn original(cmd_fd: c_int) -> Option<Arc<EngineContext>> {
-    let contexts = CONTEXTS.lock();
-    let (_, engine) = contexts.iter().find(|(fd, _)| same_file(*fd, cmd_fd))?;
-    engine.upgrade()
-}
-
-/// Whether two descriptors are of one open file. Where the kernel does not say, they are taken for different ones.
-fn same_file(a: c_int, b: c_int) -> bool {
-    const KCMP_FILE: libc::c_long = 0;
-    // SAFETY: the calls touch no memory of ours.
-    unsafe {
-        let me = libc::c_long::from(libc::getpid());
-        let (a, b) = (libc::c_long::from(a), libc::c_long::from(b));
-        libc::syscall(libc::SYS_kcmp, me, me, KCMP_FILE, a, b) == 0
-    }
-}
 
 /// The shim's part: libibverbs asks the command descriptor for the context's asynchronous events.
 fn adopt() -> Option<shim_adopt> {
@@ -81,7 +48,7 @@ pub unsafe extern "C" fn import_context(
             .map_err(|e| explain("ibv_import_device", e))?;
         let async_fd = duplicate(engine.async_fd())?;
         // SAFETY: as above.
-        let context = match unsafe { context::make(device, cmd_fd, engine, -1) } {
+        let context = match unsafe { open::make(device, cmd_fd, engine, -1) } {
             Ok(context) => context,
             Err(Errno(errno)) => {
                 // SAFETY: our own duplicate.

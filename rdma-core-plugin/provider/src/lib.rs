@@ -6,6 +6,9 @@
 //! nothing about protocol and sends nothing. No panic leaves it: see `guard`.
 
 mod ah;
+mod allocators;
+mod builder;
+mod command_fd;
 mod context;
 mod convert;
 mod cq;
@@ -20,12 +23,18 @@ mod log;
 mod memory;
 mod mr;
 mod mw;
+mod open;
+mod operations;
 mod parent_domain;
 mod place;
 mod post;
 mod qp;
+mod qp_create;
+mod requests;
 mod srq;
+mod srq_create;
 mod tag_matching;
+mod thread_domain;
 mod unoffered;
 mod wait;
 mod wr;

@@ -1,8 +1,8 @@
 //! Every version of libibverbs that there is a layout for, by stand-ins: see `stand_in`.
 
 use super::*;
-use crate::context::OPS;
 use crate::device;
+use crate::operations::OPS;
 use ferroce_cabi::pabi::{LAYOUTS, Layout, VERBS_QP_XRCD, verbs_device_ops, verbs_sysfs_dev};
 use stand_in::Shape;
 use std::ptr::{null_mut, without_provenance_mut};
@@ -11,7 +11,7 @@ use std::sync::Mutex;
 #[path = "libibverbs_stand_in.rs"]
 mod stand_in;
 
-/// A library with a context made as `crate::context` makes it, before our operations are in it.
+/// A library with a context made as `crate::open` makes it, before our operations are in it.
 struct Opened {
     library: Library,
     memory: *mut c_void,

@@ -1,12 +1,14 @@
 //! Protection domains.
 
+use crate::allocators::Allocators;
 use crate::context::engine;
 use crate::guard::{self, Errno, explain};
 use crate::live;
-use crate::parent_domain::{Allocators, Parent};
+use crate::thread_domain::Td;
 use ferroce_cabi::*;
 use libc::c_int;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// A protection domain.
 #[repr(C)]
@@ -15,6 +17,22 @@ pub struct Pd {
     pub engine: Arc<ferroce_engine::Pd>,
     /// What a parent domain has beside that.
     pub parent: Option<Parent>,
+}
+
+/// What a parent domain has beside a domain.
+pub struct Parent {
+    pub td: *mut Td,
+    pub allocators: Option<Arc<Allocators>>,
+}
+
+impl Parent {
+    /// Called when the domain goes.
+    fn leave_thread_domain(&self) {
+        // SAFETY: null, or a thread domain that cannot go while this counts among its users.
+        if let Some(td) = unsafe { self.td.as_ref() } {
+            td.users.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
 }
 
 impl Pd {
@@ -44,7 +62,7 @@ impl Pd {
 
     /// Where the program wants what is made in this domain.
     pub fn allocators(&self) -> Option<&Arc<Allocators>> {
-        self.parent.as_ref()?.allocators()
+        self.parent.as_ref()?.allocators.as_ref()
     }
 }
 

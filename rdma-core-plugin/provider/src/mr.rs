@@ -4,7 +4,7 @@ use crate::dm::Dm;
 use crate::guard::{self, Errno, explain};
 use crate::live;
 use crate::memory::Pd;
-use crate::post;
+use crate::requests;
 use ferroce_cabi::pabi::{mr_type, verbs_mr};
 use ferroce_cabi::*;
 use ferroce_engine::{Access, Advice};
@@ -216,7 +216,7 @@ pub unsafe extern "C" fn advise_mr(
         }
         // SAFETY: a domain of ours, and the caller's list of that many elements.
         unsafe {
-            let list = post::sges(list, count as usize)?;
+            let list = requests::sges(list, count as usize)?;
             Pd::of(pd)?
                 .engine
                 .advise(advice, flags & advise::FLAG_FLUSH != 0, list)

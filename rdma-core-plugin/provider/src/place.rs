@@ -1,8 +1,8 @@
 //! Where the objects lie that C code holds: on the heap, or in memory from the allocators of a parent domain
 //! (`ibv_alloc_parent_domain(3)`).
 
+use crate::allocators::{Allocators, Resource};
 use crate::guard::Errno;
-use crate::parent_domain::{Allocators, Resource};
 use std::alloc::Layout;
 use std::mem::MaybeUninit;
 use std::ptr::NonNull;

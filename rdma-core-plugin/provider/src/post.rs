@@ -1,77 +1,14 @@
 //! `ibv_post_send(3)` and `ibv_post_recv(3)`: linked lists of C requests, without allocation.
 
 use crate::ah;
-use crate::guard::{Errno, Health};
+use crate::guard::Errno;
 use crate::mw;
 use crate::qp::Qp;
+use crate::requests::{INLINE_MAX, gather, receive_list, sges};
 use ferroce_cabi::*;
 use ferroce_engine::{Dest, SendData, SendFlags, SendOp, SendRequest, Sge};
 use libc::c_int;
-use std::mem::{MaybeUninit, align_of, offset_of, size_of};
-
-// Scatter/gather lists are handed to the engine as they are.
-const _: () = {
-    assert!(size_of::<Sge>() == size_of::<ibv_sge>() && align_of::<Sge>() == align_of::<ibv_sge>());
-    assert!(offset_of!(Sge, addr) == offset_of!(ibv_sge, addr));
-    assert!(offset_of!(Sge, length) == offset_of!(ibv_sge, length));
-    assert!(offset_of!(Sge, lkey) == offset_of!(ibv_sge, lkey));
-};
-
-/// Most bytes that any queue pair takes inline.
-pub const INLINE_MAX: usize = 1024;
-
-/// A C scatter/gather list.
-///
-/// # Safety
-/// `list` has `count` elements.
-pub unsafe fn sges<'a>(list: *const ibv_sge, count: usize) -> Result<&'a [Sge], Errno> {
-    if count == 0 {
-        return Ok(&[]);
-    }
-    if list.is_null() {
-        return Err(Errno(libc::EINVAL));
-    }
-    // SAFETY: as the caller promises; the layouts are equal (asserted above).
-    Ok(unsafe { std::slice::from_raw_parts(list.cast(), count) })
-}
-
-/// The bytes that an inline request names: where they are if they are in one piece, else gathered into `buffer`.
-///
-/// # Safety
-/// The elements name readable memory, as the consumer of inline data promises; keys are not looked at.
-pub unsafe fn gather<'a>(
-    list: &[Sge],
-    limit: usize,
-    buffer: &'a mut [MaybeUninit<u8>; INLINE_MAX],
-) -> Result<&'a [u8], Errno> {
-    let total: usize = list.iter().map(|sge| sge.length as usize).sum();
-    if total > limit.min(INLINE_MAX) {
-        return Err(Errno(libc::EINVAL));
-    }
-    if let [one] = list
-        && one.length != 0
-    {
-        // SAFETY: as the caller promises; the caller uses it before it returns.
-        return Ok(unsafe { std::slice::from_raw_parts(one.addr as *const u8, total) });
-    }
-    let mut at = 0;
-    for sge in list {
-        let len = sge.length as usize;
-        if len != 0 {
-            // SAFETY: readable as the caller promises, and `at + len <= total <= INLINE_MAX`.
-            unsafe {
-                std::ptr::copy_nonoverlapping(
-                    sge.addr as *const u8,
-                    buffer.as_mut_ptr().add(at).cast(),
-                    len,
-                );
-            }
-            at += len;
-        }
-    }
-    // SAFETY: the first `at` bytes were written.
-    Ok(unsafe { std::slice::from_raw_parts(buffer.as_ptr().cast(), at) })
-}
+use std::mem::MaybeUninit;
 
 /// The operation of a C request.
 ///
@@ -201,75 +138,5 @@ pub unsafe extern "C" fn post_recv(
             let mut queue = qp.engine.recv_queue();
             Ok(move |id, sges: &[Sge]| queue.post(id, sges))
         })
-    }
-}
-
-/// Posts a list of receive requests to a queue that `open` locks for the whole list.
-///
-/// # Safety
-/// `wr` is a list that ends in null; `bad_wr` is null or writable.
-pub unsafe fn receive_list<P>(
-    health: &Health,
-    wr: *mut ibv_recv_wr,
-    bad_wr: *mut *mut ibv_recv_wr,
-    open: impl FnOnce() -> Result<P, Errno>,
-) -> c_int
-where
-    P: FnMut(u64, &[Sge]) -> Result<(), ferroce_engine::Error>,
-{
-    let mut at = wr;
-    let result = health.run(|| {
-        let mut post = open()?;
-        // SAFETY: as the caller promises.
-        while let Some(wr) = unsafe { at.as_ref() } {
-            let count = usize::try_from(wr.num_sge).map_err(|_| Errno(libc::EINVAL))?;
-            // SAFETY: the caller's list of that many elements; the engine compares the number with its limit.
-            post(wr.wr_id, unsafe { sges(wr.sg_list, count) }?)?;
-            at = wr.next;
-        }
-        Ok(0)
-    });
-    if result != 0 && !bad_wr.is_null() {
-        // SAFETY: as the caller promises.
-        unsafe { bad_wr.write(at) };
-    }
-    result
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn inline_data_is_gathered_within_its_limit() {
-        let (a, b) = (*b"abc", *b"defg");
-        let sge = |bytes: &[u8]| Sge {
-            addr: bytes.as_ptr() as u64,
-            length: bytes.len() as u32,
-            lkey: 0,
-        };
-        let mut buffer = [const { MaybeUninit::uninit() }; INLINE_MAX];
-        // SAFETY: the lists name live arrays.
-        unsafe {
-            assert_eq!(
-                gather(&[sge(&a), sge(&[]), sge(&b)], 7, &mut buffer),
-                Ok(&b"abcdefg"[..])
-            );
-            assert_eq!(
-                gather(&[sge(&a), sge(&b)], 6, &mut buffer),
-                Err(Errno(libc::EINVAL))
-            );
-            assert_eq!(gather(&[sge(&a)], 3, &mut buffer), Ok(&b"abc"[..]));
-            assert_eq!(gather(&[], 0, &mut buffer), Ok(&b""[..]));
-            let huge = Sge {
-                addr: 8,
-                length: u32::MAX,
-                lkey: 0,
-            };
-            assert_eq!(
-                gather(&[huge, huge], usize::MAX, &mut buffer),
-                Err(Errno(libc::EINVAL))
-            );
-        }
     }
 }

@@ -1,13 +1,13 @@
 //! Shared receive queues that match tags, and `ibv_post_srq_ops(3)`: operations on their tagged buffers.
 
+use crate::allocators::Resource;
 use crate::context::engine;
 use crate::cq::Cq;
 use crate::guard::{Errno, explain};
 use crate::live;
 use crate::memory::Pd;
-use crate::parent_domain::Resource;
 use crate::place::Place;
-use crate::post;
+use crate::requests;
 use crate::srq::Srq;
 use crate::wait;
 use ferroce_cabi::pabi::verbs_srq;
@@ -107,7 +107,7 @@ unsafe fn operation(wr: &ibv_ops_wr) -> Result<TagOp<'_>, Errno> {
             // SAFETY: as the caller promises; the engine compares the number with its limit.
             sges: unsafe {
                 let count = usize::try_from(wr.add.num_sge).map_err(|_| Errno(libc::EINVAL))?;
-                post::sges(wr.add.sg_list, count)
+                requests::sges(wr.add.sg_list, count)
             }?,
             tag: wr.add.tag,
             mask: wr.add.mask,

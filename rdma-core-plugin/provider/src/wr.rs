@@ -1,63 +1,18 @@
 //! The builder of send requests (`ibv_wr_post(3)`): requests are collected between `wr_start` and `wr_complete`, and
 //! posted all at once. What can be known beforehand (room in the queue, limits, a setter without a request) fails the whole
 //! batch and posts nothing of it.
-//!
-//! The vectors keep their capacity, so that steady state allocates nothing.
 
 use crate::ah;
+use crate::builder::Batch;
 use crate::guard::Errno;
 use crate::mw;
-use crate::post::{self, INLINE_MAX};
 use crate::qp::Qp;
+use crate::requests::sges;
 use ferroce_cabi::*;
-use ferroce_engine::{
-    Dest, Flush, Placement, Selectivity, SendData, SendFlags, SendOp, SendRequest, Sge,
-};
+use ferroce_engine::{Dest, Flush, Placement, Selectivity, SendFlags, SendOp, Sge};
 use libc::{c_int, c_void, size_t};
-use parking_lot::RawMutex;
 use parking_lot::lock_api::RawMutex as _;
-use std::cell::UnsafeCell;
 use std::mem::offset_of;
-use std::ops::Range;
-
-/// The requests of one queue pair between `wr_start` and `wr_complete`.
-pub struct Builder {
-    /// Held from `wr_start` to `wr_complete` or `wr_abort`: a critical section of the consumer's.
-    lock: RawMutex,
-    batch: UnsafeCell<Batch>,
-}
-
-impl Default for Builder {
-    fn default() -> Self {
-        Builder {
-            lock: RawMutex::INIT,
-            batch: UnsafeCell::default(),
-        }
-    }
-}
-
-#[derive(Default)]
-struct Batch {
-    requests: Vec<Staged>,
-    sges: Vec<Sge>,
-    inline: Vec<u8>,
-    /// The first thing that went wrong.
-    error: Option<Errno>,
-}
-
-struct Staged {
-    wr_id: u64,
-    op: SendOp,
-    flags: SendFlags,
-    data: StagedData,
-    dest: Dest,
-}
-
-/// Where a request's payload is in the batch.
-enum StagedData {
-    Sges(Range<usize>),
-    Inline(Range<usize>),
-}
 
 /// The operations for which an extended queue pair has a function that ends before `end`, an offset in bytes.
 pub fn known(end: usize) -> u64 {
@@ -121,106 +76,15 @@ unsafe extern "C" fn wr_abort(qp: *mut ibv_qp_ex) {
 unsafe extern "C" fn wr_complete(qp: *mut ibv_qp_ex) -> c_int {
     // SAFETY: a queue pair of ours, locked by the `wr_start` that this call ends.
     let (object, batch) = unsafe { (Qp::of(qp.cast()), &*batch(qp)) };
-    let result = object.health.run(|| batch.post(object).map(|()| 0));
+    let result = object.health.run(|| {
+        batch.check()?;
+        object.check_handle()?;
+        batch.post(&object.engine)?;
+        Ok(0)
+    });
     // SAFETY: as above.
     unsafe { object.builder.lock.unlock() };
     result
-}
-
-impl Batch {
-    fn clear(&mut self) {
-        self.requests.clear();
-        self.sges.clear();
-        self.inline.clear();
-        self.error = None;
-    }
-
-    fn fail(&mut self, errno: c_int) {
-        self.error.get_or_insert(Errno(errno));
-    }
-
-    fn post(&self, qp: &Qp) -> Result<(), Errno> {
-        if let Some(error) = self.error {
-            return Err(error);
-        }
-        qp.check_handle()?;
-        let mut queue = qp.engine.send_queue();
-        if self.requests.len() > queue.room() as usize {
-            return Err(Errno(libc::ENOMEM));
-        }
-        for staged in &self.requests {
-            let data = match &staged.data {
-                StagedData::Sges(range) => SendData::Sges(&self.sges[range.clone()]),
-                StagedData::Inline(range) => SendData::Inline(&self.inline[range.clone()]),
-            };
-            queue.post(&SendRequest {
-                wr_id: staged.wr_id,
-                op: staged.op,
-                flags: staged.flags,
-                data,
-                dest: staged.dest,
-            })?;
-        }
-        Ok(())
-    }
-
-    /// Gives the newest request its payload.
-    fn set(&mut self, data: StagedData) {
-        match self.requests.last_mut() {
-            Some(request) => {
-                // Which it is follows from the setter that was called, not from the flag.
-                request
-                    .flags
-                    .set(SendFlags::INLINE, matches!(data, StagedData::Inline(_)));
-                request.data = data;
-            }
-            None => self.fail(libc::EINVAL),
-        }
-    }
-
-    /// Gives the newest request its destination.
-    fn set_destination(&mut self, dest: Result<Dest, Errno>) {
-        match (self.requests.last_mut(), dest) {
-            (Some(request), Ok(dest)) => request.dest = dest,
-            (_, Err(Errno(errno))) => self.fail(errno),
-            (None, _) => self.fail(libc::EINVAL),
-        }
-    }
-
-    fn set_sges(&mut self, qp: &Qp, list: &[Sge]) {
-        if list.len() > qp.max_send_sge {
-            return self.fail(libc::EINVAL);
-        }
-        let start = self.sges.len();
-        self.sges.extend_from_slice(list);
-        self.set(StagedData::Sges(start..self.sges.len()));
-    }
-
-    /// The value of an ATOMIC WRITE, which takes none of the room for inline data.
-    fn set_word(&mut self, value: [u8; 8]) {
-        let start = self.inline.len();
-        self.inline.extend_from_slice(&value);
-        self.set(StagedData::Inline(start..self.inline.len()));
-    }
-
-    /// # Safety
-    /// The buffers are readable.
-    unsafe fn set_inline(&mut self, qp: &Qp, buffers: &[ibv_data_buf]) {
-        let total = buffers
-            .iter()
-            .fold(0usize, |sum, buffer| sum.saturating_add(buffer.length));
-        if total > qp.max_inline.min(INLINE_MAX) {
-            return self.fail(libc::EINVAL);
-        }
-        let start = self.inline.len();
-        for buffer in buffers.iter().filter(|buffer| buffer.length != 0) {
-            // SAFETY: as the caller promises.
-            self.inline.extend_from_slice(unsafe {
-                std::slice::from_raw_parts(buffer.addr.cast(), buffer.length)
-            });
-        }
-        self.set(StagedData::Inline(start..self.inline.len()));
-    }
 }
 
 /// Starts a request with the consumer's `wr_id` and `wr_flags`.
@@ -232,13 +96,7 @@ unsafe fn begin(qp: *mut ibv_qp_ex, op: SendOp) {
     // SAFETY: as the caller promises.
     let (batch, wr_id, flags) = unsafe { (batch(qp), (*qp).wr_id, (*qp).wr_flags) };
     let flags = SendFlags::from_bits_truncate(flags) - SendFlags::INLINE;
-    batch.requests.push(Staged {
-        wr_id,
-        op,
-        flags,
-        data: StagedData::Sges(0..0),
-        dest: Dest::Connected,
-    });
+    batch.begin(wr_id, op, flags);
 }
 
 /// The functions that start a request.
@@ -335,15 +193,20 @@ unsafe extern "C" fn wr_set_xrc_srqn(qp: *mut ibv_qp_ex, srqn: u32) {
 
 unsafe extern "C" fn wr_set_sge(qp: *mut ibv_qp_ex, lkey: u32, addr: u64, length: u32) {
     // SAFETY: called between `wr_start` and `wr_complete`, as the manual asks.
-    unsafe { batch(qp).set_sges(Qp::of(qp.cast()), &[Sge { addr, length, lkey }]) };
+    unsafe {
+        batch(qp).set_sges(
+            Qp::of(qp.cast()).max_send_sge,
+            &[Sge { addr, length, lkey }],
+        )
+    };
 }
 
 unsafe extern "C" fn wr_set_sge_list(qp: *mut ibv_qp_ex, count: size_t, list: *const ibv_sge) {
     // SAFETY: called between `wr_start` and `wr_complete`, as the manual asks, with a list of that many elements.
     unsafe {
         let batch = batch(qp);
-        match post::sges(list, count) {
-            Ok(list) => batch.set_sges(Qp::of(qp.cast()), list),
+        match sges(list, count) {
+            Ok(list) => batch.set_sges(Qp::of(qp.cast()).max_send_sge, list),
             Err(Errno(errno)) => batch.fail(errno),
         }
     }
@@ -351,7 +214,12 @@ unsafe extern "C" fn wr_set_sge_list(qp: *mut ibv_qp_ex, count: size_t, list: *c
 
 unsafe extern "C" fn wr_set_inline_data(qp: *mut ibv_qp_ex, addr: *mut c_void, length: size_t) {
     // SAFETY: called between `wr_start` and `wr_complete`, as the manual asks, with readable memory.
-    unsafe { batch(qp).set_inline(Qp::of(qp.cast()), &[ibv_data_buf { addr, length }]) };
+    unsafe {
+        batch(qp).set_inline(
+            Qp::of(qp.cast()).max_inline,
+            &[ibv_data_buf { addr, length }],
+        )
+    };
 }
 
 unsafe extern "C" fn wr_set_inline_data_list(
@@ -370,6 +238,6 @@ unsafe extern "C" fn wr_set_inline_data_list(
         } else {
             std::slice::from_raw_parts(list, count)
         };
-        batch.set_inline(Qp::of(qp.cast()), list);
+        batch.set_inline(Qp::of(qp.cast()).max_inline, list);
     }
 }

@@ -1,9 +1,8 @@
-//! XRC domains, and opening target queue pairs that others have made.
+//! XRC domains.
 
 use crate::context::engine;
 use crate::guard::{self, Errno, explain};
 use crate::live;
-use crate::qp;
 use ferroce_cabi::pabi::verbs_xrcd;
 use ferroce_cabi::*;
 use libc::c_int;
@@ -71,24 +70,5 @@ pub unsafe extern "C" fn close_xrcd(xrcd: *mut ibv_xrcd) -> c_int {
         // SAFETY: made by `open_xrcd`; the caller may not use it again.
         drop(unsafe { Box::from_raw(xrcd.cast::<Xrcd>()) });
         Ok(0)
-    })
-}
-
-pub unsafe extern "C" fn open_qp(
-    context: *mut ibv_context,
-    attr: *mut ibv_qp_open_attr,
-) -> *mut ibv_qp {
-    guard::run(|| {
-        // SAFETY: the caller's structure.
-        let attr = unsafe { attr.as_ref() }.ok_or(Errno(libc::EINVAL))?;
-        let needed = qp_open::NUM | qp_open::XRCD | qp_open::TYPE;
-        if attr.comp_mask & !(needed | qp_open::CONTEXT) != 0 {
-            return Err(Errno(libc::EOPNOTSUPP));
-        }
-        if attr.comp_mask & needed != needed || attr.qp_type != qp_type::XRC_RECV {
-            return Err(Errno(libc::EINVAL));
-        }
-        // SAFETY: a context and a domain of ours.
-        unsafe { qp::open(context, attr) }
     })
 }
