@@ -26,7 +26,6 @@ mod error;
 mod events;
 #[cfg(target_arch = "x86_64")]
 mod fault_mask;
-mod flows;
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;
 mod guard;
@@ -47,6 +46,7 @@ mod pacing;
 mod paging;
 mod path;
 mod persist;
+mod port;
 mod posting;
 mod pump;
 mod qp;

@@ -64,36 +64,12 @@ impl Qp {
         mut init: QpInit,
     ) -> Result<Arc<Qp>> {
         let service = service(init.qp_type)?;
-        let xrc = matches!(service, QpType::XrcSend | QpType::XrcRecv);
-        if xrc {
-            // They receive into the queues that requests name, if at all.
-            init.recv_cq = None;
-            init.srq = None;
-            (init.cap.max_recv_wr, init.cap.max_recv_sge) = (0, 0);
-        }
-        if service == QpType::XrcRecv {
-            init.send_cq = None;
-            init.cap = QpCap::default();
-        } else {
-            init.xrcd = None;
-        }
         let pd = pd.filter(|_| service != QpType::XrcRecv);
-        if service != QpType::XrcRecv {
-            // As with other devices, what there is room for anyway may be sent inline: some programs count on it.
-            let free = init.cap.max_send_sge.saturating_mul(SGE_LEN);
-            let granted = init.cap.max_inline_data.max(free.min(limits::MAX_INLINE));
-            init.cap.max_inline_data = granted;
-        }
+        fit(&mut init, service);
         check(context, pd, service, &init)?;
+        let tm = share_tags(&mut init);
         let hca = context.hca();
-        let tm = init.srq.as_ref().and_then(|srq| srq.tags()).map(|tags| {
-            // Messages complete where the shared receive queue says, and the send queue is its own.
-            init.recv_cq = Some(tags.cq().clone());
-            init.cap.max_send_wr = 0;
-            init.cap.max_send_sge = 0;
-            init.cap.max_inline_data = 0;
-            TmQp::new(tags.cq())
-        });
+
         let QpInit {
             qp_type,
             send_cq,
@@ -105,10 +81,12 @@ impl Qp {
             block_loopback,
             cookie,
         } = init;
+
         if let Some(xrcd) = &xrcd {
             xrcd.add_user()?;
         }
         let opener = xrcd.clone();
+
         let made = hca.qps.write().insert(|index| {
             let number = u32::from(hca.slot()) << 16 | u32::from(index);
             let config = QpConfig {
@@ -123,19 +101,6 @@ impl Qp {
                 mtu: hca.info().active_mtu,
                 seed: random(),
                 stretch: hca.info().stretch_timeouts,
-            };
-            let inner = Inner {
-                transport: ferroce_transport::Qp::new(config),
-                path: None,
-                last_path: None,
-                armed_at: Time::MAX,
-                armed_then: Time::MAX,
-                ack_at: Time::MAX,
-                resume_at: Time::MAX,
-                active: false,
-                held: Held::default(),
-                listed: QpState::Reset,
-                heard: false,
             };
             hca.objects.set_heard(index, false);
             let listed = QueuePair {
@@ -159,7 +124,7 @@ impl Qp {
                 recv_cq,
                 srq,
                 tm,
-                inner: Mutex::new(inner),
+                inner: Mutex::new(Inner::new(config)),
                 poster: AtomicUsize::new(0),
                 openers: Openers::new(context, opener.clone(), cookie),
                 groups: Mutex::default(),
@@ -169,29 +134,81 @@ impl Qp {
                 listing: hca.objects.enter(Object::Qp(listed)),
             }))
         });
-        let qp = match (made, opener) {
-            (Ok(qp), _) => qp,
-            (Err(e), opener) => {
-                if let Some(xrcd) = opener {
-                    xrcd.remove_user();
-                }
-                return Err(e);
+        let qp = made.inspect_err(|_| {
+            if let Some(xrcd) = &opener {
+                xrcd.remove_user();
             }
-        };
-        if let Some(pd) = &qp.pd {
-            pd.add_user();
-        }
-        for cq in [&qp.send_cq, &qp.recv_cq].into_iter().flatten() {
-            cq.add_user();
-        }
-        if let Some(srq) = &qp.srq {
-            srq.add_user();
-        }
-        if let Some(domain) = qp.domain() {
-            domain.add_target(&qp);
-        }
+        })?;
+
+        qp.enter();
         Ok(qp)
     }
+
+    /// A queue pair that is in the table uses what it was created with.
+    fn enter(self: &Arc<Self>) {
+        if let Some(pd) = &self.pd {
+            pd.add_user();
+        }
+        for cq in [&self.send_cq, &self.recv_cq].into_iter().flatten() {
+            cq.add_user();
+        }
+        if let Some(srq) = &self.srq {
+            srq.add_user();
+        }
+        if let Some(domain) = self.domain() {
+            domain.add_target(self);
+        }
+    }
+}
+
+impl Inner {
+    fn new(config: QpConfig) -> Inner {
+        Inner {
+            transport: ferroce_transport::Qp::new(config),
+            path: None,
+            last_path: None,
+            armed_at: Time::MAX,
+            armed_then: Time::MAX,
+            ack_at: Time::MAX,
+            resume_at: Time::MAX,
+            active: false,
+            held: Held::default(),
+            listed: QpState::Reset,
+            heard: false,
+        }
+    }
+}
+
+/// Leaves out what a queue pair of this kind has no use for, and grants what there is room for.
+fn fit(init: &mut QpInit, service: QpType) {
+    if matches!(service, QpType::XrcSend | QpType::XrcRecv) {
+        // They receive into the queues that requests name, if at all.
+        init.recv_cq = None;
+        init.srq = None;
+        (init.cap.max_recv_wr, init.cap.max_recv_sge) = (0, 0);
+    }
+    if service == QpType::XrcRecv {
+        init.send_cq = None;
+        init.cap = QpCap::default();
+        return;
+    }
+
+    init.xrcd = None;
+    // As with other devices, what there is room for anyway may be sent inline: some programs count on it.
+    let free = init.cap.max_send_sge.saturating_mul(SGE_LEN);
+    let granted = init.cap.max_inline_data.max(free.min(limits::MAX_INLINE));
+    init.cap.max_inline_data = granted;
+}
+
+/// With a shared receive queue that matches tags, messages complete where that queue says, and the send queue is its own.
+fn share_tags(init: &mut QpInit) -> Option<TmQp> {
+    let srq = init.srq.clone()?;
+    let tags = srq.tags()?;
+    init.recv_cq = Some(tags.cq().clone());
+    init.cap.max_send_wr = 0;
+    init.cap.max_send_sge = 0;
+    init.cap.max_inline_data = 0;
+    Some(TmQp::new(tags.cq()))
 }
 
 fn service(qp_type: u32) -> Result<QpType> {

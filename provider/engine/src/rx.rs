@@ -1,30 +1,26 @@
-//! Receiving: a run, which the kernel merged (GRO) or a process of the device made, is cut into packets, checked, and given to the
-//! queue pairs they are for.
+//! Receiving: runs are taken from sockets and the inbox and handled (`run`), and the queue pairs that got packets answer.
+
+mod run;
 
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use ferroce_control::{Counter, CounterPage, Key, PortCounter};
+use ferroce_control::{Counter, PortCounter};
 use ferroce_transport::Time;
-use ferroce_wire::link::LinkPacket;
-use ferroce_wire::pkey;
-use ferroce_wire::{NakCode, Octets, Operation, Packet, Syndrome};
+use ferroce_wire::Octets;
 
+use self::run::Run;
 use crate::batch;
-use crate::datagram::Arrival;
-use crate::flows::{Checks, Flows};
 use crate::hca::Hca;
-use crate::ib::{self, Link, Source};
+use crate::ib::Link;
 use crate::keys::KeyTable;
 use crate::lane::{Arrived, Lanes};
-use crate::mcast::Members;
 use crate::pacing;
-use crate::qp::{Inner, Qp};
-use crate::qp_host::QpHost;
+use crate::port::{Cable, Flows, Memory, Udp};
+use crate::qp::Qp;
 use crate::receiver::{Receiver, SETTLE};
 use crate::recvmsg::{Datagram, receive};
-use crate::shared;
 use crate::timers;
 
 /// The largest datagram, or run of merged datagrams.
@@ -73,47 +69,14 @@ impl RxState {
             at: 0,
         }
     }
-}
 
-/// What brought packets.
-#[derive(Clone, Copy)]
-pub(crate) enum Via<'a> {
-    Socket(&'a Receiver),
-    /// Memory, from a process of this device; the address that they were sent to.
-    Inbox(IpAddr),
-}
-
-impl<'a> Via<'a> {
-    fn members(self) -> Option<&'a Arc<Members>> {
-        match self {
-            Via::Socket(receiver) => receiver.members.as_ref(),
-            Via::Inbox(_) => None,
-        }
+    /// A run is about to be handled. Returns the time.
+    fn begin(&mut self) -> Time {
+        batch::begin();
+        self.runs += 1;
+        self.at = timers::now();
+        self.at
     }
-
-    fn link(self) -> Option<&'a Arc<Link>> {
-        match self {
-            Via::Socket(receiver) => receiver.link.as_ref(),
-            Via::Inbox(_) => None,
-        }
-    }
-
-    fn local(self) -> IpAddr {
-        match self {
-            Via::Socket(receiver) => receiver.local,
-            Via::Inbox(to) => to,
-        }
-    }
-}
-
-/// What shows that a packet is as it was sent.
-enum Proof {
-    /// The ICRC, with what is known of the flow; where that is kept.
-    Flow(usize, Checks),
-    /// The CRCs of an InfiniBand packet.
-    Link,
-    /// It has been in memory only.
-    Needless,
 }
 
 impl Hca {
@@ -128,7 +91,7 @@ impl Hca {
                 }
                 break;
             };
-            self.process(rx, Via::Socket(receiver), &datagram, buffer[..len].into());
+            self.process(rx, receiver, &datagram, buffer[..len].into());
             n += 1;
             if !take.goes_on(n, len, datagram.segment) {
                 break;
@@ -169,7 +132,7 @@ impl Hca {
                 flow_label: 0,
                 hop_limit: label.hop_limit,
             };
-            self.process(rx, Via::Inbox(label.to), &datagram, bytes);
+            self.process_inbox(rx, label.to, &datagram, bytes);
             n += 1;
             take.goes_on(n, bytes.len(), segment)
         };
@@ -179,197 +142,130 @@ impl Hca {
         n
     }
 
-    /// Handles one datagram or merged run. [`answer`](Self::answer) follows, after this one or some more.
+    /// Handles one datagram or merged run of a socket. [`answer`](Self::answer) follows, after this one or some more.
     pub(crate) fn process(
         &self,
         rx: &mut RxState,
-        via: Via<'_>,
+        receiver: &Receiver,
         datagram: &Datagram,
         data: Octets<'_>,
     ) {
-        batch::begin();
-        let now = timers::now();
-        rx.runs += 1;
-        rx.at = now;
-        let counters = self.counters();
-        let (members, link) = (via.members(), via.link());
-        let mut proof = match via {
-            Via::Inbox(_) => Proof::Needless,
-            Via::Socket(_) if link.is_some() => Proof::Link,
-            Via::Socket(receiver) => {
-                let (from, port) = (datagram.from, datagram.port);
-                match rx.flows.find(from, port, receiver.local) {
-                    Some((place, checks)) => Proof::Flow(place, checks),
-                    None => return,
-                }
-            }
-        };
+        let members = receiver.members.as_deref();
         // The kernel may hold on to a group's socket for a while after the last member has left.
-        if let Via::Socket(receiver) = via
-            && members.is_some()
-            && receiver.closed.load(Relaxed)
-        {
+        if members.is_some() && receiver.closed.load(Relaxed) {
             return;
         }
-        // Copies of what came for a group are the daemon's, which has counted it.
-        let copies = members.and(link);
-        if copies.is_some_and(|link| link.end() != (datagram.from, datagram.port).into()) {
-            return counters.add(Counter::RxMisdirected, 1);
-        }
-        let segment = if datagram.segment == 0 {
-            data.len().max(1)
-        } else {
-            datagram.segment
+
+        let run = Run {
+            datagram,
+            data,
+            local: receiver.local,
+            link: receiver.link.as_deref(),
+            members,
+            now: rx.begin(),
         };
-        let packets = data.len().div_ceil(segment) as u64;
-        let source = link.filter(|_| copies.is_none());
-        let source = source.map_or(Source::Far, |link| link.source(datagram.from));
-        if source == Source::Stranger {
-            return counters.add(Counter::RxBadPeer, packets);
-        }
-        let count = |counter, at_port, n: u64| {
-            counters.add(counter, n);
-            if let Some(link) = link {
-                counters.add_at(link.number, at_port, n);
-            }
+        let unacknowledged = match (run.link, members) {
+            (None, _) => self.process_datagrams(rx, receiver, &run),
+            (Some(link), None) => self.process_cable(rx, receiver, link, &run),
+            (Some(link), Some(_)) => self.process_copies(rx, receiver, link, &run),
         };
-        if copies.is_none() {
-            match members {
-                None => count(Counter::RxPackets, PortCounter::RxPackets, packets),
-                // Of RoCE: an InfiniBand port's are copies.
-                Some(_) => counters.add(Counter::RxMulticast, packets),
-            }
-            count(Counter::RxBytes, PortCounter::RxBytes, data.len() as u64);
-        }
-        if let (Via::Socket(receiver), Some(dropped)) = (via, datagram.dropped) {
-            let more = dropped.wrapping_sub(receiver.dropped.swap(dropped, Relaxed));
-            count(
-                Counter::RxSocketOverflow,
-                PortCounter::Overruns,
-                more.into(),
-            );
-        }
-        let qps = self.qps.read_recursive();
-        let keys = self.keys.read_recursive();
-        let mut unacknowledged = false;
-        let mut current: Option<(&Arc<Qp>, parking_lot::MutexGuard<'_, Inner>)> = None;
-        for (i, bytes) in data.chunks(segment).enumerate() {
-            // Off a cable comes a whole InfiniBand packet; from its BTH on all is the same.
-            let (bytes, local) = match link {
-                None => (bytes, None),
-                Some(link) => match bytes.private().and_then(LinkPacket::parse) {
-                    Some(local) if copies.is_some() && link.takes_of_group(&local) => {
-                        (local.transport.into(), Some(local))
-                    }
-                    Some(local) if source == Source::Own && !link.sent(&local) => {
-                        counters.add(Counter::RxBadPeer, 1);
-                        continue;
-                    }
-                    Some(local) if copies.is_none() && link.takes(&local) => {
-                        (local.transport.into(), Some(local))
-                    }
-                    Some(_) => {
-                        counters.add(Counter::RxMisdirected, 1);
-                        continue;
-                    }
-                    None => {
-                        count(Counter::RxParseErrors, PortCounter::RxErrors, 1);
-                        continue;
-                    }
-                },
-            };
-            // The order of section 9.6: the packet for itself, then its queue pair, its keys, and only then its PSN.
-            // Parsing first: what is not even a packet needs no checksum.
-            let packet = match shared::parse(bytes) {
-                Ok(packet) => packet,
-                Err(_) => {
-                    count(Counter::RxParseErrors, PortCounter::RxErrors, 1);
-                    continue;
-                }
-            };
-            // a packet whose ICRC is wrong is dropped silently
-            let place = i as u16;
-            let id = match (&local, &mut proof) {
-                (Some(local), _) if local.is_intact() => Some(place),
-                (None, Proof::Flow(_, checks)) => bytes
-                    .private()
-                    .and_then(|bytes| checks.verify(bytes, place)),
-                (None, Proof::Needless) => Some(place),
-                _ => None,
-            };
-            let Some(id) = id else {
-                count(Counter::RxIcrcErrors, PortCounter::RxErrors, 1);
-                continue;
-            };
-            let arrival = Arrival {
-                datagram,
-                local: via.local(),
-                bytes: bytes.len(),
-                id,
-                link: link.map(|link| &**link).zip(local.as_ref()),
-            };
-            if let Some(members) = members {
-                self.deliver_to_group(members, &packet, &arrival, &keys, now);
-                continue;
-            }
-            let number = packet.bth.dest_qp;
-            if number >> 16 != u32::from(self.slot()) {
-                counters.add(Counter::RxMisdirected, 1);
-                continue;
-            }
-            let found = match current.take() {
-                Some((qp, inner)) if qp.qp_num() == number => Some((qp, inner)),
-                other => {
-                    drop(other);
-                    qps.find(number as u16)
-                        .and_then(|qp| Some((qp, qp.lock()?)))
-                }
-            };
-            let Some((qp, mut inner)) = found else {
-                counters.add(Counter::RxUnknownQp, 1);
-                continue;
-            };
-            // Section 9.6.1
-            if !pkey::matches(qp.p_key(), packet.bth.pkey) {
-                counters.add(Counter::RxWrongPkey, 1);
-                if let Some((link, local)) = arrival.link {
-                    let report = ib::wrong_key(local, &packet, packet.bth.pkey.into());
-                    counters.report(link.number, Key::Partition, &report);
-                }
-            } else if !qp.is_at(&arrival) {
-                counters.add(Counter::RxBadPeer, 1);
-            } else if qp.is_datagram() {
-                unacknowledged = true;
-                qp.take_datagram(&mut inner, &packet, &arrival, &keys, now);
-            } else if !Qp::accepts_from(&inner, &arrival) {
-                counters.add(Counter::RxBadPeer, 1);
-            } else {
-                let Inner {
-                    transport, path, ..
-                } = &mut *inner;
-                let mut host = QpHost::new(qp, &keys, path.as_deref(), now);
-                host.sequence_nak = count_kind(counters, &packet);
-                transport.receive(now, &packet, &mut host);
-                if host.overrun {
-                    qp.overrun(&mut inner, &keys, now);
-                }
-                unacknowledged |= qp.is_unreliable();
-                if !qp.touched.swap(true, Relaxed) {
-                    rx.touched.push(qp.clone());
-                }
-            }
-            current = Some((qp, inner));
-        }
-        if let Proof::Flow(place, checks) = proof {
-            rx.flows.keep(place, checks);
-        }
-        if unacknowledged
-            && let Via::Socket(receiver) = via
-            && let Some(page) = receiver.flow()
-        {
+        if unacknowledged && let Some(page) = receiver.flow() {
             let cost = pacing::cost(data.len(), datagram.segment != 0);
             page.take(self.slot(), cost);
         }
+    }
+
+    /// RoCEv2, for this process or for a group.
+    fn process_datagrams(&self, rx: &mut RxState, receiver: &Receiver, run: &Run<'_>) -> bool {
+        let (from, port) = (run.datagram.from, run.datagram.port);
+        let Some(mut udp) = Udp::of_flow(&mut rx.flows, from, port, receiver.local) else {
+            return false;
+        };
+        let counters = self.counters();
+        let kind = match run.members {
+            None => Counter::RxPackets,
+            Some(_) => Counter::RxMulticast,
+        };
+        counters.add(kind, run.packets());
+        counters.add(Counter::RxBytes, run.data.len() as u64);
+        self.count_dropped(receiver, run);
+
+        let unacknowledged = self.handle(rx, &mut udp, run);
+        udp.keep(&mut rx.flows);
+        unacknowledged
+    }
+
+    /// What came by the cable of an InfiniBand port, or was sent by the port to itself.
+    fn process_cable(
+        &self,
+        rx: &mut RxState,
+        receiver: &Receiver,
+        link: &Link,
+        run: &Run<'_>,
+    ) -> bool {
+        let counters = self.counters();
+        let packets = run.packets();
+        let Some(mut cable) = Cable::of_port(link, run.datagram.from) else {
+            counters.add(Counter::RxBadPeer, packets);
+            return false;
+        };
+        run.count(
+            counters,
+            Counter::RxPackets,
+            PortCounter::RxPackets,
+            packets,
+        );
+        let bytes = run.data.len() as u64;
+        run.count(counters, Counter::RxBytes, PortCounter::RxBytes, bytes);
+        self.count_dropped(receiver, run);
+
+        self.handle(rx, &mut cable, run)
+    }
+
+    /// Copies of what came to an InfiniBand port for a group are the daemon's, which has counted them.
+    fn process_copies(
+        &self,
+        rx: &mut RxState,
+        receiver: &Receiver,
+        link: &Link,
+        run: &Run<'_>,
+    ) -> bool {
+        if link.end() != (run.datagram.from, run.datagram.port).into() {
+            self.counters().add(Counter::RxMisdirected, 1);
+            return false;
+        }
+        self.count_dropped(receiver, run);
+        self.handle(rx, &mut Cable::of_group(link), run)
+    }
+
+    /// What the kernel has dropped since it last said so.
+    fn count_dropped(&self, receiver: &Receiver, run: &Run<'_>) {
+        let Some(dropped) = run.datagram.dropped else {
+            return;
+        };
+        let more = dropped.wrapping_sub(receiver.dropped.swap(dropped, Relaxed));
+        run.count(
+            self.counters(),
+            Counter::RxSocketOverflow,
+            PortCounter::Overruns,
+            more.into(),
+        );
+    }
+
+    /// Handles a run from the inbox.
+    fn process_inbox(&self, rx: &mut RxState, to: IpAddr, datagram: &Datagram, data: Octets<'_>) {
+        let run = Run {
+            datagram,
+            data,
+            local: to,
+            link: None,
+            members: None,
+            now: rx.begin(),
+        };
+        let counters = self.counters();
+        counters.add(Counter::RxPackets, run.packets());
+        counters.add(Counter::RxBytes, data.len() as u64);
+        self.handle(rx, &mut Memory, &run);
     }
 
     /// Before a sleep: tells senders without acknowledgement of sockets that are empty. Returns how long to sleep at most.
@@ -421,29 +317,6 @@ impl Qp {
         let flush = !inner.transport.ack_deferrable();
         self.pump(&mut inner, keys, now, flush);
     }
-}
-
-/// Counts what a packet asks for or refuses; returns whether it is a NAK for a PSN sequence error.
-fn count_kind(counters: &CounterPage, packet: &Packet<'_>) -> bool {
-    let syndrome = packet.ext.aeth.map(|aeth| aeth.kind());
-    let request = match packet.info.operation {
-        Operation::Send => Counter::RxSendRequests,
-        Operation::Write => Counter::RxWriteRequests,
-        Operation::ReadRequest => Counter::RxReadRequests,
-        Operation::CompareSwap | Operation::FetchAdd | Operation::AtomicWrite => {
-            Counter::RxAtomicRequests
-        }
-        _ => {
-            if let Some(Syndrome::RnrNak { .. }) = syndrome {
-                counters.add(Counter::RnrNakRetry, 1);
-            }
-            return syndrome == Some(Syndrome::Nak(NakCode::PsnSequenceError));
-        }
-    };
-    if packet.info.begins() {
-        counters.add(request, 1);
-    }
-    false
 }
 
 #[cfg(test)]

@@ -19,7 +19,7 @@ use crate::hca::Hca;
 use crate::helper::{Round, timespec_until, uring_enabled};
 use crate::receiver::Receiver;
 use crate::recvmsg::{CONTROL, describe};
-use crate::rx::{MAX_DATAGRAM, Via};
+use crate::rx::MAX_DATAGRAM;
 use crate::timers;
 
 /// Receive buffers; a power of two. Each holds the largest merged run.
@@ -290,12 +290,7 @@ impl Uring {
                     let rx = rx.get_or_insert_with(|| hca.rx.lock());
                     if let Ok(out) = RecvMsgOut::parse(self.buffers.bytes(id), &self.message) {
                         let datagram = describe(out.name_data(), out.control_data());
-                        hca.process(
-                            rx,
-                            Via::Socket(&receiver),
-                            &datagram,
-                            out.payload_data().into(),
-                        );
+                        hca.process(rx, &receiver, &datagram, out.payload_data().into());
                     }
                     self.buffers.provide(id);
                     handled += 1;

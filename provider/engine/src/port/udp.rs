@@ -1,0 +1,44 @@
+//! RoCEv2: UDP datagrams, each with one packet.
+
+use std::net::IpAddr;
+
+use ferroce_wire::Octets;
+
+use super::flows::{Checks, Flows};
+use super::{Incoming, Opened, Refused};
+
+/// A run of one flow's datagrams.
+pub(crate) struct Udp {
+    place: usize,
+    checks: Checks,
+}
+
+impl Udp {
+    /// A run from this address and source port to this address. `None`: addresses of two families.
+    pub(crate) fn of_flow(flows: &mut Flows, from: IpAddr, port: u16, to: IpAddr) -> Option<Udp> {
+        let (place, checks) = flows.find(from, port, to)?;
+        Some(Udp { place, checks })
+    }
+
+    /// The run has been handled: remembers how its sender numbers packets.
+    pub(crate) fn keep(self, flows: &mut Flows) {
+        flows.keep(self.place, self.checks);
+    }
+}
+
+impl Incoming for Udp {
+    #[inline]
+    fn open<'a>(&self, frame: Octets<'a>) -> Result<Opened<'a>, Refused> {
+        Ok(Opened {
+            transport: frame,
+            local: None,
+        })
+    }
+
+    /// By the ICRC (section 7.8.1).
+    #[inline]
+    fn verify(&mut self, opened: &Opened<'_>, place: u16) -> Option<u16> {
+        let bytes = opened.transport.private()?;
+        self.checks.verify(bytes, place)
+    }
+}
