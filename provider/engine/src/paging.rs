@@ -241,17 +241,19 @@ mod tests {
 
     #[test]
     fn validate_tells_unmapped_and_read_only_memory() {
-        // SAFETY: a fresh anonymous mapping of two pages, of which the second is unmapped again.
+        // Where the kernel maps nothing by itself: the hole must stay one while other tests run.
+        const PLACE: usize = 0x1000_0000;
+        // SAFETY: a fresh anonymous mapping of two pages, in nobody's place, of which the second is unmapped again.
         let p = unsafe {
             let p = libc::mmap(
-                std::ptr::null_mut(),
+                PLACE as *mut _,
                 8192,
                 libc::PROT_READ,
-                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE,
                 -1,
                 0,
             );
-            assert_ne!(p, libc::MAP_FAILED);
+            assert_eq!(p as usize, PLACE);
             libc::munmap(p.add(4096), 4096);
             p as u64
         };
