@@ -7,7 +7,7 @@ use ferroce_transport::Time;
 use crate::words::Word;
 
 /// Until when a thread sleeps; 0 while it does not.
-pub(crate) struct Sleep<W>(W);
+pub(crate) struct Sleep<W>(pub(crate) W);
 
 impl<W: Word<Value = Time>> Sleep<W> {
     /// Of a thread that is awake; `word` is 0.
@@ -36,52 +36,5 @@ impl<W: Word<Value = Time>> Sleep<W> {
         // first, so either he finds the deadline or we that he sleeps. Without them a processor may look before it has told.
         W::fence();
         at < self.0.load(Ordering::Relaxed)
-    }
-}
-
-#[cfg(test)]
-mod models {
-    use std::sync::atomic::Ordering::Relaxed;
-
-    use loom::sync::atomic::AtomicU64;
-    use loom::thread;
-    use std::sync::Arc;
-
-    use super::*;
-    use crate::words::model::{self, Event};
-
-    /// A thread that sleeps as announced and one that adds a deadline of 5: the first is awake at that time.
-    fn deadline(outlasts: fn(&Sleep<AtomicU64>, Time) -> bool) {
-        model::check(move || {
-            let sleep = Arc::new(Sleep::new(AtomicU64::new(0)));
-            let next = Arc::new(AtomicU64::new(Time::MAX));
-            let event = Arc::new(Event::new());
-            let adds = {
-                let (sleep, next, event) = (sleep.clone(), next.clone(), event.clone());
-                thread::spawn(move || {
-                    next.store(5, Relaxed);
-                    if outlasts(&sleep, 5) {
-                        event.wake();
-                    }
-                })
-            };
-            if sleep.announce(|| next.load(Relaxed)) > 5 {
-                event.wait();
-                sleep.over();
-            }
-            adds.join().unwrap();
-        });
-    }
-
-    #[test]
-    fn a_deadline_is_never_slept_through() {
-        deadline(Sleep::outlasts);
-    }
-
-    /// As it was before: the model finds what may go wrong.
-    #[test]
-    #[should_panic(expected = "deadlock")]
-    fn without_a_fence_one_may_be() {
-        deadline(|sleep, at| at < sleep.0.load(Ordering::SeqCst));
     }
 }

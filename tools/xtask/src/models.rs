@@ -12,7 +12,7 @@ const PREEMPTIONS: &str = "5";
 pub fn run() -> Result<bool> {
     let status = build::cargo()
         .args(["test", "--locked", "--profile", "unit"])
-        .args(["--package", "ferroce-engine", "--lib", "models::"])
+        .args(["--package", "ferroce-engine", "--test", "models"])
         .env("LOOM_MAX_PREEMPTIONS", PREEMPTIONS)
         .status()
         .context("cargo test")?;

@@ -1,0 +1,30 @@
+//! What threads and processes agree on by shared words, in loom: the engine's own sources, over loom's atomics.
+//!
+//! They are in a program of their own, as loom takes SIGSEGV for itself, which the engine's other tests need.
+
+#![allow(
+    dead_code,
+    unreachable_pub,
+    reason = "the engine uses what the models do not"
+)]
+
+#[path = "../src/marks.rs"]
+mod marks;
+#[path = "../src/sleep.rs"]
+mod sleep;
+#[path = "../src/turn.rs"]
+mod turn;
+#[path = "../src/words.rs"]
+mod words;
+
+#[path = "models/loom_words.rs"]
+mod loom_words;
+
+mod models {
+    #[path = "marks.rs"]
+    mod marks;
+    #[path = "sleep.rs"]
+    mod sleep;
+    #[path = "turn.rs"]
+    mod turn;
+}
