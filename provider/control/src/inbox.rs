@@ -1,8 +1,8 @@
 //! The memory through which processes of one device hand packets to each other, without a socket.
 //!
-//! Each attached process has an inbox: a head that all senders share, and behind it a lane for each slot that may send. Only that
-//! slot's process writes to a lane, and only the owner of the inbox reads it; so nobody ever waits for another sender, dead or
-//! alive. A lane that nobody uses has no memory, and what a sender has used is given back when he has gone. What is in the lanes, and in which order it is written and read, is the
+//! Each attached process has an inbox: a head that all senders share, and behind it a ring for each slot that may send. Only that
+//! slot's process writes to a ring, and only the owner of the inbox reads it; so nobody ever waits for another sender, dead or
+//! alive. A ring that nobody uses has no memory, and what a sender has used is given back when he has gone. What is in the rings, and in which order it is written and read, is the
 //! engine's to know.
 //!
 //! The daemon makes an inbox, hands it to its owner and to those who ask for it, and marks it when the owner goes. All are
@@ -19,20 +19,20 @@ use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags};
 
 use crate::ControlError;
 
-/// Lanes of an inbox, one for each number that a slot can have.
+/// Rings of an inbox, one for each number that a slot can have.
 const LANES: usize = 256;
 const PAGE: usize = 4096;
-/// Bytes of a lane that packets go through.
-pub const LANE: usize = 2 << 20;
-/// A lane: a page of its own for the two ends' positions, then the packets.
-const LANE_SPAN: usize = PAGE + LANE;
+/// Bytes of a ring that packets go through.
+pub const RING_BYTES: usize = 2 << 20;
+/// A ring: a page of its own for the two ends' positions, then the packets.
+const LANE_SPAN: usize = PAGE + RING_BYTES;
 const SPAN: usize = PAGE + LANES * LANE_SPAN;
 
 /// Words of the head, each in a cache line of its own that suits who writes it.
 const PENDING: usize = 0;
 const SLEEPING: usize = 128;
 const CLOSED: usize = 256;
-/// Words of a lane's page; those of the sender's in one cache line.
+/// Words of a ring's page; those of the sender's in one cache line.
 const TAIL: usize = 0;
 const RESTART: usize = 8;
 const HEAD: usize = 128;
@@ -40,7 +40,7 @@ const HEAD: usize = 128;
 /// All of these, for the test that holds them to the protocol's version.
 #[cfg(test)]
 pub(crate) const PLACES: [usize; 9] = [
-    PENDING, SLEEPING, CLOSED, TAIL, RESTART, HEAD, LANES, PAGE, LANE,
+    PENDING, SLEEPING, CLOSED, TAIL, RESTART, HEAD, LANES, PAGE, RING_BYTES,
 ];
 
 /// The descriptors of an inbox.
@@ -90,22 +90,22 @@ impl InboxFds {
             .map_err(ControlError::io("closing an inbox"))
     }
 
-    /// Gives the memory of a lane back, if all that was put in has been taken out, or never can be. For the daemon, when nobody has
+    /// Gives the memory of a ring back, if all that was put in has been taken out, or never can be. For the daemon, when nobody has
     /// the slot.
     pub fn reclaim(&self, slot: u8) -> Result<(), ControlError> {
-        let lane = (PAGE + usize::from(slot) * LANE_SPAN) as u64;
+        let ring = (PAGE + usize::from(slot) * LANE_SPAN) as u64;
         let position = |at: usize| -> Result<u64, ControlError> {
             let mut bytes = [0; 8];
-            rustix::io::pread(&self.memory, &mut bytes, lane + at as u64)
-                .map_err(ControlError::io("reading a lane's positions"))?;
+            rustix::io::pread(&self.memory, &mut bytes, ring + at as u64)
+                .map_err(ControlError::io("reading a ring's positions"))?;
             Ok(u64::from_ne_bytes(bytes))
         };
         let (tail, head) = (position(TAIL)?, position(HEAD)?);
-        let is_corrupt = tail.wrapping_sub(head) > LANE as u64;
+        let is_corrupt = tail.wrapping_sub(head) > RING_BYTES as u64;
         if tail == 0 && head == 0 || tail != head && !is_corrupt {
             return Ok(());
         }
-        punch(&self.memory, lane + PAGE as u64, LANE)
+        punch(&self.memory, ring + PAGE as u64, RING_BYTES)
     }
 }
 
@@ -135,7 +135,7 @@ impl InboxHead {
         })
     }
 
-    /// Bits of the lanes into which something was put since they were last cleared: 64 to a word, 4 words.
+    /// Bits of the rings into which something was put since they were last cleared: 64 to a word, 4 words.
     pub fn pending(&self, word: usize) -> &AtomicU64 {
         assert!(word < LANES / 64);
         // SAFETY: inside the first page (see `cell`), and 8-byte aligned.
@@ -161,10 +161,10 @@ impl InboxHead {
         unsafe { self.map.as_mut_ptr().add(at) }
     }
 
-    /// The lane of a slot, mapped.
-    pub fn lane(&self, slot: u8) -> Result<LaneMemory, ControlError> {
+    /// The ring of a slot, mapped.
+    pub fn ring(&self, slot: u8) -> Result<RingMemory, ControlError> {
         let at = (PAGE + usize::from(slot) * LANE_SPAN) as u64;
-        Ok(LaneMemory {
+        Ok(RingMemory {
             map: map(self.memory.as_fd(), at, LANE_SPAN)?,
             memory: self.memory.clone(),
             at,
@@ -172,17 +172,17 @@ impl InboxHead {
     }
 }
 
-/// A lane, mapped.
+/// A ring, mapped.
 #[derive(Debug)]
-pub struct LaneMemory {
+pub struct RingMemory {
     map: MmapRaw,
-    /// The inbox, and where in it the lane begins.
+    /// The inbox, and where in it the ring begins.
     memory: Arc<File>,
     at: u64,
 }
 
-impl LaneMemory {
-    /// How many bytes have been put in since the lane was made. The sender's.
+impl RingMemory {
+    /// How many bytes have been put in since the ring was made. The sender's.
     pub fn tail(&self) -> &AtomicU64 {
         // SAFETY: inside the mapping's first page, which is page-aligned, shared, and accessed through atomics only.
         unsafe { AtomicU64::from_ptr(self.map.as_mut_ptr().add(TAIL).cast()) }
@@ -205,11 +205,11 @@ impl LaneMemory {
     /// # Safety
     /// No process reads or writes these bytes at the moment, or expects anything of them.
     pub unsafe fn give_back(&self, len: usize) {
-        let len = len.next_multiple_of(PAGE).min(LANE);
+        let len = len.next_multiple_of(PAGE).min(RING_BYTES);
         let _ = punch(&self.memory, self.at + PAGE as u64, len);
     }
 
-    /// The first of [`LANE`] bytes, page-aligned, which live as long as `self`. The other process may write at any moment.
+    /// The first of [`RING_BYTES`] bytes, page-aligned, which live as long as `self`. The other process may write at any moment.
     pub fn bytes(&self) -> *mut u8 {
         self.map.as_mut_ptr().wrapping_add(PAGE)
     }
@@ -219,7 +219,7 @@ impl LaneMemory {
 fn punch(memory: impl AsFd, at: u64, len: usize) -> Result<(), ControlError> {
     let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
     rustix::fs::fallocate(memory, flags, at, len as u64)
-        .map_err(ControlError::io("giving a lane's memory back"))
+        .map_err(ControlError::io("giving a ring's memory back"))
 }
 
 fn map(memory: BorrowedFd<'_>, at: u64, len: usize) -> Result<MmapRaw, ControlError> {
@@ -235,22 +235,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_see_the_same_lane_and_no_other() {
+    fn all_see_the_same_ring_and_no_other() {
         let inbox = InboxFds::create().unwrap();
         let ours = InboxHead::map(inbox.duplicate().unwrap().memory).unwrap();
         let theirs = InboxHead::map(inbox.duplicate().unwrap().memory).unwrap();
-        let lanes = [3, 4, 255].map(|slot| (ours.lane(slot).unwrap(), theirs.lane(slot).unwrap()));
-        for (n, (a, b)) in lanes.iter().enumerate() {
+        let rings = [3, 4, 255].map(|slot| (ours.ring(slot).unwrap(), theirs.ring(slot).unwrap()));
+        for (n, (a, b)) in rings.iter().enumerate() {
             a.tail().store(n as u64 + 1, Ordering::Relaxed);
             b.head().store(n as u64 + 7, Ordering::Relaxed);
-            // SAFETY: the last byte of the lane.
-            unsafe { a.bytes().add(LANE - 1).write(n as u8 + 20) };
+            // SAFETY: the last byte of the ring.
+            unsafe { a.bytes().add(RING_BYTES - 1).write(n as u8 + 20) };
         }
-        for (n, (a, b)) in lanes.iter().enumerate() {
+        for (n, (a, b)) in rings.iter().enumerate() {
             assert_eq!(b.tail().load(Ordering::Relaxed), n as u64 + 1);
             assert_eq!(a.head().load(Ordering::Relaxed), n as u64 + 7);
             // SAFETY: as above.
-            assert_eq!(unsafe { b.bytes().add(LANE - 1).read() }, n as u8 + 20);
+            assert_eq!(
+                unsafe { b.bytes().add(RING_BYTES - 1).read() },
+                n as u8 + 20
+            );
         }
         ours.pending(3).store(1 << 63, Ordering::Relaxed);
         assert_eq!(theirs.pending(3).load(Ordering::Relaxed), 1 << 63);
@@ -260,47 +263,47 @@ mod tests {
     }
 
     #[test]
-    fn a_lane_gives_its_memory_back_when_it_has_been_emptied() {
+    fn a_ring_gives_its_memory_back_when_it_has_been_emptied() {
         let inbox = InboxFds::create().unwrap();
-        let lane = InboxHead::map(inbox.duplicate().unwrap().memory).unwrap();
-        let lane = lane.lane(8).unwrap();
-        // SAFETY: the whole lane.
-        unsafe { lane.bytes().write_bytes(1, LANE) };
+        let ring = InboxHead::map(inbox.duplicate().unwrap().memory).unwrap();
+        let ring = ring.ring(8).unwrap();
+        // SAFETY: the whole ring.
+        unsafe { ring.bytes().write_bytes(1, RING_BYTES) };
         let blocks = || rustix::fs::fstat(&inbox.memory).unwrap().st_blocks;
-        lane.tail().store(LANE as u64, Ordering::Relaxed);
+        ring.tail().store(RING_BYTES as u64, Ordering::Relaxed);
         let full = blocks();
         inbox.reclaim(8).unwrap();
         assert_eq!(blocks(), full, "something is in it");
-        lane.head().store(LANE as u64, Ordering::Relaxed);
+        ring.head().store(RING_BYTES as u64, Ordering::Relaxed);
         inbox.reclaim(7).unwrap();
-        assert_eq!(blocks(), full, "another lane");
+        assert_eq!(blocks(), full, "another ring");
         inbox.reclaim(8).unwrap();
-        assert_eq!(full - blocks(), LANE as i64 / 512);
-        assert_eq!(lane.tail().load(Ordering::Relaxed), LANE as u64);
+        assert_eq!(full - blocks(), RING_BYTES as i64 / 512);
+        assert_eq!(ring.tail().load(Ordering::Relaxed), RING_BYTES as u64);
 
         // Positions that cannot be will never agree.
-        // SAFETY: the whole lane.
-        unsafe { lane.bytes().write_bytes(1, LANE) };
+        // SAFETY: the whole ring.
+        unsafe { ring.bytes().write_bytes(1, RING_BYTES) };
         assert_eq!(blocks(), full);
-        lane.tail().store(7, Ordering::Relaxed);
+        ring.tail().store(7, Ordering::Relaxed);
         inbox.reclaim(8).unwrap();
-        assert_eq!(full - blocks(), LANE as i64 / 512);
+        assert_eq!(full - blocks(), RING_BYTES as i64 / 512);
     }
 
     #[test]
     fn a_sender_gives_back_what_it_has_used() {
         let inbox = InboxFds::create().unwrap();
-        let lane = InboxHead::map(inbox.duplicate().unwrap().memory).unwrap();
-        let lane = lane.lane(8).unwrap();
+        let ring = InboxHead::map(inbox.duplicate().unwrap().memory).unwrap();
+        let ring = ring.ring(8).unwrap();
         let blocks = || rustix::fs::fstat(&inbox.memory).unwrap().st_blocks;
         let empty = blocks();
-        // SAFETY: the first bytes of the lane, which is nobody else's.
+        // SAFETY: the first bytes of the ring, which is nobody else's.
         unsafe {
-            lane.bytes().write_bytes(1, 100_000);
+            ring.bytes().write_bytes(1, 100_000);
             assert!(blocks() > empty);
-            lane.give_back(100_000);
+            ring.give_back(100_000);
             assert_eq!(blocks(), empty);
-            assert_eq!(lane.bytes().read(), 0);
+            assert_eq!(ring.bytes().read(), 0);
         }
     }
 

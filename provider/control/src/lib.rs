@@ -29,7 +29,7 @@ pub use counters::{Counter, CounterPage};
 pub use error::ControlError;
 pub use flow::{FlowFile, FlowPage};
 pub use generations::{GENERATIONS, Generations};
-pub use inbox::{InboxFds, InboxHead, LANE, LaneMemory};
+pub use inbox::{InboxFds, InboxHead, RING_BYTES, RingMemory};
 pub use ports::{Key, MAX_PORTS, PortCounter, WrongKey};
 pub use premises::Premises;
 pub use protocol::{

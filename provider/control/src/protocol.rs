@@ -13,7 +13,7 @@ use crate::objects::ObjectTable;
 use crate::{ControlError, CounterPage, InboxFds};
 
 /// Version of the protocol and of the layouts of all memory that is shared: the page of counters, the table of objects, inboxes and
-/// their lanes.
+/// their rings.
 pub const VERSION: u32 = 7;
 
 /// The longest message, in bytes; longer ones are refused.

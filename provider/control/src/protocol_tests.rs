@@ -161,7 +161,7 @@ const COUNTERS: &[&str] = &[
     "sent_loopback_pkts",
 ];
 
-/// Where the words of an inbox and of its lanes are, and how long a lane is.
+/// Where the words of an inbox and of its rings are, and how long a ring is.
 const INBOX: [usize; 9] = [0, 128, 256, 0, 8, 128, 256, 4096, 2 << 20];
 
 /// An entry of each kind.

@@ -85,11 +85,11 @@ impl Daemon {
     }
 
     /// Has the memory given back through which a slot's last owner sent to the other clients.
-    pub(crate) fn reclaim_lanes(&self, slot: u8) {
+    pub(crate) fn reclaim_rings(&self, slot: u8) {
         let claimed = self.connections.values().filter_map(|c| c.claimed.as_ref());
         for claimed in claimed {
             if let Err(error) = claimed.inbox.reclaim(slot) {
-                tracing::warn!(%error, slot, "a lane keeps its memory");
+                tracing::warn!(%error, slot, "a ring keeps its memory");
             }
         }
     }
@@ -124,7 +124,7 @@ impl Daemon {
         self.counting.departed.add(&claimed.counters);
         self.counting.dirty = true;
         self.slots.release(Instant::now(), claimed.slot);
-        self.reclaim_lanes(claimed.slot);
+        self.reclaim_rings(claimed.slot);
         for group in claimed.groups {
             if let Some(socket) = self.groups[group].existing(claimed.slot) {
                 group::take_back(socket);

@@ -191,7 +191,7 @@ impl Daemon {
                 );
             }
         };
-        self.reclaim_lanes(slot);
+        self.reclaim_rings(slot);
         let Some(connection) = self.connections.get_mut(&id) else {
             return Reply::Ok.into();
         };

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use ferroce_transport::congestion::{Aimd, Controller};
 use ferroce_transport::{PathSignal, Time};
 
-use crate::lane;
+use crate::port::ring;
 
 /// The most bytes that are ever in flight to one destination: enough for 40 Gb/s at half a millisecond, and more than a socket
 /// buffer of 8 MB holds is lost.
@@ -24,9 +24,9 @@ impl Congestion {
         Congestion::up_to((receive_buffer / 2).min(MAX_WINDOW))
     }
 
-    /// Of a lane, which has room for that.
-    pub(crate) fn of_lane() -> Congestion {
-        Congestion::up_to(lane::WINDOW as u32)
+    /// Of a ring, which has room for that.
+    pub(crate) fn of_ring() -> Congestion {
+        Congestion::up_to(ring::WINDOW as u32)
     }
 
     fn up_to(ceiling: u32) -> Congestion {

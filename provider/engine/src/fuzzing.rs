@@ -3,7 +3,7 @@
 
 use ferroce_control::InboxFds;
 
-use crate::lane;
+use crate::port::ring;
 use crate::tag_matching;
 
 /// A receiver whose sender is the input: by how much the position grows each time, how often, and what the memory holds.
@@ -16,7 +16,7 @@ pub fn ring(input: &[u8]) -> bool {
     };
     let fds = InboxFds::create().expect("an inbox");
     let step = u64::from(u16::from_be_bytes([*high, *low])) << (shift % 64);
-    lane::hostile(fds, step, *times, bytes)
+    ring::hostile(fds, step, *times, bytes)
 }
 
 /// A shared receive queue's tagged buffers and the messages that come for them.

@@ -27,10 +27,10 @@ use crate::guard;
 use crate::helper;
 use crate::ib::{self, Link};
 use crate::keys::KeyTable;
-use crate::lane::{Inbox, Outgoing};
 use crate::limits::{DeviceAttr, PortAttr, Violations};
 use crate::mcast::Multicast;
 use crate::path::{Path, PathKey};
+use crate::port::ring::{Inbox, RingSender};
 use crate::receiver::Receiver;
 use crate::rx::RxState;
 use crate::table::QpTable;
@@ -83,9 +83,9 @@ pub struct Hca {
     /// Packets for processes of this device go through memory.
     loopback: bool,
     /// The ways to such processes, by slot.
-    lanes: Mutex<HashMap<u8, Weak<Outgoing>>>,
+    rings: Mutex<HashMap<u8, Weak<RingSender>>>,
     /// Some of them have memory that may be given back.
-    lanes_hold: Arc<AtomicBool>,
+    rings_hold: Arc<AtomicBool>,
     /// Where such processes put packets for us.
     pub(crate) inbox: Inbox,
     next_handle: AtomicU32,
@@ -189,8 +189,8 @@ impl Hca {
             generation: FORKS.load(Ordering::Relaxed),
             gso: enabled("FERROCE_GSO"),
             loopback: enabled("FERROCE_LOOPBACK"),
-            lanes: Mutex::new(HashMap::new()),
-            lanes_hold: Arc::default(),
+            rings: Mutex::new(HashMap::new()),
+            rings_hold: Arc::default(),
             inbox: Inbox::new(attachment.inbox.memory)?,
             next_handle: AtomicU32::new(1),
             contexts: Mutex::new(Vec::new()),

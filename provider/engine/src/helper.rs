@@ -25,7 +25,7 @@ const BURST: usize = 8;
 /// After so long the daemon must be heard.
 const LONGEST_LINGER: Time = 10_000_000;
 
-/// A lane that nothing was put into for so long gives its memory back.
+/// A ring that nothing was put into for so long gives its memory back.
 const UNUSED: Time = 1_000_000_000;
 
 /// Starts the thread, and waits until it has what it needs. Programs that patch the C library's `munmap` and its like once they have
@@ -70,14 +70,14 @@ fn run(hca: &Hca, begun: mpsc::Sender<()>) {
     // SAFETY: affects the calling thread only.
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1000) };
     short_slice();
-    let mut ring = match under_valgrind() {
+    let mut uring = match under_valgrind() {
         true => None,
         false => Uring::new().inspect_err(|why| fallback(why)).ok(),
     };
     let mut waits = Linger::default();
-    let lanes = Lanes::default();
+    let rings = Rings::default();
     drop(begun);
-    // Without a daemon there is nothing to receive; the ring goes, and with it its hold on the sockets.
+    // Without a daemon there is nothing to receive; the io_uring goes, and with it its hold on the sockets.
     while !hca.is_gone() {
         hca.driver.stand_by(
             |take| {
@@ -86,7 +86,7 @@ fn run(hca: &Hca, begun: mpsc::Sender<()>) {
             },
             || {
                 hca.control_events();
-                lanes.look(hca, timers::now());
+                rings.look(hca, timers::now());
             },
         );
         let went = timers::now();
@@ -94,15 +94,15 @@ fn run(hca: &Hca, begun: mpsc::Sender<()>) {
             true => hca.settle_receivers(went),
             false => Time::MAX,
         };
-        let unused = lanes.look(hca, went);
+        let unused = rings.look(hca, went);
         let until = hca
             .driver
             .falling_asleep(|| match hca.inbox.falling_asleep() {
                 true => hca.next_timer().min(settled).min(unused),
                 false => 0,
             });
-        let round = match &mut ring {
-            Some(ring) => ring.round(hca, until),
+        let round = match &mut uring {
+            Some(uring) => uring.round(hca, until),
             None => poll_round(hca, until),
         };
         hca.driver.awake();
@@ -113,7 +113,7 @@ fn run(hca: &Hca, begun: mpsc::Sender<()>) {
                 round
             }
             Err(why) => {
-                if ring.take().is_none() {
+                if uring.take().is_none() {
                     // poll(2) itself fails: there is no way to go on, and peers will see the timeouts.
                     tracing::error!("the helper thread ends: {why}");
                     return;
@@ -136,20 +136,20 @@ fn run(hca: &Hca, begun: mpsc::Sender<()>) {
     }
 }
 
-/// When lanes are looked at for memory that can be given back.
+/// When rings are looked at for memory that can be given back.
 #[derive(Default)]
-struct Lanes {
+struct Rings {
     next: Cell<Time>,
 }
 
-impl Lanes {
+impl Rings {
     /// Looks if it is time to. Returns when it is the next time; `Time::MAX` if there is nothing to give back.
     fn look(&self, hca: &Hca, now: Time) -> Time {
         if now >= self.next.get() {
             self.next.set(now + UNUSED);
-            hca.give_lanes_back();
+            hca.give_rings_back();
         }
-        match hca.lanes_hold() {
+        match hca.rings_hold() {
             true => self.next.get(),
             false => Time::MAX,
         }

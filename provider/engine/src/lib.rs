@@ -34,7 +34,6 @@ mod helper;
 mod ib;
 mod import;
 mod keys;
-mod lane;
 mod limits;
 mod linger;
 mod marks;

@@ -30,7 +30,7 @@ pub(crate) unsafe fn place(dst: u64, src: Octets<'_>) -> Result<(), MemoryError>
     let (body, last) = src.split_at(n - tail);
     let mut value = [0; 8];
     last.copy_to(&mut value[..tail]);
-    // SAFETY: the caller vouches for the destination; `src` is the receive buffer or a lane, neither of which is registered. The
+    // SAFETY: the caller vouches for the destination; `src` is the receive buffer or a ring, neither of which is registered. The
     // tail's address is aligned to its size by the choice above.
     unsafe {
         guard::copy(dst as *mut u8, body.as_ptr(), body.len())?;

@@ -2,7 +2,7 @@
 //!
 //! RC has its window and its acknowledgements; here nothing comes back. To a receiver on this machine the bound is on what it
 //! has not taken off its socket yet, which sender and receiver count in memory that they share (`FlowPage`), or on what it has not
-//! taken out of the lane through which it is reached. To others it is
+//! taken out of the ring through which it is reached. To others it is
 //! what a socket buffer holds, each millisecond. A receiver that takes nothing for a while is not waited for: this traffic may
 //! be lost, but it is never stuck.
 
@@ -13,7 +13,7 @@ use std::sync::{Arc, OnceLock};
 use ferroce_control::FlowPage;
 use ferroce_transport::Time;
 
-use crate::lane::{Outgoing, WINDOW};
+use crate::port::ring::{RingSender, WINDOW};
 
 /// More than this on its way only fills caches.
 const MOST: u64 = 2 << 20;
@@ -43,8 +43,8 @@ pub(crate) fn cost(bytes: usize, run: bool) -> u64 {
 enum Gauge {
     /// Counters of its address, which senders keep too.
     Page(FlowPage),
-    /// The lane itself.
-    Lane(Arc<Outgoing>),
+    /// The ring itself.
+    Ring(Arc<RingSender>),
 }
 
 /// The pace of one path.
@@ -87,11 +87,11 @@ impl Pacer {
         pacer
     }
 
-    /// Of a lane, which RC uses too.
-    pub(crate) fn of_lane(lane: Arc<Outgoing>, slot: u8) -> Pacer {
+    /// Of a ring, which RC uses too.
+    pub(crate) fn of_ring(ring: Arc<RingSender>, slot: u8) -> Pacer {
         let mut pacer = Pacer::new(IpAddr::from([0; 4]), 0, slot, 0);
         pacer.limit = WINDOW as u64;
-        let _ = pacer.gauge.set(Some(Gauge::Lane(lane)));
+        let _ = pacer.gauge.set(Some(Gauge::Ring(ring)));
         pacer
     }
 
@@ -105,7 +105,7 @@ impl Pacer {
     pub(crate) fn allowance(&self, now: Time) -> Result<u64, Time> {
         let in_flight = match self.gauge() {
             Some(Gauge::Page(page)) => page.in_flight(self.slot),
-            Some(Gauge::Lane(lane)) => lane.in_flight(),
+            Some(Gauge::Ring(ring)) => ring.in_flight(),
             None => return self.allowance_by_the_clock(now),
         };
         if in_flight < self.limit {
@@ -113,7 +113,7 @@ impl Pacer {
         }
         let received = match self.gauge() {
             Some(Gauge::Page(page)) => page.received(self.slot).load(Relaxed),
-            Some(Gauge::Lane(lane)) => lane.taken(),
+            Some(Gauge::Ring(ring)) => ring.taken(),
             None => 0,
         };
         if self.seen.swap(received, Relaxed) != received {

@@ -1,5 +1,5 @@
 //! The way to one destination: a UDP socket with its own source port, the ICRC's pseudo header, the congestion window. To a
-//! process of the same device it is a lane of memory, and the socket is used only when that process has gone.
+//! process of the same device it is a ring of memory, and the socket is used only when that process has gone.
 //!
 //! A path leads to one slot of one host, because a receiving kernel merges packets of one UDP flow and steers the whole by its
 //! first. The socket is never connected and has DF set, so that Linux numbers the datagrams of one send 0, 1, 2 …, which the ICRC covers.
@@ -22,8 +22,8 @@ use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 use crate::congestion::Congestion;
 use crate::error::{Error, Result};
 use crate::ib::{Lids, Link};
-use crate::lane::{Label, Outgoing};
 use crate::pacing::Pacer;
+use crate::port::ring::{Label, RingSender};
 use socket::{OptionKind, bind, option, through_interface};
 
 /// What makes two QPs share a path.
@@ -55,8 +55,8 @@ pub(crate) struct Path {
     echo: Option<SockAddr>,
     lead: Lead,
     /// The way to a process of this device, and what the packets would bear in their IP header.
-    lane: Option<(Arc<Outgoing>, Label)>,
-    /// The lane has no receiver any more.
+    ring: Option<(Arc<RingSender>, Label)>,
+    /// The ring has no receiver any more.
     left: AtomicBool,
     pub(crate) congestion: Congestion,
     /// The pace of what nobody acknowledges.
@@ -71,7 +71,7 @@ pub(crate) struct Path {
 const DEFAULT_HOP_LIMIT: u8 = 64;
 
 impl Path {
-    /// `own_slot` spreads the processes of one host over source ports; `receive_buffer` is what this host's sockets hold; `lane`
+    /// `own_slot` spreads the processes of one host over source ports; `receive_buffer` is what this host's sockets hold; `ring`
     /// leads to the process that has the slot, if it is one of this device.
     pub(crate) fn open(
         key: PathKey,
@@ -79,7 +79,7 @@ impl Path {
         own_slot: u8,
         receive_buffer: u32,
         gso: bool,
-        lane: Option<Arc<Outgoing>>,
+        ring: Option<Arc<RingSender>>,
     ) -> Result<Path> {
         let domain = if key.remote.is_ipv4() {
             Domain::IPV4
@@ -135,10 +135,10 @@ impl Path {
         };
         let gso = gso && option(&socket, key.remote, OptionKind::Segment, 0).is_ok();
         let scope_id = scope(key.remote, gid.scope_id);
-        let (congestion, pacer) = match &lane {
-            Some(lane) => (
-                Congestion::of_lane(),
-                Pacer::of_lane(lane.clone(), key.slot),
+        let (congestion, pacer) = match &ring {
+            Some(ring) => (
+                Congestion::of_ring(),
+                Pacer::of_ring(ring.clone(), key.slot),
             ),
             None => (
                 Congestion::new(receive_buffer),
@@ -146,7 +146,7 @@ impl Path {
             ),
         };
         // A run is one record, whatever sockets can do.
-        let gso = gso || lane.is_some();
+        let gso = gso || ring.is_some();
         let label = Label {
             from: key.local,
             to: key.remote,
@@ -164,7 +164,7 @@ impl Path {
             dest: address(key.remote, ROCE_V2_PORT),
             echo: None,
             lead: Lead::Roce(flow),
-            lane: lane.map(|lane| (lane, label)),
+            ring: ring.map(|ring| (ring, label)),
             left: AtomicBool::new(false),
             congestion,
             pacer,
@@ -196,7 +196,7 @@ impl Path {
             dest: dest.into(),
             echo: multicast.then(|| link.end().into()),
             lead: Lead::Infiniband(lids.head(), link.clone()),
-            lane: None,
+            ring: None,
             left: AtomicBool::new(false),
             congestion: Congestion::new(receive_buffer),
             pacer: Pacer::by_the_clock(key.slot, receive_buffer),
@@ -225,12 +225,12 @@ impl Path {
 
     /// Whether what is sent goes to a process of this device, through memory.
     pub(crate) fn is_in_device(&self) -> bool {
-        self.lane.is_some() && !self.left.load(Relaxed)
+        self.ring.is_some() && !self.left.load(Relaxed)
     }
 
     /// Whether it leads to a process that has gone. Its slot may be another's, to whom there is a new path.
     pub(crate) fn is_stale(&self) -> bool {
-        self.lane.as_ref().is_some_and(|(lane, _)| lane.is_closed())
+        self.ring.as_ref().is_some_and(|(ring, _)| ring.is_closed())
     }
 
     /// Whether packets may go out at all.
@@ -246,9 +246,9 @@ impl Path {
         if !self.is_open() {
             return Err(io::ErrorKind::NetworkDown.into());
         }
-        if let Some((lane, label)) = self.lane.as_ref().filter(|_| self.is_in_device()) {
-            if !lane.is_closed() {
-                return lane.send(label, iov, segment);
+        if let Some((ring, label)) = self.ring.as_ref().filter(|_| self.is_in_device()) {
+            if !ring.is_closed() {
+                return ring.send(label, iov, segment);
             }
             // From now on as to any other host. This run has no ICRC, so it is lost.
             self.left.store(true, Relaxed);

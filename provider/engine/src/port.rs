@@ -1,11 +1,11 @@
 //! Where packets enter: what each kind of port has around a packet, and what shows that it is as it was sent.
 //!
-//! Three kinds are here: UDP sockets (RoCEv2), cables of an InfiniBand port, and memory between the programs of one device. What comes
+//! Three kinds are here: UDP sockets (RoCEv2), cables of an InfiniBand port, and shared-memory rings between the programs of one device. What comes
 //! by any of them is decoded, steered and delivered in the same way (`rx::run`).
 
 mod cable;
 mod flows;
-mod memory;
+pub(crate) mod ring;
 mod udp;
 
 use ferroce_control::{Counter, PortCounter};
@@ -14,7 +14,7 @@ use ferroce_wire::link::LinkPacket;
 
 pub(crate) use cable::Cable;
 pub(crate) use flows::Flows;
-pub(crate) use memory::Memory;
+pub(crate) use ring::Ring;
 pub(crate) use udp::Udp;
 
 /// What a port knows of the run that it has brought.

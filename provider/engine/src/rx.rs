@@ -15,9 +15,9 @@ use crate::batch;
 use crate::hca::Hca;
 use crate::ib::Link;
 use crate::keys::KeyTable;
-use crate::lane::{Arrived, Lanes};
 use crate::pacing;
-use crate::port::{Cable, Flows, Memory, Udp};
+use crate::port::ring::{Arrived, Rings};
+use crate::port::{Cable, Flows, Ring, Udp};
 use crate::qp::Qp;
 use crate::receiver::{Receiver, SETTLE};
 use crate::recvmsg::{Datagram, receive};
@@ -52,7 +52,7 @@ pub(crate) struct RxState {
     touched: Vec<Arc<Qp>>,
     flows: Flows,
     /// The inbox.
-    lanes: Lanes,
+    rings: Rings,
     /// Runs handled since the last answers, and when the last of them was begun.
     runs: u32,
     at: Time,
@@ -64,7 +64,7 @@ impl RxState {
             buffer: vec![0; MAX_DATAGRAM].into_boxed_slice(),
             touched: Vec::new(),
             flows: Flows::new(),
-            lanes: Lanes::default(),
+            rings: Rings::default(),
             runs: 0,
             at: 0,
         }
@@ -115,7 +115,7 @@ impl Hca {
         if !self.inbox.is_marked() {
             return 0;
         }
-        let mut lanes = std::mem::take(&mut rx.lanes);
+        let mut rings = std::mem::take(&mut rx.rings);
         let mut n = 0;
         let each = |arrived: Arrived<'_>| {
             let Arrived {
@@ -137,8 +137,8 @@ impl Hca {
             take.goes_on(n, bytes.len(), segment)
         };
         let broken = || self.counters().add(Counter::RxParseErrors, 1);
-        self.inbox.take(&mut lanes, each, broken);
-        rx.lanes = lanes;
+        self.inbox.take(&mut rings, each, broken);
+        rx.rings = rings;
         n
     }
 
@@ -265,7 +265,7 @@ impl Hca {
         let counters = self.counters();
         counters.add(Counter::RxPackets, run.packets());
         counters.add(Counter::RxBytes, data.len() as u64);
-        self.handle(rx, &mut Memory, &run);
+        self.handle(rx, &mut Ring, &run);
     }
 
     /// Before a sleep: tells senders without acknowledgement of sockets that are empty. Returns how long to sleep at most.

@@ -30,7 +30,7 @@ pub(crate) fn parse(packet: Octets<'_>) -> Result<Packet<'_>, ParseError> {
 }
 
 /// Copies as many bytes as there are and as `to` takes, each read once; returns how many. In words where they are
-/// aligned, as packets in a lane are.
+/// aligned, as packets in a ring are.
 #[inline]
 pub(crate) fn copy(from: &[AtomicU8], to: &mut [u8]) -> usize {
     const WORD: usize = size_of::<u32>();

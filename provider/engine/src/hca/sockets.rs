@@ -11,8 +11,8 @@ use socket2::Socket;
 use super::Hca;
 use crate::error::{Error, Result};
 use crate::ib::Link;
-use crate::lane::Outgoing;
 use crate::path::{Path, PathKey, scope};
+use crate::port::ring::RingSender;
 use crate::receiver::Receiver;
 
 impl Hca {
@@ -29,54 +29,54 @@ impl Hca {
     /// The path with this key, opened if no QP has it yet.
     pub(crate) fn path(&self, key: PathKey, gid: &GidEntry) -> Result<Arc<Path>> {
         // Asked for first: the answer of the daemon is not waited for under the lock of the paths.
-        let lane = self.lane_to(key);
+        let ring = self.ring_to(key);
         self.path_or(key, || {
-            Path::open(key, gid, self.slot, self.info.rcvbuf, self.gso, lane)
+            Path::open(key, gid, self.slot, self.info.rcvbuf, self.gso, ring)
         })
     }
 
-    /// The lane by which a path leads to a process of this device.
-    fn lane_to(&self, key: PathKey) -> Option<Arc<Outgoing>> {
+    /// The ring by which a path leads to a process of this device.
+    fn ring_to(&self, key: PathKey) -> Option<Arc<RingSender>> {
         // Slot 0 is the daemon, which has no inbox.
         if !self.loopback || key.slot == 0 || key.lids.is_some() || !self.has_address(key.remote) {
             return None;
         }
-        let mut lanes = self.lanes.lock();
-        lanes.retain(|_, lane| lane.strong_count() != 0);
-        let known = lanes.get(&key.slot).and_then(Weak::upgrade);
-        if let Some(lane) = known.filter(|lane| !lane.is_closed()) {
-            return Some(lane);
+        let mut rings = self.rings.lock();
+        rings.retain(|_, ring| ring.strong_count() != 0);
+        let known = rings.get(&key.slot).and_then(Weak::upgrade);
+        if let Some(ring) = known.filter(|ring| !ring.is_closed()) {
+            return Some(ring);
         }
         let inbox = { self.control.lock().inbox(key.slot) };
         // Our callers may hold locks that the handling of an event needs; the helper holds none.
         self.driver.wake();
         // Where nobody has the slot, packets to it are lost like any.
-        let holds = self.lanes_hold.clone();
-        let opened = inbox.and_then(|inbox| Outgoing::open(inbox, self.slot, holds));
-        let lane = Arc::new(opened.ok()?);
-        lanes.insert(key.slot, Arc::downgrade(&lane));
-        Some(lane)
+        let holds = self.rings_hold.clone();
+        let opened = inbox.and_then(|inbox| RingSender::open(inbox, self.slot, holds));
+        let ring = Arc::new(opened.ok()?);
+        rings.insert(key.slot, Arc::downgrade(&ring));
+        Some(ring)
     }
 
-    /// Whether lanes may have memory that can be given back.
-    pub(crate) fn lanes_hold(&self) -> bool {
-        self.lanes_hold.load(Ordering::Relaxed)
+    /// Whether rings may have memory that can be given back.
+    pub(crate) fn rings_hold(&self) -> bool {
+        self.rings_hold.load(Ordering::Relaxed)
     }
 
-    /// Has lanes that were not used since the last call give their memory back.
-    pub(crate) fn give_lanes_back(&self) {
-        if !self.lanes_hold() {
+    /// Has rings that were not used since the last call give their memory back.
+    pub(crate) fn give_rings_back(&self) {
+        if !self.rings_hold() {
             return;
         }
         // A path is being opened: next time.
-        let Some(lanes) = self.lanes.try_lock() else {
+        let Some(rings) = self.rings.try_lock() else {
             return;
         };
-        self.lanes_hold.store(false, Ordering::Relaxed);
-        let open = lanes.values().filter_map(Weak::upgrade);
-        let left = open.filter(|lane| lane.give_back()).count();
+        self.rings_hold.store(false, Ordering::Relaxed);
+        let open = rings.values().filter_map(Weak::upgrade);
+        let left = open.filter(|ring| ring.give_back()).count();
         if left != 0 {
-            self.lanes_hold.store(true, Ordering::Relaxed);
+            self.rings_hold.store(true, Ordering::Relaxed);
         }
     }
 

@@ -170,7 +170,7 @@ pub fn exs_hello() -> Seeds {
     seeds
 }
 
-/// A record of a lane, filled up to whole cache lines.
+/// A record of a ring, filled up to whole cache lines.
 fn record(len: usize, segment: u16) -> Vec<u8> {
     let mut gid = [0; 16];
     gid[10..].copy_from_slice(&[0xff, 0xff, 192, 0, 2, 1]);

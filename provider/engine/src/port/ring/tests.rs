@@ -1,9 +1,16 @@
+use std::io;
 use std::net::Ipv6Addr;
 use std::os::fd::AsRawFd;
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use ferroce_control::{InboxFds, RingMemory};
+
 use super::*;
+use crate::guard;
 
 const LABEL: Label = Label {
     from: IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 1)),
@@ -12,23 +19,23 @@ const LABEL: Label = Label {
     hop_limit: 64,
 };
 
-/// An inbox, and the ends of the lanes of some slots.
-fn inbox(slots: &[u8]) -> (Inbox, OwnedFd, Vec<Outgoing>) {
+/// An inbox, and the ends of the rings of some slots.
+fn inbox(slots: &[u8]) -> (Inbox, OwnedFd, Vec<RingSender>) {
     let fds = InboxFds::create().unwrap();
     let outgoing = slots
         .iter()
-        .map(|slot| Outgoing::open(fds.duplicate().unwrap(), *slot, Arc::default()).unwrap());
+        .map(|slot| RingSender::open(fds.duplicate().unwrap(), *slot, Arc::default()).unwrap());
     let outgoing = outgoing.collect();
     (Inbox::new(fds.memory).unwrap(), fds.wake, outgoing)
 }
 
-fn put(lane: &Outgoing, bytes: &[u8]) -> io::Result<()> {
+fn put(ring: &RingSender, bytes: &[u8]) -> io::Result<()> {
     let (a, b) = bytes.split_at(bytes.len() / 3);
     let piece = |bytes: &[u8]| libc::iovec {
         iov_base: bytes.as_ptr() as *mut _,
         iov_len: bytes.len(),
     };
-    lane.send(&LABEL, &[piece(a), piece(b)], Some(4096))
+    ring.send(&LABEL, &[piece(a), piece(b)], Some(4096))
 }
 
 fn copy_of(octets: Octets<'_>) -> Vec<u8> {
@@ -38,14 +45,14 @@ fn copy_of(octets: Octets<'_>) -> Vec<u8> {
 }
 
 /// All that is there, with no more than `limit` records.
-fn take(inbox: &Inbox, lanes: &mut Lanes, limit: usize) -> Vec<Vec<u8>> {
+fn take(inbox: &Inbox, rings: &mut Rings, limit: usize) -> Vec<Vec<u8>> {
     let mut got = Vec::new();
     let each = |arrived: Arrived<'_>| {
         assert_eq!((arrived.label, arrived.segment), (LABEL, 4096));
         got.push(copy_of(arrived.bytes));
         got.len() < limit
     };
-    inbox.take(lanes, each, || panic!("a lane makes no sense"));
+    inbox.take(rings, each, || panic!("a ring makes no sense"));
     got
 }
 
@@ -55,12 +62,12 @@ fn pattern(n: usize, len: usize) -> Vec<u8> {
 
 #[test]
 fn records_of_every_length_come_out_in_order_also_across_the_end() {
-    let (inbox, _wake, lanes) = inbox(&[200]);
-    let mut ends = Lanes::default();
+    let (inbox, _wake, rings) = inbox(&[200]);
+    let mut ends = Rings::default();
     let lengths: Vec<_> = (0..400).map(|n| (n * n * 7 + n) % 65_508).collect();
     let mut sent = 0;
     for (n, len) in lengths.iter().enumerate() {
-        put(&lanes[0], &pattern(n, *len)).unwrap();
+        put(&rings[0], &pattern(n, *len)).unwrap();
         sent += len;
         if n % 3 != 2 {
             continue;
@@ -68,62 +75,62 @@ fn records_of_every_length_come_out_in_order_also_across_the_end() {
         for (k, bytes) in take(&inbox, &mut ends, usize::MAX).iter().enumerate() {
             assert_eq!(*bytes, pattern(n - 2 + k, lengths[n - 2 + k]));
         }
-        assert_eq!(lanes[0].in_flight(), 0);
+        assert_eq!(rings[0].in_flight(), 0);
         assert!(!inbox.is_marked());
     }
-    assert!(sent > 3 * LANE);
+    assert!(sent > 3 * RING_BYTES);
 }
 
 #[test]
-fn a_full_lane_takes_nothing_until_there_is_room() {
-    let (inbox, _wake, lanes) = inbox(&[1]);
-    let mut ends = Lanes::default();
+fn a_full_ring_takes_nothing_until_there_is_room() {
+    let (inbox, _wake, rings) = inbox(&[1]);
+    let mut ends = Rings::default();
     let bytes = pattern(1, 60_000);
     let mut n = 0;
-    while put(&lanes[0], &bytes).is_ok() {
+    while put(&rings[0], &bytes).is_ok() {
         n += 1;
     }
-    assert_eq!(n, LANE / span(60_000));
-    let before = lanes[0].in_flight();
-    let refused = put(&lanes[0], &bytes).unwrap_err();
+    assert_eq!(n, RING_BYTES / span(60_000));
+    let before = rings[0].in_flight();
+    let refused = put(&rings[0], &bytes).unwrap_err();
     assert_eq!(refused.kind(), io::ErrorKind::WouldBlock);
-    assert_eq!(lanes[0].in_flight(), before);
+    assert_eq!(rings[0].in_flight(), before);
     assert_eq!(take(&inbox, &mut ends, 1), [&bytes[..]]);
     // What is free is at both ends now: too little behind, one record's length before.
-    put(&lanes[0], &bytes).unwrap();
-    assert!(put(&lanes[0], &bytes).is_err());
+    put(&rings[0], &bytes).unwrap();
+    assert!(put(&rings[0], &bytes).is_err());
     assert_eq!(take(&inbox, &mut ends, usize::MAX).len(), n);
 }
 
 #[test]
 fn a_few_messages_at_a_time_stay_at_the_start() {
-    let (inbox, _wake, lanes) = inbox(&[1]);
-    let mut ends = Lanes::default();
+    let (inbox, _wake, rings) = inbox(&[1]);
+    let mut ends = Rings::default();
     // What the slot's last owner used is unknown at first.
-    while lanes[0].give_back() {}
+    while rings[0].give_back() {}
     for n in 0..50_000 {
-        put(&lanes[0], &pattern(n, 60)).unwrap();
+        put(&rings[0], &pattern(n, 60)).unwrap();
         assert_eq!(take(&inbox, &mut ends, usize::MAX).len(), 1);
-        let extent = lanes[0].position.lock().extent;
+        let extent = rings[0].position.lock().extent;
         assert!(extent <= HOT + 2 * ALIGN, "{extent}");
     }
 }
 
 /// Requests and responses, in runs of one packet each, which have the most headers.
 #[test]
-fn two_windows_fit_wherever_the_lane_was_emptied() {
+fn two_windows_fit_wherever_the_ring_was_emptied() {
     const PACKETS: usize = 2 * WINDOW / 4096;
-    let (inbox, _wake, lanes) = inbox(&[1]);
-    let mut ends = Lanes::default();
+    let (inbox, _wake, rings) = inbox(&[1]);
+    let mut ends = Rings::default();
     let packet = [3; 4096 + 60];
     for n in 0..600 {
         for _ in 0..PACKETS {
-            put(&lanes[0], &packet).unwrap();
+            put(&rings[0], &packet).unwrap();
         }
         assert_eq!(take(&inbox, &mut ends, usize::MAX).len(), PACKETS);
         // Another place each time.
         for _ in 0..n % 7 {
-            put(&lanes[0], &pattern(n, 5000)).unwrap();
+            put(&rings[0], &pattern(n, 5000)).unwrap();
             take(&inbox, &mut ends, usize::MAX);
         }
     }
@@ -132,11 +139,11 @@ fn two_windows_fit_wherever_the_lane_was_emptied() {
 #[test]
 fn no_sender_keeps_another_waiting() {
     let slots = [3, 70, 255];
-    let (inbox, _wake, lanes) = inbox(&slots);
-    let mut ends = Lanes::default();
+    let (inbox, _wake, rings) = inbox(&slots);
+    let mut ends = Rings::default();
     for _ in 0..10 {
-        for (lane, slot) in lanes.iter().zip(slots) {
-            put(lane, &[slot; 9]).unwrap();
+        for (ring, slot) in rings.iter().zip(slots) {
+            put(ring, &[slot; 9]).unwrap();
         }
     }
     for round in 0..6 {
@@ -151,8 +158,8 @@ fn no_sender_keeps_another_waiting() {
 #[test]
 fn memory_that_is_not_there_sends_nothing() {
     guard::install();
-    let (inbox, _wake, lanes) = inbox(&[9]);
-    let mut ends = Lanes::default();
+    let (inbox, _wake, rings) = inbox(&[9]);
+    let mut ends = Rings::default();
     let own = [1u8; 100];
     let pieces = [
         libc::iovec {
@@ -165,26 +172,26 @@ fn memory_that_is_not_there_sends_nothing() {
         },
     ];
     if guard::EFFECTIVE {
-        let error = lanes[0].send(&LABEL, &pieces, None).unwrap_err();
+        let error = rings[0].send(&LABEL, &pieces, None).unwrap_err();
         assert_eq!(error.raw_os_error(), Some(libc::EFAULT));
         assert!(!inbox.is_marked());
     }
-    put(&lanes[0], &own).unwrap();
+    put(&rings[0], &own).unwrap();
     assert_eq!(take(&inbox, &mut ends, usize::MAX), [&own[..]]);
 }
 
 #[test]
-fn what_makes_no_sense_is_thrown_away_and_the_lane_goes_on() {
-    let (inbox, _wake, lanes) = inbox(&[9]);
-    let mut ends = Lanes::default();
-    let lane = &lanes[0];
-    let tail = |by: u64| lane.memory.tail().fetch_add(by, Ordering::Release);
+fn what_makes_no_sense_is_thrown_away_and_the_ring_goes_on() {
+    let (inbox, _wake, rings) = inbox(&[9]);
+    let mut ends = Rings::default();
+    let ring = &rings[0];
+    let tail = |by: u64| ring.memory.tail().fetch_add(by, Ordering::Release);
     let record = |len: u32| {
-        // SAFETY: the tail is a multiple of ALIGN inside the lane, where nobody else is now.
+        // SAFETY: the tail is a multiple of ALIGN inside the ring, where nobody else is now.
         unsafe {
-            let tail = lane.memory.tail().load(Ordering::Relaxed);
-            let at = place(tail, lane.memory.restart().load(Ordering::Relaxed));
-            lane.memory.bytes().add(at).cast::<u32>().write(len)
+            let tail = ring.memory.tail().load(Ordering::Relaxed);
+            let at = place(tail, ring.memory.restart().load(Ordering::Relaxed));
+            ring.memory.bytes().add(at).cast::<u32>().write(len)
         };
     };
     let damages: [&dyn Fn(); 6] = [
@@ -192,7 +199,7 @@ fn what_makes_no_sense_is_thrown_away_and_the_lane_goes_on() {
             tail(7);
         },
         &|| {
-            tail(LANE as u64 + 64);
+            tail(RING_BYTES as u64 + 64);
         },
         &|| {
             tail(u64::MAX - 63);
@@ -206,14 +213,14 @@ fn what_makes_no_sense_is_thrown_away_and_the_lane_goes_on() {
             record(100);
             tail(64);
         },
-        // the start of the lane is not published
+        // the start of the ring is not published
         &|| {
             record(SKIP);
             tail(64);
         },
     ];
     for damage in damages {
-        put(lane, &[1; 10]).unwrap();
+        put(ring, &[1; 10]).unwrap();
         assert_eq!(take(&inbox, &mut ends, usize::MAX).len(), 1);
         damage();
         inbox.head.pending(0).fetch_or(1 << 9, Ordering::SeqCst);
@@ -221,10 +228,10 @@ fn what_makes_no_sense_is_thrown_away_and_the_lane_goes_on() {
         inbox.take(&mut ends, |_| panic!("a record"), || broken += 1);
         assert_eq!(broken, 1);
         // The sender knows nothing of it and goes on where he was: that is one more that makes no sense.
-        put(lane, &[2; 10]).unwrap();
+        put(ring, &[2; 10]).unwrap();
         inbox.take(&mut ends, |_| true, || {});
     }
-    put(lane, &[3; 10]).unwrap();
+    put(ring, &[3; 10]).unwrap();
     assert_eq!(take(&inbox, &mut ends, usize::MAX), [[3; 10]]);
 }
 
@@ -232,29 +239,29 @@ fn what_makes_no_sense_is_thrown_away_and_the_lane_goes_on() {
 fn a_new_owner_of_a_slot_goes_on_where_the_last_one_stopped() {
     let fds = InboxFds::create().unwrap();
     let inbox = Inbox::new(fds.duplicate().unwrap().memory).unwrap();
-    let mut ends = Lanes::default();
+    let mut ends = Rings::default();
     for n in 0..20 {
-        let lane = Outgoing::open(fds.duplicate().unwrap(), 4, Arc::default()).unwrap();
-        put(&lane, &pattern(n, 30_000)).unwrap();
+        let ring = RingSender::open(fds.duplicate().unwrap(), 4, Arc::default()).unwrap();
+        put(&ring, &pattern(n, 30_000)).unwrap();
         if n % 2 == 1 {
             let both = [pattern(n - 1, 30_000), pattern(n, 30_000)];
             assert_eq!(take(&inbox, &mut ends, usize::MAX), both);
         }
-        assert!(!lane.is_closed());
+        assert!(!ring.is_closed());
     }
-    let lane = Outgoing::open(fds.duplicate().unwrap(), 4, Arc::default()).unwrap();
+    let ring = RingSender::open(fds.duplicate().unwrap(), 4, Arc::default()).unwrap();
     fds.close().unwrap();
-    assert!(lane.is_closed());
+    assert!(ring.is_closed());
 }
 
-/// A program that was killed, or whose wild pointer met its lane.
+/// A program that was killed, or whose wild pointer met its ring.
 #[test]
 fn a_position_left_corrupt_is_not_inherited() {
     for corrupt in corrupt_positions() {
         let fds = InboxFds::create().unwrap();
         let inbox = Inbox::new(fds.duplicate().unwrap().memory).unwrap();
-        let mut ends = Lanes::default();
-        let open = || Outgoing::open(fds.duplicate().unwrap(), 4, Arc::default()).unwrap();
+        let mut ends = Rings::default();
+        let open = || RingSender::open(fds.duplicate().unwrap(), 4, Arc::default()).unwrap();
         let last = open();
         put(&last, &[1; 10]).unwrap();
         assert_eq!(take(&inbox, &mut ends, usize::MAX).len(), 1);
@@ -267,37 +274,45 @@ fn a_position_left_corrupt_is_not_inherited() {
 #[test]
 fn a_position_that_becomes_corrupt_is_made_good() {
     for corrupt in corrupt_positions() {
-        let (inbox, _wake, lanes) = inbox(&[4]);
-        let mut ends = Lanes::default();
-        put(&lanes[0], &[1; 10]).unwrap();
+        let (inbox, _wake, rings) = inbox(&[4]);
+        let mut ends = Rings::default();
+        put(&rings[0], &[1; 10]).unwrap();
         assert_eq!(take(&inbox, &mut ends, usize::MAX).len(), 1);
-        corrupt(&lanes[0].memory);
-        comes_through_again(&lanes[0], &inbox, &mut ends);
+        corrupt(&rings[0].memory);
+        comes_through_again(&rings[0], &inbox, &mut ends);
     }
 }
 
-type Corrupt = Box<dyn Fn(&LaneMemory)>;
+type Corrupt = Box<dyn Fn(&RingMemory)>;
 
 fn corrupt_positions() -> Vec<Corrupt> {
-    let values = [0, 1, 63, LANE as u64, 1 << 40, u64::MAX - 63, u64::MAX];
-    let of = |word: fn(&LaneMemory) -> &std::sync::atomic::AtomicU64| {
+    let values = [
+        0,
+        1,
+        63,
+        RING_BYTES as u64,
+        1 << 40,
+        u64::MAX - 63,
+        u64::MAX,
+    ];
+    let of = |word: fn(&RingMemory) -> &std::sync::atomic::AtomicU64| {
         values.map(move |value| -> Corrupt {
             Box::new(move |memory| word(memory).store(value, Ordering::SeqCst))
         })
     };
     let each = [
-        of(LaneMemory::tail),
-        of(LaneMemory::head),
-        of(LaneMemory::restart),
+        of(RingMemory::tail),
+        of(RingMemory::head),
+        of(RingMemory::restart),
     ];
     each.into_iter().flatten().collect()
 }
 
-/// After a few packets that are lost all come, enough to go round the lane.
-fn comes_through_again(lane: &Outgoing, inbox: &Inbox, ends: &mut Lanes) {
+/// After a few packets that are lost all come, enough to go round the ring.
+fn comes_through_again(ring: &RingSender, inbox: &Inbox, ends: &mut Rings) {
     let bytes = pattern(5, 50_000);
     let lost = (0..).take_while(|_| {
-        let refused = put(lane, &bytes).is_err();
+        let refused = put(ring, &bytes).is_err();
         let mut came = 0;
         let each = |arrived: Arrived<'_>| {
             came += usize::from(arrived.bytes == bytes[..]);
@@ -308,8 +323,8 @@ fn comes_through_again(lane: &Outgoing, inbox: &Inbox, ends: &mut Lanes) {
     });
     assert!(lost.take(5).count() < 5, "nothing comes through");
     for _ in 0..100 {
-        put(lane, &bytes).unwrap();
-        put(lane, &bytes).unwrap();
+        put(ring, &bytes).unwrap();
+        put(ring, &bytes).unwrap();
         assert_eq!(take(inbox, ends, usize::MAX), [&bytes[..], &bytes[..]]);
     }
 }
@@ -318,40 +333,40 @@ fn comes_through_again(lane: &Outgoing, inbox: &Inbox, ends: &mut Lanes) {
 fn what_is_not_used_for_a_while_has_no_memory() {
     let fds = InboxFds::create().unwrap();
     let inbox = Inbox::new(fds.duplicate().unwrap().memory).unwrap();
-    let mut ends = Lanes::default();
+    let mut ends = Rings::default();
     let holds = Arc::new(AtomicBool::new(false));
-    let lane = Outgoing::open(fds.duplicate().unwrap(), 4, holds.clone()).unwrap();
+    let ring = RingSender::open(fds.duplicate().unwrap(), 4, holds.clone()).unwrap();
     let file = std::fs::File::from(fds.duplicate().unwrap().memory);
     let blocks = || file.metadata().unwrap().blocks();
-    while put(&lane, &pattern(1, 60_000)).is_ok() {}
+    while put(&ring, &pattern(1, 60_000)).is_ok() {}
     let full = blocks();
-    assert!(full > LANE as u64 / 512 - 256 && holds.load(Ordering::Relaxed));
+    assert!(full > RING_BYTES as u64 / 512 - 256 && holds.load(Ordering::Relaxed));
 
     assert!(
-        lane.give_back() && lane.give_back(),
+        ring.give_back() && ring.give_back(),
         "there is something in it"
     );
     let n = take(&inbox, &mut ends, usize::MAX).len();
-    assert!(n > 1 && !lane.give_back());
+    assert!(n > 1 && !ring.give_back());
     assert!(blocks() < 64, "{} blocks of {full}", blocks());
 
-    put(&lane, &pattern(2, 60_000)).unwrap();
-    assert!(lane.give_back(), "just used");
+    put(&ring, &pattern(2, 60_000)).unwrap();
+    assert!(ring.give_back(), "just used");
     assert_eq!(take(&inbox, &mut ends, usize::MAX), [pattern(2, 60_000)]);
-    assert!(!lane.give_back() && blocks() < 64);
+    assert!(!ring.give_back() && blocks() < 64);
 }
 
 /// A sender and a receiver that sleeps whenever he finds nothing: a wake-up that is lost would end this.
 #[test]
 fn nobody_sleeps_through_a_record() {
     const RECORDS: u32 = 200_000;
-    let (inbox, wake, lanes) = inbox(&[5, 6]);
+    let (inbox, wake, rings) = inbox(&[5, 6]);
     let end = Instant::now() + Duration::from_secs(60);
     std::thread::scope(|threads| {
-        for lane in &lanes {
+        for ring in &rings {
             threads.spawn(move || {
                 for n in 0..RECORDS {
-                    while put(lane, &n.to_ne_bytes()).is_err() {
+                    while put(ring, &n.to_ne_bytes()).is_err() {
                         assert!(Instant::now() < end);
                         std::thread::yield_now();
                     }
@@ -361,7 +376,7 @@ fn nobody_sleeps_through_a_record() {
                 }
             });
         }
-        let mut ends = Lanes::default();
+        let mut ends = Rings::default();
         let (mut sums, mut count, mut sleeps) = ([0u64; 2], 0, 0);
         while count < 2 * RECORDS {
             for record in take(&inbox, &mut ends, 16) {
