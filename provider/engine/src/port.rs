@@ -19,8 +19,14 @@ pub(crate) use udp::Udp;
 
 /// What a port knows of the run that it has brought.
 pub(crate) trait Incoming {
-    /// Takes off what the link has around a packet.
-    fn open<'a>(&self, frame: Octets<'a>) -> Result<Opened<'a>, Refused>;
+    /// Takes off what the link has around a packet: nothing, unless the port says otherwise.
+    #[inline]
+    fn open<'a>(&self, frame: Octets<'a>) -> Result<Opened<'a>, Refused> {
+        Ok(Opened {
+            transport: frame,
+            local: None,
+        })
+    }
 
     /// Whether the packet, the run's `place`th, is as it was sent; asked once it is known to be one. Returns its identification: IPv4's,
     /// or any number where there is none.

@@ -10,7 +10,7 @@
 //!
 //! What is read here was written by another process, which may go on writing. A receiver believes nothing but that it is bytes: positions
 //! and lengths are read once and checked, headers are copied before they are looked at, payload is copied unseen (see
-//! [`shared`]), and a ring that makes no sense is emptied. Nor does a sender believe
+//! [`shared`](crate::shared)), and a ring that makes no sense is emptied. Nor does a sender believe
 //! positions: those that cannot be, left behind by the slot's last owner or written by somebody meanwhile, are made good by the two ends, each
 //! of which keeps its own.
 
@@ -21,9 +21,8 @@ mod sender;
 use std::net::IpAddr;
 
 use ferroce_control::RING_BYTES;
-use ferroce_wire::Octets;
 
-use super::{Incoming, Opened, Refused};
+use super::{Incoming, Opened};
 
 pub(crate) use inbox::{Inbox, Rings};
 pub(crate) use receiver::Arrived;
@@ -87,14 +86,6 @@ fn are_sensible(tail: u64, head: u64, restart: u64) -> bool {
 pub(crate) struct Ring;
 
 impl Incoming for Ring {
-    #[inline]
-    fn open<'a>(&self, frame: Octets<'a>) -> Result<Opened<'a>, Refused> {
-        Ok(Opened {
-            transport: frame,
-            local: None,
-        })
-    }
-
     #[inline]
     fn verify(&mut self, _: &Opened<'_>, place: u16) -> Option<u16> {
         Some(place)

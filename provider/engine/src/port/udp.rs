@@ -2,10 +2,8 @@
 
 use std::net::IpAddr;
 
-use ferroce_wire::Octets;
-
 use super::flows::{Checks, Flows};
-use super::{Incoming, Opened, Refused};
+use super::{Incoming, Opened};
 
 /// A run of one flow's datagrams.
 pub(crate) struct Udp {
@@ -27,14 +25,6 @@ impl Udp {
 }
 
 impl Incoming for Udp {
-    #[inline]
-    fn open<'a>(&self, frame: Octets<'a>) -> Result<Opened<'a>, Refused> {
-        Ok(Opened {
-            transport: frame,
-            local: None,
-        })
-    }
-
     /// By the ICRC (section 7.8.1).
     #[inline]
     fn verify(&mut self, opened: &Opened<'_>, place: u16) -> Option<u16> {

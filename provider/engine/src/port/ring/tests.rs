@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use ferroce_control::{InboxFds, RingMemory};
+use ferroce_wire::Octets;
 
 use super::*;
 use crate::guard;
