@@ -249,8 +249,8 @@ mod tests {
         for (n, (a, b)) in rings.iter().enumerate() {
             assert_eq!(b.tail().load(Ordering::Relaxed), n as u64 + 1);
             assert_eq!(a.head().load(Ordering::Relaxed), n as u64 + 7);
-            // SAFETY: as above.
             assert_eq!(
+                // SAFETY: as above.
                 unsafe { b.bytes().add(RING_BYTES - 1).read() },
                 n as u8 + 20
             );
