@@ -40,6 +40,7 @@ pub fn run(share: &Path, scope: &Scope) -> Result<()> {
     // In memory: through the shared directory each file would take milliseconds.
     let dir = tempfile::tempdir()?;
     let begun = Instant::now();
+    println!("the guest runs");
     let field = Field::new(&build::release_dir()?, MTUS[0]).map_err(|stop| stop.into_error())?;
     println!(
         "both sides are up after {:.1} s",

@@ -97,6 +97,7 @@ mod tests {
             .env("PATH", format!("{}/bin:{path}", dir.path().display()))
             .env("GUEST_CACHE", dir.path().join("cache"))
             .env("GUEST_KERNEL", "linux-image-0")
+            .env("GUEST_START", "2")
             .env("GUEST_TIMEOUT", seconds.to_string());
         let finished = process::run(command, dir.path(), "script", Duration::from_secs(60));
         there_was_one(finished.unwrap())
@@ -115,6 +116,33 @@ mod tests {
         assert!(!killed.ok().expect("QEMU's crash is skipped").success());
         let late = script("exec sleep 50", 1);
         assert_eq!(late.ok().expect("no time is skipped").code(), Some(124));
+    }
+
+    #[test]
+    fn one_that_does_not_start_is_started_again() {
+        const SECOND: &str = "[ -e $control/first ] && { echo 0 >$control/status; exit; }; touch $control/first; exec sleep 50";
+        let finished = script(SECOND, 60).ok().expect("a second start is skipped");
+        assert!(finished.success(), "{}", finished.err);
+        assert!(
+            finished.err.contains("not started after"),
+            "{}",
+            finished.err
+        );
+        let never = script("exec sleep 50", 60)
+            .ok()
+            .expect("a guest that hangs is skipped");
+        assert!(!never.success());
+        assert!(
+            never.err.ends_with("it did not start, three times\n"),
+            "{}",
+            never.err
+        );
+        // What runs already is not begun twice.
+        let slow = script(
+            "touch $control/started; sleep 4; echo 7 >$control/status",
+            60,
+        );
+        assert_eq!(slow.ok().expect("a slow one is skipped").code(), Some(7));
     }
 
     #[test]
