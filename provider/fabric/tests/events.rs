@@ -37,8 +37,8 @@ fn clients_are_asked_to_register_again_and_the_answer_says_so_once() {
         .change(1, |info| info.client_reregister = true)
         .unwrap();
     assert_eq!(agent.out.events().len(), 2);
-    // Not with a request that is refused.
-    let (status, _) = agent
+    // Not with a request that is refused, whose answer says so.
+    let (status, answer) = agent
         .change(1, |info| {
             (info.client_reregister, info.neighbor_mtu) = (true, 9)
         })
@@ -47,6 +47,7 @@ fn clients_are_asked_to_register_again_and_the_answer_says_so_once() {
         (status, agent.out.events().len()),
         (smp::status::INVALID_VALUE, 2)
     );
+    assert!(!answer.client_reregister);
     // External ports of a switch have no clients, port 0 has.
     let mut agent = Agent::switch(2);
     let (_, answer) = agent

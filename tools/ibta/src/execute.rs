@@ -64,6 +64,7 @@ fn conclude(test: &Test, outcome: Outcome, entries: Vec<Entry>, time: Duration) 
         Ok(()) => (Verdict::Pass, String::new()),
         Err(Stop::Failed) => (Verdict::Fail, String::new()),
         Err(Stop::NotApplicable(reason)) => (Verdict::NotApplicable, reason),
+        Err(Stop::Incomplete(reason)) => (Verdict::Inconclusive, reason),
         Err(Stop::Inconclusive(why)) => {
             let reason = format!("the machine stood still in each of {ATTEMPTS} runs: {why}");
             (Verdict::Error, reason)
@@ -117,7 +118,9 @@ fn conclude(test: &Test, outcome: Outcome, entries: Vec<Entry>, time: Duration) 
             }
         }
         // A check that was made and not passed on would go unheard.
-        Verdict::Pass if assertions.iter().any(|a| a.result == Verdict::Fail) => {
+        Verdict::Pass | Verdict::Inconclusive
+            if assertions.iter().any(|a| a.result == Verdict::Fail) =>
+        {
             result = Verdict::Error;
             reason = "an assertion failed and the test went on".to_owned();
         }
@@ -130,12 +133,12 @@ fn conclude(test: &Test, outcome: Outcome, entries: Vec<Entry>, time: Duration) 
                 reason = format!("{} was never decided", open.id);
             }
         }
-        Verdict::NotApplicable | Verdict::Error => {}
+        Verdict::NotApplicable | Verdict::Inconclusive | Verdict::Error => {}
     }
     for open in &mut assertions {
         if open.result == Verdict::NotApplicable && open.reason.is_empty() {
             open.reason = match result {
-                Verdict::NotApplicable => reason.clone(),
+                Verdict::NotApplicable | Verdict::Inconclusive => reason.clone(),
                 _ => "not reached".to_owned(),
             };
         }

@@ -15,6 +15,8 @@ pub enum Stop {
     NotApplicable(String),
     /// A bound in real time was missed while the machine stood still; it is recorded. The test is to be run again.
     Inconclusive(String),
+    /// What could be reached was right, but not all that the test is about could be, and why.
+    Incomplete(String),
     /// The tester or the way to the device failed: neither good nor bad is known of the device.
     Broken(anyhow::Error),
 }
@@ -40,6 +42,9 @@ pub enum Verdict {
     /// It is not for this device, or was not reached.
     #[serde(rename = "N/A")]
     NotApplicable,
+    /// Nothing was wrong, but not everything that the test is about could be reached.
+    #[serde(rename = "INCONCLUSIVE")]
+    Inconclusive,
     /// The tester failed, or the machine stood still each time: nothing is known of the device.
     #[serde(rename = "ERROR")]
     Error,
@@ -52,6 +57,7 @@ impl Verdict {
             Verdict::Pass => "PASS",
             Verdict::Fail => "FAIL",
             Verdict::NotApplicable => "N/A",
+            Verdict::Inconclusive => "INCONCLUSIVE",
             Verdict::Error => "ERROR",
         }
     }
@@ -259,7 +265,7 @@ pub struct TestResult {
     pub title: String,
     /// Its statements.
     pub statements: Vec<String>,
-    /// PASS, FAIL, N/A or ERROR.
+    /// PASS, FAIL, N/A, INCONCLUSIVE or ERROR.
     pub result: Verdict,
     /// Why, if not PASS.
     #[serde(skip_serializing_if = "String::is_empty")]

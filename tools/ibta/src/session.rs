@@ -96,7 +96,10 @@ fn listener(progress: &ProgressBar, id: &str) -> Box<dyn FnMut(&Entry)> {
 
 /// Writes the packets if they were asked for, or tell why the test did not pass.
 fn keep(result: &TestResult, trace: &Trace, dir: Option<&Path>) -> Result<Option<PathBuf>> {
-    let bad = matches!(result.result, Verdict::Fail | Verdict::Error);
+    let bad = matches!(
+        result.result,
+        Verdict::Fail | Verdict::Inconclusive | Verdict::Error
+    );
     if trace.frames.is_empty() || dir.is_none() && !bad {
         return Ok(None);
     }

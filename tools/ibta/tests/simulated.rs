@@ -3,8 +3,9 @@
 use ferroce_ibta::execute::execute;
 use ferroce_ibta::mutate;
 use ferroce_ibta::run::{Entry, Verdict};
-use ferroce_ibta::sim::SimBackend;
+use ferroce_ibta::sim::{MadFaults, SimBackend};
 use ferroce_ibta::suite;
+use ferroce_wire::smp::{NodeInfo, attribute, node_type};
 use std::collections::BTreeSet;
 
 /// Everything that is wrong, at once.
@@ -89,4 +90,43 @@ fn the_tests_that_were_given_show_every_step_of_their_description() {
     let six = due.iter().position(|number| number == "6").expect("step 6");
     due.splice(six + 1..six + 1, (1..=7).map(|n| format!("6.{n}")));
     assert_eq!(steps("C09_142_01"), due);
+}
+
+/// How C14_024_06_CA_04 ends on a device whose answers to SubnGet(NodeInfo) are changed.
+fn both_keys_with(change: fn(&mut NodeInfo)) -> (Verdict, String) {
+    let mut tests = suite::all().into_iter();
+    let test = tests
+        .find(|test| test.id == "C14_024_06_CA_04")
+        .expect("it is there");
+    let faults = MadFaults::default().tx_edit(move |_, mad| {
+        if mad.answers(attribute::NODE_INFO) {
+            let mut info = NodeInfo::parse(mad.data());
+            change(&mut info);
+            info.emit(mad.data_mut());
+        }
+    });
+    let mut backend = SimBackend {
+        mad_faults: Some(faults),
+        ..SimBackend::default()
+    };
+    let (result, _) = execute(&test, &mut backend, Box::new(|_| {}));
+    (result.result, result.reason)
+}
+
+#[test]
+fn keys_of_both_ports_are_for_every_port_of_adapters_and_routers() {
+    // C14-24.1.1, the test's Notes 1, 4 and 6
+    let (result, why) = both_keys_with(|info| info.num_ports = 3);
+    assert_eq!(result, Verdict::Inconclusive);
+    assert!(
+        why.contains("NumPorts is 3") && why.contains("2 of the ports"),
+        "{why}"
+    );
+    let (result, _) = both_keys_with(|info| info.num_ports = 1);
+    assert_eq!(result, Verdict::NotApplicable);
+    let (result, _) = both_keys_with(|info| info.node_type = node_type::ROUTER);
+    assert_eq!(result, Verdict::Pass);
+    let (result, why) = both_keys_with(|info| info.node_type = node_type::SWITCH);
+    assert_eq!(result, Verdict::NotApplicable);
+    assert!(why.contains("NodeType is 2"), "{why}");
 }

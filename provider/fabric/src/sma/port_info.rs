@@ -100,6 +100,13 @@ impl Node {
     }
 }
 
+/// Takes ClientReregister out of a refused request, which is the answer otherwise: it is 1 only where the event was raised (o14-13).
+pub(super) fn no_reregistration(data: &mut Data) {
+    let mut answer = PortInfo::parse(data);
+    answer.client_reregister = false;
+    answer.emit(data);
+}
+
 fn has_clients(port: &Port) -> bool {
     port.info.capability_mask & capability::IS_CLIENT_REREGISTRATION_SUPPORTED != 0
 }

@@ -1,5 +1,6 @@
 //! What is done with an SMP that has arrived where it should.
 
+use super::port_info;
 use super::types::{Envelope, Output, PortEvent};
 use super::{Node, Time};
 use ferroce_wire::mad::{BASE_VERSION, Mad, MadHeader};
@@ -59,6 +60,9 @@ impl Node {
                     let result =
                         self.attribute(&mut request, header.attribute, smp::data_mut(smp), out);
                     let status = result.err().unwrap_or(0);
+                    if status != 0 && header.attribute == attribute::PORT_INFO {
+                        port_info::no_reregistration(smp::data_mut(smp));
+                    }
                     self.reply(port, from, smp, status, out);
                     if let Some((number, physical)) = request.down {
                         self.take_down(number, physical, out);

@@ -34,7 +34,7 @@ const TESTER_GID: [u8; 16] = [
 fn failure(stop: Stop) -> Error {
     match stop {
         Stop::Broken(error) => error,
-        Stop::Failed | Stop::NotApplicable(_) | Stop::Inconclusive(_) => {
+        Stop::Failed | Stop::NotApplicable(_) | Stop::Inconclusive(_) | Stop::Incomplete(_) => {
             anyhow!("the device's ports do not become active")
         }
     }

@@ -37,7 +37,7 @@ fn case(test: &TestResult) -> TestCase {
             status
         }
         Verdict::Fail => non_success(NonSuccessKind::Failure, test),
-        Verdict::Error => non_success(NonSuccessKind::Error, test),
+        Verdict::Inconclusive | Verdict::Error => non_success(NonSuccessKind::Error, test),
     };
     let mut case = TestCase::new(test.id.clone(), status);
     case.set_classname(test.family.clone())

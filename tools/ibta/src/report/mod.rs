@@ -17,6 +17,8 @@ pub struct Sums {
     pub failed: usize,
     /// N/A.
     pub not_applicable: usize,
+    /// INCONCLUSIVE.
+    pub inconclusive: usize,
     /// ERROR.
     pub errors: usize,
 }
@@ -30,15 +32,16 @@ impl Sums {
                 Verdict::Pass => &mut sums.passed,
                 Verdict::Fail => &mut sums.failed,
                 Verdict::NotApplicable => &mut sums.not_applicable,
+                Verdict::Inconclusive => &mut sums.inconclusive,
                 Verdict::Error => &mut sums.errors,
             } += 1;
         }
         sums
     }
 
-    /// What the command ends with: 0 if nothing is wrong, 1 if a test failed, 2 if the tester did.
+    /// What the command ends with: 0 if nothing is wrong, 1 if a test failed, 2 if the tester did or could not reach all that a test is about.
     pub fn exit_code(&self) -> u8 {
-        match (self.errors, self.failed) {
+        match (self.errors + self.inconclusive, self.failed) {
             (0, 0) => 0,
             (0, _) => 1,
             _ => 2,

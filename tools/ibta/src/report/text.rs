@@ -83,7 +83,7 @@ pub fn details(test: &TestResult) -> String {
 /// The last line.
 pub fn sums(sums: &Sums) -> String {
     format!(
-        "{} passed, {} failed, {} not applicable, {} errors",
-        sums.passed, sums.failed, sums.not_applicable, sums.errors
+        "{} passed, {} failed, {} not applicable, {} inconclusive, {} errors",
+        sums.passed, sums.failed, sums.not_applicable, sums.inconclusive, sums.errors
     )
 }

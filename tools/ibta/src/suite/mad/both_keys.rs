@@ -4,10 +4,10 @@ use super::case::test;
 use super::mutants::{self, answers_without_key, knows_key, named_port};
 use crate::catalog::{Mutant, Test};
 use crate::mad::{Smp, Tester, lid_of};
-use crate::run::{Outcome, Run};
+use crate::run::{Outcome, Run, Stop};
 use crate::sim::{MadFaults, OnCable};
 use ferroce_fabric::sma::Node;
-use ferroce_wire::smp::{NodeInfo, PortInfo, attribute, method, node_type};
+use ferroce_wire::smp::{NodeInfo, PortInfo, attribute, method, node_type, status};
 use std::time::Duration;
 
 /// M_Key of all remote ports.
@@ -110,6 +110,41 @@ pub(super) fn tests() -> Vec<Test> {
             "requests about another port are not answered, with both keys neither",
             ANSWERED,
             move || MadFaults::default().rx_drop(move |_, mad| about_another(mad, method::GET)),
+        ))
+        .mutant(Mutant::mad(
+            "knows-its-own-port-only",
+            "requests about another port are answered with status 7",
+            REQUIRED,
+            move || {
+                MadFaults::default().tx_edit(move |_, mad| {
+                    if about_another(mad, method::GET_RESP) {
+                        mutants::set_status(mad, status::INVALID_VALUE);
+                    }
+                })
+            },
+        ))
+        .mutant(Mutant::mad(
+            "both-keys-do-not-help",
+            "of the requests about another port that have both keys the first alone is answered",
+            BOTH,
+            move || {
+                let mut answered = false;
+                MadFaults::default().rx_drop(move |_, mad| {
+                    about_another(mad, method::GET) && std::mem::replace(&mut answered, true)
+                })
+            },
+        ))
+        .mutant(Mutant::mad(
+            "forgets-what-it-was-asked",
+            "AttributeModifier is 0 in the answer to a request about another port",
+            RESPONSE,
+            move || {
+                MadFaults::default().tx_edit(move |_, mad| {
+                    if about_another(mad, method::GET_RESP) {
+                        mad.edit_header(|header| header.modifier = 0);
+                    }
+                })
+            },
         )),
     ]
 }
@@ -126,20 +161,33 @@ fn uncounted(by_another: bool) -> impl Fn() -> MadFaults {
 }
 
 fn body(run: &mut Run, tester: &mut Tester<'_>) -> Outcome {
+    let node = NodeInfo::parse(&tester.data(1, attribute::NODE_INFO, 0)?);
+    // Note 1: xCAs and routers.
+    if ![node_type::CHANNEL_ADAPTER, node_type::ROUTER].contains(&node.node_type) {
+        let why = format!(
+            "NodeInfo:NodeType is {}, neither xCA nor router",
+            node.node_type
+        );
+        return Err(Stop::NotApplicable(why));
+    }
     // Note 4: a device with one port has no port that is not the one that receives the request.
-    tester.check_ports(2)?;
-    let ports = NodeInfo::parse(&tester.data(1, attribute::NODE_INFO, 0)?).num_ports;
-    run.note(format!(
-        "NodeInfo:NumPorts is {ports}; {} of them have a cable to the tester",
-        tester.ports()
-    ));
+    if node.num_ports < 2 {
+        return Err(Stop::NotApplicable("NodeInfo:NumPorts is 1".to_owned()));
+    }
     // Note 6: for all legal ports, and all legal ports that differ from it.
     for local in 1..=tester.ports() {
         for remote in (1..=tester.ports()).filter(|remote| *remote != local) {
             Iteration { local, remote }.carry_out(run, tester)?;
         }
     }
-    Ok(())
+    // All ports of NodeInfo:NumPorts are to be tried.
+    match tester.ports() {
+        cables if cables < node.num_ports => Err(Stop::Incomplete(format!(
+            "NodeInfo:NumPorts is {}, and {cables} of the ports have a cable to the tester",
+            node.num_ports
+        ))),
+        _ => Ok(()),
+    }
 }
 
 /// The steps with one pair of ports.
@@ -229,15 +277,7 @@ impl Iteration {
             (header.method, header.attribute, header.modifier),
             (method::GET_RESP, attribute::PORT_INFO, self.remote.into()),
         )?;
-        let node = NodeInfo::parse(&tester.data(self.local, attribute::NODE_INFO, 0)?);
-        let required = answer.status() == 0 && node.node_type == node_type::CHANNEL_ADAPTER;
-        run.check(REQUIRED, required, || {
-            format!(
-                "a node of type {} answers with status {:#x}",
-                node.node_type,
-                answer.status()
-            )
-        })?;
+        run.check_eq(REQUIRED, "the status", answer.status(), 0)?;
         let data = answer.port_info();
         run.check_eq(
             ANSWERED,

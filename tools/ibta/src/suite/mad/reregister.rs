@@ -2,13 +2,13 @@
 
 use super::case::test;
 use super::events::{SILENCE, without};
-use super::mutants::{answers_to, field, shows_as};
+use super::mutants::{answers_to, field, shows, shows_as};
 use crate::catalog::{Mutant, Test};
 use crate::mad::{Answer, Smp, Tester};
-use crate::protocol::AsyncEvent;
+use crate::protocol::{AsyncEvent, Reply};
 use crate::run::{Outcome, Run, Stop};
 use crate::sim::MadFaults;
-use ferroce_wire::smp::{PortInfo, attribute, capability, method};
+use ferroce_wire::smp::{self, PortInfo, attribute, capability, method};
 use std::time::Duration;
 
 /// `IBV_EVENT_CLIENT_REREGISTER`.
@@ -19,7 +19,58 @@ pub(super) fn tests() -> Vec<Test> {
         reregister_answer(),
         reregister_elsewhere(),
         reregister_event(),
+        capability(),
     ]
+}
+
+/// `IBV_PORT_CLIENT_REG_SUP`: bit 25, as in PortInfo. The proposal of August 2004 has bit 4, which the specification gave to another
+/// capability.
+const CLIENT_REG_SUP: u32 = 1 << 25;
+
+/// What programs are told of it.
+fn capability() -> Test {
+    const SAME: &str = "o14-13#port-cap-flags";
+    test(
+        "O14_013_03",
+        "o14-13",
+        "programs are told whether a port can ask its clients to register again",
+        |run, tester| {
+            for port in 1..=tester.ports() {
+                run.step("1", format!("SubnGet(PortInfo) to port {port}"));
+                let mask = tester.port_info_data(port, 0)?.capability_mask;
+                run.step("2", "ibv_query_port: port_cap_flags has IBV_PORT_CLIENT_REG_SUP, bit 25, as CapabilityMask has");
+                let told = tester.query_port(port)?.capabilities;
+                run.check_eq(SAME, "bit 25", told & CLIENT_REG_SUP, mask & CLIENT_REG_SUP)?;
+            }
+            Ok(())
+        },
+    )
+    .covers(&["o14-13"])
+    .asserts([SAME])
+    .mutant(Mutant::mad(
+        "bit-4",
+        "programs find it where the proposal had it",
+        SAME,
+        || {
+            MadFaults::default().reply(|reply| {
+                if let Reply::Port(state) = reply {
+                    state.capabilities = state.capabilities & !CLIENT_REG_SUP | 1 << 4;
+                }
+            })
+        },
+    ))
+    .mutant(Mutant::mad(
+        "programs-only",
+        "PortInfo:CapabilityMask lacks what programs are told",
+        SAME,
+        || {
+            shows(attribute::PORT_INFO, |_, _, data| {
+                let mask = field("capability_mask");
+                let without = mask.load(data) & !u128::from(CLIENT_REG_SUP);
+                mask.store(data, without);
+            })
+        },
+    ))
 }
 
 fn can_reregister(tester: &mut Tester<'_>, port: u8) -> Outcome<PortInfo> {
@@ -83,6 +134,7 @@ fn reregister_answer() -> Test {
 fn reregister_elsewhere() -> Test {
     const SET: &str = "o14-13.2#set";
     const GET: &str = "o14-13.2#get";
+    const REFUSED: &str = "o14-13.2#refused";
     test(
         "O14_013_02",
         "o14-13",
@@ -102,19 +154,37 @@ fn reregister_elsewhere() -> Test {
                 run.step("2", "SubnSet(PortInfo:ClientReregister = 0)");
                 let answer = tester.good(port, &asks(&info, false))?;
                 verify_shown(run, SET, &answer, false)?;
-                run.step("3", "a SubnSet that is refused");
+                run.step(
+                    "3",
+                    "a SubnSet with ClientReregister 1 and a value that is not legal: refused, and nobody is asked",
+                );
                 let refused = PortInfo {
                     neighbor_mtu: 0,
                     ..info
                 };
-                let answer = tester.must_answer(run, SET, port, &asks(&refused, false))?;
-                verify_shown(run, SET, &answer, false)?;
+                let answer = tester.must_answer(run, REFUSED, port, &asks(&refused, true))?;
+                run.check(REFUSED, answer.status() != 0, || {
+                    "it was not refused".to_owned()
+                })?;
+                verify_shown(run, REFUSED, &answer, false)?;
             }
             tester.forget_events()
         },
     )
     .covers(&["o14-13"])
-    .asserts([SET, GET])
+    .asserts([SET, GET, REFUSED])
+    .mutant(Mutant::mad(
+        "echoes",
+        "the answer to a refused SubnSet is the request again, ClientReregister and all",
+        REFUSED,
+        || {
+            MadFaults::default().tx_edit(|_, mad| {
+                if mad.answers(attribute::PORT_INFO) && mad.header().status & !smp::DIRECTION != 0 {
+                    field("client_reregister").store(mad.data_mut(), 1);
+                }
+            })
+        },
+    ))
     .mutant(Mutant::mad(
         "sticks",
         "ClientReregister stays 1",
@@ -168,7 +238,15 @@ fn reregister_event() -> Test {
                 tester.good(port, &asks(&info, false))?;
                 let events = tester.events(SILENCE)?;
                 run.check(ONLY, events.is_empty(), || format!("{events:?}"))?;
-                run.step("2", "SubnSet(PortInfo:ClientReregister = 1): the event");
+                run.step("2", "one with ClientReregister 1 that is refused: no event");
+                let refused = PortInfo {
+                    neighbor_mtu: 0,
+                    ..info
+                };
+                tester.must_answer(run, ONLY, port, &asks(&refused, true))?;
+                let events = tester.events(SILENCE)?;
+                run.check(ONLY, events.is_empty(), || format!("{events:?}"))?;
+                run.step("3", "SubnSet(PortInfo:ClientReregister = 1): the event");
                 tester.good(port, &asks(&info, true))?;
                 let patience = tester.rig().patience();
                 let mut events = tester.events(patience)?;
