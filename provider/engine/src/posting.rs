@@ -39,7 +39,15 @@ impl Held {
 }
 
 impl Qp {
-    /// Locks the send queue to post requests; dropping the guard starts them.
+    /// Posts one send request, and rings the doorbell.
+    pub fn post_send(&self, request: &SendRequest<'_>) -> Result<()> {
+        let mut queue = self.send_queue();
+        let posted = queue.post(request);
+        queue.doorbell();
+        posted
+    }
+
+    /// Locks the send queue to post requests, which [`doorbell`](SendPoster::doorbell) starts.
     pub fn send_queue(&self) -> SendPoster<'_> {
         let inner = self.lock_to_post();
         self.poster.store(thread_mark(), Ordering::Relaxed);
@@ -72,6 +80,7 @@ pub(crate) fn thread_mark() -> usize {
 }
 
 /// The locked send queue.
+#[must_use = "what is posted is sent when the doorbell is rung"]
 pub struct SendPoster<'a> {
     qp: &'a Qp,
     inner: MutexGuard<'a, Inner>,
@@ -128,11 +137,9 @@ impl SendPoster<'_> {
     pub fn room(&self) -> u32 {
         self.inner.transport.send_room()
     }
-}
 
-impl Drop for SendPoster<'_> {
-    fn drop(&mut self) {
-        self.qp.poster.store(0, Ordering::Relaxed);
+    /// Starts what was posted, and what was left from before, as far as it can be sent now. Without it, requests wait for the next occasion.
+    pub fn doorbell(mut self) {
         let hca = self.qp.hca();
         // Without a daemon the queue pair is in ERR, or about to be: what is posted now is flushed all the same.
         if hca.is_inherited() {
@@ -145,6 +152,13 @@ impl Drop for SendPoster<'_> {
         let keys = hca.keys.read_recursive();
         // An ACK that was held back goes out beside what was posted; if nothing can, it waits on.
         self.qp.pump(&mut self.inner, &keys, timers::now(), false);
+    }
+}
+
+impl Drop for SendPoster<'_> {
+    /// The thread posts no more.
+    fn drop(&mut self) {
+        self.qp.poster.store(0, Ordering::Relaxed);
     }
 }
 
@@ -163,17 +177,18 @@ impl RecvPoster<'_> {
                 "the queue pair receives from a shared receive queue",
             ));
         }
-        Ok(self.inner.transport.post_recv(wr_id, sges)?)
-    }
-}
-
-impl Drop for RecvPoster<'_> {
-    fn drop(&mut self) {
+        self.inner.transport.post_recv(wr_id, sges)?;
         // Requests posted to a QP in error are flushed at once.
         if self.inner.transport.state() == QpState::Err {
-            let keys = self.qp.hca().keys.read_recursive();
-            self.qp.pump(&mut self.inner, &keys, timers::now(), true);
+            self.flush();
         }
+        Ok(())
+    }
+
+    #[cold]
+    fn flush(&mut self) {
+        let keys = self.qp.hca().keys.read_recursive();
+        self.qp.pump(&mut self.inner, &keys, timers::now(), true);
     }
 }
 

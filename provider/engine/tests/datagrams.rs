@@ -69,7 +69,7 @@ fn send(qp: &Qp, ah: &Ah, qpn: u32, qkey: u32, bytes: &[u8]) -> Result<()> {
             qkey,
         }),
     };
-    qp.send_queue().post(&request)
+    qp.post_send(&request)
 }
 
 /// Nothing more completes for a while.
@@ -167,14 +167,14 @@ fn address_handles_of_others_and_of_the_past_are_refused() {
         data: SendData::Inline(b"x"),
         dest: Dest::Datagram(dest),
     };
-    invalid(a.qp.send_queue().post(&request(stale)));
+    invalid(a.qp.post_send(&request(stale)));
     // Nor is the number of a handle that lives that handle, without what that was made with.
     let overwritten = Datagram {
         ah: next.handle(),
         cookie: !next.cookie(),
         ..stale
     };
-    invalid(a.qp.send_queue().post(&request(overwritten)));
+    invalid(a.qp.post_send(&request(overwritten)));
 
     let refused = |av: &AddressVector| a.host.pd.create_ah(av, COOKIE).err().map(|e| e.errno());
     let good = address(a.gid());
@@ -414,7 +414,7 @@ fn a_receiver_on_this_machine_is_not_run_over() {
                 data: SendData::Sges(&[from]),
                 dest,
             };
-            qa.send_queue().post(&request).unwrap();
+            qa.post_send(&request).unwrap();
             posted += 1;
         }
         let mut wc = [Wc::default(); 16];

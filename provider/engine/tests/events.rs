@@ -112,6 +112,7 @@ impl End {
         for _ in 0..n {
             queue.post(&request).unwrap();
         }
+        queue.doorbell();
     }
 
     fn play(&self, serves: bool, message: &[Sge]) {

@@ -51,7 +51,7 @@ fn post(qp: &Qp, op: SendOp, data: SendData<'_>, dest: Dest) {
         data,
         dest,
     };
-    qp.send_queue().post(&request).unwrap();
+    qp.post_send(&request).unwrap();
 }
 
 impl Pair {

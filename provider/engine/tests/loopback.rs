@@ -40,7 +40,7 @@ fn post(qp: &Qp, op: SendOp, sges: &[Sge]) {
         data: SendData::Sges(sges),
         dest: Dest::Connected,
     };
-    qp.send_queue().post(&request).unwrap();
+    qp.post_send(&request).unwrap();
 }
 
 fn pattern(len: usize) -> Vec<u8> {
@@ -217,7 +217,7 @@ fn a_wrong_key_is_a_remote_access_error_and_flushes() {
         };
         queue.post(&request).unwrap();
     }
-    drop(queue);
+    queue.doorbell();
     let wc: Vec<_> = wait(&p.cq_a, 3)
         .iter()
         .map(|wc| (wc.wr_id, wc.status))

@@ -68,7 +68,7 @@ fn threads_post_to_and_poll_from_one_queue_pair_while_keys_and_pairs_come_and_go
                     let write =
                         request(wr_id, SendOp::Write { va, rkey }, SendData::Inline(&bytes));
                     // A full queue is the consumer's own business: it tries again.
-                    while qa.send_queue().post(&write).is_err() {
+                    while qa.post_send(&write).is_err() {
                         assert!(Instant::now() < end, "the queue stays full");
                         std::thread::yield_now();
                     }
@@ -152,7 +152,7 @@ fn a_shared_receive_queue_serves_many_pairs_and_threads() {
                 for i in 0..EACH {
                     let payload = [1u8; 32];
                     let send = request(i as u64, SendOp::Send, SendData::Inline(&payload));
-                    while qp.send_queue().post(&send).is_err() {
+                    while qp.post_send(&send).is_err() {
                         assert!(Instant::now() < end, "the queue stays full");
                         std::thread::yield_now();
                     }
@@ -200,7 +200,7 @@ fn queues_that_share_a_channel_are_destroyed_while_others_get_events() {
                         SendOp::Write { va: 0, rkey: 0 },
                         SendData::Inline(&[]),
                     );
-                    p.send_queue().post(&nothing).unwrap();
+                    p.post_send(&nothing).unwrap();
                     assert_eq!(wait(&cq, 1)[0].wr_id, cookie);
                     p.close(0).unwrap();
                     q.close(0).unwrap();

@@ -28,7 +28,7 @@ fn what_is_posted_after_the_daemon_has_gone_is_flushed() {
         dest: Dest::Connected,
     };
     // One after the other: each by itself has it flushed.
-    a.send_queue().post(&request).unwrap();
+    a.post_send(&request).unwrap();
     let sent = wait(&cq, 1);
     assert_eq!((sent[0].wr_id, sent[0].status), (2, FLUSHED));
     a.post_recv(3, &[]).unwrap();

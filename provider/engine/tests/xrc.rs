@@ -57,7 +57,7 @@ fn send(qp: &Qp, srq: u32, op: SendOp, data: SendData<'_>) {
         data,
         dest: Dest::XrcSrq(srq),
     };
-    qp.send_queue().post(&request).unwrap();
+    qp.post_send(&request).unwrap();
 }
 
 /// Asynchronous events that wait, as (element, type).
@@ -276,7 +276,7 @@ fn what_a_service_does_not_have_is_refused() {
         data: SendData::Inline(b"x"),
         dest: Dest::Connected,
     };
-    assert_eq!(errno(tgt.send_queue().post(&request)), libc::EINVAL);
+    assert_eq!(errno(tgt.post_send(&request)), libc::EINVAL);
     assert_eq!((tgt.cap().max_send_wr, ini.cap().max_recv_wr), (0, 0));
     let other = Context::open(host.hca.clone()).unwrap();
     let foreign = QpInit {
@@ -324,7 +324,7 @@ fn the_limit_event_comes_once_each_time_it_is_armed() {
             data: SendData::Inline(b"x"),
             dest: Dest::Connected,
         };
-        qa.send_queue().post(&request).unwrap();
+        qa.post_send(&request).unwrap();
         wait(&cq_a, 1);
         wait(&cq_b, 1);
     };

@@ -4,7 +4,7 @@
 use crate::guard::Errno;
 use crate::requests::INLINE_MAX;
 use ferroce_cabi::ibv_data_buf;
-use ferroce_engine::{Dest, SendData, SendFlags, SendOp, SendRequest, Sge};
+use ferroce_engine::{Dest, SendData, SendFlags, SendOp, SendPoster, SendRequest, Sge};
 use libc::c_int;
 use parking_lot::RawMutex;
 use parking_lot::lock_api::RawMutex as _;
@@ -71,6 +71,12 @@ impl Batch {
     /// Posts all requests, or none if there is no room for all.
     pub fn post(&self, engine: &ferroce_engine::Qp) -> Result<(), Errno> {
         let mut queue = engine.send_queue();
+        let posted = self.post_to(&mut queue);
+        queue.doorbell();
+        posted
+    }
+
+    fn post_to(&self, queue: &mut SendPoster<'_>) -> Result<(), Errno> {
         if self.requests.len() > queue.room() as usize {
             return Err(Errno(libc::ENOMEM));
         }

@@ -117,7 +117,7 @@ pub unsafe extern "C" fn bind_mw(
             return Err(Errno(libc::EINVAL));
         }
         let flags = SendFlags::from_bits_truncate(request.send_flags);
-        object.engine.send_queue().post(&SendRequest {
+        object.engine.post_send(&SendRequest {
             wr_id: request.wr_id,
             op: SendOp::BindMw(bound),
             flags: flags & (SendFlags::FENCE | SendFlags::SIGNALED),

@@ -6,7 +6,7 @@ use crate::mw;
 use crate::qp::Qp;
 use crate::requests::{INLINE_MAX, gather, receive_list, sges};
 use ferroce_cabi::*;
-use ferroce_engine::{Dest, SendData, SendFlags, SendOp, SendRequest, Sge};
+use ferroce_engine::{Dest, SendData, SendFlags, SendOp, SendPoster, SendRequest, Sge};
 use libc::c_int;
 use std::mem::MaybeUninit;
 
@@ -76,6 +76,47 @@ unsafe fn destination(qp: &Qp, wr: &ibv_send_wr) -> Result<Dest, Errno> {
     })
 }
 
+/// Posts a list from `at` on, which is the request that failed then, if one has.
+///
+/// # Safety
+/// A list of requests for this queue pair, which ends in null.
+#[inline]
+unsafe fn post_list(
+    qp: &Qp,
+    queue: &mut SendPoster<'_>,
+    at: &mut *mut ibv_send_wr,
+) -> Result<(), Errno> {
+    // SAFETY: the caller's list, which ends in null.
+    while let Some(wr) = unsafe { at.as_ref() } {
+        let count = usize::try_from(wr.num_sge).unwrap_or(usize::MAX);
+        if count > qp.max_send_sge {
+            return Err(Errno(libc::EINVAL));
+        }
+        // SAFETY: the caller's list of that many elements.
+        let list = unsafe { sges(wr.sg_list, count) }?;
+        // SAFETY: the caller's request.
+        let op = unsafe { operation(wr) }?;
+        let flags = SendFlags::from_bits_truncate(wr.send_flags);
+        let mut buffer = [const { MaybeUninit::uninit() }; INLINE_MAX];
+        let data = if flags.contains(SendFlags::INLINE) {
+            // SAFETY: the consumer vouches for inline memory.
+            SendData::Inline(unsafe { gather(list, qp.max_inline, &mut buffer) }?)
+        } else {
+            SendData::Sges(list)
+        };
+        queue.post(&SendRequest {
+            wr_id: wr.wr_id,
+            op,
+            flags,
+            data,
+            // SAFETY: the caller's request.
+            dest: unsafe { destination(qp, wr) }?,
+        })?;
+        *at = wr.next;
+    }
+    Ok(())
+}
+
 pub unsafe extern "C" fn post_send(
     qp: *mut ibv_qp,
     wr: *mut ibv_send_wr,
@@ -87,34 +128,11 @@ pub unsafe extern "C" fn post_send(
     let result = qp.health.run(|| {
         qp.check_handle()?;
         let mut queue = qp.engine.send_queue();
-        // SAFETY: the caller's list, which ends in null.
-        while let Some(wr) = unsafe { at.as_ref() } {
-            let count = usize::try_from(wr.num_sge).unwrap_or(usize::MAX);
-            if count > qp.max_send_sge {
-                return Err(Errno(libc::EINVAL));
-            }
-            // SAFETY: the caller's list of that many elements.
-            let list = unsafe { sges(wr.sg_list, count) }?;
-            // SAFETY: the caller's request.
-            let op = unsafe { operation(wr) }?;
-            let flags = SendFlags::from_bits_truncate(wr.send_flags);
-            let mut buffer = [const { MaybeUninit::uninit() }; INLINE_MAX];
-            let data = if flags.contains(SendFlags::INLINE) {
-                // SAFETY: the consumer vouches for inline memory.
-                SendData::Inline(unsafe { gather(list, qp.max_inline, &mut buffer) }?)
-            } else {
-                SendData::Sges(list)
-            };
-            queue.post(&SendRequest {
-                wr_id: wr.wr_id,
-                op,
-                flags,
-                data,
-                // SAFETY: the caller's request.
-                dest: unsafe { destination(qp, wr) }?,
-            })?;
-            at = wr.next;
-        }
+        // SAFETY: the caller's list.
+        let posted = unsafe { post_list(qp, &mut queue, &mut at) };
+        // Those before one that fails are sent.
+        queue.doorbell();
+        posted?;
         Ok(0)
     });
     if result != 0 && !bad_wr.is_null() {
