@@ -3,21 +3,17 @@
 //! A datagram's path depends on its destination queue pair too (see `path`), so a handle keeps one for each slot that it
 //! was used for. Nothing is sent from here.
 
-use ferroce_wire::smp::is_multicast_lid;
-use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
-use ferroce_control::GidEntry;
 use ferroce_transport::AddressVector;
 use parking_lot::RwLock;
 
 use crate::context::Pd;
 use crate::error::{Error, Result};
 use crate::hca::Hca;
-use crate::ib::Link;
 use crate::limits;
-use crate::mgid;
-use crate::path::{Path, PathKey, gid_address};
+use crate::path::Path;
+use crate::route::Route;
 
 /// An address handle.
 pub struct Ah {
@@ -30,41 +26,10 @@ pub struct Ah {
 impl Ah {
     pub(crate) fn create(pd: &Arc<Pd>, av: &AddressVector, cookie: u32) -> Result<Arc<Ah>> {
         let hca = pd.context().hca();
-        if hca.is_infiniband() {
-            let link = hca.link(av.port_num)?;
-            // What is wrong with it shows now.
-            link.path_key(av, 0)?;
-            return Self::add(pd, av, cookie, Route::Cable(link, *av));
-        }
-        if av.port_num != 1 {
-            return Err(Error::Invalid("the device has port 1 only"));
-        }
-        let (gid, remote) = if av.is_global {
-            let gid = hca.gid(av.sgid_index)?;
-            let remote = destination(av.dgid, gid.addr)?;
-            (gid, remote)
-        } else if av.dlid == 0 && has_datagrams(hca, pd) {
-            // Without a GRH it is the LID that leads somewhere, and 0 is what the port shows as its own. Datagram rsockets
-            // make a handle to themselves so. RoCE has no such handles otherwise, and programs test that.
-            let gid = hca.gid(0)?;
-            let own = gid.addr;
-            (gid, own)
-        } else {
-            return Err(Error::Invalid(
-                "RoCE needs a GRH: set is_global and the destination GID",
-            ));
-        };
-        let route = Route::Address {
-            gid,
-            remote,
-            traffic_class: av.traffic_class,
-            hop_limit: av.hop_limit,
-        };
-        Self::add(pd, av, cookie, route)
-    }
-
-    fn add(pd: &Arc<Pd>, av: &AddressVector, cookie: u32, route: Route) -> Result<Arc<Ah>> {
-        let hca = pd.context().hca();
+        // Without a GRH it is the LID that leads somewhere, and 0 is what the port shows as its own. Datagram rsockets
+        // make a handle to themselves so. RoCE has no such handles otherwise, and programs test that.
+        let to_itself = || av.dlid == 0 && has_datagrams(hca, pd);
+        let route = Route::of_handle(hca, av, to_itself)?;
         let handle = hca.ahs.write().insert(Arc::new(Target {
             pd: pd.handle(),
             cookie,
@@ -111,21 +76,6 @@ fn has_datagrams(hca: &Hca, pd: &Pd) -> bool {
         .any(|qp| qp.is_datagram() && qp.pd_handle() == pd.handle())
 }
 
-/// The address that a GID stands for to a sender at `local`, if it can send there at all.
-fn destination(dgid: [u8; 16], local: IpAddr) -> Result<IpAddr> {
-    let remote = match mgid::groups(dgid) {
-        Some(groups) => groups.of_family(local),
-        None => Some(gid_address(dgid)),
-    };
-    match remote {
-        Some(ip) if ip.is_unspecified() => Err(Error::Invalid("the destination GID is zero")),
-        Some(ip) if ip.is_ipv4() == local.is_ipv4() => Ok(ip),
-        _ => Err(Error::Invalid(
-            "source and destination GID are of different families",
-        )),
-    }
-}
-
 /// What a sender needs of an address handle.
 pub(crate) struct Target {
     /// Its protection domain.
@@ -136,79 +86,22 @@ pub(crate) struct Target {
     paths: RwLock<Vec<Arc<Path>>>,
 }
 
-/// Where a handle leads.
-enum Route {
-    /// To an address, with RoCE.
-    Address {
-        gid: GidEntry,
-        remote: IpAddr,
-        traffic_class: u8,
-        hop_limit: u8,
-    },
-    /// By the cable of an InfiniBand port.
-    Cable(Arc<Link>, AddressVector),
-}
-
 impl Target {
     /// The path to queue pairs of a slot.
     pub(crate) fn path(&self, hca: &Hca, slot: u8) -> Result<Arc<Path>> {
-        // Every process on the group gets a datagram, whatever slot its number names.
-        let slot = match &self.route {
-            Route::Address { remote, .. } if remote.is_multicast() => 0,
-            Route::Cable(_, av) if is_multicast_lid(av.dlid) => 0,
-            _ => slot,
-        };
+        let slot = self.route.slot(slot);
         let here = |path: &&Arc<Path>| path.key.slot == slot && !path.is_stale();
         let known = |paths: &Vec<Arc<Path>>| paths.iter().find(here).cloned();
         if let Some(path) = known(&self.paths.read()) {
             return Ok(path);
         }
-        let path = match &self.route {
-            Route::Cable(link, av) => hca.cable_path(link.path_key(av, slot)?, link)?,
-            Route::Address {
-                gid,
-                remote,
-                traffic_class,
-                hop_limit,
-            } => {
-                let key = PathKey {
-                    local: gid.addr,
-                    remote: *remote,
-                    slot,
-                    traffic_class: *traffic_class,
-                    hop_limit: *hop_limit,
-                    lids: None,
-                };
-                match hca.path(key, gid) {
-                    Err(e) => match around(key, &e) {
-                        Some(around) => hca.path(around, gid)?,
-                        None => return Err(e),
-                    },
-                    path => path?,
-                }
-            }
-        };
+        let path = self.route.path(hca, slot)?;
         let mut paths = self.paths.write();
         Ok(known(&paths).unwrap_or_else(|| {
             paths.retain(|path| !path.is_stale());
             paths.push(path.clone());
             path
         }))
-    }
-}
-
-/// An IPv6 group that a loopback cannot carry, as Linux has no route for it, is reached through the IPv4 group that
-/// stands in for it.
-fn around(key: PathKey, error: &Error) -> Option<PathKey> {
-    let unreachable = matches!(error, Error::Io { source, .. }
-        if source.raw_os_error() == Some(libc::ENETUNREACH));
-    match key.remote {
-        IpAddr::V6(group) if unreachable && key.local.is_loopback() => Some(PathKey {
-            local: Ipv4Addr::LOCALHOST.into(),
-            remote: mgid::stand_in(group.octets()).into(),
-            ..key
-        }),
-        _ => None,
     }
 }
 
@@ -262,6 +155,10 @@ impl AhTable {
 
 #[cfg(test)]
 mod tests {
+    use std::net::Ipv4Addr;
+
+    use ferroce_control::GidEntry;
+
     use super::*;
 
     fn target(pd: u32) -> Arc<Target> {
@@ -310,22 +207,5 @@ mod tests {
         assert!(matches!(table.insert(one.clone()), Err(Error::Full(_))));
         table.remove(handles[77]);
         table.insert(one).unwrap();
-    }
-
-    #[test]
-    fn the_families_must_agree_and_groups_have_both() {
-        let mapped = |ip: [u8; 4]| Ipv4Addr::from(ip).to_ipv6_mapped().octets();
-        let v4 = IpAddr::from([127, 0, 0, 1]);
-        let v6: IpAddr = "::1".parse().unwrap();
-        assert_eq!(
-            destination(mapped([10, 0, 0, 9]), v4).unwrap(),
-            IpAddr::from([10, 0, 0, 9])
-        );
-        assert!(destination(mapped([10, 0, 0, 9]), v6).is_err());
-        assert!(destination([0; 16], v6).is_err());
-        let mut group = [0; 16];
-        (group[0], group[1], group[15]) = (0xff, 1, 3);
-        assert!(destination(group, v4).unwrap().is_multicast());
-        assert!(destination(group, v6).unwrap().is_multicast());
     }
 }

@@ -5,12 +5,6 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use ferroce_transport::congestion::{Aimd, Controller};
 use ferroce_transport::{PathSignal, Time};
 
-use crate::port::ring;
-
-/// The most bytes that are ever in flight to one destination: enough for 40 Gb/s at half a millisecond, and more than a socket
-/// buffer of 8 MB holds is lost.
-const MAX_WINDOW: u32 = 3 << 20;
-
 pub(crate) struct Congestion {
     controller: Aimd,
     /// QPs with requests in flight, among which the window is divided.
@@ -18,18 +12,8 @@ pub(crate) struct Congestion {
 }
 
 impl Congestion {
-    /// `receive_buffer`: what a socket on this host holds in bytes, the best guess for the peer's.
-    pub(crate) fn new(receive_buffer: u32) -> Congestion {
-        // The kernel accounts about twice the payload against the buffer.
-        Congestion::up_to((receive_buffer / 2).min(MAX_WINDOW))
-    }
-
-    /// Of a ring, which has room for that.
-    pub(crate) fn of_ring() -> Congestion {
-        Congestion::up_to(ring::WINDOW as u32)
-    }
-
-    fn up_to(ceiling: u32) -> Congestion {
+    /// `ceiling`: the most that the way takes.
+    pub(crate) fn new(ceiling: u32) -> Congestion {
         Congestion {
             controller: Aimd::new(ceiling),
             active: AtomicU32::new(0),
@@ -57,10 +41,11 @@ impl Congestion {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::port::socket_window;
 
     #[test]
     fn the_default_buffer_of_a_user_bounds_the_window() {
-        let c = Congestion::new(425_984);
+        let c = Congestion::new(socket_window(425_984));
         for _ in 0..1000 {
             let (bytes, rtt) = (65_536, None);
             c.signal(0, PathSignal::Acked { bytes, rtt });

@@ -25,12 +25,14 @@ use crate::driver::Driver;
 use crate::error::{Error, Result};
 use crate::guard;
 use crate::helper;
-use crate::ib::{self, Link};
+use crate::ib;
 use crate::keys::KeyTable;
 use crate::limits::{DeviceAttr, PortAttr, Violations};
 use crate::mcast::Multicast;
-use crate::path::{Path, PathKey};
-use crate::port::ring::{Inbox, RingSender};
+use crate::path::Path;
+use crate::port::Ports;
+use crate::port::address::PathKey;
+use crate::port::ring::{Inbox, Ways};
 use crate::receiver::Receiver;
 use crate::rx::RxState;
 use crate::table::QpTable;
@@ -72,8 +74,7 @@ pub struct Hca {
     /// Where others see which objects there are.
     pub(crate) objects: Arc<ObjectTable>,
     gids: RwLock<Vec<GidEntry>>,
-    /// The ports of an InfiniBand device; none of a RoCE device.
-    links: Vec<Arc<Link>>,
+    ports: Ports,
     port_active: AtomicBool,
     /// The daemon is gone.
     gone: AtomicBool,
@@ -82,10 +83,8 @@ pub struct Hca {
     gso: bool,
     /// Packets for processes of this device go through memory.
     loopback: bool,
-    /// The ways to such processes, by slot.
-    rings: Mutex<HashMap<u8, Weak<RingSender>>>,
-    /// Some of them have memory that may be given back.
-    rings_hold: Arc<AtomicBool>,
+    /// The ways to such processes.
+    pub(crate) rings: Ways,
     /// Where such processes put packets for us.
     pub(crate) inbox: Inbox,
     next_handle: AtomicU32,
@@ -181,16 +180,12 @@ impl Hca {
             counters: attachment.counters,
             objects: Arc::new(attachment.objects),
             gids: RwLock::new(gids),
-            links: ports
-                .into_iter()
-                .map(|port| Arc::new(Link::new(port)))
-                .collect(),
+            ports: Ports::new(ports),
             gone: AtomicBool::new(false),
             generation: FORKS.load(Ordering::Relaxed),
             gso: enabled("FERROCE_GSO"),
             loopback: enabled("FERROCE_LOOPBACK"),
-            rings: Mutex::new(HashMap::new()),
-            rings_hold: Arc::default(),
+            rings: Ways::default(),
             inbox: Inbox::new(attachment.inbox.memory)?,
             next_handle: AtomicU32::new(1),
             contexts: Mutex::new(Vec::new()),
@@ -231,16 +226,16 @@ impl Hca {
     /// What the device can do.
     pub fn device_attr(&self) -> DeviceAttr {
         let mut attr = DeviceAttr::new(self.info.node_guid);
-        if self.is_infiniband() {
-            attr.of_infiniband(self.links.iter().map(|link| link.port().p_keys.len()));
+        if let Ports::Infiniband(links) = &self.ports {
+            attr.of_infiniband(links.iter().map(|link| link.port().p_keys.len()));
         }
         attr
     }
 
     /// A port as it is now (section 11.2.1.2; `EINVAL`: there is none of that number).
     pub fn port_attr(&self, number: u8) -> Result<PortAttr> {
-        if self.is_infiniband() {
-            let port = self.link(number)?.port();
+        if let Ports::Infiniband(links) = &self.ports {
+            let port = ib::find(links, number)?.port();
             // The counters are as they were when the port last changed.
             let now = self.control.lock().ports();
             // Events may have come before the answer.
@@ -262,22 +257,9 @@ impl Hca {
         ))
     }
 
-    /// Whether the ports have cables and LIDs.
-    pub(crate) fn is_infiniband(&self) -> bool {
-        !self.links.is_empty()
-    }
-
-    /// A port of an InfiniBand device.
-    pub(crate) fn link(&self, number: u8) -> Result<Arc<Link>> {
-        ib::find(&self.links, number).cloned()
-    }
-
-    /// Whether there is a port of that number.
-    pub(crate) fn has_port(&self, number: u8) -> bool {
-        match self.is_infiniband() {
-            true => ib::find(&self.links, number).is_ok(),
-            false => number == 1,
-        }
+    /// The ports that it has.
+    pub(crate) fn ports(&self) -> &Ports {
+        &self.ports
     }
 
     /// The MTU of the port that a change of attributes is about.
@@ -287,7 +269,7 @@ impl Hca {
         } else {
             attr.port_num
         };
-        let link = ib::find(&self.links, number).ok();
+        let link = ib::find(self.ports.links(), number).ok();
         link.map_or(self.info.active_mtu, |link| link.port().active_mtu)
     }
 
@@ -327,9 +309,9 @@ impl Hca {
         self.gids.read().iter().any(|g| g.addr == ip)
     }
 
-    /// The ports of an InfiniBand device.
-    pub(crate) fn links(&self) -> &[Arc<Link>] {
-        &self.links
+    /// Whether sockets may be given runs.
+    pub(crate) fn cuts_runs(&self) -> bool {
+        self.gso
     }
 
     pub(crate) fn slot(&self) -> u8 {

@@ -147,9 +147,9 @@ impl Rings {
     fn look(&self, hca: &Hca, now: Time) -> Time {
         if now >= self.next.get() {
             self.next.set(now + UNUSED);
-            hca.give_rings_back();
+            hca.rings.give_back();
         }
-        match hca.rings_hold() {
+        match hca.rings.hold() {
             true => self.next.get(),
             false => Time::MAX,
         }

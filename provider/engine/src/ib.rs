@@ -18,7 +18,7 @@ use ferroce_wire::smp::is_multicast_lid;
 use parking_lot::RwLock;
 
 use crate::error::{Error, Result};
-use crate::path::PathKey;
+use crate::port::address::PathKey;
 
 /// `enum ibv_port_state`: data may go out and come in.
 const ACTIVE: u8 = 4;

@@ -9,7 +9,6 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use ferroce_wire::ROCE_V2_PORT;
-use ferroce_wire::smp::is_multicast_lid;
 use parking_lot::{Mutex, RwLock, RwLockReadGuard};
 use socket2::{Domain, InterfaceIndexOrAddress, Protocol, Socket, Type};
 
@@ -17,6 +16,7 @@ use crate::error::{Error, Result};
 use crate::hca::Hca;
 use crate::limits;
 use crate::mgid;
+use crate::port::Carrier;
 use crate::qp::Qp;
 use crate::receiver::{self, Receiver};
 
@@ -36,14 +36,6 @@ struct Group {
     receivers: Vec<Arc<Receiver>>,
     /// Where the daemon sends copies to.
     ends: Vec<SocketAddr>,
-}
-
-/// What a group is over the device's kind of ports.
-enum Carrier {
-    /// IP groups.
-    Ip(mgid::Groups),
-    /// Copies from the daemon.
-    Copies,
 }
 
 /// The groups of a process.
@@ -118,15 +110,7 @@ impl Qp {
         if !self.is_datagram() {
             return Err(Error::Invalid("only UD queue pairs receive multicast"));
         }
-        let carrier = match self.hca().is_infiniband() {
-            true => (gid[0] == 0xff).then_some(Carrier::Copies),
-            false => mgid::groups(gid).map(Carrier::Ip),
-        };
-        let carrier = carrier.ok_or(Error::Invalid("the GID is not a multicast GID"))?;
-        if matches!(carrier, Carrier::Copies) && !is_multicast_lid(lid) {
-            return Err(Error::Invalid("the LID is not a multicast LID"));
-        }
-        Ok(carrier)
+        self.hca().ports().carrier(gid, lid)
     }
 }
 
@@ -176,7 +160,7 @@ impl Group {
 
     /// Of which port a queue pair is may change while it is attached; so all are asked for.
     fn open_ports(&mut self, hca: &Hca) -> Result<()> {
-        for link in hca.links() {
+        for link in hca.ports().links() {
             let (socket, end) = hca.copies_of_group(link, self.gid)?;
             self.ends.push(end);
             let receiver = Receiver::of_group_at(socket, link.clone(), self.members.clone());

@@ -1,21 +1,122 @@
-//! Where packets enter: what each kind of port has around a packet, and what shows that it is as it was sent.
+//! Where packets leave and enter. What each kind of port has around a packet, what shows that one is as it was sent, what a port takes
+//! at a time, and how fast.
 //!
 //! Three kinds are here: UDP sockets (RoCEv2), cables of an InfiniBand port, and shared-memory rings between the programs of one device. What comes
-//! by any of them is decoded, steered and delivered in the same way (`rx::run`).
+//! by any of them is decoded, steered and delivered in the same way (`rx::run`), and what leaves is gathered in the same way (`tx`).
+//!
+//! A kind is a folder with an [`Incoming`] and an [`Outgoing`], and a line in [`Exit`]. Which one a path has is decided when it is opened
+//! (`route`); nothing on the way of a packet asks for the kind.
 
+pub(crate) mod address;
 mod cable;
+mod exit;
 mod flows;
+mod kinds;
+pub(crate) mod pacing;
 pub(crate) mod ring;
 mod udp;
 
+use std::io;
+
 use ferroce_control::{Counter, PortCounter};
+use ferroce_transport::Time;
 use ferroce_wire::Octets;
+use ferroce_wire::icrc::Icrc;
 use ferroce_wire::link::LinkPacket;
 
-pub(crate) use cable::Cable;
+pub(crate) use cable::{Cable, CableExit};
+pub(crate) use exit::Exit;
 pub(crate) use flows::Flows;
-pub(crate) use ring::Ring;
-pub(crate) use udp::Udp;
+pub(crate) use kinds::{Carrier, Ports};
+pub(crate) use ring::{Ring, RingExit};
+pub(crate) use udp::{Udp, UdpExit};
+
+/// The way out of one path. What it says may change with every packet.
+pub(crate) trait Outgoing {
+    /// What it takes at a time.
+    fn capacity(&self) -> Capacity;
+
+    /// Bytes of requests that may be unacknowledged at most.
+    fn window(&self) -> u32;
+
+    /// Bytes before the BTH.
+    #[inline]
+    fn lead_len(&self) -> usize {
+        0
+    }
+
+    /// Writes what stands before the BTH of a packet that has `transport` bytes from there to the end of its ICRC, and begins
+    /// the ICRC. `number` is its place in the run. `None`: zeros will do in the ICRC's place.
+    fn begin(&self, transport: usize, number: u16, out: &mut [u8]) -> Option<Icrc>;
+
+    /// Sends the run of packets that `iov` describes; `segment` is their size when there are several. On an error all of it is lost.
+    fn send(&self, iov: &mut [libc::iovec], segment: Option<u16>) -> io::Result<()>;
+
+    /// How many bytes of what nobody acknowledges may go out now, or when to ask again. No port is run over unless it says so.
+    #[inline]
+    fn allowance(&self, _now: Time) -> Result<u64, Time> {
+        Ok(u64::MAX)
+    }
+
+    /// Counts a send of what nobody acknowledges, which follows.
+    #[inline]
+    fn spend(&self, _bytes: usize, _run: bool) {}
+
+    /// Whether it leads nowhere any more, and a new path is to be opened to the same place.
+    fn is_stale(&self) -> bool {
+        false
+    }
+
+    /// The number of the port at which packets are counted, beside the device.
+    #[inline]
+    fn number(&self) -> Option<u8> {
+        None
+    }
+
+    /// What else is counted of the packets.
+    #[inline]
+    fn also_counted(&self) -> Option<Counter> {
+        None
+    }
+}
+
+/// What a port takes at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Capacity {
+    /// Packets of one size, the last one excepted.
+    pub(crate) segments: usize,
+    /// Bytes of them all.
+    pub(crate) bytes: usize,
+}
+
+impl Capacity {
+    /// A run: what one GSO send takes (`UDP_MAX_SEGMENTS` of every kernel that has it, and the UDP payload of IPv4).
+    pub(crate) const RUN: Capacity = Capacity {
+        segments: 64,
+        bytes: MAX_RUN,
+    };
+    /// A packet.
+    pub(crate) const SINGLE: Capacity = Capacity {
+        segments: 1,
+        bytes: MAX_RUN,
+    };
+}
+
+/// Pieces of registered memory up to this size are copied before they come to a port: cheaper than one more iovec. Longer ones are where the
+/// program has them, and may be unmapped.
+pub(crate) const COPY_LIMIT: usize = 256;
+/// Most bytes of a run by any port.
+pub(crate) const MAX_RUN: usize = 65_507;
+
+/// The most bytes that are ever in flight to one destination by sockets: enough for 40 Gb/s at half a millisecond, and more than a socket
+/// buffer of 8 MB holds is lost.
+const MAX_WINDOW: u32 = 3 << 20;
+
+/// The window to a socket, of which a buffer on this host is the best guess.
+pub(crate) fn socket_window(receive_buffer: u32) -> u32 {
+    // The kernel accounts about twice the payload against the buffer.
+    (receive_buffer / 2).min(MAX_WINDOW)
+}
 
 /// What a port knows of the run that it has brought.
 pub(crate) trait Incoming {

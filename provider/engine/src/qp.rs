@@ -15,12 +15,13 @@ use crate::error::{Error, Result};
 use crate::hca::Hca;
 use crate::keys::Peer;
 use crate::limits;
-use crate::path::{Path, PathKey, gid_address};
+use crate::path::Path;
 use crate::posting::{self, Held};
 use crate::qp_close::Openers;
 use crate::qp_host::QpHost;
 use crate::qp_init::QpInitView;
 use crate::rendezvous::TmQp;
+use crate::route::Route;
 use crate::srq::Srq;
 use crate::timers;
 use crate::xrc::{Domain, Xrcd};
@@ -304,28 +305,25 @@ impl Qp {
     /// A change of port or index must lead to a P_Key.
     fn check_p_key(&self, attr: &QpAttr, mask: QpAttrMask) -> Result<()> {
         let hca = self.hca();
-        if !hca.is_infiniband() || !mask.intersects(QpAttrMask::PKEY_INDEX | QpAttrMask::PORT) {
+        if !mask.intersects(QpAttrMask::PKEY_INDEX | QpAttrMask::PORT) {
             return Ok(());
         }
         let now = self.inner.lock().transport.query();
         let of = |bit, new, old| if mask.contains(bit) { new } else { old };
         let port = of(QpAttrMask::PORT, attr.port_num.into(), now.port_num.into());
         let index: u16 = of(QpAttrMask::PKEY_INDEX, attr.pkey_index, now.pkey_index);
-        hca.link(port as u8)?.p_key(index).map(drop)
+        hca.ports().p_key(port as u8, index).map(drop)
     }
 
     /// Takes the P_Key as its port's table has it now: a subnet manager may change it at any time. An entry that has become empty
     /// is 0, with which nothing goes out or comes in.
     pub(crate) fn renew_p_key(&self, inner: &Inner) {
-        let hca = self.hca();
-        if !hca.is_infiniband() {
+        let ports = self.hca().ports();
+        let now = inner.transport.query();
+        if !ports.has(now.port_num) {
             return;
         }
-        let now = inner.transport.query();
-        let Ok(link) = hca.link(now.port_num) else {
-            return;
-        };
-        let key = link.p_key(now.pkey_index).unwrap_or(0);
+        let key = ports.p_key(now.port_num, now.pkey_index).unwrap_or(0);
         self.p_key.store(key, Ordering::Relaxed);
         self.port.store(now.port_num, Ordering::Relaxed);
     }
@@ -348,55 +346,27 @@ impl Qp {
             self.inner.lock().transport.query().dest_qp_num
         };
         let slot = (dest >> 16) as u8;
-        if hca.is_infiniband() {
-            let link = hca.link(av.port_num)?;
-            hca.listen_at(&link)?;
-            return hca.cable_path(link.path_key(av, slot)?, &link);
-        }
-        if !av.is_global {
-            return Err(Error::Invalid(
-                "RoCE needs a GRH: set is_global and the destination GID",
-            ));
-        }
-        let gid = hca.gid(av.sgid_index)?;
-        let key = PathKey {
-            local: gid.addr,
-            remote: gid_address(av.dgid),
-            slot,
-            traffic_class: av.traffic_class,
-            hop_limit: av.hop_limit,
-            lids: None,
-        };
-        hca.listen(&gid)?;
-        hca.path(key, &gid)
+        let route = Route::to_peer(hca, av)?;
+        route.listen(hca)?;
+        route.path(hca, slot)
     }
 
     /// Whether a packet is from the peer: its source must be the other end of the path.
     pub(crate) fn accepts_from(inner: &Inner, arrival: &Arrival<'_>) -> bool {
-        let Some(path) = &inner.path else {
-            return false;
-        };
-        match (&path.key.lids, arrival.link) {
-            (Some(lids), Some((link, packet))) => lids.is_from_peer(link.number, packet),
-            (None, None) => {
-                path.key.remote == arrival.datagram.from && path.key.local == arrival.local
-            }
-            _ => false,
-        }
+        let (from, to) = (arrival.datagram.from, arrival.local);
+        let key = inner.path.as_ref().map(|path| &path.key);
+        key.is_some_and(|key| key.is_from_peer(from, to, arrival.link))
     }
 }
 
 /// What only the device knows: limits, the GID table, the port.
 fn check_modify(hca: &Hca, attr: &QpAttr, mask: QpAttrMask) -> Result<()> {
     let invalid = |what| Err(Error::Invalid(what));
-    if mask.contains(QpAttrMask::PORT) && !hca.has_port(attr.port_num) {
+    if mask.contains(QpAttrMask::PORT) && !hca.ports().has(attr.port_num) {
         return invalid("port_num: the device has no such port");
     }
-    if mask.contains(QpAttrMask::AV) && !hca.has_port(attr.av.port_num) {
+    if mask.contains(QpAttrMask::AV) && !hca.ports().has(attr.av.port_num) {
         return invalid("ah_attr.port_num: the device has no such port");
-    }
-    if mask.contains(QpAttrMask::PKEY_INDEX) && attr.pkey_index != 0 && !hca.is_infiniband() {
-        return invalid("pkey_index: the table has one entry");
     }
     if mask.contains(QpAttrMask::PATH_MTU) && attr.path_mtu > hca.active_mtu(attr, mask) {
         return invalid("path_mtu exceeds the port's active MTU");

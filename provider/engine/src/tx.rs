@@ -1,4 +1,4 @@
-//! Sending: packets of one QP become GSO runs.
+//! Sending: packets of one QP become runs, as long as the port takes them.
 //!
 //! A connected QP has one path; a datagram's follows from its address handle and destination, and consecutive ones to the same
 //! place share a run.
@@ -8,7 +8,6 @@
 
 use std::cell::RefCell;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 
 use ferroce_control::{Counter, CounterPage, PortCounter};
 use ferroce_transport::{Access, Gather, MemoryError, Sink, Time, TxPacket};
@@ -21,17 +20,10 @@ use crate::ah::AhTable;
 use crate::guard;
 use crate::hca::Hca;
 use crate::keys::{KeyTable, Peer, Piece};
-use crate::pacing;
 use crate::path::Path;
-use crate::timers;
+use crate::port::{COPY_LIMIT, Exit, MAX_RUN, Outgoing};
 use crate::xrc::Domain;
 
-/// Most segments of one GSO send (`UDP_MAX_SEGMENTS` of every kernel that has it).
-const MAX_SEGMENTS: usize = 64;
-/// Most bytes of one send: the UDP payload of IPv4.
-const MAX_BYTES: usize = 65_507;
-/// Pieces of registered memory up to this size are copied: cheaper than one more iovec.
-pub(crate) const COPY_LIMIT: usize = 256;
 /// Room that one packet without long pieces needs beside its payload.
 const PACKET_SLACK: usize = MAX_HEAD + MAX_HEADER + 3 + 4;
 /// `UIO_MAXIOV`.
@@ -46,7 +38,7 @@ struct Scratch {
 impl Scratch {
     fn new() -> Scratch {
         Scratch {
-            arena: vec![0; MAX_BYTES + PACKET_SLACK].into_boxed_slice(),
+            arena: vec![0; MAX_RUN + PACKET_SLACK].into_boxed_slice(),
             iov: Vec::with_capacity(MAX_IOVECS),
         }
     }
@@ -79,6 +71,10 @@ impl Way<'_> {
             Way::Path(path) => Some(path),
             Way::Datagrams { last, .. } => last.as_ref().map(|(_, _, path)| &**path),
         }
+    }
+
+    fn exit(&self) -> Option<&Exit> {
+        self.path().map(|path| &path.exit)
     }
 }
 
@@ -176,45 +172,46 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Gives the kernel the datagrams that the iovecs from `first` on describe; `segment` is their size when there are several.
+    /// Gives the port the packets that the iovecs from `first` on describe; `segment` is their size when there are several.
     fn hand_over(&mut self, first: usize, segments: usize, bytes: usize, segment: Option<u16>) {
         let counters = self.source.counters;
-        if let Some(path) = self.way.path() {
-            if self.source.paced {
-                let cost = pacing::cost(bytes, segment.is_some());
-                path.pacer.sent(cost, timers::now());
-            }
-            let count = |counter, at_port, n: usize| {
-                counters.add(counter, n as u64);
-                if let Some(lids) = &path.key.lids {
-                    counters.add_at(lids.port, at_port, n as u64);
-                }
-            };
-            // Without a partition, since the entry of the port's table is empty, there is nobody to talk to.
-            let sent = pkey::is_valid(self.source.p_key)
-                && path.send(&mut self.scratch.iov[first..], segment).is_ok();
-            if sent {
-                if path.is_in_device() {
-                    counters.add(Counter::TxLoopback, segments as u64);
-                }
-                match path.multicast {
-                    false => count(Counter::TxPackets, PortCounter::TxPackets, segments),
-                    true => count(Counter::TxMulticast, PortCounter::TxMulticast, segments),
-                }
-                count(Counter::TxBytes, PortCounter::TxBytes, bytes);
-            } else {
-                // Lost like any packet: the transport sends it again or reports the peer unreachable, if it promises to.
-                count(Counter::TxErrors, PortCounter::TxDiscards, segments);
-            }
+        let Some(path) = self.way.path() else {
+            return;
+        };
+        let exit = &path.exit;
+        if self.source.paced {
+            exit.spend(bytes, segment.is_some());
         }
+        let number = exit.number();
+        let count = |counter, at_port, n: usize| {
+            counters.add(counter, n as u64);
+            if let Some(number) = number {
+                counters.add_at(number, at_port, n as u64);
+            }
+        };
+        // Without a partition, since the entry of the port's table is empty, there is nobody to talk to.
+        let sent = pkey::is_valid(self.source.p_key)
+            && exit.send(&mut self.scratch.iov[first..], segment).is_ok();
+        if !sent {
+            // Lost like any packet: the transport sends it again or reports the peer unreachable, if it promises to.
+            count(Counter::TxErrors, PortCounter::TxDiscards, segments);
+            return;
+        }
+        if let Some(counter) = exit.also_counted() {
+            counters.add(counter, segments as u64);
+        }
+        match path.multicast {
+            false => count(Counter::TxPackets, PortCounter::TxPackets, segments),
+            true => count(Counter::TxMulticast, PortCounter::TxMulticast, segments),
+        }
+        count(Counter::TxBytes, PortCounter::TxBytes, bytes);
     }
 
     /// How many bytes may go out on the path that was used last, or when to ask again.
     pub(crate) fn allowance(&self, now: Time) -> Result<u64, Time> {
-        match self.way.path() {
-            Some(path) => path.pacer.allowance(now),
-            None => Ok(u64::MAX),
-        }
+        self.way
+            .exit()
+            .map_or(Ok(u64::MAX), |exit| exit.allowance(now))
     }
 
     /// The path that the last datagram took.
@@ -324,7 +321,15 @@ impl Run<'_> {
         Ok(bytes)
     }
 
-    /// Adds a packet at the end. The kernel numbers the segments of one send from 0, and gives a single datagram 0.
+    /// Whether the port takes another packet of that size in the same run.
+    fn has_room(&self, total: usize) -> bool {
+        self.way.exit().is_some_and(|exit| {
+            let capacity = exit.capacity();
+            self.segments < capacity.segments && self.bytes + total <= capacity.bytes
+        })
+    }
+
+    /// Adds a packet at the end. A port numbers the packets of one run from 0, and gives a single one 0.
     fn append(
         &mut self,
         packet: &TxPacket<'_>,
@@ -339,11 +344,11 @@ impl Run<'_> {
             },
             ext: packet.ext,
         };
-        let Some(path) = self.way.path() else {
+        let Some(exit) = self.way.exit() else {
             return Err(MemoryError::Key);
         };
-        let lead = path.lead_len();
-        let mut icrc = Seal(path.begin(total - lead, number, &mut self.scratch.arena[self.used..]));
+        let lead = exit.lead_len();
+        let mut icrc = Seal(exit.begin(total - lead, number, &mut self.scratch.arena[self.used..]));
         let head = self.used + lead;
         self.used = head + header.emit(&mut self.scratch.arena[head..]);
         icrc.header(&self.scratch.arena[head..self.used]);
@@ -379,7 +384,7 @@ impl Run<'_> {
     }
 }
 
-/// The ICRC of a packet being made, if it gets one: what does not leave the device has none, but zeros in its place.
+/// The ICRC of a packet being made, if its port wants one; else there are zeros in its place.
 struct Seal(Option<Icrc>);
 
 impl Seal {
@@ -420,7 +425,7 @@ impl Sink for Run<'_> {
             bth: packet.bth,
             ext: packet.ext,
         };
-        let lead = self.way.path().map_or(0, Path::lead_len);
+        let lead = self.way.exit().map_or(0, Outgoing::lead_len);
         let total = lead + header.len() + len + usize::from(packet.bth.pad) + 4;
         let pieces = match packet.payload {
             Gather::Sges { sges, .. } => sges.len(),
@@ -429,10 +434,8 @@ impl Sink for Run<'_> {
         let joins = self.segments > 0
             && !self.closed
             && total <= self.segment
-            && self.segments < MAX_SEGMENTS
-            && self.bytes + total <= MAX_BYTES
             && self.scratch.iov.len() + 2 * pieces + 2 <= MAX_IOVECS
-            && self.way.path().is_some_and(|path| path.gso.load(Relaxed));
+            && self.has_room(total);
         let acknowledges = packet.bth.opcode == opcode::RC_ACKNOWLEDGE;
         if !joins && acknowledges && self.segments > 0 && !self.responses {
             self.count(packet);

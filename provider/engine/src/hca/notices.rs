@@ -45,7 +45,7 @@ impl Hca {
                 Event::Port { port, event } => {
                     let ports = { self.control.lock().ports() };
                     for port in ports.into_iter().flatten() {
-                        if let Ok(link) = ib::find(&self.links, port.number) {
+                        if let Ok(link) = ib::find(self.ports.links(), port.number) {
                             link.update(port);
                         }
                     }

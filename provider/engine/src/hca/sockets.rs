@@ -11,83 +11,40 @@ use socket2::Socket;
 use super::Hca;
 use crate::error::{Error, Result};
 use crate::ib::Link;
-use crate::path::{Path, PathKey, scope};
+use crate::path::Path;
+use crate::port::address::{PathKey, scope};
 use crate::port::ring::RingSender;
+use crate::port::{Exit, Ports};
 use crate::receiver::Receiver;
 
 impl Hca {
-    /// The path by a port's cable with this key, opened if no QP has it yet.
-    pub(crate) fn cable_path(&self, key: PathKey, link: &Arc<Link>) -> Result<Arc<Path>> {
-        let lids = key
-            .lids
-            .ok_or(Error::Invalid("a path by a cable has LIDs"))?;
-        self.path_or(key, || {
-            Path::open_cable(key, &lids, link, self.slot, self.info.rcvbuf, self.gso)
+    /// The ring by which a path leads to a process of this device.
+    pub(crate) fn ring_to(&self, key: PathKey) -> Option<Arc<RingSender>> {
+        // Slot 0 is the daemon, which has no inbox.
+        if !self.loopback || key.slot == 0 || !self.has_address(key.remote) {
+            return None;
+        }
+        self.rings.to(key.slot, self.slot, || {
+            let inbox = { self.control.lock().inbox(key.slot) };
+            // Our callers may hold locks that the handling of an event needs; the helper holds none.
+            self.driver.wake();
+            inbox
         })
     }
 
     /// The path with this key, opened if no QP has it yet.
-    pub(crate) fn path(&self, key: PathKey, gid: &GidEntry) -> Result<Arc<Path>> {
-        // Asked for first: the answer of the daemon is not waited for under the lock of the paths.
-        let ring = self.ring_to(key);
-        self.path_or(key, || {
-            Path::open(key, gid, self.slot, self.info.rcvbuf, self.gso, ring)
-        })
-    }
-
-    /// The ring by which a path leads to a process of this device.
-    fn ring_to(&self, key: PathKey) -> Option<Arc<RingSender>> {
-        // Slot 0 is the daemon, which has no inbox.
-        if !self.loopback || key.slot == 0 || key.lids.is_some() || !self.has_address(key.remote) {
-            return None;
-        }
-        let mut rings = self.rings.lock();
-        rings.retain(|_, ring| ring.strong_count() != 0);
-        let known = rings.get(&key.slot).and_then(Weak::upgrade);
-        if let Some(ring) = known.filter(|ring| !ring.is_closed()) {
-            return Some(ring);
-        }
-        let inbox = { self.control.lock().inbox(key.slot) };
-        // Our callers may hold locks that the handling of an event needs; the helper holds none.
-        self.driver.wake();
-        // Where nobody has the slot, packets to it are lost like any.
-        let holds = self.rings_hold.clone();
-        let opened = inbox.and_then(|inbox| RingSender::open(inbox, self.slot, holds));
-        let ring = Arc::new(opened.ok()?);
-        rings.insert(key.slot, Arc::downgrade(&ring));
-        Some(ring)
-    }
-
-    /// Whether rings may have memory that can be given back.
-    pub(crate) fn rings_hold(&self) -> bool {
-        self.rings_hold.load(Ordering::Relaxed)
-    }
-
-    /// Has rings that were not used since the last call give their memory back.
-    pub(crate) fn give_rings_back(&self) {
-        if !self.rings_hold() {
-            return;
-        }
-        // A path is being opened: next time.
-        let Some(rings) = self.rings.try_lock() else {
-            return;
-        };
-        self.rings_hold.store(false, Ordering::Relaxed);
-        let open = rings.values().filter_map(Weak::upgrade);
-        let left = open.filter(|ring| ring.give_back()).count();
-        if left != 0 {
-            self.rings_hold.store(true, Ordering::Relaxed);
-        }
-    }
-
-    fn path_or(&self, key: PathKey, open: impl FnOnce() -> Result<Path>) -> Result<Arc<Path>> {
+    pub(crate) fn path_or(
+        &self,
+        key: PathKey,
+        open: impl FnOnce() -> Result<Exit>,
+    ) -> Result<Arc<Path>> {
         let mut paths = self.paths.lock();
         let known = paths.get(&key).and_then(Weak::upgrade);
         if let Some(path) = known.filter(|path| !path.is_stale()) {
             return Ok(path);
         }
         paths.retain(|_, p| p.strong_count() != 0);
-        let path = Arc::new(open()?);
+        let path = Arc::new(Path::new(key, open()?));
         paths.insert(key, Arc::downgrade(&path));
         Ok(path)
     }
@@ -158,8 +115,8 @@ impl Hca {
 
     /// Makes sure that packets for every address of the port are received, now and when addresses are added.
     pub(crate) fn listen_everywhere(&self) -> Result<()> {
-        if self.is_infiniband() {
-            return self.links.iter().try_for_each(|link| self.listen_at(link));
+        if let Ports::Infiniband(links) = &self.ports {
+            return links.iter().try_for_each(|link| self.listen_at(link));
         }
         self.everywhere.store(true, Ordering::Relaxed);
         for gid in self.gids() {

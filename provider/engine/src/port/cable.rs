@@ -1,5 +1,7 @@
 //! InfiniBand ports: each datagram off a cable has a whole InfiniBand packet.
 
+mod exit;
+
 use std::net::IpAddr;
 
 use ferroce_wire::Octets;
@@ -7,6 +9,8 @@ use ferroce_wire::link::LinkPacket;
 
 use super::{Incoming, Opened, Refused};
 use crate::ib::{Link, Source};
+
+pub(crate) use exit::CableExit;
 
 /// A run off the cable of one port.
 pub(crate) struct Cable<'p> {

@@ -14,9 +14,11 @@
 //! positions: those that cannot be, left behind by the slot's last owner or written by somebody meanwhile, are made good by the two ends, each
 //! of which keeps its own.
 
+mod exit;
 mod inbox;
 mod receiver;
 mod sender;
+mod ways;
 
 use std::net::IpAddr;
 
@@ -24,17 +26,17 @@ use ferroce_control::RING_BYTES;
 
 use super::{Incoming, Opened};
 
+pub(crate) use exit::RingExit;
 pub(crate) use inbox::{Inbox, Rings};
 pub(crate) use receiver::Arrived;
 pub(crate) use sender::RingSender;
+pub(crate) use ways::Ways;
 
 /// Records begin at multiples of this, a cache line.
 const ALIGN: usize = 64;
 /// Beyond this place a sender that finds the ring empty begins at the start: what few messages go through stays in a near cache, and
 /// rings by the thousand take little memory.
 const HOT: usize = 16 << 10;
-/// Payload that a path may have in a ring. With headers, requests and the responses to the receiver's always fit.
-pub(crate) const WINDOW: usize = RING_BYTES / 5;
 /// A record of this length is none: the next is at the start of the ring.
 const SKIP: u32 = u32::MAX;
 

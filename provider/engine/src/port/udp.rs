@@ -1,9 +1,18 @@
 //! RoCEv2: UDP datagrams, each with one packet.
 
+mod exit;
+mod sender;
+mod socket;
+
 use std::net::IpAddr;
 
 use super::flows::{Checks, Flows};
 use super::{Incoming, Opened};
+
+pub(crate) use exit::UdpExit;
+pub(super) use exit::socket;
+pub(super) use sender::Sender;
+pub(super) use socket::{OptionKind, bind, option};
 
 /// A run of one flow's datagrams.
 pub(crate) struct Udp {

@@ -7,7 +7,7 @@ use ferroce_wire::Octets;
 
 use super::{HEADER, Label, Record, SKIP, are_sensible, place, span};
 use crate::marks;
-use crate::path::gid_address;
+use crate::port::address::gid_address;
 use crate::shared;
 
 /// A ring's positions or lengths cannot be.

@@ -12,8 +12,8 @@ use super::{HEADER, HOT, Label, Record, SKIP, are_sensible, place, span};
 use crate::driver::wake;
 use crate::guard;
 use crate::marks;
-use crate::path::address_gid;
-use crate::tx::COPY_LIMIT;
+use crate::port::COPY_LIMIT;
+use crate::port::address::address_gid;
 
 /// The sender's end, shared by all paths to one slot.
 pub(crate) struct RingSender {

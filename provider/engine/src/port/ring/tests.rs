@@ -120,7 +120,7 @@ fn a_few_messages_at_a_time_stay_at_the_start() {
 /// Requests and responses, in runs of one packet each, which have the most headers.
 #[test]
 fn two_windows_fit_wherever_the_ring_was_emptied() {
-    const PACKETS: usize = 2 * WINDOW / 4096;
+    const PACKETS: usize = 2 * super::exit::WINDOW / 4096;
     let (inbox, _wake, rings) = inbox(&[1]);
     let mut ends = Rings::default();
     let packet = [3; 4096 + 60];

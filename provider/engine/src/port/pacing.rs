@@ -7,13 +7,13 @@
 //! be lost, but it is never stuck.
 
 use std::net::IpAddr;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, OnceLock};
 
 use ferroce_control::FlowPage;
 use ferroce_transport::Time;
 
-use crate::port::ring::{RingSender, WINDOW};
+use crate::timers;
 
 /// More than this on its way only fills caches.
 const MOST: u64 = 2 << 20;
@@ -39,22 +39,83 @@ pub(crate) fn cost(bytes: usize, run: bool) -> u64 {
     bytes as u64 + BOOKKEEPING
 }
 
-/// What tells how much a receiver has not taken yet.
-enum Gauge {
-    /// Counters of its address, which senders keep too.
-    Page(FlowPage),
-    /// The ring itself.
-    Ring(Arc<RingSender>),
+/// How much may be on its way to a socket that holds `receive_buffer` bytes. The rest is for RC, for a run too much of another sender, and for
+/// what the kernel has yet to give back: up to a quarter of a buffer that is being read.
+pub(super) fn limit(receive_buffer: u32) -> u64 {
+    (u64::from(receive_buffer) / 8 * 3).clamp(LEAST, MOST)
 }
 
-/// The pace of one path.
-pub(crate) struct Pacer {
+/// What tells how much a receiver has not taken yet.
+pub(crate) trait Gauge {
+    /// Bytes that were sent and not taken; `None`: nobody knows.
+    fn in_flight(&self) -> Option<u64>;
+
+    /// Bytes that the receiver has taken in all.
+    fn taken(&self) -> u64;
+
+    /// Counts what is about to be sent.
+    fn sent(&self, _cost: u64) {}
+}
+
+/// The counters of a receiver's address, which senders on the same machine keep too.
+pub(crate) struct Counters {
     ip: IpAddr,
     scope_id: u32,
     slot: u8,
+    /// Looked for at the first use; many receivers have none.
+    page: OnceLock<Option<FlowPage>>,
+}
+
+impl Counters {
+    pub(super) fn of(ip: IpAddr, scope_id: u32, slot: u8) -> Counters {
+        Counters {
+            ip,
+            scope_id,
+            slot,
+            page: OnceLock::new(),
+        }
+    }
+
+    fn page(&self) -> Option<&FlowPage> {
+        let open = || (!self.ip.is_multicast()).then(|| FlowPage::open(self.ip, self.scope_id));
+        self.page.get_or_init(|| open().flatten()).as_ref()
+    }
+}
+
+impl Gauge for Counters {
+    fn in_flight(&self) -> Option<u64> {
+        self.page().map(|page| page.in_flight(self.slot))
+    }
+
+    fn taken(&self) -> u64 {
+        self.page()
+            .map_or(0, |page| page.received(self.slot).load(Relaxed))
+    }
+
+    fn sent(&self, cost: u64) {
+        if let Some(page) = self.page() {
+            page.sent(self.slot).fetch_add(cost, Relaxed);
+        }
+    }
+}
+
+/// Of receivers of whom nothing is known.
+pub(crate) struct Unknown;
+
+impl Gauge for Unknown {
+    fn in_flight(&self) -> Option<u64> {
+        None
+    }
+
+    fn taken(&self) -> u64 {
+        0
+    }
+}
+
+/// The pace of one path.
+pub(crate) struct Pacer<G> {
+    gauge: G,
     limit: u64,
-    /// Looked for at the first use; of many receivers nothing is known.
-    gauge: OnceLock<Option<Gauge>>,
     /// The receiver's count and the time when it was last seen to move. Approximate between threads, on purpose.
     seen: AtomicU64,
     moved: AtomicU64,
@@ -62,17 +123,12 @@ pub(crate) struct Pacer {
     spent_until: AtomicU64,
 }
 
-impl Pacer {
-    /// `receive_buffer`: what a socket on this host holds, the best guess for any.
-    pub(crate) fn new(ip: IpAddr, scope_id: u32, slot: u8, receive_buffer: u32) -> Pacer {
+impl<G: Gauge> Pacer<G> {
+    /// `limit`: how many bytes may be on their way.
+    pub(super) fn new(gauge: G, limit: u64) -> Pacer<G> {
         Pacer {
-            ip,
-            scope_id,
-            slot,
-            // The rest is for RC, for a run too much of another sender, and for what the kernel has yet to give back: up to
-            // a quarter of a buffer that is being read.
-            limit: (u64::from(receive_buffer) / 8 * 3).clamp(LEAST, MOST),
-            gauge: OnceLock::new(),
+            gauge,
+            limit,
             // No count that a receiver could have: the first look is never the second without a change.
             seen: AtomicU64::new(u64::MAX),
             moved: AtomicU64::new(0),
@@ -80,43 +136,16 @@ impl Pacer {
         }
     }
 
-    /// Of a cable, at whose far end nothing is known of receivers.
-    pub(crate) fn by_the_clock(slot: u8, receive_buffer: u32) -> Pacer {
-        let pacer = Pacer::new(IpAddr::from([0; 4]), 0, slot, receive_buffer);
-        let _ = pacer.gauge.set(None);
-        pacer
-    }
-
-    /// Of a ring, which RC uses too.
-    pub(crate) fn of_ring(ring: Arc<RingSender>, slot: u8) -> Pacer {
-        let mut pacer = Pacer::new(IpAddr::from([0; 4]), 0, slot, 0);
-        pacer.limit = WINDOW as u64;
-        let _ = pacer.gauge.set(Some(Gauge::Ring(ring)));
-        pacer
-    }
-
-    fn gauge(&self) -> Option<&Gauge> {
-        let open = || (!self.ip.is_multicast()).then(|| FlowPage::open(self.ip, self.scope_id));
-        let page = || open().flatten().map(Gauge::Page);
-        self.gauge.get_or_init(page).as_ref()
-    }
-
     /// How many bytes may go out now, or when to ask again.
-    pub(crate) fn allowance(&self, now: Time) -> Result<u64, Time> {
-        let in_flight = match self.gauge() {
-            Some(Gauge::Page(page)) => page.in_flight(self.slot),
-            Some(Gauge::Ring(ring)) => ring.in_flight(),
-            None => return self.allowance_by_the_clock(now),
+    pub(super) fn allowance(&self, now: Time) -> Result<u64, Time> {
+        let Some(in_flight) = self.gauge.in_flight() else {
+            return self.allowance_by_the_clock(now);
         };
         if in_flight < self.limit {
             return Ok(self.limit - in_flight);
         }
-        let received = match self.gauge() {
-            Some(Gauge::Page(page)) => page.received(self.slot).load(Relaxed),
-            Some(Gauge::Ring(ring)) => ring.taken(),
-            None => 0,
-        };
-        if self.seen.swap(received, Relaxed) != received {
+        let taken = self.gauge.taken();
+        if self.seen.swap(taken, Relaxed) != taken {
             self.moved.store(now, Relaxed);
         } else if now.saturating_sub(self.moved.load(Relaxed)) > STALLED {
             return self.allowance_by_the_clock(now);
@@ -133,10 +162,12 @@ impl Pacer {
     }
 
     /// Counts what is about to be sent.
-    pub(crate) fn sent(&self, cost: u64, now: Time) {
-        if let Some(Gauge::Page(page)) = self.gauge() {
-            page.sent(self.slot).fetch_add(cost, Relaxed);
-        }
+    pub(super) fn sent(&self, bytes: usize, run: bool) {
+        self.spend(cost(bytes, run), timers::now());
+    }
+
+    fn spend(&self, cost: u64, now: Time) {
+        self.gauge.sent(cost);
         let from = self.spent_until.load(Relaxed).max(now);
         self.spent_until
             .store(from + cost * PERIOD / self.limit, Relaxed);
@@ -153,12 +184,12 @@ mod tests {
         let ip = IpAddr::from([192, 0, 2, 92]);
         let _file = FlowFile::create(ip, 0).unwrap();
         let page = FlowPage::open(ip, 0).unwrap();
-        let pacer = Pacer::new(ip, 0, 3, 400_000);
+        let pacer = Pacer::new(Counters::of(ip, 0, 3), limit(400_000));
         let start = 5_000_000_000;
         assert_eq!(pacer.allowance(start), Ok(150_000));
-        pacer.sent(100_000, start);
+        pacer.spend(100_000, start);
         assert_eq!(pacer.allowance(start), Ok(50_000));
-        pacer.sent(60_000, start);
+        pacer.spend(60_000, start);
         page.received(3).fetch_add(1_000, Relaxed);
         assert_eq!(pacer.allowance(start), Err(start + LOOK_AGAIN));
         // It moves: the wait begins anew.
@@ -175,9 +206,9 @@ mod tests {
     fn a_receiver_that_has_taken_nothing_yet_is_waited_for() {
         let ip = IpAddr::from([192, 0, 2, 94]);
         let _file = FlowFile::create(ip, 0).unwrap();
-        let pacer = Pacer::new(ip, 0, 3, 400_000);
+        let pacer = Pacer::new(Counters::of(ip, 0, 3), limit(400_000));
         let start = 5_000_000_000;
-        pacer.sent(150_000, start);
+        pacer.spend(150_000, start);
         assert_eq!(pacer.allowance(start), Err(start + LOOK_AGAIN));
         assert!(pacer.allowance(start + STALLED).is_err());
         assert!(pacer.allowance(start + STALLED + 1).is_ok());
@@ -185,7 +216,7 @@ mod tests {
 
     #[test]
     fn of_strangers_a_buffer_is_asked_each_millisecond() {
-        let pacer = Pacer::new([192, 0, 2, 93].into(), 0, 3, 400_000);
+        let pacer = Pacer::new(Counters::of([192, 0, 2, 93].into(), 0, 3), limit(400_000));
         let start = 5_000_000_000;
         let mut sent = 0;
         let mut now = start;
@@ -193,7 +224,7 @@ mod tests {
             match pacer.allowance(now) {
                 Ok(bytes) => {
                     assert!(bytes <= 150_000);
-                    pacer.sent(bytes.max(1), now);
+                    pacer.spend(bytes.max(1), now);
                     sent += bytes;
                 }
                 Err(until) => {

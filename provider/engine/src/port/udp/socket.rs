@@ -1,4 +1,4 @@
-//! The socket of a path: its source port and its options.
+//! A socket that sends: its source port and its options.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, SocketAddrV6};
@@ -8,15 +8,20 @@ use ferroce_control::GidEntry;
 use ferroce_wire::ROCE_V2_PORT;
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 
-use super::{PathKey, address_gid, scope};
 use crate::error::{Error, Result};
+use crate::port::address::{PathKey, address_gid, scope};
 
 /// RoCEv2's source ports carry path entropy in the dynamic range.
 const FIRST_PORT: u16 = 0xc000;
 const PORTS: u16 = 0x4000;
 
 /// Takes the first source port that is free from the flow's own on; returns it.
-pub(super) fn bind(socket: &Socket, key: PathKey, scope_id: u32, own_slot: u8) -> Result<u16> {
+pub(in crate::port) fn bind(
+    socket: &Socket,
+    key: PathKey,
+    scope_id: u32,
+    own_slot: u8,
+) -> Result<u16> {
     let mut port = FIRST_PORT + start_port(key, own_slot);
     for _ in 0..PORTS {
         let address = match key.local {
@@ -65,7 +70,7 @@ fn start_port(key: PathKey, own_slot: u8) -> u16 {
     (hash ^ hash >> 16) as u16 % PORTS
 }
 
-pub(super) enum OptionKind {
+pub(in crate::port) enum OptionKind {
     /// DF, whatever anybody says of the path's MTU: with `IP_PMTUDISC_DO` one forged ICMP message has the kernel refuse everything longer to
     /// that peer for ten minutes.
     DontFragment,
@@ -75,7 +80,7 @@ pub(super) enum OptionKind {
     Segment,
 }
 
-pub(super) fn option(
+pub(in crate::port) fn option(
     socket: &Socket,
     family: IpAddr,
     kind: OptionKind,

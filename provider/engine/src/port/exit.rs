@@ -1,0 +1,89 @@
+//! The ways out that there are. One is chosen when a path is opened, and a branch at each use is all that it costs.
+
+use std::io;
+
+use ferroce_control::Counter;
+use ferroce_transport::Time;
+use ferroce_wire::icrc::Icrc;
+
+use super::{CableExit, Capacity, Outgoing, RingExit, UdpExit};
+
+macro_rules! exits {
+    ($($kind:ident($exit:ty)),* $(,)?) => {
+        /// A path's way out.
+        pub(crate) enum Exit {
+            $($kind($exit),)*
+        }
+
+        $(impl From<$exit> for Exit {
+            fn from(exit: $exit) -> Exit {
+                Exit::$kind(exit)
+            }
+        })*
+
+        /// Does the same with whichever it is.
+        macro_rules! by_kind {
+            ($of:expr, $way:ident => $done:expr) => {
+                match $of {
+                    $(Exit::$kind($way) => $done,)*
+                }
+            };
+        }
+    };
+}
+
+exits! {
+    Udp(UdpExit),
+    Cable(CableExit),
+    Ring(RingExit),
+}
+
+impl Outgoing for Exit {
+    #[inline]
+    fn capacity(&self) -> Capacity {
+        by_kind!(self, exit => exit.capacity())
+    }
+
+    fn window(&self) -> u32 {
+        by_kind!(self, exit => exit.window())
+    }
+
+    #[inline]
+    fn lead_len(&self) -> usize {
+        by_kind!(self, exit => exit.lead_len())
+    }
+
+    #[inline]
+    fn begin(&self, transport: usize, number: u16, out: &mut [u8]) -> Option<Icrc> {
+        by_kind!(self, exit => exit.begin(transport, number, out))
+    }
+
+    #[inline]
+    fn send(&self, iov: &mut [libc::iovec], segment: Option<u16>) -> io::Result<()> {
+        by_kind!(self, exit => exit.send(iov, segment))
+    }
+
+    #[inline]
+    fn allowance(&self, now: Time) -> Result<u64, Time> {
+        by_kind!(self, exit => exit.allowance(now))
+    }
+
+    #[inline]
+    fn spend(&self, bytes: usize, run: bool) {
+        by_kind!(self, exit => exit.spend(bytes, run))
+    }
+
+    fn is_stale(&self) -> bool {
+        by_kind!(self, exit => exit.is_stale())
+    }
+
+    #[inline]
+    fn number(&self) -> Option<u8> {
+        by_kind!(self, exit => exit.number())
+    }
+
+    #[inline]
+    fn also_counted(&self) -> Option<Counter> {
+        by_kind!(self, exit => exit.also_counted())
+    }
+}

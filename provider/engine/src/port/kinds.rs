@@ -1,0 +1,77 @@
+//! The ports that a device has, for all but packets: there is one on an Ethernet, or there are some with cables and LIDs.
+
+use std::sync::Arc;
+
+use ferroce_control::IbPort;
+use ferroce_wire::smp::is_multicast_lid;
+
+use crate::error::{Error, Result};
+use crate::ib::{self, Link};
+use crate::mgid;
+
+pub(crate) enum Ports {
+    /// Port 1, on an Ethernet.
+    Ethernet,
+    /// Ports of an InfiniBand device, of which the daemon tells.
+    Infiniband(Vec<Arc<Link>>),
+}
+
+/// What a multicast group is over the device's kind of ports.
+pub(crate) enum Carrier {
+    /// IP groups.
+    Ip(mgid::Groups),
+    /// Copies from the daemon.
+    Copies,
+}
+
+/// The key of the one entry that the P_Key table of an Ethernet port has.
+const DEFAULT_P_KEY: u16 = 0xffff;
+
+impl Ports {
+    /// The ports with cables that the daemon tells of; none of a RoCE device.
+    pub(crate) fn new(ports: Vec<IbPort>) -> Ports {
+        let mut links = ports.into_iter().map(|port| Arc::new(Link::new(port)));
+        match links.len() {
+            0 => Ports::Ethernet,
+            _ => Ports::Infiniband(links.by_ref().collect()),
+        }
+    }
+
+    /// The ports that have cables.
+    pub(crate) fn links(&self) -> &[Arc<Link>] {
+        match self {
+            Ports::Ethernet => &[],
+            Ports::Infiniband(links) => links,
+        }
+    }
+
+    /// Whether there is a port of that number.
+    pub(crate) fn has(&self, number: u8) -> bool {
+        match self {
+            Ports::Ethernet => number == 1,
+            Ports::Infiniband(links) => ib::find(links, number).is_ok(),
+        }
+    }
+
+    /// The key of an entry of a port's P_Key table.
+    pub(crate) fn p_key(&self, number: u8, index: u16) -> Result<u16> {
+        match self {
+            Ports::Ethernet if index == 0 => Ok(DEFAULT_P_KEY),
+            Ports::Ethernet => Err(Error::Invalid("pkey_index: the table has one entry")),
+            Ports::Infiniband(links) => ib::find(links, number)?.p_key(index),
+        }
+    }
+
+    /// What carries a multicast group.
+    pub(crate) fn carrier(&self, gid: [u8; 16], lid: u16) -> Result<Carrier> {
+        let absent = Error::Invalid("the GID is not a multicast GID");
+        match self {
+            Ports::Ethernet => mgid::groups(gid).map(Carrier::Ip).ok_or(absent),
+            Ports::Infiniband(_) if gid[0] != 0xff => Err(absent),
+            Ports::Infiniband(_) if !is_multicast_lid(lid) => {
+                Err(Error::Invalid("the LID is not a multicast LID"))
+            }
+            Ports::Infiniband(_) => Ok(Carrier::Copies),
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! The way out to a process of this device, through memory. A socket is used only when that process has gone.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+use ferroce_control::Counter;
+use ferroce_transport::Time;
+use ferroce_wire::icrc::Icrc;
+
+use super::{Label, RingSender};
+use crate::port::address::PathKey;
+use crate::port::pacing::{Gauge, Pacer};
+use crate::port::{Capacity, Outgoing, UdpExit};
+
+/// Payload that a path may have in a ring. With headers, requests and the responses to the receiver's always fit.
+pub(super) const WINDOW: usize = ferroce_control::RING_BYTES / 5;
+/// Linux's own (`net.ipv4.ip_default_ttl`).
+const DEFAULT_HOP_LIMIT: u8 = 64;
+
+pub(crate) struct RingExit {
+    ring: Arc<RingSender>,
+    /// What the packets would bear in their IP header.
+    label: Label,
+    /// The ring has no receiver any more: from then on as to any other host.
+    left: AtomicBool,
+    beyond: UdpExit,
+    /// RC uses the ring too.
+    pacer: Pacer<Arc<RingSender>>,
+}
+
+impl RingExit {
+    /// `beyond` leads to the same slot of the same address.
+    pub(crate) fn new(key: PathKey, ring: Arc<RingSender>, beyond: UdpExit) -> RingExit {
+        let label = Label {
+            from: key.local,
+            to: key.remote,
+            traffic_class: key.traffic_class,
+            // As a socket would have it.
+            hop_limit: match key.hop_limit {
+                0 | 1 => DEFAULT_HOP_LIMIT,
+                limit => limit,
+            },
+        };
+        RingExit {
+            pacer: Pacer::new(ring.clone(), WINDOW as u64),
+            ring,
+            label,
+            left: AtomicBool::new(false),
+            beyond,
+        }
+    }
+
+    #[inline]
+    fn has_left(&self) -> bool {
+        self.left.load(Relaxed)
+    }
+}
+
+impl Outgoing for RingExit {
+    /// A run is one record, whatever sockets can do.
+    #[inline]
+    fn capacity(&self) -> Capacity {
+        match self.has_left() {
+            false => Capacity::RUN,
+            true => self.beyond.capacity(),
+        }
+    }
+
+    fn window(&self) -> u32 {
+        WINDOW as u32
+    }
+
+    #[inline]
+    fn begin(&self, transport: usize, number: u16, out: &mut [u8]) -> Option<Icrc> {
+        match self.has_left() {
+            false => None,
+            true => self.beyond.begin(transport, number, out),
+        }
+    }
+
+    fn send(&self, iov: &mut [libc::iovec], segment: Option<u16>) -> io::Result<()> {
+        if self.has_left() {
+            return self.beyond.send(iov, segment);
+        }
+        if self.ring.is_closed() {
+            // This run has no ICRC, so it is lost.
+            self.left.store(true, Relaxed);
+            return Err(io::ErrorKind::NotConnected.into());
+        }
+        self.ring.send(&self.label, iov, segment)
+    }
+
+    fn allowance(&self, now: Time) -> Result<u64, Time> {
+        self.pacer.allowance(now)
+    }
+
+    fn spend(&self, bytes: usize, run: bool) {
+        self.pacer.sent(bytes, run);
+    }
+
+    /// The slot may be another's, to whom there is a new path.
+    fn is_stale(&self) -> bool {
+        self.ring.is_closed()
+    }
+
+    fn also_counted(&self) -> Option<Counter> {
+        (!self.has_left()).then_some(Counter::TxLoopback)
+    }
+}
+
+impl Gauge for Arc<RingSender> {
+    fn in_flight(&self) -> Option<u64> {
+        Some(RingSender::in_flight(self))
+    }
+
+    fn taken(&self) -> u64 {
+        RingSender::taken(self)
+    }
+}

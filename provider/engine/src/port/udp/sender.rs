@@ -1,0 +1,130 @@
+//! Sending runs by a UDP socket.
+
+use std::io;
+use std::os::fd::AsRawFd;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+use socket2::{SockAddr, Socket};
+
+use crate::port::Capacity;
+
+/// A socket that sends. It is never connected, so that Linux numbers the datagrams of one send 0, 1, 2 …, which RoCEv2's ICRC covers.
+pub(in crate::port) struct Sender {
+    socket: Socket,
+    /// Runs may be sent as one GSO datagram.
+    gso: AtomicBool,
+}
+
+impl Sender {
+    /// `gso`: whether the socket is known to cut runs into datagrams.
+    pub(in crate::port) fn new(socket: Socket, gso: bool) -> Sender {
+        // A larger send buffer only matters where the link is slower than the processor; refusal is harmless.
+        let _ = socket.set_send_buffer_size(4 << 20);
+        Sender {
+            socket,
+            gso: AtomicBool::new(gso),
+        }
+    }
+
+    #[inline]
+    pub(in crate::port) fn capacity(&self) -> Capacity {
+        match self.gso.load(Relaxed) {
+            true => Capacity::RUN,
+            false => Capacity::SINGLE,
+        }
+    }
+
+    /// Sends the run of datagrams that `iov` describes; `segment` is their size when there are several.
+    pub(in crate::port) fn send(
+        &self,
+        dest: &SockAddr,
+        iov: &mut [libc::iovec],
+        segment: Option<u16>,
+    ) -> io::Result<()> {
+        with_message(dest, iov, segment, |msg| {
+            for _ in 0..3 {
+                if self.submit(msg) >= 0 {
+                    return Ok(());
+                }
+                let e = io::Error::last_os_error();
+                match e.raw_os_error() {
+                    Some(libc::EINTR) => {}
+                    Some(libc::EAGAIN | libc::ENOBUFS) => self.wait_writable(),
+                    // an interface without checksum offload, or a path whose MTU shrank: send singly from now on
+                    Some(libc::EINVAL | libc::EIO | libc::EMSGSIZE | libc::EOPNOTSUPP)
+                        if segment.is_some() =>
+                    {
+                        self.gso.store(false, Relaxed);
+                        return Err(e);
+                    }
+                    _ => return Err(e),
+                }
+            }
+            Err(io::ErrorKind::WouldBlock.into())
+        })
+    }
+
+    /// Sends the same to somebody else, if there is room.
+    pub(in crate::port) fn repeat(
+        &self,
+        dest: &SockAddr,
+        iov: &mut [libc::iovec],
+        segment: Option<u16>,
+    ) {
+        with_message(dest, iov, segment, |msg| self.submit(msg));
+    }
+
+    fn submit(&self, msg: &libc::msghdr) -> isize {
+        let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
+        // SAFETY: `with_message` made it, whose name, iovecs and control data are there as long as it is; the kernel checks the
+        // memory behind the iovecs.
+        unsafe { libc::sendmsg(self.socket.as_raw_fd(), msg, flags) }
+    }
+
+    /// The link is slower than we are: give it a moment, as dropping would only cost a retransmission.
+    fn wait_writable(&self) {
+        let mut p = libc::pollfd {
+            fd: self.socket.as_raw_fd(),
+            events: libc::POLLOUT,
+            revents: 0,
+        };
+        // SAFETY: one valid pollfd.
+        unsafe { libc::poll(&mut p, 1, 2) };
+    }
+}
+
+/// Room for one `UDP_SEGMENT` control message.
+const CONTROL: usize = 24;
+
+#[repr(align(8))]
+struct Control([u8; CONTROL]);
+
+/// Describes a run to the kernel.
+#[inline]
+fn with_message<R>(
+    dest: &SockAddr,
+    iov: &mut [libc::iovec],
+    segment: Option<u16>,
+    f: impl FnOnce(&libc::msghdr) -> R,
+) -> R {
+    let mut control = Control([0; CONTROL]);
+    // SAFETY: all zeroes is a valid msghdr.
+    let mut msg: libc::msghdr = unsafe { std::mem::zeroed() };
+    msg.msg_name = dest.as_ptr() as *mut _;
+    msg.msg_namelen = dest.len();
+    msg.msg_iov = iov.as_mut_ptr();
+    msg.msg_iovlen = iov.len() as _;
+    if let Some(segment) = segment {
+        msg.msg_control = control.0.as_mut_ptr().cast();
+        msg.msg_controllen = CONTROL as _;
+        // SAFETY: `control` is aligned for a cmsghdr and CMSG_SPACE(2) large, so the first header and its data are inside.
+        unsafe {
+            let c = libc::CMSG_FIRSTHDR(&msg);
+            (*c).cmsg_level = libc::SOL_UDP;
+            (*c).cmsg_type = libc::UDP_SEGMENT;
+            (*c).cmsg_len = libc::CMSG_LEN(2) as _;
+            libc::CMSG_DATA(c).cast::<u16>().write_unaligned(segment);
+        }
+    }
+    f(&msg)
+}
