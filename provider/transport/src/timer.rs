@@ -7,6 +7,9 @@ pub(crate) fn ack_timeout(exponent: u8) -> Option<u64> {
     (exponent != 0).then(|| 4096u64 << exponent.min(31))
 }
 
+/// From this exponent on, 0.54 s, T_tr itself is long enough for a peer that is a process and waits for a processor.
+const LONG: u8 = 17;
+
 /// The requester's timers and retry counters.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Timers {
@@ -25,16 +28,22 @@ pub(crate) struct Timers {
 }
 
 impl Timers {
-    /// When a Local ACK Timeout that starts now ends: after 2·T_tr and, spread so that queue pairs which lost together do
-    /// not retry together, at most half a T_tr later. C9-142 allows T_tr to 4·T_tr. Programs set T_tr with an adapter's
-    /// answering time in mind; a peer that is a process may have to wait for a processor first.
+    /// When a Local ACK Timeout that starts now ends; C9-142 allows T_tr to 4·T_tr. Of a short one: after 2·T_tr and at most half a
+    /// T_tr more, since programs set it with an adapter's answering time in mind. Of a long one: after T_tr and two to four parts in 256,
+    /// as adapters do; the two are for a request that leaves a little after its timer has started. What is random spreads queue pairs
+    /// that lost together, so that they do not retry together.
     pub fn ack_deadline(&mut self, now: Time, exponent: u8) -> Option<Time> {
         let t = ack_timeout(exponent)?.saturating_mul(u64::from(self.stretch.max(1)));
         // xorshift64
         self.seed ^= self.seed << 13;
         self.seed ^= self.seed >> 7;
         self.seed ^= self.seed << 17;
-        Some(now.saturating_add(2 * t + (t >> 9) * (self.seed & 0xff)))
+        let spread = self.seed & 0xff;
+        let waits = match exponent {
+            LONG.. => t + (t >> 7) + (t >> 15) * spread,
+            _ => 2 * t + (t >> 9) * spread,
+        };
+        Some(now.saturating_add(waits))
     }
 
     pub fn next(&self) -> Option<Time> {
@@ -47,5 +56,32 @@ impl Timers {
     pub fn stop(&mut self) {
         self.ack = None;
         self.rnr = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_timeout_keeps_to_its_bounds() {
+        // C9-142
+        for exponent in 1..=31 {
+            let t = ack_timeout(exponent).expect("finite");
+            let mut timers = Timers {
+                seed: 0x1b7a,
+                ..Timers::default()
+            };
+            let (mut least, mut most) = (u64::MAX, 0);
+            for _ in 0..2000 {
+                let waits = timers.ack_deadline(0, exponent).expect("finite");
+                (least, most) = (least.min(waits), most.max(waits));
+            }
+            assert!(least > t && most < 4 * t, "{exponent}: {least} to {most}");
+            // Near the lower end, where a process has time enough to answer.
+            assert_eq!(most < t + t / 50, exponent >= LONG, "{exponent}: {most}");
+            assert!(most - least > t / 200, "{exponent}: {least} to {most}");
+        }
+        assert_eq!(Timers::default().ack_deadline(0, 0), None);
     }
 }
