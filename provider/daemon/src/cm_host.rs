@@ -1,35 +1,15 @@
-//! The daemon as the host of the connection manager: what it lends it, and the datagrams that it takes in for it.
+//! The daemon as the host of the connection manager: what it lends it.
 
 use crate::connection::claimed_as;
 use crate::daemon::Daemon;
-use crate::group::Group;
 use crate::ucma::{Server, Surroundings};
 
 impl Daemon {
-    /// Lends the connection manager what it needs of the rest.
-    pub(crate) fn with_rdma_cm(&mut self, act: impl FnOnce(&mut Server, &Surroundings<'_>)) {
-        self.with_rdma_cm_and_groups(|server, around, _| act(server, around));
-    }
-
-    /// Handles what came for slot 0: QP1's datagrams, and what is for nobody.
-    pub(crate) fn receive_mads(&mut self, group: usize) {
-        if self.ib_receive(group) {
-            return;
-        }
-        let came = self.with_rdma_cm_and_groups(|server, around, groups| {
-            let group = groups.get(group)?;
-            let socket = group.existing(0)?;
-            Some(server.receive(socket, group.ip(), around))
-        });
-        self.counting.dirty |= came.is_some();
-        for (from, src_qp, mad) in came.unwrap_or_default() {
-            self.gmp_came(&from, src_qp, mad);
-        }
-    }
-
-    pub(crate) fn with_rdma_cm_and_groups<R>(
+    /// Lends the connection manager what it needs of the rest, and sends what it has to send: to this device's own addresses, too, by
+    /// the wire, where all its connections' messages can be seen.
+    pub(crate) fn with_rdma_cm<R>(
         &mut self,
-        act: impl FnOnce(&mut Server, &Surroundings<'_>, &[Group]) -> R,
+        act: impl FnOnce(&mut Server, &Surroundings<'_>) -> R,
     ) -> R {
         let heard = |qp: u32| {
             let claimed = claimed_as(&self.connections, (qp >> 16) as u8);
@@ -44,14 +24,11 @@ impl Daemon {
             snapshot: &self.snapshot,
             ports: &self.ib.shown,
             poller: &self.poller,
-            counters: &self.counting.own,
             heard: &heard,
         };
-        let result = act(&mut self.rdma_cm, &around, &self.groups);
-        if self.ib.fabric.is_some() {
-            for mad in self.rdma_cm.outgoing() {
-                self.send_mad(&mad);
-            }
+        let result = act(&mut self.rdma_cm, &around);
+        for mad in self.rdma_cm.outgoing() {
+            self.put_on_wire(&mad);
         }
         result
     }

@@ -7,7 +7,6 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::time::Instant;
 
 use ferroce_control::{DeviceInfo, RuntimeDir, loopback, seqpacket};
-use ferroce_fabric::pma::Pma;
 
 use crate::DaemonError;
 use crate::config::Settings;
@@ -17,6 +16,7 @@ use crate::device::{self, Source};
 use crate::door::Door;
 use crate::gids::GidTable;
 use crate::group::Group;
+use crate::gsi::Gsi;
 use crate::ib_ports::IbPorts;
 use crate::image::Image;
 use crate::interfaces::{Snapshot, Watch};
@@ -67,8 +67,7 @@ pub struct Daemon {
     pub(crate) first_umad: u32,
     /// The ports, if they are InfiniBand's.
     pub(crate) ib: IbPorts,
-    /// Who answers questions about performance.
-    pub(crate) pma: Pma,
+    pub(crate) gsi: Gsi,
     pub(crate) counting: Counting,
     /// Since when there has been nobody.
     pub(crate) idle_since: Option<Instant>,
@@ -124,7 +123,7 @@ impl Daemon {
             netlink,
             first_umad: real::free_umad_number(),
             ib: IbPorts::default(),
-            pma: Pma::new(1, ports),
+            gsi: Gsi::new(ports, now),
             counting: Counting::new(now)?,
             idle_since: Some(now),
             buffer: seqpacket::buffer(),
@@ -189,7 +188,7 @@ impl Daemon {
     pub(crate) fn refresh_image(&mut self) -> Result<(), DaemonError> {
         let totals = self.totals();
         let shown = self.performance();
-        let counters = (1..=self.info.ib_ports.max(1)).map(|port| self.pma.named(port, &shown));
+        let counters = (1..=self.info.ib_ports.max(1)).map(|port| self.gsi.pma.named(port, &shown));
         let counters: Vec<_> = counters.collect();
         let ib_ports = self.ib.described();
         self.image.show(&View {

@@ -96,9 +96,9 @@ impl Daemon {
         if self.rdma_cm.next_timeout().is_some_and(|at| at <= now) {
             self.with_rdma_cm(|server, around| server.handle_timeout(around));
         }
-        if self.pma_timeout().is_some_and(|at| at <= now) {
+        if self.gsi.next_timeout().is_some_and(|at| at <= now) {
             let shown = self.performance();
-            self.pma.handle_timeout(self.clock(), &shown);
+            self.gsi.handle_timeout(&shown);
         }
         if self.ib_timeout().is_some_and(|at| at <= now) {
             self.ib_tick();
@@ -143,7 +143,7 @@ impl Daemon {
             self.retry_at,
             cm,
             self.umad.next_timeout(),
-            self.pma_timeout(),
+            self.gsi.next_timeout(),
             self.ib_timeout(),
             self.leave_at,
         ]

@@ -11,7 +11,7 @@ use ferroce_wire::mad::{self, Mad};
 use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType};
 use zerocopy::{FromBytes, IntoBytes};
 
-use crate::umad::{Incoming, Outgoing};
+use crate::mads::{Incoming, Outgoing};
 
 pub use crate::nldev::fuzzing::netlink;
 pub use crate::ucma::frames::rdma_cm_frames;

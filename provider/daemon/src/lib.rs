@@ -20,6 +20,7 @@ mod event_loop;
 pub mod fuzzing;
 mod gids;
 mod group;
+mod gsi;
 mod holder;
 pub mod ib;
 mod ib_host;

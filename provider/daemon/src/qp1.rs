@@ -1,4 +1,4 @@
-//! QP1: MADs to and from the peers' general service interface, in datagrams as every packet is. It is slot 0's socket that
+//! QP1 of a RoCE port: MADs to and from the peers' general services interface, in datagrams as every packet is. It is slot 0's socket that
 //! receives; what a MAD says is nothing to this module.
 
 use std::collections::HashMap;
@@ -7,9 +7,8 @@ use std::os::fd::OwnedFd;
 
 use ferroce_control::random::random;
 use ferroce_control::{Counter, CounterPage, GidEntry};
-use ferroce_fabric::Av;
 use ferroce_wire::icrc::Flow;
-use ferroce_wire::mad::{self, Mad};
+use ferroce_wire::mad::{self, Mad, QP1};
 use ferroce_wire::pkey;
 use ferroce_wire::{Bth, Deth, Ext, Header, ICRC_LEN, Packet, ROCE_V2_PORT, opcode};
 use rustix::io::Errno;
@@ -17,19 +16,18 @@ use rustix::net::sockopt as options;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
 
 use crate::gids::{gid_of, ip_of};
+use crate::mads::{Address, Incoming, Outgoing, Route};
 
-/// The general service interface.
-const QP1: u32 = 1;
-/// QP1 of a peer, with its Q_Key.
-pub(crate) const GSI: (u32, u32) = (QP1, mad::QP1_QKEY);
+/// The one port of a RoCE device.
+pub(crate) const PORT: u8 = 1;
+/// How many datagrams of one address are handled before others have their turn.
+const DATAGRAMS: usize = 128;
 /// Source ports carry path entropy in the dynamic range.
 const FIRST_PORT: u16 = 0xc000;
 /// BTH, DETH, MAD, ICRC.
 const PACKET: usize = 12 + 8 + mad::LEN + ICRC_LEN;
 /// Hop limit of an answer: what a host sends with.
 const HOP_LIMIT: u8 = 64;
-/// LIDs have no meaning over Ethernet.
-const NO_LID: u16 = 0xffff;
 
 /// A socket to send from: one for each address and traffic class.
 #[derive(Debug)]
@@ -38,23 +36,34 @@ struct Sender {
     port: u16,
 }
 
-/// The sending side.
-#[derive(Debug, Default)]
+/// QP1 of the port: what it sends from, and what it reads into.
+#[derive(Debug)]
 pub(crate) struct Qp1 {
     senders: HashMap<(IpAddr, u32, u8), Sender>,
     psn: u32,
+    buffer: Box<[u8]>,
+}
+
+impl Default for Qp1 {
+    fn default() -> Self {
+        Self {
+            senders: HashMap::new(),
+            psn: 0,
+            buffer: vec![0; 4096].into_boxed_slice(),
+        }
+    }
 }
 
 /// One datagram of slot 0.
-pub(crate) enum Received<'a> {
+enum Received<'a> {
     /// A MAD.
     Mad {
-        /// The way back.
-        from: Av,
-        /// The queue pair that sent it.
+        /// Who has sent it.
+        from: IpAddr,
+        /// The queue pair that has.
         src_qp: u32,
         /// The MAD.
-        mad: &'a [u8],
+        mad: &'a Mad,
     },
     /// Nothing for QP1; counted.
     Other,
@@ -63,17 +72,10 @@ pub(crate) enum Received<'a> {
 }
 
 impl Qp1 {
-    /// Sends a MAD from one of the device's addresses to a queue pair with its Q_Key. What cannot be sent is lost, as on a
-    /// wire.
-    pub fn send(
-        &mut self,
-        own: &GidEntry,
-        av: &Av,
-        to: (u32, u32),
-        mad: &Mad,
-        counters: &CounterPage,
-    ) {
-        match self.try_send(own, av, to, mad) {
+    /// Sends a MAD from one of the device's addresses. What cannot be sent is lost, as on a wire.
+    pub(crate) fn send(&mut self, own: &GidEntry, out: &Outgoing, counters: &CounterPage) {
+        let Some(route) = out.to.grh else { return };
+        match self.try_send(own, &route, (out.to.qpn, out.to.qkey), &out.mad) {
             Ok(()) => {
                 counters.add(Counter::TxPackets, 1);
                 counters.add(Counter::TxBytes, PACKET as u64);
@@ -85,14 +87,34 @@ impl Qp1 {
         }
     }
 
+    /// Takes the MADs off slot 0's socket at an address, whose index in the GID table is known while it is there.
+    pub(crate) fn receive(
+        &mut self,
+        socket: &OwnedFd,
+        (local, index): (IpAddr, Option<u16>),
+        counters: &CounterPage,
+    ) -> Vec<Incoming> {
+        let mut all = Vec::new();
+        for _ in 0..DATAGRAMS {
+            match receive(socket, local, &mut self.buffer, counters) {
+                Received::Mad { from, src_qp, mad } => {
+                    all.extend(index.map(|index| came(index, from, src_qp, mad)));
+                }
+                Received::Other => {}
+                Received::Nothing => break,
+            }
+        }
+        all
+    }
+
     fn try_send(
         &mut self,
         own: &GidEntry,
-        to: &Av,
+        to: &Route,
         (dest_qp, qkey): (u32, u32),
         mad: &Mad,
     ) -> Result<(), Errno> {
-        let remote = ip_of(&to.remote_gid);
+        let remote = ip_of(&to.gid);
         let psn = self.psn;
         self.psn = (psn + 1) & 0x00ff_ffff;
         let key = (own.addr, own.scope_id, to.traffic_class);
@@ -142,7 +164,7 @@ impl Qp1 {
 }
 
 /// Takes one datagram off slot 0's socket at an address.
-pub(crate) fn receive<'a>(
+fn receive<'a>(
     socket: &OwnedFd,
     local: IpAddr,
     buffer: &'a mut [u8],
@@ -182,39 +204,45 @@ pub(crate) fn receive<'a>(
         counters.add(Counter::RxWrongPkey, 1);
         return Received::Other;
     }
-    let mad = packet.payload.private().unwrap_or_default();
-    let good = packet.bth.opcode == opcode::UD_SEND_ONLY
-        && mad.len() == mad::LEN
-        && packet
-            .ext
-            .deth
-            .is_some_and(|deth| deth.qkey == mad::QP1_QKEY);
-    let src_qp = packet.ext.deth.map_or(QP1, |deth| deth.src_qp);
-    if !good {
+    let mad = packet.payload.private();
+    let mad: Option<&Mad> = mad.and_then(|mad| mad.try_into().ok());
+    let deth = packet.ext.deth.filter(|deth| deth.qkey == mad::QP1_QKEY);
+    let is_datagram = packet.bth.opcode == opcode::UD_SEND_ONLY;
+    let (Some(mad), Some(deth), true) = (mad, deth, is_datagram) else {
         counters.add(Counter::RxParseErrors, 1);
         return Received::Other;
-    }
+    };
     counters.add(Counter::RxPackets, 1);
     counters.add(Counter::RxBytes, len as u64);
-    let back = Av {
-        local_gid: gid_of(local),
-        remote_gid: gid_of(from.ip()),
-        pkey: mad::DEFAULT_PKEY,
-        sl: 0,
-        traffic_class: 0,
-        flow_label: 0,
-        hop_limit: HOP_LIMIT,
-        local_lid: NO_LID,
-        remote_lid: NO_LID,
-    };
     Received::Mad {
-        from: back,
-        src_qp,
+        from: from.ip(),
+        src_qp: deth.src_qp,
         mad,
     }
 }
 
-fn open(own: &GidEntry, to: &Av) -> Result<Sender, Errno> {
+/// A MAD that came to the address of that index. An address is what a GRH would name.
+fn came(index: u16, from: IpAddr, src_qp: u32, mad: &Mad) -> Incoming {
+    Incoming {
+        port: PORT,
+        qpn: QP1,
+        from: Address {
+            qpn: src_qp,
+            qkey: mad::QP1_QKEY,
+            grh: Some(Route {
+                gid_index: index as u8,
+                hop_limit: HOP_LIMIT,
+                traffic_class: 0,
+                gid: gid_of(from),
+                flow_label: 0,
+            }),
+            ..Address::default()
+        },
+        mad: *mad,
+    }
+}
+
+fn open(own: &GidEntry, to: &Route) -> Result<Sender, Errno> {
     let family = match own.addr {
         IpAddr::V4(_) => AddressFamily::INET,
         IpAddr::V6(_) => AddressFamily::INET6,

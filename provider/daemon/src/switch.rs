@@ -5,21 +5,20 @@
 use std::time::{Duration, Instant};
 
 use ferroce_control::CounterPage;
-use ferroce_fabric::gsa;
+use ferroce_fabric::gsi;
 use ferroce_fabric::pma::Pma;
 use ferroce_fabric::sma::{NodeConfig, Port};
-use ferroce_wire::mad::MadHeader;
-use ferroce_wire::pma::CLASS as CLASS_PERFORMANCE;
+use ferroce_wire::mad::{Mad, MadHeader};
 use nix::sys::signalfd::SignalFd;
 
 use crate::DaemonError;
 use crate::device;
 use crate::group::Group;
 use crate::ib::{Fabric, Happened};
+use crate::mads::Incoming;
 use crate::performance::Shown;
 use crate::poller::{Poller, Token};
 use crate::totals::Totals;
-use crate::umad::Incoming;
 use ferroce_fabric::link::Cable;
 
 /// What a switch is made from.
@@ -145,23 +144,15 @@ impl Switch {
     /// Answers what has come to the switch itself.
     fn settle(&mut self) {
         for happened in self.fabric.happened() {
-            if let Happened::Mad(came) = happened
-                && came.qpn == 1
-            {
+            if let Happened::Mad(came) = happened {
                 self.answer(&came);
             }
         }
     }
 
     fn answer(&mut self, came: &Incoming) {
-        let class = MadHeader::parse(&came.mad).map(|header| header.class);
-        let answer = if class == Some(CLASS_PERFORMANCE) {
-            let shown = self.performance();
-            self.pma.receive(self.time(), &came.mad, &shown)
-        } else {
-            gsa::refuse(&came.mad)
-        };
-        if let Some(mad) = answer {
+        let mut served = Served { switch: self, came };
+        if let Some(mad) = gsi::serve(came.qpn, &came.mad, &mut served) {
             self.fabric.send_gmp(&came.answer(mad));
         }
     }
@@ -179,5 +170,19 @@ impl Switch {
 
     fn time(&self) -> u64 {
         self.started.elapsed().as_nanos() as u64
+    }
+}
+
+/// The agents of the switch that are asked about a MAD. It has no programs, nor connections.
+struct Served<'a> {
+    switch: &'a mut Switch,
+    came: &'a Incoming,
+}
+
+impl gsi::Services for Served<'_> {
+    fn performance(&mut self, _: &MadHeader) -> Option<Mad> {
+        let shown = self.switch.performance();
+        let time = self.switch.time();
+        self.switch.pma.receive(time, &self.came.mad, &shown)
     }
 }

@@ -9,14 +9,14 @@
 //! - [`rmpp`]: messages longer than a MAD; [`sa`]: questions to the subnet administrator;
 //! - [`sma`]: subnet management agents, of channel adapters and switches;
 //! - [`link`]: the two ends of a cable;
-//! - [`pma`]: performance management agents; [`gsa`]: what is answered where no agent is.
+//! - [`pma`]: performance management agents; [`gsi`]: who takes a MAD, and what is answered where nobody does.
 //!
 //! A host's loop is: [`Cm::receive`] for every MAD that came to QP1, [`Cm::handle_timeout`] when [`Cm::next_timeout`] has
 //! passed, the consumer's calls whenever they come; and after each, what was put into the [`Sink`].
 #![forbid(unsafe_code)]
 
 pub mod cm;
-pub mod gsa;
+pub mod gsi;
 pub mod ipcm;
 pub mod link;
 pub mod pma;

@@ -13,6 +13,7 @@ mod samples;
 pub use counters::{COUNTERS, Counter, Counters, Totals};
 
 use crate::cm::Time;
+use crate::gsi::{self, Class};
 use counters::{EXTENDED, NARROW, View};
 use ferroce_wire::mad::{BASE_VERSION, Mad, MadHeader};
 use ferroce_wire::pma::{
@@ -21,6 +22,12 @@ use ferroce_wire::pma::{
 };
 use ferroce_wire::smp::{method, status};
 use samples::Samples;
+
+/// What the agent takes.
+const TAKEN: Class = Class {
+    version: CLASS_VERSION,
+    methods: &[method::GET, method::SET],
+};
 
 /// The performance management agent of one node.
 #[derive(Debug)]
@@ -46,10 +53,7 @@ impl Pma {
     /// The answer to a MAD that came to QP1 of any port; `None` if none is due.
     pub fn receive(&mut self, now: Time, mad: &Mad, counters: &impl Counters) -> Option<Mad> {
         let mut header = MadHeader::parse(mad)?;
-        if header.class != CLASS
-            || header.method & method::RESPONSE != 0
-            || matches!(header.method, method::TRAP | method::TRAP_REPRESS)
-        {
+        if header.class != CLASS || !gsi::is_asked(&header) {
             return None;
         }
         let mut answer = *mad;
@@ -97,14 +101,8 @@ impl Pma {
         data: &mut Data,
         counters: &impl Counters,
     ) -> Result<(), Refusal> {
-        if header.base_version != BASE_VERSION || header.class_version != CLASS_VERSION {
-            return Err(status::BAD_VERSION);
-        }
-        let is_set = match header.method {
-            method::GET => false,
-            method::SET => true,
-            _ => return Err(status::UNSUPPORTED_METHOD),
-        };
+        TAKEN.check(header)?;
+        let is_set = header.method == method::SET;
         let known = matches!(
             (header.attribute, is_set),
             (attribute::CLASS_PORT_INFO, false)

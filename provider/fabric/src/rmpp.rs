@@ -94,7 +94,7 @@ fn set_word(mad: &mut Mad, at: usize, value: u32) {
 fn answer(to: &Mad, kind: u8, status: u8) -> Mad {
     let mut mad = [0; mad::LEN];
     mad[..HEADER_END].copy_from_slice(&to[..HEADER_END]);
-    mad[3] ^= mad::METHOD_RESPONSE;
+    mad[3] ^= mad::method::RESPONSE;
     mad[24] = VERSION;
     mad[25] = kind;
     mad[26] = FLAG_ACTIVE;

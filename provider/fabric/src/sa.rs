@@ -197,7 +197,6 @@ impl SaClient {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ferroce_wire::mad::METHOD_RESPONSE;
     use ferroce_wire::sa::{attribute, method};
 
     const SECOND: Time = 1_000_000_000;
@@ -215,7 +214,7 @@ mod tests {
 
     fn answered(mad: &Mad, status: u16) -> Mad {
         let mut mad = *mad;
-        mad[3] |= METHOD_RESPONSE;
+        mad[3] |= method::RESPONSE;
         mad[4..6].copy_from_slice(&status.to_be_bytes());
         mad
     }

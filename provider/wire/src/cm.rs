@@ -79,7 +79,7 @@ impl Message {
         if header.class_version != mad::CLASS_VERSION_CM {
             return Err(CmParseError::ClassVersion(header.class_version));
         }
-        if header.method != mad::METHOD_SEND {
+        if header.method != mad::method::SEND {
             return Err(CmParseError::Method(header.method));
         }
         let modifier = header.modifier;

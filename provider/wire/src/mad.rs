@@ -16,14 +16,46 @@ pub const BASE_VERSION: u8 = 1;
 pub const CLASS_CM: u8 = 0x07;
 /// Version of that class.
 pub const CLASS_VERSION_CM: u8 = 2;
-/// Method `Send`, the only one of communication management.
-pub const METHOD_SEND: u8 = 0x03;
-/// Set in the method of a response.
-pub const METHOD_RESPONSE: u8 = 0x80;
+/// The queue pair of subnet management.
+pub const QP0: u32 = 0;
+/// The queue pair of general services.
+pub const QP1: u32 = 1;
 /// Q_Key of every QP1.
 pub const QP1_QKEY: u32 = 0x8001_0000;
 /// The default P_Key with full membership.
 pub const DEFAULT_PKEY: u16 = 0xffff;
+
+/// Methods that classes have in common (section 13.4.5).
+pub mod method {
+    /// Asks for an attribute.
+    pub const GET: u8 = 0x01;
+    /// Changes one.
+    pub const SET: u8 = 0x02;
+    /// A message that is no request, of which communication management has no other.
+    pub const SEND: u8 = 0x03;
+    /// Tells of something that happened.
+    pub const TRAP: u8 = 0x05;
+    /// Passes on what a trap told.
+    pub const REPORT: u8 = 0x06;
+    /// Tells that a trap has been heard.
+    pub const TRAP_REPRESS: u8 = 0x07;
+    /// Answers Get and Set.
+    pub const GET_RESP: u8 = 0x81;
+    /// The bit that responses have.
+    pub const RESPONSE: u8 = 0x80;
+}
+
+/// Status of responses: the values that classes have in common (section 13.4.7).
+pub mod status {
+    /// Neither base nor class version, or not together.
+    pub const BAD_VERSION: u16 = 0x0004;
+    /// No such method.
+    pub const UNSUPPORTED_METHOD: u16 = 0x0008;
+    /// No such attribute, or not with this method.
+    pub const UNSUPPORTED_ATTRIBUTE: u16 = 0x000c;
+    /// A component or the attribute modifier has a value that it must not have.
+    pub const INVALID_VALUE: u16 = 0x001c;
+}
 
 /// One MAD as it lies in a packet.
 pub type Mad = [u8; LEN];
@@ -76,12 +108,17 @@ impl MadHeader {
             base_version: BASE_VERSION,
             class: CLASS_CM,
             class_version: CLASS_VERSION_CM,
-            method: METHOD_SEND,
+            method: method::SEND,
             tid,
             attribute,
             modifier,
             ..MadHeader::default()
         }
+    }
+
+    /// Whether somebody has asked for it: it has the bit of responses, or is a TrapRepress, which goes without.
+    pub fn is_response(&self) -> bool {
+        self.method & method::RESPONSE != 0 || self.method == method::TRAP_REPRESS
     }
 
     /// Reads the header from the front of `bytes`; `None` if they are too few.

@@ -1,7 +1,7 @@
 //! Subnet administration: the header of its MADs and the records that a communication manager asks for. Records are fixed
 //! layouts; nothing here knows who answers, or what an answer is good for.
 
-use crate::mad::{BASE_VERSION, Gid, LEN, METHOD_RESPONSE, Mad, MadHeader};
+use crate::mad::{BASE_VERSION, Gid, LEN, Mad, MadHeader};
 
 /// Management class of subnet administration.
 pub const CLASS: u8 = 0x03;
@@ -14,10 +14,8 @@ pub const DATA_LEN: usize = LEN - DATA;
 
 /// Methods.
 pub mod method {
-    /// SubnAdmGet.
-    pub const GET: u8 = 0x01;
-    /// SubnAdmSet.
-    pub const SET: u8 = 0x02;
+    pub use crate::mad::method::{GET, RESPONSE, SET};
+
     /// SubnAdmDelete.
     pub const DELETE: u8 = 0x15;
 }
@@ -90,7 +88,7 @@ impl SaMad {
         let header = MadHeader::parse(mad)?;
         let is_answer = header.class == CLASS
             && header.class_version == CLASS_VERSION
-            && header.method & METHOD_RESPONSE != 0;
+            && header.method & method::RESPONSE != 0;
         is_answer.then_some(Self {
             method: header.method,
             status: header.status,
@@ -384,7 +382,7 @@ mod tests {
             data: [6; DATA_LEN],
         };
         assert_eq!(SaMad::parse_answer(&question.emit()), None);
-        question.method |= METHOD_RESPONSE;
+        question.method |= method::RESPONSE;
         let mad = question.emit();
         assert_eq!(SaMad::parse_answer(&mad), Some(question));
         assert_eq!(mad[48..56], component::PATH.to_be_bytes());

@@ -16,6 +16,8 @@ pub use tables::{
     GuidInfo, LinearBlock, MulticastBlock, PKeyBlock, SlToVl, VlArbitration, VlWeight,
 };
 
+pub use crate::mad::{method, status};
+
 use crate::mad::Mad;
 
 /// Management class of LID-routed SMPs.
@@ -32,6 +34,12 @@ pub const MAX_HOPS: u8 = 63;
 pub const PERMISSIVE_LID: u16 = 0xffff;
 /// First LID of multicast groups; the last is 0xfffe.
 pub const MULTICAST_LID: u16 = 0xc000;
+
+/// Whether MADs of a class are SMPs, which belong to QP0.
+#[inline]
+pub fn is_class(class: u8) -> bool {
+    matches!(class, CLASS_LID | CLASS_DIRECTED)
+}
 
 /// Whether a LID is that of a multicast group.
 #[inline]
@@ -51,34 +59,6 @@ const M_KEY: usize = 24;
 const DATA: usize = 64;
 const INITIAL_PATH: usize = 128;
 const RETURN_PATH: usize = 192;
-
-/// Methods.
-pub mod method {
-    /// Asks for an attribute.
-    pub const GET: u8 = 0x01;
-    /// Changes one.
-    pub const SET: u8 = 0x02;
-    /// Tells of something that happened.
-    pub const TRAP: u8 = 0x05;
-    /// Tells that a trap has been heard.
-    pub const TRAP_REPRESS: u8 = 0x07;
-    /// Answers Get and Set.
-    pub const GET_RESP: u8 = 0x81;
-    /// The bit that answers have.
-    pub const RESPONSE: u8 = 0x80;
-}
-
-/// Status of answers: the bits that all classes share.
-pub mod status {
-    /// Neither base nor class version, or not together.
-    pub const BAD_VERSION: u16 = 0x0004;
-    /// No such method.
-    pub const UNSUPPORTED_METHOD: u16 = 0x0008;
-    /// No such attribute, or not with this method.
-    pub const UNSUPPORTED_ATTRIBUTE: u16 = 0x000c;
-    /// A component or the attribute modifier has a value that it must not have.
-    pub const INVALID_VALUE: u16 = 0x001c;
-}
 
 /// Attributes.
 pub mod attribute {

@@ -1,6 +1,6 @@
 //! Whatever comes to the agents of a node, and in whatever order: no panic, no answer to an answer, nothing that grows.
 
-use ferroce_fabric::gsa;
+use ferroce_fabric::gsi;
 use ferroce_fabric::pma::{Counters, Pma, Totals};
 use ferroce_fabric::sma::{
     Envelope, LinkCommand, Node, NodeConfig, Offer, Output, PortEvent, Violation,
@@ -114,7 +114,7 @@ pub fn run(input: &[u8]) -> bool {
                     let answer = pma.receive(now, &mad, &Moving(now));
                     assert!(answer.is_none_or(|answer| answer[3] == method::GET_RESP));
                     answered |= answer.is_some();
-                    let _ = gsa::refuse(&mad);
+                    let _ = gsi::refuse(&mad);
                 }
                 5 => {
                     node.link_up(now, port, OFFER, &mut out);

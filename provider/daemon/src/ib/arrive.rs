@@ -8,13 +8,13 @@ use ferroce_fabric::link::{self, Unfit};
 use ferroce_fabric::sma::{Envelope, Gate, Port, Route as Way, Violation};
 use ferroce_wire::Bth;
 use ferroce_wire::link::{LinkPacket, MANAGEMENT_LANE};
-use ferroce_wire::mad;
+use ferroce_wire::mad::{self, QP0, QP1};
 use ferroce_wire::smp::is_multicast_lid;
 use nix::errno::Errno;
 
 use super::end::Source;
 use super::{Fabric, Happened, index};
-use crate::umad::{Address, Incoming, Route};
+use crate::mads::{Address, Incoming, Route};
 
 /// How many datagrams of one port are handled before others have their turn.
 const DATAGRAMS: usize = 128;
@@ -179,7 +179,7 @@ impl Fabric {
             dlid: packet.lrh.dlid,
             sl: packet.lrh.sl,
         };
-        if ends.dest_qp == 0 {
+        if ends.dest_qp == QP0 {
             let time = self.time();
             self.node.receive(time, port, from, mad, &mut self.out);
             return self.settle();
@@ -229,7 +229,7 @@ impl Fabric {
         });
         self.happened.push(Happened::Mad(Box::new(Incoming {
             port,
-            qpn: 1,
+            qpn: QP1,
             from: Address {
                 qpn: ends.src_qp,
                 qkey: mad::QP1_QKEY,

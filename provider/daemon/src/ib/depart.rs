@@ -7,12 +7,12 @@ use ferroce_wire::Lrh;
 use ferroce_wire::grh::Grh;
 use ferroce_wire::link::{Head, MANAGEMENT_LANE};
 use ferroce_wire::lrh::NextHeader;
-use ferroce_wire::mad::{self, Mad};
+use ferroce_wire::mad::{self, Mad, QP1};
 use ferroce_wire::pkey;
 use ferroce_wire::smp::{PERMISSIVE_LID, is_multicast_lid};
 
 use super::{Fabric, Happened, index};
-use crate::umad::{Address, Incoming, Outgoing};
+use crate::mads::{Address, Incoming, Outgoing};
 
 impl Fabric {
     /// A program sends an SMP.
@@ -102,9 +102,9 @@ impl Fabric {
         }
         self.happened.push(Happened::Mad(Box::new(Incoming {
             port: out.port,
-            qpn: 1,
+            qpn: QP1,
             from: Address {
-                qpn: 1,
+                qpn: QP1,
                 qkey: mad::QP1_QKEY,
                 lid: slid,
                 ..out.to

@@ -17,7 +17,9 @@ use ferroce_control::CounterPage;
 use ferroce_fabric::link::{Cable, Change, Training};
 use ferroce_fabric::sma::{LinkCommand, Node, NodeConfig, Offer, Port, PortEvent};
 
-use crate::umad::{Address, Incoming};
+use ferroce_wire::mad::QP0;
+
+use crate::mads::{Address, Incoming};
 use actions::{Action, Actions};
 use end::End;
 
@@ -211,9 +213,9 @@ impl Fabric {
                     Action::Deliver(port, from, mad) => {
                         self.happened.push(Happened::Mad(Box::new(Incoming {
                             port,
-                            qpn: 0,
+                            qpn: QP0,
                             from: Address {
-                                qpn: 0,
+                                qpn: QP0,
                                 qkey: 0,
                                 lid: from.slid,
                                 sl: from.sl,

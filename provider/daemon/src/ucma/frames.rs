@@ -4,7 +4,8 @@
 use std::os::fd::OwnedFd;
 
 use ferroce_cabi::ucma_frame::{self, NO_CHANNEL};
-use ferroce_control::{CounterPage, IbPort};
+use ferroce_control::IbPort;
+use ferroce_wire::mad::CLASS_CM;
 use rustix::net::SendFlags;
 
 use super::channel::Caller;
@@ -15,8 +16,8 @@ use crate::door::Door;
 use crate::fuzzing::{came_back, connection, drain, frame, mad, reply, steps};
 use crate::gids::GidTable;
 use crate::interfaces::Snapshot;
+use crate::mads::{Address, Incoming, Route};
 use crate::poller::{Poller, Token};
-use crate::umad::{Address, Incoming, Route};
 
 /// How many programs there are.
 const PROGRAMS: usize = 2;
@@ -38,7 +39,6 @@ struct Programs {
 /// The server of rdma_cm under any sequence of frames, while what it sends comes back to it.
 pub fn rdma_cm_frames(input: &[u8]) -> bool {
     let poller = Poller::new().expect("an epoll");
-    let (counters, _) = CounterPage::create().expect("a page of counters");
     let mut info = device();
     info.ib_ports = 1;
     let view = View {
@@ -47,7 +47,6 @@ pub fn rdma_cm_frames(input: &[u8]) -> bool {
         snapshot: &Snapshot::default(),
         ports: &[port()],
         poller: &poller,
-        counters: &counters,
         heard: &|_| false,
     };
     let door = Door::nowhere(Token::CmListener).expect("a socket");
@@ -70,10 +69,10 @@ pub fn rdma_cm_frames(input: &[u8]) -> bool {
             6 => drain(programs.channels.iter().map(|(_, end)| end)),
             7 => {
                 for sent in server.outgoing() {
-                    server.gmp_came(&came_back(sent, which & 0x80 != 0), &view);
+                    came(&mut server, &came_back(sent, which & 0x80 != 0), &view);
                 }
                 if !bytes.is_empty() {
-                    server.gmp_came(&stranger(bytes), &view);
+                    came(&mut server, &stranger(bytes), &view);
                 }
             }
             _ => {}
@@ -143,6 +142,14 @@ fn enter(server: &mut Server, id: u64, pid: u32) -> OwnedFd {
     };
     server.sessions.insert(id, session);
     end
+}
+
+/// A MAD has come.
+fn came(server: &mut Server, came: &Incoming, view: &View<'_>) {
+    match came.mad[1] {
+        CLASS_CM => server.message_came(came, view),
+        _ => drop(server.answer_came(came, view)),
+    }
 }
 
 /// A MAD from another host.

@@ -1,17 +1,20 @@
-//! The server's MADs at QP1 of InfiniBand ports: whom they are from and where they go. Between two communication managers they
-//! always have a GRH, since the GID that it names is who a peer is.
+//! The server's MADs at QP1: whom they are from and where they go. Between two communication managers they always have a GRH, since the
+//! GID that it names is who a peer is.
 
 use ferroce_control::IbPort;
 use ferroce_fabric::Av;
-use ferroce_wire::mad::{self, CLASS_CM, Mad, QP1_QKEY};
+use ferroce_wire::mad::{self, DEFAULT_PKEY, Mad, QP1, QP1_QKEY};
 use ferroce_wire::pkey;
-use ferroce_wire::sa;
 
 use super::host::Host;
 use super::route::port_of;
 use super::serve::Server;
 use super::surroundings::Surroundings as View;
-use crate::umad::{Address, Incoming, Outgoing, Route};
+use crate::mads::{Address, Incoming, Outgoing, Route};
+use crate::qp1;
+
+/// LIDs have no meaning over Ethernet.
+const NO_LID: u16 = 0xffff;
 
 impl Server {
     /// The ports have changed, or their subnet manager wants to be told again what is registered with it.
@@ -20,7 +23,7 @@ impl Server {
         self.ucma.addresses_changed(&host);
         self.ucma.names.publish(&mut self.ucma.questions, &host);
         self.ucma.regroup_soon(&host);
-        self.finish(&host, view);
+        self.finish(&host);
     }
 
     /// What is to be sent.
@@ -28,30 +31,30 @@ impl Server {
         std::mem::take(&mut self.outgoing)
     }
 
-    /// Takes a MAD that came to QP1 of an InfiniBand port. `false`: it is for somebody else.
-    pub fn gmp_came(&mut self, came: &Incoming, view: &View<'_>) -> bool {
+    /// Takes a message that came to QP1 of a port from another communication manager.
+    pub fn message_came(&mut self, came: &Incoming, view: &View<'_>) {
         let host = self.host(view);
-        let Some(port) = host.port(came.port) else {
-            return false;
-        };
-        match came.mad[1] {
-            CLASS_CM => match sender(came, port) {
-                Some(from) => {
-                    let out = &mut self.ucma.out;
-                    self.ucma.cm.receive(host.now, &from, &came.mad, out);
-                }
-                None => tracing::debug!(lid = came.from.lid, "a message without a GRH"),
-            },
-            sa::CLASS
-                if came.from.lid == port.sm_lid
-                    && self.ucma.questions.awaits(came.port, &came.mad) =>
-            {
-                self.ucma.sa_answered(came.port, &came.mad, &host);
+        match sender(came, &host) {
+            Some(from) => {
+                let out = &mut self.ucma.out;
+                self.ucma.cm.receive(host.now, &from, &came.mad, out);
             }
-            _ => return false,
+            None => tracing::debug!(lid = came.from.lid, "a message without a GRH"),
         }
-        self.finish(&host, view);
-        true
+        self.finish(&host);
+    }
+
+    /// Takes the subnet administrator's answer to a question. `false`: nobody here has asked.
+    pub fn answer_came(&mut self, came: &Incoming, view: &View<'_>) -> bool {
+        let host = self.host(view);
+        let from_administrator = |port: &IbPort| came.from.lid == port.sm_lid;
+        let is_ours = host.port(came.port).is_some_and(from_administrator)
+            && self.ucma.questions.awaits(came.port, &came.mad);
+        if is_ours {
+            self.ucma.sa_answered(came.port, &came.mad, &host);
+            self.finish(&host);
+        }
+        is_ours
     }
 
     /// Puts out what is to be sent. What has no way is lost, as on a wire.
@@ -65,22 +68,34 @@ impl Server {
     }
 }
 
-/// The way back to who sent a message. `None`: it does not say who.
-fn sender(came: &Incoming, port: &IbPort) -> Option<Av> {
+/// The way back to who sent a message. `None`: it does not say who, or came to an address that has gone.
+fn sender(came: &Incoming, host: &Host<'_>) -> Option<Av> {
     let from = &came.from;
     let grh = from.grh?;
-    let own = |(index, _): &&(u16, mad::Gid)| *index == u16::from(grh.gid_index);
-    let (_, local_gid) = port.gids.iter().find(own)?;
-    Some(Av {
-        local_gid: *local_gid,
+    let av = Av {
+        local_gid: [0; 16],
         remote_gid: grh.gid,
-        pkey: *port.p_keys.get(usize::from(from.pkey_index))?,
+        pkey: DEFAULT_PKEY,
         sl: from.sl,
         traffic_class: grh.traffic_class,
         flow_label: grh.flow_label,
         hop_limit: grh.hop_limit,
+        local_lid: NO_LID,
+        remote_lid: NO_LID,
+    };
+    if !host.is_ib() {
+        let local_gid = host.gids.entry(grh.gid_index.into())?.gid;
+        return Some(Av { local_gid, ..av });
+    }
+    let port = host.port(came.port)?;
+    let own = |(index, _): &&(u16, mad::Gid)| *index == u16::from(grh.gid_index);
+    let (_, local_gid) = port.gids.iter().find(own)?;
+    Some(Av {
+        local_gid: *local_gid,
+        pkey: *port.p_keys.get(usize::from(from.pkey_index))?,
         local_lid: port.lid | u16::from(from.path_bits),
         remote_lid: from.lid,
+        ..av
     })
 }
 
@@ -90,26 +105,38 @@ fn message(to: &Av, mad: Mad, host: &Host<'_>) -> Option<Outgoing> {
         .gids
         .entries()
         .find(|entry| entry.gid == to.local_gid)?;
+    let far = Address {
+        qpn: QP1,
+        qkey: QP1_QKEY,
+        sl: to.sl,
+        grh: Some(Route {
+            gid_index: own.index as u8,
+            hop_limit: to.hop_limit.max(1),
+            traffic_class: to.traffic_class,
+            gid: to.remote_gid,
+            flow_label: to.flow_label,
+        }),
+        ..Address::default()
+    };
+    if !host.is_ib() {
+        return Some(Outgoing {
+            port: qp1::PORT,
+            qpn: QP1,
+            to: far,
+            mad,
+        });
+    }
     let number = port_of(own.index);
     let port = host.port(number)?;
     let same = |key: &u16| pkey::is_same_partition(*key, to.pkey);
     Some(Outgoing {
         port: number,
-        qpn: 1,
+        qpn: QP1,
         to: Address {
-            qpn: 1,
-            qkey: QP1_QKEY,
             lid: to.remote_lid,
-            sl: to.sl,
             path_bits: (to.local_lid ^ port.lid) as u8,
-            grh: Some(Route {
-                gid_index: own.index as u8,
-                hop_limit: to.hop_limit.max(1),
-                traffic_class: to.traffic_class,
-                gid: to.remote_gid,
-                flow_label: to.flow_label,
-            }),
             pkey_index: port.p_keys.iter().position(same)? as u16,
+            ..far
         },
         mad,
     })
@@ -119,9 +146,9 @@ fn question(number: u8, mad: Mad, host: &Host<'_>) -> Option<Outgoing> {
     let port = host.port(number).filter(|port| port.sm_lid != 0)?;
     Some(Outgoing {
         port: number,
-        qpn: 1,
+        qpn: QP1,
         to: Address {
-            qpn: 1,
+            qpn: QP1,
             qkey: QP1_QKEY,
             lid: port.sm_lid,
             sl: port.sm_sl,

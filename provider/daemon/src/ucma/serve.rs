@@ -1,13 +1,11 @@
-//! The server's sockets: programs' sessions, their channels, and QP1. It reads, has things done, and writes; nothing a
+//! The server's sockets: programs' sessions and their channels. It reads, has things done, and writes; nothing a
 //! program does makes it wait.
 
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
-use ferroce_control::{DeviceInfo, GidEntry, RuntimeDir};
-use ferroce_fabric::Av;
-use ferroce_wire::mad::{CLASS_CM, Mad};
+use ferroce_control::{DeviceInfo, RuntimeDir};
 
 use super::channel::Caller;
 use super::host::Host;
@@ -15,12 +13,8 @@ use super::state::Ucma;
 use super::surroundings::Surroundings as View;
 use crate::DaemonError;
 use crate::door::Door;
+use crate::mads::Outgoing;
 use crate::poller::{Poller, Token};
-use crate::qp1::{self, Qp1, Received};
-use crate::umad::Outgoing;
-
-/// How many datagrams of one address are handled before others have their turn.
-const DATAGRAMS: usize = 128;
 
 /// A program's connection.
 #[derive(Debug)]
@@ -40,11 +34,9 @@ pub(crate) struct Server {
     pub(super) ucma: Ucma,
     pub(super) sessions: HashMap<u64, Session>,
     pub(super) last_session: u64,
-    qp1: Qp1,
-    /// What is to be sent from QP1 of InfiniBand ports.
+    /// What is to be sent from QP1.
     pub(super) outgoing: Vec<Outgoing>,
     started: Instant,
-    buffer: Box<[u8]>,
 }
 
 impl Server {
@@ -66,10 +58,8 @@ impl Server {
             sessions: HashMap::new(),
             last_session: 0,
             ucma: Ucma::new(info)?,
-            qp1: Qp1::default(),
             outgoing: Vec::new(),
             started: Instant::now(),
-            buffer: vec![0; 4096].into_boxed_slice(),
         })
     }
 
@@ -83,7 +73,7 @@ impl Server {
         let host = self.host(view);
         self.ucma.names.withdraw(&mut self.ucma.questions, &host);
         self.ucma.remove_device(&host);
-        self.finish(&host, view);
+        self.finish(&host);
     }
 
     /// Whether nobody holds anything of a device that has gone.
@@ -95,14 +85,14 @@ impl Server {
     pub fn addresses_changed(&mut self, view: &View<'_>) {
         let host = self.host(view);
         self.ucma.addresses_changed(&host);
-        self.finish(&host, view);
+        self.finish(&host);
     }
 
     /// An interface has another hardware address.
     pub fn hardware_changed(&mut self, ifindex: u32, view: &View<'_>) {
         let host = self.host(view);
         self.ucma.hardware_changed(ifindex, &host);
-        self.finish(&host, view);
+        self.finish(&host);
     }
 
     /// When [`handle_timeout`](Self::handle_timeout) has something to do.
@@ -127,63 +117,14 @@ impl Server {
         ucma.repeat_questions(&host);
         ucma.names.renew(&mut ucma.questions, &host);
         ucma.regroup(&host);
-        self.finish(&host, view);
-    }
-
-    /// Handles what came to slot 0 at one of the device's addresses. Returns the MADs of other classes, with the queue pairs that
-    /// they are from.
-    pub fn receive(
-        &mut self,
-        socket: &OwnedFd,
-        local: std::net::IpAddr,
-        view: &View<'_>,
-    ) -> Vec<(Av, u32, Mad)> {
-        let mut others = Vec::new();
-        let mut buffer = std::mem::take(&mut self.buffer);
-        let host = self.host(view);
-        for _ in 0..DATAGRAMS {
-            match qp1::receive(socket, local, &mut buffer, view.counters) {
-                Received::Mad { from, mad, .. } if mad.get(1) == Some(&CLASS_CM) => self
-                    .ucma
-                    .cm
-                    .receive(host.now, &from, mad, &mut self.ucma.out),
-                Received::Mad { from, src_qp, mad } => {
-                    others.extend(mad.try_into().ok().map(|mad| (from, src_qp, mad)));
-                }
-                Received::Other => {}
-                Received::Nothing => break,
-            }
-        }
-        self.buffer = buffer;
-        self.finish(&host, view);
-        others
-    }
-
-    /// Sends a MAD of an agent's to a queue pair with its Q_Key.
-    pub fn send_mad(
-        &mut self,
-        own: &GidEntry,
-        av: &Av,
-        to: (u32, u32),
-        mad: &Mad,
-        view: &View<'_>,
-    ) {
-        self.qp1.send(own, av, to, mad, view.counters);
+        self.finish(&host);
     }
 
     /// Handles what the CM has to say, and sends what it wants sent.
-    pub(super) fn finish(&mut self, host: &Host<'_>, view: &View<'_>) {
+    pub(super) fn finish(&mut self, host: &Host<'_>) {
         self.ucma.settle(host);
         self.ucma.announce(host);
-        if host.is_ib() {
-            return self.hand_out(host);
-        }
-        for (to, mad) in std::mem::take(&mut self.ucma.out.mads) {
-            // An address may have gone since.
-            if let Some(own) = view.gids.entries().find(|entry| entry.gid == to.local_gid) {
-                self.qp1.send(own, &to, qp1::GSI, &mad, view.counters);
-            }
-        }
+        self.hand_out(host);
     }
 
     pub(super) fn host<'a>(&self, view: &View<'a>) -> Host<'a> {

@@ -121,7 +121,7 @@ impl Server {
                 let caller = entry.caller;
                 let host = self.host(view);
                 let outcome = self.ucma.command(caller, &head, (command, option), &host);
-                self.finish(&host, view);
+                self.finish(&host);
                 let reply = Reply {
                     result: outcome.result,
                     take: outcome.take,
@@ -135,7 +135,7 @@ impl Server {
                 let caller = entry.caller;
                 let host = self.host(view);
                 self.ucma.posted(caller, &head, command, &host);
-                self.finish(&host, view);
+                self.finish(&host);
                 Ok(Served::Noted)
             }
             ucma_frame::TAKEN => {
@@ -201,7 +201,7 @@ impl Server {
             }
         }
         self.ucma.close(channel, &host);
-        self.finish(&host, view);
+        self.finish(&host);
     }
 
     /// A program's process has died: a child that has inherited its channels has no use of them.

@@ -1,6 +1,6 @@
 //! What the daemon lends the server for the time of one call. The server knows nothing else of it.
 
-use ferroce_control::{CounterPage, DeviceInfo, IbPort};
+use ferroce_control::{DeviceInfo, IbPort};
 
 use crate::gids::GidTable;
 use crate::interfaces::Snapshot;
@@ -18,8 +18,6 @@ pub(crate) struct Surroundings<'a> {
     pub(crate) ports: &'a [IbPort],
     /// Where sockets are watched.
     pub(crate) poller: &'a Poller,
-    /// What passes QP1 is counted here.
-    pub(crate) counters: &'a CounterPage,
     /// Whether a request of its peer's has arrived at a program's queue pair, as the program's engine says.
     pub(crate) heard: &'a dyn Fn(u32) -> bool,
 }

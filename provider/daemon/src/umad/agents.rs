@@ -6,20 +6,14 @@
 use std::collections::HashMap;
 
 use ferroce_fabric::rmpp;
-use ferroce_wire::mad::{self, MadHeader};
+use ferroce_wire::mad::{CLASS_CM, MadHeader, QP0, method};
+use ferroce_wire::smp;
 use rustix::io::Errno;
 
-/// Subnet management by LID and by directed route: the classes of QP0.
-pub(crate) const CLASS_SMP: u8 = 0x01;
-pub(crate) const CLASS_SMP_DIRECTED: u8 = 0x81;
-/// Communication management, which is the daemon's own.
-const CLASS_CM: u8 = mad::CLASS_CM;
 /// The kernel's bound of class versions.
 const MAX_VERSION: u8 = 8;
 /// The kernel's bound of classes.
 const MAX_CLASS: u8 = 80;
-/// Trap repression is a response without the bit that says so.
-const METHOD_TRAP_REPRESS: u8 = 0x07;
 
 /// What an agent asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -67,11 +61,6 @@ pub(crate) struct Agents {
     last: u32,
 }
 
-/// Whether a MAD is a response (`ib_response_mad` of the kernel).
-pub(crate) fn is_response(header: &MadHeader) -> bool {
-    header.method & mad::METHOD_RESPONSE != 0 || header.method == METHOD_TRAP_REPRESS
-}
-
 fn has_oui(class: u8) -> bool {
     (0x30..=0x4f).contains(&class)
 }
@@ -79,16 +68,16 @@ fn has_oui(class: u8) -> bool {
 impl Registration {
     /// Whether the combination makes sense, as the kernel sees it.
     fn check(&self) -> Result<(), Errno> {
-        let of_qp0 = matches!(self.class, CLASS_SMP | CLASS_SMP_DIRECTED);
+        let of_qp0 = smp::is_class(self.class);
         let bad = self.qpn > 1
             || self.rmpp > 1
             || self.class != 0
                 && (self.version >= MAX_VERSION
-                    || self.class >= MAX_CLASS && self.class != CLASS_SMP_DIRECTED
+                    || self.class >= MAX_CLASS && self.class != smp::CLASS_DIRECTED
                     || has_oui(self.class) && self.oui == [0; 3]
                     || self.rmpp != 0 && !rmpp::has_header(self.class)
-                    || of_qp0 != (self.qpn == 0)
-                    || self.class == CLASS_CM && self.methods & 1 << mad::METHOD_SEND != 0);
+                    || of_qp0 != (u32::from(self.qpn) == QP0)
+                    || self.class == CLASS_CM && self.methods & 1 << method::SEND != 0);
         if bad { Err(Errno::INVAL) } else { Ok(()) }
     }
 
@@ -139,11 +128,11 @@ impl Agents {
 
     /// Whose a MAD that came to a port is.
     pub(crate) fn owner(&self, port: u8, header: &MadHeader, bytes: &[u8]) -> Option<u32> {
-        if is_response(header) {
+        if header.is_response() {
             let tid = (header.tid >> 32) as u32;
             return self.by_tid.contains_key(&tid).then_some(tid);
         }
-        let method = header.method & !mad::METHOD_RESPONSE;
+        let method = header.method & !method::RESPONSE;
         let oui = bytes.get(37..40);
         self.by_tid
             .iter()
@@ -162,11 +151,12 @@ impl Agents {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ferroce_wire::mad;
 
     fn wants(class: u8, methods: u128) -> Registration {
         Registration {
             port: 1,
-            qpn: u8::from(!matches!(class, CLASS_SMP | CLASS_SMP_DIRECTED)),
+            qpn: u8::from(!smp::is_class(class)),
             class,
             version: 1,
             oui: [0, 0, 0],
@@ -242,7 +232,7 @@ mod tests {
         };
         refused(&|w| w.qpn = 2);
         refused(&|w| w.qpn = 0);
-        refused(&|w| w.class = CLASS_SMP);
+        refused(&|w| w.class = smp::CLASS_LID);
         refused(&|w| w.class = 0x50);
         refused(&|w| w.version = 8);
         refused(&|w| w.rmpp = 1);

@@ -8,9 +8,9 @@ use ferroce_fabric::rmpp::{self, Progress, Receiver, Sender};
 use ferroce_wire::mad::{self, Mad, MadHeader};
 use rustix::io::Errno;
 
-use super::agents::{Agents, is_response};
+use super::agents::Agents;
 use super::headers::{address_of, header_fields, header_of};
-use super::{Incoming, Outgoing};
+use crate::mads::{Incoming, Outgoing};
 
 /// How long a segment's answer may take if nobody says otherwise.
 const SEGMENT_TIMEOUT: Duration = Duration::from_secs(2);
@@ -89,7 +89,7 @@ impl Exchanges {
             return Err(Errno::INVAL);
         }
         let mut message = message.to_vec();
-        if !is_response(&mad_header) {
+        if !mad_header.is_response() {
             mad_header.tid = u64::from(agent) << 32 | mad_header.tid & 0xffff_ffff;
             message[8..16].copy_from_slice(&mad_header.tid.to_be_bytes());
         }
@@ -118,7 +118,7 @@ impl Exchanges {
             class: mad_header.class,
             to: Outgoing {
                 port: entry.wants.port,
-                qpn: entry.wants.qpn,
+                qpn: entry.wants.qpn.into(),
                 to: address_of(header),
                 mad: first,
             },
@@ -163,7 +163,7 @@ impl Exchanges {
                 _ => return self.answered(agent, &header, came, now, out),
             }
         }
-        if is_response(&header) {
+        if header.is_response() {
             let index = self.sends.iter().position(|send| {
                 send.agent == agent
                     && send.tid == header.tid

@@ -3,12 +3,13 @@
 use std::os::fd::OwnedFd;
 
 use ferroce_cabi::ucma_frame::{self, NO_CHANNEL, UMAD_IOCTL, UMAD_OPEN, UMAD_WRITE};
+use ferroce_wire::MadHeader;
 use rustix::net::SendFlags;
 
 use super::server::{Server, Surroundings};
-use super::{Address, Incoming};
 use crate::door::Door;
 use crate::fuzzing::{came_back, connection, drain, frame, mad, reply, steps};
+use crate::mads::{Address, Incoming};
 use crate::poller::{Poller, Token};
 
 /// Numbers below stand for the files that were opened, in order.
@@ -52,16 +53,17 @@ pub fn umad_frames(input: &[u8]) -> bool {
             7 => {
                 let came = Incoming {
                     port: 1 + which % 2,
-                    qpn: which >> 1 & 1,
+                    qpn: (which >> 1 & 1).into(),
                     from: Address::default(),
                     mad: mad(bytes),
                 };
-                server.receive(&came, &around);
+                receive(&mut server, &came, &around);
             }
             _ => {}
         }
         for sent in server.outgoing().into_iter().take(16) {
-            server.receive(&came_back(sent, which & 0x80 != 0), &around);
+            let came = came_back(sent, which & 0x80 != 0);
+            receive(&mut server, &came, &around);
         }
     }
     program.done
@@ -98,6 +100,12 @@ impl Program {
             self.end = enter(server);
         }
     }
+}
+
+/// A MAD has come.
+fn receive(server: &mut Server, came: &Incoming, around: &Surroundings<'_>) {
+    let header = MadHeader::parse(&came.mad).expect("a whole MAD");
+    server.receive(came, &header, around);
 }
 
 /// The program connects; returns its end.

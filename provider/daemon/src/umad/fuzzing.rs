@@ -8,8 +8,8 @@ use ferroce_wire::mad::{Mad, MadHeader};
 
 use super::agents::{Agents, Registration};
 use super::exchange::{Exchanges, Output};
-use super::{Address, Incoming};
 use crate::fuzzing::{mad, steps};
+use crate::mads::{Address, Incoming};
 
 /// Agents of umad files and their exchanges under any sequence of writes and MADs. Returns whether an agent got something.
 pub fn umad(input: &[u8]) -> bool {

@@ -2,7 +2,7 @@
 
 use ferroce_cabi::umad::{ib_user_mad_hdr, ib_user_mad_hdr_old};
 
-use super::{Address, Incoming, Route};
+use crate::mads::{Address, Incoming, Route};
 
 /// The far end that a program writes to.
 pub(super) fn address_of(header: &ib_user_mad_hdr) -> Address {

@@ -18,9 +18,9 @@ use zerocopy::{FromBytes, IntoBytes};
 use super::agents::Agents;
 use super::exchange::{Exchanges, Output};
 use super::files::{File, Issms, pair};
-use super::{Incoming, Outgoing};
 use crate::DaemonError;
 use crate::door::{self, Door, Guest};
+use crate::mads::{Incoming, Outgoing};
 use crate::poller::{Poller, Token};
 
 /// Longest request: head and MAD.
@@ -109,10 +109,15 @@ impl Server {
     }
 
     /// A MAD has come to a port that is nobody else's. `false`: it is no agent's either.
-    pub(crate) fn receive(&mut self, came: &Incoming, around: &Surroundings<'_>) -> bool {
-        let owner = MadHeader::parse(&came.mad)
-            .and_then(|header| self.agents.owner(came.port, &header, &came.mad));
-        let Some(owner) = owner else { return false };
+    pub(crate) fn receive(
+        &mut self,
+        came: &Incoming,
+        header: &MadHeader,
+        around: &Surroundings<'_>,
+    ) -> bool {
+        let Some(owner) = self.agents.owner(came.port, header, &came.mad) else {
+            return false;
+        };
         let now = Instant::now();
         self.exchanges
             .receive(&self.agents, owner, came, now, &mut self.out);

@@ -7,7 +7,7 @@ use ferroce_wire::mad;
 
 use super::agents::{Agents, Registration};
 use super::exchange::{Exchanges, Output};
-use super::{Address, Incoming, Outgoing};
+use crate::mads::{Address, Incoming, Outgoing};
 
 fn agents() -> (Agents, u32, u32) {
     let mut agents = Agents::default();

@@ -3,8 +3,15 @@
 use super::port_info;
 use super::types::{Envelope, Output, PortEvent};
 use super::{Node, Time};
+use crate::gsi::{self, Class};
 use ferroce_wire::mad::{BASE_VERSION, Mad, MadHeader};
 use ferroce_wire::smp::{self, Data, LedInfo, NodeInfo, VendorDiag, attribute, method, status};
+
+/// What the agent takes.
+const CLASS: Class = Class {
+    version: smp::CLASS_VERSION,
+    methods: &[method::GET, method::SET, method::TRAP, method::TRAP_REPRESS],
+};
 
 /// A Get or Set under way.
 pub(super) struct Request {
@@ -35,9 +42,12 @@ impl Node {
         if header.method & method::RESPONSE != 0 {
             return self.deliver(port, from, smp, out);
         }
-        // Each kind of mistake has its status (C13-24).
-        if header.base_version != BASE_VERSION || header.class_version != smp::CLASS_VERSION {
-            return self.reply(port, from, smp, status::BAD_VERSION, out);
+        if let Err(status) = CLASS.check(&header) {
+            if gsi::is_asked(&header) {
+                return self.reply(port, from, smp, status, out);
+            }
+            self.counters.dropped += 1;
+            return;
         }
         match header.method {
             method::GET | method::SET if header.attribute == attribute::SM_INFO => {
@@ -78,7 +88,8 @@ impl Node {
                     self.key_port_mut(port).traps.repress(header.tid);
                 }
             }
-            _ => self.reply(port, from, smp, status::UNSUPPORTED_METHOD, out),
+            // What else the class has was refused above.
+            _ => self.counters.dropped += 1,
         }
     }
 

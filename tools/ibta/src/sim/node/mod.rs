@@ -11,14 +11,13 @@ use crate::mad::wire;
 use crate::protocol::AsyncEvent;
 use crate::rig::Envelope;
 use crate::trace::{Carrier, Trace};
-use ferroce_fabric::gsa;
+use ferroce_fabric::gsi;
 use ferroce_fabric::pma::{Counter, Counters, Pma, Totals};
 use ferroce_fabric::sma::{
     self, Gate, LinkCapabilities, LinkCommand, Node, NodeConfig, Offer, Output, Port, PortEvent,
     Violation,
 };
-use ferroce_wire::mad::{Mad, MadHeader, QP1_QKEY};
-use ferroce_wire::pma::CLASS as CLASS_PERFORMANCE;
+use ferroce_wire::mad::{Mad, MadHeader, QP1, QP1_QKEY};
 use ferroce_wire::smp::capability;
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -312,12 +311,13 @@ impl MadSim {
     }
 
     fn general_service(&mut self, time: u64, came: &OnCable) {
-        let class = MadHeader::parse(&came.mad).map(|header| header.class);
-        let answer = match class {
-            Some(CLASS_PERFORMANCE) => self.pma.receive(time, &came.mad, &Shown(&self.links)),
-            _ => gsa::refuse(&came.mad),
+        let mut services = Performance {
+            pma: &mut self.pma,
+            time,
+            mad: &came.mad,
+            shown: Shown(&self.links),
         };
-        if let Some(mad) = answer {
+        if let Some(mad) = gsi::serve(QP1, &came.mad, &mut services) {
             let envelope = Envelope {
                 slid: came.envelope.dlid,
                 dlid: came.envelope.slid,
@@ -332,5 +332,19 @@ impl MadSim {
                 port: came.port,
             });
         }
+    }
+}
+
+/// The only one who answers at QP1 of a simulated node.
+struct Performance<'a> {
+    pma: &'a mut Pma,
+    time: u64,
+    mad: &'a Mad,
+    shown: Shown<'a>,
+}
+
+impl gsi::Services for Performance<'_> {
+    fn performance(&mut self, _: &MadHeader) -> Option<Mad> {
+        self.pma.receive(self.time, self.mad, &self.shown)
     }
 }
