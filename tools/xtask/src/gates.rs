@@ -114,6 +114,12 @@ const BREAKS: &[Break] = &[
         said: "no such heading",
     },
     Break {
+        gate: "lint/pages",
+        what: "a page of the architecture that has become long",
+        change: Append("docs/architecture/exs.md", include_str!("gates.rs")),
+        said: "800 is the most",
+    },
+    Break {
         gate: "lint/commits",
         what: "a commit that does not say why",
         change: Commit("wire: broken"),

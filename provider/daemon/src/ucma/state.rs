@@ -149,7 +149,7 @@ mod tests {
 
     #[test]
     fn bounds_are_those_of_the_documents() {
-        let page = include_str!("../../../../docs/architecture.md");
+        let page = include_str!("../../../../docs/architecture/strangers.md");
         let thousands = |n: usize| format!("{},{:03}", n / 1_000, n % 1_000);
         let said = format!(
             "of each peer ({}), at each listener ({}) and in all ({})",
@@ -157,6 +157,9 @@ mod tests {
             thousands(MAX_BACKLOG as usize),
             thousands(HALF_OPEN)
         );
-        assert!(page.contains(&said), "docs/architecture.md: {said}");
+        assert!(
+            page.contains(&said),
+            "docs/architecture/strangers.md: {said}"
+        );
     }
 }

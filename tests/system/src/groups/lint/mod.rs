@@ -1,11 +1,12 @@
 //! Group `lint`: what can be said of the sources without running the product. They are formatted, neither clippy nor rustdoc has a
 //! warning, the declared Rust version builds them, they compile for the other targets, the fuzz targets are programs, the documents'
-//! links lead somewhere, commits say why, and every dependency comes from where it may, under a licence that is allowed.
+//! links lead somewhere and their pages are short, commits say why, and every dependency comes from where it may, under a licence that is allowed.
 
 mod commits;
 mod declared;
 mod gate;
 mod links;
+mod pages;
 mod targets;
 
 use self::gate::{LIMIT, missing, succeeds};
@@ -47,6 +48,7 @@ pub(crate) fn cases() -> Vec<Case> {
     cases.extend(declared::cases());
     cases.extend(targets::cases());
     cases.extend(links::cases());
+    cases.extend(pages::cases());
     cases.extend(commits::cases());
     cases
 }
