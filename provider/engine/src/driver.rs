@@ -55,6 +55,8 @@ pub(crate) struct Driver {
     /// The event was cleared during the application's turn, and the helper may not have seen it.
     cleared: AtomicBool,
     event: OwnedFd,
+    /// Without a helper the application has the turn for good.
+    has_helper: bool,
 }
 
 /// Wakes the helper, ours or another process's, that waits for an eventfd.
@@ -66,9 +68,11 @@ pub(crate) fn wake(event: &OwnedFd) {
 
 impl Driver {
     /// `event` is a non-blocking eventfd. Others have it too, to say that they put something into our inbox.
-    pub(crate) fn new(event: OwnedFd) -> Driver {
+    pub(crate) fn new(event: OwnedFd, has_helper: bool) -> Driver {
+        let first = if has_helper { turn::HELPER } else { turn::APP };
         Driver {
-            turn: Turn::new(AtomicU32::new(0)),
+            has_helper,
+            turn: Turn::new(AtomicU32::new(first)),
             empty_polls: AtomicU32::new(0),
             polled_at: AtomicU64::new(0),
             sleep: Sleep::new(AtomicU64::new(0)),
@@ -269,7 +273,7 @@ impl Hca {
     pub(crate) fn app_will_sleep(&self) {
         let driver = &self.driver;
         driver.empty_polls.store(0, Ordering::Relaxed);
-        if driver.turn.hand_back() {
+        if driver.has_helper && driver.turn.hand_back() {
             // SAFETY: the futex word is ours.
             unsafe {
                 libc::syscall(

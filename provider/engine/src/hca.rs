@@ -1,22 +1,24 @@
 //! The device as one process has it: the slot, the tables, the sockets.
 
 mod clock;
+mod control;
 mod notices;
 mod sockets;
 
 use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
-use std::os::fd::{AsRawFd, RawFd};
+use std::os::fd::RawFd;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Once, Weak};
 
 use ferroce_control::objects::ObjectTable;
 use ferroce_control::random::random;
-use ferroce_control::{Client, Counter, CounterPage, DeviceInfo, GidEntry, RuntimeDir};
+use ferroce_control::{Attachment, Client, Counter, CounterPage, DeviceInfo, GidEntry, RuntimeDir};
 use ferroce_transport::{QpAttr, QpAttrMask};
 use parking_lot::{Mutex, RwLock};
 
+use self::control::Control;
 use crate::ah::AhTable;
 use crate::context::Context;
 use crate::crowd::Crowd;
@@ -66,8 +68,7 @@ pub(crate) struct Counts {
 
 /// The device in this process.
 pub struct Hca {
-    control: Mutex<Client>,
-    control_fd: RawFd,
+    control: Control,
     info: DeviceInfo,
     slot: u8,
     counters: CounterPage,
@@ -170,17 +171,33 @@ impl Hca {
             0 => Vec::new(),
             _ => control.ports()?,
         };
-        let control_fd = control.event_fd().as_raw_fd();
-        let hca = Arc::new(Hca {
-            control: Mutex::new(control),
-            control_fd,
+        let hca = Arc::new(Hca::new(
+            Some(control),
+            attachment,
+            gids,
+            Ports::new(ports),
+        )?);
+        helper::start(&hca)?;
+        Ok(hca)
+    }
+
+    /// What was attached, with its ports. Nobody receives yet, if there is no daemon but the threads that poll.
+    pub(crate) fn new(
+        control: Option<Client>,
+        attachment: Attachment,
+        gids: Vec<GidEntry>,
+        ports: Ports,
+    ) -> Result<Hca> {
+        Ok(Hca {
+            driver: Driver::new(attachment.inbox.wake, control.is_some()),
+            control: Control::new(control),
             port_active: AtomicBool::new(attachment.device.port_active),
             info: attachment.device,
             slot: attachment.slot,
             counters: attachment.counters,
             objects: Arc::new(attachment.objects),
             gids: RwLock::new(gids),
-            ports: Ports::new(ports),
+            ports,
             gone: AtomicBool::new(false),
             generation: FORKS.load(Ordering::Relaxed),
             gso: enabled("FERROCE_GSO"),
@@ -205,11 +222,8 @@ impl Hca {
             timers: Timers::new(),
             alarms: Timers::new(),
             retried_at: AtomicU64::new(0),
-            driver: Driver::new(attachment.inbox.wake),
             crowd: Crowd::default(),
-        });
-        helper::start(&hca)?;
-        Ok(hca)
+        })
     }
 
     /// Whether this process can still use it.
@@ -237,7 +251,7 @@ impl Hca {
         if let Ports::Infiniband(links) = &self.ports {
             let port = ib::find(links, number)?.port();
             // The counters are as they were when the port last changed.
-            let now = self.control.lock().ports();
+            let now = self.control.ask(|daemon| daemon.ports());
             // Events may have come before the answer.
             self.control_events();
             let now = now.ok().and_then(|ports| {
@@ -277,7 +291,7 @@ impl Hca {
     fn violations(&self) -> Violations {
         let status = match self.is_gone() {
             true => None,
-            false => self.control.lock().status().ok(),
+            false => self.control.ask(|daemon| daemon.status()).ok(),
         };
         // Events may have come before the answer.
         self.control_events();
@@ -334,7 +348,7 @@ impl Hca {
 
     /// Where the daemon's events come; `None` when it is gone (a closed socket is readable for ever).
     pub(crate) fn control_fd(&self) -> Option<RawFd> {
-        (!self.is_gone()).then_some(self.control_fd)
+        self.control.fd().filter(|_| !self.is_gone())
     }
 
     pub(crate) fn new_handle(&self) -> u32 {

@@ -81,6 +81,8 @@ pub use hca::Hca;
 pub use limits::{DeviceAttr, PortAttr};
 pub use mr::Mr;
 pub use paging::{Advice, OdpCaps};
+#[cfg(any(test, feature = "in-process"))]
+pub use port::in_process::Faults;
 pub use posting::{RecvPoster, SendPoster};
 pub use qp::Qp;
 pub use qp_init::{QpInit, QpInitView};

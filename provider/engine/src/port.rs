@@ -11,6 +11,8 @@ pub(crate) mod address;
 mod cable;
 mod exit;
 mod flows;
+#[cfg(any(test, feature = "in-process"))]
+pub(crate) mod in_process;
 mod kinds;
 pub(crate) mod pacing;
 pub(crate) mod ring;
@@ -27,6 +29,8 @@ use ferroce_wire::link::LinkPacket;
 pub(crate) use cable::{Cable, CableExit};
 pub(crate) use exit::Exit;
 pub(crate) use flows::Flows;
+#[cfg(any(test, feature = "in-process"))]
+pub(crate) use kinds::Medium;
 pub(crate) use kinds::{Carrier, Ports};
 pub(crate) use ring::{Ring, RingExit};
 pub(crate) use udp::{Udp, UdpExit};

@@ -12,6 +12,8 @@ use crate::hca::Hca;
 use crate::ib::{self, Link};
 use crate::mgid;
 use crate::path::Path;
+#[cfg(any(test, feature = "in-process"))]
+use crate::port::Medium;
 use crate::port::address::{PathKey, gid_address};
 use crate::port::{CableExit, Exit, Ports, RingExit, UdpExit};
 
@@ -33,8 +35,8 @@ impl Route {
     pub(crate) fn to_peer(hca: &Hca, av: &AddressVector) -> Result<Route> {
         match hca.ports() {
             Ports::Infiniband(links) => by_cable(links, av),
-            Ports::Ethernet if !av.is_global => Err(NO_GRH),
-            Ports::Ethernet => {
+            Ports::Ethernet(_) if !av.is_global => Err(NO_GRH),
+            Ports::Ethernet(_) => {
                 let gid = hca.gid(av.sgid_index)?;
                 Ok(to_address(gid, gid_address(av.dgid), av))
             }
@@ -54,20 +56,20 @@ impl Route {
                 route.key(0)?;
                 Ok(route)
             }
-            Ports::Ethernet if av.port_num != 1 => {
+            Ports::Ethernet(_) if av.port_num != 1 => {
                 Err(Error::Invalid("the device has port 1 only"))
             }
-            Ports::Ethernet if av.is_global => {
+            Ports::Ethernet(_) if av.is_global => {
                 let gid = hca.gid(av.sgid_index)?;
                 let remote = destination(av.dgid, gid.addr)?;
                 Ok(to_address(gid, remote, av))
             }
-            Ports::Ethernet if to_itself() => {
+            Ports::Ethernet(_) if to_itself() => {
                 let gid = hca.gid(0)?;
                 let own = gid.addr;
                 Ok(to_address(gid, own, av))
             }
-            Ports::Ethernet => Err(NO_GRH),
+            Ports::Ethernet(_) => Err(NO_GRH),
         }
     }
 
@@ -175,6 +177,10 @@ impl Hca {
         // Asked for first: the answer of the daemon is not waited for under the lock of the paths.
         let ring = self.ring_to(key);
         self.path_or(key, || {
+            #[cfg(any(test, feature = "in-process"))]
+            if let Ports::Ethernet(Medium::InProcess(end)) = self.ports() {
+                return Ok(end.exit(key)?.into());
+            }
             let udp = UdpExit::open(key, gid, self.slot(), self.info().rcvbuf, self.cuts_runs())?;
             Ok(match ring {
                 Some(ring) => RingExit::new(key, ring, udp).into(),

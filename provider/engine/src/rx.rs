@@ -17,6 +17,8 @@ use crate::ib::Link;
 use crate::keys::KeyTable;
 use crate::port::ring::{Arrived, Rings};
 use crate::port::{Cable, Flows, Ring, Udp, pacing};
+#[cfg(any(test, feature = "in-process"))]
+use crate::port::{Medium, Ports, in_process::End};
 use crate::qp::Qp;
 use crate::receiver::{Receiver, SETTLE};
 use crate::recvmsg::{Datagram, receive};
@@ -100,13 +102,51 @@ impl Hca {
         n
     }
 
-    /// Takes datagrams from every socket; returns how many there were.
+    /// Takes what has come to every port but through the inbox; returns how many runs there were.
     pub(crate) fn drain_all(&self, rx: &mut RxState, take: Take) -> usize {
+        #[cfg(any(test, feature = "in-process"))]
+        if let Ports::Ethernet(Medium::InProcess(end)) = self.ports() {
+            return self.drain_end(rx, end, take);
+        }
         let receivers = self.receivers.read_recursive();
         receivers
             .iter()
             .map(|receiver| self.drain(rx, receiver, take))
             .sum()
+    }
+
+    /// Takes what a device of this program has sent.
+    #[cfg(any(test, feature = "in-process"))]
+    fn drain_end(&self, rx: &mut RxState, end: &End, take: Take) -> usize {
+        let mut n = 0;
+        while let Some(frame) = end.take() {
+            let label = frame.label;
+            let datagram = Datagram {
+                from: label.from,
+                port: label.port,
+                segment: frame.segment,
+                dropped: None,
+                traffic_class: label.traffic_class,
+                flow_label: 0,
+                hop_limit: label.hop_limit,
+            };
+            let run = Run {
+                datagram: &datagram,
+                data: frame.bytes.as_slice().into(),
+                local: label.to,
+                link: None,
+                members: None,
+                now: rx.begin(),
+            };
+            self.process_flow(rx, &run);
+            n += 1;
+            let more = take.goes_on(n, frame.bytes.len(), frame.segment);
+            end.give_back(frame);
+            if !more {
+                break;
+            }
+        }
+        n
     }
 
     /// Takes what processes of this device have put into the inbox; returns how many runs there were.
@@ -164,7 +204,10 @@ impl Hca {
             now: rx.begin(),
         };
         let unacknowledged = match (run.link, members) {
-            (None, _) => self.process_datagrams(rx, receiver, &run),
+            (None, _) => {
+                self.count_dropped(receiver, &run);
+                self.process_flow(rx, &run)
+            }
             (Some(link), None) => self.process_cable(rx, receiver, link, &run),
             (Some(link), Some(_)) => self.process_copies(rx, receiver, link, &run),
         };
@@ -175,9 +218,9 @@ impl Hca {
     }
 
     /// RoCEv2, for this process or for a group.
-    fn process_datagrams(&self, rx: &mut RxState, receiver: &Receiver, run: &Run<'_>) -> bool {
+    fn process_flow(&self, rx: &mut RxState, run: &Run<'_>) -> bool {
         let (from, port) = (run.datagram.from, run.datagram.port);
-        let Some(mut udp) = Udp::of_flow(&mut rx.flows, from, port, receiver.local) else {
+        let Some(mut udp) = Udp::of_flow(&mut rx.flows, from, port, run.local) else {
             return false;
         };
         let counters = self.counters();
@@ -187,7 +230,6 @@ impl Hca {
         };
         counters.add(kind, run.packets());
         counters.add(Counter::RxBytes, run.data.len() as u64);
-        self.count_dropped(receiver, run);
 
         let unacknowledged = self.handle(rx, &mut udp, run);
         udp.keep(&mut rx.flows);

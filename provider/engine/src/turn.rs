@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use crate::words::Word;
 
 /// The helper receives.
-const HELPER: u32 = 0;
+pub(crate) const HELPER: u32 = 0;
 /// The helper receives, and is to give the turn away when it has handled what it has.
 const WANTED: u32 = 1;
 /// The application receives; the helper stands by.
@@ -17,7 +17,7 @@ const RETURNED: u32 = 3;
 pub(crate) struct Turn<W>(W);
 
 impl<W: Word<Value = u32>> Turn<W> {
-    /// The helper's; `word` is 0.
+    /// The helper's, if `word` is 0.
     pub(crate) const fn new(word: W) -> Turn<W> {
         Turn(word)
     }

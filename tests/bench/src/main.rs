@@ -1,4 +1,5 @@
-//! What the machine can do with plain UDP, and with TCP connections: the yardstick of `cargo xtask bench`.
+//! What the machine can do with plain UDP, and with TCP connections: the yardstick of `cargo xtask bench`. And what the engine takes for a
+//! packet, when no kernel is in the way.
 //!
 //! The bulk transfer moves packets of the size that RoCE gives them, cut by GSO and merged by GRO, received by an
 //! io_uring multishot receive into provided buffers and copied into the memory that they are meant for, with a bounded
@@ -8,6 +9,7 @@
 //! Each command prints one number to standard output.
 
 mod connect;
+mod engine;
 mod pingpong;
 mod receiver;
 mod sender;
@@ -87,6 +89,15 @@ enum Command {
         #[arg(long, default_value_t = 2_000)]
         count: usize,
     },
+    /// WRITE from one device to another of this program, by one thread; print the nanoseconds of processor time that a packet takes at both ends together
+    Engine {
+        /// Bytes of a message
+        #[arg(long, default_value_t = 4096)]
+        size: usize,
+        /// How long
+        #[arg(long, default_value_t = 2.0)]
+        seconds: f64,
+    },
     /// Hand a word of memory from one thread to another and back; print the time of a round in microseconds
     Word {
         /// How many rounds
@@ -111,6 +122,7 @@ fn main() -> Result<()> {
             count,
         } => pingpong::ask(address, size, count),
         Command::Connect { address, count } => connect::run(address, count),
+        Command::Engine { size, seconds } => engine::run(size, seconds),
         Command::Word { rounds } => {
             word::run(rounds);
             Ok(())

@@ -99,6 +99,9 @@ enum Command {
         /// Instead, how much longer perftest takes beside six programs that never sleep
         #[arg(long, conflicts_with_all = ["rxe", "json"])]
         loaded: bool,
+        /// Instead, what the engine by itself takes for a packet, between two devices of one program
+        #[arg(long, conflicts_with_all = ["rxe", "json", "loaded"])]
+        engine: bool,
     },
     /// Run rdma-core's suite over rdma_rxe and over ferroce in an emulated guest, and write docs/pyverbs-rxe.md
     PyverbsRxe {
@@ -191,6 +194,11 @@ fn main() -> ExitCode {
             quick,
             ..
         } => bench::beside_others(quick),
+        Command::Bench {
+            engine: true,
+            quick,
+            ..
+        } => bench::engine_alone(quick).map(|()| true),
         Command::Bench {
             json, quick, rxe, ..
         } => match rxe {

@@ -20,10 +20,10 @@ const PORT: u64 = 1;
 impl Hca {
     /// Takes what the daemon has told since. Called by the helper, and after requests (whose answers events may precede).
     pub(crate) fn control_events(&self) {
-        while let Some(event) = { self.control.lock().try_event() } {
+        while let Some(event) = self.control.event() {
             match event {
                 Event::GidChange => {
-                    if let Ok(gids) = self.control.lock().gids() {
+                    if let Ok(gids) = self.control.ask(|daemon| daemon.gids()) {
                         *self.gids.write() = gids;
                     }
                     if self.everywhere.load(Ordering::Relaxed)
@@ -43,7 +43,7 @@ impl Hca {
                     }
                 }
                 Event::Port { port, event } => {
-                    let ports = { self.control.lock().ports() };
+                    let ports = self.control.ask(|daemon| daemon.ports());
                     for port in ports.into_iter().flatten() {
                         if let Ok(link) = ib::find(self.ports.links(), port.number) {
                             link.update(port);
@@ -67,8 +67,7 @@ impl Hca {
 
     /// Takes what the daemon told while one of our requests was waited for, if anything.
     pub(crate) fn queued_events(&self) {
-        let queued = self.control.try_lock().is_some_and(|c| c.has_event());
-        if queued {
+        if self.control.has_event() {
             self.control_events();
         }
     }

@@ -25,7 +25,7 @@ impl Hca {
             return None;
         }
         self.rings.to(key.slot, self.slot, || {
-            let inbox = { self.control.lock().inbox(key.slot) };
+            let inbox = self.control.ask(|daemon| daemon.inbox(key.slot));
             // Our callers may hold locks that the handling of an event needs; the helper holds none.
             self.driver.wake();
             inbox
@@ -51,11 +51,14 @@ impl Hca {
 
     /// Makes sure that packets for a GID's address are received.
     pub(crate) fn listen(&self, gid: &GidEntry) -> Result<()> {
+        if !self.ports.has_sockets() {
+            return Ok(());
+        }
         let mut receivers = self.receivers.write();
         if receivers.iter().any(|r| r.local == gid.addr) {
             return Ok(());
         }
-        let socket = self.control.lock().receive_socket(gid.index)?;
+        let socket = (self.control).ask(|daemon| daemon.receive_socket(gid.index))?;
         receivers.push(Arc::new(Receiver::of_slot(
             socket,
             gid.addr,
@@ -76,7 +79,7 @@ impl Hca {
             return Ok(());
         }
         let index = u16::from(link.number) - 1;
-        let socket = self.control.lock().receive_socket(index)?;
+        let socket = (self.control).ask(|daemon| daemon.receive_socket(index))?;
         receivers.push(Arc::new(Receiver::of_cable(
             socket,
             link.clone(),
@@ -100,7 +103,8 @@ impl Hca {
         let socket = Socket::from(socket);
         // As large as the slots' sockets, which the kernel reports at twice the size asked for.
         let _ = socket.set_recv_buffer_size(self.info.rcvbuf as usize / 2);
-        self.control.lock().join_group(link.number, gid, end)?;
+        self.control
+            .ask(|daemon| daemon.join_group(link.number, gid, end))?;
         self.control_events();
         Ok((socket.into(), end))
     }
@@ -108,7 +112,7 @@ impl Hca {
     /// Ends the copies to these addresses. A daemon that has gone sends none.
     pub(crate) fn no_copies(&self, ends: &[SocketAddr]) {
         for end in ends.iter().filter(|_| !self.is_gone()) {
-            let _ = self.control.lock().leave_group(*end);
+            let _ = self.control.ask(|daemon| daemon.leave_group(*end));
             self.control_events();
         }
     }

@@ -9,13 +9,13 @@ use ferroce_wire::icrc::Icrc;
 use super::{CableExit, Capacity, Outgoing, RingExit, UdpExit};
 
 macro_rules! exits {
-    ($($kind:ident($exit:ty)),* $(,)?) => {
+    ($($(#[$when:meta])* $kind:ident($exit:ty)),* $(,)?) => {
         /// A path's way out.
         pub(crate) enum Exit {
-            $($kind($exit),)*
+            $($(#[$when])* $kind($exit),)*
         }
 
-        $(impl From<$exit> for Exit {
+        $($(#[$when])* impl From<$exit> for Exit {
             fn from(exit: $exit) -> Exit {
                 Exit::$kind(exit)
             }
@@ -25,7 +25,7 @@ macro_rules! exits {
         macro_rules! by_kind {
             ($of:expr, $way:ident => $done:expr) => {
                 match $of {
-                    $(Exit::$kind($way) => $done,)*
+                    $($(#[$when])* Exit::$kind($way) => $done,)*
                 }
             };
         }
@@ -36,6 +36,8 @@ exits! {
     Udp(UdpExit),
     Cable(CableExit),
     Ring(RingExit),
+    #[cfg(any(test, feature = "in-process"))]
+    InProcess(super::in_process::InProcessExit),
 }
 
 impl Outgoing for Exit {

@@ -5,15 +5,26 @@ use std::sync::Arc;
 use ferroce_control::IbPort;
 use ferroce_wire::smp::is_multicast_lid;
 
+#[cfg(any(test, feature = "in-process"))]
+use super::in_process;
 use crate::error::{Error, Result};
 use crate::ib::{self, Link};
 use crate::mgid;
 
 pub(crate) enum Ports {
     /// Port 1, on an Ethernet.
-    Ethernet,
+    Ethernet(Medium),
     /// Ports of an InfiniBand device, of which the daemon tells.
     Infiniband(Vec<Arc<Link>>),
+}
+
+/// How an Ethernet port reaches others.
+pub(crate) enum Medium {
+    /// By sockets, and through memory to programs of the same device.
+    Sockets,
+    /// It is tied to a device of this very program.
+    #[cfg(any(test, feature = "in-process"))]
+    InProcess(in_process::End),
 }
 
 /// What a multicast group is over the device's kind of ports.
@@ -32,7 +43,7 @@ impl Ports {
     pub(crate) fn new(ports: Vec<IbPort>) -> Ports {
         let mut links = ports.into_iter().map(|port| Arc::new(Link::new(port)));
         match links.len() {
-            0 => Ports::Ethernet,
+            0 => Ports::Ethernet(Medium::Sockets),
             _ => Ports::Infiniband(links.by_ref().collect()),
         }
     }
@@ -40,15 +51,20 @@ impl Ports {
     /// The ports that have cables.
     pub(crate) fn links(&self) -> &[Arc<Link>] {
         match self {
-            Ports::Ethernet => &[],
+            Ports::Ethernet(_) => &[],
             Ports::Infiniband(links) => links,
         }
+    }
+
+    /// Whether packets come by sockets.
+    pub(crate) fn has_sockets(&self) -> bool {
+        !matches!(self, Ports::Ethernet(medium) if !matches!(medium, Medium::Sockets))
     }
 
     /// Whether there is a port of that number.
     pub(crate) fn has(&self, number: u8) -> bool {
         match self {
-            Ports::Ethernet => number == 1,
+            Ports::Ethernet(_) => number == 1,
             Ports::Infiniband(links) => ib::find(links, number).is_ok(),
         }
     }
@@ -56,8 +72,8 @@ impl Ports {
     /// The key of an entry of a port's P_Key table.
     pub(crate) fn p_key(&self, number: u8, index: u16) -> Result<u16> {
         match self {
-            Ports::Ethernet if index == 0 => Ok(DEFAULT_P_KEY),
-            Ports::Ethernet => Err(Error::Invalid("pkey_index: the table has one entry")),
+            Ports::Ethernet(_) if index == 0 => Ok(DEFAULT_P_KEY),
+            Ports::Ethernet(_) => Err(Error::Invalid("pkey_index: the table has one entry")),
             Ports::Infiniband(links) => ib::find(links, number)?.p_key(index),
         }
     }
@@ -66,7 +82,7 @@ impl Ports {
     pub(crate) fn carrier(&self, gid: [u8; 16], lid: u16) -> Result<Carrier> {
         let absent = Error::Invalid("the GID is not a multicast GID");
         match self {
-            Ports::Ethernet => mgid::groups(gid).map(Carrier::Ip).ok_or(absent),
+            Ports::Ethernet(_) => mgid::groups(gid).map(Carrier::Ip).ok_or(absent),
             Ports::Infiniband(_) if gid[0] != 0xff => Err(absent),
             Ports::Infiniband(_) if !is_multicast_lid(lid) => {
                 Err(Error::Invalid("the LID is not a multicast LID"))

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
 
+use super::engine;
 use crate::groups::cm::cmtime_complaint;
 use crate::harness::case::Stop;
 use crate::harness::process::{self, Finished};
@@ -138,6 +139,9 @@ impl<'a> Bench<'a> {
                 b.program("cm_time", "connection", "us per connection: ")
             }),
             ("cm_rate", "/s", |b| b.connection_rate()),
+            ("engine_64", "ns", |b| b.engine(64)),
+            ("engine_4k", "ns", |b| b.engine(4096)),
+            ("engine_1m", "ns", |b| b.engine(1 << 20)),
         ];
         let mut figures: Vec<Figure> = list
             .iter()
@@ -346,6 +350,10 @@ impl<'a> Bench<'a> {
         number(&finished.out)
     }
 
+    fn engine(&self, size: usize) -> Result<f64> {
+        engine::packet(self.host.programs(), &self.dir, size, self.seconds)
+    }
+
     /// Connections a second, as cmtime makes and ends them: all at once, with their queue pairs.
     fn connection_rate(&self) -> Result<f64> {
         let port = CMTIME_PORT.to_string();
@@ -394,7 +402,7 @@ enum End {
     Client,
 }
 
-fn successful(programs: &[&Finished]) -> Result<()> {
+pub(super) fn successful(programs: &[&Finished]) -> Result<()> {
     for finished in programs {
         if !finished.success() {
             bail!("{}: {}\n{}", finished.line, finished.ending(), finished.err);
@@ -403,7 +411,7 @@ fn successful(programs: &[&Finished]) -> Result<()> {
     Ok(())
 }
 
-fn number(text: &str) -> Result<f64> {
+pub(super) fn number(text: &str) -> Result<f64> {
     text.trim()
         .parse()
         .with_context(|| format!("{text:?} is not a number"))

@@ -3,6 +3,7 @@
 //! Everything is measured in one run, the ways by turns, several times: over sockets, as between machines, and some of it
 //! between processes of one device, too. What counts are ratios of medians. A time of its own says nothing on a machine that others share.
 
+mod engine;
 mod events;
 mod loaded;
 mod measure;
@@ -10,6 +11,7 @@ mod race;
 mod rxe;
 mod table;
 
+pub use engine::run as engine_alone;
 pub use loaded::run as beside_others;
 pub use race::inside as race_inside;
 pub use rxe::run as against_rxe;

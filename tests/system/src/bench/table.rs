@@ -160,6 +160,24 @@ const RULES: &[Rule] = &[
         Target::AtLeast(1.0),
     ),
     rule(
+        "engine alone: WRITE 64 B, a packet",
+        "engine_64",
+        None,
+        Target::None,
+    ),
+    rule(
+        "engine alone: WRITE 4 KiB, a packet",
+        "engine_4k",
+        None,
+        Target::None,
+    ),
+    rule(
+        "engine alone: WRITE 1 MiB, a packet",
+        "engine_1m",
+        None,
+        Target::None,
+    ),
+    rule(
         "memory of an idle RC QP",
         "idle_qp_memory",
         Some(("", 16_384.0, "16 KiB")),

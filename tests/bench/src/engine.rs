@@ -1,0 +1,157 @@
+//! The engine by itself: two devices of this program that are tied in memory, with one thread for both. What a packet takes here it takes
+//! over any port, beside what that port adds: posting, gathering, the ICRC at either end, two copies, keys, the transport, completions. What is
+//! counted is the thread's processor time, as it never waits for anything.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use ferroce_engine::{
+    Access, AddressVector, Context, Cq, Dest, Faults, Hca, Pd, Qp, QpAttr, QpAttrMask as M, QpCap,
+    QpInit, QpState, SendData, SendFlags, SendOp, SendRequest, Sge, Wc,
+};
+
+/// The path MTU.
+const MTU: usize = 4096;
+/// Messages in progress at most; fewer of long ones.
+const DEPTH: usize = 64;
+/// Bytes in progress at most.
+const BYTES: usize = 4 << 20;
+/// Messages before time is taken: buffers and windows have grown then.
+const WARMING: usize = 1000;
+/// `IBV_QPT_RC`.
+const RC: u32 = 2;
+
+struct Side {
+    hca: Arc<Hca>,
+    pd: Arc<Pd>,
+    cq: Arc<Cq>,
+    qp: Arc<Qp>,
+}
+
+impl Side {
+    fn new(hca: Arc<Hca>) -> Result<Side> {
+        let context = Context::open(hca.clone())?;
+        let pd = context.alloc_pd()?;
+        let cq = context.create_cq(2 * DEPTH as u32, 0, None)?;
+        let qp = pd.create_qp(QpInit {
+            qp_type: RC,
+            send_cq: Some(cq.clone()),
+            recv_cq: Some(cq.clone()),
+            cap: QpCap {
+                max_send_wr: DEPTH as u32,
+                max_recv_wr: 1,
+                max_send_sge: 1,
+                max_recv_sge: 1,
+                max_inline_data: 0,
+            },
+            ..QpInit::default()
+        })?;
+        Ok(Side { hca, pd, cq, qp })
+    }
+
+    fn connect(&self, peer: &Side) -> Result<()> {
+        let attr = |qp_state| QpAttr {
+            qp_state,
+            port_num: 1,
+            qp_access_flags: Access::REMOTE_WRITE,
+            path_mtu: MTU as u32,
+            dest_qp_num: peer.qp.qp_num(),
+            max_dest_rd_atomic: 1,
+            max_rd_atomic: 1,
+            min_rnr_timer: 12,
+            av: AddressVector {
+                dgid: peer.hca.gids()[0].gid,
+                is_global: true,
+                port_num: 1,
+                ..AddressVector::default()
+            },
+            timeout: 14,
+            retry_cnt: 7,
+            rnr_retry: 7,
+            ..QpAttr::default()
+        };
+        let init = M::STATE | M::PORT | M::PKEY_INDEX | M::ACCESS_FLAGS;
+        let rtr = M::STATE | M::AV | M::PATH_MTU | M::DEST_QPN | M::RQ_PSN;
+        let rtr = rtr | M::MAX_DEST_RD_ATOMIC | M::MIN_RNR_TIMER;
+        let rts = M::STATE | M::SQ_PSN | M::TIMEOUT | M::RETRY_CNT;
+        let rts = rts | M::RNR_RETRY | M::MAX_QP_RD_ATOMIC;
+        self.qp.modify(&attr(QpState::Init), init)?;
+        self.qp.modify(&attr(QpState::Rtr), rtr)?;
+        self.qp.modify(&attr(QpState::Rts), rts)?;
+        Ok(())
+    }
+}
+
+/// What this thread has had of a processor, which others that want one do not change.
+fn processor_time() -> Duration {
+    let mut now = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: `now` is a valid place for the result, and the clock exists in every thread.
+    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut now) };
+    Duration::new(now.tv_sec as u64, now.tv_nsec as u32)
+}
+
+/// WRITEs messages of `size` bytes for so long, and prints what a packet took.
+pub fn run(size: usize, seconds: f64) -> Result<()> {
+    ensure!((1..=BYTES).contains(&size), "1 to {BYTES} bytes");
+    let [a, b] = Hca::tied(Faults::default())?;
+    let (a, b) = (Side::new(a)?, Side::new(b)?);
+    a.connect(&b)?;
+    b.connect(&a)?;
+    let (mut here, mut there) = (vec![0x5a_u8; size], vec![0_u8; size]);
+    let (from, to) = (here.as_mut_ptr() as u64, there.as_mut_ptr() as u64);
+    let rights = Access::LOCAL_WRITE | Access::REMOTE_WRITE;
+    let source = a.pd.reg_mr(from, size as u64, from, rights.bits())?;
+    let target = b.pd.reg_mr(to, size as u64, to, rights.bits())?;
+    let sges = [Sge {
+        addr: from,
+        length: size as u32,
+        lkey: source.lkey(),
+    }];
+    let request = SendRequest {
+        wr_id: 0,
+        op: SendOp::Write {
+            va: to,
+            rkey: target.rkey(),
+        },
+        flags: SendFlags::SIGNALED,
+        data: SendData::Sges(&sges),
+        dest: Dest::Connected,
+    };
+
+    let depth = (BYTES / size).clamp(1, DEPTH);
+    let (mut posted, mut done) = (0, 0);
+    let mut began = processor_time();
+    let length = Duration::from_secs_f64(seconds);
+    let mut counted_from = 0;
+    let mut wc = [Wc::default(); DEPTH];
+    loop {
+        if posted - done < depth {
+            let mut queue = a.qp.send_queue();
+            while posted - done < depth {
+                queue.post(&request)?;
+                posted += 1;
+            }
+            queue.doorbell();
+        }
+        b.cq.poll(&mut [])?;
+        let n = a.cq.poll(&mut wc)?;
+        for wc in &wc[..n] {
+            ensure!(wc.status == 0, "a WRITE ended with status {}", wc.status);
+        }
+        done += n;
+        if counted_from == 0 && done >= WARMING {
+            (counted_from, began) = (done, processor_time());
+        } else if counted_from != 0 && n != 0 && processor_time() - began >= length {
+            break;
+        }
+    }
+    let packets = (done - counted_from) * size.div_ceil(MTU);
+    let spent = processor_time() - began;
+    println!("{}", spent.as_nanos() as f64 / packets as f64);
+    ensure!(here == there, "other bytes arrived");
+    Ok(())
+}
