@@ -1,7 +1,8 @@
 //! Runs a test on a backend and says how it ended.
 
+use crate::audit::{Audited, COMPLETIONS, PACKETS};
 use crate::catalog::{Body, Test};
-use crate::rig::Backend;
+use crate::rig::{Backend, TransportRig};
 use crate::run::{AssertionResult, Entry, Listener, Outcome, Run, Stop, TestResult, Verdict};
 use crate::trace::Trace;
 use std::time::Duration;
@@ -29,8 +30,10 @@ fn carry_out(test: &Test, backend: &mut dyn Backend, run: &mut Run) -> (Outcome,
     let nothing = |error| (Err(Stop::Broken(error)), Duration::ZERO, Trace::default());
     match &test.body {
         Body::Transport(body) => match backend.transport() {
-            Ok(mut rig) => {
-                let outcome = body(run, &mut *rig);
+            Ok(rig) => {
+                let mut rig = Audited::new(rig);
+                let outcome = body(run, &mut rig);
+                let outcome = outcome.and_then(|()| rig.conclude(run));
                 let time = rig.now();
                 let outcome = excused(test, run, outcome, rig.stalled(Duration::ZERO, time));
                 (outcome, time, rig.trace().clone())
@@ -105,6 +108,12 @@ fn conclude(test: &Test, outcome: Outcome, entries: Vec<Entry>, time: Duration) 
                 known.reason = why.to_owned();
             }
             Some(_) => {}
+            // Whatever the test is about.
+            None if id == COMPLETIONS || id == PACKETS => assertions.push(AssertionResult {
+                id: id.clone(),
+                result: verdict,
+                reason: why.to_owned(),
+            }),
             None => {
                 result = Verdict::Error;
                 reason = format!("{id} is decided, but not declared");

@@ -3,6 +3,7 @@
 use crate::select::select;
 use anyhow::{Result, bail};
 use ferroce_ibta::catalog::Test;
+use ferroce_ibta::generic;
 use ferroce_ibta::mutate;
 use ferroce_ibta::sim::SimBackend;
 use std::process::ExitCode;
@@ -29,6 +30,21 @@ pub fn run(ids: &[String], family: Option<&str>) -> Result<ExitCode> {
                     missed += 1;
                 }
             }
+        }
+    }
+    for mutant in generic::ALL {
+        let (caught_by, survived) = mutant.matrix(&tests);
+        let excused = mutant.survives.is_some();
+        crate::say(format_args!(
+            "generic  {}: caught by {} of {}",
+            mutant.name,
+            caught_by.len(),
+            caught_by.len() + survived.len()
+        ));
+        caught += caught_by.len();
+        if !survived.is_empty() && !excused {
+            missed += survived.len();
+            crate::say(format_args!("        MISSED by {}", survived.join(", ")));
         }
     }
     crate::say(format_args!("{caught} caught, {missed} missed"));

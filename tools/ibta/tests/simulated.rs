@@ -1,6 +1,7 @@
 //! The whole suite on the simulated device: every test passes, every mutant is caught, and nothing is vacuous.
 
 use ferroce_ibta::execute::execute;
+use ferroce_ibta::generic;
 use ferroce_ibta::mutate;
 use ferroce_ibta::run::{Entry, Verdict};
 use ferroce_ibta::sim::{MadFaults, SimBackend};
@@ -129,4 +130,24 @@ fn keys_of_both_ports_are_for_every_port_of_adapters_and_routers() {
     let (result, why) = both_keys_with(|info| info.node_type = node_type::SWITCH);
     assert_eq!(result, Verdict::NotApplicable);
     assert!(why.contains("NodeType is 2"), "{why}");
+}
+#[test]
+fn generic_mutants_are_caught_by_every_test_that_they_touch() {
+    let mut wrong = Vec::new();
+    for mutant in generic::ALL {
+        let (caught, survived) = mutant.matrix(&suite::all());
+        match mutant.survives {
+            None if !survived.is_empty() => {
+                wrong.push(format!("{} survives {}", mutant.name, survived.join(" ")));
+            }
+            Some(why) if survived.is_empty() => {
+                wrong.push(format!("{} survives nothing, though {why}", mutant.name));
+            }
+            _ => {}
+        }
+        if caught.is_empty() {
+            wrong.push(format!("{} is caught by no test", mutant.name));
+        }
+    }
+    report(&wrong);
 }

@@ -249,7 +249,7 @@ pub struct Bind {
 }
 
 /// Where a receive request goes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RecvQueue {
     /// Of a queue pair, by number.

@@ -2,6 +2,7 @@
 
 use crate::catalog::Test;
 use crate::execute::execute;
+use crate::generic;
 use crate::sim::SimBackend;
 use anyhow::{Context, Result, bail};
 use std::fmt::Write;
@@ -34,6 +35,31 @@ pub fn list(tests: &[Test]) -> String {
             code(&test.assertions),
             mutants.join(", "),
             result.result.name(),
+        );
+    }
+    out + &matrix(tests)
+}
+
+/// The generic mutants, and how many tests each was caught by.
+fn matrix(tests: &[Test]) -> String {
+    let mut out = format!(
+        "\n{} generic mutants, each tried on each test of the transport.\n\n| mutant | touches | caught by | why others pass |\n|---|---|---|---|\n",
+        generic::ALL.len()
+    );
+    for mutant in generic::ALL {
+        let (caught, survived) = mutant.matrix(tests);
+        let why = match survived.len() {
+            0..=3 => survived.join(", "),
+            many => format!("{many} tests"),
+        };
+        let why = mutant.survives.map(|reason| format!("{why}: {reason}"));
+        let _ = writeln!(
+            out,
+            "| {} | {} | {} | {} |",
+            mutant.name,
+            caught.len() + survived.len(),
+            caught.len(),
+            why.unwrap_or_default(),
         );
     }
     out

@@ -290,6 +290,7 @@ impl<'a> Bench<'a> {
             imm: [0xde, 0xad, 0xbe, 0xef],
             remote_addr: 0x99_9000,
             rkey: 0x12345,
+            invalidate: 0x54321,
             compare_add: 1,
             swap: 0x1122_3344_5566_7788,
             ..SendRequest::default()

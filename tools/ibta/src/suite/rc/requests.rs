@@ -28,7 +28,9 @@ pub fn tests() -> Vec<Test> {
     let both = MESSAGES
         .into_iter()
         .flat_map(|opcode| LENGTHS.map(|len| (opcode, len)));
-    for (n, (opcode, len)) in (1..).zip(both) {
+    let invalidating = LENGTHS.map(|len| (Opcode::SendWithInv, len));
+    let numbered = (1..).zip(both).chain((41..).zip(invalidating));
+    for (n, (opcode, len)) in numbered {
         let title = format!("the packets of {opcode:?} of {len} bytes at a path MTU of {PMTU}");
         let test = test(SECTION, n, title, move |b| message(b, opcode, len))
             .breaks(
@@ -43,6 +45,18 @@ pub fn tests() -> Vec<Test> {
                     count += 1;
                 })
             });
+        let test = match opcode {
+            Opcode::SendWithInv => test.breaks(
+                "another-key",
+                "The IETH names the key after the one that was given.",
+                || {
+                    Faults::default().tx_edit(|packet| {
+                        packet.ext.ieth = packet.ext.ieth.map(|key| key + 1);
+                    })
+                },
+            ),
+            _ => test,
+        };
         tests.push(match len {
             0 => test,
             _ => test.breaks("garbles", "The last byte of a payload is wrong.", || {
@@ -175,6 +189,12 @@ fn due(opcode: Opcode, n: u32, of: u32) -> u8 {
             RC_SEND_MIDDLE,
             RC_SEND_LAST_IMM,
         ),
+        Opcode::SendWithInv => (
+            RC_SEND_ONLY_INV,
+            RC_SEND_FIRST,
+            RC_SEND_MIDDLE,
+            RC_SEND_LAST_INV,
+        ),
         Opcode::RdmaWrite => (
             RC_WRITE_ONLY,
             RC_WRITE_FIRST,
@@ -222,6 +242,9 @@ fn packets(
         }
         if let Some(imm) = packet.ext.imm {
             b.eq("the immediate data", imm, request.imm)?;
+        }
+        if let Some(key) = packet.ext.ieth {
+            b.eq("the key to invalidate", key, request.invalidate)?;
         }
         b.eq("the transport version", packet.bth.tver, 0)?;
         all.push(packet);

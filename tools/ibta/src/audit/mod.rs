@@ -1,0 +1,154 @@
+//! What holds of every completion and of every packet of a device, whatever a test is about.
+//!
+//! A rig around the rig of a test keeps the books: requests that the device side posts, messages that the tester sends. A test need not
+//! look at each member of each completion and each field of each packet; what it does not look at is looked at here. A completion is of a
+//! request that was posted, in its turn, and says of it what happened (11.4.2.1). A packet is whole, has nothing in its reserved bits and
+//! no marks of congestion (9.2, 9.3), and a request asks for what was posted.
+
+mod books;
+mod packets;
+mod requests;
+
+use crate::packet::{RxPacket, TxPacket};
+use crate::protocol::{AddressVector, Command, Reply, Side, qp_state};
+use crate::rig::TransportRig;
+use crate::run::{Outcome, Run};
+use crate::trace::Trace;
+use anyhow::Result;
+use books::Books;
+use std::time::Duration;
+
+/// The assertion that every test of the transport decides by itself, if anything completes in it.
+pub const COMPLETIONS: &str = "s11.4.2.1#every-completion";
+/// The one that it decides if the device sends anything.
+pub const PACKETS: &str = "s9.2#every-packet";
+
+/// A rig that keeps books.
+pub struct Audited<'r> {
+    rig: Box<dyn TransportRig + 'r>,
+    books: Books,
+    packets: usize,
+    /// The first packet that was wrong, and how.
+    wrong_packet: Option<String>,
+}
+
+impl<'r> Audited<'r> {
+    /// Around a rig whose device has no objects.
+    pub fn new(rig: Box<dyn TransportRig + 'r>) -> Audited<'r> {
+        Audited {
+            rig,
+            books: Books::default(),
+            packets: 0,
+            wrong_packet: None,
+        }
+    }
+
+    /// Decides whether every completion and every packet was right, also those that the test has left.
+    ///
+    /// # Errors
+    /// One was not, or the rig failed.
+    pub fn conclude(&mut self, run: &mut Run) -> Outcome {
+        for qp in self.books.queue_pairs() {
+            self.take_completions(qp)?;
+        }
+        while self.receive(Duration::ZERO)?.is_some() {}
+        decide(run, COMPLETIONS, self.books.seen, &self.books.wrong)?;
+        decide(run, PACKETS, self.packets, &self.wrong_packet)
+    }
+
+    /// What a test has left in the completion queues of a queue pair.
+    fn take_completions(&mut self, qp: u32) -> Result<()> {
+        for queue in [Side::Send, Side::Recv] {
+            let poll = Command::Poll {
+                qp,
+                queue,
+                at_most: u32::MAX,
+                within: Duration::ZERO,
+            };
+            let reply = self.rig.command(&poll)?;
+            self.books.commanded(&poll, &reply);
+        }
+        if self.books.failed.remove(&qp)
+            && let Reply::QpAttributes(found) = self.rig.command(&Command::QueryQp { qp })?
+            && found.qp_state != Some(qp_state::ERR)
+        {
+            let state = found.qp_state;
+            self.books.note(format!(
+                "a request completed in error, and queue pair {qp:#x} is in state {state:?}"
+            ));
+        }
+        Ok(())
+    }
+}
+
+fn decide(run: &mut Run, assertion: &str, seen: usize, wrong: &Option<String>) -> Outcome {
+    match wrong {
+        Some(wrong) => run.check(assertion, false, || wrong.clone()),
+        None if seen > 0 => run.check(assertion, true, String::new),
+        None => Ok(()),
+    }
+}
+
+impl TransportRig for Audited<'_> {
+    fn now(&self) -> Duration {
+        self.rig.now()
+    }
+
+    fn path(&self) -> AddressVector {
+        self.rig.path()
+    }
+
+    fn port(&self) -> u8 {
+        self.rig.port()
+    }
+
+    fn mtu(&self) -> u32 {
+        self.rig.mtu()
+    }
+
+    fn transmit(&mut self, packet: &TxPacket) -> Result<()> {
+        self.books.transmitted(packet);
+        self.rig.transmit(packet)
+    }
+
+    fn receive(&mut self, within: Duration) -> Result<Option<RxPacket>> {
+        let packet = self.rig.receive(within)?;
+        if let Some(packet) = &packet {
+            self.packets += 1;
+            if let Err(why) = packets::check(packet, &self.books.asked) {
+                self.wrong_packet
+                    .get_or_insert_with(|| format!("{why}: {}", packet.describe()));
+            }
+        }
+        Ok(packet)
+    }
+
+    fn command(&mut self, command: &Command) -> Result<Reply> {
+        if let Command::DestroyQp { qp } = command {
+            self.take_completions(*qp)?;
+        }
+        let reply = self.rig.command(command)?;
+        self.books.commanded(command, &reply);
+        Ok(reply)
+    }
+
+    fn sleep(&mut self, time: Duration) -> Result<()> {
+        self.rig.sleep(time)
+    }
+
+    fn trace(&self) -> &Trace {
+        self.rig.trace()
+    }
+
+    fn stalled(&self, from: Duration, to: Duration) -> Duration {
+        self.rig.stalled(from, to)
+    }
+
+    fn patience(&self) -> Duration {
+        self.rig.patience()
+    }
+
+    fn silence(&self) -> Duration {
+        self.rig.silence()
+    }
+}

@@ -1,0 +1,206 @@
+//! Mutants that are for no test in particular: one member of every completion, or one field of every packet, is another than it is.
+//!
+//! Each is tried on each test of the transport. Where it changes nothing, as there is no such member or field in the test, it does not
+//! count; else the test must fail, or the mutant says why it may pass.
+
+use crate::catalog::{Body, Test};
+use crate::execute::execute;
+use crate::packet::TxPacket;
+use crate::protocol::{Completion, Side};
+use crate::run::Verdict;
+use crate::sim::{Faults, SimBackend};
+use std::cell::Cell;
+use std::rc::Rc;
+
+/// What of the device is changed. The answer is whether there was anything to change.
+enum Change {
+    /// Of completions on one side.
+    Completion(fn(Side, &mut Completion) -> bool),
+    /// Completions come so often.
+    Repeated(usize),
+    /// Of packets that the device sends.
+    Packet(fn(&mut TxPacket) -> bool),
+}
+
+/// A mutant.
+pub struct Generic {
+    /// Name, `completion.qp_num+1`.
+    pub name: &'static str,
+    /// Why tests may pass on it; `None` where each must fail in which it changes something.
+    pub survives: Option<&'static str>,
+    change: Change,
+}
+
+/// How a test ended on a generic mutant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// There was nothing to change.
+    Untouched,
+    /// The test failed.
+    Caught,
+    /// It did not.
+    Survived,
+}
+
+/// Changes a number if it is there.
+fn next<T: Copy>(field: &mut Option<T>, change: impl FnOnce(T) -> T) -> bool {
+    if let Some(value) = field {
+        *value = change(*value);
+    }
+    field.is_some()
+}
+
+/// Sets a number to zero, if it is another.
+fn zero<T: Default + PartialEq>(field: &mut T) -> bool {
+    std::mem::take(field) != T::default()
+}
+
+fn low24(number: u32) -> u32 {
+    number & 0xff_ffff
+}
+
+/// Success: the other members mean something.
+fn good(done: &Completion) -> bool {
+    done.status == 0
+}
+
+/// READ and atomics: what comes in has a length at the requester, too.
+fn has_length(side: Side, done: &Completion) -> bool {
+    good(done) && (side == Side::Recv || (2..=4).contains(&done.opcode))
+}
+
+/// Sets the lowest bit of a byte of the BTH.
+fn reserved(packet: &mut TxPacket, at: usize) -> bool {
+    let mut bytes = packet.covered();
+    bytes[at] |= 1;
+    packet.raw = Some(bytes);
+    true
+}
+
+macro_rules! mutants {
+    ($($kind:ident $name:literal $(($survives:literal))?: $change:expr;)*) => {
+        &[$(Generic {
+            name: $name,
+            survives: mutants!(@ $($survives)?),
+            change: Change::$kind($change),
+        }),*]
+    };
+    (@) => { None };
+    (@ $survives:literal) => { Some($survives) };
+}
+
+/// All of them.
+pub const ALL: &[Generic] = mutants! {
+    Completion "completion.wr_id+1" ("an outstanding request that is not signaled has the next number"): |_, done| { done.wr_id += 1; true };
+    Completion "completion.wr_id=0": |_, done| zero(&mut done.wr_id);
+    Completion "completion.status+1" ("the test ends the connection, and is not about the status of what is flushed"): |_, done| { done.status += 1; true };
+    Completion "completion.status=0" ("a datagram that is too long for its receive request: the test is about the datagrams behind it"): |_, done| zero(&mut done.status);
+    Completion "completion.qp_num+1": |_, done| { done.qp += 1; true };
+    Completion "completion.qp_num=0": |_, done| zero(&mut done.qp);
+    Completion "completion.opcode+1": |_, done| { done.opcode += 1; good(done) };
+    Completion "completion.opcode=0": |_, done| good(done) && zero(&mut done.opcode);
+    Completion "completion.byte_len+1": |side, done| { done.byte_len += 1; has_length(side, done) };
+    Completion "completion.byte_len=0": |side, done| has_length(side, done) && zero(&mut done.byte_len);
+    Completion "completion.imm+1": |_, done| next(&mut done.imm, |imm| (u32::from_be_bytes(imm) + 1).to_be_bytes());
+    Completion "completion.imm missing": |_, done| done.imm.take().is_some();
+    Completion "completion.invalidated+1": |_, done| next(&mut done.invalidated, |key| key + 1);
+    Completion "completion.invalidated missing": |_, done| done.invalidated.take().is_some();
+    Repeated "completion missing" ("the test does not wait for completions"): 0;
+    Repeated "completion doubled": 2;
+    Packet "bth.solicited": |packet| { packet.bth.solicited ^= true; true };
+    Packet "bth.migreq": |packet| { packet.bth.migreq ^= true; true };
+    Packet "bth.tver+1": |packet| { packet.bth.tver += 1; true };
+    Packet "bth.pkey+1" ("the test does not wait for packets"): |packet| { packet.bth.pkey ^= 1; true };
+    Packet "bth.pkey=0" ("the test does not wait for packets"): |packet| zero(&mut packet.bth.pkey);
+    Packet "bth.fecn": |packet| { packet.bth.fecn ^= true; true };
+    Packet "bth.becn": |packet| { packet.bth.becn ^= true; true };
+    Packet "bth.dest_qp+1": |packet| { packet.bth.dest_qp = low24(packet.bth.dest_qp + 1); true };
+    Packet "bth.dest_qp=0": |packet| zero(&mut packet.bth.dest_qp);
+    Packet "bth.psn+1" ("the test does not wait for packets"): |packet| { packet.bth.psn = low24(packet.bth.psn + 1); true };
+    Packet "bth.psn=0" ("the test does not wait for packets"): |packet| zero(&mut packet.bth.psn);
+    Packet "bth.ack_req" ("a requester may ask for an acknowledgement whenever it likes"): |packet| { packet.bth.ack_req ^= true; true };
+    Packet "bth.pad+1": |packet| { packet.pad = Some(((packet.payload.len() as u8).wrapping_neg() % 4) ^ 1); true };
+    Packet "bth.reserved, byte 4": |packet| reserved(packet, 4);
+    Packet "bth.reserved, byte 8": |packet| reserved(packet, 8);
+    Packet "reth.va+1": |packet| next(&mut packet.ext.reth, |reth| ferroce_wire::Reth { va: reth.va.wrapping_add(1), ..reth });
+    Packet "reth.rkey+1": |packet| next(&mut packet.ext.reth, |reth| ferroce_wire::Reth { rkey: reth.rkey.wrapping_add(1), ..reth });
+    Packet "reth.len+1": |packet| next(&mut packet.ext.reth, |reth| ferroce_wire::Reth { len: reth.len.wrapping_add(1), ..reth });
+    Packet "aeth.syndrome": |packet| next(&mut packet.ext.aeth, |aeth| ferroce_wire::Aeth { syndrome: aeth.syndrome ^ 0x20, ..aeth });
+    Packet "aeth.value" ("how many credits a responder gives is its own say"): |packet| next(&mut packet.ext.aeth, |aeth| ferroce_wire::Aeth { syndrome: aeth.syndrome ^ 1, ..aeth });
+    Packet "aeth.msn+1" ("the test is about what is refused, and the messages before it leave room"): |packet| next(&mut packet.ext.aeth, |aeth| ferroce_wire::Aeth { msn: low24(aeth.msn + 1), ..aeth });
+    Packet "aeth.msn=0" ("the test is about what is refused, or nothing was completed before"): |packet| packet.ext.aeth.as_mut().is_some_and(|aeth| zero(&mut aeth.msn));
+    Packet "atomic.va+1": |packet| next(&mut packet.ext.atomic, |atomic| ferroce_wire::AtomicEth { va: atomic.va.wrapping_add(1), ..atomic });
+    Packet "atomic.rkey+1": |packet| next(&mut packet.ext.atomic, |atomic| ferroce_wire::AtomicEth { rkey: atomic.rkey.wrapping_add(1), ..atomic });
+    Packet "atomic.swap_add+1": |packet| next(&mut packet.ext.atomic, |atomic| ferroce_wire::AtomicEth { swap_add: atomic.swap_add.wrapping_add(1), ..atomic });
+    Packet "atomic.compare+1": |packet| packet.bth.opcode == ferroce_wire::opcode::RC_COMPARE_SWAP && next(&mut packet.ext.atomic, |atomic| ferroce_wire::AtomicEth { compare: atomic.compare.wrapping_add(1), ..atomic });
+    Packet "atomic_ack+1" ("the test is about the PSNs of repeated requests"): |packet| next(&mut packet.ext.atomic_ack, |value| value.wrapping_add(1));
+    Packet "imm+1": |packet| next(&mut packet.ext.imm, |imm| u32::from_be_bytes(imm).wrapping_add(1).to_be_bytes());
+    Packet "ieth+1": |packet| next(&mut packet.ext.ieth, |key| key.wrapping_add(1));
+    Packet "deth.q_key+1": |packet| next(&mut packet.ext.deth, |deth| ferroce_wire::Deth { qkey: deth.qkey.wrapping_add(1), ..deth });
+    Packet "deth.src_qp+1": |packet| next(&mut packet.ext.deth, |deth| ferroce_wire::Deth { src_qp: low24(deth.src_qp + 1), ..deth });
+    Packet "payload, a bit" ("the test is about which packets come, not about what is in them"): |packet| packet.payload.first_mut().is_some_and(|byte| { *byte ^= 1; true });
+    Packet "payload, four bytes less": |packet| {
+        let len = packet.payload.len();
+        packet.payload.truncate(len.saturating_sub(4));
+        len >= 4
+    };
+    Packet "icrc": |packet| { packet.icrc = crate::packet::Crc::Wrong; true };
+};
+
+impl Generic {
+    fn faults(&'static self, touched: Rc<Cell<bool>>) -> Faults {
+        let seen = move |something: bool| touched.set(touched.get() | something);
+        match self.change {
+            Change::Completion(change) => Faults::default().completion(move |side, mut done| {
+                let before = done;
+                match change(side, &mut done) {
+                    true => seen(true),
+                    false => done = before,
+                }
+                vec![done]
+            }),
+            Change::Repeated(times) => Faults::default().completion(move |_, done| {
+                seen(true);
+                vec![done; times]
+            }),
+            Change::Packet(change) => Faults::default().tx_edit(move |packet| {
+                let before = packet.clone();
+                match change(packet) {
+                    true => seen(true),
+                    false => *packet = before,
+                }
+            }),
+        }
+    }
+
+    /// Each test in which it changes something, and whether that was caught.
+    pub fn matrix(&'static self, tests: &[Test]) -> (Vec<String>, Vec<String>) {
+        let (mut caught, mut survived) = (Vec::new(), Vec::new());
+        for test in tests {
+            match self.tried_on(test) {
+                Fate::Untouched => {}
+                Fate::Caught => caught.push(test.id.clone()),
+                Fate::Survived => survived.push(test.id.clone()),
+            }
+        }
+        (caught, survived)
+    }
+
+    /// A test of the transport on this mutant.
+    pub fn tried_on(&'static self, test: &Test) -> Fate {
+        if !matches!(test.body, Body::Transport(_)) {
+            return Fate::Untouched;
+        }
+        let touched = Rc::new(Cell::new(false));
+        let mut backend = SimBackend {
+            faults: Some(self.faults(touched.clone())),
+            ..SimBackend::default()
+        };
+        let (result, _) = execute(test, &mut backend, Box::new(|_| {}));
+        match (touched.get(), result.result) {
+            (false, _) => Fate::Untouched,
+            (true, Verdict::Fail) => Fate::Caught,
+            (true, _) => Fate::Survived,
+        }
+    }
+}
