@@ -180,7 +180,7 @@ fn text(rxe: &[Outcome], ferroce: &[Outcome]) -> String {
          Written by `cargo xtask pyverbs-rxe`, which runs Debian's pyverbs suite (tests for other vendors' devices left out), test by \
          test, in the guest of\n`tests/interop`: over the kernel's soft-RoCE, Linux 6.1, and over ferroce, both ends on one device. \
          A test that does not end within\n{TEST_LIMIT} s is killed and has hung. Why ferroce skips what it skips is in \
-         [conformance.md](conformance.md).\n\n{}\n\n{verdict}\n\n\
+         [pyverbs.md](conformance/pyverbs.md).\n\n{}\n\n{verdict}\n\n\
          | test | rdma_rxe | ferroce |\n|---|---|---|\n",
         sums(rxe, ferroce)
     );

@@ -17,6 +17,7 @@ pub mod install;
 pub mod interop;
 mod lab;
 pub mod packages;
+pub mod pages;
 pub mod portable;
 mod programs;
 pub mod run;

@@ -51,7 +51,7 @@ enum Command {
         #[arg(long)]
         family: Option<String>,
     },
-    /// Print the list of tests and statements as it stands in docs/conformance.md
+    /// Print the list of tests and statements as it stands in docs/conformance/suite.md
     Conformance {
         /// Put it into this file, between its markers
         #[arg(long, value_name = "FILE", conflicts_with = "check")]

@@ -41,7 +41,7 @@ fn unknown(kind: &str, name: &str, tests: &[Test]) -> Result<()> {
     if canonical(name).is_some() {
         bail!(
             "no {kind} is named {name}, and no test is about a statement or section of that number; \
-             docs/conformance.md lists those that there are"
+             docs/conformance/suite.md lists those that there are"
         );
     }
     let known: Vec<&str> = match kind {

@@ -1,4 +1,4 @@
-//! What is written about the suite: the list in docs/conformance.md is what the catalogue says, and whoever looks for the number of
+//! What is written about the suite: the list in docs/conformance/suite.md is what the catalogue says, and whoever looks for the number of
 //! a statement or a section finds code that obeys it.
 
 use ferroce_ibta::statement::canonical;
@@ -17,7 +17,7 @@ fn workspace() -> PathBuf {
 
 #[test]
 fn the_list_is_up_to_date() {
-    let path = workspace().join("docs/conformance.md");
+    let path = workspace().join("docs/conformance/suite.md");
     if let Err(error) = report::conformance::check(&path, &suite::all()) {
         panic!("{error:#}");
     }

@@ -1,6 +1,6 @@
 //! What the pages on trust say is so: each sentence is followed by the test that holds it, in brackets, or by *untested*, and the tests
 //! are there. Read are all of `docs/threat-model.md` below its first heading of a section, "What is promised" in `SECURITY.md`, and
-//! "Strangers" in `docs/conformance.md`.
+//! "Strangers" in `docs/conformance/management.md`.
 
 use std::collections::HashMap;
 use std::fs;
@@ -311,7 +311,7 @@ fn so_has_every_promise() {
 
 #[test]
 fn what_strangers_cannot_do_is_tested() {
-    let page = "docs/conformance.md";
+    let page = "docs/conformance/management.md";
     let rows: Vec<String> = blocks(&read(page), |heading| heading == "Strangers")
         .into_iter()
         .filter(|block| block.ends_with(']'))

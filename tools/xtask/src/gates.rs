@@ -120,6 +120,15 @@ const BREAKS: &[Break] = &[
         said: "800 is the most",
     },
     Break {
+        gate: "lint/tables",
+        what: "a skip that the document does not have",
+        change: Append(
+            "tests/system/src/harness/skips.toml",
+            "\n[[skip]]\nwhen = \"always\"\nsays = \"broken\"\nwhy = \"broken\"\ntests = [\"test_broken\"]\n",
+        ),
+        said: "the table `skips` is not that of",
+    },
+    Break {
         gate: "lint/commits",
         what: "a commit that does not say why",
         change: Commit("wire: broken"),

@@ -22,7 +22,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use ferroce_system::run::{self, Choice, Shard};
 use ferroce_system::{
-    attack, bench, chaos, compare, demo, groups, guest, install, interop, portable,
+    attack, bench, chaos, compare, demo, groups, guest, install, interop, pages, portable,
 };
 
 #[derive(Parser)]
@@ -81,6 +81,8 @@ enum Command {
         /// Parts of the gates' names; none: all
         gates: Vec<String>,
     },
+    /// Write the tables of docs that are made from what programs read (skips, counts, differences of rdma_rxe)
+    Pages,
     /// Show which lines the tests of `cargo test` reach, crate by crate (installs cargo-llvm-cov)
     Coverage,
     /// What takes hours: sanitizers, models, Miri, coverage, the long groups, chaos, fuzzing; how each ended goes to docs/nightly.md
@@ -187,6 +189,7 @@ fn main() -> ExitCode {
         Command::Miri => miri::run(),
         Command::Models => models::run(),
         Command::Gates { gates } => gates::run(&gates),
+        Command::Pages => pages::renew().map(|()| true),
         Command::Coverage => coverage::run(),
         Command::Nightly(scope) => nightly::run(&scope),
         Command::Bench {

@@ -27,6 +27,8 @@ use anyhow::{Result, bail};
 use crate::harness::case::{Case, Company};
 use crate::packages::{self, Need};
 
+pub(crate) use exs::table::markdown as exs_programs;
+
 /// A group of cases.
 pub(crate) struct Group {
     pub(crate) name: &'static str,

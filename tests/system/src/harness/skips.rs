@@ -1,31 +1,47 @@
-//! The tests of rdma-core's suite that are skipped, as the table in docs/conformance.md has them, and what a run is
-//! worth against it: a skip that appears or disappears is a failure.
+//! The tests of rdma-core's suite that are skipped, and what a run is worth against that: a skip that appears or disappears is a failure.
 //!
-//! The table is the only place where skips are written down. Its rows begin with a test's name in backquotes:
-//! test, when it is skipped, what the suite says, and why that is all right.
+//! `skips.toml` is the only place where skips are written down; the table of `docs/conformance/pyverbs.md` is made of it.
 
 use std::collections::BTreeMap;
-use std::fs;
 
 use anyhow::{Context, Result, bail};
+use serde::Deserialize;
 
-use crate::build;
 use crate::harness::case::{Ending, Stop};
 use crate::harness::unittest::{Outcome, Verdict};
+use crate::pages::row;
 
-const FILE: &str = "docs/conformance.md";
+const FILE: &str = "skips.toml";
 
 /// When a test of the table is skipped.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 enum When {
+    #[serde(rename = "always")]
     Always,
     /// Where the kernel has no huge pages to give.
+    #[serde(rename = "without huge pages")]
     WithoutHugePages,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    skip: Vec<Skip>,
+}
+
+/// Tests that are skipped for the same reason.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Skip {
+    when: When,
+    /// The suite's own words.
+    says: String,
+    why: String,
+    tests: Vec<String>,
 }
 
 #[derive(Debug)]
 struct Row {
-    line: usize,
     when: When,
     words: String,
     why: String,
@@ -44,42 +60,41 @@ pub struct Machine {
 }
 
 impl Table {
-    /// Reads it from the documentation.
+    /// Reads it.
     pub fn read() -> Result<Table> {
-        let path = build::workspace().join(FILE);
-        Table::parse(&fs::read_to_string(&path).with_context(|| format!("{}", path.display()))?)
+        Table::parse(include_str!("skips.toml"))
     }
 
     fn parse(text: &str) -> Result<Table> {
+        let file: File = toml::from_str(text).context(FILE)?;
         let mut rows = BTreeMap::new();
-        for (index, line) in text.lines().enumerate() {
-            let Some(rest) = line.strip_prefix("| `test_") else {
-                continue;
-            };
-            let number = index + 1;
-            let cells: Vec<&str> = rest.trim_end().trim_end_matches('|').split(" | ").collect();
-            let [name, when, words, why] = cells[..] else {
-                bail!(
-                    "{FILE}:{number}: a row of four cells is wanted: test, when, the suite's words, why"
-                );
-            };
-            let when = match when.trim() {
-                "always" => When::Always,
-                "without huge pages" => When::WithoutHugePages,
-                other => bail!("{FILE}:{number}: skipped {other:?}?"),
-            };
-            let row = Row {
-                line: number,
-                when,
-                words: words.trim().to_owned(),
-                why: why.trim().to_owned(),
-            };
-            let name = format!("test_{}", name.trim().trim_end_matches('`'));
-            if let Some(other) = rows.insert(name, row) {
-                bail!("{FILE}:{number}: this test is in line {} too", other.line);
+        for skip in file.skip {
+            for test in skip.tests {
+                let row = Row {
+                    when: skip.when,
+                    words: skip.says.clone(),
+                    why: skip.why.clone(),
+                };
+                if rows.insert(test.clone(), row).is_some() {
+                    bail!("{FILE}: {test} is there twice");
+                }
             }
         }
         Ok(Table { rows })
+    }
+
+    /// As a document has it.
+    pub(crate) fn markdown(&self) -> String {
+        let mut table = row(&["test", "skipped", "the suite says", "why"]);
+        table += "|---|---|---|---|\n";
+        for (test, Row { when, words, why }) in &self.rows {
+            let when = match when {
+                When::Always => "always",
+                When::WithoutHugePages => "without huge pages",
+            };
+            table += &row(&[&format!("`{test}`"), when, words, why]);
+        }
+        table
     }
 
     /// What each test's outcome is worth. Rows without an outcome are failures under the test's name.
@@ -88,9 +103,9 @@ impl Table {
             .iter()
             .map(|outcome| (outcome.name.clone(), self.ending(outcome, machine)))
             .collect();
-        for (name, row) in &self.rows {
+        for name in self.rows.keys() {
             if !outcomes.iter().any(|outcome| outcome.name == *name) {
-                let what = format!("{FILE}:{}: the suite has no such test", row.line);
+                let what = format!("{FILE}: the suite has no such test");
                 endings.push((name.clone(), Err(Stop::fail(what))));
             }
         }
@@ -105,19 +120,17 @@ impl Table {
         match (&outcome.verdict, expected) {
             (Verdict::Failed(why), _) => Err(Stop::fail(why)),
             (Verdict::Passed, None) => Ok(()),
-            (Verdict::Passed, Some(row)) => Err(Stop::fail(format!(
-                "passes, and {FILE}:{} says that it is skipped: take the line out",
-                row.line
+            (Verdict::Passed, Some(_)) => Err(Stop::fail(format!(
+                "passes, and {FILE} says that it is skipped: take it out"
             ))),
             (Verdict::Skipped(words), Some(row)) if *words == row.words => {
                 Err(Stop::Skip(row.why.clone()))
             }
-            (Verdict::Skipped(words), Some(row)) => Err(Stop::fail(format!(
-                "skipped with {words:?}, and {FILE}:{} has other words",
-                row.line
+            (Verdict::Skipped(words), Some(_)) => Err(Stop::fail(format!(
+                "skipped with {words:?}, and {FILE} has other words"
             ))),
             (Verdict::Skipped(words), None) => Err(Stop::fail(format!(
-                "skipped with {words:?}, which no line of {FILE} has"
+                "skipped with {words:?}, which {FILE} does not have"
             ))),
         }
     }
@@ -127,12 +140,19 @@ impl Table {
 mod tests {
     use super::*;
 
-    const TEXT: &str = "\
-| test | skipped | the suite says | why |
-|---|---|---|---|
-| `test_x.T.test_a` | always | no `such` thing | needs a GPU |
-| `test_x.T.test_b` | without huge pages | There are no huge pages | none to be had |
-";
+    const TEXT: &str = r#"
+[[skip]]
+when = "always"
+says = "no `such` thing"
+why = "needs a GPU"
+tests = ["test_x.T.test_a"]
+
+[[skip]]
+when = "without huge pages"
+says = "There are no huge pages"
+why = "none to be had"
+tests = ["test_x.T.test_b"]
+"#;
     const PLAIN: Machine = Machine { huge_pages: false };
 
     fn outcome(name: &str, verdict: Verdict) -> Outcome {
@@ -166,11 +186,11 @@ mod tests {
         let appeared = [a.clone(), b.clone(), outcome("test_c", skipped("oh"))];
         assert!(failures(&table, PLAIN, &appeared)[0].starts_with("test_x.T.test_c: skipped"));
         let disappeared = [outcome("test_a", Verdict::Passed), b.clone()];
-        assert!(failures(&table, PLAIN, &disappeared)[0].contains("conformance.md:3"));
+        assert!(failures(&table, PLAIN, &disappeared)[0].contains("take it out"));
         let other_words = [outcome("test_a", skipped("oh")), b.clone()];
         assert_eq!(failures(&table, PLAIN, &other_words).len(), 1);
         let gone = [a];
-        assert!(failures(&table, PLAIN, &gone)[0].contains("conformance.md:4"));
+        assert!(failures(&table, PLAIN, &gone)[0].contains("no such test"));
     }
 
     #[test]
@@ -194,8 +214,10 @@ mod tests {
             failures(&table, PLAIN, &[outcome("test_a", failed), b]),
             ["test_x.T.test_a: why"]
         );
-        assert!(Table::parse("| `test_x.T.test_a` | always | words |").is_err());
-        assert!(Table::parse("| `test_x.T.test_a` | often | words | why |").is_err());
+        let twice = TEXT.replace("test_b", "test_a");
+        assert!(Table::parse(&twice).is_err());
+        assert!(Table::parse(&TEXT.replace("always", "often")).is_err());
+        assert!(Table::parse(&TEXT.replace("why = \"needs a GPU\"\n", "")).is_err());
         assert!(Table::read().is_ok());
     }
 }

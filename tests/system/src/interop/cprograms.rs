@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use super::differs::DIFFERS;
+use super::differs;
 use super::exchange::LIMIT;
 use super::field::{Field, Side};
 use super::programs::Choice;
@@ -56,12 +56,8 @@ pub fn run(field: &Field, setting: &Setting, name: &str, choice: Choice, dir: &P
     };
     let mut endings: Vec<(String, Ending)> = Vec::new();
     for test in tests {
-        let differs = DIFFERS.iter().find(|differs| {
-            differs.test == (name, test)
-                && differs.server.is_none_or(|server| server == setting.server)
-        });
-        if let Some(differs) = differs {
-            endings.push((test.to_owned(), Err(Stop::Skip(differs.why.to_owned()))));
+        if let Some(why) = differs::skipped(name, test, setting.server) {
+            endings.push((test.to_owned(), Err(Stop::Skip(why.to_owned()))));
             continue;
         }
         let finished = process::run(command(&[test])?, dir, test, LIMIT)?;

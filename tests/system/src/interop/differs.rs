@@ -1,69 +1,133 @@
-//! What rdma_rxe of Linux 6.1 does otherwise, and what is therefore not run between it and ferroce.
+//! What rdma_rxe of Linux 6.1 does otherwise, and what is therefore not run between it and ferroce: `differs.toml`, of which the tables of
+//! `docs/conformance/rdma-rxe.md` and `docs/interop.md` are made.
+
+use std::sync::LazyLock;
+
+use serde::Deserialize;
 
 use super::field::Side;
+use crate::pages::row;
 
-/// A test of a C program that rdma_rxe does not pass, because it does something else than the specification or has something not.
-pub struct Differs {
-    /// Program and test.
-    pub test: (&'static str, &'static str),
-    /// The second process of the test, if it is that which rdma_rxe cannot be, or the first.
-    pub server: Option<Side>,
-    /// What it does.
-    pub why: &'static str,
+static DIFFERS: LazyLock<Differs> =
+    LazyLock::new(|| toml::from_str(include_str!("differs.toml")).expect("a test reads it"));
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Differs {
+    run: Runs,
+    test: Vec<Test>,
+    difference: Vec<Difference>,
 }
 
-/// Where rdma_rxe of Linux 6.1 differs; said in `docs/conformance.md` with the clauses, and in the table of `docs/interop.md`.
-pub const DIFFERS: &[Differs] = &[
-    Differs {
-        test: ("data", "send_with_invalidate"),
-        server: Some(Side::Rxe),
-        why: "rdma_rxe acknowledges a SEND whose key it could not invalidate",
-    },
-    Differs {
-        test: ("unreliable", "longer_than_the_receive_request"),
-        server: Some(Side::Rxe),
-        why: "rdma_rxe ends the queue pair when a message of UC is too long",
-    },
-    Differs {
-        test: ("datagrams", "controlled_qkey"),
-        server: Some(Side::Ferroce),
-        why: "rdma_rxe sends a Q_Key with the top bit set as it is",
-    },
-    Differs {
-        test: ("datagrams", "longer_than_the_mtu"),
-        server: Some(Side::Ferroce),
-        why: "rdma_rxe completes a datagram that is too long well, and sends nothing (C10-93.1.1)",
-    },
-    Differs {
-        test: ("refusals", "rem_inv_req_atomic_misaligned"),
-        server: Some(Side::Ferroce),
-        why: "rdma_rxe refuses to post an atomic operation at an odd address",
-    },
-];
+/// Runs that are skipped whole.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Runs {
+    asks_too_soon: Run,
+    no_xrc: Run,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Run {
+    what: String,
+    r#where: String,
+    why: String,
+}
+
+/// A test of a C program that rdma_rxe does not pass, because it does something else than the specification or has something not.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Test {
+    program: String,
+    test: String,
+    /// The second process of the test, if it is that which rdma_rxe cannot be, or the first.
+    server: Option<Side>,
+    why: String,
+}
+
+/// What the two do, by clause of the specification.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Difference {
+    what: String,
+    clause: String,
+    rxe: String,
+    ferroce: String,
+}
+
+/// Why a test of a C program is not run with this side as its second process; `None`: it is.
+pub fn skipped(program: &str, test: &str, server: Side) -> Option<&'static str> {
+    let differs = DIFFERS.test.iter().find(|differs| {
+        (&*differs.program, &*differs.test) == (program, test)
+            && differs.server.is_none_or(|side| side == server)
+    });
+    differs.map(|differs| &*differs.why)
+}
 
 /// Why perftest's `-R` is not run over a bad network where rdma_rxe serves; ferroce as the server waits a moment for the next listener.
-pub const ASKS_TOO_SOON: &str = "perftest asks before its server listens again, and does not survive that the kernel refuses it at once";
+pub fn asks_too_soon() -> &'static str {
+    &DIFFERS.run.asks_too_soon.why
+}
+
 /// Why XRC is not run.
-pub const NO_XRC: &str = "rdma_rxe of this kernel has no XRC";
+pub fn no_xrc() -> &'static str {
+    &DIFFERS.run.no_xrc.why
+}
+
+/// All that is skipped, as a table.
+pub(crate) fn skips() -> String {
+    let mut table = row(&["run", "where", "why"]) + "|---|---|---|\n";
+    for Test {
+        program,
+        test,
+        server,
+        why,
+    } in &DIFFERS.test
+    {
+        let place = match server {
+            Some(Side::Rxe) => "rxe serves",
+            Some(Side::Ferroce) => "ferroce serves",
+            None => "everywhere",
+        };
+        table += &row(&[&format!("`{program}.c` `{test}`"), place, why]);
+    }
+    let Runs {
+        asks_too_soon,
+        no_xrc,
+    } = &DIFFERS.run;
+    for run in [asks_too_soon, no_xrc] {
+        table += &row(&[&run.what, &run.r#where, &run.why]);
+    }
+    table
+}
+
+/// All differences, as a table.
+pub(crate) fn differences() -> String {
+    let mut table = row(&["what", "clause", "rdma_rxe of Linux 6.1", "ferroce"]);
+    table += "|---|---|---|---|\n";
+    for Difference {
+        what,
+        clause,
+        rxe,
+        ferroce,
+    } in &DIFFERS.difference
+    {
+        table += &row(&[what, clause, rxe, ferroce]);
+    }
+    table
+}
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn what_is_skipped_is_documented() {
-        let page = include_str!("../../../../docs/interop.md");
-        let named = |test: &str, why: &str| {
-            let row = page
-                .lines()
-                .find(|row| row.starts_with(&format!("| {test} |")));
-            assert!(row.is_some_and(|row| row.contains(why)), "{test}: {why}");
-        };
-        for differs in DIFFERS {
-            let (program, test) = differs.test;
-            named(&format!("`{program}.c` `{test}`"), differs.why);
-        }
-        named("perftest with `-R` over a bad network", ASKS_TOO_SOON);
-        named("XRC", NO_XRC);
+    fn a_side_decides() {
+        let why = skipped("data", "send_with_invalidate", Side::Rxe);
+        assert!(why.is_some_and(|why| why.contains("could not invalidate")));
+        assert!(skipped("data", "send_with_invalidate", Side::Ferroce).is_none());
+        assert!(skipped("data", "no_such", Side::Rxe).is_none());
+        assert!(!asks_too_soon().is_empty() && !no_xrc().is_empty());
     }
 }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 
 use super::cprograms;
-use super::differs::ASKS_TOO_SOON;
+use super::differs;
 use super::field::{self, Family, Field, Side};
 use super::programs::Program;
 use super::setting::Setting;
@@ -250,7 +250,7 @@ fn exchange(field: &Field, setting: &Setting, stock: &Stock, port: u16, dir: &Pa
 /// perftest through rdma_cm.
 fn connected(field: &Field, setting: &Setting, line: &str, port: u16, dir: &Path) -> Ending {
     if setting.bad && setting.server == Side::Rxe {
-        return Err(Stop::Skip(ASKS_TOO_SOON.to_owned()));
+        return Err(Stop::Skip(differs::asks_too_soon().to_owned()));
     }
     let words = |side: Side| -> Vec<String> {
         let mut words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
@@ -409,7 +409,7 @@ fn iperf3_stops(field: &Field, setting: &Setting, port: u16, dir: &Path) -> Endi
     match stops(&sent, "128 KBytes") && stops(&received, "0.00 Bytes") {
         true => Ok(()),
         false => Err(Stop::with(
-            "it does not stop where it is known to: see docs/conformance.md",
+            "it does not stop where it is known to: see docs/conformance/rdma-cm.md",
             &[&client, &server],
         )),
     }

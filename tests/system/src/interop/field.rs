@@ -7,6 +7,7 @@ use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use serde::Deserialize;
 use serde_json::Value;
 
 use crate::harness::case::{Ending, Stop};
@@ -15,7 +16,8 @@ use crate::lab::host::Host;
 use crate::lab::netns::Namespace;
 
 /// Who runs a program.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
 pub enum Side {
     /// The Linux kernel's soft-RoCE.
     Rxe,

@@ -3,7 +3,7 @@
 //! Outside, [`run`] starts the guest, has this very program run the plan inside, and reads what it says.
 
 mod cprograms;
-mod differs;
+pub(crate) mod differs;
 mod exchange;
 mod field;
 mod inside;

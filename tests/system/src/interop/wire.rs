@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::Scope;
-use super::differs::NO_XRC;
+use super::differs;
 use super::exchange;
 use super::field::{Family, Field, Side};
 use super::programs::Program;
@@ -343,7 +343,7 @@ fn xrc(field: &mut Field, setting: &Setting, dir: &Path) -> Ending {
         .output()
         .map_err(anyhow::Error::from)?;
     if !String::from_utf8_lossy(&output.stdout).contains("XRC") {
-        return Err(Stop::Skip(NO_XRC.to_owned()));
+        return Err(Stop::Skip(differs::no_xrc().to_owned()));
     }
     let line = "ib_send_bw -c XRC -n 50";
     perform(field, Program::Perftest(line), setting, 18_104, dir)

@@ -1,4 +1,4 @@
-//! The list of what the suite covers, as it stands in docs/conformance.md between two markers: generated, never edited.
+//! The list of what the suite covers, as it stands in docs/conformance/suite.md between two markers: generated, never edited.
 
 use crate::catalog::Test;
 use crate::execute::execute;

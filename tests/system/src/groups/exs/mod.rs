@@ -6,6 +6,7 @@
 
 mod framework;
 mod programs;
+pub(crate) mod table;
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -51,10 +52,7 @@ pub(crate) fn cases() -> Vec<Case> {
             move |lab| equal_logs(lab, mode),
         ));
     }
-    cases.push(Case::new(
-        "exs/docs/conformance.md counts the tests",
-        documented,
-    ));
+    cases.push(Case::new("exs/programs.toml counts the tests", documented));
     cases.extend(framework::cases());
     cases.extend(programs::cases());
     cases
@@ -248,12 +246,10 @@ fn equal_logs(_: &mut Lab, mode: Mode) -> Ending {
     }
 }
 
-/// The table of `docs/conformance.md` has every program, with as many tests as it has.
+/// `programs.toml` has every program, with as many tests as it has.
 fn documented(_: &mut Lab) -> Ending {
     let programs = programs()?;
-    let path = build::workspace().join("docs/conformance.md");
-    let text = fs::read_to_string(path).map_err(anyhow::Error::from)?;
-    let rows = documented_counts(&text);
+    let rows = table::read()?;
     let mut names = BTreeSet::new();
     for entry in fs::read_dir(sources()).map_err(anyhow::Error::from)? {
         let name = entry.map_err(anyhow::Error::from)?.file_name();
@@ -268,30 +264,18 @@ fn documented(_: &mut Lab) -> Ending {
             .output()
             .map_err(anyhow::Error::from)?;
         let count = String::from_utf8_lossy(&output.stdout).lines().count();
-        let row = rows.iter().find(|(row, _)| row == name);
-        let documented = row.map_or("nothing".to_owned(), |(_, count)| count.to_string());
+        let row = rows.iter().find(|row| row.file() == *name);
+        let documented = row.map_or("nothing".to_owned(), |row| row.tests.to_string());
         if documented != count.to_string() {
             return Err(Stop::fail(format!(
-                "{name} has {count} tests; the table says {documented}"
+                "{name} has {count} tests; programs.toml says {documented}"
             )));
         }
     }
     if rows.len() != names.len() {
-        return Err(Stop::fail("the table has programs that are not there"));
+        return Err(Stop::fail("programs.toml has programs that are not there"));
     }
     Ok(())
-}
-
-/// Rows that begin with a program's name in backquotes, less its `test_`; the last cell is the number of its tests.
-fn documented_counts(text: &str) -> Vec<(String, usize)> {
-    text.lines()
-        .filter_map(|line| {
-            let rest = line.strip_prefix("| `exs_")?;
-            let (name, rest) = rest.split_once('`')?;
-            let count = rest.trim_end().trim_end_matches('|').rsplit('|').next()?;
-            Some((format!("test_exs_{name}"), count.trim().parse().ok()?))
-        })
-        .collect()
 }
 
 #[cfg(test)]
@@ -330,11 +314,5 @@ mod tests {
         assert!(endings[0].1.is_ok());
         // A time-out, a field too many, and a program without an end.
         assert!(endings[1..].iter().all(|(_, ending)| ending.is_err()));
-    }
-
-    #[test]
-    fn the_table_counts() {
-        let rows = documented_counts("| `exs_send` | 5.2.10 | both | 28 |\n| `exs_x` | no |\n");
-        assert_eq!(rows, [("test_exs_send".to_owned(), 28)]);
     }
 }

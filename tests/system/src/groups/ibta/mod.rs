@@ -33,10 +33,13 @@ pub(crate) fn cases() -> Vec<Case> {
         Case::new("ibta/simulated/every mutant is caught", |lab| {
             whole(lab, &["mutants"])
         }),
-        Case::new("ibta/simulated/docs/conformance.md is up to date", |lab| {
-            let path = build::workspace().join("docs/conformance.md");
-            whole(lab, &["conformance", "--check", &path.to_string_lossy()])
-        }),
+        Case::new(
+            "ibta/simulated/docs/conformance/suite.md is up to date",
+            |lab| {
+                let path = build::workspace().join("docs/conformance/suite.md");
+                whole(lab, &["conformance", "--check", &path.to_string_lossy()])
+            },
+        ),
         Case::new("ibta/simulated/a failure is told and kept", failure),
         Case::new("ibta/simulated/a failure on a cable is kept", cable),
         Case::new("ibta/simulated/a failure that cannot be kept", not_kept),

@@ -1,4 +1,4 @@
-//! Group `lint`, continued: pages of the architecture stay short enough to be read.
+//! Group `lint`, continued: pages of the architecture stay short enough to be read, and tables are those that programs go by.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,12 +8,19 @@ use anyhow::{Context, Result};
 use crate::build;
 use crate::harness::case::{Case, Ending, Stop};
 use crate::lab::Lab;
+use crate::pages as tables;
 
 /// The most words of a page, its figure included.
 const MOST: usize = 800;
 
 pub(crate) fn cases() -> Vec<Case> {
-    vec![Case::new("lint/pages", pages)]
+    vec![
+        Case::new("lint/pages", pages),
+        Case::new("lint/tables", |_| match &*tables::stale()? {
+            [] => Ok(()),
+            stale => Err(Stop::fail(stale.join("\n"))),
+        }),
+    ]
 }
 
 /// Each page of the architecture has a figure, and no more words than somebody reads at a time.
