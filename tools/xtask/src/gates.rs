@@ -32,9 +32,16 @@ enum Change {
     Replace(&'static str, &'static str, &'static str),
     /// A commit with this message, beside nothing else.
     Commit(&'static str),
+    /// A dependency has a weakness: the database of advisories is one of our own, with this identifier in it and no other.
+    Advisory(&'static str),
 }
 
-use Change::{Append, Commit, Replace};
+use Change::{Advisory, Append, Commit, Replace};
+
+/// Where the database of advisories comes from.
+const ADVISORIES: &str = "https://github.com/RustSec/advisory-db";
+/// The crate that has the weakness.
+const WEAK: &str = "rustix";
 
 const BREAKS: &[Break] = &[
     Break {
@@ -88,6 +95,12 @@ const BREAKS: &[Break] = &[
             "license = \"GPL-3.0-only\"",
         ),
         said: "GPL-3.0-only",
+    },
+    Break {
+        gate: "lint/advisories",
+        what: "a dependency with a known weakness",
+        change: Advisory("RUSTSEC-2000-9999"),
+        said: "RUSTSEC-2000-9999",
     },
     Break {
         gate: "lint/aarch64",
@@ -158,7 +171,7 @@ pub fn run(parts: &[String]) -> Result<bool> {
 
     // What fails in whole sources proves nothing when it fails in broken ones.
     println!("xtask: the gates, of sources that are whole");
-    let whole = copy.test(&chosen.iter().map(|of| of.gate).collect::<Vec<_>>())?;
+    let whole = copy.test(&chosen.iter().map(|of| of.gate).collect::<Vec<_>>(), None)?;
     if !whole.success() {
         bail!("they do not pass as it is:\n{}{}", whole.out, whole.err);
     }
@@ -169,7 +182,7 @@ pub fn run(parts: &[String]) -> Result<bool> {
     for of in &chosen {
         println!("xtask: {}: {}", of.gate, of.what);
         copy.apply(&of.change)?;
-        let finished = copy.test(&[of.gate])?;
+        let finished = copy.test(&[of.gate], Some(&of.change))?;
         copy.mend()?;
         let verdict = match missed(of, &finished) {
             None => {
@@ -241,11 +254,33 @@ impl Copy {
                 Ok(old.replacen(from, to, 1))
             }),
             Commit(message) => {
-                let who = ["-c", "user.name=gates", "-c", "user.email=gates@localhost"];
                 let commit = ["commit", "--quiet", "--allow-empty", "--message", message];
-                git(&self.place, &[&who[..], &commit].concat()).map(drop)
+                git(&self.place, &[&WHO[..], &commit].concat()).map(drop)
+            }
+            Advisory(id) => {
+                let database = self.database();
+                if database.exists() {
+                    fs::remove_dir_all(&database)?;
+                }
+                let of_crate = database.join("crates").join(WEAK);
+                fs::create_dir_all(&of_crate)?;
+                fs::write(of_crate.join(format!("{id}.md")), advisory(id))?;
+                git(&database, &["init", "--quiet", "--initial-branch=main"])?;
+                git(&database, &["add", "."])?;
+                let commit = ["commit", "--quiet", "--message", "one"];
+                git(&database, &[&WHO[..], &commit].concat())?;
+                // Not into the user's own copy of the true one.
+                let with = "[advisories]\ndb-path = \"target/advisories\"\n";
+                self.edit("deny.toml", |old| {
+                    Ok(old.replacen("[advisories]\n", with, 1))
+                })
             }
         }
+    }
+
+    /// Where the database of [`Advisory`] is.
+    fn database(&self) -> PathBuf {
+        self.place.with_file_name("advisories")
     }
 
     fn edit(&self, name: &str, with: impl FnOnce(&str) -> Result<String>) -> Result<()> {
@@ -259,8 +294,8 @@ impl Copy {
         git(&self.place, &["reset", "--quiet", "--hard", &self.commit]).map(drop)
     }
 
-    /// `cargo xtask test` of these cases, there.
-    fn test(&self, gates: &[&str]) -> Result<Finished> {
+    /// `cargo xtask test` of these cases, there. With a database of our own git takes that for the true one.
+    fn test(&self, gates: &[&str], change: Option<&Change>) -> Result<Finished> {
         let mut command = Command::new("cargo");
         command
             .args(["xtask", "test"])
@@ -270,8 +305,25 @@ impl Copy {
         for name in ["CARGO", "RUSTC", "RUSTDOC", "CARGO_TARGET_DIR"] {
             command.env_remove(name);
         }
+        if let Some(Advisory(_)) = change {
+            let instead = format!("url.file://{}.insteadOf", self.database().display());
+            command
+                .env("GIT_CONFIG_COUNT", "1")
+                .env("GIT_CONFIG_KEY_0", instead)
+                .env("GIT_CONFIG_VALUE_0", ADVISORIES);
+        }
         process::run(command, &build::scratch("gates")?, "test", LIMIT)
     }
+}
+
+/// Who commits what is broken.
+const WHO: [&str; 4] = ["-c", "user.name=gates", "-c", "user.email=gates@localhost"];
+
+/// An advisory as the database has it, against all versions of the crate.
+fn advisory(id: &str) -> String {
+    format!(
+        "```toml\n[advisory]\nid = \"{id}\"\npackage = \"{WEAK}\"\ndate = \"2000-01-01\"\n\n[versions]\npatched = []\n```\n\n# Made up\n\nIt is not real.\n"
+    )
 }
 
 fn git(dir: &Path, words: &[&str]) -> Result<String> {
@@ -302,7 +354,7 @@ mod tests {
                     assert!(text.contains(from), "{name}: {from}");
                     assert!(!text.contains(to), "{name}: {to}");
                 }
-                Commit(_) => {}
+                Commit(_) | Advisory(_) => {}
             }
         }
     }

@@ -35,7 +35,8 @@ pub(crate) fn cases() -> Vec<Case> {
     let clippy = [CLIPPY, &["--all-targets"], DENY_WARNINGS].concat();
     let fuzz = [FUZZ, DENY_WARNINGS].concat();
     let rustdoc = "doc --quiet --locked --workspace --no-deps --document-private-items";
-    let deny = "deny --locked check bans licenses sources";
+    // Without who depends on whom, which would hide what is wrong.
+    let deny = "deny --locked check --hide-inclusion-graph bans licenses sources";
     let mut cases = vec![
         cargo("lint/rustfmt", words("fmt --all --check")),
         cargo("lint/clippy", clippy),
@@ -100,6 +101,8 @@ fn advisories(lab: &mut Lab) -> Ending {
         return Err(Stop::Skip(why.to_owned()));
     }
     let mut check = build::cargo();
-    check.args(["deny", "--locked", "--offline", "check", "advisories"]);
+    check.args(words(
+        "deny --locked --offline check --hide-inclusion-graph advisories",
+    ));
     succeeds(lab, check)
 }
