@@ -1,139 +1,220 @@
-//! Clients as they come and go: accepting, telling them things, and taking back what they held.
+//! Clients as they come and go: accepting, telling them things, and taking back what they held. What they ask is in `requests`.
 
+use std::collections::HashMap;
 use std::os::fd::OwnedFd;
 use std::time::Instant;
 
-use ferroce_control::Event;
+use ferroce_control::{Event, RuntimeDir, seqpacket};
 use rustix::io::Errno;
 use rustix::pipe::PipeFlags;
 
+use crate::DaemonError;
+use crate::adapter::Adapter;
 use crate::connection::Connection;
-use crate::daemon::Daemon;
-use crate::door::{self, Guest};
+use crate::door::{self, Door, Guest};
 use crate::group;
-use crate::poller::Token;
+use crate::poller::{Poller, Ready, Token};
+use crate::service::Service;
+use crate::slots::Slots;
+use crate::ucma;
 
-impl Daemon {
+/// How many packets are drained of one socket before others have their turn.
+const DRAIN_BATCH: usize = 256;
+
+/// The service of the control socket.
+#[derive(Debug)]
+pub(crate) struct Clients {
+    door: Door,
+    pub(crate) connections: HashMap<u64, Connection>,
+    /// Pipes whose other ends programs hold, so that the daemon stays.
+    holds: HashMap<u64, OwnedFd>,
+    pub(crate) slots: Slots,
+    last_id: u64,
+    buffer: Vec<u8>,
+    /// Whether one asks that the daemon leave.
+    pub(crate) stop: bool,
+}
+
+impl Service for Clients {
+    fn next_timeout(&self) -> Option<Instant> {
+        self.door.reopens_at()
+    }
+
+    fn is_used(&self) -> bool {
+        !self.connections.is_empty() || !self.holds.is_empty()
+    }
+}
+
+impl Clients {
+    /// Listens in the runtime directory. Nobody is let in before [`open`](Self::open).
+    pub(crate) fn start(dir: &RuntimeDir) -> Result<Self, DaemonError> {
+        Ok(Self {
+            door: Door::listen(&dir.socket(), 512, Token::Listener)?,
+            connections: HashMap::new(),
+            holds: HashMap::new(),
+            slots: Slots::default(),
+            last_id: 0,
+            buffer: seqpacket::buffer(),
+            stop: false,
+        })
+    }
+
+    /// The device is there: whoever knocks is let in.
+    pub(crate) fn open(&self, poller: &Poller) -> Result<(), DaemonError> {
+        self.door.watch(poller)
+    }
+
+    /// The control socket.
+    pub(crate) fn listener(&self) -> &OwnedFd {
+        self.door.listener()
+    }
+
+    /// Does what is due.
+    pub(crate) fn handle_timeout(&mut self, now: Instant, poller: &Poller) {
+        self.door.reopen(now, poller);
+    }
+
+    /// A client's connection has something to read, or room.
+    pub(crate) fn ready(
+        &mut self,
+        id: u64,
+        ready: Ready,
+        adapter: &mut Adapter,
+        rdma_cm: &ucma::Server,
+    ) {
+        if ready.writable {
+            self.flush(id, adapter);
+        }
+        if ready.readable {
+            let mut buffer = std::mem::take(&mut self.buffer);
+            self.serve(id, &mut buffer, adapter, rdma_cm);
+            self.buffer = buffer;
+        }
+    }
+
+    /// A client's process has died.
+    pub(crate) fn died(&mut self, id: u64, adapter: &mut Adapter) {
+        tracing::debug!(id, "a client's process has died");
+        self.disconnect(id, adapter);
+    }
+
+    /// Packets came to a socket that nobody holds.
+    pub(crate) fn drain(&mut self, group: usize, slot: u8, adapter: &mut Adapter) {
+        if adapter.drain(group, slot, DRAIN_BATCH) {
+            self.slots.disturb(Instant::now(), slot);
+        }
+    }
+
     /// Takes in who knocks.
-    pub(crate) fn accept(&mut self) {
+    pub(crate) fn accept(&mut self, poller: &Poller) {
         for _ in 0..door::BATCH {
-            match self.door.accept(&self.poller) {
-                Some(guest) => self.welcome(guest),
+            match self.door.accept(poller) {
+                Some(guest) => self.welcome(guest, poller),
                 None => return,
             }
         }
     }
 
-    fn welcome(&mut self, guest: Guest) {
+    fn welcome(&mut self, guest: Guest, poller: &Poller) {
         let connection = Connection::new(guest, Instant::now());
         self.last_id += 1;
         let id = self.last_id;
-        match self.poller.add(&connection.socket, Token::Connection(id)) {
+        match poller.add(&connection.socket, Token::Connection(id)) {
             Ok(()) => drop(self.connections.insert(id, connection)),
             Err(errno) => tracing::error!(error = %errno, "cannot watch a connection"),
         }
     }
 
-    /// Reads and answers what a client has sent.
-    pub(crate) fn serve(&mut self, id: u64) {
-        let mut buffer = std::mem::take(&mut self.buffer);
-        self.serve_with(id, &mut buffer);
-        self.buffer = buffer;
-    }
-
     /// Sends a client what it has been told, as far as there is room.
-    pub(crate) fn flush(&mut self, id: u64) {
+    fn flush(&mut self, id: u64, adapter: &mut Adapter) {
         let Some(connection) = self.connections.get_mut(&id) else {
             return;
         };
         match connection.flush_events() {
             Ok(all) => {
                 let socket = &connection.socket;
-                let _ = self.poller.want_write(socket, Token::Connection(id), !all);
+                let token = Token::Connection(id);
+                let _ = adapter.poller.want_write(socket, token, !all);
             }
-            Err(_) => self.disconnect(id),
+            Err(_) => self.disconnect(id, adapter),
         }
     }
 
     /// Tells every client.
-    pub(crate) fn broadcast(&mut self, event: Event) {
+    pub(crate) fn broadcast(&mut self, event: Event, adapter: &mut Adapter) {
         let ids: Vec<u64> = self.connections.keys().copied().collect();
         for id in ids {
             if let Some(connection) = self.connections.get_mut(&id) {
                 connection.push_event(event);
             }
-            self.flush(id);
+            self.flush(id, adapter);
+        }
+    }
+
+    /// The last word to every client, as far as there is room for it.
+    pub(crate) fn farewell(&mut self) {
+        for connection in self.connections.values_mut() {
+            connection.push_event(Event::Shutdown);
+            let _ = connection.flush_events();
         }
     }
 
     /// A pipe whose closing says that nobody needs the daemon any longer. Returns the end that is given away.
     ///
     /// Its holder may be anybody, as programs inherit it and drop privileges. What he writes is never read and wakes nobody.
-    pub(crate) fn new_hold(&mut self) -> Result<OwnedFd, Errno> {
+    pub(crate) fn new_hold(&mut self, poller: &Poller) -> Result<OwnedFd, Errno> {
         let (ours, theirs) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
         self.last_id += 1;
-        self.poller.add_hangup(&ours, Token::Hold(self.last_id))?;
+        poller.add_hangup(&ours, Token::Hold(self.last_id))?;
         self.holds.insert(self.last_id, ours);
         Ok(theirs)
     }
 
     /// The last process that held this has gone.
-    pub(crate) fn let_go(&mut self, id: u64) {
+    pub(crate) fn let_go(&mut self, id: u64, poller: &Poller) {
         if let Some(pipe) = self.holds.remove(&id) {
-            let _ = self.poller.remove(&pipe);
-        }
-    }
-
-    /// Has the memory given back through which a slot's last owner sent to the other clients.
-    pub(crate) fn reclaim_rings(&self, slot: u8) {
-        let claimed = self.connections.values().filter_map(|c| c.claimed.as_ref());
-        for claimed in claimed {
-            if let Err(error) = claimed.inbox.reclaim(slot) {
-                tracing::warn!(%error, slot, "a ring keeps its memory");
-            }
+            let _ = poller.remove(&pipe);
         }
     }
 
     /// Forgets a connection and takes back what it had claimed.
-    pub(crate) fn disconnect(&mut self, id: u64) {
-        self.take_reports();
+    pub(crate) fn disconnect(&mut self, id: u64, adapter: &mut Adapter) {
+        adapter.take_reports();
         let Some(connection) = self.connections.remove(&id) else {
             return;
         };
-        let _ = self.poller.remove(&connection.socket);
+        let _ = adapter.poller.remove(&connection.socket);
         // Closing is not enough: a child of the client's may have the same connection.
         let _ = rustix::net::shutdown(&connection.socket, rustix::net::Shutdown::Both);
-        let Some(claimed) = connection.claimed else {
+        let Some(slot) = connection.slot else { return };
+        let Some(claimed) = adapter.claims.remove(slot) else {
             return;
         };
-        if let Some(fabric) = &mut self.ib.fabric {
+        if let Some(fabric) = &mut adapter.ib.fabric {
             fabric.leave_group(id, None);
         }
         tracing::debug!(
-            slot = claimed.slot,
+            slot,
             name = connection.name,
             pid = connection.pid,
             "released"
         );
         if let Some(process) = &claimed.process {
-            let _ = self.poller.remove(process);
+            let _ = adapter.poller.remove(process);
         }
         if let Err(error) = claimed.inbox.close() {
-            tracing::error!(%error, slot = claimed.slot, "senders are not told that a client has gone");
+            tracing::error!(%error, slot, "senders are not told that a client has gone");
         }
-        self.counting.departed.add(&claimed.counters);
-        self.counting.dirty = true;
-        self.slots.release(Instant::now(), claimed.slot);
-        self.reclaim_rings(claimed.slot);
+        adapter.counting.departed.add(&claimed.counters);
+        adapter.counting.dirty = true;
+        self.slots.release(Instant::now(), slot);
+        adapter.claims.reclaim_rings(slot);
         for group in claimed.groups {
-            if let Some(socket) = self.groups[group].existing(claimed.slot) {
+            if let Some(socket) = adapter.groups[group].existing(slot) {
                 group::take_back(socket);
-                let token = Token::Slot {
-                    group,
-                    slot: claimed.slot,
-                };
-                if let Err(errno) = self.poller.add(socket, token) {
-                    tracing::error!(error = %errno, slot = claimed.slot, "cannot drain a socket");
+                let token = Token::Slot { group, slot };
+                if let Err(errno) = adapter.poller.add(socket, token) {
+                    tracing::error!(error = %errno, slot, "cannot drain a socket");
                 }
             }
         }

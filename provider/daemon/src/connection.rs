@@ -1,35 +1,15 @@
 //! One client's connection, as the daemon sees it.
 
-use std::collections::{HashMap, HashSet};
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::time::Instant;
 
-use ferroce_control::objects::ObjectTable;
 use ferroce_control::protocol::{MAX_NAME, ServerMessage};
 use ferroce_control::seqpacket::{self, Wait};
-use ferroce_control::{ClientStatus, CounterPage, Event, InboxFds};
+use ferroce_control::{ClientStatus, Event};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags};
 
 use crate::door::Guest;
-
-/// What a client has claimed.
-#[derive(Debug)]
-pub struct Claimed {
-    /// Its slot.
-    pub slot: u8,
-    /// Its counters.
-    pub counters: CounterPage,
-    /// Its objects, as it says.
-    pub objects: ObjectTable,
-    /// Where other clients put packets for it.
-    pub inbox: InboxFds,
-    /// Becomes readable when the process dies. A child that it leaves behind may keep the connection
-    /// open, but has no use of the slot.
-    pub process: Option<OwnedFd>,
-    /// The groups of which it has the slot's socket, by index.
-    pub groups: HashSet<usize>,
-}
 
 /// A connection.
 #[derive(Debug)]
@@ -42,8 +22,8 @@ pub struct Connection {
     pub name: String,
     /// When it connected.
     pub since: Instant,
-    /// What it has claimed, if anything.
-    pub claimed: Option<Claimed>,
+    /// The slot that it has claimed, if any.
+    pub slot: Option<u8>,
     /// Events that it had no room for.
     pending: Vec<Event>,
 }
@@ -56,7 +36,7 @@ impl Connection {
             pid: guest.pid,
             name: String::new(),
             since: now,
-            claimed: None,
+            slot: None,
             pending: Vec::new(),
         }
     }
@@ -110,14 +90,8 @@ impl Connection {
         ClientStatus {
             pid: self.pid,
             name: self.name.clone(),
-            slot: self.claimed.as_ref().map(|claimed| claimed.slot),
+            slot: self.slot,
             seconds: now.saturating_duration_since(self.since).as_secs(),
         }
     }
-}
-
-/// What the client of a slot has claimed.
-pub(crate) fn claimed_as(connections: &HashMap<u64, Connection>, slot: u8) -> Option<&Claimed> {
-    let mut claimed = connections.values().filter_map(|c| c.claimed.as_ref());
-    claimed.find(|claimed| claimed.slot == slot)
 }

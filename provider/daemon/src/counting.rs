@@ -1,11 +1,10 @@
 //! What the daemon counts, and when what others are shown of it is brought up to date.
 
-use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use ferroce_control::{ControlError, CounterPage};
 
-use crate::connection::Connection;
+use crate::claims::Claims;
 use crate::totals::Totals;
 
 /// How often the counters in the image are brought up to date.
@@ -33,10 +32,10 @@ impl Counting {
     }
 
     /// The sums as of now, with those of clients that are connected.
-    pub(crate) fn totals(&self, connections: &HashMap<u64, Connection>) -> Totals {
+    pub(crate) fn totals(&self, claims: &Claims) -> Totals {
         let mut totals = self.departed.clone();
         totals.add(&self.own);
-        for claimed in connections.values().filter_map(|c| c.claimed.as_ref()) {
+        for (_, claimed) in claims.iter() {
             totals.add(&claimed.counters);
         }
         totals
@@ -53,8 +52,8 @@ impl Counting {
     }
 
     /// When that is so; `None`: nothing has been counted since. `attached`: whether anybody else may count.
-    pub(crate) fn next_refresh(&self, attached: impl FnOnce() -> bool) -> Option<Instant> {
-        let counting = self.dirty || attached();
+    pub(crate) fn next_refresh(&self, attached: bool) -> Option<Instant> {
+        let counting = self.dirty || attached;
         counting.then(|| self.refreshed + REFRESH)
     }
 }

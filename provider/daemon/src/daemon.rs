@@ -1,78 +1,55 @@
-//! The daemon itself: everything it holds, how it starts, and how it cleans up. Its loop is in `event_loop`, what clients ask in
-//! `requests`, what the interface does in `port`.
+//! The daemon: which services it is composed of, how it starts, and how it cleans up. What is of several of them is here, too: what a
+//! change of one means to the others. Its loop is in `event_loop`.
 
-use std::collections::HashMap;
-use std::fs;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Instant;
 
-use ferroce_control::{DeviceInfo, RuntimeDir, loopback, seqpacket};
+use ferroce_control::{DeviceInfo, Event, RuntimeDir, loopback};
 
 use crate::DaemonError;
+use crate::adapter::Adapter;
+use crate::claims::Claims;
+use crate::clients::Clients;
 use crate::config::Settings;
-use crate::connection::Connection;
 use crate::counting::Counting;
 use crate::device::{self, Source};
-use crate::door::Door;
 use crate::gids::GidTable;
 use crate::group::Group;
-use crate::gsi::Gsi;
+use crate::gsi::{Gsi, Served};
+use crate::ib::Happened;
 use crate::ib_ports::IbPorts;
-use crate::image::Image;
-use crate::interfaces::{Snapshot, Watch};
 use crate::limits;
 use crate::lock::Lock;
 use crate::nldev;
-use crate::poller::{Poller, Token};
+use crate::place::Place;
+use crate::poller::Poller;
+use crate::port::Interfaces;
 use crate::real;
-use crate::slots::Slots;
+use crate::service::Service;
+use crate::stay::Stay;
 use crate::sysfs::View;
-use crate::totals::Totals;
-use crate::ucma::Server;
+use crate::ucma;
 use crate::umad;
+
+/// How many MADs are carried before others have their turn. Two agents of one port can keep each other busy.
+const TURN: usize = 4096;
 
 /// A running `ferroced`: one device on one runtime directory.
 #[derive(Debug)]
 pub struct Daemon {
-    pub(crate) dir: RuntimeDir,
-    pub(crate) settings: Settings,
-    pub(crate) source: Source,
-    pub(crate) snapshot: Snapshot,
-    pub(crate) info: DeviceInfo,
-    pub(crate) gids: GidTable,
-    /// One for each address that ever was in the table; the order never changes.
-    pub(crate) groups: Vec<Group>,
-    /// When to try again addresses that could not be opened.
-    pub(crate) retry_at: Option<Instant>,
-    pub(crate) slots: Slots,
-    pub(crate) connections: HashMap<u64, Connection>,
-    /// Pipes whose other ends programs hold, so that the daemon stays.
-    pub(crate) holds: HashMap<u64, OwnedFd>,
-    pub(crate) poller: Poller,
-    pub(crate) started: Instant,
-    pub(crate) stopping: bool,
-    /// When to leave at the latest, once it is asked to stop.
-    pub(crate) leave_at: Option<Instant>,
-    image: Image,
-    pub(crate) watch: Watch,
-    pub(crate) door: Door,
-    pub(crate) last_id: u64,
+    pub(crate) adapter: Adapter,
+    pub(crate) interfaces: Interfaces,
+    pub(crate) clients: Clients,
     /// The connection manager.
-    pub(crate) rdma_cm: Server,
+    pub(crate) rdma_cm: ucma::Server,
     /// What programs do with MADs.
     pub(crate) umad: umad::Server,
     /// Programs' netlink sockets.
     pub(crate) netlink: nldev::Server,
-    /// The number of the first port's umad file.
-    pub(crate) first_umad: u32,
-    /// The ports, if they are InfiniBand's.
-    pub(crate) ib: IbPorts,
     pub(crate) gsi: Gsi,
-    pub(crate) counting: Counting,
-    /// Since when there has been nobody.
-    pub(crate) idle_since: Option<Instant>,
-    pub(crate) buffer: Vec<u8>,
-    pub(crate) lock: Option<Lock>,
+    pub(crate) stay: Stay,
+    /// The last to go: until then nobody else has the directory.
+    pub(crate) place: Place,
 }
 
 impl Daemon {
@@ -81,55 +58,42 @@ impl Daemon {
     pub fn start(dir: RuntimeDir, settings: Settings) -> Result<Self, DaemonError> {
         let lock = Lock::take(&dir)?;
         limits::check()?;
-        // Watch first, look then: nothing is missed between.
-        let watch = Watch::new().map_err(DaemonError::os("watching the interfaces"))?;
-        let snapshot = Snapshot::read().map_err(DaemonError::os("reading the interfaces"))?;
+        let (interfaces, snapshot) = Interfaces::start()?;
         device::check_name(&settings.name)?;
         let found = first_free(&settings)?;
         let loopback = found.as_ref().map(Group::ip);
         let source = Source::choose(&settings, &snapshot, loopback)?;
         let info = device::identify(&settings, &source, &snapshot);
-        let image = Image::create(lock.premises())?;
+        let place = Place::new(dir, lock)?;
         let poller = Poller::new().map_err(DaemonError::os("creating an epoll"))?;
 
-        let door = Door::listen(&dir.socket(), 512, Token::Listener)?;
-        let rdma_cm = Server::start(&dir, &info, &poller)?;
-        let umad = umad::Server::start(&dir, &poller)?;
-        let netlink = nldev::Server::start(&dir, &poller)?;
         let ports = settings.cables.len().max(1) as u8;
         let now = Instant::now();
         let mut daemon = Self {
-            dir,
-            settings,
-            source,
-            snapshot,
-            info,
-            gids: GidTable::default(),
-            groups: found.into_iter().collect(),
-            retry_at: None,
-            slots: Slots::default(),
-            connections: HashMap::new(),
-            holds: HashMap::new(),
-            poller,
-            started: now,
-            stopping: false,
-            leave_at: None,
-            image,
-            watch,
-            door,
-            last_id: 0,
-            rdma_cm,
-            umad,
-            netlink,
-            first_umad: real::free_umad_number(),
-            ib: IbPorts::default(),
+            clients: Clients::start(place.dir())?,
+            rdma_cm: ucma::Server::start(place.dir(), &info, &poller)?,
+            umad: umad::Server::start(place.dir(), &poller)?,
+            netlink: nldev::Server::start(place.dir(), &poller)?,
             gsi: Gsi::new(ports, now),
-            counting: Counting::new(now)?,
-            idle_since: Some(now),
-            buffer: seqpacket::buffer(),
-            lock: Some(lock),
+            stay: Stay::new(settings.idle_exit, now),
+            interfaces,
+            adapter: Adapter {
+                settings,
+                source,
+                snapshot,
+                info,
+                gids: GidTable::default(),
+                groups: found.into_iter().collect(),
+                ib: IbPorts::default(),
+                first_umad: real::free_umad_number(),
+                claims: Claims::default(),
+                counting: Counting::new(now)?,
+                poller,
+                started: now,
+            },
+            place,
         };
-        match daemon.open().and_then(|()| daemon.remember()) {
+        match daemon.open() {
             Ok(()) => Ok(daemon),
             Err(error) => {
                 daemon.clean_up();
@@ -139,85 +103,176 @@ impl Daemon {
     }
 
     fn open(&mut self) -> Result<(), DaemonError> {
-        match self.settings.cables.is_empty() {
-            true => self.open_first_addresses()?,
-            false => self.open_cables()?,
+        match self.adapter.settings.cables.is_empty() {
+            true => self.adapter.open_first_addresses()?,
+            false => self.adapter.open_cables()?,
         }
+        self.settle();
         self.refresh_image()?;
-        self.door.watch(&self.poller)?;
-        self.poller
-            .add(&self.watch, Token::Interfaces)
-            .map_err(DaemonError::os("watching the interfaces"))?;
-        let gids: Vec<String> = self
-            .gids
-            .entries()
-            .map(|gid| gid.addr.to_string())
-            .collect();
+        self.clients.open(&self.adapter.poller)?;
+        self.interfaces.open(&self.adapter.poller)?;
+        let info = &self.adapter.info;
         tracing::info!(
-            device = self.info.name,
-            netdev = self.info.netdev,
-            mtu = self.info.active_mtu,
-            rcvbuf = self.info.rcvbuf,
-            addresses = gids.join(" "),
+            device = info.name,
+            netdev = info.netdev,
+            mtu = info.active_mtu,
+            rcvbuf = info.rcvbuf,
+            addresses = self.adapter.addresses(),
             "serving at {}",
-            self.dir.path().display()
+            self.place.dir().path().display()
         );
-        Ok(())
-    }
-
-    /// Leaves word of how the device is configured, for who finds that this daemon has died.
-    fn remember(&self) -> Result<(), DaemonError> {
-        let config = self.settings.remembered(self.source.fixed());
-        match &self.lock {
-            Some(lock) => lock.remember(&config),
-            None => Ok(()),
-        }
+        let Adapter {
+            settings, source, ..
+        } = &self.adapter;
+        self.place.remember(&settings.remembered(source.fixed()))
     }
 
     /// The device.
     pub fn info(&self) -> &DeviceInfo {
-        &self.info
+        &self.adapter.info
     }
 
-    /// The sums as of now.
-    pub(crate) fn totals(&self) -> Totals {
-        self.counting.totals(&self.connections)
+    /// What it is composed of.
+    pub(crate) fn services(&self) -> [&dyn Service; 8] {
+        [
+            &self.adapter,
+            &self.interfaces,
+            &self.clients,
+            &self.rdma_cm,
+            &self.umad,
+            &self.netlink,
+            &self.gsi,
+            &self.stay,
+        ]
     }
 
-    /// Brings the image up to date.
-    pub(crate) fn refresh_image(&mut self) -> Result<(), DaemonError> {
-        let totals = self.totals();
-        let shown = self.performance();
-        let counters = (1..=self.info.ib_ports.max(1)).map(|port| self.gsi.pma.named(port, &shown));
-        let counters: Vec<_> = counters.collect();
-        let ib_ports = self.ib.described();
-        self.image.show(&View {
-            info: &self.info,
+    /// Those whom a MAD may be for.
+    pub(crate) fn served(&mut self) -> Served<'_> {
+        Served {
+            gsi: &mut self.gsi,
+            rdma_cm: &mut self.rdma_cm,
+            umad: &mut self.umad,
+            adapter: &mut self.adapter,
+        }
+    }
+
+    /// Carries what services have for each other, until none has any more: MADs to and from the ports, and what has become of these.
+    pub(crate) fn settle(&mut self) {
+        let mut carried = 0;
+        let mut events = Vec::new();
+        loop {
+            let happened = self.adapter.ib.happened();
+            let looped = self.gsi.looped();
+            let (messages, mads) = (self.rdma_cm.outgoing(), self.umad.outgoing());
+            let quiet = happened.is_empty() && looped.is_empty();
+            if quiet && messages.is_empty() && mads.is_empty() {
+                if !self.ports_changed(&std::mem::take(&mut events)) {
+                    return;
+                }
+                continue;
+            }
+            for happened in happened {
+                match happened {
+                    Happened::Mad(came) => self.served().serve(&came),
+                    Happened::Port(port, event) => {
+                        let number = event.verbs_number();
+                        events.extend(number.map(|event| Event::Port { port, event }));
+                    }
+                }
+            }
+            for came in looped {
+                self.served().serve(&came);
+            }
+            // To this device's own addresses, too, by the wire, where all messages of connections can be seen.
+            for mad in messages {
+                self.gsi.put_on_wire(&mad, &mut self.adapter);
+            }
+            for mad in mads {
+                carried += 1;
+                if carried > TURN {
+                    tracing::debug!("MADs run in a circle");
+                    self.ports_changed(&events);
+                    return;
+                }
+                self.gsi.send(&mad, &mut self.adapter);
+            }
+        }
+    }
+
+    /// Tells others of what has become of InfiniBand ports. `false`: nothing.
+    fn ports_changed(&mut self, events: &[Event]) -> bool {
+        // A port that is trained, or armed, is no event, but others can see it.
+        if !self.adapter.ib_refresh() && events.is_empty() {
+            return false;
+        }
+        if !events.is_empty() {
+            tracing::debug!(?events, "the ports have changed");
+        }
+        self.show();
+        for event in events {
+            self.clients.broadcast(*event, &mut self.adapter);
+        }
+        self.rdma_cm.ports_changed(&self.adapter.for_rdma_cm());
+        true
+    }
+
+    /// Looks at the interfaces again and tells others what is different.
+    pub(crate) fn interfaces_changed(&mut self) {
+        let Some(hardware) = self.interfaces.look(&mut self.adapter) else {
+            return;
+        };
+        for ifindex in hardware {
+            let around = self.adapter.for_rdma_cm();
+            self.rdma_cm.hardware_changed(ifindex, &around);
+        }
+        let change = self.interfaces.follow(&mut self.adapter);
+        if change.gids || change.device {
+            self.show();
+        }
+        if change.gids {
+            let addresses = self.adapter.addresses();
+            tracing::info!(addresses, "the GID table has changed");
+            self.rdma_cm.addresses_changed(&self.adapter.for_rdma_cm());
+            self.clients.broadcast(Event::GidChange, &mut self.adapter);
+        }
+        if change.link {
+            let active = self.adapter.info.port_active;
+            tracing::info!(active, "the port has changed");
+            let event = Event::PortState { active };
+            self.clients.broadcast(event, &mut self.adapter);
+        }
+    }
+
+    /// Brings the image up to date, if that can be done.
+    pub(crate) fn show(&mut self) {
+        if let Err(error) = self.refresh_image() {
+            tracing::error!(%error, "the sysfs image is out of date");
+        }
+    }
+
+    fn refresh_image(&mut self) -> Result<(), DaemonError> {
+        let adapter = &self.adapter;
+        let shown = adapter.performance();
+        let counters = (1..=adapter.ports()).map(|port| self.gsi.pma.named(port, &shown));
+        let ib_ports = adapter.ib.described();
+        self.place.show(&View {
+            info: &adapter.info,
             ib_ports: &ib_ports,
-            first_umad: self.first_umad,
-            gids: self.gids.entries().collect(),
-            counters,
-            hw_counters: totals.hw_counters(),
+            first_umad: adapter.first_umad,
+            gids: adapter.gids.entries().collect(),
+            counters: counters.collect(),
+            hw_counters: shown.sums.hw_counters(),
             cm_messages: self.rdma_cm.messages(),
         })
     }
 
     /// Leaves nothing behind but clients' connections.
     pub(crate) fn clean_up(&mut self) {
-        if let Some(fabric) = &mut self.ib.fabric {
+        if let Some(fabric) = &mut self.adapter.ib.fabric {
             fabric.leave();
         }
-        let _ = fs::remove_file(self.dir.socket());
-        let _ = fs::remove_file(self.dir.rdma_cm());
-        let _ = fs::remove_file(self.dir.umad());
-        let _ = fs::remove_file(self.dir.netlink());
-        if let Err(error) = self.image.remove() {
-            tracing::warn!(%error, "cannot clean up");
-        }
-        self.groups.clear();
-        if let Some(lock) = &self.lock {
-            lock.remove_links();
-        }
+        self.place.clean_up();
+        self.adapter.groups.clear();
     }
 }
 
@@ -245,7 +300,7 @@ fn first_free(settings: &Settings) -> Result<Option<Group>, DaemonError> {
 
 impl AsFd for Daemon {
     /// The control socket.
-    fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
-        self.door.listener().as_fd()
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.clients.listener().as_fd()
     }
 }

@@ -1,28 +1,22 @@
-//! The daemon's loop: it waits for something to do, has it done by whom it concerns, and knows when to leave.
+//! The daemon's loop: it asks its services when they want to be called, has each do what is due or ready, and knows when to leave.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use ferroce_control::{Counter, Event};
 use nix::sys::signalfd::SignalFd;
 
 use crate::DaemonError;
 use crate::daemon::Daemon;
-use crate::group;
+use crate::nldev::Told;
 use crate::poller::{Ready, Token};
-use crate::umad;
-
-/// How long programs have for the connection manager's ids when the device goes.
-const FAREWELL: Duration = Duration::from_millis(500);
-
-/// How many packets are drained of one socket before others have their turn.
-const DRAIN_BATCH: usize = 256;
+use crate::service::Service;
 
 impl Daemon {
     /// Serves until a client asks it to stop, one of `signals` comes, or it has been idle for as long as
     /// the settings say; then cleans up the runtime directory.
     pub fn run(mut self, signals: Option<&SignalFd>) -> Result<(), DaemonError> {
         if let Some(signals) = signals {
-            self.poller
+            self.adapter
+                .poller
                 .add(signals, Token::Signals)
                 .map_err(DaemonError::os("watching for signals"))?;
         }
@@ -34,185 +28,132 @@ impl Daemon {
             }
         };
         self.clean_up();
-        match (&result, &mut self.lock) {
-            (Ok(()), Some(lock)) => lock.forget(),
-            // It has died, as it were: its log is to be read, and who finds it gone shall start it again as it was.
-            (Err(_), Some(lock)) => lock.keep_log(),
-            (_, None) => {}
-        }
-        self.lock = None;
+        self.place.leave(result.is_ok());
         // The last word comes after the clean-up, so that who waits for it can start anew at once.
-        for connection in self.connections.values_mut() {
-            connection.push_event(Event::Shutdown);
-            let _ = connection.flush_events();
-        }
+        self.clients.farewell();
         result
     }
 
     /// Whether it is asked to stop, and programs have had their chance to let go of the connection manager.
     fn may_leave(&mut self) -> bool {
-        if !self.stopping {
+        if !self.stay.is_over() {
             return false;
         }
-        let until = match self.leave_at {
-            Some(until) => until,
-            None => {
-                self.with_rdma_cm(|server, around| server.remove_device(around));
-                *self.leave_at.insert(Instant::now() + FAREWELL)
-            }
-        };
-        self.rdma_cm.is_gone() || until <= Instant::now()
+        let now = Instant::now();
+        if self.stay.tell(now) {
+            self.rdma_cm.remove_device(&self.adapter.for_rdma_cm());
+            self.settle();
+        }
+        self.rdma_cm.is_gone() || self.stay.is_late(now)
     }
 
     fn turn(&mut self, signals: Option<&SignalFd>) -> Result<(), DaemonError> {
-        let timeout = self
-            .next_deadline()
+        let next = self
+            .services()
+            .into_iter()
+            .filter_map(Service::next_timeout);
+        let timeout = next
+            .min()
             .map(|at| at.saturating_duration_since(Instant::now()));
-        let ready = self
-            .poller
-            .wait(timeout)
-            .map_err(DaemonError::os("waiting for something to do"))?;
-        for ready in ready {
-            self.handle(ready, signals);
+        let ready = self.adapter.poller.wait(timeout);
+        for ready in ready.map_err(DaemonError::os("waiting for something to do"))? {
+            self.ready(ready, signals);
+            self.settle();
         }
         let now = Instant::now();
-        let doors = [
-            &mut self.door,
-            &mut self.rdma_cm.door,
-            &mut self.umad.door,
-            &mut self.netlink.door,
-        ];
-        for door in doors {
-            door.reopen(now, &self.poller);
+        self.handle_timeouts(now);
+        self.settle();
+        if std::mem::take(&mut self.clients.stop) {
+            self.stay.ask();
         }
-        if self.retry_at.is_some_and(|at| at <= now) {
-            self.interfaces_changed();
-        }
-        if self.counting.is_due(now)
-            && let Err(error) = self.refresh_image()
-        {
-            tracing::error!(%error, "the sysfs image is out of date");
-        }
-        if self.rdma_cm.next_timeout().is_some_and(|at| at <= now) {
-            self.with_rdma_cm(|server, around| server.handle_timeout(around));
-        }
-        if self.gsi.next_timeout().is_some_and(|at| at <= now) {
-            let shown = self.performance();
-            self.gsi.handle_timeout(&shown);
-        }
-        if self.ib_timeout().is_some_and(|at| at <= now) {
-            self.ib_tick();
-        }
-        if self.umad.next_timeout().is_some_and(|at| at <= now) {
-            self.with_umad(umad::Server::handle_timeout);
-        }
-        let used = !self.connections.is_empty()
-            || !self.holds.is_empty()
-            || !self.rdma_cm.is_idle()
-            || !self.umad.is_idle()
-            || !self.netlink.is_idle();
-        self.idle_since = match !used {
-            true => self.idle_since.or(Some(now)),
-            false => None,
-        };
-        if self.idle_deadline().is_some_and(|at| at <= now) {
-            tracing::info!("nobody has needed the device for a while: leaving");
-            self.stopping = true;
-        }
+        let used = self.services().into_iter().any(Service::is_used);
+        self.stay.look(used, now);
         Ok(())
     }
 
-    fn idle_deadline(&self) -> Option<Instant> {
-        Some(self.idle_since? + self.settings.idle_exit?)
+    /// Has each service do what is due.
+    fn handle_timeouts(&mut self, now: Instant) {
+        self.adapter.ib_tick(now);
+        // Whatever it was that has happened.
+        if self.adapter.counting.is_due(now) {
+            self.show();
+        }
+        if self.interfaces.is_due(now) {
+            self.interfaces_changed();
+        }
+        if self.clients.is_due(now) {
+            self.clients.handle_timeout(now, &self.adapter.poller);
+        }
+        if self.rdma_cm.is_due(now) {
+            let around = self.adapter.for_rdma_cm();
+            self.rdma_cm.handle_timeout(now, &around);
+        }
+        if self.umad.is_due(now) {
+            self.umad.handle_timeout(now, &self.adapter.for_umad());
+        }
+        if self.netlink.is_due(now) {
+            self.netlink.handle_timeout(now, &self.adapter.poller);
+        }
+        if self.gsi.is_due(now) {
+            self.gsi.handle_timeout(&self.adapter);
+        }
     }
 
-    fn next_deadline(&self) -> Option<Instant> {
-        let attached = || self.connections.values().any(|c| c.claimed.is_some());
-        let refresh = self.counting.next_refresh(attached);
-        let cm = self.rdma_cm.next_timeout();
-        let doors = [
-            &self.door,
-            &self.rdma_cm.door,
-            &self.umad.door,
-            &self.netlink.door,
-        ];
-        [
-            doors.iter().filter_map(|door| door.reopens_at()).min(),
-            refresh,
-            self.idle_deadline(),
-            self.retry_at,
-            cm,
-            self.umad.next_timeout(),
-            self.gsi.next_timeout(),
-            self.ib_timeout(),
-            self.leave_at,
-        ]
-        .into_iter()
-        .flatten()
-        .min()
-    }
-
-    fn handle(&mut self, ready: Ready, signals: Option<&SignalFd>) {
+    /// Has the service do its work whose descriptor is ready.
+    fn ready(&mut self, ready: Ready, signals: Option<&SignalFd>) {
+        let Daemon {
+            adapter,
+            clients,
+            rdma_cm,
+            umad,
+            netlink,
+            ..
+        } = self;
         match ready.token {
-            Token::Listener => self.accept(),
             Token::Signals => {
                 if let Some(Ok(Some(info))) = signals.map(SignalFd::read_signal) {
                     tracing::info!(signal = info.ssi_signo, "asked to leave");
                 }
-                self.stopping = true;
+                self.stay.ask();
             }
             Token::Interfaces => {
-                self.watch.drain();
+                self.interfaces.ready();
                 self.interfaces_changed();
             }
-            Token::Connection(id) => {
-                if ready.writable {
-                    self.flush(id);
-                }
-                if ready.readable {
-                    self.serve(id);
-                }
-            }
-            Token::Process(id) => {
-                tracing::debug!(id, "a client's process has died");
-                self.disconnect(id);
-            }
-            Token::Hold(id) => self.let_go(id),
-            Token::Slot { group, slot: 0 } => self.receive_mads(group),
-            Token::Slot { group, slot } => self.drain(group, slot, DRAIN_BATCH),
-            Token::CmListener => self.with_rdma_cm(|server, around| server.accept(around.poller)),
-            Token::CmSession(id) => self.with_rdma_cm(|server, around| server.serve(id, around)),
-            Token::CmChannel(id) => self.with_rdma_cm(|server, around| server.hung_up(id, around)),
-            Token::CmProcess(id) => self.with_rdma_cm(|server, around| server.died(id, around)),
-            Token::UmadListener => self.with_umad(umad::Server::accept),
+            Token::Slot { group, slot: 0 } => self.receive(group),
+            Token::Slot { group, slot } => clients.drain(group, slot, adapter),
+            Token::Listener => clients.accept(&adapter.poller),
+            Token::Connection(id) => clients.ready(id, ready, adapter, rdma_cm),
+            Token::Process(id) => clients.died(id, adapter),
+            Token::Hold(id) => clients.let_go(id, &adapter.poller),
+            Token::CmListener => rdma_cm.accept(&adapter.poller),
+            Token::CmSession(id) => rdma_cm.serve(id, &adapter.for_rdma_cm()),
+            Token::CmChannel(id) => rdma_cm.hung_up(id, &adapter.for_rdma_cm()),
+            Token::CmProcess(id) => rdma_cm.died(id, &adapter.for_rdma_cm()),
+            Token::UmadListener => umad.accept(&adapter.for_umad()),
             Token::UmadSession(id) => {
-                self.with_umad(|server, around| server.serve(id, around));
-                self.ib_update_sm();
+                umad.serve(id, &adapter.for_umad());
+                adapter.ib.update_sm(|port| umad.is_sm(port));
             }
-            Token::NetlinkListener => self.netlink.accept(&self.poller),
-            Token::NetlinkSession(id) => self.serve_netlink(id),
             Token::UmadFile(inode) => {
                 let room = ready.writable && !ready.readable;
-                self.with_umad(|server, around| server.file_event(inode, room, around));
-                self.ib_update_sm();
+                umad.file_event(inode, room, &adapter.for_umad());
+                adapter.ib.update_sm(|port| umad.is_sm(port));
+            }
+            Token::NetlinkListener => netlink.accept(&adapter.poller),
+            Token::NetlinkSession(id) => {
+                netlink.ready(id, &Told { adapter, rdma_cm }, &adapter.poller);
             }
         }
     }
 
-    /// Throws away packets that came for nobody, and counts them.
-    pub(crate) fn drain(&mut self, group: usize, slot: u8, limit: usize) {
-        let Some(socket) = self
-            .groups
-            .get(group)
-            .and_then(|group| group.existing(slot))
-        else {
+    /// Takes what came for slot 0 of a group of sockets: all that comes to an InfiniBand port, or QP1's datagrams at an address.
+    fn receive(&mut self, group: usize) {
+        if self.adapter.ib_receive(group) {
             return;
-        };
-        let (packets, _) = group::drain(socket, limit);
-        if packets > 0 {
-            self.counting.own.add(Counter::RxUnknownQp, packets);
-            self.counting.dirty = true;
-            self.slots.disturb(Instant::now(), slot);
+        }
+        for came in self.gsi.receive(group, &mut self.adapter) {
+            self.served().serve(&came);
         }
     }
 }

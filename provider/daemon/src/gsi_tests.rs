@@ -3,7 +3,6 @@
 use std::net::{IpAddr, Ipv4Addr, UdpSocket};
 
 use ferroce_control::{CounterPage, RuntimeDir};
-use ferroce_fabric::gsi;
 use ferroce_fabric::link::{self, Ends, Unfit};
 use ferroce_wire::icrc::Flow;
 use ferroce_wire::link::{Head, LinkPacket};
@@ -14,7 +13,7 @@ use ferroce_wire::mad::{
 use ferroce_wire::{Bth, Deth, Ext, Header, ICRC_LEN, MadHeader, ROCE_V2_PORT, opcode};
 use ferroce_wire::{pma, sa, smp};
 
-use super::Served;
+use crate::adapter::Adapter;
 use crate::config::{Config, LinkLayer};
 use crate::daemon::Daemon;
 use crate::mads::{Address, Incoming, Route};
@@ -57,12 +56,8 @@ impl Devices {
     /// The status that goes back for a MAD, which must be the same from both; `None` if nothing does.
     fn status(&mut self, qpn: u32, mad: &Mad) -> Option<u16> {
         let [roce, infiniband] = self.daemons.each_mut().map(|daemon| {
-            let came = came(daemon, qpn, mad);
-            let mut served = Served {
-                daemon,
-                came: &came,
-            };
-            gsi::serve(qpn, mad, &mut served)
+            let came = came(&daemon.adapter, qpn, mad);
+            daemon.served().answer(&came)
         });
         assert_eq!(roce, infiniband, "{:?}", MadHeader::parse(mad));
         let answer = MadHeader::parse(&roce?).unwrap();
@@ -84,10 +79,10 @@ impl Devices {
 }
 
 /// As it comes from a program of the same host.
-fn came(daemon: &Daemon, qpn: u32, mad: &Mad) -> Incoming {
-    let own: Gid = match daemon.ib.fabric {
-        Some(_) => daemon.ib.described()[0].gids[0].1,
-        None => daemon.gids.entry(0).unwrap().gid,
+fn came(adapter: &Adapter, qpn: u32, mad: &Mad) -> Incoming {
+    let own: Gid = match adapter.is_ib() {
+        true => adapter.ib.described()[0].gids[0].1,
+        false => adapter.gids.entry(0).unwrap().gid,
     };
     Incoming {
         port: 1,

@@ -1,14 +1,16 @@
 //! The InfiniBand ports of a device, and how programs, the image and the connection manager see them.
 
 use std::net::{IpAddr, Ipv6Addr};
+use std::time::Instant;
 
-use ferroce_control::{GidEntry, IbPort, MAX_PORTS};
+use ferroce_control::{CounterPage, GidEntry, IbPort, Key, MAX_PORTS};
 use ferroce_fabric::sma::Port;
 use ferroce_wire::mtu;
 use ferroce_wire::smp::phys_state::LINK_UP;
 
 use crate::gids::GidTable;
-use crate::ib::Fabric;
+use crate::ib::{Fabric, Happened};
+use crate::totals::Totals;
 
 /// The ports; of a RoCE device there are none.
 #[derive(Debug, Default)]
@@ -23,6 +25,47 @@ pub(crate) struct IbPorts {
 }
 
 impl IbPorts {
+    /// When there is something to do at them.
+    pub(crate) fn next_timeout(&self) -> Option<Instant> {
+        self.fabric.as_ref()?.next_timeout()
+    }
+
+    /// Takes what has happened since the last time.
+    pub(crate) fn happened(&mut self) -> Vec<Happened> {
+        self.fabric.as_mut().map_or(Vec::new(), Fabric::happened)
+    }
+
+    /// Tells the agent of packets with wrong keys that there have been since the last time: how many, by what was counted, and one of
+    /// each kind, as the pages of processes have it.
+    pub(crate) fn take_reports(&mut self, totals: &Totals, pages: &[&CounterPage]) {
+        let Some(fabric) = &mut self.fabric else {
+            return;
+        };
+        for (port, reported) in (1..=fabric.ports()).zip(&mut self.reported) {
+            for (key, reported) in Key::ALL.into_iter().zip(reported) {
+                let total = totals.at(port, key.counter());
+                let new = total.wrapping_sub(std::mem::replace(reported, total));
+                // Reports that wait beside the first are of the same time, and not needed.
+                let mut reports = pages.iter().filter_map(|page| page.take_report(port, key));
+                let first = reports.next();
+                reports.for_each(drop);
+                if new > 0 {
+                    let times = u16::try_from(new).unwrap_or(u16::MAX);
+                    fabric.wrong_key(port, key, times, &first.unwrap_or_default());
+                }
+            }
+        }
+    }
+
+    /// Behind which ports a subnet manager works, as of now.
+    pub(crate) fn update_sm(&mut self, is_sm: impl Fn(u8) -> bool) {
+        if let Some(fabric) = &mut self.fabric {
+            for port in 1..=fabric.ports() {
+                fabric.set_is_sm(port, is_sm(port));
+            }
+        }
+    }
+
     /// Takes the GIDs from what is shown, with the ports' IP addresses.
     pub(crate) fn update_gids(&mut self, addrs: &[IpAddr]) {
         let mut entries = Vec::new();

@@ -5,9 +5,10 @@
 //! It never carries data: packets for queue pairs go to the processes that own them, straight from the
 //! kernel. Those that come here are for QP1 or for nobody.
 
+mod adapter;
 mod addr_spec;
+mod claims;
 mod clients;
-mod cm_host;
 pub mod config;
 mod connection;
 mod counting;
@@ -33,12 +34,15 @@ pub mod log;
 mod mads;
 mod nldev;
 mod performance;
+mod place;
 mod poller;
 mod port;
 mod qp1;
 mod real;
 mod requests;
+mod service;
 mod slots;
+mod stay;
 pub mod switch;
 mod sysfs;
 mod totals;

@@ -13,14 +13,16 @@ use ferroce_control::seqpacket::{self, ReceiveError, Wait};
 use ferroce_control::{ClientStatus, ControlError, CounterPage, Errno, InboxFds, Status};
 
 use crate::DaemonError;
-use crate::connection::{Claimed, claimed_as};
-use crate::daemon::Daemon;
+use crate::adapter::Adapter;
+use crate::claims::Claimed;
+use crate::clients::Clients;
 use crate::error::told;
 use crate::gids::Wanted;
 use crate::group;
 use crate::limits;
-use crate::poller::Token;
+use crate::poller::{Poller, Token};
 use crate::slots::Claim;
+use crate::ucma;
 
 /// How many requests of one client are answered before others have their turn.
 const BATCH: usize = 16;
@@ -71,16 +73,22 @@ enum Verdict {
     Close,
 }
 
-impl Daemon {
+impl Clients {
     /// Reads and answers what a client has sent.
-    pub(crate) fn serve_with(&mut self, id: u64, buffer: &mut [u8]) {
+    pub(crate) fn serve(
+        &mut self,
+        id: u64,
+        buffer: &mut [u8],
+        adapter: &mut Adapter,
+        rdma_cm: &ucma::Server,
+    ) {
         for _ in 0..BATCH {
             let Some(connection) = self.connections.get(&id) else {
                 return;
             };
             // Descriptors that a client sends are closed at once: no request has any.
             let verdict = match seqpacket::receive(&connection.socket, buffer, Wait::Not) {
-                Ok(datagram) => self.answer(id, &buffer[..datagram.len]),
+                Ok(datagram) => self.answer(id, &buffer[..datagram.len], adapter, rdma_cm),
                 Err(ReceiveError::WouldBlock) => return,
                 Err(ReceiveError::TooLong) => self.complain(
                     id,
@@ -89,13 +97,19 @@ impl Daemon {
                 Err(ReceiveError::Closed | ReceiveError::Os(_)) => Verdict::Close,
             };
             if verdict == Verdict::Close {
-                self.disconnect(id);
+                self.disconnect(id, adapter);
                 return;
             }
         }
     }
 
-    fn answer(&mut self, id: u64, bytes: &[u8]) -> Verdict {
+    fn answer(
+        &mut self,
+        id: u64,
+        bytes: &[u8],
+        adapter: &mut Adapter,
+        rdma_cm: &ucma::Server,
+    ) -> Verdict {
         let message = match ClientMessage::decode(bytes) {
             Ok(message) => message,
             Err(DecodeError::Version {
@@ -109,26 +123,23 @@ impl Daemon {
             Err(DecodeError::Malformed(why)) => return self.complain(id, &why),
         };
         let answer = match message.request {
-            Request::Attach { name, .. } => self.attach(id, &name),
-            Request::Gids => Reply::Gids(self.gids.entries().cloned().collect()).into(),
-            Request::Ports => {
-                self.take_reports();
-                Reply::Ports(self.ib.described()).into()
-            }
-            Request::ReceiveSocket { gid_index } => self.receive_socket(id, gid_index),
-            Request::Inbox { slot } => self.inbox(slot),
-            Request::JoinGroup { port, mgid, at } => self.join_group(id, port, mgid, at),
+            Request::Attach { name, .. } => self.attach(id, &name, adapter),
+            Request::Gids => Reply::Gids(adapter.gids.entries().cloned().collect()).into(),
+            Request::Ports => Reply::Ports(adapter.ib_ports()).into(),
+            Request::ReceiveSocket { gid_index } => self.receive_socket(id, gid_index, adapter),
+            Request::Inbox { slot } => inbox(slot, adapter),
+            Request::JoinGroup { port, mgid, at } => self.join_group(id, port, mgid, at, adapter),
             Request::LeaveGroup { at } => {
-                if let Some(fabric) = &mut self.ib.fabric {
+                if let Some(fabric) = &mut adapter.ib.fabric {
                     fabric.leave_group(id, Some(at));
                 }
                 Reply::Ok.into()
             }
-            Request::Hold => self.hold(),
-            Request::Status => Reply::Status(Box::new(self.status(id))).into(),
+            Request::Hold => self.hold(&adapter.poller),
+            Request::Status => Reply::Status(Box::new(self.status(id, adapter, rdma_cm))).into(),
             Request::Shutdown => {
                 tracing::info!("a client asks to stop");
-                self.stopping = true;
+                self.stop = true;
                 Reply::Ok.into()
             }
         };
@@ -162,12 +173,12 @@ impl Daemon {
         }
     }
 
-    fn attach(&mut self, id: u64, name: &str) -> Answer {
+    fn attach(&mut self, id: u64, name: &str, adapter: &mut Adapter) -> Answer {
         let Some(connection) = self.connections.get_mut(&id) else {
             return Reply::Ok.into();
         };
-        if let Some(claimed) = &connection.claimed {
-            let why = format!("this connection has slot {} already", claimed.slot);
+        if let Some(slot) = connection.slot {
+            let why = format!("this connection has slot {slot} already");
             return refuse(Errno::INVAL, why);
         }
         let made = CounterPage::create()
@@ -191,25 +202,24 @@ impl Daemon {
                 );
             }
         };
-        self.reclaim_rings(slot);
-        let Some(connection) = self.connections.get_mut(&id) else {
-            return Reply::Ok.into();
-        };
+        adapter.claims.reclaim_rings(slot);
         connection.rename(name);
         let process = connection.watch_process();
         if let Some(process) = &process
-            && let Err(errno) = self.poller.add(process, Token::Process(id))
+            && let Err(errno) = adapter.poller.add(process, Token::Process(id))
         {
             tracing::warn!(error = %errno, "cannot watch a client's process");
         }
-        connection.claimed = Some(Claimed {
-            slot,
+        connection.slot = Some(slot);
+        let claimed = Claimed {
+            pid: connection.pid,
             counters: page,
             objects,
             inbox,
             process,
             groups: HashSet::new(),
-        });
+        };
+        adapter.claims.insert(slot, claimed);
         tracing::debug!(
             slot,
             name = connection.name,
@@ -219,27 +229,18 @@ impl Daemon {
         Answer {
             reply: Reply::Attached {
                 slot,
-                device: self.info.clone(),
+                device: adapter.info.clone(),
             },
             fds: vec![fd, objects_fd, theirs.memory, theirs.wake],
         }
     }
 
-    fn inbox(&self, slot: u8) -> Answer {
-        let Some(claimed) = claimed_as(&self.connections, slot) else {
-            return refuse(Errno::NOENT, format!("nobody has slot {slot}"));
-        };
-        match claimed.inbox.duplicate() {
-            Ok(inbox) => Answer {
-                reply: Reply::Inbox,
-                fds: vec![inbox.memory, inbox.wake],
-            },
-            Err(error) => failed(&error),
-        }
+    fn slot_of(&self, id: u64) -> Option<u8> {
+        self.connections.get(&id)?.slot
     }
 
-    fn hold(&mut self) -> Answer {
-        match self.new_hold() {
+    fn hold(&mut self, poller: &Poller) -> Answer {
+        match self.new_hold(poller) {
             Ok(end) => Answer {
                 reply: Reply::Held,
                 fds: vec![end],
@@ -248,19 +249,18 @@ impl Daemon {
         }
     }
 
-    fn receive_socket(&mut self, id: u64, gid_index: u16) -> Answer {
-        let claimed = self.connections.get(&id).and_then(|c| c.claimed.as_ref());
-        let Some(slot) = claimed.map(|claimed| claimed.slot) else {
+    fn receive_socket(&mut self, id: u64, gid_index: u16, adapter: &mut Adapter) -> Answer {
+        let Some(slot) = self.slot_of(id) else {
             return refuse(Errno::INVAL, "attach before asking for sockets");
         };
-        let group = if self.ib.fabric.is_some() {
+        let group = if adapter.is_ib() {
             let index = usize::from(gid_index);
-            if index >= self.groups.len() {
+            if index >= adapter.groups.len() {
                 return refuse(Errno::NOENT, format!("there is no port {}", index + 1));
             }
             Ok(index)
         } else {
-            let Some(entry) = self.gids.entry(gid_index) else {
+            let Some(entry) = adapter.gids.entry(gid_index) else {
                 return refuse(Errno::NOENT, format!("GID {gid_index} is not in use"));
             };
             let wanted = Wanted {
@@ -269,9 +269,9 @@ impl Daemon {
                 ifindex: entry.ifindex,
                 ifname: entry.ifname.clone(),
             };
-            self.open_group(&wanted)
+            adapter.open_group(&wanted)
         };
-        match group.and_then(|group| self.hand_out(id, slot, group)) {
+        match group.and_then(|group| self.hand_out(slot, group, adapter)) {
             Ok(fd) => Answer {
                 reply: Reply::ReceiveSocket,
                 fds: vec![fd],
@@ -291,13 +291,16 @@ impl Daemon {
         }
     }
 
-    fn join_group(&mut self, id: u64, port: u8, mgid: [u8; 16], at: SocketAddr) -> Answer {
-        let claimed = self
-            .connections
-            .get(&id)
-            .is_some_and(|c| c.claimed.is_some());
-        let joined = match &mut self.ib.fabric {
-            Some(fabric) if claimed => fabric.join_group(id, port, mgid, at),
+    fn join_group(
+        &mut self,
+        id: u64,
+        port: u8,
+        mgid: [u8; 16],
+        at: SocketAddr,
+        adapter: &mut Adapter,
+    ) -> Answer {
+        let joined = match &mut adapter.ib.fabric {
+            Some(fabric) if self.slot_of(id).is_some() => fabric.join_group(id, port, mgid, at),
             _ => Err(Errno::INVAL),
         };
         match joined {
@@ -306,30 +309,32 @@ impl Daemon {
         }
     }
 
-    fn hand_out(&mut self, id: u64, slot: u8, index: usize) -> Result<OwnedFd, DaemonError> {
-        let first_new = self.groups[index].len();
-        let opened = self.groups[index].socket(slot).map(drop);
-        self.watch_members(index, first_new);
-        opened?;
-        let socket = self.groups[index].socket(slot)?;
+    fn hand_out(
+        &mut self,
+        slot: u8,
+        index: usize,
+        adapter: &mut Adapter,
+    ) -> Result<OwnedFd, DaemonError> {
+        let socket = adapter.socket(index, slot)?;
         let duplicate = socket
             .try_clone()
             .map_err(DaemonError::os("duplicating a socket"))?;
-        let mine = self
-            .connections
-            .get_mut(&id)
-            .and_then(|c| c.claimed.as_mut());
+        let mine = adapter.claims.of_mut(slot);
         if mine.is_some_and(|claimed| claimed.groups.insert(index)) {
             // The first time: until now the socket was drained from here. What came since the last
             // look was for the slot's last owner.
-            let _ = self.poller.remove(socket);
-            self.drain(index, slot, WHOLE_BUFFER);
-            group::hand_out(self.groups[index].socket(slot)?);
+            if let Some(socket) = adapter.groups[index].existing(slot) {
+                let _ = adapter.poller.remove(socket);
+            }
+            if adapter.drain(index, slot, WHOLE_BUFFER) {
+                self.slots.disturb(Instant::now(), slot);
+            }
+            group::hand_out(adapter.socket(index, slot)?);
         }
         Ok(duplicate)
     }
 
-    fn status(&self, asker: u64) -> Status {
+    fn status(&self, asker: u64, adapter: &Adapter, rdma_cm: &ucma::Server) -> Status {
         let now = Instant::now();
         let mut clients: Vec<ClientStatus> = self
             .connections
@@ -344,19 +349,32 @@ impl Daemon {
         Status {
             pid: std::process::id(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            uptime_seconds: now.saturating_duration_since(self.started).as_secs(),
-            device: self.info.clone(),
-            gids: self.gids.entries().cloned().collect(),
+            uptime_seconds: now.saturating_duration_since(adapter.started).as_secs(),
+            device: adapter.info.clone(),
+            gids: adapter.gids.entries().cloned().collect(),
             clients,
             slots: self.slots.status(now),
-            cm: self.rdma_cm.status(),
-            counters: self
+            cm: rdma_cm.status(),
+            counters: adapter
                 .totals()
                 .named()
-                .chain(self.rdma_cm.dropped())
+                .chain(rdma_cm.dropped())
                 .map(|(name, n)| (name.to_owned(), n))
-                .chain(self.rdma_cm.messages().into_iter().filter(|(_, n)| *n > 0))
+                .chain(rdma_cm.messages().into_iter().filter(|(_, n)| *n > 0))
                 .collect(),
         }
+    }
+}
+
+fn inbox(slot: u8, adapter: &Adapter) -> Answer {
+    let Some(claimed) = adapter.claims.of(slot) else {
+        return refuse(Errno::NOENT, format!("nobody has slot {slot}"));
+    };
+    match claimed.inbox.duplicate() {
+        Ok(inbox) => Answer {
+            reply: Reply::Inbox,
+            fds: vec![inbox.memory, inbox.wake],
+        },
+        Err(error) => failed(&error),
     }
 }

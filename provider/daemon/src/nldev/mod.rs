@@ -2,10 +2,9 @@
 //! libibverbs and librdmacm find devices and their files.
 //!
 //! [`message`] takes messages apart and puts them together, [`device`], [`resources`] and [`statistics`] say what is, [`kernel`] asks the kernel
-//! about real devices, [`server`] is the programs' sockets, [`daemon`] is where it all comes from. This module decides who answers what. Nothing here changes the
+//! about real devices, [`server`] is the programs' sockets, [`told`] is where it all comes from. This module decides who answers what. Nothing here changes the
 //! device: what would is refused.
 
-mod daemon;
 mod device;
 #[cfg(any(test, feature = "fuzzing"))]
 mod example;
@@ -19,6 +18,7 @@ mod server;
 mod statistics;
 #[cfg(test)]
 mod tests;
+mod told;
 
 use ferroce_cabi::rdma_netlink::*;
 use ferroce_control::{DeviceInfo, IbPort};
@@ -28,6 +28,7 @@ use self::kernel::Kernel;
 use self::message::{Asker, Attributes, Refusal, Request, flag};
 pub(crate) use self::objects::{Client, Identifier};
 pub(crate) use self::server::Server;
+pub(crate) use self::told::Told;
 
 /// The device's index. Real devices have the lowest numbers that are free when they come, so none ever gets there.
 pub(crate) const INDEX: u32 = 10_000;

@@ -3,6 +3,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::os::fd::OwnedFd;
+use std::time::Instant;
 
 use ferroce_cabi::rdma_netlink::{CONTROL, Control, HELLO, MAX_REQUEST, VERSION, port_of_name};
 use ferroce_control::RuntimeDir;
@@ -17,6 +18,7 @@ use super::{View, answers};
 use crate::DaemonError;
 use crate::door::{self, Door};
 use crate::poller::{Poller, Token};
+use crate::service::Service;
 
 /// Options of level `SOL_NETLINK`.
 const NETLINK_CAP_ACK: u32 = 10;
@@ -28,9 +30,20 @@ const MOST: usize = 4096;
 /// The server with its sockets.
 #[derive(Debug)]
 pub(crate) struct Server {
-    pub(crate) door: Door,
+    door: Door,
     sessions: HashMap<u64, Session>,
     last: u64,
+    buffer: Vec<u8>,
+}
+
+impl Service for Server {
+    fn next_timeout(&self) -> Option<Instant> {
+        self.door.reopens_at()
+    }
+
+    fn is_used(&self) -> bool {
+        !self.sessions.is_empty()
+    }
 }
 
 /// One socket of a program's.
@@ -54,12 +67,13 @@ impl Server {
             door,
             sessions: HashMap::new(),
             last: 0,
+            buffer: seqpacket::buffer(),
         })
     }
 
-    /// Whether no program has a socket.
-    pub(crate) fn is_idle(&self) -> bool {
-        self.sessions.is_empty()
+    /// Does what is due.
+    pub(crate) fn handle_timeout(&mut self, now: Instant, poller: &Poller) {
+        self.door.reopen(now, poller);
     }
 
     /// Takes connections.
@@ -81,27 +95,25 @@ impl Server {
         }
     }
 
-    /// Lends a socket on which there is something to do. Whoever takes it gives it back.
-    pub(super) fn take(&mut self, id: u64) -> Option<Session> {
-        self.sessions.remove(&id)
-    }
-
-    /// Takes a socket back, unless it is at its end. `was_full`: answers were waiting for room when it was lent.
-    pub(super) fn give_back(
-        &mut self,
-        id: u64,
-        session: Session,
-        was_full: bool,
-        poller: &Poller,
-    ) -> Result<(), Errno> {
-        let token = Token::NetlinkSession(id);
-        match (was_full, session.is_full()) {
-            (false, true) => poller.want_write_only(&session.socket, token, true)?,
-            (true, false) => poller.want_write(&session.socket, token, false)?,
-            _ => {}
+    /// A program's socket has something to read, or room.
+    pub(crate) fn ready(&mut self, id: u64, view: &impl View, poller: &Poller) {
+        let Some(session) = self.sessions.get_mut(&id) else {
+            return;
+        };
+        let was_full = session.is_full();
+        let turned = session.turn(&mut self.buffer, view).and_then(|()| {
+            let token = Token::NetlinkSession(id);
+            match (was_full, session.is_full()) {
+                (false, true) => poller.want_write_only(&session.socket, token, true),
+                (true, false) => poller.want_write(&session.socket, token, false),
+                _ => Ok(()),
+            }
+        });
+        // A socket at its end is closed here, with which the poller forgets it.
+        if let Err(errno) = turned {
+            tracing::debug!(error = %errno, id, "a netlink socket is closed");
+            self.sessions.remove(&id);
         }
-        self.sessions.insert(id, session);
-        Ok(())
     }
 }
 

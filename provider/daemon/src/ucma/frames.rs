@@ -12,6 +12,7 @@ use super::channel::Caller;
 use super::fuzzing::device;
 use super::serve::{Server, Session};
 use super::surroundings::Surroundings as View;
+use crate::claims::Claims;
 use crate::door::Door;
 use crate::fuzzing::{came_back, connection, drain, frame, mad, reply, steps};
 use crate::gids::GidTable;
@@ -47,7 +48,7 @@ pub fn rdma_cm_frames(input: &[u8]) -> bool {
         snapshot: &Snapshot::default(),
         ports: &[port()],
         poller: &poller,
-        heard: &|_| false,
+        claims: &Claims::default(),
     };
     let door = Door::nowhere(Token::CmListener).expect("a socket");
     let mut server = Server::behind(door, &info).expect("a page of generations");

@@ -15,6 +15,7 @@ use crate::DaemonError;
 use crate::door::Door;
 use crate::mads::Outgoing;
 use crate::poller::{Poller, Token};
+use crate::service::Service;
 
 /// A program's connection.
 #[derive(Debug)]
@@ -29,7 +30,7 @@ pub(super) struct Session {
 /// The server with its sockets.
 #[derive(Debug)]
 pub(crate) struct Server {
-    pub(crate) door: Door,
+    pub(super) door: Door,
     /// With the channels. It goes before the sessions: a program whose connection ends shall find its channels at their end, too.
     pub(super) ucma: Ucma,
     pub(super) sessions: HashMap<u64, Session>,
@@ -37,6 +38,25 @@ pub(crate) struct Server {
     /// What is to be sent from QP1.
     pub(super) outgoing: Vec<Outgoing>,
     started: Instant,
+}
+
+impl Service for Server {
+    fn next_timeout(&self) -> Option<Instant> {
+        let times = [
+            self.ucma.cm.next_timeout(),
+            self.ucma.services.next_timeout(),
+            self.ucma.questions.next_timeout(),
+            self.ucma.names.next_timeout(),
+            self.ucma.regroup_at,
+        ];
+        let at = times.into_iter().flatten().min();
+        let at = at.map(|at| self.started + Duration::from_nanos(at));
+        at.into_iter().chain(self.door.reopens_at()).min()
+    }
+
+    fn is_used(&self) -> bool {
+        !self.sessions.is_empty()
+    }
 }
 
 impl Server {
@@ -61,11 +81,6 @@ impl Server {
             outgoing: Vec::new(),
             started: Instant::now(),
         })
-    }
-
-    /// Whether anybody uses it.
-    pub fn is_idle(&self) -> bool {
-        self.sessions.is_empty()
     }
 
     /// The device goes. Programs are told, and have until [`is_gone`](Self::is_gone) to clean up.
@@ -95,24 +110,13 @@ impl Server {
         self.finish(&host);
     }
 
-    /// When [`handle_timeout`](Self::handle_timeout) has something to do.
-    pub fn next_timeout(&self) -> Option<Instant> {
-        let times = [
-            self.ucma.cm.next_timeout(),
-            self.ucma.services.next_timeout(),
-            self.ucma.questions.next_timeout(),
-            self.ucma.names.next_timeout(),
-            self.ucma.regroup_at,
-        ];
-        let at = times.into_iter().flatten().min()?;
-        Some(self.started + Duration::from_nanos(at))
-    }
-
     /// Does what is due.
-    pub fn handle_timeout(&mut self, view: &View<'_>) {
+    pub fn handle_timeout(&mut self, now: Instant, view: &View<'_>) {
+        self.door.reopen(now, view.poller);
         let host = self.host(view);
         let ucma = &mut self.ucma;
-        (ucma.cm).handle_timeout(host.now, view.heard, &mut ucma.out);
+        let heard = |qp| view.claims.heard(qp);
+        (ucma.cm).handle_timeout(host.now, &heard, &mut ucma.out);
         (ucma.services).end_pauses(false, host.now, &mut ucma.cm, &mut ucma.out);
         ucma.repeat_questions(&host);
         ucma.names.renew(&mut ucma.questions, &host);

@@ -2,6 +2,7 @@
 
 use ferroce_control::{DeviceInfo, IbPort};
 
+use crate::claims::Claims;
 use crate::gids::GidTable;
 use crate::interfaces::Snapshot;
 use crate::poller::Poller;
@@ -18,6 +19,6 @@ pub(crate) struct Surroundings<'a> {
     pub(crate) ports: &'a [IbPort],
     /// Where sockets are watched.
     pub(crate) poller: &'a Poller,
-    /// Whether a request of its peer's has arrived at a program's queue pair, as the program's engine says.
-    pub(crate) heard: &'a dyn Fn(u32) -> bool,
+    /// Who has which queue pairs.
+    pub(crate) claims: &'a Claims,
 }

@@ -22,6 +22,7 @@ use crate::DaemonError;
 use crate::door::{self, Door, Guest};
 use crate::mads::{Incoming, Outgoing};
 use crate::poller::{Poller, Token};
+use crate::service::Service;
 
 /// Longest request: head and MAD.
 const MAX_REQUEST: usize = size_of::<Request>() + ucma_frame::MAX_UMAD;
@@ -44,7 +45,7 @@ pub(crate) struct Surroundings<'a> {
 /// The server with its sockets.
 #[derive(Debug)]
 pub(crate) struct Server {
-    pub(crate) door: Door,
+    door: Door,
     sessions: HashMap<u64, OwnedFd>,
     last_session: u64,
     pub(super) files: HashMap<u64, File>,
@@ -56,6 +57,17 @@ pub(crate) struct Server {
 }
 
 pub(super) type Answer = Result<Vec<u8>, Errno>;
+
+impl Service for Server {
+    fn next_timeout(&self) -> Option<Instant> {
+        let exchanges = self.exchanges.next_timeout();
+        exchanges.into_iter().chain(self.door.reopens_at()).min()
+    }
+
+    fn is_used(&self) -> bool {
+        !self.sessions.is_empty() || !self.files.is_empty()
+    }
+}
 
 impl Server {
     /// Listens in the runtime directory.
@@ -80,26 +92,17 @@ impl Server {
         }
     }
 
-    /// Whether anybody uses it.
-    pub(crate) fn is_idle(&self) -> bool {
-        self.sessions.is_empty() && self.files.is_empty()
-    }
-
     /// Whether a program holds a port's issm.
     pub(crate) fn is_sm(&self, port: u8) -> bool {
         let issm = self.issms.get(&port);
         issm.is_some_and(|issm| !issm.queue.is_empty())
     }
 
-    /// When [`handle_timeout`](Self::handle_timeout) has something to do.
-    pub(crate) fn next_timeout(&self) -> Option<Instant> {
-        self.exchanges.next_timeout()
-    }
-
     /// Does what is due.
-    pub(crate) fn handle_timeout(&mut self, around: &Surroundings<'_>) {
+    pub(crate) fn handle_timeout(&mut self, now: Instant, around: &Surroundings<'_>) {
+        self.door.reopen(now, around.poller);
         self.exchanges
-            .handle_timeout(&self.agents, Instant::now(), &mut self.out);
+            .handle_timeout(&self.agents, now, &mut self.out);
         self.deliver(around);
     }
 

@@ -1,0 +1,191 @@
+//! The device as its services share it: what it is, its addresses and sockets, its InfiniBand ports, who has which slot, what was counted.
+
+use std::collections::HashSet;
+use std::os::fd::OwnedFd;
+use std::time::Instant;
+
+use ferroce_control::{Counter, CounterPage, DeviceInfo, IbPort};
+use ferroce_fabric::sma::Port;
+use ferroce_wire::mad::Gid;
+
+use crate::DaemonError;
+use crate::claims::Claims;
+use crate::config::Settings;
+use crate::counting::Counting;
+use crate::device::Source;
+use crate::gids::{GidTable, Wanted};
+use crate::group::{self, Group};
+use crate::ib_ports::IbPorts;
+use crate::interfaces::Snapshot;
+use crate::performance::Shown;
+use crate::poller::{Poller, Token};
+use crate::service::Service;
+use crate::totals::Totals;
+use crate::{ucma, umad};
+
+/// The device.
+#[derive(Debug)]
+pub(crate) struct Adapter {
+    pub(crate) settings: Settings,
+    pub(crate) source: Source,
+    pub(crate) snapshot: Snapshot,
+    pub(crate) info: DeviceInfo,
+    pub(crate) gids: GidTable,
+    /// One for each address that ever was in the table; the order never changes.
+    pub(crate) groups: Vec<Group>,
+    /// The ports, if they are InfiniBand's.
+    pub(crate) ib: IbPorts,
+    /// The number of the first port's umad file.
+    pub(crate) first_umad: u32,
+    pub(crate) claims: Claims,
+    pub(crate) counting: Counting,
+    pub(crate) poller: Poller,
+    pub(crate) started: Instant,
+}
+
+impl Service for Adapter {
+    /// When its ports have something to do, or what is shown of its counters is out of date.
+    fn next_timeout(&self) -> Option<Instant> {
+        let ports = self.ib.next_timeout();
+        let refresh = self.counting.next_refresh(!self.claims.is_empty());
+        ports.into_iter().chain(refresh).min()
+    }
+}
+
+impl Adapter {
+    /// How many ports it has.
+    pub(crate) fn ports(&self) -> u8 {
+        self.info.ib_ports.max(1)
+    }
+
+    /// Whether its ports are InfiniBand's.
+    pub(crate) fn is_ib(&self) -> bool {
+        self.ib.fabric.is_some()
+    }
+
+    /// Whether a GID is one of a RoCE port's.
+    pub(crate) fn has_gid(&self, gid: &Gid) -> bool {
+        self.gids.entries().any(|entry| entry.gid == *gid)
+    }
+
+    /// Its addresses, in words.
+    pub(crate) fn addresses(&self) -> String {
+        let gids = self.gids.entries().map(|gid| gid.addr.to_string());
+        gids.collect::<Vec<_>>().join(" ")
+    }
+
+    /// The sums as of now.
+    pub(crate) fn totals(&self) -> Totals {
+        self.counting.totals(&self.claims)
+    }
+
+    /// What the performance management agent is shown.
+    pub(crate) fn performance(&self) -> Shown {
+        let ports = self.ib.fabric.iter().flat_map(|fabric| {
+            let downed = |port| fabric.node().port(port).map_or(0, Port::link_downed);
+            (1..=fabric.ports()).map(move |port| (fabric.counts(port), downed(port)))
+        });
+        Shown {
+            sums: self.totals(),
+            ports: ports.collect(),
+        }
+    }
+
+    /// The ports as programs see them, if they are InfiniBand's.
+    pub(crate) fn ib_ports(&mut self) -> Vec<IbPort> {
+        self.take_reports();
+        self.ib.described()
+    }
+
+    /// What the umad server sees.
+    pub(crate) fn for_umad(&self) -> umad::Surroundings<'_> {
+        umad::Surroundings {
+            poller: &self.poller,
+            first: self.first_umad,
+            ports: self.ports(),
+            smi: self.is_ib(),
+        }
+    }
+
+    /// What the connection manager sees.
+    pub(crate) fn for_rdma_cm(&self) -> ucma::Surroundings<'_> {
+        ucma::Surroundings {
+            gids: match self.is_ib() {
+                true => &self.ib.gids,
+                false => &self.gids,
+            },
+            info: &self.info,
+            snapshot: &self.snapshot,
+            ports: &self.ib.shown,
+            poller: &self.poller,
+            claims: &self.claims,
+        }
+    }
+
+    /// Tells the agent of packets with wrong keys that processes have had since the last time.
+    pub(crate) fn take_reports(&mut self) {
+        if self.is_ib() {
+            let totals = self.totals();
+            let pages = self.claims.iter().map(|(_, claimed)| &claimed.counters);
+            let pages: Vec<&CounterPage> = pages.collect();
+            self.ib.take_reports(&totals, &pages);
+        }
+    }
+
+    /// The index of an address's group, which is opened if it has none.
+    pub(crate) fn open_group(&mut self, wanted: &Wanted) -> Result<usize, DaemonError> {
+        let mut groups = self.groups.iter();
+        let known = groups.position(|group| group.serves(wanted.addr, wanted.scope_id));
+        if let Some(index) = known {
+            return Ok(index);
+        }
+        let buffer = self.settings.receive_buffer;
+        let group = Group::open(wanted.addr, wanted.scope_id, buffer)?;
+        self.groups.push(group);
+        let index = self.groups.len() - 1;
+        self.watch_members(index, 0);
+        Ok(index)
+    }
+
+    /// A group's socket of a slot, opened if it is not yet.
+    pub(crate) fn socket(&mut self, index: usize, slot: u8) -> Result<&OwnedFd, DaemonError> {
+        let first_new = self.groups[index].len();
+        let opened = self.groups[index].socket(slot).map(drop);
+        self.watch_members(index, first_new);
+        opened?;
+        self.groups[index].socket(slot)
+    }
+
+    /// Begins to drain a group's members from `first` on, except those that clients hold.
+    pub(crate) fn watch_members(&self, group: usize, first: usize) {
+        let held = self.claims.iter();
+        let held = held.filter(|(_, claimed)| claimed.groups.contains(&group));
+        let held: HashSet<u8> = held.map(|(slot, _)| slot).collect();
+        for index in first..self.groups[group].len() {
+            let Ok(slot) = u8::try_from(index) else { break };
+            let Some(socket) = self.groups[group].existing(slot) else {
+                break;
+            };
+            if held.contains(&slot) {
+                continue;
+            }
+            if let Err(errno) = self.poller.add(socket, Token::Slot { group, slot }) {
+                tracing::error!(error = %errno, slot, "cannot drain a socket");
+            }
+        }
+    }
+
+    /// Throws away packets that came for nobody, and counts them. Returns whether there were any.
+    pub(crate) fn drain(&mut self, group: usize, slot: u8, limit: usize) -> bool {
+        let socket = self
+            .groups
+            .get(group)
+            .and_then(|group| group.existing(slot));
+        let packets = socket.map_or(0, |socket| group::drain(socket, limit).0);
+        if packets > 0 {
+            self.counting.own.add(Counter::RxUnknownQp, packets);
+            self.counting.dirty = true;
+        }
+        packets > 0
+    }
+}

@@ -1,0 +1,44 @@
+//! The device as what is told.
+
+use ferroce_control::{DeviceInfo, IbPort};
+
+use super::{Client, Identifier, View};
+use crate::adapter::Adapter;
+use crate::ucma;
+
+/// The device and its identifiers.
+pub(crate) struct Told<'a> {
+    pub(crate) adapter: &'a Adapter,
+    pub(crate) rdma_cm: &'a ucma::Server,
+}
+
+impl View for Told<'_> {
+    fn info(&self) -> &DeviceInfo {
+        &self.adapter.info
+    }
+
+    fn ib_ports(&self) -> &[IbPort] {
+        &self.adapter.ib.shown
+    }
+
+    fn first_umad(&self) -> u32 {
+        self.adapter.first_umad
+    }
+
+    fn hw_counters(&self) -> Vec<(&'static str, u64)> {
+        self.adapter.totals().hw_counters()
+    }
+
+    fn clients(&self) -> Vec<Client> {
+        let clients = self.adapter.claims.iter().map(|(slot, claimed)| Client {
+            pid: claimed.pid,
+            slot,
+            objects: claimed.objects.objects(),
+        });
+        clients.collect()
+    }
+
+    fn identifiers(&self) -> Vec<Identifier> {
+        self.rdma_cm.listed()
+    }
+}
