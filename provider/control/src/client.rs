@@ -268,11 +268,12 @@ impl Client {
         let deadline = Instant::now() + PATIENCE;
         loop {
             if !self.readable_before(deadline)? {
-                let pid = rustix::net::sockopt::socket_peercred(&self.socket);
+                let peer = seqpacket::peer(&self.socket).map(|peer| peer.pid);
                 return Err(ControlError::Timeout {
-                    who: pid.map_or("ferroced".into(), |peer| {
-                        process::describe(peer.pid.as_raw_nonzero().get().unsigned_abs())
-                    }),
+                    who: match peer {
+                        Ok(pid @ 1..) => process::describe(pid),
+                        _ => "ferroced".into(),
+                    },
                     seconds: PATIENCE.as_secs(),
                 });
             }

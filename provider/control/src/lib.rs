@@ -7,6 +7,7 @@
 pub mod capabilities;
 mod client;
 mod counters;
+pub mod datagram;
 mod error;
 mod flow;
 mod generations;

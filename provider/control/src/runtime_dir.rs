@@ -134,10 +134,9 @@ impl RuntimeDir {
             Err(Errno::NOENT | Errno::CONNREFUSED | Errno::NOTDIR) => return Err(not_running()),
             connected => connected.map_err(ControlError::io("connecting to ferroced"))?,
         };
-        let peer = rustix::net::sockopt::socket_peercred(&connected)
-            .map_err(ControlError::io("asking who answers"))?;
-        let uid = rustix::process::geteuid();
-        match peer.uid.is_root() || peer.uid == uid {
+        let peer = seqpacket::peer(&connected).map_err(ControlError::io("asking who answers"))?;
+        let uid = rustix::process::geteuid().as_raw();
+        match peer.uid == 0 || peer.uid == uid {
             true => Ok(connected),
             false => Err(ControlError::Directory {
                 path: self.path.clone(),

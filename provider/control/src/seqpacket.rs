@@ -112,6 +112,46 @@ pub fn receive(socket: impl AsFd, buffer: &mut [u8], wait: Wait) -> Result<Datag
     })
 }
 
+/// Who is at the other end of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Peer {
+    /// The process, 0 if it is in a namespace that this one does not see.
+    pub pid: u32,
+    /// Its user.
+    pub uid: u32,
+}
+
+/// Who has connected, or who listened, when that was done.
+pub fn peer(socket: impl AsFd) -> Result<Peer, Errno> {
+    let mut peer = libc::ucred {
+        pid: 0,
+        uid: 0,
+        gid: 0,
+    };
+    let mut len = size_of_val(&peer) as libc::socklen_t;
+    // Not rustix's: its process IDs are never 0.
+    // SAFETY: there is room for what the length says, and the descriptor is open.
+    let result = unsafe {
+        libc::getsockopt(
+            socket.as_fd().as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_PEERCRED,
+            (&raw mut peer).cast(),
+            &mut len,
+        )
+    };
+    match result {
+        0 => Ok(Peer {
+            pid: peer.pid.unsigned_abs(),
+            uid: peer.uid,
+        }),
+        _ => {
+            let error = std::io::Error::last_os_error();
+            Err(Errno::from_io_error(&error).unwrap_or(Errno::IO))
+        }
+    }
+}
+
 /// Connects to the socket at `path`.
 pub fn connect(path: &Path) -> Result<OwnedFd, Errno> {
     let socket = new_socket()?;
@@ -219,6 +259,19 @@ mod tests {
             ReceiveError::TooLong
         );
         assert_eq!(receive(&b, &mut buffer, Wait::Block).unwrap().len, 4);
+    }
+
+    #[test]
+    fn both_ends_know_each_other() {
+        let temp = tempfile::tempdir().unwrap();
+        let (a, b) = pair(temp.path());
+        let own = Peer {
+            pid: std::process::id(),
+            uid: rustix::process::getuid().as_raw(),
+        };
+        assert_eq!((peer(a), peer(b)), (Ok(own), Ok(own)));
+        let file = File::open("/dev/null").unwrap();
+        assert_eq!(peer(file), Err(Errno::NOTSOCK));
     }
 
     #[test]

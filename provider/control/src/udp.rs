@@ -1,10 +1,13 @@
-//! A socket option for which the safe libraries have no name.
+//! Socket options for which the safe libraries have no name.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 
+use libc::c_int;
+use rustix::io::Errno;
+
 /// Linux's `UDP_NO_CHECK6_RX`.
-const UDP_NO_CHECK6_RX: libc::c_int = 102;
+const UDP_NO_CHECK6_RX: c_int = 102;
 
 /// Has an IPv6 UDP socket take datagrams without a UDP checksum, which Linux drops otherwise: RoCEv2 may leave it out, since there
 /// is the ICRC, and rdma_rxe does.
@@ -12,20 +15,87 @@ const UDP_NO_CHECK6_RX: libc::c_int = 102;
 /// # Errors
 /// The kernel's, for one of before 3.16 or another kind of socket.
 pub fn take_without_checksum(socket: impl AsFd) -> io::Result<()> {
-    let on: libc::c_int = 1;
-    // SAFETY: the option's value is an int, which is valid for the call, and the descriptor is open.
+    Ok(set(socket, (libc::SOL_UDP, UDP_NO_CHECK6_RX), 1)?)
+}
+
+/// Has the kernel merge datagrams of one length that came one after the other, or not.
+///
+/// # Errors
+/// The kernel's, for one of before 5.0 or another kind of socket.
+pub fn set_receive_offload(socket: impl AsFd, on: bool) -> Result<(), Errno> {
+    set(socket, (libc::SOL_UDP, libc::UDP_GRO), on.into())
+}
+
+/// Whether it does.
+///
+/// # Errors
+/// As of [`set_receive_offload`].
+pub fn receive_offload(socket: impl AsFd) -> Result<bool, Errno> {
+    let mut on: c_int = 0;
+    let mut len = size_of_val(&on) as libc::socklen_t;
+    // SAFETY: there is room for an int, as the length says, and the descriptor is open.
+    let result = unsafe {
+        libc::getsockopt(
+            socket.as_fd().as_raw_fd(),
+            libc::SOL_UDP,
+            libc::UDP_GRO,
+            (&raw mut on).cast(),
+            &mut len,
+        )
+    };
+    succeeded(result).map(|()| on != 0)
+}
+
+/// Has the kernel choose the socket of a `SO_REUSEPORT` group by a program.
+///
+/// # Errors
+/// The kernel's, for one of before 4.5 or a bad program.
+pub fn steer(socket: impl AsFd, program: &mut [libc::sock_filter]) -> Result<(), Errno> {
+    let program = libc::sock_fprog {
+        len: u16::try_from(program.len()).map_err(|_| Errno::INVAL)?,
+        filter: program.as_mut_ptr(),
+    };
+    let option = (libc::SOL_SOCKET, libc::SO_ATTACH_REUSEPORT_CBPF);
+    // SAFETY: the kernel reads a program of that length from where it says, within the call.
+    unsafe { set_value(socket, option, program) }
+}
+
+/// Sets an option, by its level and name, whose value is an int.
+///
+/// # Errors
+/// The kernel's.
+pub fn set(socket: impl AsFd, option: (c_int, c_int), value: c_int) -> Result<(), Errno> {
+    // SAFETY: an int points to nothing.
+    unsafe { set_value(socket, option, value) }
+}
+
+/// # Safety
+/// What the value points to must be as the option has it.
+unsafe fn set_value<T>(
+    socket: impl AsFd,
+    (level, name): (c_int, c_int),
+    value: T,
+) -> Result<(), Errno> {
+    // SAFETY: the value is valid for the call, and as long as it says; the descriptor is open.
     let result = unsafe {
         libc::setsockopt(
             socket.as_fd().as_raw_fd(),
-            libc::SOL_UDP,
-            UDP_NO_CHECK6_RX,
-            (&raw const on).cast(),
-            size_of_val(&on) as libc::socklen_t,
+            level,
+            name,
+            (&raw const value).cast(),
+            size_of::<T>() as libc::socklen_t,
         )
     };
+    succeeded(result)
+}
+
+fn succeeded(result: c_int) -> Result<(), Errno> {
     match result {
         0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
+        _ => {
+            let error = io::Error::last_os_error();
+            Err(Errno::from_io_error(&error).unwrap_or(Errno::IO))
+        }
     }
 }
 
@@ -42,5 +112,22 @@ mod tests {
         }
         let pair = std::os::unix::net::UnixDatagram::unbound().unwrap();
         assert!(take_without_checksum(&pair).is_err());
+        assert!(set_receive_offload(&pair, true).is_err());
+    }
+
+    #[test]
+    fn receive_offload_is_as_it_was_set() {
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        assert_eq!(receive_offload(&socket), Ok(false));
+        for on in [true, false] {
+            set_receive_offload(&socket, on).unwrap();
+            assert_eq!(receive_offload(&socket), Ok(on));
+        }
+    }
+
+    #[test]
+    fn a_program_that_makes_no_sense_is_refused() {
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        assert!(steer(&socket, &mut []).is_err());
     }
 }

@@ -8,7 +8,6 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use ferroce_control::seqpacket;
-use nix::sys::socket::sockopt;
 use rustix::io::Errno;
 use rustix::net::SocketFlags;
 
@@ -34,15 +33,15 @@ pub(crate) struct Guest {
 impl Guest {
     /// Looks at who has connected. `None` if it is somebody who has no business here.
     fn new(socket: OwnedFd, own: u32) -> Option<Self> {
-        let peer = nix::sys::socket::getsockopt(&socket, sockopt::PeerCredentials).ok()?;
-        if peer.uid() != own && peer.uid() != 0 {
-            tracing::warn!(uid = peer.uid(), "refused a connection of another user");
+        let peer = seqpacket::peer(&socket).ok()?;
+        if peer.uid != own && peer.uid != 0 {
+            tracing::warn!(uid = peer.uid, "refused a connection of another user");
             return None;
         }
         Some(Self {
             socket,
-            pid: u32::try_from(peer.pid()).unwrap_or(0),
-            is_root: peer.uid() == 0,
+            pid: peer.pid,
+            is_root: peer.uid == 0,
         })
     }
 }

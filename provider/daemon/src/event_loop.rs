@@ -2,18 +2,17 @@
 
 use std::time::Instant;
 
-use nix::sys::signalfd::SignalFd;
-
 use crate::DaemonError;
 use crate::daemon::Daemon;
 use crate::nldev::Told;
 use crate::poller::{Ready, Token};
 use crate::service::Service;
+use crate::signals::Signals;
 
 impl Daemon {
     /// Serves until a client asks it to stop, one of `signals` comes, or it has been idle for as long as
     /// the settings say; then cleans up the runtime directory.
-    pub fn run(mut self, signals: Option<&SignalFd>) -> Result<(), DaemonError> {
+    pub fn run(mut self, signals: Option<&Signals>) -> Result<(), DaemonError> {
         if let Some(signals) = signals {
             self.adapter
                 .poller
@@ -47,7 +46,7 @@ impl Daemon {
         self.rdma_cm.is_gone() || self.stay.is_late(now)
     }
 
-    fn turn(&mut self, signals: Option<&SignalFd>) -> Result<(), DaemonError> {
+    fn turn(&mut self, signals: Option<&Signals>) -> Result<(), DaemonError> {
         let next = self
             .services()
             .into_iter()
@@ -100,7 +99,7 @@ impl Daemon {
     }
 
     /// Has the service do its work whose descriptor is ready.
-    fn ready(&mut self, ready: Ready, signals: Option<&SignalFd>) {
+    fn ready(&mut self, ready: Ready, signals: Option<&Signals>) {
         let Daemon {
             adapter,
             clients,
@@ -111,8 +110,8 @@ impl Daemon {
         } = self;
         match ready.token {
             Token::Signals => {
-                if let Some(Ok(Some(info))) = signals.map(SignalFd::read_signal) {
-                    tracing::info!(signal = info.ssi_signo, "asked to leave");
+                if let Some(signal) = signals.and_then(Signals::take) {
+                    tracing::info!(signal, "asked to leave");
                 }
                 self.stay.ask();
             }

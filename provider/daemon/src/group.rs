@@ -7,15 +7,12 @@ use std::net::{IpAddr, SocketAddr, SocketAddrV6};
 use std::os::fd::OwnedFd;
 
 use ferroce_control::{FlowFile, udp};
-use nix::sys::socket::{setsockopt, sockopt};
+use ferroce_wire::ROCE_V2_PORT;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, sockopt as options};
 
 use crate::DaemonError;
 use crate::udp_sockets::{bind, claim, enlarge, vacated};
-
-/// The UDP port of RoCEv2.
-const PORT: u16 = 4791;
 
 /// Where in a packet the top byte of its destination QPN lies, from the start of the BTH.
 const DEST_QP_OFFSET: u32 = 5;
@@ -53,8 +50,8 @@ impl Group {
     /// Takes the port at `ip` for good. `scope_id` is that of a link-local address, else 0.
     pub fn open(ip: IpAddr, scope_id: u32, receive_buffer: usize) -> Result<Self, DaemonError> {
         let address = match ip {
-            IpAddr::V4(_) => SocketAddr::new(ip, PORT),
-            IpAddr::V6(v6) => SocketAddr::V6(SocketAddrV6::new(v6, PORT, 0, scope_id)),
+            IpAddr::V4(_) => SocketAddr::new(ip, ROCE_V2_PORT),
+            IpAddr::V6(v6) => SocketAddr::V6(SocketAddrV6::new(v6, ROCE_V2_PORT, 0, scope_id)),
         };
         let mut group = Self::take(address, Packets::Roce, receive_buffer)?;
         // Only now that the address is ours: the file may be another daemon's.
@@ -195,12 +192,7 @@ impl Group {
             to_slot_0,
             op(libc::BPF_RET | libc::BPF_A, 0, 0, 0),
         ]);
-        let program = libc::sock_fprog {
-            len: program.len() as u16,
-            filter: program.as_mut_ptr(),
-        };
-        setsockopt(&self.members[0], sockopt::AttachReusePortCbpf, &program)
-            .map_err(|errno| not_steered(self.address, errno))
+        udp::steer(&self.members[0], &mut program).map_err(|errno| not_steered(self.address, errno))
     }
 
     /// The receive buffer that the kernel granted, as it counts it.
@@ -211,9 +203,9 @@ impl Group {
 }
 
 /// There is no going on without: the kernel would give a packet to any process that holds a slot.
-fn not_steered(address: SocketAddr, errno: nix::Error) -> DaemonError {
+fn not_steered(address: SocketAddr, errno: Errno) -> DaemonError {
     match errno {
-        nix::Error::ENOPROTOOPT => DaemonError::NoSteering { address },
+        Errno::NOPROTOOPT => DaemonError::NoSteering { address },
         errno => DaemonError::os(format!("steering packets at {address}"))(errno),
     }
 }
@@ -231,7 +223,7 @@ pub fn take_back(socket: &OwnedFd) {
 
 fn offload(socket: &OwnedFd, on: bool) {
     // Old kernels lack it; clients look whether packets come merged and need not be told.
-    if let Err(error) = setsockopt(socket, sockopt::UdpGroSegment, &on) {
+    if let Err(error) = udp::set_receive_offload(socket, on) {
         tracing::debug!(%error, "UDP_GRO is not to be had");
     }
 }
@@ -378,8 +370,8 @@ mod tests {
     fn a_kernel_that_cannot_steer_is_told_apart() {
         let address = "127.0.7.5:4791".parse().unwrap();
         let said = |errno| not_steered(address, errno).to_string();
-        assert!(said(nix::Error::ENOPROTOOPT).contains("SO_ATTACH_REUSEPORT_CBPF"));
-        assert!(!said(nix::Error::ENOMEM).contains("SO_ATTACH_REUSEPORT_CBPF"));
+        assert!(said(Errno::NOPROTOOPT).contains("SO_ATTACH_REUSEPORT_CBPF"));
+        assert!(!said(Errno::NOMEM).contains("SO_ATTACH_REUSEPORT_CBPF"));
     }
 
     #[test]

@@ -41,6 +41,7 @@ mod qp1;
 mod real;
 mod requests;
 mod service;
+pub mod signals;
 mod slots;
 mod stay;
 pub mod switch;

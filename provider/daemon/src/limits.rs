@@ -1,7 +1,6 @@
 //! The limits of the process (`ulimit`) that decide how many programs a daemon can serve, or whether it can serve any.
 
 use ferroce_control::{ControlError, InboxFds};
-use nix::sys::signal::{SigHandler, Signal, signal};
 use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit};
 
@@ -24,7 +23,8 @@ pub fn raise() {
         }
     }
     // SAFETY: no handler is installed, so nothing runs in a signal's context.
-    if let Err(error) = unsafe { signal(Signal::SIGXFSZ, SigHandler::SigIgn) } {
+    if unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) } == libc::SIG_ERR {
+        let error = std::io::Error::last_os_error();
         tracing::warn!(%error, "a file that is too long will end this process");
     }
 }

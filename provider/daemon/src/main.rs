@@ -11,10 +11,9 @@ use ferroce_control::RuntimeDir;
 use ferroce_fabric::link::Cable;
 use ferroced::config::{AddrSpec, LinkLayer};
 use ferroced::log::Log;
+use ferroced::signals::Signals;
 use ferroced::switch::{Switch, SwitchSettings};
 use ferroced::{Config, Daemon, DaemonError, Settings, limits};
-use nix::sys::signal::{SigSet, Signal};
-use nix::sys::signalfd::{SfdFlags, SignalFd};
 use rustix::fs::OFlags;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::writer::BoxMakeWriter;
@@ -183,7 +182,7 @@ fn switch(arguments: Arguments, ports: u8) -> Result<(), String> {
     let run = || -> Result<(), DaemonError> {
         start_log(arguments.log.as_deref(), None)?;
         limits::raise();
-        let signals = block_signals()?;
+        let signals = Signals::block()?;
         let switch = Switch::start(SwitchSettings {
             ports,
             cables: arguments.cable,
@@ -195,21 +194,7 @@ fn switch(arguments: Arguments, ports: u8) -> Result<(), String> {
     run().map_err(|e| e.to_string())
 }
 
-/// From here on the signals that end the process come through a descriptor.
-fn block_signals() -> Result<SignalFd, DaemonError> {
-    let mut set = SigSet::empty();
-    for signal in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP] {
-        set.add(signal);
-    }
-    set.thread_block()
-        .and_then(|()| SignalFd::with_flags(&set, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK))
-        .map_err(|e| DaemonError::Os {
-            what: "waiting for signals".into(),
-            source: e.into(),
-        })
-}
-
-fn start(arguments: Arguments, dir: RuntimeDir) -> Result<(Daemon, SignalFd), DaemonError> {
+fn start(arguments: Arguments, dir: RuntimeDir) -> Result<(Daemon, Signals), DaemonError> {
     let Arguments {
         config,
         addr,
@@ -241,7 +226,7 @@ fn start(arguments: Arguments, dir: RuntimeDir) -> Result<(Daemon, SignalFd), Da
     let settings = Settings::try_from(config)?;
 
     // Before the daemon holds anything that a signal would leave behind.
-    let signals = block_signals()?;
+    let signals = Signals::block()?;
     limits::raise();
     rustix::process::umask(rustix::fs::Mode::from_bits_truncate(0o077));
     if arguments.detached {

@@ -9,7 +9,6 @@ use ferroce_fabric::gsi;
 use ferroce_fabric::pma::Pma;
 use ferroce_fabric::sma::{NodeConfig, Port};
 use ferroce_wire::mad::{Mad, MadHeader};
-use nix::sys::signalfd::SignalFd;
 
 use crate::DaemonError;
 use crate::device;
@@ -18,6 +17,7 @@ use crate::ib::{Fabric, Happened};
 use crate::mads::Incoming;
 use crate::performance::Shown;
 use crate::poller::{Poller, Token};
+use crate::signals::Signals;
 use crate::totals::Totals;
 use ferroce_fabric::link::Cable;
 
@@ -100,7 +100,7 @@ impl Switch {
     }
 
     /// Switches until one of `signals` comes.
-    pub fn run(mut self, signals: &SignalFd) -> Result<(), DaemonError> {
+    pub fn run(mut self, signals: &Signals) -> Result<(), DaemonError> {
         self.poller
             .add(signals, Token::Signals)
             .map_err(DaemonError::os("watching for signals"))?;

@@ -60,7 +60,7 @@ fn sockets_have_their_options() {
     let mut client = daemon.connect();
     let device = client.attach("options").unwrap().device;
     let socket = client.receive_socket(0).unwrap();
-    let offload = nix::sys::socket::getsockopt(&socket, nix::sys::socket::sockopt::UdpGroSegment);
+    let offload = ferroce_control::udp::receive_offload(&socket);
     assert_eq!(offload, Ok(true));
     let buffer = rustix::net::sockopt::socket_recv_buffer_size(&socket).unwrap();
     assert_eq!(u32::try_from(buffer), Ok(device.rcvbuf));

@@ -1,11 +1,12 @@
 //! Whose turn it is to start a daemon on a runtime directory. Others wait, but not for ever: who has the turn may be stopped.
 
+use std::os::fd::{AsFd, AsRawFd};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use ferroce_control::{Premises, RuntimeDir, process};
-use nix::fcntl::{FcntlArg, fcntl};
-use nix::libc;
+use rustix::fs::{FlockOperation, fcntl_lock};
+use rustix::io::Errno;
 
 use crate::error::Error;
 
@@ -30,16 +31,15 @@ impl Turn {
         let premises = dir.prepare()?;
         let deadline = Instant::now() + patience;
         let failed =
-            |errno: nix::Error| Error::io("waiting for the turn to start ferroced")(errno.into());
+            |errno: Errno| Error::io("waiting for the turn to start ferroced")(errno.into());
         loop {
-            match fcntl(premises.marker(), FcntlArg::F_SETLK(&whole())) {
+            match fcntl_lock(premises.marker(), FlockOperation::NonBlockingLockExclusive) {
                 Ok(_) => return Ok(Self { premises }),
-                Err(nix::Error::EAGAIN | nix::Error::EACCES | nix::Error::EINTR) => {}
+                Err(Errno::AGAIN | Errno::ACCESS | Errno::INTR) => {}
                 Err(errno) => return Err(failed(errno)),
             }
             if Instant::now() >= deadline {
-                let mut holder = whole();
-                fcntl(premises.marker(), FcntlArg::F_GETLK(&mut holder)).map_err(failed)?;
+                let holder = holder(premises.marker()).map_err(failed)?;
                 // Who has let go in this moment has no number.
                 if i32::from(holder.l_type) != libc::F_UNLCK {
                     return Err(Error::Waiting {
@@ -59,13 +59,21 @@ impl Turn {
     }
 }
 
-/// A write lock on all of a file.
-fn whole() -> libc::flock {
-    libc::flock {
+/// The write lock on all of the marker that is in the way of one of ours.
+fn holder(marker: impl AsFd) -> Result<libc::flock, Errno> {
+    let mut lock = libc::flock {
         l_type: libc::F_WRLCK as libc::c_short,
         l_whence: libc::SEEK_SET as libc::c_short,
         l_start: 0,
         l_len: 0,
         l_pid: 0,
+    };
+    // SAFETY: the descriptor is open, and the lock is the caller's to be written.
+    match unsafe { libc::fcntl(marker.as_fd().as_raw_fd(), libc::F_GETLK, &raw mut lock) } {
+        -1 => {
+            let error = std::io::Error::last_os_error();
+            Err(Errno::from_io_error(&error).unwrap_or(Errno::IO))
+        }
+        _ => Ok(lock),
     }
 }

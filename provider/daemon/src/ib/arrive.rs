@@ -10,7 +10,7 @@ use ferroce_wire::Bth;
 use ferroce_wire::link::{LinkPacket, MANAGEMENT_LANE};
 use ferroce_wire::mad::{self, QP0, QP1};
 use ferroce_wire::smp::is_multicast_lid;
-use nix::errno::Errno;
+use rustix::io::Errno;
 
 use super::end::Source;
 use super::{Fabric, Happened, index};
@@ -40,7 +40,7 @@ impl Fabric {
                     }
                     None => self.links[at].counts.rx_errors += 1,
                 },
-                Err(Errno::EAGAIN) => break,
+                Err(Errno::AGAIN) => break,
                 // What a peer's ICMP left on the socket.
                 Err(_) => {}
             }

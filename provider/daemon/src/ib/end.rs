@@ -4,16 +4,14 @@
 //! does: its TTL (hop limit with IPv6). Whoever makes a packet sends it with the host's default, a switch passes it on with one less
 //! than it came with, and does not pass on what came with one. What is in the packet is nothing to this module.
 
-use std::io::{IoSlice, IoSliceMut};
-use std::net::{IpAddr, SocketAddr};
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
 
+use ferroce_control::datagram::{self, Kind};
+use ferroce_control::udp;
 use ferroce_fabric::link::Cable;
-use nix::errno::Errno;
-use nix::sys::socket::{
-    ControlMessage, ControlMessageOwned, MsgFlags, SockaddrStorage, recvmsg, sendmsg, setsockopt,
-    sockopt,
-};
+use libc::c_int;
+use rustix::io::Errno;
 
 /// What a datagram is taken to have left if the kernel does not say: nothing.
 const UNKNOWN: u8 = 1;
@@ -45,81 +43,62 @@ pub(super) struct Came {
 #[derive(Debug)]
 pub(super) struct End {
     socket: OwnedFd,
-    remote: SockaddrStorage,
     cable: Cable,
-    /// Room for what the kernel says beside a datagram.
-    control: Vec<u8>,
+    /// How the kernel calls what a datagram has left.
+    hops: Kind,
 }
 
 impl End {
     /// The near end of a cable, with the socket that is bound to it. The kernel's saying of TTLs concerns this socket alone.
     pub(super) fn new(socket: OwnedFd, cable: Cable) -> Self {
-        let asked = match cable.remote.is_ipv4() {
-            true => setsockopt(&socket, sockopt::Ipv4RecvTtl, &true),
-            false => setsockopt(&socket, sockopt::Ipv6RecvHopLimit, &true),
+        let (hops, say) = match cable.remote.is_ipv4() {
+            true => ((libc::IPPROTO_IP, libc::IP_TTL), libc::IP_RECVTTL),
+            false => (
+                (libc::IPPROTO_IPV6, libc::IPV6_HOPLIMIT),
+                libc::IPV6_RECVHOPLIMIT,
+            ),
         };
-        if let Err(error) = asked {
+        if let Err(error) = udp::set(&socket, (hops.0, say), 1) {
             tracing::error!(%error, "a port cannot see what crosses too many switches, and passes nothing on");
         }
         Self {
             socket,
-            remote: cable.remote.into(),
             cable,
-            control: nix::cmsg_space!(libc::c_int),
+            hops,
         }
     }
 
     /// The next datagram. Never waits.
-    pub(super) fn receive(&mut self, buffer: &mut [u8]) -> Result<Came, Errno> {
-        let mut parts = [IoSliceMut::new(buffer)];
-        let flags = MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_TRUNC;
-        let fd = self.socket.as_raw_fd();
-        let came = recvmsg::<SockaddrStorage>(fd, &mut parts, Some(&mut self.control), flags)?;
-        let left = came.cmsgs()?.find_map(|message| match message {
-            ControlMessageOwned::Ipv4Ttl(left) | ControlMessageOwned::Ipv6HopLimit(left) => {
-                Some(left)
-            }
-            _ => None,
-        });
-        let left = left.map_or(UNKNOWN, |left| u8::try_from(left).unwrap_or(UNKNOWN));
+    pub(super) fn receive(&self, buffer: &mut [u8]) -> Result<Came, Errno> {
+        let came = datagram::receive(&self.socket, buffer, self.hops)?;
+        let left = came.said.map(c_int::from_ne_bytes);
+        let left = left.and_then(|left| u8::try_from(left).ok());
         Ok(Came {
-            len: came.bytes,
-            hops: left,
-            source: source(&self.cable, came.address.as_ref()),
+            len: came.len,
+            hops: left.unwrap_or(UNKNOWN),
+            source: source(&self.cable, came.from),
         })
     }
 
     /// Sends a datagram, that may cross so many switches; as many as the host's default if none is said. Never waits.
     pub(super) fn send(&self, bytes: &[u8], hops: Option<u8>) -> Result<(), Errno> {
-        self.send_to(&self.remote, bytes, hops)
+        self.send_to(self.cable.remote, bytes, hops)
     }
 
     /// Sends a datagram to an endpoint of this host. Never waits.
     pub(super) fn copy_to(&self, to: SocketAddr, bytes: &[u8]) -> Result<(), Errno> {
-        self.send_to(&to.into(), bytes, None)
+        self.send_to(to, bytes, None)
     }
 
-    fn send_to(&self, to: &SockaddrStorage, bytes: &[u8], hops: Option<u8>) -> Result<(), Errno> {
-        let parts = [IoSlice::new(bytes)];
-        let flags = MsgFlags::MSG_NOSIGNAL | MsgFlags::MSG_DONTWAIT;
-        let hops = hops.map(libc::c_int::from);
-        let control = hops.as_ref().map(|hops| match self.cable.remote.is_ipv4() {
-            true => ControlMessage::Ipv4Ttl(hops),
-            false => ControlMessage::Ipv6HopLimit(hops),
-        });
-        let fd = self.socket.as_raw_fd();
-        sendmsg(fd, &parts, control.as_slice(), flags, Some(to))?;
-        Ok(())
+    fn send_to(&self, to: SocketAddr, bytes: &[u8], hops: Option<u8>) -> Result<(), Errno> {
+        let hops = hops.map(|hops| (self.hops, hops.into()));
+        datagram::send(&self.socket, bytes, to, hops)
     }
 }
 
-fn source(cable: &Cable, from: Option<&SockaddrStorage>) -> Source {
-    let v4 = from.and_then(|from| from.as_sockaddr_in());
-    let v6 = from.and_then(|from| from.as_sockaddr_in6());
-    let v4 = v4.map(|from| (IpAddr::V4(from.ip()), from.port()));
-    let v6 = v6.map(|from| (IpAddr::V6(from.ip()), from.port()));
+fn source(cable: &Cable, from: Option<SocketAddr>) -> Source {
     let Cable { local, remote } = cable;
-    match v4.or(v6) {
+    match from.map(|from| (from.ip(), from.port())) {
         Some((ip, port)) if (ip, port) == (remote.ip(), remote.port()) => Source::Far,
         Some((ip, _)) if ip == remote.ip() => Source::FarHost,
         Some((ip, _)) if ip == local.ip() => Source::Own,
@@ -148,7 +127,7 @@ mod tests {
         let far = UdpSocket::bind("127.0.8.2:0").unwrap();
         let socket = UdpSocket::bind("127.0.8.1:0").unwrap();
         let [local, remote] = [&socket, &far].map(|s| s.local_addr().unwrap());
-        let mut end = End::new(socket.into(), Cable { local, remote });
+        let end = End::new(socket.into(), Cable { local, remote });
         let other = |address| UdpSocket::bind((address, 0)).unwrap();
         for (socket, source) in [
             (far, Source::Far),
@@ -179,14 +158,14 @@ mod tests {
                 crossed += 1;
             }
             assert!((31..=255).contains(&crossed), "{crossed}");
-            assert_eq!(a.receive(&mut buffer), Err(Errno::EAGAIN));
-            assert_eq!(b.receive(&mut buffer), Err(Errno::EAGAIN));
+            assert_eq!(a.receive(&mut buffer), Err(Errno::AGAIN));
+            assert_eq!(b.receive(&mut buffer), Err(Errno::AGAIN));
         }
     }
 
     #[test]
     fn what_is_too_long_says_how_long() {
-        let [a, mut b] = pair("127.0.0.1:0");
+        let [a, b] = pair("127.0.0.1:0");
         a.send(&[1; 300], Some(7)).unwrap();
         let came = b.receive(&mut [0; 100]).unwrap();
         assert_eq!((came.len, came.hops), (300, 7));

@@ -8,8 +8,8 @@ use std::time::Instant;
 use ferroce_cabi::rdma_netlink::{CONTROL, Control, HELLO, MAX_REQUEST, VERSION, port_of_name};
 use ferroce_control::RuntimeDir;
 use ferroce_control::seqpacket::{self, ReceiveError, Wait};
-use nix::sys::socket::{UnixAddr, getpeername};
 use rustix::io::Errno;
+use rustix::net::SocketAddrUnix;
 use zerocopy::FromBytes;
 
 use super::kernel::Kernel;
@@ -184,9 +184,9 @@ impl Session {
 
     /// The socket's port number: what the program has bound it to, or, as if the kernel had, its process.
     fn port(&self) -> u32 {
-        use std::os::fd::AsRawFd;
-        let name = getpeername::<UnixAddr>(self.socket.as_raw_fd()).ok();
-        let name = name.as_ref().and_then(UnixAddr::as_abstract);
+        let name = rustix::net::getpeername(&self.socket).ok().flatten();
+        let name = name.and_then(|name| SocketAddrUnix::try_from(name).ok());
+        let name = name.as_ref().and_then(SocketAddrUnix::abstract_name);
         name.and_then(port_of_name).unwrap_or(self.pid)
     }
 

@@ -19,10 +19,11 @@ mod xrc;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::rc::Rc;
+use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use ferroce_ibta::protocol::{Command, Reply};
-use nix::sys::socket::{setsockopt, sockopt};
+use rustix::net::sockopt;
 
 use device::Device;
 use session::Session;
@@ -47,9 +48,9 @@ pub(crate) fn serve_tcp(name: &str, listen: SocketAddr) -> Result<()> {
         let (stream, tester) = listener.accept().context("waiting for a tester")?;
         stream.set_nodelay(true)?;
         // One whose host has vanished must not keep others waiting for ever.
-        setsockopt(&stream, sockopt::KeepAlive, &true)?;
-        setsockopt(&stream, sockopt::TcpKeepIdle, &20)?;
-        setsockopt(&stream, sockopt::TcpKeepInterval, &5)?;
+        sockopt::set_socket_keepalive(&stream, true)?;
+        sockopt::set_tcp_keepidle(&stream, Duration::from_secs(20))?;
+        sockopt::set_tcp_keepintvl(&stream, Duration::from_secs(5))?;
         eprintln!("ferroce-ibta: a tester at {tester} has come");
         let served = serve(name, &device, BufReader::new(stream.try_clone()?), stream);
         match served {

@@ -8,7 +8,6 @@ use crate::packet::TxPacket;
 use anyhow::{Context, Result, bail};
 use ferroce_wire::ROCE_V2_PORT;
 use ferroce_wire::icrc::Flow;
-use nix::sys::socket::{setsockopt, sockopt};
 use rand::rngs::OsRng;
 use rand::{Rng, TryRngCore};
 use rustix::net::sockopt as options;
@@ -78,7 +77,7 @@ impl Roce {
         };
         Receiver::prepare(&receiver)?;
         // It gets less where net.core.rmem_max is less; a test needs little.
-        let _ = setsockopt(&receiver, sockopt::RcvBuf, &RECEIVE_BUFFER);
+        let _ = options::set_socket_recv_buffer_size(&receiver, RECEIVE_BUFFER);
         let sender = source(tester)?;
         let from = sender.local_addr()?;
         let flow = match (from.ip(), ends.device) {

@@ -3,13 +3,9 @@
 //! The kernel stamps with the time of day. It becomes the tester's monotonic time by a look at both clocks at once.
 
 use anyhow::{Context, Result};
-use nix::errno::Errno;
-use nix::sys::socket::{
-    ControlMessageOwned, MsgFlags, SockaddrStorage, recvmsg, setsockopt, sockopt,
-};
-use std::io::IoSliceMut;
+use ferroce_control::{datagram, udp};
+use rustix::io::Errno;
 use std::net::{SocketAddr, UdpSocket};
-use std::os::fd::AsRawFd;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Two clocks that were read within so much of each other were read at once.
@@ -17,9 +13,11 @@ const AT_ONCE: Duration = Duration::from_micros(50);
 /// How often that is tried; after that the best will do.
 const LOOKS: usize = 10;
 
+/// The option, and what comes beside a datagram: a `timespec`.
+const STAMP: datagram::Kind = (libc::SOL_SOCKET, libc::SO_TIMESTAMPNS);
+
 /// Receives datagrams with the times at which they came.
 pub struct Receiver {
-    control: Vec<u8>,
     buffer: Vec<u8>,
 }
 
@@ -37,7 +35,6 @@ impl Receiver {
     /// For datagrams of any length.
     pub fn new() -> Receiver {
         Receiver {
-            control: nix::cmsg_space!(nix::sys::time::TimeSpec),
             buffer: vec![0; 1 << 16],
         }
     }
@@ -47,7 +44,7 @@ impl Receiver {
     /// # Errors
     /// The socket's.
     pub fn prepare(socket: &UdpSocket) -> Result<()> {
-        setsockopt(socket, sockopt::ReceiveTimestampns, &true).context("SO_TIMESTAMPNS")
+        udp::set(socket, STAMP, 1).context("SO_TIMESTAMPNS")
     }
 
     /// The next datagram, if one has come.
@@ -56,22 +53,18 @@ impl Receiver {
     /// The socket's.
     pub fn receive(&mut self, socket: &UdpSocket) -> Result<Option<Stamped<'_>>, Errno> {
         let (at, from, len) = loop {
-            let mut parts = [IoSliceMut::new(&mut self.buffer)];
-            let control = Some(&mut self.control[..]);
-            let flags = MsgFlags::MSG_DONTWAIT;
-            let came =
-                match recvmsg::<SockaddrStorage>(socket.as_raw_fd(), &mut parts, control, flags) {
-                    Ok(came) => came,
-                    Err(Errno::EAGAIN) => return Ok(None),
-                    Err(Errno::EINTR) => continue,
-                    Err(error) => return Err(error),
-                };
-            let stamp = came.cmsgs()?.find_map(|message| match message {
-                ControlMessageOwned::ScmTimestampns(time) => Some(Duration::from(time)),
-                _ => None,
-            });
-            if let Some(from) = came.address.as_ref().and_then(plain) {
-                break (stamp.map_or_else(Instant::now, moment), from, came.bytes);
+            match datagram::receive(socket, &mut self.buffer, STAMP) {
+                Ok(came) => {
+                    if let Some(from) = came.from {
+                        let at = came
+                            .said
+                            .map_or_else(Instant::now, |said| moment(since(said)));
+                        break (at, from, came.len);
+                    }
+                }
+                Err(Errno::AGAIN) => return Ok(None),
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(error),
             }
         };
         Ok(Some(Stamped {
@@ -110,12 +103,13 @@ fn both_clocks() -> (Instant, Duration) {
     (best.1, best.2)
 }
 
-fn plain(address: &SockaddrStorage) -> Option<SocketAddr> {
-    match (address.as_sockaddr_in(), address.as_sockaddr_in6()) {
-        (Some(v4), _) => Some(SocketAddr::V4((*v4).into())),
-        (_, Some(v6)) => Some(SocketAddr::V6((*v6).into())),
-        _ => None,
-    }
+/// A `timespec` of 64 bits: seconds, nanoseconds.
+fn since(timespec: [u8; 16]) -> Duration {
+    let [seconds, nanoseconds] = [0, 8].map(|at| {
+        let word = timespec[at..].first_chunk().expect("half of it");
+        u64::from_ne_bytes(*word)
+    });
+    Duration::from_secs(seconds) + Duration::from_nanos(nanoseconds)
 }
 
 #[cfg(test)]
