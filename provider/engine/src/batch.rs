@@ -7,14 +7,19 @@
 use std::cell::RefCell;
 use std::sync::Arc;
 
-use crate::cq::Cq;
 use crate::guard;
+
+/// What has events to send.
+pub(crate) trait Notifies {
+    /// Sends those that were held back.
+    fn deliver(&self);
+}
 
 #[derive(Default)]
 struct Batch {
     under_way: bool,
     /// Queues that have events to send, each once.
-    queues: Vec<Arc<Cq>>,
+    queues: Vec<Arc<dyn Notifies>>,
 }
 
 // A process that exits has lost its threads' storage, and may still receive something: then nothing is held back.
@@ -39,8 +44,8 @@ pub(crate) fn is_under_way() -> bool {
 }
 
 /// Takes a queue that has got its first event of the batch.
-pub(crate) fn add(cq: &Arc<Cq>) {
-    BATCH.with_borrow_mut(|batch| batch.queues.push(cq.clone()));
+pub(crate) fn add(queue: Arc<dyn Notifies>) {
+    BATCH.with_borrow_mut(|batch| batch.queues.push(queue));
 }
 
 /// The batch has been handled: its events go out, queue by queue.

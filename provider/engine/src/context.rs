@@ -5,20 +5,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use ferroce_control::objects::{Listing, MAX_OBJECTS, Object};
-use ferroce_transport::AddressVector;
 use parking_lot::Mutex;
 
-use crate::ah::Ah;
-use crate::cq::{Cq, CqInit};
 use crate::error::{Error, Result};
 use crate::events::{self, Channels, EventPipe};
+use crate::handles::Handles;
 use crate::hca::Hca;
-use crate::import::Shared;
 use crate::limits;
-use crate::qp::Qp;
-use crate::qp_init::QpInit;
-use crate::srq::{Srq, SrqInit};
-use crate::xrc::Xrcd;
 
 /// An opened device: its own asynchronous event queue on the process's shared [`Hca`].
 pub struct Context {
@@ -29,7 +22,7 @@ pub struct Context {
     order: Mutex<()>,
     pub(crate) channels: Channels,
     /// What it shares with its imports.
-    shared: Arc<Shared>,
+    shared: Arc<Handles>,
     /// One for it and its imports.
     listing: Arc<Listing>,
 }
@@ -43,7 +36,7 @@ impl Context {
 
     pub(crate) fn with(
         hca: Arc<Hca>,
-        shared: Arc<Shared>,
+        shared: Arc<Handles>,
         listing: Arc<Listing>,
     ) -> Result<Arc<Context>> {
         let async_fd = events::pipe_rdwr()?;
@@ -76,7 +69,7 @@ impl Context {
         &self.listing
     }
 
-    pub(crate) fn shared(&self) -> &Arc<Shared> {
+    pub(crate) fn shared(&self) -> &Arc<Handles> {
         &self.shared
     }
 
@@ -96,52 +89,8 @@ impl Context {
                 users: 0,
             })),
         });
-        self.shared.add_pd(domain.handle, &domain);
+        self.shared.add(domain.handle, &domain);
         Ok(Pd::view(self, domain))
-    }
-
-    /// Creates a completion queue of at least `cqe` entries. `cookie` is what events name it by; `channel` a completion channel.
-    pub fn create_cq(
-        self: &Arc<Self>,
-        cqe: u32,
-        cookie: u64,
-        channel: Option<RawFd>,
-    ) -> Result<Arc<Cq>> {
-        self.create_cq_with(CqInit {
-            cqe,
-            cookie,
-            channel,
-            ..CqInit::default()
-        })
-    }
-
-    /// Creates a completion queue with everything that can be said of one.
-    pub fn create_cq_with(self: &Arc<Self>, init: CqInit) -> Result<Arc<Cq>> {
-        Cq::new(self, init)
-    }
-
-    /// Creates an XRC target queue pair in RESET: it has neither protection domain nor completion queues.
-    pub fn create_xrc_target(self: &Arc<Self>, init: QpInit) -> Result<Arc<Qp>> {
-        Qp::create(self, None, init)
-    }
-
-    /// Opens an XRC target of the domain by its number (`EINVAL` if there is none). Each opener closes it.
-    pub fn open_qp(
-        self: &Arc<Self>,
-        xrcd: &Arc<Xrcd>,
-        number: u32,
-        cookie: u64,
-    ) -> Result<Arc<Qp>> {
-        if !Arc::ptr_eq(xrcd.context(), self) {
-            return Err(Error::Invalid("the XRC domain is of another context"));
-        }
-        Qp::open(xrcd, number, cookie)
-    }
-
-    /// Opens the XRC domain of the file behind `fd`, or one that cannot be shared. `oflags`: `O_CREAT` makes it if no context
-    /// of this process has it open (else `EAGAIN`), `O_EXCL` refuses one that exists (`EINVAL`).
-    pub fn open_xrcd(self: &Arc<Self>, fd: Option<RawFd>, oflags: i32) -> Result<Arc<Xrcd>> {
-        Xrcd::open(self, fd, oflags)
     }
 
     /// Queues an asynchronous event; `false` if the consumer left thousands unread and it was lost.
@@ -245,26 +194,10 @@ impl Pd {
             if let Some(base) = &self.domain.base {
                 base.remove_user();
             } else {
-                self.context.shared.forget_pd(self.handle());
+                self.context.shared.forget(self.handle());
                 self.context.hca.count.pd.give_back();
             }
         }
         Ok(())
-    }
-
-    /// Creates a shared receive queue.
-    pub fn create_srq(self: &Arc<Self>, init: SrqInit) -> Result<Arc<Srq>> {
-        Srq::new(self, init)
-    }
-
-    /// Creates a queue pair in RESET.
-    pub fn create_qp(self: &Arc<Self>, init: QpInit) -> Result<Arc<Qp>> {
-        Qp::create(&self.context, Some(self), init)
-    }
-
-    /// Creates an address handle; the source GID must exist and be of the destination's family. Work requests that name it must
-    /// show the same cookie.
-    pub fn create_ah(self: &Arc<Self>, av: &AddressVector, cookie: u32) -> Result<Arc<Ah>> {
-        Ah::create(self, av, cookie)
     }
 }

@@ -1,58 +1,22 @@
-//! Receiving UD: the GRH that goes before the payload, and the delivery to one queue pair or to all of a multicast group.
+//! Receiving UD: the delivery to one queue pair or to all of a multicast group.
 
-use std::net::IpAddr;
 use std::sync::Arc;
 
 use ferroce_control::{Counter, Key};
 use ferroce_transport::Time;
 use ferroce_wire::Packet;
-use ferroce_wire::grh::{self, Grh, IpHeader};
-use ferroce_wire::link::LinkPacket;
 use ferroce_wire::pkey;
 
+use crate::arrival::Arrival;
+use crate::groups::Members;
 use crate::hca::Hca;
-use crate::ib::{self, Link, Origin};
+use crate::ib::{self, Origin};
 use crate::keys::KeyTable;
-use crate::mcast::Members;
 use crate::qp::{Inner, Qp};
 use crate::qp_host::QpHost;
-use crate::recvmsg::Datagram;
 
 /// The queue pair number of multicast (all ones).
 const MULTICAST_QP: u32 = 0xff_ffff;
-
-/// How a packet came.
-pub(crate) struct Arrival<'a> {
-    pub(crate) datagram: &'a Datagram,
-    /// The address or group that it was sent to.
-    pub(crate) local: IpAddr,
-    /// Bytes of UDP payload.
-    pub(crate) bytes: usize,
-    /// IPv4's identification.
-    pub(crate) id: u16,
-    /// By an InfiniBand port: its headers.
-    pub(crate) link: Option<(&'a Link, &'a LinkPacket<'a>)>,
-}
-
-impl Arrival<'_> {
-    fn grh(&self) -> [u8; grh::LEN] {
-        if let Some((_, packet)) = self.link {
-            let mut bytes = [0; grh::LEN];
-            packet.grh.as_ref().map(|grh: &Grh| grh.emit(&mut bytes));
-            return bytes;
-        }
-        let header = IpHeader {
-            source: self.datagram.from,
-            destination: self.local,
-            traffic_class: self.datagram.traffic_class,
-            flow_label: self.datagram.flow_label,
-            hop_limit: self.datagram.hop_limit,
-            id: self.id,
-            payload_len: u16::try_from(self.bytes).unwrap_or(u16::MAX),
-        };
-        header.grh()
-    }
-}
 
 impl Qp {
     /// Gives a UD queue pair a datagram.

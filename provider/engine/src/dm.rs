@@ -5,40 +5,17 @@
 
 use std::ptr::NonNull;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
 use crate::context::Context;
 use crate::error::{Error, Result};
 use crate::guard;
-use crate::limits;
 
 /// Copies begin and end at multiples of this, as with devices that are reached by words.
 const WORD: u64 = 4;
 /// Largest alignment that may be asked for: a page, which every allocation has.
 const MAX_LOG_ALIGN: u32 = 12;
-
-/// Bytes of device memory in use.
-#[derive(Default)]
-pub(crate) struct DmUse(AtomicU64);
-
-impl DmUse {
-    fn take(&self, len: u64) -> Result<()> {
-        let fits = |used: u64| {
-            used.checked_add(len)
-                .filter(|used| *used <= limits::MAX_DM_SIZE)
-        };
-        self.0
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits)
-            .map(drop)
-            .map_err(|_| Error::Full("device memory"))
-    }
-
-    fn give_back(&self, len: u64) {
-        self.0.fetch_sub(len, Ordering::Relaxed);
-    }
-}
 
 /// A buffer of device memory.
 pub struct Dm {
@@ -79,7 +56,7 @@ impl Context {
             handle: self.hca().new_handle(),
             life: Mutex::default(),
         });
-        self.shared().add_dm(&dm);
+        self.shared().add(dm.handle(), &dm);
         Ok(dm)
     }
 }
@@ -163,7 +140,7 @@ impl Dm {
             return Err(Error::Busy("device memory"));
         }
         if !std::mem::replace(&mut life.gone, true) {
-            self.context.shared().forget_dm(self.handle);
+            self.context.shared().forget(self.handle);
             self.context.hca().device_memory.give_back(self.len);
         }
         Ok(())

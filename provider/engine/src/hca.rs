@@ -3,41 +3,41 @@
 mod clock;
 mod control;
 mod notices;
+mod open;
 mod sockets;
 
 use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
 use std::os::fd::RawFd;
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Once, Weak};
+use std::sync::{Arc, Weak};
 
 use ferroce_control::objects::ObjectTable;
 use ferroce_control::random::random;
-use ferroce_control::{Attachment, Client, Counter, CounterPage, DeviceInfo, GidEntry, RuntimeDir};
+use ferroce_control::{Attachment, Client, Counter, CounterPage, DeviceInfo, GidEntry};
 use ferroce_transport::{QpAttr, QpAttrMask};
 use parking_lot::{Mutex, RwLock};
 
 use self::control::Control;
-use crate::ah::AhTable;
+use crate::ah_table::AhTable;
 use crate::context::Context;
 use crate::crowd::Crowd;
-use crate::dm::DmUse;
+use crate::dm_use::DmUse;
 use crate::driver::Driver;
 use crate::error::{Error, Result};
-use crate::guard;
-use crate::helper;
+use crate::forks;
+use crate::groups::Multicast;
 use crate::ib;
 use crate::keys::KeyTable;
 use crate::limits::{DeviceAttr, PortAttr, Violations};
-use crate::mcast::Multicast;
 use crate::path::Path;
 use crate::port::Ports;
 use crate::port::address::PathKey;
 use crate::port::ring::{Inbox, Ways};
+use crate::qp::Qp;
 use crate::receiver::Receiver;
-use crate::rx::RxState;
-use crate::table::QpTable;
+use crate::rx::state::RxState;
+use crate::table::Table;
 use crate::timers::{Alarm, Timers};
 use crate::xrc::Domains;
 
@@ -93,7 +93,7 @@ pub struct Hca {
     paths: Mutex<HashMap<PathKey, Weak<Path>>>,
     pub(crate) receivers: RwLock<Vec<Arc<Receiver>>>,
     pub(crate) count: Counts,
-    pub(crate) qps: RwLock<QpTable>,
+    pub(crate) qps: RwLock<Table<Qp>>,
     pub(crate) ahs: RwLock<AhTable>,
     pub(crate) domains: Domains,
     pub(crate) multicast: Multicast,
@@ -105,7 +105,7 @@ pub struct Hca {
     unacknowledged: AtomicBool,
     pub(crate) keys: RwLock<KeyTable>,
     pub(crate) device_memory: DmUse,
-    pub(crate) rx: Mutex<RxState>,
+    pub(crate) rx: Mutex<RxState<Qp>>,
     pub(crate) timers: Timers<u16>,
     alarms: Timers<Alarm>,
     /// When QPs last sent again what was not answered in time.
@@ -115,72 +115,7 @@ pub struct Hca {
     pub(crate) crowd: Crowd,
 }
 
-static FORKS: AtomicU32 = AtomicU32::new(0);
-static OPEN: Mutex<Vec<(PathBuf, Arc<Hca>)>> = Mutex::new(Vec::new());
-
-extern "C" fn forked() {
-    FORKS.fetch_add(1, Ordering::Relaxed);
-}
-
-/// A program may exit right after it took its last message: the peer must not wait for the ACK that was held back.
-extern "C" fn exiting() {
-    // Whoever holds a lock now may never let go of it: try, do not wait.
-    let Some(open) = OPEN.try_lock() else { return };
-    for (_, hca) in open.iter().filter(|(_, hca)| hca.alive()) {
-        let Some(qps) = hca.qps.try_read_recursive() else {
-            continue;
-        };
-        for qp in qps.iter() {
-            qp.exiting();
-        }
-    }
-}
-
 impl Hca {
-    /// The device of the daemon in `dir`: opened once a process and shared by all contexts. A forked child opens its own.
-    pub fn open(dir: &RuntimeDir) -> Result<Arc<Hca>> {
-        static AT_FORK: Once = Once::new();
-        AT_FORK.call_once(|| {
-            // SAFETY: the handler only touches an atomic.
-            unsafe { libc::pthread_atfork(None, None, Some(forked)) };
-            // SAFETY: the handler takes no argument and does not unwind.
-            unsafe { libc::atexit(exiting) };
-        });
-        let mut open = OPEN.lock();
-        for (_, hca) in open.extract_if(.., |(_, hca)| !hca.alive()) {
-            if hca.is_inherited() {
-                // A parent's: its memory and descriptors look like ours, and are not ours to end.
-                std::mem::forget(hca);
-            }
-        }
-        if let Some((_, hca)) = open.iter().find(|(path, _)| path == dir.path()) {
-            return Ok(hca.clone());
-        }
-        let hca = Hca::connect(dir)?;
-        open.push((dir.path().to_owned(), hca.clone()));
-        Ok(hca)
-    }
-
-    fn connect(dir: &RuntimeDir) -> Result<Arc<Hca>> {
-        guard::install();
-        let mut control = Client::connect(dir)?;
-        let name = std::fs::read_to_string("/proc/self/comm").unwrap_or_default();
-        let attachment = control.attach(name.trim_end())?;
-        let gids = control.gids()?;
-        let ports = match attachment.device.ib_ports {
-            0 => Vec::new(),
-            _ => control.ports()?,
-        };
-        let hca = Arc::new(Hca::new(
-            Some(control),
-            attachment,
-            gids,
-            Ports::new(ports),
-        )?);
-        helper::start(&hca)?;
-        Ok(hca)
-    }
-
     /// What was attached, with its ports. Nobody receives yet, if there is no daemon but the threads that poll.
     pub(crate) fn new(
         control: Option<Client>,
@@ -199,7 +134,7 @@ impl Hca {
             gids: RwLock::new(gids),
             ports,
             gone: AtomicBool::new(false),
-            generation: FORKS.load(Ordering::Relaxed),
+            generation: forks::count(),
             gso: enabled("FERROCE_GSO"),
             loopback: enabled("FERROCE_LOOPBACK"),
             rings: Ways::default(),
@@ -209,7 +144,7 @@ impl Hca {
             paths: Mutex::new(HashMap::new()),
             receivers: RwLock::new(Vec::new()),
             count: Counts::default(),
-            qps: RwLock::new(QpTable::new()),
+            qps: RwLock::new(Table::new()),
             ahs: RwLock::default(),
             domains: Domains::default(),
             multicast: Multicast::default(),
@@ -338,7 +273,7 @@ impl Hca {
 
     /// Whether this is the parent's, in a forked child.
     pub(crate) fn is_inherited(&self) -> bool {
-        self.generation != FORKS.load(Ordering::Relaxed)
+        self.generation != forks::count()
     }
 
     /// Whether the daemon has left, for good.

@@ -13,9 +13,10 @@ use ferroce_transport::Time;
 use crate::crowd::LONG_YIELD;
 use crate::error::{Error, Result};
 use crate::guard;
-use crate::hca::{Hca, enabled};
+use crate::hca::Hca;
 use crate::linger::{Linger, Outcome};
-use crate::rx::Take;
+use crate::round::{Round, timespec_until};
+use crate::rx::state::Take;
 use crate::timers;
 use crate::uring::Uring;
 
@@ -55,13 +56,6 @@ pub(crate) fn start(hca: &Arc<Hca>) -> Result<()> {
     // Nothing is sent: the thread closes the channel when it has begun, or when it ends.
     let _ = has_begun.recv();
     Ok(())
-}
-
-/// A sleep that has ended.
-pub(crate) struct Round {
-    pub(crate) woken: Time,
-    /// Datagrams that came.
-    pub(crate) handled: usize,
 }
 
 fn run(hca: &Hca, begun: mpsc::Sender<()>) {
@@ -239,11 +233,6 @@ fn fallback(why: &str) {
     eprintln!("ferroce: receiving with poll(2), as io_uring cannot be used: {why}");
 }
 
-/// Whether the user switched io_uring off.
-pub(crate) fn uring_enabled() -> bool {
-    enabled("FERROCE_IO_URING")
-}
-
 /// Valgrind runs one thread at a time, and none while another waits in a ring. It preloads parts of its own.
 fn under_valgrind() -> bool {
     std::env::var_os("LD_PRELOAD").is_some_and(|list| list.to_string_lossy().contains("vgpreload_"))
@@ -298,16 +287,4 @@ fn poll_round(hca: &Hca, until: Time) -> std::io::Result<Round> {
     }
     hca.answer(&mut rx);
     Ok(Round { woken, handled })
-}
-
-/// The time left until a deadline; `None` for ever.
-pub(crate) fn timespec_until(until: Time) -> Option<libc::timespec> {
-    if until == Time::MAX {
-        return None;
-    }
-    let left = until.saturating_sub(timers::now());
-    Some(libc::timespec {
-        tv_sec: (left / 1_000_000_000) as i64,
-        tv_nsec: (left % 1_000_000_000) as i64,
-    })
 }

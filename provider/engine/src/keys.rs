@@ -16,6 +16,7 @@ use ferroce_transport::{Access, MemoryError, Sge};
 use crate::error::{Error, Result};
 use crate::limits;
 use crate::memory;
+pub(crate) use crate::piece::{Peer, Piece};
 use crate::window::Window;
 
 /// Bits of a key that whoever binds a window chooses.
@@ -67,24 +68,6 @@ impl Region {
     pub(crate) fn fleeting(&self) -> bool {
         self.access.contains(Access::ON_DEMAND)
     }
-}
-
-/// Who names a remote key: the queue pair that the request came to, and the domain it acts in.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Peer {
-    pub(crate) pd: u32,
-    pub(crate) qpn: u32,
-}
-
-/// A stretch of memory that a key gave access to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Piece {
-    /// Address in this process.
-    pub(crate) addr: u64,
-    /// Bytes.
-    pub(crate) len: usize,
-    /// May only be used while the key table's answer is at hand: to be copied, not to be referred to.
-    pub(crate) fleeting: bool,
 }
 
 enum Entry {

@@ -10,8 +10,10 @@
 //!
 //! This crate never speaks a C ABI (that is `ferroce-cabi` and the plugin), and it never decides protocol (that is the transport).
 
+mod advise;
 mod ah;
 mod arming;
+mod arrival;
 mod batch;
 mod congestion;
 mod context;
@@ -26,6 +28,7 @@ mod error;
 mod events;
 #[cfg(target_arch = "x86_64")]
 mod fault_mask;
+mod forks;
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;
 mod guard;
@@ -41,9 +44,11 @@ mod mcast;
 mod memory;
 mod mgid;
 mod mr;
+mod mw;
 mod paging;
 mod path;
 mod persist;
+mod piece;
 mod port;
 mod posting;
 mod pump;
@@ -70,6 +75,16 @@ mod window;
 mod words;
 mod xrc;
 
+mod ah_table;
+mod dm_use;
+mod groups;
+mod handles;
+mod held;
+mod make_room;
+mod poll;
+mod round;
+mod routing;
+pub use advise::Advice;
 pub use ah::Ah;
 pub use context::{Context, Pd};
 pub use cq::{Cq, CqInit, Moderation};
@@ -80,16 +95,17 @@ pub use events::Delivered;
 pub use hca::Hca;
 pub use limits::{DeviceAttr, PortAttr};
 pub use mr::Mr;
-pub use paging::{Advice, OdpCaps};
+pub use mw::Mw;
+pub use paging::OdpCaps;
 #[cfg(any(test, feature = "in-process"))]
 pub use port::in_process::Faults;
 pub use posting::{RecvPoster, SendPoster};
-pub use qp::Qp;
-pub use qp_init::{QpInit, QpInitView};
+pub use qp::{Qp, QpInitView};
+pub use qp_init::QpInit;
 pub use srq::{Srq, SrqAttr, SrqInit};
 pub use tag_matching::{TagOp, TagWork, TmInit};
 pub use wc::{TagInfo, Wc};
-pub use window::{Mw, MwType};
+pub use window::MwType;
 pub use xrc::Xrcd;
 
 pub use ferroce_control::{DeviceInfo, GidEntry, RuntimeDir};

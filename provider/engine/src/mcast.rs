@@ -9,38 +9,16 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use ferroce_wire::ROCE_V2_PORT;
-use parking_lot::{Mutex, RwLock, RwLockReadGuard};
 use socket2::{Domain, InterfaceIndexOrAddress, Protocol, Socket, Type};
 
 use crate::error::{Error, Result};
+use crate::groups::Group;
 use crate::hca::Hca;
 use crate::limits;
 use crate::mgid;
 use crate::port::Carrier;
 use crate::qp::Qp;
 use crate::receiver::{self, Receiver};
-
-/// The attached queue pairs of one group.
-#[derive(Default)]
-pub(crate) struct Members(RwLock<Vec<Arc<Qp>>>);
-
-impl Members {
-    pub(crate) fn list(&self) -> RwLockReadGuard<'_, Vec<Arc<Qp>>> {
-        self.0.read_recursive()
-    }
-}
-
-struct Group {
-    gid: [u8; 16],
-    members: Arc<Members>,
-    receivers: Vec<Arc<Receiver>>,
-    /// Where the daemon sends copies to.
-    ends: Vec<SocketAddr>,
-}
-
-/// The groups of a process.
-#[derive(Default)]
-pub(crate) struct Multicast(Mutex<Vec<Group>>);
 
 impl Qp {
     /// Attaches a UD queue pair to a multicast group; attached already, it stays as it is. Over Ethernet, which has no LIDs, any

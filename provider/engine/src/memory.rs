@@ -9,7 +9,7 @@ use ferroce_transport::{Access, MemoryError};
 use ferroce_wire::Octets;
 
 use crate::guard::{self, Fault};
-use crate::keys::Piece;
+use crate::piece::Piece;
 
 /// Copies `src` to registered memory in address order and publishes its end last.
 ///

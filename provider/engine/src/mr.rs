@@ -187,7 +187,7 @@ impl Pd {
             handle: hca.new_handle(),
             listing: hca.objects.enter(listed(self, key, len)),
         });
-        self.context().shared().add_mr(&mr);
+        self.context().shared().add(mr.handle(), &mr);
         Ok(mr)
     }
 }
@@ -310,7 +310,7 @@ impl Mr {
             dm.remove_user();
         }
         life.backing = Backing::Null;
-        life.pd.context().shared().forget_mr(self.handle);
+        life.pd.context().shared().forget(self.handle);
         life.pd.remove_user();
         Ok(())
     }

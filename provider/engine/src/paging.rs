@@ -1,4 +1,4 @@
-//! The state of the consumer's pages: whether a range is mapped when it is registered, and advice about on-demand regions.
+//! The state of the consumer's pages: whether a range is mapped when it is registered.
 //!
 //! An on-demand region is not looked at when it is registered. Its pages may come and go; an access that finds one missing
 //! faults it in, or ends in an error of the request where there is nothing to fault in ([`crate::guard`]). The guard is what makes
@@ -6,9 +6,6 @@
 
 use std::ops::Range;
 
-use ferroce_transport::{Access, MemoryError, Sge};
-
-use crate::context::Pd;
 use crate::error::{Error, Result};
 use crate::guard;
 
@@ -52,73 +49,6 @@ impl OdpCaps {
     }
 }
 
-/// What `ibv_advise_mr` asks for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Advice {
-    /// Make pages present to be read.
-    Prefetch,
-    /// Make pages present to be written.
-    PrefetchWrite,
-    /// Make use of pages that are present, and fault none in.
-    PrefetchNoFault,
-}
-
-impl Pd {
-    /// Advises about ranges of on-demand regions. With `flush` the pages are there when it returns; without, the kernel is
-    /// only told that they will be needed.
-    ///
-    /// `EFAULT`: no such key, outside its region, or (with `flush`) memory that is not mapped. `EPERM`: a key of another
-    /// domain, or a region that may not be written. `EINVAL`: a key of a window or of a region that is not on-demand, or an empty list.
-    pub fn advise(&self, advice: Advice, flush: bool, sges: &[Sge]) -> Result<()> {
-        if sges.is_empty() {
-            return Err(Error::Invalid("the list is empty"));
-        }
-        let ranges = {
-            let keys = self.context().hca().keys.read_recursive();
-            let mut ranges = Vec::with_capacity(sges.len());
-            for sge in sges {
-                let bad = Error::BadMemory {
-                    addr: sge.addr,
-                    len: sge.length.into(),
-                };
-                if keys.window(crate::keys::index(sge.lkey)).is_some() {
-                    return Err(Error::Invalid("the key is a window's"));
-                }
-                let Some(region) = keys.region(sge.lkey) else {
-                    return Err(bad);
-                };
-                if region.pd != self.handle() {
-                    return Err(Error::Forbidden("a key of another protection domain"));
-                }
-                if !region.access.contains(Access::ON_DEMAND) {
-                    return Err(Error::Invalid("the region is not on-demand"));
-                }
-                if advice == Advice::PrefetchWrite && !region.access.contains(Access::LOCAL_WRITE) {
-                    return Err(Error::Forbidden(
-                        "the region may not be written by its owner",
-                    ));
-                }
-                match region.resolve(sge.addr, sge.length.into()) {
-                    Ok(addr) => ranges.push((addr, u64::from(sge.length))),
-                    Err(MemoryError::Bounds) => return Err(bad),
-                    Err(_) => return Err(Error::Invalid("the key")),
-                }
-            }
-            ranges
-        };
-        // Populating may wait for a disk: not under the lock that every access needs.
-        for (addr, len) in ranges {
-            match (advice, flush) {
-                // A page that is present to the program is present to the engine.
-                (Advice::PrefetchNoFault, _) => {}
-                (_, true) => validate(addr, len, advice == Advice::PrefetchWrite)?,
-                (_, false) => will_need(addr, len),
-            }
-        }
-        Ok(())
-    }
-}
-
 fn page_size() -> u64 {
     // SAFETY: sysconf has no preconditions.
     unsafe { libc::sysconf(libc::_SC_PAGESIZE) as u64 }
@@ -145,7 +75,7 @@ fn advise_kernel(pages: &Range<u64>, advice: libc::c_int) -> std::io::Result<()>
     }
 }
 
-fn will_need(addr: u64, len: u64) {
+pub(crate) fn will_need(addr: u64, len: u64) {
     if let Some(pages) = pages(addr, len) {
         // Advice: where it cannot be taken, the access faults the page in.
         let _ = advise_kernel(&pages, libc::MADV_WILLNEED);

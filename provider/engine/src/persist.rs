@@ -11,8 +11,8 @@ use std::os::unix::fs::MetadataExt;
 use ferroce_transport::{MemoryError, Placement};
 
 use crate::error::{Error, Result};
-use crate::keys::Piece;
 use crate::paging;
+use crate::piece::Piece;
 
 /// File systems that are nothing but memory; `f_type` of `statfs(2)`.
 const OF_MEMORY: [libc::c_long; 3] = [libc::TMPFS_MAGIC, libc::HUGETLBFS_MAGIC, 0x8584_58f6];

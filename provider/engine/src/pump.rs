@@ -3,8 +3,8 @@
 use ferroce_control::Counter;
 use ferroce_transport::{QpEvent, QpState, Sink, Time, TransmitOpts};
 
+use crate::held::Held;
 use crate::keys::KeyTable;
-use crate::posting::Held;
 use crate::qp::{Inner, Qp};
 use crate::qp_host::QpHost;
 use crate::timers;

@@ -1,30 +1,37 @@
 //! Queue pairs: the transport's state machine with its lock, its path and its timer. They are made in `qp_init` and ended in
 //! `qp_close`.
 
+mod modify;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicUsize, Ordering};
 
 use ferroce_control::objects::{Listing, Object, QueuePair};
-use ferroce_transport::{QpAttr, QpAttrMask, QpCap, QpState, QpType, Time};
+use ferroce_transport::{QpAttr, QpCap, QpState, QpType, Time};
 use parking_lot::{Mutex, MutexGuard};
 
+use crate::arrival::Arrival;
 use crate::context::{Context, Pd};
 use crate::cq::Cq;
-use crate::datagram::Arrival;
-use crate::error::{Error, Result};
 use crate::hca::Hca;
+use crate::held::{self, Held};
 use crate::keys::Peer;
-use crate::limits;
 use crate::path::Path;
-use crate::posting::{self, Held};
 use crate::qp_close::Openers;
-use crate::qp_host::QpHost;
-use crate::qp_init::QpInitView;
 use crate::rendezvous::TmQp;
-use crate::route::Route;
 use crate::srq::Srq;
-use crate::timers;
 use crate::xrc::{Domain, Xrcd};
+
+/// What a queue pair was created with, as `ibv_query_qp` returns it.
+#[derive(Clone, Copy, Debug)]
+pub struct QpInitView {
+    /// Capacities.
+    pub cap: QpCap,
+    /// `enum ibv_qp_type`
+    pub qp_type: u32,
+    /// Every send request raises a completion.
+    pub sq_sig_all: bool,
+}
 
 /// What the QP's lock protects.
 pub(crate) struct Inner {
@@ -121,54 +128,6 @@ impl Qp {
         )
     }
 
-    /// Moves the queue pair through its states; nothing changes on an error.
-    pub fn modify(&self, attr: &QpAttr, mask: QpAttrMask) -> Result<()> {
-        let mask = mask - self.other_half();
-        let hca = self.hca();
-        check_modify(hca, attr, mask)?;
-        self.check_p_key(attr, mask)?;
-        let path = if mask.contains(QpAttrMask::AV) {
-            Some(self.resolve(attr, mask)?)
-        } else {
-            None
-        };
-        if self.is_unreliable() && mask.contains(QpAttrMask::STATE) && attr.qp_state == QpState::Rtr
-        {
-            hca.unacknowledged_traffic();
-            if self.is_datagram() {
-                // Datagrams may come to any of the port's addresses.
-                hca.listen_everywhere()?;
-            }
-        }
-        let keys = hca.keys.read_recursive();
-        let mut inner = self.inner.lock();
-        let ends = matches!(attr.qp_state, QpState::Err | QpState::Reset);
-        if ends && mask.contains(QpAttrMask::STATE) {
-            // The consumer has seen the message: its sender must not wait for an ACK that no state sends any more.
-            self.send_last_ack(&mut inner);
-        }
-        let now = timers::now();
-        let mut host = QpHost::new(self, &keys, None, now);
-        inner.transport.modify(attr, mask, now, &mut host)?;
-        self.renew_p_key(&inner);
-        if let Some(path) = path {
-            self.set_active(&mut inner, false);
-            inner.path = Some(path);
-        }
-        if inner.transport.state() == QpState::Reset {
-            self.set_active(&mut inner, false);
-            inner.path = None;
-            inner.last_path = None;
-            self.purge();
-            if let Some(tm) = &self.tm {
-                tm.reset();
-            }
-        }
-        self.pump(&mut inner, &keys, now, true);
-        self.list(&mut inner);
-        Ok(())
-    }
-
     /// Tells others what it is now.
     #[cold]
     pub(crate) fn list(&self, inner: &mut Inner) {
@@ -189,52 +148,6 @@ impl Qp {
         }));
     }
 
-    /// Attributes of the half that an XRC queue pair does not have. Linux takes them off the mask, and programs that treat both
-    /// ends alike rely on it.
-    fn other_half(&self) -> QpAttrMask {
-        match self.service {
-            QpType::XrcSend => QpAttrMask::MAX_DEST_RD_ATOMIC | QpAttrMask::MIN_RNR_TIMER,
-            QpType::XrcRecv => {
-                QpAttrMask::MAX_QP_RD_ATOMIC | QpAttrMask::RETRY_CNT | QpAttrMask::RNR_RETRY
-            }
-            _ => QpAttrMask::empty(),
-        }
-    }
-
-    /// Takes it out of the tables, and its last ACK to the peer.
-    pub(crate) fn end(&self) {
-        let hca = self.hca();
-        // With the table's lock no packet or timer is with this QP, and none will find it again.
-        if hca.qps.write().remove(self.number as u16).is_none() {
-            return;
-        }
-        self.listing.remove();
-        if let Some(domain) = self.domain() {
-            domain.remove_target(self.number);
-        }
-        let mut inner = self.inner.lock();
-        self.send_last_ack(&mut inner);
-        self.set_active(&mut inner, false);
-        inner.path = None;
-        inner.last_path = None;
-        drop(inner);
-        self.purge();
-        let keys = hca.keys.read_recursive();
-        if keys.has_windows() {
-            keys.forget_qp(self.number);
-        }
-        drop(keys);
-        for cq in [&self.send_cq, &self.recv_cq].into_iter().flatten() {
-            cq.remove_user();
-        }
-        if let Some(srq) = &self.srq {
-            srq.remove_user();
-        }
-        if let Some(pd) = &self.pd {
-            pd.remove_user();
-        }
-    }
-
     /// Locks if nobody holds the lock.
     pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, Inner>> {
         self.inner.try_lock()
@@ -249,7 +162,7 @@ impl Qp {
     /// `ibv_wr_start` and `ibv_wr_complete`), and the packet counts as lost.
     pub(crate) fn lock(&self) -> Option<MutexGuard<'_, Inner>> {
         let free = self.inner.try_lock();
-        if free.is_none() && self.poster.load(Ordering::Relaxed) == posting::thread_mark() {
+        if free.is_none() && self.poster.load(Ordering::Relaxed) == held::thread_mark() {
             return None;
         }
         Some(free.unwrap_or_else(|| self.inner.lock()))
@@ -296,38 +209,6 @@ impl Qp {
         !self.groups.lock().is_empty()
     }
 
-    fn purge(&self) {
-        for cq in [&self.send_cq, &self.recv_cq].into_iter().flatten() {
-            cq.purge(self.number);
-        }
-    }
-
-    /// A change of port or index must lead to a P_Key.
-    fn check_p_key(&self, attr: &QpAttr, mask: QpAttrMask) -> Result<()> {
-        let hca = self.hca();
-        if !mask.intersects(QpAttrMask::PKEY_INDEX | QpAttrMask::PORT) {
-            return Ok(());
-        }
-        let now = self.inner.lock().transport.query();
-        let of = |bit, new, old| if mask.contains(bit) { new } else { old };
-        let port = of(QpAttrMask::PORT, attr.port_num.into(), now.port_num.into());
-        let index: u16 = of(QpAttrMask::PKEY_INDEX, attr.pkey_index, now.pkey_index);
-        hca.ports().p_key(port as u8, index).map(drop)
-    }
-
-    /// Takes the P_Key as its port's table has it now: a subnet manager may change it at any time. An entry that has become empty
-    /// is 0, with which nothing goes out or comes in.
-    pub(crate) fn renew_p_key(&self, inner: &Inner) {
-        let ports = self.hca().ports();
-        let now = inner.transport.query();
-        if !ports.has(now.port_num) {
-            return;
-        }
-        let key = ports.p_key(now.port_num, now.pkey_index).unwrap_or(0);
-        self.p_key.store(key, Ordering::Relaxed);
-        self.port.store(now.port_num, Ordering::Relaxed);
-    }
-
     /// Whether a packet came by its port. Of a connected queue pair the path says so too.
     #[inline]
     pub(crate) fn is_at(&self, arrival: &Arrival<'_>) -> bool {
@@ -336,51 +217,10 @@ impl Qp {
             .is_none_or(|(link, _)| link.number == self.port.load(Ordering::Relaxed))
     }
 
-    /// The path that an address vector and destination QPN name; makes sure that answers are received.
-    fn resolve(&self, attr: &QpAttr, mask: QpAttrMask) -> Result<Arc<Path>> {
-        let av = &attr.av;
-        let hca = self.hca();
-        let dest = if mask.contains(QpAttrMask::DEST_QPN) {
-            attr.dest_qp_num
-        } else {
-            self.inner.lock().transport.query().dest_qp_num
-        };
-        let slot = (dest >> 16) as u8;
-        let route = Route::to_peer(hca, av)?;
-        route.listen(hca)?;
-        route.path(hca, slot)
-    }
-
     /// Whether a packet is from the peer: its source must be the other end of the path.
     pub(crate) fn accepts_from(inner: &Inner, arrival: &Arrival<'_>) -> bool {
         let (from, to) = (arrival.datagram.from, arrival.local);
         let key = inner.path.as_ref().map(|path| &path.key);
         key.is_some_and(|key| key.is_from_peer(from, to, arrival.link))
     }
-}
-
-/// What only the device knows: limits, the GID table, the port.
-fn check_modify(hca: &Hca, attr: &QpAttr, mask: QpAttrMask) -> Result<()> {
-    let invalid = |what| Err(Error::Invalid(what));
-    if mask.contains(QpAttrMask::PORT) && !hca.ports().has(attr.port_num) {
-        return invalid("port_num: the device has no such port");
-    }
-    if mask.contains(QpAttrMask::AV) && !hca.ports().has(attr.av.port_num) {
-        return invalid("ah_attr.port_num: the device has no such port");
-    }
-    if mask.contains(QpAttrMask::PATH_MTU) && attr.path_mtu > hca.active_mtu(attr, mask) {
-        return invalid("path_mtu exceeds the port's active MTU");
-    }
-    if mask.contains(QpAttrMask::MAX_QP_RD_ATOMIC) && attr.max_rd_atomic > limits::MAX_RD_ATOMIC {
-        return invalid("max_rd_atomic exceeds the device's max_qp_init_rd_atom");
-    }
-    if mask.contains(QpAttrMask::MAX_DEST_RD_ATOMIC)
-        && attr.max_dest_rd_atomic > limits::MAX_RD_ATOMIC
-    {
-        return invalid("max_dest_rd_atomic exceeds the device's max_qp_rd_atom");
-    }
-    if mask.intersects(QpAttrMask::ALT_PATH | QpAttrMask::PATH_MIG_STATE) {
-        return invalid("automatic path migration is not offered");
-    }
-    Ok(())
 }

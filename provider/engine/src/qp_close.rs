@@ -45,6 +45,21 @@ impl Openers {
     }
 }
 
+impl Context {
+    /// Opens an XRC target of the domain by its number (`EINVAL` if there is none). Each opener closes it.
+    pub fn open_qp(
+        self: &Arc<Self>,
+        xrcd: &Arc<Xrcd>,
+        number: u32,
+        cookie: u64,
+    ) -> Result<Arc<Qp>> {
+        if !Arc::ptr_eq(xrcd.context(), self) {
+            return Err(Error::Invalid("the XRC domain is of another context"));
+        }
+        Qp::open(xrcd, number, cookie)
+    }
+}
+
 impl Qp {
     /// Opens an XRC target by its number, in the domain's process. `cookie` is what this opener's events name it by.
     pub(crate) fn open(xrcd: &Arc<Xrcd>, number: u32, cookie: u64) -> Result<Arc<Qp>> {
@@ -96,6 +111,47 @@ impl Qp {
             xrcd.remove_user();
         }
         Ok(Delivered { comp: 0, events })
+    }
+
+    /// Takes it out of the tables, and its last ACK to the peer.
+    pub(crate) fn end(&self) {
+        let hca = self.hca();
+        // With the table's lock no packet or timer is with this QP, and none will find it again.
+        if hca.qps.write().remove(self.number as u16).is_none() {
+            return;
+        }
+        self.listing.remove();
+        if let Some(domain) = self.domain() {
+            domain.remove_target(self.number);
+        }
+        let mut inner = self.inner.lock();
+        self.send_last_ack(&mut inner);
+        self.set_active(&mut inner, false);
+        inner.path = None;
+        inner.last_path = None;
+        drop(inner);
+        self.purge();
+        let keys = hca.keys.read_recursive();
+        if keys.has_windows() {
+            keys.forget_qp(self.number);
+        }
+        drop(keys);
+        for cq in [&self.send_cq, &self.recv_cq].into_iter().flatten() {
+            cq.remove_user();
+        }
+        if let Some(srq) = &self.srq {
+            srq.remove_user();
+        }
+        if let Some(pd) = &self.pd {
+            pd.remove_user();
+        }
+    }
+
+    /// Drops its completions, as its number may come back.
+    pub(crate) fn purge(&self) {
+        for cq in [&self.send_cq, &self.recv_cq].into_iter().flatten() {
+            cq.purge(self.number);
+        }
     }
 
     /// Raises an affiliated asynchronous event.

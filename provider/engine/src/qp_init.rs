@@ -11,8 +11,8 @@ use parking_lot::Mutex;
 use crate::context::{Context, Pd};
 use crate::cq::Cq;
 use crate::error::{Error, Result};
+use crate::held::Held;
 use crate::limits;
-use crate::posting::Held;
 use crate::qp::{Inner, Qp};
 use crate::qp_close::Openers;
 use crate::rendezvous::TmQp;
@@ -45,15 +45,18 @@ pub struct QpInit {
     pub cookie: u64,
 }
 
-/// What a queue pair was created with, as `ibv_query_qp` returns it.
-#[derive(Clone, Copy, Debug)]
-pub struct QpInitView {
-    /// Capacities.
-    pub cap: QpCap,
-    /// `enum ibv_qp_type`
-    pub qp_type: u32,
-    /// Every send request raises a completion.
-    pub sq_sig_all: bool,
+impl Context {
+    /// Creates an XRC target queue pair in RESET: it has neither protection domain nor completion queues.
+    pub fn create_xrc_target(self: &Arc<Self>, init: QpInit) -> Result<Arc<Qp>> {
+        Qp::create(self, None, init)
+    }
+}
+
+impl Pd {
+    /// Creates a queue pair in RESET.
+    pub fn create_qp(self: &Arc<Self>, init: QpInit) -> Result<Arc<Qp>> {
+        Qp::create(self.context(), Some(self), init)
+    }
 }
 
 impl Qp {

@@ -8,8 +8,9 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use ferroce_control::FlowPage;
 use ferroce_transport::Time;
 
+use crate::groups::Members;
 use crate::ib::Link;
-use crate::mcast::Members;
+use crate::recvmsg::IPV6_FLOWINFO;
 
 /// One receiving socket: this process's slot at one address, or a multicast group.
 pub(crate) struct Receiver {
@@ -168,9 +169,6 @@ pub(crate) const SETTLE: Time = 20_000_000;
 pub(crate) fn merge_runs(socket: &OwnedFd) {
     set_option(socket, libc::SOL_UDP, libc::UDP_GRO);
 }
-
-/// `IPV6_FLOWINFO`: as an option, has the kernel tell class and flow label.
-pub(crate) const IPV6_FLOWINFO: libc::c_int = 11;
 
 /// Switches an option on. What the kernel lacks is not told then.
 pub(crate) fn set_option(socket: &OwnedFd, level: libc::c_int, name: libc::c_int) {

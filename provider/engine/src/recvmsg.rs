@@ -2,9 +2,10 @@
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 
-use crate::receiver::{IPV6_FLOWINFO, Receiver};
+/// `IPV6_FLOWINFO`: as an option, has the kernel tell class and flow label.
+pub(crate) const IPV6_FLOWINFO: libc::c_int = 11;
 
 /// What one receive call brought, beside the bytes.
 #[derive(Clone, Copy, Debug)]
@@ -30,7 +31,7 @@ pub(crate) const CONTROL: usize = 128;
 struct Control([u8; CONTROL]);
 
 /// One `recvmsg` that does not wait.
-pub(crate) fn receive(receiver: &Receiver, buffer: &mut [u8]) -> io::Result<(usize, Datagram)> {
+pub(crate) fn receive(socket: &OwnedFd, buffer: &mut [u8]) -> io::Result<(usize, Datagram)> {
     let mut control = Control([0; CONTROL]);
     // SAFETY: all zeroes is a valid sockaddr_storage and msghdr.
     let (mut name, mut msg): (libc::sockaddr_storage, libc::msghdr) = unsafe { std::mem::zeroed() };
@@ -45,7 +46,7 @@ pub(crate) fn receive(receiver: &Receiver, buffer: &mut [u8]) -> io::Result<(usi
     msg.msg_control = control.0.as_mut_ptr().cast();
     msg.msg_controllen = control.0.len() as _;
     // SAFETY: `msg` describes a name, a buffer and control space that outlive the call.
-    let n = unsafe { libc::recvmsg(receiver.socket.as_raw_fd(), &mut msg, libc::MSG_DONTWAIT) };
+    let n = unsafe { libc::recvmsg(socket.as_raw_fd(), &mut msg, libc::MSG_DONTWAIT) };
     if n < 0 {
         return Err(io::Error::last_os_error());
     }

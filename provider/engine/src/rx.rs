@@ -1,9 +1,9 @@
 //! Receiving: runs are taken from sockets and the inbox and handled (`run`), and the queue pairs that got packets answer.
 
 mod run;
+pub(crate) mod state;
 
 use std::net::IpAddr;
-use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use ferroce_control::{Counter, PortCounter};
@@ -11,12 +11,13 @@ use ferroce_transport::Time;
 use ferroce_wire::Octets;
 
 use self::run::Run;
+use self::state::Take;
 use crate::batch;
 use crate::hca::Hca;
 use crate::ib::Link;
 use crate::keys::KeyTable;
-use crate::port::ring::{Arrived, Rings};
-use crate::port::{Cable, Flows, Ring, Udp, pacing};
+use crate::port::ring::Arrived;
+use crate::port::{Cable, Ring, Udp, pacing};
 #[cfg(any(test, feature = "in-process"))]
 use crate::port::{Medium, Ports, in_process::End};
 use crate::qp::Qp;
@@ -24,61 +25,8 @@ use crate::receiver::{Receiver, SETTLE};
 use crate::recvmsg::{Datagram, receive};
 use crate::timers;
 
-/// The largest datagram, or run of merged datagrams.
-pub(crate) const MAX_DATAGRAM: usize = 65_536;
-/// How many datagrams are taken from a socket in one go.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Take {
-    /// At most so many.
-    Some(usize),
-    /// As `Some`, but nothing after a packet that came by itself or with one other (the ACK of a message shares the send of its
-    /// answer), for which somebody may be waiting: longer runs are bulk, of which several are better answered at once.
-    Runs(usize),
-}
-
-impl Take {
-    /// Whether to look for more after so many datagrams, the last of them of `len` bytes in packets of `segment` (0: a single one).
-    fn goes_on(self, taken: usize, len: usize, segment: usize) -> bool {
-        match self {
-            Take::Some(limit) => taken < limit,
-            Take::Runs(limit) => taken < limit && segment != 0 && len > 2 * segment,
-        }
-    }
-}
-
-/// The receive side's own state, under the lock that a polling thread tries.
-pub(crate) struct RxState {
-    buffer: Box<[u8]>,
-    /// QPs that got packets and have yet to answer.
-    touched: Vec<Arc<Qp>>,
-    flows: Flows,
-    /// The inbox.
-    rings: Rings,
-    /// Runs handled since the last answers, and when the last of them was begun.
-    runs: u32,
-    at: Time,
-}
-
-impl RxState {
-    pub(crate) fn new() -> RxState {
-        RxState {
-            buffer: vec![0; MAX_DATAGRAM].into_boxed_slice(),
-            touched: Vec::new(),
-            flows: Flows::new(),
-            rings: Rings::default(),
-            runs: 0,
-            at: 0,
-        }
-    }
-
-    /// A run is about to be handled. Returns the time.
-    fn begin(&mut self) -> Time {
-        batch::begin();
-        self.runs += 1;
-        self.at = timers::now();
-        self.at
-    }
-}
+/// With the queue pairs that it has to do with.
+pub(crate) type RxState = state::RxState<Qp>;
 
 impl Hca {
     /// Takes datagrams from one socket without waiting; returns how many there were.
@@ -86,7 +34,7 @@ impl Hca {
         let mut buffer = std::mem::take(&mut rx.buffer);
         let mut n = 0;
         loop {
-            let Ok((len, datagram)) = receive(receiver, &mut buffer) else {
+            let Ok((len, datagram)) = receive(&receiver.socket, &mut buffer) else {
                 if self.counts_received() {
                     receiver.nothing_left(timers::now());
                 }
@@ -357,24 +305,5 @@ impl Qp {
         let Some(mut inner) = self.lock() else { return };
         let flush = !inner.transport.ack_deferrable();
         self.pump(&mut inner, keys, now, flush);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_somebody_may_wait_for_is_answered_before_a_look_for_more() {
-        let go_on = |len, segment| Take::Runs(4).goes_on(1, len, segment);
-        // An ACK; an answer and the ACK that came with it; the two packets of a message.
-        for (len, segment) in [(20, 0), (40, 20), (56, 36), (4132, 4112), (8224, 4112)] {
-            assert!(!go_on(len, segment), "{len} {segment}");
-        }
-        assert!(go_on(60_000, 4112));
-        assert!(go_on(60, 20));
-        assert!(!Take::Runs(4).goes_on(4, 60_000, 4112));
-        assert!(Take::Some(8).goes_on(7, 20, 0));
-        assert!(!Take::Some(8).goes_on(8, 20, 0));
     }
 }

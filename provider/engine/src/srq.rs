@@ -70,6 +70,13 @@ pub struct Srq {
     listing: Listing,
 }
 
+impl Pd {
+    /// Creates a shared receive queue.
+    pub fn create_srq(self: &Arc<Self>, init: SrqInit) -> Result<Arc<Srq>> {
+        Srq::new(self, init)
+    }
+}
+
 impl Srq {
     pub(crate) fn new(pd: &Arc<Pd>, init: SrqInit) -> Result<Arc<Srq>> {
         if init.max_wr == 0 || init.max_wr > limits::MAX_SRQ_WR {

@@ -6,30 +6,29 @@ use ferroce_control::random::random;
 
 use crate::error::{Error, Result};
 use crate::limits;
-use crate::qp::Qp;
 
-type Page = [Option<Arc<Qp>>; 256];
+type Page<T> = [Option<Arc<T>>; 256];
 
 /// 65,536 places in pages that are made on demand.
-pub(crate) struct QpTable {
-    pages: Vec<Option<Box<Page>>>,
+pub(crate) struct Table<T> {
+    pages: Vec<Option<Box<Page<T>>>>,
     len: u32,
 }
 
-impl QpTable {
-    pub(crate) fn new() -> QpTable {
-        QpTable {
+impl<T> Table<T> {
+    pub(crate) fn new() -> Table<T> {
+        Table {
             pages: (0..256).map(|_| None).collect(),
             len: 0,
         }
     }
 
-    pub(crate) fn find(&self, index: u16) -> Option<&Arc<Qp>> {
+    pub(crate) fn find(&self, index: u16) -> Option<&Arc<T>> {
         self.pages[usize::from(index >> 8)].as_ref()?[usize::from(index & 0xff)].as_ref()
     }
 
     /// Puts what `make` returns at a random free index (a peer cannot guess it from another's).
-    pub(crate) fn insert(&mut self, make: impl FnOnce(u16) -> Result<Arc<Qp>>) -> Result<Arc<Qp>> {
+    pub(crate) fn insert(&mut self, make: impl FnOnce(u16) -> Result<Arc<T>>) -> Result<Arc<T>> {
         if self.len >= limits::MAX_QP {
             return Err(Error::Full("queue pairs"));
         }
@@ -48,13 +47,13 @@ impl QpTable {
         Ok(qp)
     }
 
-    pub(crate) fn remove(&mut self, index: u16) -> Option<Arc<Qp>> {
+    pub(crate) fn remove(&mut self, index: u16) -> Option<Arc<T>> {
         let qp = self.pages[usize::from(index >> 8)].as_mut()?[usize::from(index & 0xff)].take();
         self.len -= u32::from(qp.is_some());
         qp
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<Qp>> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<T>> {
         self.pages.iter().flatten().flat_map(|p| p.iter().flatten())
     }
 }

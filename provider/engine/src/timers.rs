@@ -6,13 +6,11 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-use std::sync::Weak;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Weak};
 
 use ferroce_transport::Time;
 use parking_lot::Mutex;
-
-use crate::cq::Cq;
 
 /// Monotonic time in nanoseconds.
 pub(crate) fn now() -> Time {
@@ -34,10 +32,16 @@ fn read(clock: libc::clockid_t) -> u64 {
     ts.tv_sec as u64 * 1_000_000_000 + ts.tv_nsec as u64
 }
 
-/// A completion queue that has an event to send later.
+/// What has something to do later.
+pub(crate) trait Alarmed: Send + Sync {
+    /// An alarm that it set has come up.
+    fn alarm(self: Arc<Self>, now: Time);
+}
+
+/// Who set an alarm.
 pub(crate) struct Alarm {
     pub(crate) handle: u32,
-    pub(crate) cq: Weak<Cq>,
+    pub(crate) of: Weak<dyn Alarmed>,
 }
 
 impl PartialEq for Alarm {

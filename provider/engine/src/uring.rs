@@ -15,11 +15,11 @@ use ferroce_transport::Time;
 use io_uring::types::{BufRingEntry, Fd, RecvMsgOut, SubmitArgs, Timespec};
 use io_uring::{IoUring, cqueue, opcode};
 
-use crate::hca::Hca;
-use crate::helper::{Round, timespec_until, uring_enabled};
+use crate::hca::{Hca, enabled};
 use crate::receiver::Receiver;
 use crate::recvmsg::{CONTROL, describe};
-use crate::rx::MAX_DATAGRAM;
+use crate::round::{Round, timespec_until};
+use crate::rx::state::MAX_DATAGRAM;
 use crate::timers;
 
 /// Receive buffers; a power of two. Each holds the largest merged run.
@@ -105,7 +105,7 @@ pub(crate) struct Uring {
 impl Uring {
     /// Sets the ring up on the calling thread, which alone may use it.
     pub(crate) fn new() -> Result<Uring, String> {
-        if !uring_enabled() {
+        if !enabled("FERROCE_IO_URING") {
             return Err("FERROCE_IO_URING=off".into());
         }
         let ring = IoUring::builder()

@@ -65,6 +65,14 @@ pub struct Xrcd {
     closed: Mutex<bool>,
 }
 
+impl Context {
+    /// Opens the XRC domain of the file behind `fd`, or one that cannot be shared. `oflags`: `O_CREAT` makes it if no context
+    /// of this process has it open (else `EAGAIN`), `O_EXCL` refuses one that exists (`EINVAL`).
+    pub fn open_xrcd(self: &Arc<Self>, fd: Option<RawFd>, oflags: i32) -> Result<Arc<Xrcd>> {
+        Xrcd::open(self, fd, oflags)
+    }
+}
+
 impl Xrcd {
     /// Opens the domain of the file behind `fd` (any mode), or a new one that nobody else can open.
     pub(crate) fn open(

@@ -40,8 +40,8 @@ impl Hca {
     pub(crate) fn run_timers(&self, now: Time, received: bool) {
         if self.alarms.next() <= now {
             while let Some(alarm) = self.alarms.pop(now) {
-                if let Some(cq) = alarm.cq.upgrade() {
-                    cq.alarm(now);
+                if let Some(of) = alarm.of.upgrade() {
+                    of.alarm(now);
                 }
             }
         }

@@ -12,17 +12,17 @@ use ferroce_wire::{NakCode, Octets, Operation, Packet, Syndrome};
 use parking_lot::MutexGuard;
 
 use super::RxState;
-use crate::datagram::Arrival;
+use crate::arrival::Arrival;
+use crate::groups::Members;
 use crate::hca::Hca;
 use crate::ib::{self, Link};
 use crate::keys::KeyTable;
-use crate::mcast::Members;
 use crate::port::{Incoming, Opened};
 use crate::qp::{Inner, Qp};
 use crate::qp_host::QpHost;
 use crate::recvmsg::Datagram;
 use crate::shared;
-use crate::table::QpTable;
+use crate::table::Table;
 
 /// Packets that came in one piece: the kernel merged them (GRO), or a program of the device made them.
 pub(super) struct Run<'a> {
@@ -154,7 +154,7 @@ impl Hca {
     #[inline]
     fn steer<'q>(
         &self,
-        qps: &'q QpTable,
+        qps: &'q Table<Qp>,
         last: Option<Target<'q>>,
         packet: &Packet<'_>,
     ) -> Option<Target<'q>> {

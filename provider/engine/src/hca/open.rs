@@ -1,0 +1,75 @@
+//! Opening a device, once a process, and what its end is owed.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Once};
+
+use ferroce_control::{Client, RuntimeDir};
+use parking_lot::Mutex;
+
+use super::Hca;
+use crate::error::Result;
+use crate::forks;
+use crate::guard;
+use crate::helper;
+use crate::port::Ports;
+
+static OPEN: Mutex<Vec<(PathBuf, Arc<Hca>)>> = Mutex::new(Vec::new());
+
+/// A program may exit right after it took its last message: the peer must not wait for the ACK that was held back.
+extern "C" fn exiting() {
+    // Whoever holds a lock now may never let go of it: try, do not wait.
+    let Some(open) = OPEN.try_lock() else { return };
+    for (_, hca) in open.iter().filter(|(_, hca)| hca.alive()) {
+        let Some(qps) = hca.qps.try_read_recursive() else {
+            continue;
+        };
+        for qp in qps.iter() {
+            qp.exiting();
+        }
+    }
+}
+
+impl Hca {
+    /// The device of the daemon in `dir`: opened once a process and shared by all contexts. A forked child opens its own.
+    pub fn open(dir: &RuntimeDir) -> Result<Arc<Hca>> {
+        static AT_EXIT: Once = Once::new();
+        forks::watch();
+        AT_EXIT.call_once(|| {
+            // SAFETY: the handler takes no argument and does not unwind.
+            unsafe { libc::atexit(exiting) };
+        });
+        let mut open = OPEN.lock();
+        for (_, hca) in open.extract_if(.., |(_, hca)| !hca.alive()) {
+            if hca.is_inherited() {
+                // A parent's: its memory and descriptors look like ours, and are not ours to end.
+                std::mem::forget(hca);
+            }
+        }
+        if let Some((_, hca)) = open.iter().find(|(path, _)| path == dir.path()) {
+            return Ok(hca.clone());
+        }
+        let hca = Hca::connect(dir)?;
+        open.push((dir.path().to_owned(), hca.clone()));
+        Ok(hca)
+    }
+
+    fn connect(dir: &RuntimeDir) -> Result<Arc<Hca>> {
+        guard::install();
+        let mut control = Client::connect(dir)?;
+        let name = std::fs::read_to_string("/proc/self/comm").unwrap_or_default();
+        let attachment = control.attach(name.trim_end())?;
+        let gids = control.gids()?;
+        let ports = match attachment.device.ib_ports {
+            0 => Vec::new(),
+            _ => control.ports()?,
+        };
+        let hca = Arc::new(Hca::new(
+            Some(control),
+            attachment,
+            gids,
+            Ports::new(ports),
+        )?);
+        helper::start(&hca)?;
+        Ok(hca)
+    }
+}
