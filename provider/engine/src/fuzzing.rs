@@ -4,7 +4,7 @@
 use ferroce_control::InboxFds;
 
 use crate::port::ring;
-use crate::tag_matching;
+use crate::verbs::tag_matching;
 
 /// A receiver whose sender is the input: by how much the position grows each time, how often, and what the memory holds.
 ///

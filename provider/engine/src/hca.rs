@@ -19,27 +19,27 @@ use ferroce_transport::{QpAttr, QpAttrMask};
 use parking_lot::{Mutex, RwLock};
 
 use self::control::Control;
-use crate::ah_table::AhTable;
-use crate::context::Context;
-use crate::crowd::Crowd;
-use crate::dm_use::DmUse;
-use crate::driver::Driver;
+use crate::datapath::path::Path;
+use crate::datapath::rx::state::RxState;
 use crate::error::{Error, Result};
 use crate::forks;
-use crate::groups::Multicast;
-use crate::ib;
-use crate::keys::KeyTable;
-use crate::limits::{DeviceAttr, PortAttr, Violations};
-use crate::path::Path;
+use crate::memory::dm_use::DmUse;
+use crate::memory::keys::KeyTable;
 use crate::port::Ports;
 use crate::port::address::PathKey;
+use crate::port::ib;
+use crate::port::receiver::Receiver;
 use crate::port::ring::{Inbox, Ways};
-use crate::qp::Qp;
-use crate::receiver::Receiver;
-use crate::rx::state::RxState;
-use crate::table::Table;
-use crate::timers::{Alarm, Timers};
-use crate::xrc::Domains;
+use crate::progress::crowd::Crowd;
+use crate::progress::driver::Driver;
+use crate::progress::timers::{Alarm, Timers};
+use crate::verbs::ah_table::AhTable;
+use crate::verbs::context::Context;
+use crate::verbs::groups::Multicast;
+use crate::verbs::limits::{DeviceAttr, PortAttr, Violations};
+use crate::verbs::qp::Qp;
+use crate::verbs::table::Table;
+use crate::verbs::xrc::Domains;
 
 /// How many objects of a kind there are.
 #[derive(Default)]

@@ -5,108 +5,49 @@
 //! queue pairs, and this crate carries out what they ask for: it checks keys, copies payload, sends GSO runs, receives
 //! GRO runs and keeps the timers.
 //!
-//! Who does the work: whoever polls. [`Cq::poll`] on an empty queue and [`SendPoster`] run the engine inline; one helper
+//! Who does the work: whoever polls. [`Cq::poll`] on an empty queue and [`SendPoster::doorbell`] run the engine inline; one helper
 //! thread a process sleeps in io_uring and takes over while no thread polls (see `driver`).
+//!
+//! What programs make and use is in `verbs`; `datapath` takes packets from queue pairs to ports and back; what a port is, is in
+//! `port`; `memory` has the keys and every access to the program's memory; `progress` whoever makes all of this move; `hca` is
+//! the device, which holds it together.
 //!
 //! This crate never speaks a C ABI (that is `ferroce-cabi` and the plugin), and it never decides protocol (that is the transport).
 
-mod advise;
-mod ah;
-mod arming;
-mod arrival;
-mod batch;
-mod congestion;
-mod context;
-mod cq;
-mod crowd;
-mod datagram;
-mod dm;
-mod dmabuf;
-mod driver;
-mod entries;
+mod datapath;
 mod error;
-mod events;
-#[cfg(target_arch = "x86_64")]
-mod fault_mask;
 mod forks;
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;
-mod guard;
 mod hca;
-mod helper;
-mod ib;
-mod import;
-mod keys;
-mod limits;
-mod linger;
-mod marks;
-mod mcast;
 mod memory;
-mod mgid;
-mod mr;
-mod mw;
-mod paging;
-mod path;
-mod persist;
-mod piece;
 mod port;
-mod posting;
-mod pump;
-mod qp;
-mod qp_close;
-mod qp_host;
-mod qp_init;
-mod receiver;
-mod recvmsg;
-mod rendezvous;
-mod route;
-mod rx;
-mod shared;
-mod sleep;
-mod srq;
-mod table;
-mod tag_matching;
-mod timers;
-mod turn;
-mod tx;
-mod uring;
-mod wc;
-mod window;
-mod words;
-mod xrc;
+mod progress;
+mod verbs;
 
-mod ah_table;
-mod dm_use;
-mod groups;
-mod handles;
-mod held;
-mod make_room;
-mod poll;
-mod round;
-mod routing;
-pub use advise::Advice;
-pub use ah::Ah;
-pub use context::{Context, Pd};
-pub use cq::{Cq, CqInit, Moderation};
-pub use dm::Dm;
-pub use entries::{Entry, Lent};
 pub use error::{Error, Result};
-pub use events::Delivered;
 pub use hca::Hca;
-pub use limits::{DeviceAttr, PortAttr};
-pub use mr::Mr;
-pub use mw::Mw;
-pub use paging::OdpCaps;
+pub use memory::paging::OdpCaps;
+pub use memory::window::MwType;
 #[cfg(any(test, feature = "in-process"))]
 pub use port::in_process::Faults;
-pub use posting::{RecvPoster, SendPoster};
-pub use qp::{Qp, QpInitView};
-pub use qp_init::QpInit;
-pub use srq::{Srq, SrqAttr, SrqInit};
-pub use tag_matching::{TagOp, TagWork, TmInit};
-pub use wc::{TagInfo, Wc};
-pub use window::MwType;
-pub use xrc::Xrcd;
+pub use verbs::advise::Advice;
+pub use verbs::ah::Ah;
+pub use verbs::context::{Context, Pd};
+pub use verbs::cq::{Cq, CqInit, Moderation};
+pub use verbs::dm::Dm;
+pub use verbs::entries::{Entry, Lent};
+pub use verbs::events::Delivered;
+pub use verbs::limits::{DeviceAttr, PortAttr};
+pub use verbs::mr::Mr;
+pub use verbs::mw::Mw;
+pub use verbs::posting::{RecvPoster, SendPoster};
+pub use verbs::qp::{Qp, QpInitView};
+pub use verbs::qp_init::QpInit;
+pub use verbs::srq::{Srq, SrqAttr, SrqInit};
+pub use verbs::tag_matching::{TagOp, TagWork, TmInit};
+pub use verbs::wc::{TagInfo, Wc};
+pub use verbs::xrc::Xrcd;
 
 pub use ferroce_control::{DeviceInfo, GidEntry, RuntimeDir};
 pub use ferroce_transport::{

@@ -11,10 +11,14 @@ pub(crate) mod address;
 mod cable;
 mod exit;
 mod flows;
+pub(crate) mod ib;
 #[cfg(any(test, feature = "in-process"))]
 pub(crate) mod in_process;
 mod kinds;
+pub(crate) mod mgid;
 pub(crate) mod pacing;
+pub(crate) mod receiver;
+pub(crate) mod recvmsg;
 pub(crate) mod ring;
 mod udp;
 

@@ -8,13 +8,13 @@
     reason = "the engine uses what the models do not"
 )]
 
-#[path = "../src/marks.rs"]
+#[path = "../src/progress/marks.rs"]
 mod marks;
-#[path = "../src/sleep.rs"]
+#[path = "../src/progress/sleep.rs"]
 mod sleep;
-#[path = "../src/turn.rs"]
+#[path = "../src/progress/turn.rs"]
 mod turn;
-#[path = "../src/words.rs"]
+#[path = "../src/progress/words.rs"]
 mod words;
 
 #[path = "models/loom_words.rs"]

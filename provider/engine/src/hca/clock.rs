@@ -5,8 +5,8 @@ use std::sync::atomic::Ordering::Relaxed;
 use ferroce_transport::Time;
 
 use super::Hca;
-use crate::pump::Fired;
-use crate::timers::{self, Alarm};
+use crate::datapath::pump::Fired;
+use crate::progress::timers::{self, Alarm};
 
 /// QPs that send again in one go: well below what the smallest usual socket buffer holds.
 const RETRIES: u32 = 16;

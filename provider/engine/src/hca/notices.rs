@@ -6,8 +6,8 @@ use std::sync::atomic::Ordering;
 use ferroce_control::Event;
 
 use super::Hca;
-use crate::ib;
-use crate::timers;
+use crate::port::ib;
+use crate::progress::timers;
 
 /// `enum ibv_event_type`
 const EVENT_DEVICE_FATAL: u32 = 8;

@@ -9,9 +9,9 @@ use parking_lot::Mutex;
 use super::Hca;
 use crate::error::Result;
 use crate::forks;
-use crate::guard;
-use crate::helper;
+use crate::memory::guard;
 use crate::port::Ports;
+use crate::progress::helper;
 
 static OPEN: Mutex<Vec<(PathBuf, Arc<Hca>)>> = Mutex::new(Vec::new());
 

@@ -9,13 +9,13 @@ use ferroce_control::GidEntry;
 use socket2::Socket;
 
 use super::Hca;
+use crate::datapath::path::Path;
 use crate::error::{Error, Result};
-use crate::ib::Link;
-use crate::path::Path;
 use crate::port::address::{PathKey, scope};
+use crate::port::ib::Link;
+use crate::port::receiver::Receiver;
 use crate::port::ring::RingSender;
 use crate::port::{Exit, Ports};
-use crate::receiver::Receiver;
 
 impl Hca {
     /// The ring by which a path leads to a process of this device.

@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use ferroce_wire::link::LinkPacket;
 use ferroce_wire::smp::is_multicast_lid;
 
-use crate::ib::{Lids, Link};
+use crate::port::ib::{Lids, Link};
 
 /// What makes two QPs share a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

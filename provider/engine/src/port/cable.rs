@@ -8,7 +8,7 @@ use ferroce_wire::Octets;
 use ferroce_wire::link::LinkPacket;
 
 use super::{Incoming, Opened, Refused};
-use crate::ib::{Link, Source};
+use crate::port::ib::{Link, Source};
 
 pub(crate) use exit::CableExit;
 

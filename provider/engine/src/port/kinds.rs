@@ -8,8 +8,8 @@ use ferroce_wire::smp::is_multicast_lid;
 #[cfg(any(test, feature = "in-process"))]
 use super::in_process;
 use crate::error::{Error, Result};
-use crate::ib::{self, Link};
-use crate::mgid;
+use crate::port::ib::{self, Link};
+use crate::port::mgid;
 
 pub(crate) enum Ports {
     /// Port 1, on an Ethernet.

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use ferroce_control::FlowPage;
 use ferroce_transport::Time;
 
-use crate::timers;
+use crate::progress::timers;
 
 /// More than this on its way only fills caches.
 const MOST: u64 = 2 << 20;

@@ -10,7 +10,7 @@
 //!
 //! What is read here was written by another process, which may go on writing. A receiver believes nothing but that it is bytes: positions
 //! and lengths are read once and checked, headers are copied before they are looked at, payload is copied unseen (see
-//! [`shared`](crate::shared)), and a ring that makes no sense is emptied. Nor does a sender believe
+//! [`shared`](crate::memory::shared)), and a ring that makes no sense is emptied. Nor does a sender believe
 //! positions: those that cannot be, left behind by the slot's last owner or written by somebody meanwhile, are made good by the two ends, each
 //! of which keeps its own.
 

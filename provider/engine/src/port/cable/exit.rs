@@ -10,8 +10,8 @@ use ferroce_wire::link::Head;
 use socket2::SockAddr;
 
 use crate::error::{Error, Result};
-use crate::ib::Link;
 use crate::port::address::PathKey;
+use crate::port::ib::Link;
 use crate::port::pacing::{self, Pacer, Unknown};
 use crate::port::udp::{OptionKind, Sender, bind, option, socket};
 use crate::port::{Capacity, Outgoing, socket_window};

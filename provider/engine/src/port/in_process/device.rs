@@ -8,8 +8,8 @@ use ferroce_control::{Attachment, CounterPage, DeviceInfo, GidEntry, InboxFds};
 
 use super::{End, Faults};
 use crate::error::Result;
-use crate::guard;
 use crate::hca::Hca;
+use crate::memory::guard;
 use crate::port::{Medium, Ports};
 
 /// Addresses for documentation (RFC 5737), which nobody has.

@@ -10,7 +10,7 @@ use ferroce_wire::icrc::{Flow, Icrc};
 
 use super::queue::{Frame, Label, Queue, ROOM};
 use crate::error::{Error, Result};
-use crate::guard;
+use crate::memory::guard;
 use crate::port::address::PathKey;
 use crate::port::{COPY_LIMIT, Capacity, Outgoing};
 

@@ -12,13 +12,13 @@ use ferroce_transport::{
 use super::Faults;
 use super::faults::Fate;
 use super::queue::ROOM;
-use crate::context::{Context, Pd};
-use crate::cq::Cq;
 use crate::hca::Hca;
-use crate::mr::Mr;
-use crate::qp::Qp;
-use crate::qp_init::QpInit;
-use crate::wc::Wc;
+use crate::verbs::context::{Context, Pd};
+use crate::verbs::cq::Cq;
+use crate::verbs::mr::Mr;
+use crate::verbs::qp::Qp;
+use crate::verbs::qp_init::QpInit;
+use crate::verbs::wc::Wc;
 
 const PATIENCE: Duration = Duration::from_secs(20);
 /// `enum ibv_qp_type`.

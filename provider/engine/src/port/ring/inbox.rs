@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use ferroce_control::{ControlError, InboxHead};
 
 use super::receiver::{Arrived, Nonsense, RingReceiver};
-use crate::marks;
+use crate::progress::marks;
 
 /// All rings that lead to this process.
 pub(crate) struct Inbox {

@@ -6,9 +6,9 @@ use ferroce_control::{RING_BYTES, RingMemory};
 use ferroce_wire::Octets;
 
 use super::{HEADER, Label, Record, SKIP, are_sensible, place, span};
-use crate::marks;
+use crate::memory::shared;
 use crate::port::address::gid_address;
-use crate::shared;
+use crate::progress::marks;
 
 /// A ring's positions or lengths cannot be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -9,11 +9,11 @@ use ferroce_control::{ControlError, InboxFds, InboxHead, RING_BYTES, RingMemory}
 use parking_lot::Mutex;
 
 use super::{HEADER, HOT, Label, Record, SKIP, are_sensible, place, span};
-use crate::driver::wake;
-use crate::guard;
-use crate::marks;
+use crate::memory::guard;
 use crate::port::COPY_LIMIT;
 use crate::port::address::address_gid;
+use crate::progress::driver::wake;
+use crate::progress::marks;
 
 /// The sender's end, shared by all paths to one slot.
 pub(crate) struct RingSender {

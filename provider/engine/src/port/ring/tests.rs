@@ -13,7 +13,7 @@ use ferroce_control::{InboxFds, RingMemory};
 use ferroce_wire::Octets;
 
 use super::*;
-use crate::guard;
+use crate::memory::guard;
 
 const LABEL: Label = Label {
     from: IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 1)),

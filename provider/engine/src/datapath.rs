@@ -1,0 +1,12 @@
+//! The way of a packet: from a queue pair to a port, and from a port to a queue pair.
+
+pub(crate) mod arrival;
+pub(crate) mod batch;
+pub(crate) mod congestion;
+pub(crate) mod datagram;
+pub(crate) mod held;
+pub(crate) mod path;
+pub(crate) mod pump;
+pub(crate) mod qp_host;
+pub(crate) mod rx;
+pub(crate) mod tx;

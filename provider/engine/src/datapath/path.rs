@@ -1,0 +1,31 @@
+//! The way to one destination: where its packets leave, and the congestion window of all queue pairs that use it.
+//!
+//! A path leads to one slot of one host, or to a group.
+
+use crate::datapath::congestion::Congestion;
+use crate::port::address::PathKey;
+use crate::port::{Exit, Outgoing};
+
+pub(crate) struct Path {
+    pub(crate) key: PathKey,
+    pub(crate) exit: Exit,
+    pub(crate) congestion: Congestion,
+    /// It leads to a group.
+    pub(crate) multicast: bool,
+}
+
+impl Path {
+    pub(crate) fn new(key: PathKey, exit: Exit) -> Path {
+        Path {
+            key,
+            congestion: Congestion::new(exit.window()),
+            exit,
+            multicast: key.is_multicast(),
+        }
+    }
+
+    /// Whether it leads to a process that has gone. Its slot may be another's, to whom there is a new path.
+    pub(crate) fn is_stale(&self) -> bool {
+        self.exit.is_stale()
+    }
+}

@@ -1,0 +1,250 @@
+//! Making a queue pair move: sending what may be sent, and its timer.
+
+use ferroce_control::Counter;
+use ferroce_transport::{QpEvent, QpState, Sink, Time, TransmitOpts};
+
+use crate::datapath::held::Held;
+use crate::datapath::qp_host::QpHost;
+use crate::datapath::tx::{self, NoPath, Source, Way};
+use crate::memory::keys::KeyTable;
+use crate::progress::timers;
+use crate::verbs::qp::{Inner, Qp};
+
+/// Payload bytes handed to the socket in one go.
+const BUDGET: u32 = 256 << 10;
+/// The same where nobody acknowledges: about what fits one send, so that its pace is looked at between sends.
+const PACED_BUDGET: u32 = 64 << 10;
+/// How long an acknowledgement waits at least for a request of ours to go out beside.
+const ACK_DELAY: Time = 20_000;
+
+/// What came of an entry of the heap of timers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fired {
+    /// What was not answered in time was sent again, or given up.
+    Retry,
+    /// That would have been done, but is not to be done now. The entry is to be added again.
+    Held,
+    /// An acknowledgement went out, or nothing was due.
+    Other,
+}
+
+impl Qp {
+    pub(crate) fn set_active(&self, inner: &mut Inner, active: bool) {
+        if inner.active != active
+            && let Some(path) = &inner.path
+        {
+            path.congestion.qp_active(active);
+            inner.active = active;
+        }
+    }
+
+    /// Sends what may be sent and sets the timer. `flush_acks`: also an ACK that could wait for company.
+    pub(crate) fn pump(&self, inner: &mut Inner, keys: &KeyTable, now: Time, flush_acks: bool) {
+        inner.held = Held::default();
+        if let Some(tm) = &self.tm {
+            tm.start(&mut inner.transport, self.qp_num());
+        }
+        let Inner {
+            transport, path, ..
+        } = inner;
+        let mut host = QpHost::new(self, keys, path.as_deref(), now);
+        let source = Source {
+            keys,
+            peer: self.peer(),
+            domain: self.domain().map(|domain| &**domain),
+            counters: self.hca().counters(),
+            p_key: self.p_key(),
+            paced: self.is_unreliable(),
+        };
+        if source.paced {
+            self.pump_paced(inner, source, now);
+            return;
+        }
+        if let Some(path) = path.as_deref() {
+            tx::with_run(Way::Path(path), source, |run| {
+                let opts = TransmitOpts {
+                    window: path.congestion.share(),
+                    budget: BUDGET,
+                    flush_acks,
+                };
+                while transport.transmit(now, opts, &mut host, run) {}
+            });
+        } else {
+            flush(transport, &mut host, now);
+        }
+        if host.overrun {
+            self.overrun(inner, keys, now);
+        }
+        let busy = inner.transport.has_requests_in_flight();
+        self.set_active(inner, busy);
+        inner.ack_at = match inner.transport.has_pending_ack() {
+            true if inner.ack_at == Time::MAX => {
+                self.hca().counters().add(Counter::AckDeferred, 1);
+                now + inner.transport.ack_patience().max(ACK_DELAY)
+            }
+            true => inner.ack_at,
+            false => Time::MAX,
+        };
+        self.arm(inner);
+    }
+
+    /// Sends what nobody acknowledges, as fast as its receiver takes it.
+    fn pump_paced(&self, inner: &mut Inner, source: Source<'_>, now: Time) {
+        inner.resume_at = Time::MAX;
+        let Inner {
+            transport,
+            path,
+            last_path,
+            ..
+        } = inner;
+        let mut host = QpHost::new(self, source.keys, None, now);
+        let handles;
+        let way = match path.as_deref() {
+            _ if !matches!(transport.state(), QpState::Rts | QpState::Sqd) => None,
+            Some(path) => Some(Way::Path(path)),
+            None if self.is_datagram() => {
+                handles = self.hca().ahs.read_recursive();
+                let last = last_path.take().map(|path| (0, 0, path));
+                let hca = self.hca();
+                Some(Way::Datagrams {
+                    hca,
+                    handles: &handles,
+                    last,
+                })
+            }
+            None => None,
+        };
+        let resume_at = match way {
+            None => {
+                flush(transport, &mut host, now);
+                Time::MAX
+            }
+            Some(way) => tx::with_run(way, source, |run| {
+                let resume_at = loop {
+                    let allowance = match run.allowance(timers::now()) {
+                        Ok(bytes) => bytes,
+                        Err(later) => break later,
+                    };
+                    let opts = TransmitOpts {
+                        window: u32::MAX,
+                        budget: u32::try_from(allowance)
+                            .unwrap_or(u32::MAX)
+                            .min(PACED_BUDGET),
+                        flush_acks: true,
+                    };
+                    let more = transport.transmit(now, opts, &mut host, run);
+                    // What was sent counts for the next look at the pace.
+                    run.flush();
+                    if !more {
+                        break Time::MAX;
+                    }
+                };
+                *last_path = run.last_path();
+                resume_at
+            }),
+        };
+        if host.overrun {
+            self.overrun(inner, source.keys, now);
+        }
+        if inner.transport.send_room() < self.cap.max_send_wr {
+            inner.resume_at = resume_at;
+        }
+        self.arm(inner);
+    }
+
+    /// Sends an ACK that was held back, as nothing will go out beside it any more.
+    pub(crate) fn send_last_ack(&self, inner: &mut Inner) {
+        if self.hca().alive() && inner.transport.has_pending_ack() {
+            let keys = self.hca().keys.read_recursive();
+            self.pump(inner, &keys, timers::now(), true);
+        }
+    }
+
+    /// The process ends: as [`send_last_ack`](Self::send_last_ack), if no thread is in the way.
+    pub(crate) fn exiting(&self) {
+        if let Some(mut inner) = self.try_lock()
+            && inner.ack_at != Time::MAX
+            && self.hca().keys.try_read_recursive().is_some()
+        {
+            self.send_last_ack(&mut inner);
+        }
+    }
+
+    /// A completion had no room: the queue pair fails (the CQ has said so by its own event).
+    pub(crate) fn overrun(&self, inner: &mut Inner, keys: &KeyTable, now: Time) {
+        self.fail(inner, keys, now, Some(QpEvent::Fatal));
+    }
+
+    /// The device has gone, which is an event of its own.
+    pub(crate) fn unplugged(&self, inner: &mut Inner, keys: &KeyTable, now: Time) {
+        self.fail(inner, keys, now, None);
+    }
+
+    fn fail(&self, inner: &mut Inner, keys: &KeyTable, now: Time, event: Option<QpEvent>) {
+        let mut host = QpHost::new(self, keys, None, now);
+        inner.transport.fail(&mut host, event);
+        flush(&mut inner.transport, &mut host, now);
+    }
+
+    /// Makes sure that the heap of timers has an entry at or before the QP's deadline, and that others know the state.
+    fn arm(&self, inner: &mut Inner) {
+        let (state, heard) = (inner.transport.state(), inner.transport.has_heard());
+        if inner.listed != state || inner.heard != heard {
+            self.list(inner);
+        }
+        let at = inner
+            .transport
+            .next_timeout()
+            .unwrap_or(Time::MAX)
+            .min(inner.ack_at)
+            .min(inner.resume_at);
+        if at < inner.armed_at {
+            inner.armed_then = inner.armed_at;
+            inner.armed_at = at;
+            self.hca().add_timer(at, self.qp_num() as u16);
+        }
+    }
+
+    /// The heap's entry came up. `may_retry`: what was not answered in time may be sent again now.
+    pub(crate) fn timer_fired(&self, keys: &KeyTable, now: Time, may_retry: bool) -> Fired {
+        let Some(mut inner) = self.lock() else {
+            self.hca().add_timer(now + ACK_DELAY, self.qp_num() as u16);
+            return Fired::Other;
+        };
+        let due = inner.transport.next_timeout().is_some_and(|t| t <= now);
+        if due && !may_retry {
+            return Fired::Held;
+        }
+        if inner.armed_at <= now {
+            // Most often an ACK was waiting, and the time-out of a request comes next. An entry more for it each time would fill the heap.
+            let then = std::mem::replace(&mut inner.armed_then, Time::MAX);
+            inner.armed_at = if then > now { then } else { Time::MAX };
+        }
+        if due {
+            let Inner {
+                transport, path, ..
+            } = &mut *inner;
+            let mut host = QpHost::new(self, keys, path.as_deref(), now);
+            transport.handle_timeout(now, &mut host);
+        }
+        if due || inner.ack_at <= now || inner.resume_at <= now {
+            self.pump(&mut inner, keys, now, true);
+        } else {
+            self.arm(&mut inner);
+        }
+        match due {
+            true => Fired::Retry,
+            false => Fired::Other,
+        }
+    }
+}
+
+/// Flushes what is queued where nothing can be sent.
+fn flush(transport: &mut ferroce_transport::Qp, host: &mut QpHost<'_>, now: Time) {
+    let opts = TransmitOpts {
+        window: 0,
+        budget: BUDGET,
+        flush_acks: true,
+    };
+    while transport.transmit(now, opts, host, &mut NoPath) {}
+}

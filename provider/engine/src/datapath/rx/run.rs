@@ -1,0 +1,253 @@
+//! One run: each packet is decoded, steered to its queue pair, and delivered to it. Section 9.6 gives the order: the packet for itself,
+//! then its queue pair, its keys, and only then its PSN.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use ferroce_control::{Counter, CounterPage, Key, PortCounter};
+use ferroce_transport::Time;
+use ferroce_wire::pkey;
+use ferroce_wire::{NakCode, Octets, Operation, Packet, Syndrome};
+use parking_lot::MutexGuard;
+
+use super::RxState;
+use crate::datapath::arrival::Arrival;
+use crate::datapath::qp_host::QpHost;
+use crate::hca::Hca;
+use crate::memory::keys::KeyTable;
+use crate::memory::shared;
+use crate::port::ib::{self, Link};
+use crate::port::recvmsg::Datagram;
+use crate::port::{Incoming, Opened};
+use crate::verbs::groups::Members;
+use crate::verbs::qp::{Inner, Qp};
+use crate::verbs::table::Table;
+
+/// Packets that came in one piece: the kernel merged them (GRO), or a program of the device made them.
+pub(super) struct Run<'a> {
+    pub(super) datagram: &'a Datagram,
+    pub(super) data: Octets<'a>,
+    /// The address or group that it was sent to.
+    pub(super) local: IpAddr,
+    /// By an InfiniBand port.
+    pub(super) link: Option<&'a Link>,
+    /// For a group: its members here.
+    pub(super) members: Option<&'a Members>,
+    pub(super) now: Time,
+}
+
+/// A packet that is whole.
+struct Frame<'a> {
+    packet: Packet<'a>,
+    opened: Opened<'a>,
+    /// IPv4's identification.
+    id: u16,
+}
+
+/// A queue pair that packets are for, locked.
+type Target<'q> = (&'q Arc<Qp>, MutexGuard<'q, Inner>);
+
+impl<'a> Run<'a> {
+    /// The size of its packets, the last one excepted.
+    fn segment(&self) -> usize {
+        match self.datagram.segment {
+            0 => self.data.len().max(1),
+            segment => segment,
+        }
+    }
+
+    /// How many packets there are.
+    pub(super) fn packets(&self) -> u64 {
+        self.data.len().div_ceil(self.segment()) as u64
+    }
+
+    /// Counts at the device, and at the port by which it came.
+    pub(super) fn count(
+        &self,
+        counters: &CounterPage,
+        counter: Counter,
+        at_port: PortCounter,
+        n: u64,
+    ) {
+        counters.add(counter, n);
+        if let Some(link) = self.link {
+            counters.add_at(link.number, at_port, n);
+        }
+    }
+
+    fn arrival<'f>(&'f self, frame: &'f Frame<'f>) -> Arrival<'f> {
+        Arrival {
+            datagram: self.datagram,
+            local: self.local,
+            bytes: frame.opened.transport.len(),
+            id: frame.id,
+            link: self.link.zip(frame.opened.local.as_ref()),
+        }
+    }
+}
+
+impl Hca {
+    /// Handles a run that a port has brought. Returns whether something in it is not acknowledged by its transport.
+    pub(super) fn handle(&self, rx: &mut RxState, port: &mut impl Incoming, run: &Run<'_>) -> bool {
+        let qps = self.qps.read_recursive();
+        let keys = self.keys.read_recursive();
+        let mut unacknowledged = false;
+        let mut current: Option<Target<'_>> = None;
+
+        for (place, bytes) in run.data.chunks(run.segment()).enumerate() {
+            let Some(frame) = self.decode(port, run, bytes, place as u16) else {
+                continue;
+            };
+            if let Some(members) = run.members {
+                let arrival = run.arrival(&frame);
+                self.deliver_to_group(members, &frame.packet, &arrival, &keys, run.now);
+                continue;
+            }
+
+            let Some((qp, mut inner)) = self.steer(&qps, current.take(), &frame.packet) else {
+                continue;
+            };
+            unacknowledged |= self.deliver(rx, (qp, &mut inner), run, &frame, &keys);
+            current = Some((qp, inner));
+        }
+
+        unacknowledged
+    }
+
+    /// Takes a packet out of what the link has around it, and checks it for itself. Parsing first: what is not even a packet needs no
+    /// checksum. `None`: it is dropped, and counted.
+    #[inline]
+    fn decode<'a>(
+        &self,
+        port: &mut impl Incoming,
+        run: &Run<'_>,
+        bytes: Octets<'a>,
+        place: u16,
+    ) -> Option<Frame<'a>> {
+        let counters = self.counters();
+        let opened = match port.open(bytes) {
+            Ok(opened) => opened,
+            Err(refused) => {
+                match refused.counters() {
+                    (counter, Some(at_port)) => run.count(counters, counter, at_port, 1),
+                    (counter, None) => counters.add(counter, 1),
+                }
+                return None;
+            }
+        };
+
+        let Ok(packet) = shared::parse(opened.transport) else {
+            run.count(counters, Counter::RxParseErrors, PortCounter::RxErrors, 1);
+            return None;
+        };
+
+        // A packet whose ICRC is wrong is dropped silently (section 9.6).
+        let Some(id) = port.verify(&opened, place) else {
+            run.count(counters, Counter::RxIcrcErrors, PortCounter::RxErrors, 1);
+            return None;
+        };
+        Some(Frame { packet, opened, id })
+    }
+
+    /// Finds the queue pair that a packet is for, and locks it if it is not the one of the packet before. `None`: there is none here.
+    #[inline]
+    fn steer<'q>(
+        &self,
+        qps: &'q Table<Qp>,
+        last: Option<Target<'q>>,
+        packet: &Packet<'_>,
+    ) -> Option<Target<'q>> {
+        let number = packet.bth.dest_qp;
+        if number >> 16 != u32::from(self.slot()) {
+            self.counters().add(Counter::RxMisdirected, 1);
+            return None;
+        }
+        if let Some((qp, inner)) = last {
+            if qp.qp_num() == number {
+                return Some((qp, inner));
+            }
+            // No thread holds the locks of two queue pairs.
+            drop(inner);
+        }
+
+        let found = qps.find(number as u16);
+        let found = found.and_then(|qp| Some((qp, qp.lock()?)));
+        if found.is_none() {
+            self.counters().add(Counter::RxUnknownQp, 1);
+        }
+        found
+    }
+
+    /// Gives a packet to its queue pair, if its key and its source are right (section 9.6.1). Returns whether the transport does not
+    /// acknowledge it.
+    #[inline]
+    fn deliver(
+        &self,
+        rx: &mut RxState,
+        (qp, inner): (&Arc<Qp>, &mut Inner),
+        run: &Run<'_>,
+        frame: &Frame<'_>,
+        keys: &KeyTable,
+    ) -> bool {
+        let counters = self.counters();
+        let packet = &frame.packet;
+        let arrival = run.arrival(frame);
+
+        if !pkey::matches(qp.p_key(), packet.bth.pkey) {
+            counters.add(Counter::RxWrongPkey, 1);
+            if let Some((link, local)) = arrival.link {
+                let report = ib::wrong_key(local, packet, packet.bth.pkey.into());
+                counters.report(link.number, Key::Partition, &report);
+            }
+            return false;
+        }
+        let admitted =
+            qp.is_at(&arrival) && (qp.is_datagram() || Qp::accepts_from(inner, &arrival));
+        if !admitted {
+            counters.add(Counter::RxBadPeer, 1);
+            return false;
+        }
+
+        if qp.is_datagram() {
+            qp.take_datagram(inner, packet, &arrival, keys, run.now);
+            return true;
+        }
+        let Inner {
+            transport, path, ..
+        } = &mut *inner;
+        let mut host = QpHost::new(qp, keys, path.as_deref(), run.now);
+        host.sequence_nak = count_kind(counters, packet);
+        transport.receive(run.now, packet, &mut host);
+        if host.overrun {
+            qp.overrun(inner, keys, run.now);
+        }
+        if !qp.touched.swap(true, Relaxed) {
+            rx.touched.push(qp.clone());
+        }
+        qp.is_unreliable()
+    }
+}
+
+/// Counts what a packet asks for or refuses; returns whether it is a NAK for a PSN sequence error.
+fn count_kind(counters: &CounterPage, packet: &Packet<'_>) -> bool {
+    let syndrome = packet.ext.aeth.map(|aeth| aeth.kind());
+    let request = match packet.info.operation {
+        Operation::Send => Counter::RxSendRequests,
+        Operation::Write => Counter::RxWriteRequests,
+        Operation::ReadRequest => Counter::RxReadRequests,
+        Operation::CompareSwap | Operation::FetchAdd | Operation::AtomicWrite => {
+            Counter::RxAtomicRequests
+        }
+        _ => {
+            if let Some(Syndrome::RnrNak { .. }) = syndrome {
+                counters.add(Counter::RnrNakRetry, 1);
+            }
+            return syndrome == Some(Syndrome::Nak(NakCode::PsnSequenceError));
+        }
+    };
+    if packet.info.begins() {
+        counters.add(request, 1);
+    }
+    false
+}

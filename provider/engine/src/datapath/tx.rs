@@ -1,0 +1,311 @@
+//! Sending: packets of one QP become runs, as long as the port takes them.
+//!
+//! A connected QP has one path; a datagram's follows from its address handle and destination, and consecutive ones to the same
+//! place share a run.
+//!
+//! Headers, ICRCs and short payloads go into one arena, where the ICRC of a packet and the header of the next are
+//! neighbours and make one iovec; longer payloads are sent from where they are in the consumer's memory.
+
+mod gather;
+mod scratch;
+
+use std::sync::Arc;
+
+use ferroce_control::{Counter, CounterPage, PortCounter};
+use ferroce_transport::{Gather, MemoryError, Sink, Time, TxPacket};
+use ferroce_wire::pkey;
+use ferroce_wire::{Header, NakCode, Syndrome, opcode};
+
+use self::scratch::{MAX_IOVECS, SCRATCH, Scratch};
+use crate::datapath::path::Path;
+use crate::hca::Hca;
+use crate::memory::keys::{KeyTable, Peer};
+use crate::port::{Exit, Outgoing};
+use crate::verbs::ah_table::AhTable;
+use crate::verbs::xrc::Domain;
+
+/// Where packets go.
+pub(crate) enum Way<'a> {
+    /// To the connected peer.
+    Path(&'a Path),
+    /// To whom their address handles name.
+    Datagrams {
+        hca: &'a Hca,
+        handles: &'a AhTable,
+        /// The last one's address handle and slot (0 and 0 if it was of an earlier visit), and the path.
+        last: Option<(u32, u8, Arc<Path>)>,
+    },
+}
+
+impl Way<'_> {
+    fn path(&self) -> Option<&Path> {
+        match self {
+            Way::Path(path) => Some(path),
+            Way::Datagrams { last, .. } => last.as_ref().map(|(_, _, path)| &**path),
+        }
+    }
+
+    fn exit(&self) -> Option<&Exit> {
+        self.path().map(|path| &path.exit)
+    }
+}
+
+/// What packets are gathered under.
+#[derive(Clone, Copy)]
+pub(crate) struct Source<'a> {
+    pub(crate) keys: &'a KeyTable,
+    /// The QP in its protection domain.
+    pub(crate) peer: Peer,
+    /// XRC target: the shared receive queues that have protection domains of their own.
+    pub(crate) domain: Option<&'a Domain>,
+    pub(crate) counters: &'a CounterPage,
+    /// The P_Key that the packets bear.
+    pub(crate) p_key: u16,
+    /// Nobody acknowledges the packets, so that they are paced.
+    pub(crate) paced: bool,
+}
+
+/// A sink that gathers from registered memory and sends on one path at a time.
+pub(crate) struct Run<'a> {
+    way: Way<'a>,
+    source: Source<'a>,
+    scratch: &'a mut Scratch,
+    /// Bytes of the arena in use, and where the piece begins that no iovec covers yet.
+    used: usize,
+    open: usize,
+    bytes: usize,
+    segments: usize,
+    segment: usize,
+    /// A shorter packet ended the run.
+    closed: bool,
+    /// There are responses in the run.
+    responses: bool,
+}
+
+/// Runs `f` with a sink and sends what it queued.
+pub(crate) fn with_run<R>(
+    way: Way<'_>,
+    source: Source<'_>,
+    f: impl FnOnce(&mut Run<'_>) -> R,
+) -> R {
+    let go = |scratch: &mut Scratch| {
+        scratch.iov.clear();
+        let mut run = Run {
+            way,
+            source,
+            scratch,
+            used: 0,
+            open: 0,
+            bytes: 0,
+            segments: 0,
+            segment: 0,
+            closed: false,
+            responses: false,
+        };
+        let r = f(&mut run);
+        run.send();
+        r
+    };
+    // A process that exits has lost its threads' storage, and may still have a last ACK to send.
+    let mut go = Some(go);
+    let result = SCRATCH.try_with(|s| go.take().map(|go| go(&mut s.borrow_mut())));
+    match (result, go) {
+        (Ok(Some(r)), _) => r,
+        (_, Some(go)) => go(&mut Scratch::new()),
+        _ => unreachable!("the closure was called once or is still here"),
+    }
+}
+
+impl Run<'_> {
+    /// Sends the run and begins a new one.
+    fn send(&mut self) {
+        if self.segments == 0 {
+            return;
+        }
+        self.seal();
+        let segment = (self.segments > 1).then_some(self.segment as u16);
+        self.hand_over(0, self.segments, self.bytes, segment);
+        self.scratch.iov.clear();
+        (self.used, self.open, self.bytes, self.segments) = (0, 0, 0, 0);
+        (self.segment, self.closed, self.responses) = (0, false, false);
+    }
+
+    /// Sends an ACK that cannot join the run by itself and before it. Behind it, it might come to a receiver that has handled the
+    /// requests and woken its program: then the answer to a message completes before the message itself, which no adapter
+    /// does. Nothing is gathered for an ACK, so nothing can fail.
+    fn send_ahead(&mut self, packet: &TxPacket<'_>, total: usize) -> Result<(), MemoryError> {
+        self.seal();
+        let (used, iovecs) = (self.used, self.scratch.iov.len());
+        self.append(packet, 0, total, 0)?;
+        self.seal();
+        self.hand_over(iovecs, 1, total, None);
+        self.scratch.iov.truncate(iovecs);
+        (self.used, self.open) = (used, used);
+        Ok(())
+    }
+
+    /// Gives the port the packets that the iovecs from `first` on describe; `segment` is their size when there are several.
+    fn hand_over(&mut self, first: usize, segments: usize, bytes: usize, segment: Option<u16>) {
+        let counters = self.source.counters;
+        let Some(path) = self.way.path() else {
+            return;
+        };
+        let exit = &path.exit;
+        if self.source.paced {
+            exit.spend(bytes, segment.is_some());
+        }
+        let number = exit.number();
+        let count = |counter, at_port, n: usize| {
+            counters.add(counter, n as u64);
+            if let Some(number) = number {
+                counters.add_at(number, at_port, n as u64);
+            }
+        };
+        // Without a partition, since the entry of the port's table is empty, there is nobody to talk to.
+        let sent = pkey::is_valid(self.source.p_key)
+            && exit.send(&mut self.scratch.iov[first..], segment).is_ok();
+        if !sent {
+            // Lost like any packet: the transport sends it again or reports the peer unreachable, if it promises to.
+            count(Counter::TxErrors, PortCounter::TxDiscards, segments);
+            return;
+        }
+        if let Some(counter) = exit.also_counted() {
+            counters.add(counter, segments as u64);
+        }
+        match path.multicast {
+            false => count(Counter::TxPackets, PortCounter::TxPackets, segments),
+            true => count(Counter::TxMulticast, PortCounter::TxMulticast, segments),
+        }
+        count(Counter::TxBytes, PortCounter::TxBytes, bytes);
+    }
+
+    /// How many bytes may go out on the path that was used last, or when to ask again.
+    pub(crate) fn allowance(&self, now: Time) -> Result<u64, Time> {
+        self.way
+            .exit()
+            .map_or(Ok(u64::MAX), |exit| exit.allowance(now))
+    }
+
+    /// The path that the last datagram took.
+    pub(crate) fn last_path(&self) -> Option<Arc<Path>> {
+        match &self.way {
+            Way::Path(_) => None,
+            Way::Datagrams { last, .. } => last.as_ref().map(|(_, _, path)| path.clone()),
+        }
+    }
+
+    /// Makes the path of a datagram the current one. `false`: it cannot be sent, and is lost.
+    fn route(&mut self, ah: u32, slot: u8) -> Result<bool, MemoryError> {
+        let Way::Datagrams { hca, handles, last } = &mut self.way else {
+            return Err(MemoryError::Key);
+        };
+        if matches!(last, Some((a, s, _)) if (*a, *s) == (ah, slot)) {
+            return Ok(true);
+        }
+        // The consumer must keep it while requests refer to it.
+        let target = handles.get(ah).ok_or(MemoryError::Address)?;
+        let Ok(path) = target.path(hca, slot) else {
+            self.source.counters.add(Counter::TxErrors, 1);
+            return Ok(false);
+        };
+        if matches!(last, Some((_, _, before)) if Arc::ptr_eq(before, &path)) {
+            *last = Some((ah, slot, path));
+            return Ok(true);
+        }
+        self.send();
+        if let Way::Datagrams { last, .. } = &mut self.way {
+            *last = Some((ah, slot, path));
+        }
+        Ok(true)
+    }
+
+    /// Counts what is sent again, and what is refused.
+    fn count(&self, packet: &TxPacket<'_>) {
+        let counters = self.source.counters;
+        if packet.again {
+            counters.add(Counter::RetransmittedPackets, 1);
+        }
+        match packet.ext.aeth.map(|aeth| aeth.kind()) {
+            Some(Syndrome::RnrNak { .. }) => counters.add(Counter::OutOfBuffer, 1),
+            Some(Syndrome::Nak(NakCode::PsnSequenceError)) => {
+                counters.add(Counter::SeqErrNakSent, 1);
+            }
+            Some(Syndrome::Nak(NakCode::RemoteAccessError)) => {
+                counters.add(Counter::RespRemoteAccessErrors, 1);
+            }
+            _ => {}
+        }
+    }
+}
+
+fn payload_len(payload: &Gather<'_>) -> usize {
+    match payload {
+        Gather::None => 0,
+        Gather::Bytes(b) => b.len(),
+        Gather::Sges { len, .. } | Gather::Remote { len, .. } => *len as usize,
+    }
+}
+
+impl Sink for Run<'_> {
+    fn packet(&mut self, packet: &TxPacket<'_>) -> Result<(), MemoryError> {
+        if let Some(ah) = packet.ah
+            && !self.route(ah, (packet.bth.dest_qp >> 16) as u8)?
+        {
+            return Ok(());
+        }
+        let len = payload_len(&packet.payload);
+        let header = Header {
+            bth: packet.bth,
+            ext: packet.ext,
+        };
+        let lead = self.way.exit().map_or(0, Outgoing::lead_len);
+        let total = lead + header.len() + len + usize::from(packet.bth.pad) + 4;
+        let pieces = match packet.payload {
+            Gather::Sges { sges, .. } => sges.len(),
+            _ => 1,
+        };
+        let joins = self.segments > 0
+            && !self.closed
+            && total <= self.segment
+            && self.scratch.iov.len() + 2 * pieces + 2 <= MAX_IOVECS
+            && self.has_room(total);
+        let acknowledges = packet.bth.opcode == opcode::RC_ACKNOWLEDGE;
+        if !joins && acknowledges && self.segments > 0 && !self.responses {
+            self.count(packet);
+            return self.send_ahead(packet, total);
+        }
+        if !joins {
+            self.send();
+            self.segment = total;
+        }
+        let before = (self.used, self.open, self.scratch.iov.len());
+        if let Err(e) = self.append(packet, len, total, self.segments as u16) {
+            let iovecs;
+            (self.used, self.open, iovecs) = before;
+            self.scratch.iov.truncate(iovecs);
+            return Err(e);
+        }
+        if packet.again || acknowledges {
+            self.count(packet);
+        }
+        self.segments += 1;
+        self.bytes += total;
+        self.responses |=
+            packet.ext.aeth.is_some() || matches!(packet.payload, Gather::Remote { .. });
+        self.closed = total < self.segment;
+        Ok(())
+    }
+
+    fn flush(&mut self) {
+        self.send();
+    }
+}
+
+/// A sink for QPs without a path: they have nothing to send, only requests to flush.
+pub(crate) struct NoPath;
+
+impl Sink for NoPath {
+    fn packet(&mut self, _: &TxPacket<'_>) -> Result<(), MemoryError> {
+        Ok(())
+    }
+}

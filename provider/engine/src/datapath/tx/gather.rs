@@ -1,0 +1,151 @@
+//! Putting a packet together: its headers, its payload or where that is, its ICRC.
+
+use ferroce_transport::{Access, Gather, MemoryError, TxPacket};
+use ferroce_wire::icrc::Icrc;
+use ferroce_wire::{Bth, Header};
+
+use super::{Run, Source};
+use crate::memory::guard;
+use crate::memory::keys::{Peer, Piece};
+use crate::port::{COPY_LIMIT, Outgoing};
+
+impl Run<'_> {
+    /// Covers the open piece of the arena with an iovec.
+    pub(super) fn seal(&mut self) {
+        if self.used > self.open {
+            let base = self.scratch.arena[self.open..].as_mut_ptr();
+            self.scratch.iov.push(libc::iovec {
+                iov_base: base.cast(),
+                iov_len: self.used - self.open,
+            });
+            self.open = self.used;
+        }
+    }
+
+    /// Adds a piece of registered memory, copied or by reference; returns its bytes for the ICRC.
+    fn piece(&mut self, piece: Piece, copy: bool) -> Result<&[u8], MemoryError> {
+        let Piece {
+            addr,
+            len,
+            fleeting,
+        } = piece;
+        if copy || fleeting || len <= COPY_LIMIT {
+            let to = &mut self.scratch.arena[self.used..self.used + len];
+            // SAFETY: the range was resolved under a key of a registered region, and deregistration waits for the key
+            // table's lock that our caller holds. The arena is ours.
+            unsafe { guard::copy(to.as_mut_ptr(), addr as *const u8, len) }?;
+            self.used += len;
+            return Ok(to);
+        }
+        // SAFETY: as above. The program may have unmapped the range since it was registered: that is an error here, and only
+        // doing so in the very microseconds of the send is a fault. Another thread may change the bytes while we read: then the
+        // packet's ICRC is wrong, the peer drops it, and the retransmission is taken from a copy.
+        let bytes = unsafe {
+            guard::probe(addr as *const u8, len)?;
+            std::slice::from_raw_parts(addr as *const u8, len)
+        };
+        self.seal();
+        self.scratch.iov.push(libc::iovec {
+            iov_base: addr as *mut _,
+            iov_len: len,
+        });
+        Ok(bytes)
+    }
+
+    /// Whether the port takes another packet of that size in the same run.
+    pub(super) fn has_room(&self, total: usize) -> bool {
+        self.way.exit().is_some_and(|exit| {
+            let capacity = exit.capacity();
+            self.segments < capacity.segments && self.bytes + total <= capacity.bytes
+        })
+    }
+
+    /// Adds a packet at the end. A port numbers the packets of one run from 0, and gives a single one 0.
+    pub(super) fn append(
+        &mut self,
+        packet: &TxPacket<'_>,
+        len: usize,
+        total: usize,
+        number: u16,
+    ) -> Result<(), MemoryError> {
+        let header = Header {
+            bth: Bth {
+                pkey: self.source.p_key,
+                ..packet.bth
+            },
+            ext: packet.ext,
+        };
+        let Some(exit) = self.way.exit() else {
+            return Err(MemoryError::Key);
+        };
+        let lead = exit.lead_len();
+        let mut icrc = Seal(exit.begin(total - lead, number, &mut self.scratch.arena[self.used..]));
+        let head = self.used + lead;
+        self.used = head + header.emit(&mut self.scratch.arena[head..]);
+        icrc.header(&self.scratch.arena[head..self.used]);
+        let Source { keys, peer, .. } = self.source;
+        match packet.payload {
+            Gather::None => {}
+            Gather::Bytes(bytes) => {
+                self.scratch.arena[self.used..self.used + len].copy_from_slice(bytes);
+                self.used += len;
+                icrc.payload(bytes);
+            }
+            Gather::Sges { sges, offset, len } => {
+                keys.pieces(peer.pd, sges, offset, len, Access::empty(), |piece| {
+                    icrc.payload(self.piece(piece, packet.again)?);
+                    Ok(())
+                })?;
+            }
+            Gather::Remote { rkey, va, len } => {
+                let (peer, access) = (self.remote_peer(packet.srq)?, Access::REMOTE_READ);
+                keys.remote(peer, rkey, va, len.into(), access, |piece| {
+                    icrc.payload(self.piece(piece, packet.again)?);
+                    Ok(())
+                })?;
+            }
+        }
+        let pad = usize::from(packet.bth.pad);
+        self.scratch.arena[self.used..self.used + pad].fill(0);
+        icrc.payload(&self.scratch.arena[self.used..self.used + pad]);
+        self.used += pad;
+        self.scratch.arena[self.used..self.used + 4].copy_from_slice(&icrc.finish());
+        self.used += 4;
+        Ok(())
+    }
+
+    /// Who reads at a remote key: for an XRC target, in the protection domain of a shared receive queue.
+    fn remote_peer(&self, srq: u32) -> Result<Peer, MemoryError> {
+        let peer = self.source.peer;
+        match (srq, self.source.domain) {
+            (0, _) => Ok(peer),
+            (_, Some(domain)) => {
+                let srq = domain.srq(srq).ok_or(MemoryError::Key)?;
+                let pd = srq.pd().handle();
+                Ok(Peer { pd, ..peer })
+            }
+            _ => Err(MemoryError::Key),
+        }
+    }
+}
+
+/// The ICRC of a packet being made, if its port wants one; else there are zeros in its place.
+struct Seal(Option<Icrc>);
+
+impl Seal {
+    fn header(&mut self, bytes: &[u8]) {
+        if let Some(icrc) = &mut self.0 {
+            icrc.header(bytes);
+        }
+    }
+
+    fn payload(&mut self, bytes: &[u8]) {
+        if let Some(icrc) = &mut self.0 {
+            icrc.payload(bytes);
+        }
+    }
+
+    fn finish(self) -> [u8; 4] {
+        self.0.map_or([0; 4], Icrc::finish)
+    }
+}

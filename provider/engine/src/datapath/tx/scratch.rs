@@ -1,0 +1,37 @@
+//! Buffers of a thread that sends.
+
+use std::cell::RefCell;
+
+use ferroce_wire::MAX_HEADER;
+use ferroce_wire::link::MAX_HEAD;
+
+use crate::memory::guard;
+use crate::port::MAX_RUN;
+
+/// Room that one packet without long pieces needs beside its payload.
+const PACKET_SLACK: usize = MAX_HEAD + MAX_HEADER + 3 + 4;
+/// `UIO_MAXIOV`.
+pub(super) const MAX_IOVECS: usize = 1024;
+
+/// Buffers of one thread.
+pub(super) struct Scratch {
+    pub(super) arena: Box<[u8]>,
+    pub(super) iov: Vec<libc::iovec>,
+}
+
+impl Scratch {
+    pub(super) fn new() -> Scratch {
+        Scratch {
+            arena: vec![0; MAX_RUN + PACKET_SLACK].into_boxed_slice(),
+            iov: Vec::with_capacity(MAX_IOVECS),
+        }
+    }
+}
+
+thread_local! {
+    pub(super) static SCRATCH: RefCell<Scratch> = {
+        // What a thread sends it reads from registered memory.
+        guard::admit_thread();
+        RefCell::new(Scratch::new())
+    };
+}

@@ -1,0 +1,189 @@
+//! One receiving socket: its options, what is counted at it, and its end. The packets are handled in `rx`.
+
+use std::net::IpAddr;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
+
+use ferroce_control::FlowPage;
+use ferroce_transport::Time;
+
+use crate::port::ib::Link;
+use crate::port::recvmsg::IPV6_FLOWINFO;
+use crate::verbs::groups::Members;
+
+/// One receiving socket: this process's slot at one address, or a multicast group.
+pub(crate) struct Receiver {
+    pub(crate) socket: OwnedFd,
+    pub(crate) local: IpAddr,
+    /// The InfiniBand port whose cable ends here, or for which it stands.
+    pub(crate) link: Option<Arc<Link>>,
+    /// A multicast group's members in this process.
+    pub(crate) members: Option<Arc<Members>>,
+    /// Datagrams that the kernel has dropped for want of room in the socket's buffer, as last seen.
+    pub(crate) dropped: AtomicU32,
+    slot: u8,
+    /// Where what came without acknowledgement is counted; of a multicast group nobody counts it.
+    flow: Option<FlowPage>,
+    /// How much had been sent when the socket was empty, though less had been received, and since when that is so.
+    empty_at: AtomicU64,
+    empty_since: AtomicU64,
+    /// Nothing is received from it any more.
+    pub(crate) closed: AtomicBool,
+}
+
+impl Receiver {
+    /// Takes over a slot's socket, which may have lived before.
+    pub(crate) fn of_slot(socket: OwnedFd, local: IpAddr, scope_id: u32, slot: u8) -> Receiver {
+        let flow = FlowPage::open(local, scope_id);
+        if let Some(page) = &flow {
+            // What the slot's last owner did not take is nobody's business now. Later would be too late: a sender that finds
+            // its first datagrams settled while they wait here sends as many more as the socket has no room for.
+            page.settle(slot, page.sent(slot).load(Relaxed));
+        }
+        Receiver {
+            slot,
+            flow,
+            ..Receiver::new(socket, local)
+        }
+    }
+
+    /// Takes over a slot's socket at the end of a port's cable.
+    pub(crate) fn of_cable(socket: OwnedFd, link: Arc<Link>, slot: u8) -> Receiver {
+        Receiver {
+            slot,
+            link: Some(link.clone()),
+            ..Receiver::new(socket, link.local())
+        }
+    }
+
+    /// Takes over the socket of a multicast group.
+    pub(crate) fn of_group(socket: OwnedFd, group: IpAddr, members: Arc<Members>) -> Receiver {
+        Receiver {
+            members: Some(members),
+            ..Receiver::new(socket, group)
+        }
+    }
+
+    /// Takes over a socket to which the daemon sends copies of what comes to a port for a multicast group.
+    pub(crate) fn of_group_at(socket: OwnedFd, link: Arc<Link>, members: Arc<Members>) -> Receiver {
+        Receiver {
+            link: Some(link.clone()),
+            ..Receiver::of_group(socket, link.local(), members)
+        }
+    }
+
+    fn new(socket: OwnedFd, local: IpAddr) -> Receiver {
+        let mut info = [0u32; MEMINFO];
+        let mut len = size_of_val(&info) as u32;
+        set_option(&socket, libc::SOL_SOCKET, libc::SO_RXQ_OVFL);
+        // SAFETY: the option's value and length are valid for the call. Where it fails, overflows are not counted.
+        unsafe {
+            libc::getsockopt(
+                socket.as_raw_fd(),
+                libc::SOL_SOCKET,
+                libc::SO_MEMINFO,
+                info.as_mut_ptr().cast(),
+                &mut len,
+            );
+        }
+        Receiver {
+            socket,
+            local,
+            link: None,
+            members: None,
+            dropped: AtomicU32::new(info[MEMINFO - 1]),
+            slot: 0,
+            flow: None,
+            empty_at: AtomicU64::new(0),
+            empty_since: AtomicU64::new(0),
+            closed: AtomicBool::new(false),
+        }
+    }
+
+    /// Has the kernel tell of the IP header what goes into a GRH.
+    pub(crate) fn ask_for_headers(&self) {
+        if self.local.is_ipv4() {
+            set_option(&self.socket, libc::IPPROTO_IP, libc::IP_RECVTOS);
+            set_option(&self.socket, libc::IPPROTO_IP, libc::IP_RECVTTL);
+        } else {
+            set_option(&self.socket, libc::IPPROTO_IPV6, IPV6_FLOWINFO);
+            set_option(&self.socket, libc::IPPROTO_IPV6, libc::IPV6_RECVTCLASS);
+            set_option(&self.socket, libc::IPPROTO_IPV6, libc::IPV6_RECVHOPLIMIT);
+        }
+    }
+
+    /// Ends a group's receiver: whoever waits at the socket is woken, and comes no more.
+    pub(crate) fn close(&self) {
+        self.closed.store(true, Relaxed);
+        // SAFETY: touches no memory. An unconnected UDP socket complains, and wakes its readers all the same.
+        unsafe { libc::shutdown(self.socket.as_raw_fd(), libc::SHUT_RD) };
+    }
+
+    /// The counters that senders without acknowledgement go by.
+    pub(crate) fn flow(&self) -> Option<&FlowPage> {
+        self.flow.as_ref()
+    }
+
+    /// The socket is empty now: what was sent a while ago has been received or lost. Returns whether another look is needed
+    /// to tell, as a sender counts before it sends.
+    pub(crate) fn nothing_left(&self, now: Time) -> bool {
+        let Some(page) = self.flow() else {
+            return false;
+        };
+        let sent = page.sent(self.slot).load(Relaxed);
+        if page.received(self.slot).load(Relaxed) == sent {
+            return false;
+        }
+        if self.empty_at.swap(sent, Relaxed) != sent {
+            self.empty_since.store(now, Relaxed);
+        } else if now.saturating_sub(self.empty_since.load(Relaxed)) > SETTLE {
+            page.settle(self.slot, sent);
+            return false;
+        }
+        true
+    }
+
+    /// As [`nothing_left`](Self::nothing_left), if the socket is empty.
+    pub(crate) fn settle_if_empty(&self, now: Time) -> bool {
+        let Some(page) = self.flow() else {
+            return false;
+        };
+        if page.in_flight(self.slot) == 0 {
+            return false;
+        }
+        let mut waiting: libc::c_int = 0;
+        // SAFETY: the request writes one int.
+        let known =
+            unsafe { libc::ioctl(self.socket.as_raw_fd(), libc::FIONREAD, &raw mut waiting) };
+        known == 0 && waiting == 0 && self.nothing_left(now)
+    }
+}
+
+/// How long after it was counted a datagram is at the receiver's socket, or never will be. A sender may lose the processor
+/// between the two for some turns of others; whoever took its datagrams for lost then would count them twice, and let
+/// as many more come as the socket has no room for.
+pub(crate) const SETTLE: Time = 20_000_000;
+
+/// Has the kernel hand over what belongs together in one piece.
+pub(crate) fn merge_runs(socket: &OwnedFd) {
+    set_option(socket, libc::SOL_UDP, libc::UDP_GRO);
+}
+
+/// Switches an option on. What the kernel lacks is not told then.
+pub(crate) fn set_option(socket: &OwnedFd, level: libc::c_int, name: libc::c_int) {
+    let on: libc::c_int = 1;
+    // SAFETY: the option's value and length are valid for the call.
+    unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            level,
+            name,
+            (&raw const on).cast(),
+            size_of_val(&on) as u32,
+        );
+    }
+}
+
+/// Words of `SO_MEMINFO`; the last are the drops (`SK_MEMINFO_DROPS`).
+const MEMINFO: usize = 9;

@@ -1,0 +1,15 @@
+//! Who makes the engine move: threads that poll, the helper thread and its sleep, timers.
+
+pub(crate) mod crowd;
+pub(crate) mod driver;
+pub(crate) mod helper;
+pub(crate) mod linger;
+pub(crate) mod make_room;
+pub(crate) mod marks;
+pub(crate) mod poll;
+pub(crate) mod round;
+pub(crate) mod sleep;
+pub(crate) mod timers;
+pub(crate) mod turn;
+pub(crate) mod uring;
+pub(crate) mod words;

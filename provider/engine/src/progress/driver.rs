@@ -1,0 +1,251 @@
+//! Whose turn it is to receive: the application's threads while they poll, else the helper.
+//!
+//! While the application polls an empty completion queue again and again, its thread reads the inbox and the sockets itself: no
+//! thread is woken, and latency is that of the system calls, or of memory. The helper then stands by, looking every now and then whether the
+//! application still polls. When it does not, or says that it will sleep, the helper reads the sockets, asleep in between.
+//!
+//! Datagrams must be handled in the order in which they came, and the helper's ring may have taken one off the socket that
+//! it has not handled yet. So the helper alone gives the turn away and takes it back: it gives it when its ring holds
+//! nothing, and takes it under the receive lock, under which the application looks whether it still has the turn.
+
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+
+use ferroce_transport::Time;
+
+use crate::progress::sleep::Sleep;
+use crate::progress::timers;
+use crate::progress::turn::{self, Turn};
+
+/// How long a silent application keeps its turn at first, and the helper's first nap.
+const PATIENCE: Time = 200_000;
+/// The helper's longest nap while the application polls. Each nap is an interrupt and two switches, on a processor that the
+/// application may well be polling on.
+const LONGEST_NAP: Time = 1_600_000;
+/// A nap is at most this part of the application's turn. Until the helper has noticed that the turn is over nobody receives,
+/// and a program that polls for each completion and then spins on memory ends a turn with each message.
+const PART: Time = 16;
+/// Between two looks at what the daemon says.
+const CHORES: Time = 100_000_000;
+
+pub(crate) struct Driver {
+    /// Whose turn it is; the helper waits on it as a futex.
+    pub(crate) turn: Turn<AtomicU32>,
+    pub(crate) empty_polls: AtomicU32,
+    /// When the application last drove.
+    pub(crate) polled_at: AtomicU64,
+    /// The helper's, in the kernel.
+    sleep: Sleep<AtomicU64>,
+    /// When a polling application last got something out of the inbox, and last looked at the sockets.
+    pub(crate) inbox_at: AtomicU64,
+    pub(crate) sockets_at: AtomicU64,
+    /// The event was cleared during the application's turn, and the helper may not have seen it.
+    cleared: AtomicBool,
+    event: OwnedFd,
+    /// Without a helper the application has the turn for good.
+    pub(crate) has_helper: bool,
+}
+
+/// Wakes the helper, ours or another process's, that waits for an eventfd.
+pub(crate) fn wake(event: &OwnedFd) {
+    let one = 1u64;
+    // SAFETY: writes 8 bytes of `one`. A full counter means that it is awake anyway.
+    unsafe { libc::write(event.as_raw_fd(), (&raw const one).cast(), 8) };
+}
+
+impl Driver {
+    /// `event` is a non-blocking eventfd. Others have it too, to say that they put something into our inbox.
+    pub(crate) fn new(event: OwnedFd, has_helper: bool) -> Driver {
+        let first = if has_helper { turn::HELPER } else { turn::APP };
+        Driver {
+            has_helper,
+            turn: Turn::new(AtomicU32::new(first)),
+            empty_polls: AtomicU32::new(0),
+            polled_at: AtomicU64::new(0),
+            sleep: Sleep::new(AtomicU64::new(0)),
+            inbox_at: AtomicU64::new(0),
+            sockets_at: AtomicU64::new(0),
+            cleared: AtomicBool::new(false),
+            event,
+        }
+    }
+
+    /// Readable when the helper is to look around.
+    pub(crate) fn event_fd(&self) -> RawFd {
+        self.event.as_raw_fd()
+    }
+
+    /// Wakes the helper from its sleep in the kernel.
+    pub(crate) fn wake(&self) {
+        wake(&self.event);
+    }
+
+    pub(crate) fn clear_wake(&self) {
+        let mut n = 0u64;
+        // SAFETY: reads 8 bytes into `n`; an empty eventfd says EAGAIN.
+        unsafe { libc::read(self.event.as_raw_fd(), (&raw mut n).cast(), 8) };
+    }
+
+    /// As [`clear_wake`](Self::clear_wake), for a thread that has the application's turn and the receive lock: the helper hears of it
+    /// when the turn is its own.
+    pub(crate) fn clear_for_now(&self) {
+        self.cleared.store(true, Ordering::Relaxed);
+        self.clear_wake();
+    }
+
+    /// Wakes the helper if it sleeps beyond `at`.
+    pub(crate) fn wake_for(&self, at: Time) {
+        if self.sleep.outlasts(at) {
+            self.wake();
+        }
+    }
+
+    /// Announces a sleep, then returns until when it may last.
+    pub(crate) fn falling_asleep(&self, next: impl Fn() -> Time) -> Time {
+        self.sleep.announce(next)
+    }
+
+    pub(crate) fn awake(&self) {
+        self.sleep.over();
+    }
+
+    /// For the helper, with nothing received that is not handled: gives the turn away if it is wanted, and then returns
+    /// when it is the helper's again. `taking_back` holds the receive lock while it runs what it is given; `chores` is
+    /// called about ten times a second.
+    pub(crate) fn stand_by(&self, taking_back: impl Fn(&dyn Fn()), chores: impl Fn()) {
+        if !self.turn.give() {
+            return;
+        }
+        let since = timers::now();
+        let mut naps = Naps::new(since);
+        let mut chores_at = since + CHORES;
+        loop {
+            let nap = libc::timespec {
+                tv_sec: 0,
+                tv_nsec: naps.length as i64,
+            };
+            // SAFETY: the futex word and the timeout outlive the call.
+            unsafe {
+                libc::syscall(
+                    libc::SYS_futex,
+                    self.turn.as_ptr(),
+                    libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG,
+                    turn::APP,
+                    &raw const nap,
+                )
+            };
+            let now = timers::now();
+            if now >= chores_at {
+                chores_at = now + CHORES;
+                chores();
+            }
+            let polled_at = self.polled_at.load(Ordering::Relaxed);
+            if self.turn.is_returned() || !naps.another(now, polled_at) {
+                break;
+            }
+        }
+        taking_back(&|| {
+            self.empty_polls.store(0, Ordering::Relaxed);
+            self.turn.take();
+            if self.cleared.swap(false, Ordering::Relaxed) {
+                self.wake();
+            }
+        });
+    }
+
+    /// Whether the application waits for the turn.
+    pub(crate) fn wanted(&self) -> bool {
+        self.turn.is_wanted()
+    }
+
+    /// The application drives, though it waits.
+    pub(crate) fn still_polls(&self) {
+        self.polled_at.store(timers::now(), Ordering::Relaxed);
+    }
+
+    /// Whether the application has the turn; for its threads to ask under the receive lock.
+    pub(crate) fn app_drives(&self) -> bool {
+        self.turn.is_apps()
+    }
+}
+
+/// The helper's naps while the application receives: the longer, the longer its turn has lasted.
+struct Naps {
+    /// When the turn began.
+    since: Time,
+    length: Time,
+}
+
+impl Naps {
+    fn new(since: Time) -> Naps {
+        Naps {
+            since,
+            length: PATIENCE,
+        }
+    }
+
+    /// After a nap, with the application's last poll so long ago: whether to take another.
+    fn another(&mut self, now: Time, polled_at: Time) -> bool {
+        let silent_for = now.saturating_sub(polled_at);
+        let usual = ((now - self.since) / PART).clamp(PATIENCE, LONGEST_NAP);
+        // Who has polled for long is more likely to have lost the processor than to have stopped.
+        let enough = (usual / 2).max(PATIENCE);
+        if silent_for >= enough {
+            return false;
+        }
+        // Is it silent, the next look is when that is enough.
+        self.length = match silent_for < PATIENCE / 4 {
+            true => usual,
+            false => (enough - silent_for).max(PATIENCE / 4),
+        };
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MICROSECOND: Time = 1_000;
+
+    #[test]
+    fn naps_grow_while_the_application_polls() {
+        let mut naps = Naps::new(0);
+        let (mut now, mut count) = (0, 0);
+        while naps.length < LONGEST_NAP {
+            now += naps.length;
+            count += 1;
+            assert!(naps.another(now, now - MICROSECOND));
+            assert!(naps.length <= (now / PART).max(PATIENCE));
+        }
+        assert!(count < 60, "{count}");
+        // It may have lost the processor for a moment.
+        now += naps.length;
+        assert!(naps.another(now, now - PATIENCE));
+        assert!(naps.length < LONGEST_NAP / 2);
+        now += naps.length;
+        assert!(!naps.another(now, now - LONGEST_NAP / 2));
+    }
+
+    #[test]
+    fn an_application_that_falls_silent_at_once_loses_its_turn() {
+        assert!(!Naps::new(0).another(PATIENCE, 0));
+    }
+
+    /// Polls for the completion of a long message, then spins on memory.
+    #[test]
+    fn the_end_of_a_turn_of_milliseconds_is_noticed_soon() {
+        for silent_from in (500..6_000).step_by(7).map(|t| t * MICROSECOND) {
+            let mut naps = Naps::new(0);
+            let mut now = naps.length;
+            while naps.another(now, now.min(silent_from)) {
+                now += naps.length;
+            }
+            let lost = now - silent_from;
+            assert!(
+                lost <= (silent_from / 8).max(PATIENCE + 2 * PATIENCE / 4),
+                "{silent_from}: {lost}"
+            );
+        }
+    }
+}

@@ -1,0 +1,290 @@
+//! The helper thread: receives, answers and keeps the timers while no thread of the application does.
+//!
+//! It blocks every signal, so that the application's handlers run where they are expected; SIGSEGV and SIGBUS are unblocked as in all
+//! threads that touch registered memory (see `fault_mask`).
+
+use std::cell::Cell;
+use std::os::fd::AsRawFd;
+use std::sync::Arc;
+use std::sync::mpsc;
+
+use ferroce_transport::Time;
+
+use crate::datapath::rx::state::Take;
+use crate::error::{Error, Result};
+use crate::hca::Hca;
+use crate::memory::guard;
+use crate::progress::crowd::LONG_YIELD;
+use crate::progress::linger::{Linger, Outcome};
+use crate::progress::round::{Round, timespec_until};
+use crate::progress::timers;
+use crate::progress::uring::Uring;
+
+/// Datagrams taken from one socket before the others have their turn and answers go out.
+const BURST: usize = 8;
+
+/// After so long the daemon must be heard.
+const LONGEST_LINGER: Time = 10_000_000;
+
+/// A ring that nothing was put into for so long gives its memory back.
+const UNUSED: Time = 1_000_000_000;
+
+/// Starts the thread, and waits until it has what it needs. Programs that patch the C library's `munmap` and its like once they have
+/// a device (Open MPI's `memory/patcher`) do so while no thread of their own is in them; from here on ours is not either.
+pub(crate) fn start(hca: &Arc<Hca>) -> Result<()> {
+    let hca = hca.clone();
+    let (begun, has_begun) = mpsc::channel();
+    let mut all = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
+    let mut before = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
+    // SAFETY: both sets are valid places; the new thread inherits the mask, and ours is restored below.
+    unsafe {
+        libc::sigfillset(all.as_mut_ptr());
+        if !guard::EFFECTIVE {
+            // A fault ends the process there, by the program's handler if it has one.
+            libc::sigdelset(all.as_mut_ptr(), libc::SIGSEGV);
+            libc::sigdelset(all.as_mut_ptr(), libc::SIGBUS);
+        }
+        libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), before.as_mut_ptr());
+    }
+    let spawned = std::thread::Builder::new()
+        .name("ferroce".into())
+        .stack_size(256 << 10)
+        .spawn(move || run(&hca, begun));
+    // SAFETY: `before` was filled by the call above.
+    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, before.as_ptr(), std::ptr::null_mut()) };
+    spawned.map_err(|e| Error::io("starting the helper thread", e))?;
+    // Nothing is sent: the thread closes the channel when it has begun, or when it ends.
+    let _ = has_begun.recv();
+    Ok(())
+}
+
+fn run(hca: &Hca, begun: mpsc::Sender<()>) {
+    guard::admit_thread();
+    // Timers of microseconds are no use with the default slack of 50 µs.
+    // SAFETY: affects the calling thread only.
+    unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1000) };
+    short_slice();
+    let mut uring = match under_valgrind() {
+        true => None,
+        false => Uring::new().inspect_err(|why| fallback(why)).ok(),
+    };
+    let mut waits = Linger::default();
+    let rings = Rings::default();
+    drop(begun);
+    // Without a daemon there is nothing to receive; the io_uring goes, and with it its hold on the sockets.
+    while !hca.is_gone() {
+        hca.driver.stand_by(
+            |take| {
+                let _rx = hca.rx.lock();
+                take();
+            },
+            || {
+                hca.control_events();
+                rings.look(hca, timers::now());
+            },
+        );
+        let went = timers::now();
+        let settled = match hca.counts_received() {
+            true => hca.settle_receivers(went),
+            false => Time::MAX,
+        };
+        let unused = rings.look(hca, went);
+        let until = hca
+            .driver
+            .falling_asleep(|| match hca.inbox.falling_asleep() {
+                true => hca.next_timer().min(settled).min(unused),
+                false => 0,
+            });
+        let round = match &mut uring {
+            Some(uring) => uring.round(hca, until),
+            None => poll_round(hca, until),
+        };
+        hca.driver.awake();
+        hca.inbox.awake();
+        let round = match round {
+            Ok(mut round) => {
+                round.handled += empty_inbox(hca);
+                round
+            }
+            Err(why) => {
+                if uring.take().is_none() {
+                    // poll(2) itself fails: there is no way to go on, and peers will see the timeouts.
+                    tracing::error!("the helper thread ends: {why}");
+                    return;
+                }
+                fallback(&why.to_string());
+                continue;
+            }
+        };
+        hca.queued_events();
+        let now = timers::now();
+        hca.run_timers(now, round.handled != 0);
+        if round.handled == 0 {
+            continue;
+        }
+        waits.came(round.woken, now);
+        if let Some(patience) = waits.worth(now) {
+            let outcome = linger(hca, patience, &mut waits);
+            waits.ended(timers::now(), outcome);
+        }
+    }
+}
+
+/// When rings are looked at for memory that can be given back.
+#[derive(Default)]
+struct Rings {
+    next: Cell<Time>,
+}
+
+impl Rings {
+    /// Looks if it is time to. Returns when it is the next time; `Time::MAX` if there is nothing to give back.
+    fn look(&self, hca: &Hca, now: Time) -> Time {
+        if now >= self.next.get() {
+            self.next.set(now + UNUSED);
+            hca.rings.give_back();
+        }
+        match hca.rings.hold() {
+            true => self.next.get(),
+            false => Time::MAX,
+        }
+    }
+}
+
+/// Takes what is in the inbox, up to a point; returns how many runs there were.
+fn empty_inbox(hca: &Hca) -> usize {
+    if !hca.inbox.is_marked() {
+        return 0;
+    }
+    let mut rx = hca.rx.lock();
+    let got = hca.drain_inbox(&mut rx, Take::Some(BURST));
+    hca.answer(&mut rx);
+    got
+}
+
+/// Goes on receiving for a moment instead of sleeping: waking up costs more than the packets that come meanwhile. Offers
+/// the processor to others at every turn.
+fn linger(hca: &Hca, patience: Time, waits: &mut Linger) -> Outcome {
+    let start = timers::now();
+    let mut since = start;
+    let mut outcome = Outcome::InVain;
+    loop {
+        let now = timers::now();
+        if hca.driver.wanted() {
+            return Outcome::Cut;
+        }
+        if now >= (since + patience).min(start + LONGEST_LINGER) {
+            return outcome;
+        }
+        let mut rx = hca.rx.lock();
+        let got =
+            hca.drain_inbox(&mut rx, Take::Some(BURST)) + hca.drain_all(&mut rx, Take::Some(BURST));
+        if got != 0 {
+            hca.answer(&mut rx);
+            outcome = Outcome::Paid;
+            since = timers::now();
+            waits.came(now, since);
+        }
+        drop(rx);
+        hca.run_timers(now, got != 0);
+        if got == 0 {
+            let before = timers::now();
+            std::thread::yield_now();
+            // Whoever got the processor keeps it for his whole turn if he spins. From a sleep, what comes wakes us at once.
+            if timers::now() - before > LONG_YIELD {
+                return Outcome::Crowded;
+            }
+        }
+    }
+}
+
+/// Asks the scheduler for short turns, which lets a wake-up preempt a program that spins on memory (Linux 6.12; no
+/// privilege needed). The helper's work is short, and its peers wait for it. Older kernels refuse or ignore it.
+fn short_slice() {
+    /// `struct sched_attr`, first version.
+    #[repr(C)]
+    struct Attr {
+        size: u32,
+        policy: u32,
+        flags: u64,
+        nice: i32,
+        priority: u32,
+        runtime: u64,
+        deadline: u64,
+        period: u64,
+    }
+    // SAFETY: reads the calling thread's nice value, which must not change below.
+    let nice = unsafe { libc::getpriority(libc::PRIO_PROCESS, 0) };
+    let attr = Attr {
+        size: size_of::<Attr>() as u32,
+        policy: libc::SCHED_OTHER as u32,
+        flags: 0,
+        nice,
+        priority: 0,
+        runtime: 100_000,
+        deadline: 0,
+        period: 0,
+    };
+    // SAFETY: `attr` outlives the call; 0 is the calling thread.
+    unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attr, 0) };
+}
+
+/// Says once that io_uring cannot be used.
+fn fallback(why: &str) {
+    eprintln!("ferroce: receiving with poll(2), as io_uring cannot be used: {why}");
+}
+
+/// Valgrind runs one thread at a time, and none while another waits in a ring. It preloads parts of its own.
+fn under_valgrind() -> bool {
+    std::env::var_os("LD_PRELOAD").is_some_and(|list| list.to_string_lossy().contains("vgpreload_"))
+}
+
+/// Sleeps in poll(2) until something comes or `until`, then receives.
+fn poll_round(hca: &Hca, until: Time) -> std::io::Result<Round> {
+    let receivers: Vec<_> = hca.receivers.read_recursive().clone();
+    let wanted = // poll(2) passes negative descriptors over
+    [hca.driver.event_fd(), hca.control_fd().unwrap_or(-1)]
+        .into_iter()
+        .chain(receivers.iter().map(|r| r.socket.as_raw_fd()));
+    let mut fds: Vec<_> = wanted
+        .map(|fd| libc::pollfd {
+            fd,
+            events: libc::POLLIN,
+            revents: 0,
+        })
+        .collect();
+    let timeout = timespec_until(until);
+    // SAFETY: `fds` and `timeout` outlive the call.
+    let n = unsafe {
+        libc::ppoll(
+            fds.as_mut_ptr(),
+            fds.len() as libc::nfds_t,
+            timeout.as_ref().map_or(std::ptr::null(), |t| t),
+            std::ptr::null(),
+        )
+    };
+    hca.driver.awake();
+    let woken = timers::now();
+    let mut handled = 0;
+    if n < 0 {
+        let e = std::io::Error::last_os_error();
+        return if e.raw_os_error() == Some(libc::EINTR) {
+            Ok(Round { woken, handled })
+        } else {
+            Err(e)
+        };
+    }
+    if fds[0].revents != 0 {
+        hca.driver.clear_wake();
+    }
+    if fds[1].revents != 0 {
+        hca.control_events();
+    }
+    let mut rx = hca.rx.lock();
+    for (receiver, fd) in receivers.iter().zip(&fds[2..]) {
+        if fd.revents != 0 {
+            handled += hca.drain(&mut rx, receiver, Take::Some(BURST));
+        }
+    }
+    hca.answer(&mut rx);
+    Ok(Round { woken, handled })
+}

@@ -1,0 +1,24 @@
+//! A sleep of the helper, by whatever means.
+
+use ferroce_transport::Time;
+
+use crate::progress::timers;
+
+/// A sleep that has ended.
+pub(crate) struct Round {
+    pub(crate) woken: Time,
+    /// Datagrams that came.
+    pub(crate) handled: usize,
+}
+
+/// The time left until a deadline; `None` for ever.
+pub(crate) fn timespec_until(until: Time) -> Option<libc::timespec> {
+    if until == Time::MAX {
+        return None;
+    }
+    let left = until.saturating_sub(timers::now());
+    Some(libc::timespec {
+        tv_sec: (left / 1_000_000_000) as i64,
+        tv_nsec: (left % 1_000_000_000) as i64,
+    })
+}

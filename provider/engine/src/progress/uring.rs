@@ -1,0 +1,308 @@
+//! The helper's io_uring: multishot receives into a ring of provided buffers, and a sleep that ends with the next timer.
+//!
+//! Only the helper enters the ring, and with deferred task work only then does the kernel take datagrams off the sockets.
+//! While the helper stands by, a polling thread may read the same sockets with `recvmsg`: an armed multishot receive then
+//! finds nothing and stays armed, and no datagram waits in a buffer here while a later one is handled there.
+
+use std::alloc::{Layout, alloc_zeroed, dealloc};
+use std::collections::HashMap;
+use std::io;
+use std::os::fd::{AsRawFd, RawFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU16, Ordering};
+
+use ferroce_transport::Time;
+use io_uring::types::{BufRingEntry, Fd, RecvMsgOut, SubmitArgs, Timespec};
+use io_uring::{IoUring, cqueue, opcode};
+
+use crate::datapath::rx::state::MAX_DATAGRAM;
+use crate::hca::{Hca, enabled};
+use crate::port::receiver::Receiver;
+use crate::port::recvmsg::{CONTROL, describe};
+use crate::progress::round::{Round, timespec_until};
+use crate::progress::timers;
+
+/// Receive buffers; a power of two. Each holds the largest merged run.
+const BUFFERS: u16 = 16;
+const NAME: usize = size_of::<libc::sockaddr_in6>();
+/// `struct io_uring_recvmsg_out`, then name, control data and payload.
+const BUFFER: usize = 16 + NAME + CONTROL + MAX_DATAGRAM;
+const GROUP: u16 = 0;
+/// Datagrams handled before answers go out.
+const BURST: usize = 8;
+
+/// `user_data` of what is not a receiver.
+const WAKE: u64 = u64::MAX;
+const CONTROL_EVENT: u64 = u64::MAX - 1;
+
+/// The provided buffers and the ring through which the kernel takes them.
+struct Buffers {
+    entries: *mut BufRingEntry,
+    entries_layout: Layout,
+    memory: Box<[u8]>,
+    tail: u16,
+}
+
+impl Buffers {
+    fn new() -> Buffers {
+        let entries_layout =
+            Layout::from_size_align(size_of::<BufRingEntry>() * usize::from(BUFFERS), 4096)
+                .expect("a small array at page alignment");
+        // SAFETY: the layout is not empty.
+        let entries = unsafe { alloc_zeroed(entries_layout) }.cast::<BufRingEntry>();
+        if entries.is_null() {
+            std::alloc::handle_alloc_error(entries_layout);
+        }
+        let memory = vec![0; BUFFER * usize::from(BUFFERS)].into_boxed_slice();
+        Buffers {
+            entries,
+            entries_layout,
+            memory,
+            tail: 0,
+        }
+    }
+
+    fn bytes(&self, id: u16) -> &[u8] {
+        &self.memory[usize::from(id) * BUFFER..][..BUFFER]
+    }
+
+    /// Gives a buffer to the kernel.
+    fn provide(&mut self, id: u16) {
+        let addr = self.memory[usize::from(id) * BUFFER..].as_ptr() as u64;
+        // SAFETY: the index is masked to the ring, which is ours; the kernel reads an entry only after the tail passes it.
+        unsafe {
+            let entry = &mut *self.entries.add(usize::from(self.tail & (BUFFERS - 1)));
+            entry.set_addr(addr);
+            entry.set_len(BUFFER as u32);
+            entry.set_bid(id);
+            self.tail = self.tail.wrapping_add(1);
+            let tail = BufRingEntry::tail(self.entries).cast::<AtomicU16>();
+            (*tail).store(self.tail, Ordering::Release);
+        }
+    }
+}
+
+impl Drop for Buffers {
+    fn drop(&mut self) {
+        // SAFETY: allocated with this layout; `Uring` drops its ring, and so the kernel's use, before its buffers.
+        unsafe { dealloc(self.entries.cast(), self.entries_layout) };
+    }
+}
+
+/// The helper's ring.
+pub(crate) struct Uring {
+    // dropped first
+    ring: IoUring,
+    buffers: Buffers,
+    /// Template that every multishot receive refers to.
+    message: Box<libc::msghdr>,
+    /// Receivers by descriptor, and whether each one's receive is armed.
+    armed: HashMap<RawFd, (Arc<Receiver>, bool)>,
+    wake_armed: bool,
+    control_armed: bool,
+}
+
+impl Uring {
+    /// Sets the ring up on the calling thread, which alone may use it.
+    pub(crate) fn new() -> Result<Uring, String> {
+        if !enabled("FERROCE_IO_URING") {
+            return Err("FERROCE_IO_URING=off".into());
+        }
+        let ring = IoUring::builder()
+            .setup_single_issuer()
+            .setup_defer_taskrun()
+            .setup_cqsize(256)
+            .build(64)
+            .map_err(|e| format!("io_uring_setup (deferred task work, Linux 6.1): {e}"))?;
+        let mut buffers = Buffers::new();
+        // SAFETY: the entries live as long as `Uring`, which drops the ring first.
+        unsafe {
+            ring.submitter()
+                .register_buf_ring_with_flags(buffers.entries as u64, BUFFERS, GROUP, 0)
+        }
+        .map_err(|e| format!("registering a buffer ring (Linux 5.19): {e}"))?;
+        for id in 0..BUFFERS {
+            buffers.provide(id);
+        }
+        // SAFETY: all zeroes is a valid msghdr.
+        let mut message: Box<libc::msghdr> = Box::new(unsafe { std::mem::zeroed() });
+        message.msg_namelen = NAME as u32;
+        message.msg_controllen = CONTROL as _;
+        let mut uring = Uring {
+            ring,
+            buffers,
+            message,
+            armed: HashMap::new(),
+            wake_armed: false,
+            control_armed: false,
+        };
+        uring
+            .probe()
+            .map_err(|e| format!("multishot receive (Linux 6.0): {e}"))?;
+        Ok(uring)
+    }
+
+    /// Tries a multishot receive on a socket that has a datagram waiting.
+    fn probe(&mut self) -> io::Result<()> {
+        let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+        socket.send_to(b"probe", socket.local_addr()?)?;
+        self.push(
+            opcode::RecvMsgMulti::new(Fd(socket.as_raw_fd()), &*self.message, GROUP)
+                .build()
+                .user_data(WAKE),
+        )?;
+        let second = Timespec::new().sec(1);
+        self.ring
+            .submitter()
+            .submit_with_args(1, &SubmitArgs::new().timespec(&second))?;
+        let entries: Vec<_> = self.ring.completion().collect();
+        for cqe in &entries {
+            if let Some(id) = cqueue::buffer_select(cqe.flags()) {
+                self.buffers.provide(id);
+            }
+        }
+        let done = entries.first().ok_or(io::ErrorKind::TimedOut)?;
+        if done.result() < 0 {
+            return Err(io::Error::from_raw_os_error(-done.result()));
+        }
+        if cqueue::more(done.flags()) {
+            // Ends the receive, so that nothing refers to the socket any more.
+            let cancel = io_uring::types::CancelBuilder::any();
+            self.ring
+                .submitter()
+                .register_sync_cancel(Some(second), cancel)?;
+            // its last completion, should it be there already
+            self.ring.completion().for_each(drop);
+        }
+        Ok(())
+    }
+
+    fn push(&mut self, entry: io_uring::squeue::Entry) -> io::Result<()> {
+        // SAFETY: every entry refers to the message template and to descriptors that outlive it: receivers are kept in `armed`.
+        if unsafe { self.ring.submission().push(&entry) }.is_err() {
+            self.ring.submit()?;
+            // SAFETY: as above.
+            unsafe { self.ring.submission().push(&entry) }.map_err(io::Error::other)?;
+        }
+        Ok(())
+    }
+
+    fn arm(&mut self, hca: &Hca) -> io::Result<()> {
+        if !std::mem::replace(&mut self.wake_armed, true) {
+            self.push(
+                opcode::PollAdd::new(Fd(hca.driver.event_fd()), libc::POLLIN as u32)
+                    .build()
+                    .user_data(WAKE),
+            )?;
+        }
+        if let (false, Some(fd)) = (self.control_armed, hca.control_fd()) {
+            let poll = opcode::PollAdd::new(Fd(fd), libc::POLLIN as u32);
+            self.push(poll.build().user_data(CONTROL_EVENT))?;
+            self.control_armed = true;
+        }
+        for receiver in hca.receivers.read_recursive().iter() {
+            self.armed
+                .entry(receiver.socket.as_raw_fd())
+                .or_insert_with(|| (receiver.clone(), false));
+        }
+        // One that is closed and armed ends with a completion of its own.
+        self.armed
+            .retain(|_, (r, armed)| *armed || !r.closed.load(Ordering::Relaxed));
+        let idle: Vec<_> = self
+            .armed
+            .iter()
+            .filter(|(_, (_, armed))| !armed)
+            .map(|(fd, _)| *fd)
+            .collect();
+        for fd in idle {
+            let receive = opcode::RecvMsgMulti::new(Fd(fd), &*self.message, GROUP);
+            self.push(receive.build().user_data(fd as u64))?;
+            self.armed.get_mut(&fd).expect("just listed").1 = true;
+        }
+        Ok(())
+    }
+
+    /// Sleeps until something comes or `until`, then handles what came.
+    pub(crate) fn round(&mut self, hca: &Hca, until: Time) -> io::Result<Round> {
+        self.arm(hca)?;
+        let waited = match timespec_until(until) {
+            None => self.ring.submitter().submit_and_wait(1),
+            Some(t) => {
+                let t = Timespec::new().sec(t.tv_sec as u64).nsec(t.tv_nsec as u32);
+                self.ring
+                    .submitter()
+                    .submit_with_args(1, &SubmitArgs::new().timespec(&t))
+            }
+        };
+        hca.driver.awake();
+        let woken = timers::now();
+        match waited {
+            Err(e)
+                if !matches!(
+                    e.raw_os_error(),
+                    Some(libc::ETIME | libc::EINTR | libc::EAGAIN | libc::EBUSY)
+                ) =>
+            {
+                Err(e)
+            }
+            _ => {
+                let handled = self.reap(hca)?;
+                Ok(Round { woken, handled })
+            }
+        }
+    }
+
+    /// Handles what came; returns how many datagrams there were.
+    fn reap(&mut self, hca: &Hca) -> io::Result<usize> {
+        let mut rx = None;
+        let mut handled = 0;
+        let mut outcome = Ok(());
+        while let Some(cqe) = { self.ring.completion().next() } {
+            match cqe.user_data() {
+                WAKE => {
+                    hca.driver.clear_wake();
+                    self.wake_armed = false;
+                }
+                CONTROL_EVENT => {
+                    self.control_armed = false;
+                    hca.control_events();
+                }
+                fd => {
+                    let Some((receiver, armed)) = self.armed.get_mut(&(fd as RawFd)) else {
+                        continue;
+                    };
+                    *armed &= cqueue::more(cqe.flags());
+                    let receiver = receiver.clone();
+                    if receiver.closed.load(Ordering::Relaxed) && !*armed {
+                        self.armed.remove(&(fd as RawFd));
+                    }
+                    // ENOBUFS: all buffers are on this queue; they come back below
+                    if cqe.result() < 0
+                        && cqe.result() != -libc::ENOBUFS
+                        && cqe.result() != -libc::EAGAIN
+                    {
+                        outcome = Err(io::Error::from_raw_os_error(-cqe.result()));
+                        break;
+                    }
+                    let Some(id) = cqueue::buffer_select(cqe.flags()) else {
+                        continue;
+                    };
+                    let rx = rx.get_or_insert_with(|| hca.rx.lock());
+                    if let Ok(out) = RecvMsgOut::parse(self.buffers.bytes(id), &self.message) {
+                        let datagram = describe(out.name_data(), out.control_data());
+                        hca.process(rx, &receiver, &datagram, out.payload_data().into());
+                    }
+                    self.buffers.provide(id);
+                    handled += 1;
+                    if handled % BURST == 0 {
+                        hca.answer(rx);
+                    }
+                }
+            }
+        }
+        if let Some(mut rx) = rx {
+            hca.answer(&mut rx);
+        }
+        outcome.map(|()| handled)
+    }
+}

@@ -1,0 +1,30 @@
+//! What programs make and use: contexts, domains, queues, queue pairs, regions, handles.
+
+pub(crate) mod advise;
+pub(crate) mod ah;
+pub(crate) mod ah_table;
+pub(crate) mod arming;
+pub(crate) mod context;
+pub(crate) mod cq;
+pub(crate) mod dm;
+pub(crate) mod entries;
+pub(crate) mod events;
+pub(crate) mod groups;
+pub(crate) mod handles;
+pub(crate) mod import;
+pub(crate) mod limits;
+pub(crate) mod mcast;
+pub(crate) mod mr;
+pub(crate) mod mw;
+pub(crate) mod posting;
+pub(crate) mod qp;
+pub(crate) mod qp_close;
+pub(crate) mod qp_init;
+pub(crate) mod rendezvous;
+pub(crate) mod route;
+pub(crate) mod routing;
+pub(crate) mod srq;
+pub(crate) mod table;
+pub(crate) mod tag_matching;
+pub(crate) mod wc;
+pub(crate) mod xrc;

@@ -1,0 +1,104 @@
+//! Address handles: where datagrams go, resolved when they are made and found again by the number that a work request carries.
+//!
+//! A datagram's path depends on its destination queue pair too (see `path`), so a handle keeps one for each slot that it
+//! was used for. Nothing is sent from here.
+
+use std::sync::Arc;
+
+use ferroce_transport::AddressVector;
+use parking_lot::RwLock;
+
+use crate::datapath::path::Path;
+use crate::error::Result;
+use crate::hca::Hca;
+use crate::verbs::ah_table::Target;
+use crate::verbs::context::Pd;
+use crate::verbs::route::Route;
+
+/// An address handle.
+pub struct Ah {
+    pd: Arc<Pd>,
+    av: AddressVector,
+    handle: u32,
+    cookie: u32,
+}
+
+impl Pd {
+    /// Creates an address handle; the source GID must exist and be of the destination's family. Work requests that name it must
+    /// show the same cookie.
+    pub fn create_ah(self: &Arc<Self>, av: &AddressVector, cookie: u32) -> Result<Arc<Ah>> {
+        Ah::create(self, av, cookie)
+    }
+}
+
+impl Ah {
+    pub(crate) fn create(pd: &Arc<Pd>, av: &AddressVector, cookie: u32) -> Result<Arc<Ah>> {
+        let hca = pd.context().hca();
+        // Without a GRH it is the LID that leads somewhere, and 0 is what the port shows as its own. Datagram rsockets
+        // make a handle to themselves so. RoCE has no such handles otherwise, and programs test that.
+        let to_itself = || av.dlid == 0 && has_datagrams(hca, pd);
+        let route = Route::of_handle(hca, av, to_itself)?;
+        let handle = hca.ahs.write().insert(Arc::new(Target {
+            pd: pd.handle(),
+            cookie,
+            route,
+            paths: RwLock::new(Vec::new()),
+        }))?;
+        pd.add_user();
+        Ok(Arc::new(Ah {
+            pd: pd.clone(),
+            av: *av,
+            handle,
+            cookie,
+        }))
+    }
+
+    /// Where it leads.
+    pub fn address_vector(&self) -> &AddressVector {
+        &self.av
+    }
+
+    /// What work requests name it by ([`Datagram::ah`](crate::Datagram)). The number of a handle that has gone is not soon
+    /// another's.
+    pub fn handle(&self) -> u32 {
+        self.handle
+    }
+
+    /// What work requests show with the number ([`Datagram::cookie`](crate::Datagram)).
+    pub fn cookie(&self) -> u32 {
+        self.cookie
+    }
+}
+
+impl Drop for Ah {
+    fn drop(&mut self) {
+        self.pd.context().hca().ahs.write().remove(self.handle);
+        self.pd.remove_user();
+    }
+}
+
+/// Whether a protection domain has queue pairs that could be meant by a handle which leads back to the port.
+fn has_datagrams(hca: &Hca, pd: &Pd) -> bool {
+    let qps = hca.qps.read_recursive();
+    qps.iter()
+        .any(|qp| qp.is_datagram() && qp.pd_handle() == pd.handle())
+}
+
+impl Target {
+    /// The path to queue pairs of a slot.
+    pub(crate) fn path(&self, hca: &Hca, slot: u8) -> Result<Arc<Path>> {
+        let slot = self.route.slot(slot);
+        let here = |path: &&Arc<Path>| path.key.slot == slot && !path.is_stale();
+        let known = |paths: &Vec<Arc<Path>>| paths.iter().find(here).cloned();
+        if let Some(path) = known(&self.paths.read()) {
+            return Ok(path);
+        }
+        let path = self.route.path(hca, slot)?;
+        let mut paths = self.paths.write();
+        Ok(known(&paths).unwrap_or_else(|| {
+            paths.retain(|path| !path.is_stale());
+            paths.push(path.clone());
+            path
+        }))
+    }
+}

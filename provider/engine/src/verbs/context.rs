@@ -1,0 +1,203 @@
+//! Contexts and protection domains.
+
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+use ferroce_control::objects::{Listing, MAX_OBJECTS, Object};
+use parking_lot::Mutex;
+
+use crate::error::{Error, Result};
+use crate::hca::Hca;
+use crate::verbs::events::{self, Channels, EventPipe};
+use crate::verbs::handles::Handles;
+use crate::verbs::limits;
+
+/// An opened device: its own asynchronous event queue on the process's shared [`Hca`].
+pub struct Context {
+    hca: Arc<Hca>,
+    events: EventPipe<16>,
+    async_fd: OwnedFd,
+    /// Orders taking back against writing of one object's events.
+    order: Mutex<()>,
+    pub(crate) channels: Channels,
+    /// What it shares with its imports.
+    shared: Arc<Handles>,
+    /// One for it and its imports.
+    listing: Arc<Listing>,
+}
+
+impl Context {
+    /// Opens a context.
+    pub fn open(hca: Arc<Hca>) -> Result<Arc<Context>> {
+        let listing = Arc::new(hca.objects.enter(Object::Context));
+        Context::with(hca, Arc::default(), listing)
+    }
+
+    pub(crate) fn with(
+        hca: Arc<Hca>,
+        shared: Arc<Handles>,
+        listing: Arc<Listing>,
+    ) -> Result<Arc<Context>> {
+        let async_fd = events::pipe_rdwr()?;
+        let events = EventPipe::attach(async_fd.as_raw_fd())?;
+        let context = Arc::new(Context {
+            hca,
+            events,
+            async_fd,
+            order: Mutex::new(()),
+            channels: Channels::default(),
+            shared,
+            listing,
+        });
+        context.hca.add_context(&context);
+        Ok(context)
+    }
+
+    /// The descriptor that delivers `struct ib_uverbs_async_event_desc` records. It closes with the context.
+    pub fn async_fd(&self) -> RawFd {
+        self.async_fd.as_raw_fd()
+    }
+
+    /// The device.
+    pub fn hca(&self) -> &Arc<Hca> {
+        &self.hca
+    }
+
+    /// How others are told of it.
+    pub(crate) fn listing(&self) -> &Arc<Listing> {
+        &self.listing
+    }
+
+    pub(crate) fn shared(&self) -> &Arc<Handles> {
+        &self.shared
+    }
+
+    /// Creates a protection domain.
+    pub fn alloc_pd(self: &Arc<Self>) -> Result<Arc<Pd>> {
+        self.hca
+            .count
+            .pd
+            .take(limits::MAX_PD, "protection domains")?;
+        let domain = Arc::new(Domain {
+            handle: self.hca.new_handle(),
+            users: AtomicU32::new(0),
+            gone: AtomicBool::new(false),
+            base: None,
+            listing: Some(self.hca.objects.enter(Object::Pd {
+                context: self.listing.number(),
+                users: 0,
+            })),
+        });
+        self.shared.add(domain.handle, &domain);
+        Ok(Pd::view(self, domain))
+    }
+
+    /// Queues an asynchronous event; `false` if the consumer left thousands unread and it was lost.
+    pub(crate) fn async_event(&self, element: u64, event: u32) -> bool {
+        let _order = self.order.lock();
+        self.events.push(&events::async_record(element, event))
+    }
+
+    /// Takes back the unread ones of the `written` events that name `cookie`; returns how many the consumer has read, which it
+    /// must acknowledge before the object may go.
+    pub(crate) fn take_back_events(&self, cookie: u64, written: u32) -> u32 {
+        if written == 0 {
+            return 0;
+        }
+        let _order = self.order.lock();
+        // Port events carry a small port number where others carry an address, so the two never meet.
+        written - self.events.take_back(|r| r[..8] == cookie.to_ne_bytes())
+    }
+}
+
+/// A protection domain, as one context sees it: imports of a domain are views of the same one.
+pub struct Pd {
+    context: Arc<Context>,
+    domain: Arc<Domain>,
+}
+
+/// What all views of a protection domain share.
+pub(crate) struct Domain {
+    handle: u32,
+    users: AtomicU32,
+    gone: AtomicBool,
+    /// The domain whose protection this one shares.
+    base: Option<Arc<Pd>>,
+    /// How others are told of it; not of one that shares another's protection.
+    listing: Option<Listing>,
+}
+
+impl Pd {
+    /// A domain with the same protection, which counts what is made in it for itself (`ibv_alloc_parent_domain(3)`). The one
+    /// that it is made from stays in use as long.
+    pub fn share(self: &Arc<Self>) -> Arc<Pd> {
+        self.add_user();
+        let domain = Arc::new(Domain {
+            handle: self.handle(),
+            users: AtomicU32::new(0),
+            gone: AtomicBool::new(false),
+            base: Some(self.clone()),
+            listing: None,
+        });
+        Pd::view(&self.context, domain)
+    }
+
+    /// The view of a domain that a context has.
+    pub(crate) fn view(context: &Arc<Context>, domain: Arc<Domain>) -> Arc<Pd> {
+        Arc::new(Pd {
+            context: context.clone(),
+            domain,
+        })
+    }
+
+    /// A number that identifies the domain in this process.
+    pub fn handle(&self) -> u32 {
+        self.domain.handle
+    }
+
+    pub(crate) fn context(&self) -> &Arc<Context> {
+        &self.context
+    }
+
+    pub(crate) fn add_user(&self) {
+        self.domain.users.fetch_add(1, Ordering::Relaxed);
+        if let Some(listing) = &self.domain.listing {
+            listing.add_user();
+        }
+    }
+
+    pub(crate) fn remove_user(&self) {
+        self.domain.users.fetch_sub(1, Ordering::Relaxed);
+        if let Some(listing) = &self.domain.listing {
+            listing.remove_user();
+        }
+    }
+
+    /// The number by which others are told of it, or of the one whose protection it shares.
+    pub(crate) fn listed_number(&self) -> u32 {
+        match (&self.domain.listing, &self.domain.base) {
+            (None, Some(base)) => base.listed_number(),
+            (listing, _) => listing.as_ref().map_or(MAX_OBJECTS, Listing::number),
+        }
+    }
+
+    /// Ends the domain (`EBUSY` while regions, windows, queue pairs, shared receive queues or address handles are in it).
+    pub fn dealloc(&self) -> Result<()> {
+        if self.domain.users.load(Ordering::Relaxed) != 0 {
+            return Err(Error::Busy("protection domain"));
+        }
+        if !self.domain.gone.swap(true, Ordering::Relaxed) {
+            if let Some(listing) = &self.domain.listing {
+                listing.remove();
+            }
+            if let Some(base) = &self.domain.base {
+                base.remove_user();
+            } else {
+                self.context.shared.forget(self.handle());
+                self.context.hca.count.pd.give_back();
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,203 @@
+//! Multicast: which queue pairs of this process are attached to which groups, and the sockets of those groups.
+//!
+//! Over Ethernet a group's socket is bound to the group's address and is a member on the interface of every address that the port has. IP
+//! delivers each datagram to every such socket of the host, so that processes and daemons need not know of one another. At an
+//! InfiniBand port packets for groups come to the daemon, which sends a copy to each process that has asked for it.
+
+use std::net::{IpAddr, SocketAddr, SocketAddrV6};
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use ferroce_wire::ROCE_V2_PORT;
+use socket2::{Domain, InterfaceIndexOrAddress, Protocol, Socket, Type};
+
+use crate::error::{Error, Result};
+use crate::hca::Hca;
+use crate::port::Carrier;
+use crate::port::mgid;
+use crate::port::receiver::{self, Receiver};
+use crate::verbs::groups::Group;
+use crate::verbs::limits;
+use crate::verbs::qp::Qp;
+
+impl Qp {
+    /// Attaches a UD queue pair to a multicast group; attached already, it stays as it is. Over Ethernet, which has no LIDs, any
+    /// will do. No multicast GID or LID, or another service: `EINVAL`; beyond the device's limits: `ENOMEM`.
+    pub fn attach_mcast(self: &Arc<Self>, gid: [u8; 16], lid: u16) -> Result<()> {
+        let carrier = self.check_group(gid, lid)?;
+        let hca = self.hca();
+        let mut groups = hca.multicast.0.lock();
+        let mut own = self.groups.lock();
+        if own.iter().any(|(known, _)| *known == gid) {
+            // As in the kernel, another LID is another attachment; what comes is the same.
+            if !own.contains(&(gid, lid)) {
+                own.push((gid, lid));
+            }
+            return Ok(());
+        }
+        let total: usize = groups.iter().map(|g| g.members.list().len()).sum();
+        if total >= limits::MAX_TOTAL_MCAST_QP as usize {
+            return Err(Error::Full("attachments to multicast groups"));
+        }
+        let i = match groups.iter().position(|g| g.gid == gid) {
+            Some(i) => i,
+            None if groups.len() >= limits::MAX_MCAST_GROUPS as usize => {
+                return Err(Error::Full("multicast groups"));
+            }
+            None => {
+                groups.push(Group::open(hca, gid, carrier)?);
+                groups.len() - 1
+            }
+        };
+        let mut members = groups[i].members.0.write();
+        if members.len() >= limits::MAX_MCAST_QP_ATTACH as usize {
+            return Err(Error::Full("queue pairs in one multicast group"));
+        }
+        members.push(self.clone());
+        own.push((gid, lid));
+        Ok(())
+    }
+
+    /// Ends the attachment with this GID and this LID (`EINVAL` if there is none).
+    pub fn detach_mcast(self: &Arc<Self>, gid: [u8; 16], lid: u16) -> Result<()> {
+        let absent = Error::Invalid("the queue pair is not attached to this multicast group");
+        let hca = self.hca();
+        let mut groups = hca.multicast.0.lock();
+        let mut own = self.groups.lock();
+        let Some(at) = own.iter().position(|known| *known == (gid, lid)) else {
+            return Err(absent);
+        };
+        own.swap_remove(at);
+        if own.iter().any(|(known, _)| *known == gid) {
+            return Ok(());
+        }
+        let Some(i) = groups.iter().position(|g| g.gid == gid) else {
+            return Err(absent);
+        };
+        let mut members = groups[i].members.0.write();
+        members.retain(|qp| !Arc::ptr_eq(qp, self));
+        let last = members.is_empty();
+        drop(members);
+        if last {
+            groups.swap_remove(i).close(hca);
+        }
+        Ok(())
+    }
+
+    fn check_group(&self, gid: [u8; 16], lid: u16) -> Result<Carrier> {
+        if !self.is_datagram() {
+            return Err(Error::Invalid("only UD queue pairs receive multicast"));
+        }
+        self.hca().ports().carrier(gid, lid)
+    }
+}
+
+impl Group {
+    fn open(hca: &Hca, gid: [u8; 16], carrier: Carrier) -> Result<Group> {
+        let mut group = Group {
+            gid,
+            members: Arc::default(),
+            receivers: Vec::new(),
+            ends: Vec::new(),
+        };
+        hca.unacknowledged_traffic();
+        let opened = match carrier {
+            Carrier::Ip(groups) => group.open_addresses(hca, groups),
+            Carrier::Copies => group.open_ports(hca),
+        };
+        if let Err(error) = opened {
+            hca.no_copies(&group.ends);
+            return Err(error);
+        }
+        hca.receivers
+            .write()
+            .extend(group.receivers.iter().cloned());
+        hca.driver.wake();
+        Ok(group)
+    }
+
+    fn open_addresses(&mut self, hca: &Hca, groups: mgid::Groups) -> Result<()> {
+        let gids = hca.gids();
+        let mut interfaces: Vec<u32> = gids.iter().map(|g| g.ifindex).collect();
+        interfaces.sort_unstable();
+        interfaces.dedup();
+        // Senders with IPv6 addresses use the IPv6 group, and where there is no way for it, like all others the IPv4 one.
+        let v6 = gids.iter().any(|g| g.addr.is_ipv6());
+        let addresses = [
+            Some(groups.v4.into()),
+            groups.v6.filter(|_| v6).map(IpAddr::from),
+        ];
+        for address in addresses.into_iter().flatten() {
+            let socket = join(address, &interfaces, hca.info().rcvbuf)?;
+            let receiver = Receiver::of_group(socket, address, self.members.clone());
+            receiver.ask_for_headers();
+            self.receivers.push(Arc::new(receiver));
+        }
+        Ok(())
+    }
+
+    /// Of which port a queue pair is may change while it is attached; so all are asked for.
+    fn open_ports(&mut self, hca: &Hca) -> Result<()> {
+        for link in hca.ports().links() {
+            let (socket, end) = hca.copies_of_group(link, self.gid)?;
+            self.ends.push(end);
+            let receiver = Receiver::of_group_at(socket, link.clone(), self.members.clone());
+            self.receivers.push(Arc::new(receiver));
+        }
+        Ok(())
+    }
+
+    fn close(self, hca: &Hca) {
+        hca.no_copies(&self.ends);
+        for receiver in &self.receivers {
+            receiver.close();
+        }
+        let ours = |r: &Arc<Receiver>| self.receivers.iter().any(|o| Arc::ptr_eq(o, r));
+        hca.receivers.write().retain(|r| !ours(r));
+        hca.driver.wake();
+    }
+}
+
+/// A socket that receives what comes for a group through any of the interfaces.
+fn join(group: IpAddr, interfaces: &[u32], receive_buffer: u32) -> Result<OwnedFd> {
+    let io = |what| move |e| Error::io(what, e);
+    let domain = match group {
+        IpAddr::V4(_) => Domain::IPV4,
+        IpAddr::V6(_) => Domain::IPV6,
+    };
+    let socket = Socket::new(domain, Type::DGRAM, Some(Protocol::UDP))
+        .map_err(io("creating a multicast socket"))?;
+    socket
+        .set_reuse_address(true)
+        .map_err(io("sharing a multicast group"))?;
+    // As large as the slots' sockets, which the kernel reports at twice the size asked for.
+    let _ = socket.set_recv_buffer_size(receive_buffer as usize / 2);
+    let first = interfaces.first().copied().unwrap_or(0);
+    let address = match group {
+        IpAddr::V4(_) => SocketAddr::new(group, ROCE_V2_PORT),
+        IpAddr::V6(ip) => SocketAddrV6::new(ip, ROCE_V2_PORT, 0, first).into(),
+    };
+    // What others on this host have joined is none of our business.
+    let _ = match group {
+        IpAddr::V4(_) => socket.set_multicast_all_v4(false),
+        IpAddr::V6(_) => socket
+            .set_only_v6(true)
+            .and_then(|()| socket.set_multicast_all_v6(false))
+            .and_then(|()| ferroce_control::udp::take_without_checksum(&socket)),
+    };
+    socket
+        .bind(&address.into())
+        .map_err(io("binding to a multicast group"))?;
+    for &interface in interfaces {
+        match group {
+            IpAddr::V4(ip) => {
+                socket.join_multicast_v4_n(&ip, &InterfaceIndexOrAddress::Index(interface))
+            }
+            IpAddr::V6(ip) => socket.join_multicast_v6(&ip, interface),
+        }
+        .map_err(io("joining a multicast group"))?;
+    }
+    let socket = OwnedFd::from(socket);
+    receiver::merge_runs(&socket);
+    Ok(socket)
+}

@@ -1,0 +1,159 @@
+//! Posting work requests: the guards under which a list of them is queued, and when what was queued is sent.
+
+use std::sync::atomic::Ordering;
+
+use ferroce_transport::{Datagram, Dest, QpState, SendData, SendRequest, Sge};
+use parking_lot::MutexGuard;
+
+use crate::datapath::held::{Held, PLENTY, SMALL, thread_mark};
+use crate::error::{Error, Result};
+use crate::progress::timers;
+use crate::verbs::qp::{Inner, Qp};
+
+impl Qp {
+    /// Posts one send request, and rings the doorbell.
+    pub fn post_send(&self, request: &SendRequest<'_>) -> Result<()> {
+        let mut queue = self.send_queue();
+        let posted = queue.post(request);
+        queue.doorbell();
+        posted
+    }
+
+    /// Locks the send queue to post requests, which [`doorbell`](SendPoster::doorbell) starts.
+    pub fn send_queue(&self) -> SendPoster<'_> {
+        let inner = self.lock_to_post();
+        self.poster.store(thread_mark(), Ordering::Relaxed);
+        SendPoster {
+            qp: self,
+            inner,
+            posted: Held::default(),
+            largest: 0,
+        }
+    }
+
+    /// Posts one receive request.
+    pub fn post_recv(&self, wr_id: u64, sges: &[Sge]) -> Result<()> {
+        self.recv_queue().post(wr_id, sges)
+    }
+
+    /// Locks the receive queue to post requests.
+    pub fn recv_queue(&self) -> RecvPoster<'_> {
+        RecvPoster {
+            qp: self,
+            inner: self.lock_to_post(),
+        }
+    }
+}
+
+/// The locked send queue.
+#[must_use = "what is posted is sent when the doorbell is rung"]
+pub struct SendPoster<'a> {
+    qp: &'a Qp,
+    inner: MutexGuard<'a, Inner>,
+    posted: Held,
+    /// Payload bytes of the largest request posted.
+    largest: usize,
+}
+
+impl SendPoster<'_> {
+    /// Queues one request. On an error this one and none after it was queued by this call; earlier ones stay.
+    #[inline]
+    pub fn post(&mut self, request: &SendRequest<'_>) -> Result<()> {
+        if self.qp.tm.is_some() {
+            return Err(Error::Invalid(
+                "the send queue is for the rendezvous of the shared receive queue",
+            ));
+        }
+        if let Dest::Datagram(to) = &request.dest {
+            self.check_handle(to)?;
+        }
+        self.inner.transport.post_send(request)?;
+        let bytes = match request.data {
+            SendData::Inline(bytes) => bytes.len(),
+            SendData::Sges(sges) => sges.iter().map(|s| s.length as usize).sum::<usize>(),
+        };
+        self.posted = self.posted.and(Held { requests: 1, bytes });
+        self.largest = self.largest.max(bytes);
+        Ok(())
+    }
+
+    /// The address handle of a datagram must be in the QP's protection domain, and the one that was made with the cookie.
+    fn check_handle(&self, to: &Datagram) -> Result<()> {
+        let handles = self.qp.hca().ahs.read_recursive();
+        match handles.get(to.ah) {
+            Some(target) if (target.pd, target.cookie) == (self.qp.pd_handle(), to.cookie) => {
+                Ok(())
+            }
+            _ => Err(Error::Invalid(
+                "the address handle is of another protection domain, destroyed or overwritten",
+            )),
+        }
+    }
+
+    /// Whether what was posted can wait to be sent together with what follows: it is small, and enough is on its way
+    /// that an acknowledgement will soon be the occasion. A ping-pong, or a few requests at a time, never waits.
+    fn can_wait(&self) -> bool {
+        self.largest <= SMALL
+            && self.inner.held.and(self.posted).has_room(self.largest)
+            && self.inner.transport.packets_in_flight() >= PLENTY
+            && self.inner.transport.state() == QpState::Rts
+    }
+
+    /// Requests that the queue still takes.
+    pub fn room(&self) -> u32 {
+        self.inner.transport.send_room()
+    }
+
+    /// Starts what was posted, and what was left from before, as far as it can be sent now. Without it, requests wait for the next occasion.
+    pub fn doorbell(mut self) {
+        let hca = self.qp.hca();
+        // Without a daemon the queue pair is in ERR, or about to be: what is posted now is flushed all the same.
+        if hca.is_inherited() {
+            return;
+        }
+        if self.can_wait() {
+            self.inner.held = self.inner.held.and(self.posted);
+            return;
+        }
+        let keys = hca.keys.read_recursive();
+        // An ACK that was held back goes out beside what was posted; if nothing can, it waits on.
+        self.qp.pump(&mut self.inner, &keys, timers::now(), false);
+    }
+}
+
+impl Drop for SendPoster<'_> {
+    /// The thread posts no more.
+    fn drop(&mut self) {
+        self.qp.poster.store(0, Ordering::Relaxed);
+    }
+}
+
+/// The locked receive queue.
+pub struct RecvPoster<'a> {
+    qp: &'a Qp,
+    inner: MutexGuard<'a, Inner>,
+}
+
+impl RecvPoster<'_> {
+    /// Queues one request.
+    #[inline]
+    pub fn post(&mut self, wr_id: u64, sges: &[Sge]) -> Result<()> {
+        if self.qp.srq.is_some() {
+            return Err(Error::Invalid(
+                "the queue pair receives from a shared receive queue",
+            ));
+        }
+        self.inner.transport.post_recv(wr_id, sges)?;
+        // Requests posted to a QP in error are flushed at once.
+        if self.inner.transport.state() == QpState::Err {
+            self.flush();
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn flush(&mut self) {
+        let keys = self.qp.hca().keys.read_recursive();
+        self.qp.pump(&mut self.inner, &keys, timers::now(), true);
+    }
+}

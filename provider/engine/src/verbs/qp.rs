@@ -1,0 +1,226 @@
+//! Queue pairs: the transport's state machine with its lock, its path and its timer. They are made in `qp_init` and ended in
+//! `qp_close`.
+
+mod modify;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicUsize, Ordering};
+
+use ferroce_control::objects::{Listing, Object, QueuePair};
+use ferroce_transport::{QpAttr, QpCap, QpState, QpType, Time};
+use parking_lot::{Mutex, MutexGuard};
+
+use crate::datapath::arrival::Arrival;
+use crate::datapath::held::{self, Held};
+use crate::datapath::path::Path;
+use crate::hca::Hca;
+use crate::memory::keys::Peer;
+use crate::verbs::context::{Context, Pd};
+use crate::verbs::cq::Cq;
+use crate::verbs::qp_close::Openers;
+use crate::verbs::rendezvous::TmQp;
+use crate::verbs::srq::Srq;
+use crate::verbs::xrc::{Domain, Xrcd};
+
+/// What a queue pair was created with, as `ibv_query_qp` returns it.
+#[derive(Clone, Copy, Debug)]
+pub struct QpInitView {
+    /// Capacities.
+    pub cap: QpCap,
+    /// `enum ibv_qp_type`
+    pub qp_type: u32,
+    /// Every send request raises a completion.
+    pub sq_sig_all: bool,
+}
+
+/// What the QP's lock protects.
+pub(crate) struct Inner {
+    pub(crate) transport: ferroce_transport::Qp,
+    /// The connected peer's.
+    pub(crate) path: Option<Arc<Path>>,
+    /// UD: that of the last datagram sent.
+    pub(crate) last_path: Option<Arc<Path>>,
+    /// When the heap of timers will next look at this QP.
+    pub(crate) armed_at: Time,
+    /// A later entry that is in the heap too; `Time::MAX` if none is known of.
+    pub(crate) armed_then: Time,
+    /// When a held-back ACK must go.
+    pub(crate) ack_at: Time,
+    /// UC and UD: when sending goes on, where its pace has stopped it.
+    pub(crate) resume_at: Time,
+    /// Counted among the path's active QPs.
+    pub(crate) active: bool,
+    /// Small requests posted since the last time that something was sent.
+    pub(crate) held: Held,
+    /// The state that others are told of.
+    pub(crate) listed: QpState,
+    /// Whether others are told that the peer has been heard of.
+    pub(crate) heard: bool,
+}
+
+/// A queue pair.
+pub struct Qp {
+    pub(crate) context: Arc<Context>,
+    /// All but XRC targets have one.
+    pub(crate) pd: Option<Arc<Pd>>,
+    /// XRC targets have one.
+    pub(crate) xrcd: Option<Arc<Xrcd>>,
+    pub(crate) number: u32,
+    pub(crate) qp_type: u32,
+    pub(crate) service: QpType,
+    pub(crate) cap: QpCap,
+    pub(crate) sq_sig_all: bool,
+    /// UD: no copies of its own multicast datagrams.
+    pub(crate) block_loopback: bool,
+    pub(crate) send_cq: Option<Arc<Cq>>,
+    pub(crate) recv_cq: Option<Arc<Cq>>,
+    pub(crate) srq: Option<Arc<Srq>>,
+    /// Messages are matched by tag, and the send queue is for rendezvous.
+    pub(crate) tm: Option<TmQp>,
+    pub(crate) inner: Mutex<Inner>,
+    /// The thread that holds a [`SendPoster`](crate::SendPoster), as `thread_mark` names it; 0 for none.
+    pub(crate) poster: AtomicUsize,
+    pub(crate) openers: Openers,
+    /// Multicast groups that it is attached to, by GID and LID.
+    pub(crate) groups: Mutex<Vec<([u8; 16], u16)>>,
+    /// The P_Key of its entry in the port's table.
+    pub(crate) p_key: AtomicU16,
+    /// Its port, once it has one.
+    pub(crate) port: AtomicU8,
+    /// On the receive path's list of QPs to pump.
+    pub(crate) touched: AtomicBool,
+    /// How others are told of it.
+    pub(crate) listing: Listing,
+}
+
+impl Qp {
+    /// The number that peers address, 24 bits.
+    pub fn qp_num(&self) -> u32 {
+        self.number
+    }
+
+    /// A number that identifies the queue pair in this process.
+    pub fn handle(&self) -> u32 {
+        self.number
+    }
+
+    /// The capacities that it has.
+    pub fn cap(&self) -> QpCap {
+        self.cap
+    }
+
+    /// Its state.
+    pub fn state(&self) -> QpState {
+        self.inner.lock().transport.state()
+    }
+
+    /// All attributes.
+    pub fn query(&self) -> (QpAttr, QpInitView) {
+        let mut attr = self.inner.lock().transport.query();
+        attr.cap = self.cap;
+        (
+            attr,
+            QpInitView {
+                cap: self.cap,
+                qp_type: self.qp_type,
+                sq_sig_all: self.sq_sig_all,
+            },
+        )
+    }
+
+    /// Tells others what it is now.
+    #[cold]
+    pub(crate) fn list(&self, inner: &mut Inner) {
+        let attr = inner.transport.query();
+        inner.listed = inner.transport.state();
+        inner.heard = inner.transport.has_heard();
+        (self.hca().objects).set_heard(self.number as u16, inner.heard);
+        self.listing.set(Object::Qp(QueuePair {
+            number: self.number,
+            qp_type: self.qp_type as u8,
+            state: inner.listed as u8,
+            port: attr.port_num,
+            pd: self.pd.as_ref().map(|pd| pd.listed_number()),
+            srq: self.srq.as_ref().map(|srq| srq.listed_number()),
+            remote: attr.dest_qp_num,
+            sq_psn: attr.sq_psn,
+            rq_psn: attr.rq_psn,
+        }));
+    }
+
+    /// Locks if nobody holds the lock.
+    pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, Inner>> {
+        self.inner.try_lock()
+    }
+
+    /// Locks for a thread that posts.
+    pub(crate) fn lock_to_post(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock()
+    }
+
+    /// Locks for the receive path or a timer. `None`: this very thread is posting (a consumer that polls between
+    /// `ibv_wr_start` and `ibv_wr_complete`), and the packet counts as lost.
+    pub(crate) fn lock(&self) -> Option<MutexGuard<'_, Inner>> {
+        let free = self.inner.try_lock();
+        if free.is_none() && self.poster.load(Ordering::Relaxed) == held::thread_mark() {
+            return None;
+        }
+        Some(free.unwrap_or_else(|| self.inner.lock()))
+    }
+
+    /// The P_Key that its packets bear.
+    #[inline]
+    pub(crate) fn p_key(&self) -> u16 {
+        self.p_key.load(Ordering::Relaxed)
+    }
+
+    /// Number of the protection domain, 0 (which none has) for an XRC target.
+    pub(crate) fn pd_handle(&self) -> u32 {
+        self.pd.as_ref().map_or(0, |pd| pd.handle())
+    }
+
+    /// Who the requests that come to it act for.
+    pub(crate) fn peer(&self) -> Peer {
+        Peer {
+            pd: self.pd_handle(),
+            qpn: self.number,
+        }
+    }
+
+    pub(crate) fn hca(&self) -> &Arc<Hca> {
+        self.context.hca()
+    }
+
+    /// XRC target: its domain.
+    pub(crate) fn domain(&self) -> Option<&Arc<Domain>> {
+        self.xrcd.as_ref().map(|xrcd| xrcd.domain())
+    }
+
+    pub(crate) fn is_datagram(&self) -> bool {
+        self.service == QpType::Ud
+    }
+
+    /// Whether nobody acknowledges what it sends.
+    pub(crate) fn is_unreliable(&self) -> bool {
+        matches!(self.service, QpType::Uc | QpType::Ud)
+    }
+
+    pub(crate) fn is_attached(&self) -> bool {
+        !self.groups.lock().is_empty()
+    }
+
+    /// Whether a packet came by its port. Of a connected queue pair the path says so too.
+    #[inline]
+    pub(crate) fn is_at(&self, arrival: &Arrival<'_>) -> bool {
+        arrival
+            .link
+            .is_none_or(|(link, _)| link.number == self.port.load(Ordering::Relaxed))
+    }
+
+    /// Whether a packet is from the peer: its source must be the other end of the path.
+    pub(crate) fn accepts_from(inner: &Inner, arrival: &Arrival<'_>) -> bool {
+        let (from, to) = (arrival.datagram.from, arrival.local);
+        let key = inner.path.as_ref().map(|path| &path.key);
+        key.is_some_and(|key| key.is_from_peer(from, to, arrival.link))
+    }
+}
