@@ -57,6 +57,21 @@ pub fn send(
     fds: &[BorrowedFd<'_>],
     wait: Wait,
 ) -> Result<(), Errno> {
+    send_parts(socket, &[bytes], fds, wait)
+}
+
+/// The same, of a datagram that lies in parts: two at most.
+pub fn send_parts(
+    socket: impl AsFd,
+    parts: &[&[u8]],
+    fds: &[BorrowedFd<'_>],
+    wait: Wait,
+) -> Result<(), Errno> {
+    let mut slices = [IoSlice::new(&[]); 2];
+    let slices = slices.get_mut(..parts.len()).ok_or(Errno::TOOBIG)?;
+    for (slice, part) in slices.iter_mut().zip(parts) {
+        *slice = IoSlice::new(part);
+    }
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS))];
     let mut ancillary = SendAncillaryBuffer::new(&mut space);
     if !fds.is_empty() && !ancillary.push(SendAncillaryMessage::ScmRights(fds)) {
@@ -66,9 +81,7 @@ pub fn send(
     if wait == Wait::Not {
         flags |= SendFlags::DONTWAIT;
     }
-    rustix::io::retry_on_intr(|| {
-        rustix::net::sendmsg(&socket, &[IoSlice::new(bytes)], &mut ancillary, flags)
-    })?;
+    rustix::io::retry_on_intr(|| rustix::net::sendmsg(&socket, slices, &mut ancillary, flags))?;
     Ok(())
 }
 

@@ -1,7 +1,6 @@
 //! Which client has which slot, and what goes with it.
 
 use std::collections::{BTreeMap, HashSet};
-use std::os::fd::OwnedFd;
 
 use ferroce_control::objects::ObjectTable;
 use ferroce_control::{CounterPage, InboxFds};
@@ -17,9 +16,6 @@ pub(crate) struct Claimed {
     pub(crate) objects: ObjectTable,
     /// Where other clients put packets for it.
     pub(crate) inbox: InboxFds,
-    /// Becomes readable when the process dies. A child that it leaves behind may keep the connection
-    /// open, but has no use of the slot.
-    pub(crate) process: Option<OwnedFd>,
     /// The groups of which it has the slot's socket, by index.
     pub(crate) groups: HashSet<usize>,
 }

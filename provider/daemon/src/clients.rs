@@ -10,26 +10,32 @@ use rustix::pipe::PipeFlags;
 
 use crate::DaemonError;
 use crate::adapter::Adapter;
-use crate::connection::Connection;
-use crate::door::{self, Door, Guest};
+use crate::connection::{self, Connection};
 use crate::group;
 use crate::poller::{Poller, Ready, Token};
 use crate::service::Service;
+use crate::sessions::{Kind, Session, Sessions};
 use crate::slots::Slots;
 use crate::ucma;
 
 /// How many packets are drained of one socket before others have their turn.
 const DRAIN_BATCH: usize = 256;
 
+const KIND: Kind = Kind {
+    door: Token::Listener,
+    session: Token::Connection,
+    backlog: 512,
+    most: usize::MAX,
+};
+
 /// The service of the control socket.
 #[derive(Debug)]
 pub(crate) struct Clients {
-    door: Door,
-    pub(crate) connections: HashMap<u64, Connection>,
+    pub(crate) connections: Sessions<Connection>,
     /// Pipes whose other ends programs hold, so that the daemon stays.
     holds: HashMap<u64, OwnedFd>,
     pub(crate) slots: Slots,
-    last_id: u64,
+    last_hold: u64,
     buffer: Vec<u8>,
     /// Whether one asks that the daemon leave.
     pub(crate) stop: bool,
@@ -37,7 +43,7 @@ pub(crate) struct Clients {
 
 impl Service for Clients {
     fn next_timeout(&self) -> Option<Instant> {
-        self.door.reopens_at()
+        self.connections.next_timeout()
     }
 
     fn is_used(&self) -> bool {
@@ -49,11 +55,10 @@ impl Clients {
     /// Listens in the runtime directory. Nobody is let in before [`open`](Self::open).
     pub(crate) fn start(dir: &RuntimeDir) -> Result<Self, DaemonError> {
         Ok(Self {
-            door: Door::listen(&dir.socket(), 512, Token::Listener)?,
-            connections: HashMap::new(),
+            connections: Sessions::listen(&dir.socket(), KIND)?,
             holds: HashMap::new(),
             slots: Slots::default(),
-            last_id: 0,
+            last_hold: 0,
             buffer: seqpacket::buffer(),
             stop: false,
         })
@@ -61,17 +66,17 @@ impl Clients {
 
     /// The device is there: whoever knocks is let in.
     pub(crate) fn open(&self, poller: &Poller) -> Result<(), DaemonError> {
-        self.door.watch(poller)
+        self.connections.open(poller)
     }
 
     /// The control socket.
     pub(crate) fn listener(&self) -> &OwnedFd {
-        self.door.listener()
+        self.connections.listener()
     }
 
     /// Does what is due.
     pub(crate) fn handle_timeout(&mut self, now: Instant, poller: &Poller) {
-        self.door.reopen(now, poller);
+        self.connections.handle_timeout(now, poller);
     }
 
     /// A client's connection has something to read, or room.
@@ -107,34 +112,21 @@ impl Clients {
 
     /// Takes in who knocks.
     pub(crate) fn accept(&mut self, poller: &Poller) {
-        for _ in 0..door::BATCH {
-            match self.door.accept(poller) {
-                Some(guest) => self.welcome(guest, poller),
-                None => return,
-            }
-        }
-    }
-
-    fn welcome(&mut self, guest: Guest, poller: &Poller) {
-        let connection = Connection::new(guest, Instant::now());
-        self.last_id += 1;
-        let id = self.last_id;
-        match poller.add(&connection.socket, Token::Connection(id)) {
-            Ok(()) => drop(self.connections.insert(id, connection)),
-            Err(errno) => tracing::error!(error = %errno, "cannot watch a connection"),
-        }
+        self.connections.accept(poller, |_, guest| {
+            let connection = Connection::new(guest.pid, Instant::now());
+            Session::new(guest.socket, connection)
+        });
     }
 
     /// Sends a client what it has been told, as far as there is room.
     fn flush(&mut self, id: u64, adapter: &mut Adapter) {
-        let Some(connection) = self.connections.get_mut(&id) else {
+        let Some(session) = self.connections.get_mut(id) else {
             return;
         };
-        match connection.flush_events() {
+        match connection::flush(session) {
             Ok(all) => {
-                let socket = &connection.socket;
                 let token = Token::Connection(id);
-                let _ = adapter.poller.want_write(socket, token, !all);
+                let _ = adapter.poller.want_write(session.socket(), token, !all);
             }
             Err(_) => self.disconnect(id, adapter),
         }
@@ -142,10 +134,10 @@ impl Clients {
 
     /// Tells every client.
     pub(crate) fn broadcast(&mut self, event: Event, adapter: &mut Adapter) {
-        let ids: Vec<u64> = self.connections.keys().copied().collect();
+        let ids: Vec<u64> = self.connections.iter().map(|(id, _)| id).collect();
         for id in ids {
-            if let Some(connection) = self.connections.get_mut(&id) {
-                connection.push_event(event);
+            if let Some(session) = self.connections.get_mut(id) {
+                session.state.push_event(event);
             }
             self.flush(id, adapter);
         }
@@ -153,9 +145,9 @@ impl Clients {
 
     /// The last word to every client, as far as there is room for it.
     pub(crate) fn farewell(&mut self) {
-        for connection in self.connections.values_mut() {
-            connection.push_event(Event::Shutdown);
-            let _ = connection.flush_events();
+        for (_, session) in self.connections.iter_mut() {
+            session.state.push_event(Event::Shutdown);
+            let _ = connection::flush(session);
         }
     }
 
@@ -164,9 +156,9 @@ impl Clients {
     /// Its holder may be anybody, as programs inherit it and drop privileges. What he writes is never read and wakes nobody.
     pub(crate) fn new_hold(&mut self, poller: &Poller) -> Result<OwnedFd, Errno> {
         let (ours, theirs) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
-        self.last_id += 1;
-        poller.add_hangup(&ours, Token::Hold(self.last_id))?;
-        self.holds.insert(self.last_id, ours);
+        self.last_hold += 1;
+        poller.add_hangup(&ours, Token::Hold(self.last_hold))?;
+        self.holds.insert(self.last_hold, ours);
         Ok(theirs)
     }
 
@@ -180,12 +172,9 @@ impl Clients {
     /// Forgets a connection and takes back what it had claimed.
     pub(crate) fn disconnect(&mut self, id: u64, adapter: &mut Adapter) {
         adapter.take_reports();
-        let Some(connection) = self.connections.remove(&id) else {
+        let Some(connection) = self.connections.remove(id, &adapter.poller) else {
             return;
         };
-        let _ = adapter.poller.remove(&connection.socket);
-        // Closing is not enough: a child of the client's may have the same connection.
-        let _ = rustix::net::shutdown(&connection.socket, rustix::net::Shutdown::Both);
         let Some(slot) = connection.slot else { return };
         let Some(claimed) = adapter.claims.remove(slot) else {
             return;
@@ -199,9 +188,6 @@ impl Clients {
             pid = connection.pid,
             "released"
         );
-        if let Some(process) = &claimed.process {
-            let _ = adapter.poller.remove(process);
-        }
         if let Err(error) = claimed.inbox.close() {
             tracing::error!(%error, slot, "senders are not told that a client has gone");
         }

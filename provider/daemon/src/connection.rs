@@ -1,21 +1,17 @@
 //! One client's connection, as the daemon sees it.
 
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::BorrowedFd;
 use std::time::Instant;
 
 use ferroce_control::protocol::{MAX_NAME, ServerMessage};
-use ferroce_control::seqpacket::{self, Wait};
 use ferroce_control::{ClientStatus, Event};
 use rustix::io::Errno;
-use rustix::process::{Pid, PidfdFlags};
 
-use crate::door::Guest;
+use crate::sessions::Session;
 
 /// A connection.
 #[derive(Debug)]
 pub struct Connection {
-    /// The socket.
-    pub socket: OwnedFd,
     /// The process, 0 if it is in a namespace that this one does not see.
     pub pid: u32,
     /// The program's name; empty before it attaches.
@@ -29,11 +25,10 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// The connection of who was let in.
-    pub fn new(guest: Guest, now: Instant) -> Self {
+    /// The connection of a process that was let in.
+    pub fn new(pid: u32, now: Instant) -> Self {
         Self {
-            socket: guest.socket,
-            pid: guest.pid,
+            pid,
             name: String::new(),
             since: now,
             slot: None,
@@ -41,36 +36,11 @@ impl Connection {
         }
     }
 
-    /// Something that becomes readable when the process dies. Without pidfds (Linux before 5.3), and for
-    /// processes of a namespace that is not seen from here, the closing of the connection has to do.
-    pub fn watch_process(&self) -> Option<OwnedFd> {
-        let pid = Pid::from_raw(i32::try_from(self.pid).ok()?)?;
-        rustix::process::pidfd_open(pid, PidfdFlags::empty()).ok()
-    }
-
-    /// Sends a reply. An error means that the connection is of no more use.
-    pub fn reply(&self, message: &ServerMessage, fds: &[BorrowedFd<'_>]) -> Result<(), Errno> {
-        let bytes = message.encode().map_err(|_| Errno::MSGSIZE)?;
-        seqpacket::send(&self.socket, &bytes, fds, Wait::Not)
-    }
-
     /// Queues an event. Of a kind only the newest is kept.
     pub fn push_event(&mut self, event: Event) {
         self.pending
             .retain(|e| std::mem::discriminant(e) != std::mem::discriminant(&event));
         self.pending.push(event);
-    }
-
-    /// Sends what is queued as far as there is room. Returns whether all went.
-    pub fn flush_events(&mut self) -> Result<bool, Errno> {
-        while let Some(&event) = self.pending.first() {
-            match self.reply(&ServerMessage::event(event), &[]) {
-                Ok(()) => drop(self.pending.remove(0)),
-                Err(Errno::AGAIN | Errno::NOBUFS) => return Ok(false),
-                Err(errno) => return Err(errno),
-            }
-        }
-        Ok(true)
     }
 
     /// Takes the name that the client gives itself, shortened and made printable.
@@ -94,4 +64,26 @@ impl Connection {
             seconds: now.saturating_duration_since(self.since).as_secs(),
         }
     }
+}
+
+/// Sends a reply or an event. An error means that the connection is of no more use, unless there is no room.
+pub(crate) fn send(
+    session: &Session<Connection>,
+    message: &ServerMessage,
+    fds: &[BorrowedFd<'_>],
+) -> Result<(), Errno> {
+    let bytes = message.encode().map_err(|_| Errno::MSGSIZE)?;
+    session.send(&[&bytes], fds)
+}
+
+/// Sends what is queued as far as there is room. Returns whether all went.
+pub(crate) fn flush(session: &mut Session<Connection>) -> Result<bool, Errno> {
+    while let Some(&event) = session.state.pending.first() {
+        match send(session, &ServerMessage::event(event), &[]) {
+            Ok(()) => drop(session.state.pending.remove(0)),
+            Err(Errno::AGAIN | Errno::NOBUFS) => return Ok(false),
+            Err(errno) => return Err(errno),
+        }
+    }
+    Ok(true)
 }

@@ -41,6 +41,7 @@ mod qp1;
 mod real;
 mod requests;
 mod service;
+mod sessions;
 pub mod signals;
 mod slots;
 mod stay;

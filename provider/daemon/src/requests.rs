@@ -9,13 +9,14 @@ use ferroce_control::objects::ObjectTable;
 use ferroce_control::protocol::{
     ClientMessage, DecodeError, Reply, Request, ServerMessage, VERSION,
 };
-use ferroce_control::seqpacket::{self, ReceiveError, Wait};
+use ferroce_control::seqpacket::ReceiveError;
 use ferroce_control::{ClientStatus, ControlError, CounterPage, Errno, InboxFds, Status};
 
 use crate::DaemonError;
 use crate::adapter::Adapter;
 use crate::claims::Claimed;
 use crate::clients::Clients;
+use crate::connection;
 use crate::error::told;
 use crate::gids::Wanted;
 use crate::group;
@@ -83,11 +84,11 @@ impl Clients {
         rdma_cm: &ucma::Server,
     ) {
         for _ in 0..BATCH {
-            let Some(connection) = self.connections.get(&id) else {
+            let Some(session) = self.connections.get(id) else {
                 return;
             };
             // Descriptors that a client sends are closed at once: no request has any.
-            let verdict = match seqpacket::receive(&connection.socket, buffer, Wait::Not) {
+            let verdict = match session.receive(buffer) {
                 Ok(datagram) => self.answer(id, &buffer[..datagram.len], adapter, rdma_cm),
                 Err(ReceiveError::WouldBlock) => return,
                 Err(ReceiveError::TooLong) => self.complain(
@@ -159,11 +160,12 @@ impl Clients {
     }
 
     fn send(&mut self, id: u64, request: u64, answer: &Answer) -> Verdict {
-        let Some(connection) = self.connections.get(&id) else {
+        let Some(session) = self.connections.get(id) else {
             return Verdict::Close;
         };
         let fds: Vec<_> = answer.fds.iter().map(AsFd::as_fd).collect();
-        match connection.reply(&ServerMessage::reply(request, answer.reply.clone()), &fds) {
+        let message = ServerMessage::reply(request, answer.reply.clone());
+        match connection::send(session, &message, &fds) {
             Ok(()) => Verdict::Keep,
             Err(errno) => {
                 // Who asks without taking the answers is not worth waiting for.
@@ -174,10 +176,10 @@ impl Clients {
     }
 
     fn attach(&mut self, id: u64, name: &str, adapter: &mut Adapter) -> Answer {
-        let Some(connection) = self.connections.get_mut(&id) else {
+        let Some(session) = self.connections.get_mut(id) else {
             return Reply::Ok.into();
         };
-        if let Some(slot) = connection.slot {
+        if let Some(slot) = session.state.slot {
             let why = format!("this connection has slot {slot} already");
             return refuse(Errno::INVAL, why);
         }
@@ -203,20 +205,16 @@ impl Clients {
             }
         };
         adapter.claims.reclaim_rings(slot);
+        // A child that it leaves behind may keep the connection open, but has no use of the slot.
+        session.watch_process(session.state.pid, Token::Process(id), &adapter.poller);
+        let connection = &mut session.state;
         connection.rename(name);
-        let process = connection.watch_process();
-        if let Some(process) = &process
-            && let Err(errno) = adapter.poller.add(process, Token::Process(id))
-        {
-            tracing::warn!(error = %errno, "cannot watch a client's process");
-        }
         connection.slot = Some(slot);
         let claimed = Claimed {
             pid: connection.pid,
             counters: page,
             objects,
             inbox,
-            process,
             groups: HashSet::new(),
         };
         adapter.claims.insert(slot, claimed);
@@ -236,7 +234,7 @@ impl Clients {
     }
 
     fn slot_of(&self, id: u64) -> Option<u8> {
-        self.connections.get(&id)?.slot
+        self.connections.get(id)?.state.slot
     }
 
     fn hold(&mut self, poller: &Poller) -> Answer {
@@ -339,8 +337,8 @@ impl Clients {
         let mut clients: Vec<ClientStatus> = self
             .connections
             .iter()
-            .filter(|(id, _)| **id != asker)
-            .map(|(_, connection)| connection.status(now))
+            .filter(|(id, _)| *id != asker)
+            .map(|(_, session)| session.state.status(now))
             .collect();
         clients.sort_by_key(|client| (client.slot.is_none(), client.slot, client.pid));
         // One message has to hold them all. Slots bound those that matter; of the others, which are

@@ -4,8 +4,9 @@ use ferroce_control::seqpacket::{self, Wait};
 
 use super::example::device;
 use super::message::{HEADER, ROOM, end};
-use super::server::Session;
+use super::server::{Netlink, turn};
 use crate::fuzzing::{connection, steps};
+use crate::sessions::Session;
 
 const PID: u32 = 77;
 
@@ -13,7 +14,7 @@ const PID: u32 = 77;
 pub fn netlink(input: &[u8]) -> bool {
     let device = device();
     let (ours, theirs) = connection();
-    let mut session = Session::new(ours, PID);
+    let mut session = Session::new(ours, Netlink::new(PID));
     let mut buffer = seqpacket::buffer();
     let mut told = false;
 
@@ -22,7 +23,7 @@ pub fn netlink(input: &[u8]) -> bool {
         if datagram.is_empty() || sent.is_err() {
             continue;
         }
-        if session.turn(&mut buffer, &device).is_err() {
+        if turn(&mut session, &mut buffer, &device).is_err() {
             // Another version of the shim: the socket is at its end.
             return told;
         }
@@ -31,10 +32,10 @@ pub fn netlink(input: &[u8]) -> bool {
             while let Ok(answer) = seqpacket::receive(&theirs, &mut buffer, Wait::Not) {
                 told |= check(&buffer[..answer.len], datagram.len());
             }
-            if !session.is_full() {
+            if !session.state.is_full() {
                 break;
             }
-            session.turn(&mut buffer, &device).expect("there is room");
+            turn(&mut session, &mut buffer, &device).expect("there is room");
         }
     }
     told

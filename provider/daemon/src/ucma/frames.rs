@@ -10,15 +10,15 @@ use rustix::net::SendFlags;
 
 use super::channel::Caller;
 use super::fuzzing::device;
-use super::serve::{Server, Session};
+use super::serve::{KIND, Program, Server};
 use super::surroundings::Surroundings as View;
 use crate::claims::Claims;
-use crate::door::Door;
 use crate::fuzzing::{came_back, connection, drain, frame, mad, reply, steps};
 use crate::gids::GidTable;
 use crate::interfaces::Snapshot;
 use crate::mads::{Address, Incoming, Route};
-use crate::poller::{Poller, Token};
+use crate::poller::Poller;
+use crate::sessions::{Session, Sessions};
 
 /// How many programs there are.
 const PROGRAMS: usize = 2;
@@ -50,8 +50,8 @@ pub fn rdma_cm_frames(input: &[u8]) -> bool {
         poller: &poller,
         claims: &Claims::default(),
     };
-    let door = Door::nowhere(Token::CmListener).expect("a socket");
-    let mut server = Server::behind(door, &info).expect("a page of generations");
+    let sessions = Sessions::nowhere(KIND).expect("a socket");
+    let mut server = Server::of(sessions, &info).expect("a page of generations");
     let mut programs = Programs {
         ends: [0, 1].map(|id| (id, enter(&mut server, id, id as u32 + 1))),
         channels: Vec::new(),
@@ -120,7 +120,7 @@ impl Programs {
                 self.done |= head.result == 0;
             }
         }
-        if !server.sessions.contains_key(id) {
+        if server.sessions.get(*id).is_none() {
             let id = id + PROGRAMS as u64;
             self.ends[program] = (id, enter(server, id, program as u32 + 1));
         }
@@ -135,13 +135,11 @@ fn enter(server: &mut Server, id: u64, pid: u32) -> OwnedFd {
         pid,
         privileged: false,
     };
-    let session = Session {
-        socket,
+    let program = Program {
         caller,
         channels: 0,
-        process: None,
     };
-    server.sessions.insert(id, session);
+    server.sessions.insert(id, Session::new(socket, program));
     end
 }
 

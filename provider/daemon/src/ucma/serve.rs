@@ -1,8 +1,6 @@
 //! The server's sockets: programs' sessions and their channels. It reads, has things done, and writes; nothing a
 //! program does makes it wait.
 
-use std::collections::HashMap;
-use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
 use ferroce_control::{DeviceInfo, RuntimeDir};
@@ -12,29 +10,31 @@ use super::host::Host;
 use super::state::Ucma;
 use super::surroundings::Surroundings as View;
 use crate::DaemonError;
-use crate::door::Door;
 use crate::mads::Outgoing;
 use crate::poller::{Poller, Token};
 use crate::service::Service;
+use crate::sessions::{Kind, Sessions};
 
-/// A program's connection.
+/// What is known of a program's connection.
 #[derive(Debug)]
-pub(super) struct Session {
-    pub(super) socket: OwnedFd,
+pub(super) struct Program {
     pub(super) caller: Caller,
     pub(super) channels: usize,
-    /// Becomes readable when the process dies. A child that it leaves behind may keep channels open.
-    pub(super) process: Option<OwnedFd>,
 }
+
+pub(super) const KIND: Kind = Kind {
+    door: Token::CmListener,
+    session: Token::CmSession,
+    backlog: 512,
+    most: usize::MAX,
+};
 
 /// The server with its sockets.
 #[derive(Debug)]
 pub(crate) struct Server {
-    pub(super) door: Door,
     /// With the channels. It goes before the sessions: a program whose connection ends shall find its channels at their end, too.
     pub(super) ucma: Ucma,
-    pub(super) sessions: HashMap<u64, Session>,
-    pub(super) last_session: u64,
+    pub(super) sessions: Sessions<Program>,
     /// What is to be sent from QP1.
     pub(super) outgoing: Vec<Outgoing>,
     started: Instant,
@@ -51,7 +51,7 @@ impl Service for Server {
         ];
         let at = times.into_iter().flatten().min();
         let at = at.map(|at| self.started + Duration::from_nanos(at));
-        at.into_iter().chain(self.door.reopens_at()).min()
+        at.into_iter().chain(self.sessions.next_timeout()).min()
     }
 
     fn is_used(&self) -> bool {
@@ -66,18 +66,16 @@ impl Server {
         info: &DeviceInfo,
         poller: &Poller,
     ) -> Result<Self, DaemonError> {
-        let door = Door::listen(&dir.rdma_cm(), 512, Token::CmListener)?;
-        door.watch(poller)?;
-        Self::behind(door, info)
+        let sessions = Sessions::listen(&dir.rdma_cm(), KIND)?;
+        sessions.open(poller)?;
+        Self::of(sessions, info)
     }
 
-    /// Behind a door, for that device.
-    pub(super) fn behind(door: Door, info: &DeviceInfo) -> Result<Self, DaemonError> {
+    /// With these sessions, for that device.
+    pub(super) fn of(sessions: Sessions<Program>, info: &DeviceInfo) -> Result<Self, DaemonError> {
         Ok(Self {
-            door,
-            sessions: HashMap::new(),
-            last_session: 0,
             ucma: Ucma::new(info)?,
+            sessions,
             outgoing: Vec::new(),
             started: Instant::now(),
         })
@@ -112,7 +110,7 @@ impl Server {
 
     /// Does what is due.
     pub fn handle_timeout(&mut self, now: Instant, view: &View<'_>) {
-        self.door.reopen(now, view.poller);
+        self.sessions.handle_timeout(now, view.poller);
         let host = self.host(view);
         let ucma = &mut self.ucma;
         let heard = |qp| view.claims.heard(qp);

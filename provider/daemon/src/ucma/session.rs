@@ -1,22 +1,19 @@
 //! What programs send over their connections, and what becomes of a connection and its channels at their end.
 
-use std::io::IoSlice;
-use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use ferroce_cabi::ucma_frame::{self, Reply, Request};
+use ferroce_control::seqpacket::ReceiveError;
 use rustix::io::Errno;
-use rustix::net::{
-    AddressFamily, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags,
-    SocketType,
-};
+use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use zerocopy::{FromBytes, IntoBytes};
 
-use super::channel::Channel;
+use super::channel::{Caller, Channel};
 use super::serve::Server;
 use super::surroundings::Surroundings as View;
 use crate::error::told;
 use crate::poller::{Poller, Token};
+use crate::sessions::Session;
 
 /// How many requests of one program are carried out before others have their turn.
 const REQUESTS: usize = 64;
@@ -48,23 +45,18 @@ impl Server {
     }
 
     fn serve_one(&mut self, session: u64, view: &View<'_>) -> Served {
-        let mut buffer = [0; MAX_REQUEST + 1];
-        let Some(entry) = self.sessions.get(&session) else {
+        let mut buffer = [0; MAX_REQUEST];
+        let Some(entry) = self.sessions.get(session) else {
             return Served::Nothing;
         };
-        match rustix::net::recv(&entry.socket, &mut buffer[..], RecvFlags::DONTWAIT) {
-            Ok((len @ 1.., _)) => {
-                let request = buffer.get(..len).ok_or(Errno::MSGSIZE);
-                match request.and_then(|request| self.answer(session, request, view)) {
-                    Ok(served) => return served,
-                    // Its program is of another build, or mad.
-                    Err(_) => {
-                        tracing::warn!(session, "unintelligible request to the connection manager");
-                    }
-                }
-            }
-            Err(Errno::AGAIN | Errno::INTR) => return Served::Nothing,
-            Ok(_) | Err(_) => {}
+        match entry.receive(&mut buffer) {
+            Ok(request) => match self.answer(session, &buffer[..request.len], view) {
+                Ok(served) => return served,
+                Err(_) => complain(session),
+            },
+            Err(ReceiveError::WouldBlock) => return Served::Nothing,
+            Err(ReceiveError::TooLong) => complain(session),
+            Err(ReceiveError::Closed | ReceiveError::Os(_)) => {}
         }
         self.leave(session, view);
         Served::Nothing
@@ -91,7 +83,7 @@ impl Server {
         if option.len() != head.option_len as usize {
             return Err(Errno::PROTO);
         }
-        let entry = self.sessions.get_mut(&session).ok_or(Errno::INVAL)?;
+        let caller = self.caller(session)?;
         match head.kind {
             ucma_frame::OPEN => {
                 let mut head = Reply {
@@ -118,7 +110,6 @@ impl Server {
                 Ok(Served::Answered)
             }
             ucma_frame::COMMAND => {
-                let caller = entry.caller;
                 let host = self.host(view);
                 let outcome = self.ucma.command(caller, &head, (command, option), &host);
                 self.finish(&host);
@@ -132,14 +123,12 @@ impl Server {
                 Ok(Served::Answered)
             }
             ucma_frame::POST => {
-                let caller = entry.caller;
                 let host = self.host(view);
                 self.ucma.posted(caller, &head, command, &host);
                 self.finish(&host);
                 Ok(Served::Noted)
             }
             ucma_frame::TAKEN => {
-                let caller = entry.caller;
                 let host = self.host(view);
                 if self.ucma.admits(caller, head.channel).is_ok() {
                     self.ucma.taken(head.channel, head.taken);
@@ -151,10 +140,16 @@ impl Server {
         }
     }
 
+    fn caller(&self, session: u64) -> Result<Caller, Errno> {
+        let entry = self.sessions.get(session).ok_or(Errno::INVAL)?;
+        Ok(entry.state.caller)
+    }
+
     /// Makes a channel and returns the program's end, and its number.
     fn open(&mut self, session: u64, poller: &Poller) -> Result<(OwnedFd, u32), Errno> {
-        let entry = self.sessions.get_mut(&session).ok_or(Errno::INVAL)?;
-        if entry.channels >= ucma_frame::MAX_CHANNELS {
+        let program = self.sessions.get_mut(session).ok_or(Errno::INVAL)?;
+        let program = &mut program.state;
+        if program.channels >= ucma_frame::MAX_CHANNELS {
             return Err(Errno::MFILE);
         }
         let flags = SocketFlags::CLOEXEC;
@@ -165,8 +160,9 @@ impl Server {
         rustix::net::shutdown(&ours, rustix::net::Shutdown::Read)?;
         let inode = rustix::fs::fstat(&theirs)?.st_ino;
         poller.add_hangup(&ours, Token::CmChannel(inode))?;
-        let number = self.ucma.open(inode, ours, session, entry.caller.pid)?;
-        entry.channels += 1;
+        let pid = program.caller.pid;
+        let number = self.ucma.open(inode, ours, session, pid)?;
+        program.channels += 1;
         Ok((theirs, number))
     }
 
@@ -177,15 +173,7 @@ impl Server {
         answer: &[u8],
         fds: &[BorrowedFd<'_>],
     ) -> Result<(), Errno> {
-        let entry = self.sessions.get(&session).ok_or(Errno::INVAL)?;
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
-        let mut ancillary = SendAncillaryBuffer::new(&mut space);
-        if !fds.is_empty() && !ancillary.push(SendAncillaryMessage::ScmRights(fds)) {
-            return Err(Errno::TOOBIG);
-        }
-        let parts = [IoSlice::new(head.as_bytes()), IoSlice::new(answer)];
-        let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
-        rustix::net::sendmsg(&entry.socket, &parts, &mut ancillary, flags).map(drop)
+        self.sessions.send(session, &[head.as_bytes(), answer], fds)
     }
 
     /// The program's last descriptor of a channel was closed.
@@ -196,8 +184,8 @@ impl Server {
         let host = self.host(view);
         if let Some(entry) = self.ucma.channels.get(&channel) {
             let _ = view.poller.remove(&entry.socket);
-            if let Some(session) = self.sessions.get_mut(&entry.session) {
-                session.channels -= 1;
+            if let Some(session) = self.sessions.get_mut(entry.session) {
+                session.state.channels -= 1;
             }
         }
         self.ucma.close(channel, &host);
@@ -220,22 +208,18 @@ impl Server {
 
     /// Forgets a session. Its channels live on their own.
     fn leave(&mut self, session: u64, view: &View<'_>) {
-        let Some(entry) = self.sessions.get(&session) else {
-            return;
-        };
-        let _ = view.poller.remove(&entry.socket);
-        let alive = self
-            .ucma
-            .channels
-            .values()
-            .any(|channel| channel.session == session);
-        if alive && entry.process.is_some() {
+        let channels = self.ucma.channels.values();
+        let alive = { channels }.any(|channel| channel.session == session);
+        let watched = self.sessions.get(session);
+        if alive && watched.is_some_and(Session::watches_process) {
             // The process may have closed the connection only; its death is still of interest.
-            return;
+            return self.sessions.ignore(session, view.poller);
         }
-        if let Some(process) = &entry.process {
-            let _ = view.poller.remove(process);
-        }
-        self.sessions.remove(&session);
+        self.sessions.remove(session, view.poller);
     }
+}
+
+/// Its program is of another build, or mad.
+fn complain(session: u64) {
+    tracing::warn!(session, "unintelligible request to the connection manager");
 }

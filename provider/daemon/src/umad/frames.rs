@@ -6,11 +6,11 @@ use ferroce_cabi::ucma_frame::{self, NO_CHANNEL, UMAD_IOCTL, UMAD_OPEN, UMAD_WRI
 use ferroce_wire::MadHeader;
 use rustix::net::SendFlags;
 
-use super::server::{Server, Surroundings};
-use crate::door::Door;
+use super::server::{KIND, Server, Surroundings};
 use crate::fuzzing::{came_back, connection, drain, frame, mad, reply, steps};
 use crate::mads::{Address, Incoming};
-use crate::poller::{Poller, Token};
+use crate::poller::Poller;
+use crate::sessions::Sessions;
 
 /// Numbers below stand for the files that were opened, in order.
 const STANDS_FOR: u64 = 8;
@@ -33,7 +33,7 @@ pub fn umad_frames(input: &[u8]) -> bool {
         ports: 2,
         smi: true,
     };
-    let mut server = Server::behind(Door::nowhere(Token::UmadListener).expect("a socket"));
+    let mut server = Server::of(Sessions::nowhere(KIND).expect("a socket"));
     let mut program = Program {
         end: enter(&mut server),
         files: Vec::new(),

@@ -2,27 +2,26 @@
 //! wait.
 
 use std::collections::HashMap;
-use std::io::IoSlice;
-use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Instant;
 
 use ferroce_cabi::ucma_frame::{self, Reply, Request};
 use ferroce_cabi::umad::ib_user_mad_hdr;
 use ferroce_control::RuntimeDir;
+use ferroce_control::seqpacket::ReceiveError;
 use ferroce_wire::mad::MadHeader;
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
+use rustix::net::SendFlags;
 use zerocopy::{FromBytes, IntoBytes};
 
 use super::agents::Agents;
 use super::exchange::{Exchanges, Output};
 use super::files::{File, Issms, pair};
 use crate::DaemonError;
-use crate::door::{self, Door, Guest};
 use crate::mads::{Incoming, Outgoing};
 use crate::poller::{Poller, Token};
 use crate::service::Service;
+use crate::sessions::{Kind, Session, Sessions};
 
 /// Longest request: head and MAD.
 const MAX_REQUEST: usize = size_of::<Request>() + ucma_frame::MAX_UMAD;
@@ -30,6 +29,13 @@ const MAX_REQUEST: usize = size_of::<Request>() + ucma_frame::MAX_UMAD;
 const LEAST_MAD: usize = 36;
 /// The most files that may be open at once.
 const MAX_FILES: usize = 4096;
+
+pub(super) const KIND: Kind = Kind {
+    door: Token::UmadListener,
+    session: Token::UmadSession,
+    backlog: 128,
+    most: usize::MAX,
+};
 
 /// What the server sees of the daemon.
 pub(crate) struct Surroundings<'a> {
@@ -45,9 +51,7 @@ pub(crate) struct Surroundings<'a> {
 /// The server with its sockets.
 #[derive(Debug)]
 pub(crate) struct Server {
-    door: Door,
-    sessions: HashMap<u64, OwnedFd>,
-    last_session: u64,
+    sessions: Sessions<()>,
     pub(super) files: HashMap<u64, File>,
     issms: Issms,
     pub(super) agents: Agents,
@@ -61,7 +65,10 @@ pub(super) type Answer = Result<Vec<u8>, Errno>;
 impl Service for Server {
     fn next_timeout(&self) -> Option<Instant> {
         let exchanges = self.exchanges.next_timeout();
-        exchanges.into_iter().chain(self.door.reopens_at()).min()
+        exchanges
+            .into_iter()
+            .chain(self.sessions.next_timeout())
+            .min()
     }
 
     fn is_used(&self) -> bool {
@@ -72,23 +79,21 @@ impl Service for Server {
 impl Server {
     /// Listens in the runtime directory.
     pub(crate) fn start(dir: &RuntimeDir, poller: &Poller) -> Result<Self, DaemonError> {
-        let door = Door::listen(&dir.umad(), 128, Token::UmadListener)?;
-        door.watch(poller)?;
-        Ok(Self::behind(door))
+        let sessions = Sessions::listen(&dir.umad(), KIND)?;
+        sessions.open(poller)?;
+        Ok(Self::of(sessions))
     }
 
-    /// Behind a door.
-    pub(super) fn behind(door: Door) -> Self {
+    /// With these sessions.
+    pub(super) fn of(sessions: Sessions<()>) -> Self {
         Self {
-            door,
-            sessions: HashMap::new(),
-            last_session: 0,
+            sessions,
             files: HashMap::new(),
             issms: Issms::new(),
             agents: Agents::default(),
             exchanges: Exchanges::default(),
             out: Output::default(),
-            buffer: vec![0; MAX_REQUEST + 1].into_boxed_slice(),
+            buffer: vec![0; MAX_REQUEST].into_boxed_slice(),
         }
     }
 
@@ -100,7 +105,7 @@ impl Server {
 
     /// Does what is due.
     pub(crate) fn handle_timeout(&mut self, now: Instant, around: &Surroundings<'_>) {
-        self.door.reopen(now, around.poller);
+        self.sessions.handle_timeout(now, around.poller);
         self.exchanges
             .handle_timeout(&self.agents, now, &mut self.out);
         self.deliver(around);
@@ -130,45 +135,36 @@ impl Server {
 
     /// Takes connections.
     pub(crate) fn accept(&mut self, around: &Surroundings<'_>) {
-        for _ in 0..door::BATCH {
-            let Some(Guest { socket, .. }) = self.door.accept(around.poller) else {
-                return;
-            };
-            self.last_session += 1;
-            let id = self.last_session;
-            if around.poller.add(&socket, Token::UmadSession(id)).is_ok() {
-                self.sessions.insert(id, socket);
-            }
-        }
+        self.sessions
+            .accept(around.poller, |_, guest| Session::new(guest.socket, ()));
     }
 
     /// Takes in a program that has not knocked.
     #[cfg(feature = "fuzzing")]
     pub(super) fn enter(&mut self, session: u64, socket: OwnedFd) {
-        self.sessions.insert(session, socket);
+        self.sessions.insert(session, Session::new(socket, ()));
     }
 
     /// Whether a program's connection is still of use.
     #[cfg(feature = "fuzzing")]
     pub(super) fn has_session(&self, session: u64) -> bool {
-        self.sessions.contains_key(&session)
+        self.sessions.get(session).is_some()
     }
 
     /// Reads and answers what a program has sent.
     pub(crate) fn serve(&mut self, session: u64, around: &Surroundings<'_>) {
-        let Some(socket) = self.sessions.get(&session) else {
+        let Some(entry) = self.sessions.get(session) else {
             return;
         };
         let mut buffer = std::mem::take(&mut self.buffer);
-        let keep = match rustix::net::recv(socket, &mut buffer[..], RecvFlags::DONTWAIT) {
-            Ok((0, _)) => false,
-            Ok((len, _)) => self.answer(session, &buffer[..len], around).is_ok(),
-            Err(Errno::AGAIN | Errno::INTR) => true,
+        let keep = match entry.receive(&mut buffer) {
+            Ok(request) => self.answer(session, &buffer[..request.len], around).is_ok(),
+            Err(ReceiveError::WouldBlock) => true,
             Err(_) => false,
         };
         self.buffer = buffer;
-        if !keep && let Some(socket) = self.sessions.remove(&session) {
-            let _ = around.poller.remove(&socket);
+        if !keep {
+            self.sessions.remove(session, around.poller);
         }
     }
 
@@ -236,16 +232,8 @@ impl Server {
         bytes: &[u8],
         fd: Option<&OwnedFd>,
     ) -> Result<(), Errno> {
-        let socket = self.sessions.get(&session).ok_or(Errno::INVAL)?;
         let fds: Vec<_> = fd.map(AsFd::as_fd).into_iter().collect();
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-        let mut ancillary = SendAncillaryBuffer::new(&mut space);
-        if !fds.is_empty() && !ancillary.push(SendAncillaryMessage::ScmRights(&fds)) {
-            return Err(Errno::TOOBIG);
-        }
-        let parts = [IoSlice::new(head.as_bytes()), IoSlice::new(bytes)];
-        let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
-        rustix::net::sendmsg(socket, &parts, &mut ancillary, flags).map(drop)
+        self.sessions.send(session, &[head.as_bytes(), bytes], &fds)
     }
 
     /// Opens `umadN`: files are numbered in the order of ports.
