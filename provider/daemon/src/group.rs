@@ -8,6 +8,7 @@ use std::os::fd::OwnedFd;
 
 use ferroce_control::{FlowFile, udp};
 use ferroce_wire::ROCE_V2_PORT;
+use ferroce_wire::mad::MULTICAST_QPN;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, sockopt as options};
 
@@ -16,9 +17,8 @@ use crate::udp_sockets::{bind, claim, enlarge, vacated};
 
 /// Where in a packet the top byte of its destination QPN lies, from the start of the BTH.
 const DEST_QP_OFFSET: u32 = 5;
-/// Where from the start of the BTH the word is that ends in the destination QPN, and the QPN of multicast, which is nobody's.
+/// Where from the start of the BTH the word is that ends in the destination QPN.
 const DEST_QP_WORD: u32 = 4;
-const MULTICAST_QPN: u32 = 0xff_ffff;
 /// Bytes of an LRH, and of LRH and GRH.
 const LRH: u32 = 8;
 const LRH_GRH: u32 = 48;

@@ -20,6 +20,8 @@ pub const CLASS_VERSION_CM: u8 = 2;
 pub const QP0: u32 = 0;
 /// The queue pair of general services.
 pub const QP1: u32 = 1;
+/// The queue pair that packets for multicast groups are for: nobody's own.
+pub const MULTICAST_QPN: u32 = 0xff_ffff;
 /// Q_Key of every QP1.
 pub const QP1_QKEY: u32 = 0x8001_0000;
 /// The default P_Key with full membership.

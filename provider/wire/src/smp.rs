@@ -32,6 +32,8 @@ pub const DATA_LEN: usize = 64;
 pub const MAX_HOPS: u8 = 63;
 /// The LID that means "nobody has one yet".
 pub const PERMISSIVE_LID: u16 = 0xffff;
+/// The highest LID of a port.
+pub const LAST_UNICAST_LID: u16 = MULTICAST_LID - 1;
 /// First LID of multicast groups; the last is 0xfffe.
 pub const MULTICAST_LID: u16 = 0xc000;
 

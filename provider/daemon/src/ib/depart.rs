@@ -7,7 +7,7 @@ use ferroce_wire::Lrh;
 use ferroce_wire::grh::Grh;
 use ferroce_wire::link::{Head, MANAGEMENT_LANE};
 use ferroce_wire::lrh::NextHeader;
-use ferroce_wire::mad::{self, Mad, QP1};
+use ferroce_wire::mad::{self, Mad, QP0, QP1};
 use ferroce_wire::pkey;
 use ferroce_wire::smp::{PERMISSIVE_LID, is_multicast_lid};
 
@@ -81,7 +81,7 @@ impl Fabric {
             pkey,
             dest_qp: out.to.qpn,
             qkey: out.to.qkey,
-            src_qp: 1,
+            src_qp: QP1,
             psn: self.next_psn(),
         };
         let packet = link::emit(&head, ends, &out.mad);
@@ -97,7 +97,7 @@ impl Fabric {
 
     /// A MAD from QP1 of a port to itself.
     fn loop_back(&mut self, out: &Outgoing, slid: u16) {
-        if out.to.qpn != 1 {
+        if out.to.qpn != QP1 {
             return;
         }
         self.happened.push(Happened::Mad(Box::new(Incoming {
@@ -140,9 +140,9 @@ impl Fabric {
         };
         let ends = Ends {
             pkey: mad::DEFAULT_PKEY,
-            dest_qp: 0,
+            dest_qp: QP0,
             qkey: 0,
-            src_qp: 0,
+            src_qp: QP0,
             psn: self.next_psn(),
         };
         let packet = link::emit(&head, ends, smp);

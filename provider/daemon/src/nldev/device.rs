@@ -2,14 +2,15 @@
 
 use ferroce_cabi::rdma_netlink::*;
 use ferroce_control::{DeviceInfo, IbPort, capabilities};
+use ferroce_wire::smp::node_type::CHANNEL_ADAPTER;
+use ferroce_wire::smp::phys_state::{DISABLED, LINK_UP};
+use ferroce_wire::smp::state::{ACTIVE, DOWN};
 use rustix::io::Errno;
 
 use super::message::{Attributes, Refusal, Request};
 use super::{INDEX, View};
 use crate::sysfs::{PROVIDER_ABI, UCMA_ABI, UMAD_ABI};
 
-/// `RDMA_NODE_IB_CA`.
-const CHANNEL_ADAPTER: u8 = 1;
 /// `RDMA_DRIVER_UNKNOWN`: the kernel has no number for this driver.
 const DRIVER_UNKNOWN: u32 = 0;
 /// The numbers of `/dev/null`, to which the image's device files lead, as `huge_encode_dev` has them.
@@ -17,12 +18,6 @@ const NULL_DEVICE: u64 = 1 << 8 | 3;
 /// What librdmacm takes for a file whose number is not known. One that it knows and cannot open it looks for elsewhere, below
 /// `/dev/char`, and tells how that ended in place of what was wrong, such as `ENFILE`.
 const NO_NUMBER: u64 = 0;
-
-/// `enum ib_port_state`, and physical states beside.
-const DOWN: u8 = 1;
-const ACTIVE: u8 = 4;
-const DISABLED: u8 = 3;
-const LINK_UP: u8 = 5;
 
 /// How many ports the device has.
 fn port_count(info: &DeviceInfo) -> u8 {

@@ -7,14 +7,11 @@ use ferroce_wire::mad::{self, DEFAULT_PKEY, Mad, QP1, QP1_QKEY};
 use ferroce_wire::pkey;
 
 use super::host::Host;
-use super::route::port_of;
+use super::route::{NO_LID, port_of};
 use super::serve::Server;
 use super::surroundings::Surroundings as View;
 use crate::mads::{Address, Incoming, Outgoing, Route};
 use crate::qp1;
-
-/// LIDs have no meaning over Ethernet.
-const NO_LID: u16 = 0xffff;
 
 impl Server {
     /// The ports have changed, or their subnet manager wants to be told again what is registered with it.

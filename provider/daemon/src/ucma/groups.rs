@@ -4,8 +4,6 @@ use ferroce_wire::sa::McMemberRecord;
 
 use super::addr::Gid;
 
-/// The QP number that means all members of a group.
-pub(super) const MULTICAST_QPN: u32 = 0x00ff_ffff;
 /// The most groups of one id.
 pub(super) const MAX_GROUPS: usize = 64;
 

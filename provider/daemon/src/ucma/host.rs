@@ -6,9 +6,6 @@ use ferroce_fabric::cm::Time;
 use crate::gids::GidTable;
 use crate::interfaces::Snapshot;
 
-/// `IBV_PORT_ACTIVE`.
-pub(super) const ACTIVE: u8 = 4;
-
 /// What the server looks at beyond its own.
 pub(crate) struct Host<'a> {
     /// The device's addresses.

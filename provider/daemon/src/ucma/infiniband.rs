@@ -4,9 +4,11 @@
 use ferroce_control::GidEntry;
 use ferroce_fabric::cm::{Av, Path, Time};
 use ferroce_fabric::sa::{Answer, Question};
+use ferroce_wire::mad::DEFAULT_PKEY;
 use ferroce_wire::mad::Mad;
 use ferroce_wire::mtu;
 use ferroce_wire::sa::{DATA_LEN, PathRecord, ServiceRecord, attribute, component, method};
+use ferroce_wire::smp::LAST_UNICAST_LID;
 use rustix::io::Errno;
 
 use super::addr::Addr;
@@ -16,11 +18,8 @@ use super::id::{Id, State};
 use super::membership::mgid;
 use super::names;
 use super::questions::{Asker, status};
-use super::route::{PKEY, port_of};
+use super::route::port_of;
 use super::state::Ucma;
-
-/// The last LID of one port.
-const LAST_UNICAST: u16 = 0xbfff;
 
 impl Ucma {
     /// Finds the GID of an id's destination. `true`: the subnet administrator has been asked, and the event comes later.
@@ -39,7 +38,7 @@ impl Ucma {
             (Some(own), _) => Some(own.gid),
             _ if dst.is_zero() || dst.is_loopback() => Some(entry.gid),
             (None, Addr::Ib(ib)) => Some(ib.gid),
-            _ if dst.is_multicast() => Some(mgid(&dst, id.space, PKEY)),
+            _ if dst.is_multicast() => Some(mgid(&dst, id.space, DEFAULT_PKEY)),
             _ => None,
         };
         if id.remote_gid.is_some() {
@@ -52,7 +51,7 @@ impl Ucma {
             method: method::GET,
             attribute: attribute::SERVICE_RECORD,
             mask: component::SERVICE_NAME,
-            data: names::record(dst.meant(), entry.gid, PKEY).emit(),
+            data: names::record(dst.meant(), entry.gid, DEFAULT_PKEY).emit(),
             // As an address is resolved over Ethernet: who is not there now may be in a moment.
             patient: true,
         };
@@ -186,7 +185,7 @@ pub(super) fn near_end(id: &Id, entry: &GidEntry, host: &Host<'_>) -> Result<Pat
         av: Av {
             local_gid: entry.gid,
             remote_gid,
-            pkey: port.p_keys.first().copied().unwrap_or(PKEY),
+            pkey: port.p_keys.first().copied().unwrap_or(DEFAULT_PKEY),
             sl: 0,
             traffic_class: 0,
             flow_label: 0,
@@ -203,7 +202,7 @@ pub(super) fn near_end(id: &Id, entry: &GidEntry, host: &Host<'_>) -> Result<Pat
 /// The path of a record. `None`: it makes no sense.
 fn path(data: &[u8; DATA_LEN], near: &Path) -> Option<Path> {
     let record = PathRecord::parse(data.first_chunk()?);
-    let unicast = |lid: u16| (1..=LAST_UNICAST).contains(&lid);
+    let unicast = |lid: u16| (1..=LAST_UNICAST_LID).contains(&lid);
     let good = unicast(record.dlid) && unicast(record.slid) && mtu::is_valid(record.mtu);
     let same = (record.dgid, record.sgid) == (near.av.remote_gid, near.av.local_gid);
     (good && same).then_some(Path {

@@ -9,6 +9,7 @@ use std::net::IpAddr;
 use ferroce_cabi::ucma::{RDMA_PS_UDP, ib_uverbs_ah_attr, ib_uverbs_global_route};
 use ferroce_fabric::cm::Time;
 use ferroce_fabric::sa::{Answer, Question};
+use ferroce_wire::mad::{DEFAULT_PKEY, MULTICAST_QPN};
 use ferroce_wire::sa::{
     FULL_MEMBER, McMemberRecord, SEND_ONLY_FULL_MEMBER, attribute, component, method,
 };
@@ -18,11 +19,11 @@ use rustix::io::Errno;
 use super::addr::{Addr, Gid};
 use super::datagram::{request, set_qkey};
 use super::events::{Detail, Kind};
-use super::groups::{Group, MAX_GROUPS, MULTICAST_QPN, Membership};
+use super::groups::{Group, MAX_GROUPS, Membership};
 use super::host::Host;
 use super::id::State;
 use super::questions::{Asker, status};
-use super::route::{PKEY, port_of};
+use super::route::port_of;
 use super::state::Ucma;
 
 /// How long the administrator is asked.
@@ -59,7 +60,7 @@ impl Ucma {
         }
         let port = port_of(entry.index);
         let keys = &host.port(port).ok_or(Errno::NODEV)?.p_keys;
-        let pkey = keys.first().copied().unwrap_or(PKEY);
+        let pkey = keys.first().copied().unwrap_or(DEFAULT_PKEY);
         let record = McMemberRecord {
             mgid: mgid(&addr, id.space, pkey),
             port_gid: entry.gid,

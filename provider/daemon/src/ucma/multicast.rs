@@ -3,15 +3,16 @@
 
 use ferroce_cabi::ucma::RDMA_PS_UDP;
 use ferroce_fabric::cm::Av;
+use ferroce_wire::mad::{DEFAULT_PKEY, MULTICAST_QPN};
 use rustix::io::Errno;
 
 use super::addr::Addr;
 use super::datagram::{address, request, set_qkey};
 use super::events::{Detail, Kind};
-use super::groups::{Group, MAX_GROUPS, MULTICAST_QPN};
+use super::groups::{Group, MAX_GROUPS};
 use super::host::Host;
 use super::id::State;
-use super::route::{NO_LID, PKEY};
+use super::route::NO_LID;
 use super::state::Ucma;
 
 /// Hop limit of what is sent to a group.
@@ -48,7 +49,7 @@ impl Ucma {
         let av = Av {
             local_gid: entry.gid,
             remote_gid: addr.gid(),
-            pkey: PKEY,
+            pkey: DEFAULT_PKEY,
             sl: 0,
             traffic_class: id.tos.unwrap_or(0),
             flow_label: 0,

@@ -5,13 +5,15 @@ use std::net::IpAddr;
 
 use ferroce_fabric::cm::Time;
 use ferroce_fabric::sa::{Answer, Question};
+use ferroce_wire::mad::DEFAULT_PKEY;
 use ferroce_wire::mad::Gid;
 use ferroce_wire::sa::{ServiceRecord, attribute, component, method};
+use ferroce_wire::smp::state::ACTIVE;
 
 use super::addr::gid_of;
-use super::host::{ACTIVE, Host};
+use super::host::Host;
 use super::questions::{Asker, Questions};
-use super::route::{PKEY, port_of};
+use super::route::port_of;
 
 /// The service of having an address. The first byte says that the number is of a local system's making.
 const SERVICE_ID: u64 = 0x0200_0000_6665_6970;
@@ -110,7 +112,7 @@ fn registration(port: u8, method: u8, host: &Host<'_>) -> Option<Question> {
         .gids
         .entries()
         .find(|entry| port_of(entry.index) == port && has_address(entry.gid, entry.addr))?;
-    let pkey = state.p_keys.first().copied().unwrap_or(PKEY);
+    let pkey = state.p_keys.first().copied().unwrap_or(DEFAULT_PKEY);
     let mask = component::SERVICE_RID;
     Some(Question {
         port,
@@ -149,7 +151,7 @@ mod tests {
 
     #[test]
     fn every_address_has_a_name_of_its_own_that_fits() {
-        let name = |ip: &str| record(ip.parse().unwrap(), [0; 16], PKEY).name;
+        let name = |ip: &str| record(ip.parse().unwrap(), [0; 16], DEFAULT_PKEY).name;
         assert_ne!(name("192.0.2.1"), name("192.0.2.11"));
         let long = name("fd00:1111:2222:3333:4444:5555:6666:7777");
         assert_eq!(long[50..], [0; 14]);

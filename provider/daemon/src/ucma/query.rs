@@ -6,13 +6,14 @@ use ferroce_cabi::ucma::{
     rdma_ucm_query_route_resp, sockaddr_ib,
 };
 use ferroce_fabric::cm::Path;
+use ferroce_wire::mad::DEFAULT_PKEY;
 use ferroce_wire::sa::PathRecord;
 use zerocopy::IntoBytes;
 
 use super::addr::{Addr, Gid};
 use super::host::Host;
 use super::id::Id;
-use super::route::{NO_LID, PKEY, port_of};
+use super::route::{NO_LID, port_of};
 
 /// The index of no device.
 const NO_INDEX: u32 = !0;
@@ -73,7 +74,7 @@ pub(super) fn gid(id: &Id, host: &Host<'_>) -> rdma_ucm_query_addr_resp {
         if !addr.is_ib() {
             let raw = sockaddr_ib {
                 sib_family: AF_IB,
-                sib_pkey_be: PKEY.to_be(),
+                sib_pkey_be: DEFAULT_PKEY.to_be(),
                 sib_addr: gid,
                 sib_sid_be: id.service_id(addr).to_be(),
                 ..Default::default()
@@ -97,7 +98,7 @@ fn device(id: &Id, host: &Host<'_>) -> rdma_ucm_query_addr_resp {
         node_guid: node_guid(id, host),
         port_num: port(id),
         pkey_be: if id.gid_index.is_some() {
-            PKEY.to_be()
+            DEFAULT_PKEY.to_be()
         } else {
             0
         },
@@ -188,7 +189,7 @@ pub(super) fn route(id: &Id, host: &Host<'_>) -> rdma_ucm_query_route_resp {
     }
     let (sgid, dgid) = gids(id, host);
     let first = &mut answer.ib_route[0];
-    (first.sgid, first.dgid, first.pkey_be) = (sgid, dgid, PKEY.to_be());
+    (first.sgid, first.dgid, first.pkey_be) = (sgid, dgid, DEFAULT_PKEY.to_be());
     if let Some(path) = &id.path {
         *first = ib_user_path_rec {
             flow_label_be: path.av.flow_label.to_be(),

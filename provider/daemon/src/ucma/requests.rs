@@ -4,12 +4,12 @@ use ferroce_fabric::cm::{Av, CmId, Path, ResolveReply};
 use ferroce_fabric::ipcm::IpHeader;
 use ferroce_fabric::{reject, sidr_status};
 use ferroce_wire::cm::{Req, SidrReq, Transport};
+use ferroce_wire::mad::DEFAULT_PKEY;
 
 use super::addr::{Addr, IbAddr};
 use super::events::{Detail, Params};
 use super::host::Host;
 use super::id::{Id, State, qp_type};
-use super::route::PKEY;
 use super::state::Ucma;
 use super::terms::{SERVICE_TIMEOUT, from_wire};
 
@@ -224,7 +224,7 @@ fn serves(id: &Id, header: Option<&IpHeader>) -> bool {
 fn native(service_id: u64, av: &Av) -> (Addr, Addr) {
     let addr = |gid, sid, mask| {
         Addr::Ib(IbAddr {
-            pkey: PKEY,
+            pkey: DEFAULT_PKEY,
             flowinfo: 0,
             gid,
             sid,

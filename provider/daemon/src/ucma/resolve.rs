@@ -6,6 +6,7 @@ use std::net::IpAddr;
 use ferroce_cabi::ucma::{RDMA_PS_IB, RDMA_PS_IPOIB, RDMA_PS_TCP, RDMA_PS_UDP};
 use ferroce_control::random::random;
 use ferroce_fabric::cm::{Av, Path, Time};
+use ferroce_wire::mad::DEFAULT_PKEY;
 use rustix::io::Errno;
 
 use super::addr::Addr;
@@ -15,7 +16,7 @@ use super::host::Host;
 use super::id::State;
 use super::infiniband::near_end;
 use super::ports::{Owner, Port};
-use super::route::{NO_LID, PKEY, own_gid, rate_code, remote_gid, source};
+use super::route::{NO_LID, own_gid, rate_code, remote_gid, source};
 use super::services::MAX_BACKLOG;
 use super::state::Ucma;
 use super::terms::errno;
@@ -200,7 +201,7 @@ impl Ucma {
             av: Av {
                 local_gid: entry.gid,
                 remote_gid: remote_gid(&id.dst, entry, host),
-                pkey: PKEY,
+                pkey: DEFAULT_PKEY,
                 sl: 0,
                 traffic_class: id.tos.unwrap_or(0),
                 flow_label: 0,

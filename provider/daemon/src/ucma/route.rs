@@ -5,14 +5,13 @@ use std::net::{IpAddr, SocketAddr, SocketAddrV6, UdpSocket};
 
 use ferroce_control::GidEntry;
 use ferroce_control::link::Rate;
+use ferroce_wire::smp::state::ACTIVE;
 use rustix::io::Errno;
 
 use super::addr::{Addr, Gid, gid_of};
-use super::host::{ACTIVE, Host};
+use super::host::Host;
 use super::id::Id;
 
-/// The default partition.
-pub(super) const PKEY: u16 = 0xffff;
 /// LIDs have no meaning over Ethernet.
 pub(super) const NO_LID: u16 = 0xffff;
 

@@ -1,7 +1,7 @@
 //! MADs as InfiniBand packets: UD messages of 256 bytes between QP0s on lane 15, or between QP1s on a data lane.
 
 use ferroce_wire::link::{Head, LinkPacket, MANAGEMENT_LANE, MAX_HEAD};
-use ferroce_wire::mad::{self, Mad};
+use ferroce_wire::mad::{self, Mad, QP0, QP1};
 use ferroce_wire::{Bth, Deth, Ext, Header, ICRC_LEN, Packet, opcode};
 
 /// BTH, DETH, MAD, ICRC.
@@ -65,7 +65,7 @@ pub fn emit(head: &Head, ends: Ends, mad: &Mad) -> Vec<u8> {
 
 /// Takes a packet apart that is for QP0 or QP1. Whether its keys are right is for others to say.
 pub fn read<'a>(packet: &LinkPacket<'a>) -> Result<(Ends, &'a Mad), Unfit> {
-    if Bth::parse(packet.transport).is_some_and(|bth| bth.dest_qp > 1) {
+    if Bth::parse(packet.transport).is_some_and(|bth| bth.dest_qp > QP1) {
         return Err(Unfit::Elsewhere);
     }
     let parsed = Packet::parse(packet.transport).map_err(|_| Unfit::Malformed)?;
@@ -79,7 +79,7 @@ pub fn read<'a>(packet: &LinkPacket<'a>) -> Result<(Ends, &'a Mad), Unfit> {
     let mad = mad.ok_or(Unfit::Malformed)?;
     // Section 13.5.1: SMPs, and nothing else, are on the management lane.
     let of_qp0 = packet.lrh.vl == MANAGEMENT_LANE;
-    let good = parsed.bth.opcode == opcode::UD_SEND_ONLY && of_qp0 == (parsed.bth.dest_qp == 0);
+    let good = parsed.bth.opcode == opcode::UD_SEND_ONLY && of_qp0 == (parsed.bth.dest_qp == QP0);
     if !good {
         return Err(Unfit::Malformed);
     }
