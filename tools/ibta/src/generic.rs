@@ -3,6 +3,8 @@
 //! Each is tried on each test of the transport. Where it changes nothing, as there is no such member or field in the test, it does not
 //! count; else the test must fail, or the mutant says why it may pass.
 
+pub mod answers;
+
 use crate::catalog::{Body, Test};
 use crate::execute::execute;
 use crate::packet::TxPacket;
@@ -108,7 +110,11 @@ pub const ALL: &[Generic] = mutants! {
     Repeated "completion missing" ("the test does not wait for completions"): 0;
     Repeated "completion doubled": 2;
     Packet "bth.solicited": |packet| { packet.bth.solicited ^= true; true };
-    Packet "bth.migreq": |packet| { packet.bth.migreq ^= true; true };
+    Packet "bth.migreq" ("all packets of the test have odd PSNs"): |packet| {
+        let odd = packet.bth.psn & 1 == 1;
+        packet.bth.migreq ^= odd;
+        odd
+    };
     Packet "bth.tver+1": |packet| { packet.bth.tver += 1; true };
     Packet "bth.pkey+1" ("the test does not wait for packets"): |packet| { packet.bth.pkey ^= 1; true };
     Packet "bth.pkey=0" ("the test does not wait for packets"): |packet| zero(&mut packet.bth.pkey);

@@ -33,6 +33,9 @@ struct Cli {
 enum Command {
     /// List the tests
     List {
+        /// Only those of the transport tester, which need no InfiniBand ports
+        #[arg(long)]
+        transport: bool,
         /// Only these: tests by name, or all about a statement or section: C14-27, v1c14-027, o14-13, 9.7.6
         #[arg(value_name = "NAME")]
         names: Vec<String>,
@@ -100,7 +103,11 @@ struct RunArgs {
 
 fn main() -> ExitCode {
     let done = match Cli::parse().command {
-        Command::List { names, family } => list(&names, family.as_deref()),
+        Command::List {
+            transport,
+            names,
+            family,
+        } => list(&names, family.as_deref(), transport),
         Command::Run(args) => run(&args),
         Command::Mutants { ids, family } => mutants::run(&ids, family.as_deref()),
         Command::Conformance { write, check } => conformance(write, check),
@@ -125,8 +132,11 @@ fn agent(args: &AgentArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn list(names: &[String], family: Option<&str>) -> Result<ExitCode> {
+fn list(names: &[String], family: Option<&str>, transport: bool) -> Result<ExitCode> {
     for test in select(names, family, names.is_empty() && family.is_none())? {
+        if transport && !matches!(test.body, Body::Transport(_)) {
+            continue;
+        }
         say(format_args!("{}  {}  {}", test.id, test.family, test.title));
     }
     Ok(ExitCode::SUCCESS)

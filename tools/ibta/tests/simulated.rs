@@ -151,3 +151,19 @@ fn generic_mutants_are_caught_by_every_test_that_they_touch() {
     }
     report(&wrong);
 }
+
+#[test]
+fn every_assertion_is_the_target_of_a_mutant() {
+    let mut wrong = Vec::new();
+    for test in suite::all() {
+        let written = |id: &String| test.mutants.iter().any(|mutant| mutant.caught_by == *id);
+        let open: Vec<_> = test.assertions.iter().filter(|id| !written(id)).collect();
+        if open.is_empty() {
+            continue;
+        }
+        let caught = generic::answers::caught(&test);
+        let missed = open.into_iter().filter(|id| !caught.contains_key(*id));
+        wrong.extend(missed.map(|id| format!("{}: no device fails {id}", test.id)));
+    }
+    report(&wrong);
+}

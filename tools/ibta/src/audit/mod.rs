@@ -30,6 +30,8 @@ pub struct Audited<'r> {
     packets: usize,
     /// The first packet that was wrong, and how.
     wrong_packet: Option<String>,
+    /// MigReq of the device's first packet.
+    migreq: Option<bool>,
 }
 
 impl<'r> Audited<'r> {
@@ -40,6 +42,7 @@ impl<'r> Audited<'r> {
             books: Books::default(),
             packets: 0,
             wrong_packet: None,
+            migreq: None,
         }
     }
 
@@ -115,7 +118,7 @@ impl TransportRig for Audited<'_> {
         let packet = self.rig.receive(within)?;
         if let Some(packet) = &packet {
             self.packets += 1;
-            if let Err(why) = packets::check(packet, &self.books.asked) {
+            if let Err(why) = packets::check(packet, &self.books.asked, &mut self.migreq) {
                 self.wrong_packet
                     .get_or_insert_with(|| format!("{why}: {}", packet.describe()));
             }

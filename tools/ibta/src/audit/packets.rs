@@ -7,11 +7,15 @@ use ferroce_wire::{Operation, bth};
 /// Bits of the BTH that are reserved: six of byte 4, beside FECN and BECN, and seven of byte 8, beside AckReq.
 const RESERVED: [(usize, u8); 2] = [(4, 0x3f), (8, 0x7f)];
 
-/// Whether a packet may be sent by a device of which this was asked.
+/// Whether a packet may be sent by a device of which this was asked; `migreq` is MigReq of all its packets.
 ///
 /// # Errors
 /// What is wrong with it.
-pub(super) fn check(packet: &RxPacket, asked: &Asked) -> Result<(), String> {
+pub(super) fn check(
+    packet: &RxPacket,
+    asked: &Asked,
+    migreq: &mut Option<bool>,
+) -> Result<(), String> {
     if let Some(problem) = &packet.problem {
         return Err(problem.clone());
     }
@@ -33,9 +37,9 @@ pub(super) fn check(packet: &RxPacket, asked: &Asked) -> Result<(), String> {
     if info.operation != Operation::Cnp && (bth.fecn || bth.becn) {
         return Err("FECN or BECN is set".to_owned());
     }
-    // No device here migrates paths, so each is in the state Migrated.
-    if !bth.migreq {
-        return Err("MigReq is 0".to_owned());
+    // No path migrates here. Adapters say 1 (Migrated), rdma_rxe 0.
+    if *migreq.get_or_insert(bth.migreq) != bth.migreq {
+        return Err("MigReq is not what it was".to_owned());
     }
     if info.is_response() {
         if bth.solicited || bth.ack_req {

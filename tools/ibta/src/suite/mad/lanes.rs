@@ -12,7 +12,6 @@ use ferroce_wire::smp::{
 const NO_ERROR: &str = "v1c13-024#01";
 const UNSUPPORTED_STATUS: &str = "v1c13-024#06";
 const INVALID: &str = "v1c13-024#07";
-const UNSUPPORTED: &str = "v1c14-031#01";
 const MAPPING: &str = "v1c14-024.1.1#08.01";
 const ONE_LANE: &str = "v1c14-024.1.1#08.02";
 const GET: &str = "v1c14-024.1.1#08.03";
@@ -38,6 +37,12 @@ fn mapping() -> Test {
     .covers(&["C14-24.1.1"])
     .asserts([NO_ERROR, MAPPING, GET, SET])
     .on_lanes(EIGHT)
+    .mutant(Mutant::mad(
+        "maps-to-one-lane",
+        "VLCap says one lane",
+        MAPPING,
+        || super::mutants::shows_as("vl_cap", 1),
+    ))
     .mutant(Mutant::mad(
         "mapping-stays",
         "a SubnSet is answered as asked, and nothing changes",
@@ -113,12 +118,24 @@ fn no_mapping() -> Test {
         no_mapping_body,
     )
     .covers(&["C13-24", "C14-24.1.1", "C14-31"])
-    .asserts([UNSUPPORTED_STATUS, MAPPING, ONE_LANE, GET, SET, UNSUPPORTED])
+    .asserts([UNSUPPORTED_STATUS, MAPPING, ONE_LANE, GET, SET])
     .mutant(Mutant::mad(
         "answers-all-the-same",
         "the table is there though IsSLMappingSupported is 0",
-        UNSUPPORTED_STATUS,
+        MAPPING,
         || status_of(attribute::SL_TO_VL, 0),
+    ))
+    .mutant(Mutant::mad(
+        "blames-the-value",
+        "it is refused with the status of a value that is not legal",
+        UNSUPPORTED_STATUS,
+        || status_of(attribute::SL_TO_VL, status::INVALID_VALUE),
+    ))
+    .mutant(Mutant::mad(
+        "silent-to-get",
+        "a SubnGet of it is not answered",
+        GET,
+        || super::mutants::silent_to(|mad| mad.asks(method::GET, attribute::SL_TO_VL)),
     ))
     .mutant(Mutant::mad(
         "lanes-without-mapping",
@@ -148,7 +165,6 @@ fn no_mapping_body(run: &mut Run, tester: &mut Tester<'_>) -> Outcome {
                 "IsSLMappingSupported is set".to_owned(),
             ));
         }
-        run.check(MAPPING, true, String::new)?;
         run.step("5", "VLCap is one lane");
         run.check_eq(ONE_LANE, "VLCap", info.vl_cap, 1)?;
         for (assertion, request) in [
@@ -160,16 +176,15 @@ fn no_mapping_body(run: &mut Run, tester: &mut Tester<'_>) -> Outcome {
                 format!("method {:#x} of SLtoVLMappingTable", request.method),
             );
             let answer = tester.must_answer(run, assertion, port, &request)?;
-            let status = answer.status();
+            run.check(MAPPING, answer.status() != 0, || {
+                "it is supported after all".to_owned()
+            })?;
             run.check_eq(
                 UNSUPPORTED_STATUS,
                 "MADHeader:Status",
-                status,
+                answer.status(),
                 status::UNSUPPORTED_ATTRIBUTE,
             )?;
-            run.check(UNSUPPORTED, status != 0, || {
-                "it is supported after all".to_owned()
-            })?;
         }
     }
     Ok(())
@@ -274,6 +289,12 @@ fn arbitration() -> Test {
     .covers(&["C13-24", "C14-24.1.1"])
     .asserts([CAP, LANES, TAKEN, READ, MANAGEMENT, NO_ERROR, INVALID])
     .on_lanes(EIGHT)
+    .mutant(Mutant::mad(
+        "one-entry-for-all",
+        "the low-priority table has one entry, and there are eight lanes",
+        LANES,
+        || super::mutants::shows_as("vl_arbitration_low_cap", 1),
+    ))
     .mutant(Mutant::mad(
         "weights-are-forgotten",
         "the answer to a SubnSet shows it, a SubnGet does not",

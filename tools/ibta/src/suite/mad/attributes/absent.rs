@@ -34,15 +34,16 @@ pub(super) fn sm_info() -> Test {
                         "a subnet manager works behind port {port}"
                     )));
                 }
-                run.check(MASK, !is_sm, String::new)?;
                 run.step(
                     "5",
-                    "SubnGet(SMInfo), SubnSet(SMInfo): the attribute is not supported",
+                    "SubnGet(SMInfo), SubnSet(SMInfo): the attribute is not supported, as IsSM says",
                 );
-                for request in [
-                    Smp::get(attribute::SM_INFO),
-                    Smp::set(attribute::SM_INFO, [0; 64]),
-                ] {
+                let get = Smp::get(attribute::SM_INFO);
+                let answer = tester.must_answer(run, UNSUPPORTED, port, &get)?;
+                run.check(MASK, answer.status() != 0, || {
+                    "IsSM is 0, and SMInfo is answered".to_owned()
+                })?;
+                for request in [get, Smp::set(attribute::SM_INFO, [0; 64])] {
                     refuses(run, tester, port, &request)?;
                 }
             }
@@ -54,8 +55,14 @@ pub(super) fn sm_info() -> Test {
     .mutant(Mutant::mad(
         "has-a-ghost-of-a-manager",
         "SMInfo is answered with status 0",
-        UNSUPPORTED,
+        MASK,
         || status_of(attribute::SM_INFO, 0),
+    ))
+    .mutant(Mutant::mad(
+        "blames-the-value",
+        "SMInfo is refused with the status of a value that is not legal",
+        UNSUPPORTED,
+        || status_of(attribute::SM_INFO, status::INVALID_VALUE),
     ))
     .mutant(Mutant::mad(
         "works-and-is-disabled",

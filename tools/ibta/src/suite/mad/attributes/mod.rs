@@ -11,7 +11,6 @@ use node::{node_description, node_info, vendor_diag};
 use tables::{guid_info, led_info, p_key_table};
 
 const NO_ERROR: &str = "v1c13-024#01";
-const READ_ONLY: &str = "v1c14-027#01";
 const INVALID: &str = "v1c13-024#07";
 const RESPONSE: &str = "v1c14-030#01";
 const UNSUPPORTED: &str = "v1c14-031#01";

@@ -54,6 +54,12 @@ fn read_only() -> Test {
         || writable(field("capability_mask")),
     ))
     .mutant(Mutant::mad(
+        "another-number",
+        "LocalPortNum is 9 at every port",
+        REQUIRED,
+        || mutants::shows_as("local_port_num", 9),
+    ))
+    .mutant(Mutant::mad(
         "every-port-exists",
         "a port that does not exist is answered as port 0",
         INVALID,

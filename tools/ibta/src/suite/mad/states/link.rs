@@ -4,7 +4,7 @@ use crate::catalog::{Mutant, Test};
 use crate::mad::{Smp, Tester};
 use crate::run::Outcome;
 use crate::suite::mad::case::test;
-use crate::suite::mad::mutants::{field, shows, takes};
+use crate::suite::mad::mutants::{field, named_port, shows, takes};
 use ferroce_wire::smp::{PortInfo, attribute, phys_state, state};
 use std::time::Duration;
 
@@ -110,7 +110,12 @@ pub(super) fn lost() -> Test {
                 );
                 tester.change(2, |info| info.link_down_default_state = default)?;
                 tester.rig().link(2, false)?;
-                let info = tester.wait_for_state(1, 2, &[state::DOWN])?;
+                let (begun, patience) = (tester.now(), tester.rig().patience());
+                let mut info = tester.port_info(1, 2)?;
+                while info.port_state != state::DOWN && tester.waited_since(begun) < patience {
+                    tester.sleep(Duration::from_millis(20))?;
+                    info = tester.port_info(1, 2)?;
+                }
                 run.check_eq(DOWN, "PortState", info.port_state, state::DOWN)?;
                 run.check_eq(
                     DEFAULT,
@@ -132,6 +137,18 @@ pub(super) fn lost() -> Test {
     .asserts([DOWN, DEFAULT, BACK])
     .on_ports(2)
     .takes(Duration::from_secs(1))
+    .mutant(Mutant::mad(
+        "never-goes-down",
+        "a port that has lost its link is shown in Initialize",
+        DOWN,
+        || {
+            shows(attribute::PORT_INFO, |_, mad, data| {
+                if named_port(mad) == 2 && field("port_state").load(data) == state::DOWN.into() {
+                    field("port_state").store(data, state::INIT.into());
+                }
+            })
+        },
+    ))
     .mutant(Mutant::mad(
         "always-polls",
         "the port polls whatever LinkDownDefaultState says",
