@@ -13,6 +13,7 @@ pub mod demo;
 mod distro;
 pub mod groups;
 pub mod harness;
+pub mod ibta_rxe;
 pub mod install;
 pub mod interop;
 mod lab;

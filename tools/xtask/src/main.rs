@@ -22,7 +22,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use ferroce_system::run::{self, Choice, Shard};
 use ferroce_system::{
-    attack, bench, chaos, compare, demo, groups, guest, install, interop, pages, portable,
+    attack, bench, chaos, compare, demo, groups, guest, ibta_rxe, install, interop, pages, portable,
 };
 
 #[derive(Parser)]
@@ -104,6 +104,12 @@ enum Command {
         /// Instead, what the engine by itself takes for a packet, between two devices of one program
         #[arg(long, conflicts_with_all = ["rxe", "json", "loaded"])]
         engine: bool,
+    },
+    /// Run the conformance suite against rdma_rxe in an emulated guest, and write docs/conformance/rxe-suite.md
+    IbtaRxe {
+        /// Inside the guest: where the results go
+        #[arg(long, hide = true)]
+        results: Option<PathBuf>,
     },
     /// Run rdma-core's suite over rdma_rxe and over ferroce in an emulated guest, and write docs/pyverbs-rxe.md
     PyverbsRxe {
@@ -209,6 +215,10 @@ fn main() -> ExitCode {
             true => bench::against_rxe(json.as_deref(), quick),
         }
         .map(|()| true),
+        Command::IbtaRxe {
+            results: Some(results),
+        } => ibta_rxe::inside(&results).map(|()| true),
+        Command::IbtaRxe { results: None } => ibta_rxe::run(),
         Command::PyverbsRxe {
             tests: Some(tests),
             results: Some(results),
