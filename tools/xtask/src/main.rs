@@ -110,6 +110,9 @@ enum Command {
         /// Inside the guest: where the results go
         #[arg(long, hide = true)]
         results: Option<PathBuf>,
+        /// Inside the guest: tests that ended the kernel
+        #[arg(long, hide = true, value_delimiter = ',', requires = "results")]
+        without: Vec<String>,
     },
     /// Run rdma-core's suite over rdma_rxe and over ferroce in an emulated guest, and write docs/pyverbs-rxe.md
     PyverbsRxe {
@@ -217,8 +220,9 @@ fn main() -> ExitCode {
         .map(|()| true),
         Command::IbtaRxe {
             results: Some(results),
-        } => ibta_rxe::inside(&results).map(|()| true),
-        Command::IbtaRxe { results: None } => ibta_rxe::run(),
+            without,
+        } => ibta_rxe::inside(&results, &without).map(|()| true),
+        Command::IbtaRxe { results: None, .. } => ibta_rxe::run(),
         Command::PyverbsRxe {
             tests: Some(tests),
             results: Some(results),
