@@ -123,11 +123,12 @@ pub fn send(
     if let Some(((level, kind), value)) = said {
         let head = size_of::<cmsghdr>();
         let len = head + size_of_val(&value);
-        control._align = cmsghdr {
-            cmsg_len: len as _,
-            cmsg_level: level,
-            cmsg_type: kind,
-        };
+        // SAFETY: it is made of numbers; musl's has some that nobody names.
+        let mut header: cmsghdr = unsafe { std::mem::zeroed() };
+        header.cmsg_len = len as _;
+        header.cmsg_level = level;
+        header.cmsg_type = kind;
+        control._align = header;
         // SAFETY: both views are of plain bytes, all of which were written.
         let bytes = unsafe { &mut control.bytes };
         bytes[head..len].copy_from_slice(&value.to_ne_bytes());
