@@ -84,6 +84,9 @@ pub fn run() -> Result<bool> {
         match last_begun(&share, &families(&deadly)?) {
             Some(test) if ended.code() == Some(CRASHED) && deadly.len() < CRASHES => {
                 println!("{test} ends the kernel");
+                // It has the tests before; all of the family are run again.
+                let family = fs::read_to_string(share.join(CURRENT))?;
+                let _ = fs::remove_file(file(&share, &family));
                 deadly.insert(test);
             }
             _ => bail!("the guest: {}\n{}", ended.ending(), ended.err),
