@@ -257,26 +257,20 @@ impl Books {
         if !is_its_own {
             return Err(format!("qp_num is not that of the queue pair, {qp:#x}"));
         }
-        let posted = self
-            .receive_queues(pair, qp)
-            .into_iter()
-            .find_map(|(queue, in_turn)| {
-                let queue = self.receives.get(&queue)?;
-                let at = queue.iter().position(|(wr_id, _)| *wr_id == done.wr_id)?;
-                Some((at, in_turn))
-            });
-        let (at, in_turn) = posted.ok_or("no receive request with this wr_id is outstanding")?;
-        if in_turn && at > 0 {
-            return Err(format!("{at} receive requests are before it"));
-        }
         let service = pair.created.service;
-        for (queue, _) in self.receive_queues(pair, qp) {
-            let queue = self.receives.entry(queue).or_default();
-            if let Some(at) = queue.iter().position(|(wr_id, _)| *wr_id == done.wr_id) {
-                queue.remove(at);
-                break;
+        let mut queues = self.receive_queues(pair, qp).into_iter();
+        let posted = queues.find_map(|(queue, in_turn)| {
+            let requests = self.receives.get_mut(&queue)?;
+            let at = requests
+                .iter()
+                .position(|(wr_id, _)| *wr_id == done.wr_id)?;
+            if in_turn && at > 0 {
+                return Some(Err(format!("{at} receive requests are before it")));
             }
-        }
+            requests.remove(at);
+            Some(Ok(()))
+        });
+        posted.ok_or("no receive request with this wr_id is outstanding")??;
         if done.status != 0 {
             return Ok(());
         }
