@@ -278,32 +278,42 @@ pub const MEMCHECK: &[Need] = &[
 ];
 
 /// Installs what is missing, after saying so.
+///
+/// What is installed may have another package removed that was there (qemu-block-extra removes a qemu-utils of backports, whose
+/// version differs): that one is installed next.
 pub fn ensure(needs: &[Need]) -> Result<()> {
-    let missing = missing(needs);
-    if missing.is_empty() {
-        return Ok(());
+    let mut absent = missing(needs);
+    let mut tried = Vec::new();
+
+    while !absent.is_empty() {
+        if absent.iter().all(|package| tried.contains(package)) {
+            bail!("still missing after installation: {}", absent.join(" "));
+        }
+        add(&absent)?;
+        tried.append(&mut absent);
+        absent = missing(needs);
     }
+    Ok(())
+}
+
+/// Says what it installs, and does.
+fn add(packages: &[&str]) -> Result<()> {
     println!(
         "xtask: installing the Debian packages that are missing: {}",
-        missing.join(" ")
+        packages.join(" ")
     );
     if which("apt-get").is_none() {
         bail!(
             "this is not a Debian system; please install: {}",
-            missing.join(" ")
+            packages.join(" ")
         );
     }
-    if install(&missing).is_err() {
+    if install(packages).is_err() {
         // The package lists of a fresh machine may be absent or old.
         apt(&["update", "-qq"])?;
-        install(&missing)?;
+        install(packages)?;
     }
-    let still = self::missing(needs);
-    if still.is_empty() {
-        Ok(())
-    } else {
-        bail!("still missing after installation: {}", still.join(" "))
-    }
+    Ok(())
 }
 
 /// Where a program is, if anywhere.
