@@ -30,6 +30,7 @@ use crate::port::address::PathKey;
 use crate::port::ib;
 use crate::port::receiver::Receiver;
 use crate::port::ring::{Inbox, Ways};
+use crate::progress::answers::Answers;
 use crate::progress::crowd::Crowd;
 use crate::progress::driver::Driver;
 use crate::progress::timers::{Alarm, Timers};
@@ -113,6 +114,8 @@ pub struct Hca {
     pub(crate) driver: Driver,
     /// Whether others want the processor.
     pub(crate) crowd: Crowd,
+    /// Whether waiting for peers' answers pays.
+    pub(crate) answers: Mutex<Answers>,
 }
 
 impl Hca {
@@ -158,6 +161,7 @@ impl Hca {
             alarms: Timers::new(),
             retried_at: AtomicU64::new(0),
             crowd: Crowd::default(),
+            answers: Mutex::default(),
         })
     }
 

@@ -1,5 +1,7 @@
 //! Who makes the engine move: threads that poll, the helper thread and its sleep, timers.
 
+pub(crate) mod answers;
+pub(crate) mod arrivals;
 pub(crate) mod crowd;
 pub(crate) mod driver;
 pub(crate) mod helper;

@@ -234,6 +234,11 @@ impl Qp {
         self.resp.ack_owed()
     }
 
+    /// The PSN that the peer's next request is expected to have, 24 bits: another one after each that came.
+    pub fn expected_psn(&self) -> u32 {
+        self.resp.epsn.value()
+    }
+
     /// Whether a request with the PSN that was expected has come since the connection was made.
     pub fn has_heard(&self) -> bool {
         self.resp.heard

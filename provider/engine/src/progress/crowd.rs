@@ -28,6 +28,12 @@ impl Crowd {
         now < self.until.load(Ordering::Relaxed)
     }
 
+    /// Whether an offer has taken long and no short one has followed: without a look at the clock.
+    #[inline]
+    pub(crate) fn is_suspected(&self) -> bool {
+        self.pause.load(Ordering::Relaxed) != 0
+    }
+
     /// An offer was made and has ended. Of two threads that say so at once one may be lost, which does no harm.
     pub(crate) fn offered(&self, before: Time, after: Time) {
         if after.saturating_sub(before) <= LONG_YIELD {

@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use ferroce_transport::Time;
 
+use crate::progress::arrivals::Arrivals;
 use crate::progress::sleep::Sleep;
 use crate::progress::timers;
 use crate::progress::turn::{self, Turn};
@@ -42,6 +43,8 @@ pub(crate) struct Driver {
     /// The event was cleared during the application's turn, and the helper may not have seen it.
     cleared: AtomicBool,
     event: OwnedFd,
+    /// What the helper received, for threads that wait for it.
+    pub(crate) arrivals: Arrivals,
     /// Without a helper the application has the turn for good.
     pub(crate) has_helper: bool,
 }
@@ -58,6 +61,7 @@ impl Driver {
     pub(crate) fn new(event: OwnedFd, has_helper: bool) -> Driver {
         let first = if has_helper { turn::HELPER } else { turn::APP };
         Driver {
+            arrivals: Arrivals::default(),
             has_helper,
             turn: Turn::new(AtomicU32::new(first)),
             empty_polls: AtomicU32::new(0),
@@ -158,9 +162,9 @@ impl Driver {
         self.turn.is_wanted()
     }
 
-    /// The application drives, though it waits.
-    pub(crate) fn still_polls(&self) {
-        self.polled_at.store(timers::now(), Ordering::Relaxed);
+    /// The application drives, though it waits: until then, at most.
+    pub(crate) fn polls_until(&self, at: Time) {
+        self.polled_at.store(at, Ordering::Relaxed);
     }
 
     /// Whether the application has the turn; for its threads to ask under the receive lock.

@@ -122,6 +122,7 @@ fn run(hca: &Hca, begun: mpsc::Sender<()>) {
         if round.handled == 0 {
             continue;
         }
+        hca.driver.arrivals.happened();
         waits.came(round.woken, now);
         if let Some(patience) = waits.worth(now) {
             let outcome = linger(hca, patience, &mut waits);
@@ -180,6 +181,7 @@ fn linger(hca: &Hca, patience: Time, waits: &mut Linger) -> Outcome {
             hca.drain_inbox(&mut rx, Take::Some(BURST)) + hca.drain_all(&mut rx, Take::Some(BURST));
         if got != 0 {
             hca.answer(&mut rx);
+            hca.driver.arrivals.happened();
             outcome = Outcome::Paid;
             since = timers::now();
             waits.came(now, since);

@@ -1,29 +1,98 @@
-//! What a thread that polls in vain does for others who want its processor (see `crowd`).
+//! What a thread that polls in vain does for others who want its processor (see `crowd`), and one that is about to spin on memory
+//! (see `answers`).
 
 use std::os::fd::AsRawFd;
 use std::time::Duration;
 
+use ferroce_transport::Time;
+
 use crate::hca::Hca;
+use crate::progress::arrivals::Waiter;
 use crate::progress::timers;
+use crate::verbs::wc::Wc;
 
 /// The longest sleep. The helper takes the turn to receive from a program that is silent for twice as long.
 const NAP: Duration = Duration::from_micros(100);
+
+/// The same for a program that waits for an answer.
+const LONGEST_NAP: Time = 2_000_000;
+
+/// `IBV_WC_RECV`, which the opcodes of all receive completions have set.
+const WC_RECV: u32 = 1 << 7;
 
 impl Hca {
     /// A thread of the application has polled in vain for a while: what it waits for may need its processor.
     pub(crate) fn make_room(&self) {
         let before = timers::now();
         if self.crowd.is_there(before) && self.alive() {
-            return self.nap();
+            return self.nap(NAP, &self.driver.arrivals.expect());
         }
         std::thread::yield_now();
         self.crowd.offered(before, timers::now());
     }
 
-    /// Sleeps for a moment, and while the application receives only until something comes.
-    fn nap(&self) {
+    /// A thread of the application has taken completions, `last` at the end.
+    #[inline]
+    pub(crate) fn completed(&self, last: &Wc) {
+        if self.crowd.is_suspected() {
+            self.await_answer(last);
+        }
+    }
+
+    /// Where strangers want the processor, waits for the peer's answer if that has paid (see `answers`).
+    #[cold]
+    fn await_answer(&self, last: &Wc) {
+        let now = timers::now();
+        if last.opcode & WC_RECV != 0 || !self.crowd.is_there(now) || !self.alive() {
+            return;
+        }
+        let found = self.qps.read_recursive().find(last.qp_num as u16).cloned();
+        let Some(qp) = found else {
+            return;
+        };
+        if qp.is_answered() != Some(false) {
+            return;
+        }
+        let Some(patience) = self.answers.lock().worth(now) else {
+            return;
+        };
+
+        let answered = self.wait_until(now + patience, || qp.is_answered() != Some(false));
+        let now = timers::now();
+        self.answers.lock().waited(now, answered);
+        if !answered {
+            // The program goes on without a look at what comes.
+            self.app_will_sleep();
+        }
+    }
+
+    /// Sleeps and receives until something is as it should be, which is looked at under a lock under which packets are handled.
+    fn wait_until(&self, until: Time, is_so: impl Fn() -> bool) -> bool {
+        loop {
+            let waiter = self.driver.arrivals.expect();
+            if is_so() {
+                return true;
+            }
+            let now = timers::now();
+            if now >= until {
+                return false;
+            }
+            // Deadlines are the sleeper's while it has the turn. Where the helper takes that from another thread of the program
+            // meanwhile, it may take the wake-up, too.
+            let at = until
+                .min(self.next_timer().max(now + 1))
+                .min(now + LONGEST_NAP);
+            self.nap(Duration::from_nanos(at - now), &waiter);
+            if self.driver.app_drives() {
+                self.poll_from_app();
+            }
+        }
+    }
+
+    /// Sleeps for a moment, until something comes.
+    fn nap(&self, most: Duration, waiter: &Waiter<'_>) {
         let driver = &self.driver;
-        driver.still_polls();
+        driver.polls_until(timers::now() + most.as_nanos() as Time);
         {
             // With the lock the helper cannot take the turn; once it has, the inbox's sleep is its own. Whoever else has it receives.
             let Some(rx) = self.rx.try_lock() else {
@@ -31,13 +100,15 @@ impl Hca {
             };
             if !driver.app_drives() {
                 drop(rx);
-                return std::thread::sleep(NAP);
+                waiter.wait(most);
+                return;
             }
             if !self.inbox.falling_asleep() {
                 return self.inbox.awake();
             }
         }
-        let woken = self.sleep_until_something_comes();
+        let woken = self.sleep_until_something_comes(most);
+        driver.polls_until(timers::now());
         // What is left undone here costs a wake-up too many, no more.
         if let Some(_rx) = self.rx.try_lock()
             && driver.app_drives()
@@ -46,12 +117,11 @@ impl Hca {
             if woken {
                 driver.clear_for_now();
             }
-            driver.still_polls();
         }
     }
 
     /// Returns whether it was somebody who wakes us by the event.
-    fn sleep_until_something_comes(&self) -> bool {
+    fn sleep_until_something_comes(&self, most: Duration) -> bool {
         let receivers = self.receivers.read_recursive().clone();
         let mut fds: Vec<_> = std::iter::once(self.driver.event_fd())
             .chain(receivers.iter().map(|receiver| receiver.socket.as_raw_fd()))
@@ -63,7 +133,7 @@ impl Hca {
             .collect();
         let timeout = libc::timespec {
             tv_sec: 0,
-            tv_nsec: NAP.as_nanos() as libc::c_long,
+            tv_nsec: libc::c_long::from(most.subsec_nanos() as i32),
         };
         // SAFETY: `fds` and `timeout` outlive the call, and `receivers` keeps the sockets open. Where it fails, as by a signal, the
         // sleep has ended.

@@ -130,6 +130,10 @@ impl Cq {
             *slot = entry.wc;
         }
         self.len.store(queue.entries.len(), Ordering::Release);
+        drop(queue);
+        if let Some(last) = wc[..n].last() {
+            self.context.hca().completed(last);
+        }
         Ok(n)
     }
 
@@ -142,6 +146,10 @@ impl Cq {
         let mut queue = self.queue.lock();
         let entry = queue.entries.pop();
         self.len.store(queue.entries.len(), Ordering::Release);
+        drop(queue);
+        if let Some(entry) = &entry {
+            self.context.hca().completed(&entry.wc);
+        }
         entry
     }
 

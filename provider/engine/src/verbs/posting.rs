@@ -111,6 +111,7 @@ impl SendPoster<'_> {
         if hca.is_inherited() {
             return;
         }
+        self.inner.expected = self.inner.transport.expected_psn();
         if self.can_wait() {
             self.inner.held = self.inner.held.and(self.posted);
             return;

@@ -52,6 +52,8 @@ pub(crate) struct Inner {
     pub(crate) active: bool,
     /// Small requests posted since the last time that something was sent.
     pub(crate) held: Held,
+    /// The PSN that was expected of the peer when the last request was posted.
+    pub(crate) expected: u32,
     /// The state that others are told of.
     pub(crate) listed: QpState,
     /// Whether others are told that the peer has been heard of.
@@ -194,6 +196,13 @@ impl Qp {
     /// XRC target: its domain.
     pub(crate) fn domain(&self) -> Option<&Arc<Domain>> {
         self.xrcd.as_ref().map(|xrcd| xrcd.domain())
+    }
+
+    /// Whether the peer has sent a request since the last one was posted here; nothing while one is not completed, or it is not known.
+    pub(crate) fn is_answered(&self) -> Option<bool> {
+        let inner = self.try_lock()?;
+        (!inner.active && inner.transport.state() == QpState::Rts)
+            .then(|| inner.transport.expected_psn() != inner.expected)
     }
 
     pub(crate) fn is_datagram(&self) -> bool {

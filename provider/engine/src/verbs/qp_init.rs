@@ -176,6 +176,7 @@ impl Inner {
             resume_at: Time::MAX,
             active: false,
             held: Held::default(),
+            expected: 0,
             listed: QpState::Reset,
             heard: false,
         }

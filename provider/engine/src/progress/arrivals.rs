@@ -1,0 +1,110 @@
+//! Threads of the application that sleep until the helper has received something.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+/// A futex that counts arrivals while somebody waits for one.
+#[derive(Default)]
+pub(crate) struct Arrivals {
+    count: AtomicU32,
+    waiting: AtomicU32,
+}
+
+impl Arrivals {
+    /// For the helper, when what it has received has been handled.
+    #[inline]
+    pub(crate) fn happened(&self) {
+        if self.waiting.load(Ordering::SeqCst) != 0 {
+            self.count.fetch_add(1, Ordering::SeqCst);
+            // SAFETY: wakes whoever waits on a word of ours.
+            unsafe {
+                libc::syscall(
+                    libc::SYS_futex,
+                    self.count.as_ptr(),
+                    libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG,
+                    i32::MAX,
+                )
+            };
+        }
+    }
+
+    /// For a thread that will look, under the lock of a queue pair, whether what it waits for has come, and then
+    /// [`wait`](Waiter::wait): what comes in between is not missed.
+    pub(crate) fn expect(&self) -> Waiter<'_> {
+        self.waiting.fetch_add(1, Ordering::SeqCst);
+        Waiter {
+            arrivals: self,
+            seen: self.count.load(Ordering::SeqCst),
+        }
+    }
+}
+
+/// A thread that waits, or is about to.
+pub(crate) struct Waiter<'a> {
+    arrivals: &'a Arrivals,
+    seen: u32,
+}
+
+impl Waiter<'_> {
+    /// Sleeps until something is received, but no longer than `most`, below a second. Returns whether it ended before.
+    pub(crate) fn wait(&self, most: Duration) -> bool {
+        let timeout = libc::timespec {
+            tv_sec: 0,
+            tv_nsec: libc::c_long::from(most.subsec_nanos() as i32),
+        };
+        // SAFETY: the futex word and the timeout outlive the call.
+        let ended = unsafe {
+            libc::syscall(
+                libc::SYS_futex,
+                self.arrivals.count.as_ptr(),
+                libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG,
+                self.seen,
+                &raw const timeout,
+            )
+        };
+        ended == 0 || std::io::Error::last_os_error().raw_os_error() != Some(libc::ETIMEDOUT)
+    }
+}
+
+impl Drop for Waiter<'_> {
+    fn drop(&mut self) {
+        self.arrivals.waiting.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LONG: Duration = Duration::from_millis(999);
+    const SHORT: Duration = Duration::from_micros(10);
+
+    #[test]
+    fn what_comes_before_the_sleep_is_not_missed() {
+        let arrivals = Arrivals::default();
+        // Nobody waits: nothing is counted.
+        arrivals.happened();
+        let waiter = arrivals.expect();
+        assert!(!waiter.wait(SHORT));
+        arrivals.happened();
+        assert!(waiter.wait(LONG));
+        drop(waiter);
+        assert!(!arrivals.expect().wait(SHORT));
+    }
+
+    #[test]
+    fn all_who_sleep_are_woken() {
+        let arrivals = Arrivals::default();
+        let ended = std::thread::scope(|scope| {
+            let waiters: Vec<_> = (0..3).map(|_| arrivals.expect()).collect();
+            let threads: Vec<_> = waiters
+                .into_iter()
+                .map(|waiter| scope.spawn(move || waiter.wait(LONG)))
+                .collect();
+            std::thread::sleep(Duration::from_millis(1));
+            arrivals.happened();
+            threads.into_iter().all(|thread| thread.join().unwrap())
+        });
+        assert!(ended);
+    }
+}
