@@ -101,6 +101,9 @@ enum Command {
         /// Instead, how much longer perftest takes beside six programs that never sleep
         #[arg(long, conflicts_with_all = ["rxe", "json"])]
         loaded: bool,
+        /// With --loaded: this program only, such as ib_write_lat
+        #[arg(long, value_name = "PROGRAM", requires = "loaded")]
+        only: Option<String>,
         /// Instead, what the engine by itself takes for a packet, between two devices of one program
         #[arg(long, conflicts_with_all = ["rxe", "json", "loaded"])]
         engine: bool,
@@ -204,8 +207,9 @@ fn main() -> ExitCode {
         Command::Bench {
             loaded: true,
             quick,
+            only,
             ..
-        } => bench::beside_others(quick),
+        } => bench::beside_others(quick, only.as_deref()),
         Command::Bench {
             engine: true,
             quick,

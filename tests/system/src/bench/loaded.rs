@@ -57,8 +57,9 @@ const ONE_SIZE: &[&str] = &["-n", "1000"];
 /// The one whose ends look at memory until it changes.
 const SPINS: &str = "ib_write_lat";
 
-/// Measures and prints; answers whether no test misses the aim by more than the scheduler's part.
-pub fn run(quick: bool) -> Result<bool> {
+/// Measures and prints; answers whether no test misses the aim by more than the scheduler's part. `only`: of one program.
+pub fn run(quick: bool, only: Option<&str>) -> Result<bool> {
+    let tests = chosen(only)?;
     packages::ensure(packages::BENCH)?;
     build::packages(&["ferroce-baseline"])?;
     let programs = build::product()?;
@@ -79,7 +80,7 @@ pub fn run(quick: bool) -> Result<bool> {
             site => site.map_err(Stop::into_error)?,
         };
         let (server, client) = (site.server(), site.client());
-        for (tool, options) in TESTS {
+        for &(tool, options) in &tests {
             let times = times(rounds, || seconds(tool, options, server, client))?;
             let floor = if tool == SPINS { word.beside } else { 0.0 };
             let verdict = judge(&times, floor);
@@ -87,7 +88,7 @@ pub fn run(quick: bool) -> Result<bool> {
             println!("{}", line(place, tool, options, &times, Some(verdict)));
         }
         if place == Place::OneDaemon {
-            for (tool, _) in TESTS {
+            for &(tool, _) in &tests {
                 let options: &[&str] = match tool.contains("atomic") {
                     true => &[],
                     false => &["-a"],
@@ -98,6 +99,18 @@ pub fn run(quick: bool) -> Result<bool> {
         }
     }
     Ok(all_met)
+}
+
+fn chosen(only: Option<&str>) -> Result<Vec<(&'static str, &'static [&'static str])>> {
+    let mut tests = TESTS.to_vec();
+    if let Some(only) = only {
+        tests.retain(|(tool, _)| *tool == only);
+        if tests.is_empty() {
+            let all: Vec<_> = TESTS.iter().map(|(tool, _)| *tool).collect();
+            bail!("{only} is not measured; there are: {}", all.join(", "));
+        }
+    }
+    Ok(tests)
 }
 
 /// Medians in seconds: alone, and beside the strangers. Infinite: it had not ended after [`LIMIT`].
