@@ -122,6 +122,8 @@ counters! {
     TxMulticast => "sent_mcast_pkts",
     /// Of the packets sent, those handed to a process of the same device without a socket.
     TxLoopback => "sent_loopback_pkts",
+    /// CNPs received that had a path's congestion control act.
+    CnpHandled => "rp_cnp_handled",
 }
 
 const _: () = assert!(Counter::ALL.len() * size_of::<u64>() <= PAGE);

@@ -14,7 +14,7 @@ use crate::{ControlError, CounterPage, InboxFds};
 
 /// Version of the protocol and of the layouts of all memory that is shared: the page of counters, the table of objects, inboxes and
 /// their rings.
-pub const VERSION: u32 = 7;
+pub const VERSION: u32 = 8;
 
 /// The longest message, in bytes; longer ones are refused.
 pub const MAX_MESSAGE: usize = 128 * 1024;

@@ -105,7 +105,7 @@ fn shared_memory_is_laid_out_as_this_version_says() {
     };
     let objects: Vec<_> = objects.iter().map(words).collect();
 
-    assert_eq!(VERSION, 7);
+    assert_eq!(VERSION, 8);
     assert_eq!(counters.join(" "), COUNTERS.join(" "));
     assert_eq!(objects, OBJECTS);
     assert_eq!(crate::objects::PLACES, TABLE);
@@ -159,6 +159,7 @@ const COUNTERS: &[&str] = &[
     "rcvd_mcast_pkts",
     "sent_mcast_pkts",
     "sent_loopback_pkts",
+    "rp_cnp_handled",
 ];
 
 /// Where the words of an inbox and of its rings are, and how long a ring is.

@@ -53,6 +53,8 @@ pub enum PathSignal {
     Loss,
     /// The Local ACK Timeout fired.
     Timeout,
+    /// The peer says by a CNP that a packet of ours came to it with a mark of congestion.
+    Notified,
 }
 
 /// Something that changes nothing and is worth counting.

@@ -168,6 +168,10 @@ impl Qp {
             (QpType::Uc, Service::Uc) => return self.on_uc_packet(packet, host),
             (QpType::XrcSend, Service::Xrc) if response => {}
             (QpType::XrcRecv, Service::Xrc) if !response => {}
+            // RoCEv2 (annex A17): a CNP names the queue pair whose packet was marked.
+            (QpType::Rc | QpType::XrcSend, Service::Cnp) => {
+                return host.path_signal(PathSignal::Notified);
+            }
             _ => return,
         }
         if !response {

@@ -65,6 +65,8 @@ pub struct SimHost<M = Model> {
     pub losses: u32,
     /// Timeouts of the requester.
     pub timeouts: u32,
+    /// CNPs.
+    pub notices: u32,
     /// Decides on the window, where it is not fixed; hears of what happens at `now`.
     pub controller: Option<Aimd>,
     /// Virtual time.
@@ -276,6 +278,7 @@ impl<M: Onlooker> Host for SimHost<M> {
             }
             PathSignal::Loss => self.losses += 1,
             PathSignal::Timeout => self.timeouts += 1,
+            PathSignal::Notified => self.notices += 1,
         }
     }
 

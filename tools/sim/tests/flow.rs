@@ -327,3 +327,21 @@ fn outstanding_psns_stay_below_half_of_their_space() {
     assert!(asked >= 1 << 30, "{:?}", sink.0);
     assert!(asked / 256 < 1 << 23, "{:?}", sink.0);
 }
+
+/// RoCEv2 (annex A17): a CNP is about congestion and nothing else, and nothing answers it.
+#[test]
+fn a_cnp_is_told_of_and_changes_nothing_else() {
+    let mut t = Tester::new();
+    let buffer = t.buffer(8, Access::LOCAL_WRITE);
+    t.post(1, WRITE, buffer);
+    assert_eq!(t.sent().len(), 1);
+    for _ in 0..3 {
+        t.inject(opcode::CNP, 0, false, Ext::default(), &[0; 16]);
+    }
+    assert_eq!(t.host.notices, 3);
+    assert!(t.sent().is_empty());
+    assert_eq!(t.qp.state(), QpState::Rts);
+
+    t.inject(opcode::RC_ACKNOWLEDGE, DUT_PSN, false, aeth(1), &[]);
+    assert_eq!(t.send_statuses(), [(1, OK)]);
+}

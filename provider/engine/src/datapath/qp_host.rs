@@ -344,6 +344,7 @@ impl Host for QpHost<'_> {
             PathSignal::Loss if self.sequence_nak => self.count(Counter::PacketSeqErr),
             PathSignal::Loss => self.count(Counter::ImpliedNakSeqErr),
             PathSignal::Timeout => self.count(Counter::LocalAckTimeout),
+            PathSignal::Notified => self.count(Counter::CnpHandled),
         }
     }
 

@@ -16,7 +16,8 @@ const CUT_INTERVAL: Time = 2_000_000;
 /// Nanoseconds: a round trip so much longer than the shortest one seen means a standing queue. Scheduling on a loaded machine alone
 /// makes several milliseconds.
 const QUEUE_DELAY: Time = 10_000_000;
-/// What is left of the window, in tenths: after a round trip with a standing queue, a loss that was seen, a Local ACK Timeout.
+/// What is left of the window, in tenths: after a round trip with a standing queue, a loss that was seen or a
+/// CNP, a Local ACK Timeout.
 const AFTER_DELAY: u32 = 9;
 const AFTER_LOSS: u32 = 7;
 const AFTER_TIMEOUT: u32 = 5;
@@ -77,7 +78,7 @@ impl Controller for Aimd {
                     }
                 }
             }
-            PathSignal::Loss => self.cut(now, AFTER_LOSS),
+            PathSignal::Loss | PathSignal::Notified => self.cut(now, AFTER_LOSS),
             PathSignal::Timeout => self.cut(now, AFTER_TIMEOUT),
         }
     }
@@ -105,6 +106,8 @@ mod tests {
         aimd.signal(10_000_000, PathSignal::Loss);
         aimd.signal(10_000_001, PathSignal::Loss);
         assert_eq!(aimd.window(), CEILING / 10 * 7);
+        aimd.signal(15_000_000, PathSignal::Notified);
+        assert_eq!(aimd.window(), CEILING / 10 * 7 / 10 * 7);
         for i in 0..100 {
             aimd.signal(20_000_000 * (i + 1), PathSignal::Timeout);
         }
