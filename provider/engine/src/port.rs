@@ -20,6 +20,7 @@ pub(crate) mod pacing;
 pub(crate) mod receiver;
 pub(crate) mod recvmsg;
 pub(crate) mod ring;
+mod socket_exit;
 mod udp;
 
 use std::io;
@@ -66,9 +67,9 @@ pub(crate) trait Outgoing {
         Ok(u64::MAX)
     }
 
-    /// Counts a send of what nobody acknowledges, which follows.
+    /// Counts a send of what nobody acknowledges, which follows at `now`.
     #[inline]
-    fn spend(&self, _bytes: usize, _run: bool) {}
+    fn sent(&self, _now: Time, _bytes: usize, _run: bool) {}
 
     /// Whether it leads nowhere any more, and a new path is to be opened to the same place.
     fn is_stale(&self) -> bool {

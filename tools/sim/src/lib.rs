@@ -12,6 +12,7 @@ pub mod link;
 pub mod memory;
 pub mod model;
 pub mod nothing;
+pub mod paced;
 pub mod plan;
 pub mod requests;
 pub mod rng;

@@ -3,6 +3,7 @@
 //! `FERROCE_SIM_BLESS=1` writes the tables anew; look at the difference before committing it.
 
 use ferroce_sim::bulk::{self, Kind, Way};
+use ferroce_sim::paced::{self, Pace, Receiver};
 use std::fmt::Write as _;
 
 const LOSSES: [u32; 9] = [
@@ -110,4 +111,50 @@ fn goodput_with_congestion_control_against_loss_and_delay() {
         "goodput_aimd.txt",
         &table(head, &DELAYS, |delay| delay.0, cell),
     );
+}
+
+/// What a receiver is like, and the name of it.
+const RECEIVERS: [(&str, Receiver); 4] = [
+    ("fast", receiver(160, 1_000_000, 1_000_000)),
+    ("half as fast", receiver(640, 1_000_000, 1_000_000)),
+    ("naps", receiver(160, 1_000_000, 300_000)),
+    ("stopped", receiver(160, 10_000_000_000, 5_000_000)),
+];
+
+/// A receiver with the default buffer of a user.
+const fn receiver(byte_time: u64, cycle: u64, awake: u64) -> Receiver {
+    Receiver {
+        buffer: 425_984,
+        byte_time,
+        cycle,
+        awake,
+    }
+}
+
+#[test]
+fn goodput_of_what_nobody_acknowledges() {
+    const DURATION: u64 = 500_000_000;
+    let head = "Goodput in Gb/s of SENDs of 4096 bytes by UC over a 25 Gb/s link with a delay of 10 us into a receive buffer of 416 KiB,\n\
+        and in brackets what was lost, in percent, over 500 ms. The receiver is twice as fast as the link, half as fast, fast but\n\
+        awake for 300 us of each ms, or stops for good after 5 ms. The sender goes by what the receiver has taken (counted), by\n\
+        time (unknown), or by nothing.";
+    let mut out = format!("{head}\n\n          ");
+    for (name, _) in RECEIVERS {
+        let _ = write!(out, "{name:>18}");
+    }
+    for (name, pace) in [
+        ("counted", Pace::Counted),
+        ("unknown", Pace::Unknown),
+        ("nothing", Pace::None),
+    ] {
+        let _ = write!(out, "\n{name:<10}");
+        for (_, receiver) in RECEIVERS {
+            let all = paced::run(pace, receiver, DURATION);
+            let goodput = all.taken as f64 * 8.0 / DURATION as f64;
+            let lost = all.lost as f64 * 100.0 / all.sent as f64;
+            let _ = write!(out, "{goodput:>9.3} ({lost:>6.2})");
+        }
+    }
+    out.push('\n');
+    compare("goodput_paced.txt", &out);
 }

@@ -8,6 +8,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use ferroce_control::{Counter, PortCounter};
 use ferroce_transport::Time;
+use ferroce_transport::congestion::buffer_cost;
 use ferroce_wire::Octets;
 
 use self::run::Run;
@@ -19,7 +20,7 @@ use crate::port::ib::Link;
 use crate::port::receiver::{Receiver, SETTLE};
 use crate::port::recvmsg::{Datagram, receive};
 use crate::port::ring::Arrived;
-use crate::port::{Cable, Ring, Udp, pacing};
+use crate::port::{Cable, Ring, Udp};
 #[cfg(any(test, feature = "in-process"))]
 use crate::port::{Medium, Ports, in_process::End};
 use crate::progress::timers;
@@ -160,7 +161,7 @@ impl Hca {
             (Some(link), Some(_)) => self.process_copies(rx, receiver, link, &run),
         };
         if unacknowledged && let Some(page) = receiver.flow() {
-            let cost = pacing::cost(data.len(), datagram.segment != 0);
+            let cost = buffer_cost(data.len(), datagram.segment != 0);
             page.take(self.slot(), cost);
         }
     }

@@ -21,6 +21,7 @@ use crate::datapath::path::Path;
 use crate::hca::Hca;
 use crate::memory::keys::{KeyTable, Peer};
 use crate::port::{Exit, Outgoing};
+use crate::progress::timers;
 use crate::verbs::ah_table::AhTable;
 use crate::verbs::xrc::Domain;
 
@@ -152,7 +153,7 @@ impl Run<'_> {
         };
         let exit = &path.exit;
         if self.source.paced {
-            exit.spend(bytes, segment.is_some());
+            exit.sent(timers::now(), bytes, segment.is_some());
         }
         let number = exit.number();
         let count = |counter, at_port, n: usize| {

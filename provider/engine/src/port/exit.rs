@@ -71,8 +71,8 @@ impl Outgoing for Exit {
     }
 
     #[inline]
-    fn spend(&self, bytes: usize, run: bool) {
-        by_kind!(self, exit => exit.spend(bytes, run))
+    fn sent(&self, now: Time, bytes: usize, run: bool) {
+        by_kind!(self, exit => exit.sent(now, bytes, run))
     }
 
     fn is_stale(&self) -> bool {

@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use ferroce_control::Counter;
 use ferroce_transport::Time;
+use ferroce_transport::congestion::{Controller, Gauge, Pacer};
 use ferroce_wire::icrc::Icrc;
 
 use super::{Label, RingSender};
 use crate::port::address::PathKey;
-use crate::port::pacing::{Gauge, Pacer};
 use crate::port::{Capacity, Outgoing, UdpExit};
 
 /// Payload that a path may have in a ring. With headers, requests and the responses to the receiver's always fit.
@@ -26,7 +26,7 @@ pub(crate) struct RingExit {
     left: AtomicBool,
     beyond: UdpExit,
     /// RC uses the ring too.
-    pacer: Pacer<Arc<RingSender>>,
+    pacer: Pacer<Taken>,
 }
 
 impl RingExit {
@@ -43,7 +43,7 @@ impl RingExit {
             },
         };
         RingExit {
-            pacer: Pacer::new(ring.clone(), WINDOW as u64),
+            pacer: Pacer::new(Taken(ring.clone()), WINDOW as u64),
             ring,
             label,
             left: AtomicBool::new(false),
@@ -95,8 +95,8 @@ impl Outgoing for RingExit {
         self.pacer.allowance(now)
     }
 
-    fn spend(&self, bytes: usize, run: bool) {
-        self.pacer.sent(bytes, run);
+    fn sent(&self, now: Time, bytes: usize, run: bool) {
+        self.pacer.sent(now, bytes, run);
     }
 
     /// The slot may be another's, to whom there is a new path.
@@ -109,12 +109,15 @@ impl Outgoing for RingExit {
     }
 }
 
-impl Gauge for Arc<RingSender> {
+/// What its receiver has taken out of a ring.
+struct Taken(Arc<RingSender>);
+
+impl Gauge for Taken {
     fn in_flight(&self) -> Option<u64> {
-        Some(RingSender::in_flight(self))
+        Some(self.0.in_flight())
     }
 
     fn taken(&self) -> u64 {
-        RingSender::taken(self)
+        self.0.taken()
     }
 }

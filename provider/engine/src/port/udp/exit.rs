@@ -1,32 +1,30 @@
-//! RoCEv2's way out to one slot of one host, or to a group: a UDP socket with its own source port, and the ICRC's pseudo header.
+//! RoCEv2's way out to one slot of one host, or to a group: a UDP socket with its own source port, and the
+//! ICRC's pseudo header.
 
-use std::io;
 use std::net::{IpAddr, SocketAddr, SocketAddrV6};
 
 use ferroce_control::GidEntry;
-use ferroce_transport::Time;
 use ferroce_wire::ROCE_V2_PORT;
 use ferroce_wire::icrc::{Flow, Icrc};
-use socket2::{Domain, Protocol, SockAddr, Socket, Type};
+use socket2::{Domain, Protocol, Socket, Type};
 
 use super::Sender;
 use super::socket::{OptionKind, bind, option, through_interface};
 use crate::error::{Error, Result};
 use crate::port::address::{PathKey, scope};
-use crate::port::pacing::{self, Counters, Pacer};
-use crate::port::{Capacity, Outgoing, socket_window};
+use crate::port::pacing::Counters;
+use crate::port::socket_exit::{Framing, SocketExit};
 
-/// A receiving kernel merges packets of one UDP flow and steers the whole by its first, so each slot has a flow of its own.
-pub(crate) struct UdpExit {
-    sender: Sender,
-    dest: SockAddr,
-    flow: Flow,
-    window: u32,
-    pacer: Pacer<Counters>,
-}
+/// A receiving kernel merges packets of one UDP flow and steers the whole by its first, so each slot has a flow
+/// of its own.
+pub(crate) type UdpExit = SocketExit<Roce>;
+
+/// The ICRC covers a pseudo header, and nothing stands before the BTH.
+pub(crate) struct Roce(Flow);
 
 impl UdpExit {
-    /// `own_slot` spreads the processes of one host over source ports; `receive_buffer` is what this host's sockets hold.
+    /// `own_slot` spreads the processes of one host over source ports; `receive_buffer` is what this host's
+    /// sockets hold.
     pub(crate) fn open(
         key: PathKey,
         gid: &GidEntry,
@@ -72,43 +70,23 @@ impl UdpExit {
             IpAddr::V6(ip) => SocketAddrV6::new(ip, ROCE_V2_PORT, 0, scope_id).into(),
         };
         let counters = Counters::of(key.remote, scope_id, key.slot);
-        Ok(UdpExit {
-            sender: Sender::new(socket, gso),
+        let sender = Sender::new(socket, gso);
+        Ok(SocketExit::new(
+            sender,
             dest,
-            flow,
-            window: socket_window(receive_buffer),
-            pacer: Pacer::new(counters, pacing::limit(receive_buffer)),
-        })
+            Roce(flow),
+            counters,
+            receive_buffer,
+        ))
     }
 }
 
-impl Outgoing for UdpExit {
-    #[inline]
-    fn capacity(&self) -> Capacity {
-        self.sender.capacity()
-    }
+impl Framing for Roce {
+    type Gauge = Counters;
 
-    fn window(&self) -> u32 {
-        self.window
-    }
-
-    /// The ICRC covers a pseudo header, and nothing else stands before the BTH.
     #[inline]
     fn begin(&self, transport: usize, number: u16, _: &mut [u8]) -> Option<Icrc> {
-        Some(self.flow.start(transport, number))
-    }
-
-    #[inline]
-    fn send(&self, iov: &mut [libc::iovec], segment: Option<u16>) -> io::Result<()> {
-        self.sender.send(&self.dest, iov, segment)
-    }
-
-    fn allowance(&self, now: Time) -> Result<u64, Time> {
-        self.pacer.allowance(now)
-    }
-
-    fn spend(&self, bytes: usize, run: bool) {
-        self.pacer.sent(bytes, run);
+        Some(self.0.start(transport, number))
     }
 }
 

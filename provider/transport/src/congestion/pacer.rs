@@ -1,0 +1,220 @@
+//! A pace for what nobody acknowledges (UC, UD), so that its receiver's buffer is not run over.
+//!
+//! Where the receiver's count of what it has taken can be seen, the bound is on what it has not taken yet;
+//! where it cannot, it is on time: what a buffer holds, each period. A receiver that takes nothing for a while
+//! is not waited for any longer: this traffic may be lost, but it is never stuck.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use super::Controller;
+use crate::{PathSignal, Time};
+
+/// Bytes: more than this on its way only fills caches.
+const MAX_ALLOWANCE: u64 = 2 << 20;
+/// Bytes that every path may have on its way.
+const MIN_ALLOWANCE: u64 = 64 << 10;
+/// Nanoseconds after which a sender that is held back asks again.
+const RETRY_INTERVAL: Time = 8_000;
+/// Nanoseconds after which a receiver that takes nothing is not waited for until it takes something. A crowded
+/// machine keeps a process waiting for tens of milliseconds.
+const STALL_TIMEOUT: Time = 200_000_000;
+/// Nanoseconds in which a receiver of which nothing is known is sent an allowance.
+const PERIOD: Time = 1_000_000;
+
+/// What one send takes of a receive buffer, about: the kernel's bookkeeping for a datagram, and memory in
+/// powers of two for one that is not part of a run. Senders and receivers must agree on it.
+pub fn buffer_cost(bytes: usize, run: bool) -> u64 {
+    const BOOKKEEPING: u64 = 1024;
+    let bytes = if run {
+        bytes
+    } else {
+        (bytes + 384).next_power_of_two()
+    };
+    bytes as u64 + BOOKKEEPING
+}
+
+/// How much may be on its way to a socket that holds `receive_buffer` bytes. The rest is for RC, for a run too
+/// much of another sender, and for what the kernel has yet to give back: up to a quarter of a buffer that is
+/// being read.
+pub fn allowance_of_buffer(receive_buffer: u32) -> u64 {
+    (u64::from(receive_buffer) / 8 * 3).clamp(MIN_ALLOWANCE, MAX_ALLOWANCE)
+}
+
+/// What tells how much a receiver has not taken yet.
+pub trait Gauge: Send + Sync {
+    /// Bytes that were sent and not taken; `None`: nobody knows.
+    fn in_flight(&self) -> Option<u64>;
+
+    /// Bytes that the receiver has taken in all.
+    fn taken(&self) -> u64;
+
+    /// Counts what is about to be sent.
+    fn sent(&self, cost: u64) {
+        let _ = cost;
+    }
+}
+
+/// Of receivers of whom nothing is known.
+#[derive(Clone, Copy, Debug)]
+pub struct Unknown;
+
+impl Gauge for Unknown {
+    fn in_flight(&self) -> Option<u64> {
+        None
+    }
+
+    fn taken(&self) -> u64 {
+        0
+    }
+}
+
+/// The pace of one path. Its window is no bound.
+#[derive(Debug)]
+pub struct Pacer<G> {
+    gauge: G,
+    limit: u64,
+    /// The receiver's count and the time when it was last seen to move. Approximate between threads, on purpose.
+    seen: AtomicU64,
+    moved: AtomicU64,
+    /// Without counters: the time up to which the allowance is spent.
+    spent_until: AtomicU64,
+}
+
+impl<G: Gauge> Pacer<G> {
+    /// `limit`: how many bytes may be on their way, and more than 0.
+    pub fn new(gauge: G, limit: u64) -> Pacer<G> {
+        Pacer {
+            gauge,
+            limit,
+            // No count that a receiver could have: the first look is never the second without a change.
+            seen: AtomicU64::new(u64::MAX),
+            moved: AtomicU64::new(0),
+            spent_until: AtomicU64::new(0),
+        }
+    }
+
+    fn allowance_by_the_clock(&self, now: Time) -> Result<u64, Time> {
+        let ahead = self.spent_until.load(Relaxed).saturating_sub(now);
+        if ahead >= PERIOD {
+            return Err(now + ahead - PERIOD / 2);
+        }
+        Ok((PERIOD - ahead) * self.limit / PERIOD)
+    }
+
+    fn spend(&self, now: Time, cost: u64) {
+        self.gauge.sent(cost);
+        let from = self.spent_until.load(Relaxed).max(now);
+        self.spent_until
+            .store(from + cost * PERIOD / self.limit, Relaxed);
+    }
+}
+
+impl<G: Gauge> Controller for Pacer<G> {
+    fn sent(&self, now: Time, bytes: usize, run: bool) {
+        self.spend(now, buffer_cost(bytes, run));
+    }
+
+    /// Nobody acknowledges, so nobody says anything.
+    fn signal(&self, _: Time, _: PathSignal) {}
+
+    fn window(&self) -> u32 {
+        u32::MAX
+    }
+
+    fn allowance(&self, now: Time) -> Result<u64, Time> {
+        let Some(in_flight) = self.gauge.in_flight() else {
+            return self.allowance_by_the_clock(now);
+        };
+        if in_flight < self.limit {
+            return Ok(self.limit - in_flight);
+        }
+
+        let taken = self.gauge.taken();
+        if self.seen.swap(taken, Relaxed) != taken {
+            self.moved.store(now, Relaxed);
+        } else if now.saturating_sub(self.moved.load(Relaxed)) > STALL_TIMEOUT {
+            return self.allowance_by_the_clock(now);
+        }
+        Err(now + RETRY_INTERVAL)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Counters that sender and receiver share.
+    #[derive(Default)]
+    struct Counters {
+        sent: AtomicU64,
+        taken: AtomicU64,
+    }
+
+    impl Gauge for &Counters {
+        fn in_flight(&self) -> Option<u64> {
+            Some(self.sent.load(Relaxed) - self.taken.load(Relaxed))
+        }
+
+        fn taken(&self) -> u64 {
+            self.taken.load(Relaxed)
+        }
+
+        fn sent(&self, cost: u64) {
+            self.sent.fetch_add(cost, Relaxed);
+        }
+    }
+
+    const START: Time = 5_000_000_000;
+
+    #[test]
+    fn a_receiver_that_takes_nothing_holds_the_sender_back_for_a_while_only() {
+        let counters = Counters::default();
+        let pacer = Pacer::new(&counters, allowance_of_buffer(400_000));
+        assert_eq!(pacer.allowance(START), Ok(150_000));
+        pacer.spend(START, 100_000);
+        assert_eq!(pacer.allowance(START), Ok(50_000));
+        pacer.spend(START, 60_000);
+        counters.taken.fetch_add(1_000, Relaxed);
+        assert_eq!(pacer.allowance(START), Err(START + RETRY_INTERVAL));
+
+        // It moves: the wait begins anew.
+        counters.taken.fetch_add(1_000, Relaxed);
+        let later = START + STALL_TIMEOUT / 2;
+        assert!(pacer.allowance(later).is_err());
+        assert!(pacer.allowance(START + STALL_TIMEOUT + 1).is_err());
+        assert!(pacer.allowance(later + STALL_TIMEOUT + 1).is_ok());
+
+        counters.taken.fetch_add(100_000, Relaxed);
+        assert_eq!(pacer.allowance(later), Ok(92_000));
+    }
+
+    #[test]
+    fn a_receiver_that_has_taken_nothing_yet_is_waited_for() {
+        let counters = Counters::default();
+        let pacer = Pacer::new(&counters, allowance_of_buffer(400_000));
+        pacer.spend(START, 150_000);
+        assert_eq!(pacer.allowance(START), Err(START + RETRY_INTERVAL));
+        assert!(pacer.allowance(START + STALL_TIMEOUT).is_err());
+        assert!(pacer.allowance(START + STALL_TIMEOUT + 1).is_ok());
+    }
+
+    #[test]
+    fn of_strangers_a_buffer_is_asked_each_period() {
+        let pacer = Pacer::new(Unknown, allowance_of_buffer(400_000));
+        let (mut sent, mut now) = (0, START);
+        while now < START + 10 * PERIOD {
+            match pacer.allowance(now) {
+                Ok(bytes) => {
+                    assert!(bytes <= 150_000);
+                    pacer.spend(now, bytes.max(1));
+                    sent += bytes;
+                }
+                Err(until) => {
+                    assert!(until > now);
+                    now = until;
+                }
+            }
+        }
+        assert!((1_500_000..1_800_000).contains(&sent), "{sent}");
+    }
+}
