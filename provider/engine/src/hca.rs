@@ -9,13 +9,13 @@ mod sockets;
 use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
 use std::os::fd::RawFd;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Weak};
 
 use ferroce_control::objects::ObjectTable;
 use ferroce_control::random::random;
 use ferroce_control::{Attachment, Client, Counter, CounterPage, DeviceInfo, GidEntry};
-use ferroce_transport::{QpAttr, QpAttrMask};
+use ferroce_transport::{AtomicTime, QpAttr, QpAttrMask};
 use parking_lot::{Mutex, RwLock};
 
 use self::control::Control;
@@ -110,7 +110,7 @@ pub struct Hca {
     pub(crate) timers: Timers<u16>,
     alarms: Timers<Alarm>,
     /// When QPs last sent again what was not answered in time.
-    retried_at: AtomicU64,
+    retried_at: AtomicTime,
     pub(crate) driver: Driver,
     /// Whether others want the processor.
     pub(crate) crowd: Crowd,
@@ -159,7 +159,7 @@ impl Hca {
             rx: Mutex::new(RxState::new()),
             timers: Timers::new(),
             alarms: Timers::new(),
-            retried_at: AtomicU64::new(0),
+            retried_at: AtomicTime::default(),
             crowd: Crowd::default(),
             answers: Mutex::default(),
         })

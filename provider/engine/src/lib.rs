@@ -23,6 +23,7 @@ mod hca;
 mod memory;
 mod port;
 mod progress;
+mod tuning;
 mod verbs;
 
 pub use error::{Error, Result};

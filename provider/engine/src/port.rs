@@ -31,6 +31,8 @@ use ferroce_wire::Octets;
 use ferroce_wire::icrc::Icrc;
 use ferroce_wire::link::LinkPacket;
 
+use crate::tuning::MAX_SOCKET_WINDOW;
+
 pub(crate) use cable::{Cable, CableExit};
 pub(crate) use exit::Exit;
 pub(crate) use flows::Flows;
@@ -111,20 +113,13 @@ impl Capacity {
     };
 }
 
-/// Pieces of registered memory up to this size are copied before they come to a port: cheaper than one more iovec. Longer ones are where the
-/// program has them, and may be unmapped.
-pub(crate) const COPY_LIMIT: usize = 256;
 /// Most bytes of a run by any port.
 pub(crate) const MAX_RUN: usize = 65_507;
-
-/// The most bytes that are ever in flight to one destination by sockets: enough for 40 Gb/s at half a millisecond, and more than a socket
-/// buffer of 8 MB holds is lost.
-const MAX_WINDOW: u32 = 3 << 20;
 
 /// The window to a socket, of which a buffer on this host is the best guess.
 pub(crate) fn socket_window(receive_buffer: u32) -> u32 {
     // The kernel accounts about twice the payload against the buffer.
-    (receive_buffer / 2).min(MAX_WINDOW)
+    (receive_buffer / 2).min(MAX_SOCKET_WINDOW)
 }
 
 /// What a port knows of the run that it has brought.

@@ -118,8 +118,8 @@ impl Qp {
         let rtt = match req.timed {
             Some((psn, sent)) if psn < to => {
                 req.timed = None;
-                let rtt = now.saturating_sub(sent);
-                req.rtt = if req.rtt == 0 {
+                let rtt = now - sent;
+                req.rtt = if req.rtt.is_zero() {
                     rtt
                 } else {
                     req.rtt - req.rtt / 8 + rtt / 8
@@ -152,7 +152,7 @@ impl Qp {
         if let Some(gap) = self.req.gap.as_mut().filter(|g| g.at == una) {
             // One loss shows in every answer after it; a second one at the same place shows in answers that begin
             // over, a round trip later.
-            if seen > gap.seen || rtt == 0 || now.saturating_sub(gap.since) < rtt {
+            if seen > gap.seen || rtt.is_zero() || now - gap.since < rtt {
                 gap.seen = gap.seen.max(seen);
                 return;
             }
@@ -225,7 +225,7 @@ impl Qp {
         );
         self.req.rewind(self.sq.base());
         // C9-130: nothing is sent again before the time that the responder asked for has passed.
-        self.req.timers.rnr = Some(now.saturating_add(rnr_timer_nanos(timer)));
+        self.req.timers.rnr = Some(now + Duration::from_nanos(rnr_timer_nanos(timer)));
     }
 
     fn on_nak<H: Host>(&mut self, now: Time, psn: u64, code: NakCode, host: &mut H) {
@@ -243,7 +243,8 @@ impl Qp {
             NakCode::PsnSequenceError => {
                 // A second one for the same gap is a duplicate, unless a round trip has passed.
                 let known = self.req.gap.is_some_and(|g| {
-                    g.at == self.req.una && now.saturating_sub(g.since) < self.req.rtt.max(1)
+                    g.at == self.req.una
+                        && now - g.since < self.req.rtt.max(Duration::from_nanos(1))
                 });
                 if self.req.next != self.req.una && !known {
                     self.lost(now, psn, host);

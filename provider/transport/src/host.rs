@@ -4,7 +4,7 @@
 
 use ferroce_wire::{Bth, Ext, Octets};
 
-use crate::{Access, Completion, Flush, RecvWqe, Sge, WindowBind};
+use crate::{Access, Completion, Duration, Flush, RecvWqe, Sge, WindowBind};
 
 /// Affiliated asynchronous events of a queue pair; `enum ibv_event_type` values.
 #[repr(u32)]
@@ -42,12 +42,12 @@ pub enum MemoryError {
 /// What happened on the path, for congestion control.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PathSignal {
-    /// Bytes left the network; `rtt` in nanoseconds where one was measured.
+    /// Bytes left the network.
     Acked {
         /// Payload bytes newly acknowledged.
         bytes: u32,
         /// Round-trip time, if this acknowledgement gave a sample.
-        rtt: Option<u64>,
+        rtt: Option<Duration>,
     },
     /// A gap was seen (PSN sequence error NAK, or missing response).
     Loss,

@@ -5,8 +5,9 @@
 //! may begin at all was decided before, in `requester`.
 
 use crate::budget::Budget;
-use crate::requester::{ACK_SPACING, Awaited, Flow};
+use crate::requester::{Awaited, Flow};
 use crate::send_queue::SendWqe;
+use crate::tuning::ACK_REQUEST_SPACING;
 use crate::*;
 use ferroce_wire::{AtomicEth, Bth, Ext, Reth, opcode};
 
@@ -26,7 +27,7 @@ impl Qp {
         };
         let mtu = attr.path_mtu;
         let window = u64::from(window);
-        let spacing = ACK_SPACING.min(window / 4);
+        let spacing = ACK_REQUEST_SPACING.min(window / 4);
         while req.next < wqe.end {
             if budget.is_spent() {
                 return Ok(Flow::Spent);

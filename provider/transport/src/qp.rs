@@ -3,7 +3,7 @@
 //! What each part does is in `requester`, `completer`, `responder` and `respond`; `modify` moves it between states.
 
 use crate::budget::Budget;
-use crate::pace::Pace;
+use crate::ping_pong::PingPong;
 use crate::recv_queue::RecvQueue;
 use crate::requester::Requester;
 use crate::responder::Responder;
@@ -59,7 +59,7 @@ pub struct Qp {
     pub(crate) rq: RecvQueue,
     pub(crate) req: Requester,
     pub(crate) resp: Responder,
-    pub(crate) pace: Pace,
+    pub(crate) ping_pong: PingPong,
 }
 
 impl Qp {
@@ -83,7 +83,7 @@ impl Qp {
             rq: RecvQueue::default(),
             req: Requester::default(),
             resp: Responder::default(),
-            pace: Pace::default(),
+            ping_pong: PingPong::default(),
         };
         qp.req.timers.seed = config.seed | 1;
         qp.req.timers.stretch = config.stretch;
@@ -260,12 +260,12 @@ impl Qp {
 
     /// Has lately each received message been followed by a request of ours? Then an ACK may wait for the next one.
     pub fn ack_deferrable(&self) -> bool {
-        self.pace.ping_pong()
+        self.ping_pong.is_likely()
     }
 
     /// How long an ACK that may be held back is worth holding, going by how long the requests before took to follow: at most 200 µs.
-    pub fn ack_patience(&self) -> Time {
-        self.pace.patience()
+    pub fn ack_patience(&self) -> Duration {
+        self.ping_pong.patience()
     }
 
     /// When [`handle_timeout`](Self::handle_timeout) is to be called, if at all.

@@ -6,17 +6,12 @@
 use crate::budget::Budget;
 use crate::send_queue::SendWqe;
 use crate::timer::Timers;
+use crate::tuning::{ACK_REQUEST_SPACING, LOSS_FREE_PACKETS, MIN_MESSAGE_COST};
 use crate::*;
 use std::collections::VecDeque;
 
 /// PSNs that may be outstanding: one less than half of their space, so that old and new can be told apart.
 const MAX_OUTSTANDING: u64 = (1 << 23) - 1;
-/// An acknowledgement is asked for at least every so many bytes of a long message.
-pub(crate) const ACK_SPACING: u64 = 64 << 10;
-/// Packets without a loss after which losses are taken to be rare.
-const CALM: u64 = 512;
-/// Least that a message counts for in the window, in bytes: small packets cost the network too.
-const MIN_COST: u64 = 256;
 
 /// READ requests (or an ATOMIC) whose responses are awaited: their PSNs from `start` to before `end`.
 #[derive(Clone, Copy, Debug)]
@@ -75,7 +70,7 @@ pub(crate) struct Requester {
     /// Once this PSN is acknowledged, losses are long ago.
     pub calm_from: u64,
     /// Smoothed round-trip time, 0 before the first sample.
-    pub rtt: u64,
+    pub rtt: Duration,
     /// A packet under measurement: the PSN whose acknowledgement ends it, and when it was sent.
     pub timed: Option<(u64, Time)>,
     pub timers: Timers,
@@ -103,7 +98,7 @@ impl SendWqe {
 
     /// The window's accounting before the message's packet `k`.
     pub fn cost_at(&self, k: u64, mtu: u32) -> u64 {
-        let whole = u64::from(self.len).max(MIN_COST);
+        let whole = u64::from(self.len).max(MIN_MESSAGE_COST);
         self.cost
             + if k >= self.end - self.first {
                 whole
@@ -151,7 +146,7 @@ impl Requester {
 
     /// Goes back to the oldest unacknowledged PSN.
     pub fn rewind(&mut self, oldest: u64) {
-        self.calm_from = self.max + CALM;
+        self.calm_from = self.max + LOSS_FREE_PACKETS;
         self.next = self.una;
         self.next_cost = self.una_cost;
         self.cursor = oldest;
@@ -247,7 +242,10 @@ impl Qp {
     fn is_room_worth_a_run(&self, window: u64) -> bool {
         let req = &self.req;
         let room = window.saturating_sub(req.next_cost.saturating_sub(req.una_cost));
-        if room >= ACK_SPACING.min(window / 4) || req.asked <= req.una || req.una < req.calm_from {
+        if room >= ACK_REQUEST_SPACING.min(window / 4)
+            || req.asked <= req.una
+            || req.una < req.calm_from
+        {
             return true;
         }
         let left = match self.sq.wqe(req.cursor) {
@@ -286,7 +284,7 @@ impl Qp {
             let mtu = self.attr.path_mtu;
             let packets = wqe.packets(mtu);
             let answers = wqe.is_answered();
-            let first_cost = u64::from(wqe.len.min(mtu)).max(MIN_COST);
+            let first_cost = u64::from(wqe.len.min(mtu)).max(MIN_MESSAGE_COST);
             if self.req.max - self.req.una + packets > MAX_OUTSTANDING
                 || !self.req.fits(
                     self.req.next_cost - self.req.una_cost + first_cost,
@@ -326,7 +324,7 @@ impl Qp {
             if !is_read {
                 self.req.ssn = (self.req.ssn + 1) & 0xff_ffff;
             }
-            self.pace.request(now);
+            self.ping_pong.request(now);
             return true;
         }
     }

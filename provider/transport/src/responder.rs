@@ -160,7 +160,7 @@ impl Qp {
         match outcome {
             Ok(()) => {
                 if packet.info.ends() {
-                    self.pace.message(now);
+                    self.ping_pong.message(now);
                 }
             }
             // Section 9.7.5.2.8: the peer sends it again, no sooner than the timer says.

@@ -1,14 +1,13 @@
 //! The two timers of a requester: Local ACK Timeout and the RNR wait. Points in time only; nothing fires by itself.
 
 use crate::Time;
+use crate::tuning::LONG_ACK_TIMEOUT;
+use std::time::Duration;
 
 /// The Local ACK Timeout in nanoseconds for an exponent of 0–31, `None` where it is infinite.
 pub(crate) fn ack_timeout(exponent: u8) -> Option<u64> {
     (exponent != 0).then(|| 4096u64 << exponent.min(31))
 }
-
-/// From this exponent on, 0.54 s, T_tr itself is long enough for a peer that is a process and waits for a processor.
-const LONG: u8 = 17;
 
 /// The requester's timers and retry counters.
 #[derive(Clone, Copy, Debug, Default)]
@@ -40,10 +39,10 @@ impl Timers {
         self.seed ^= self.seed << 17;
         let spread = self.seed & 0xff;
         let waits = match exponent {
-            LONG.. => t + (t >> 7) + (t >> 15) * spread,
+            LONG_ACK_TIMEOUT.. => t + (t >> 7) + (t >> 15) * spread,
             _ => 2 * t + (t >> 9) * spread,
         };
-        Some(now.saturating_add(waits))
+        Some(now + Duration::from_nanos(waits))
     }
 
     pub fn next(&self) -> Option<Time> {
@@ -74,14 +73,21 @@ mod tests {
             };
             let (mut least, mut most) = (u64::MAX, 0);
             for _ in 0..2000 {
-                let waits = timers.ack_deadline(0, exponent).expect("finite");
+                let waits = timers
+                    .ack_deadline(Time::ZERO, exponent)
+                    .expect("finite")
+                    .as_nanos();
                 (least, most) = (least.min(waits), most.max(waits));
             }
             assert!(least > t && most < 4 * t, "{exponent}: {least} to {most}");
             // Near the lower end, where a process has time enough to answer.
-            assert_eq!(most < t + t / 50, exponent >= LONG, "{exponent}: {most}");
+            assert_eq!(
+                most < t + t / 50,
+                exponent >= LONG_ACK_TIMEOUT,
+                "{exponent}: {most}"
+            );
             assert!(most - least > t / 200, "{exponent}: {least} to {most}");
         }
-        assert_eq!(Timers::default().ack_deadline(0, 0), None);
+        assert_eq!(Timers::default().ack_deadline(Time::ZERO, 0), None);
     }
 }

@@ -3,9 +3,6 @@
 use bitflags::bitflags;
 use ferroce_wire::{Feth, Reth};
 
-/// A point in time, in nanoseconds on a monotonic clock of the caller's choice.
-pub type Time = u64;
-
 /// One element of a scatter/gather list; the layout of `struct ibv_sge` (host byte order).
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -4,12 +4,9 @@
 //! ever answered, and nothing that the peer does takes the queue pair to the error state.
 
 use crate::responder::{Incoming, Refusal};
+use crate::tuning::LATE_PSNS;
 use crate::*;
 use ferroce_wire::{Operation, Packet, Psn};
-
-/// A PSN so many or fewer before the expected one is a late or repeated packet. One further off is taken for a peer that
-/// has gone on while nothing came through, since PSNs wrap. No network holds packets back for longer than this.
-const LATE: i32 = 1 << 16;
 
 impl Qp {
     /// Takes a packet of an unreliable connection.
@@ -19,7 +16,7 @@ impl Qp {
         let psn = Psn::new(packet.bth.psn);
         let distance = psn.distance(self.resp.epsn);
         self.resp.heard |= distance == 0;
-        if known && (-LATE..0).contains(&distance) {
+        if known && (-LATE_PSNS..0).contains(&distance) {
             return host.note(Note::Duplicate);
         }
         if distance != 0 {

@@ -43,6 +43,7 @@ pub mod psn;
 mod raw;
 pub mod sa;
 pub mod smp;
+pub mod time;
 
 pub use aeth::{Aeth, CreditCode, NakCode, Syndrome, rnr_timer_nanos};
 pub use bth::Bth;

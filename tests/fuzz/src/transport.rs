@@ -4,6 +4,7 @@
 use arbitrary::{Arbitrary, Unstructured};
 use ferroce_sim::Buffer;
 use ferroce_sim::tester::{DUT, DUT_PSN, QKEY, Sent, TT_PSN, Tester, usual};
+use ferroce_transport::Time;
 use ferroce_transport::{
     Access, Datagram, Dest, QpState, QpType, RecvWqe, SendData, SendFlags, SendOp, SendRequest,
     WcStatus,
@@ -253,11 +254,16 @@ fn arrive(tester: &mut Tester, service: QpType, bytes: &[u8]) {
     match service {
         QpType::Ud => {
             let grh = [0; 40];
-            tester
-                .qp
-                .receive_datagram(tester.now, &packet, &grh, &mut tester.host);
+            tester.qp.receive_datagram(
+                Time::from_nanos(tester.now),
+                &packet,
+                &grh,
+                &mut tester.host,
+            );
         }
-        _ => tester.qp.receive(tester.now, &packet, &mut tester.host),
+        _ => tester
+            .qp
+            .receive(Time::from_nanos(tester.now), &packet, &mut tester.host),
     }
 }
 

@@ -3,6 +3,7 @@
 //! Prints nanoseconds a packet (requester's and responder's work together) for some kinds of traffic.
 
 use ferroce_sim::Nothing;
+use ferroce_transport::Time;
 use ferroce_transport::*;
 use ferroce_wire::{Packet, opcode};
 use std::time::Instant;
@@ -32,7 +33,7 @@ impl Sink for Direct<'_> {
             ext: p.ext,
             payload: PAYLOAD[..len].into(),
         };
-        self.peer.receive(0, &packet, self.host);
+        self.peer.receive(Time::ZERO, &packet, self.host);
         self.packets += 1;
         Ok(())
     }
@@ -87,7 +88,7 @@ fn connect(qpn: u32, peer: u32) -> (Qp, Nothing) {
                 ..attr
             },
             mask | M::STATE,
-            0,
+            Time::ZERO,
             &mut host,
         )
         .unwrap();
@@ -130,14 +131,14 @@ fn run(name: &str, len: u32, op: SendOp, inline: bool) {
             host: &mut hb,
             packets: 0,
         };
-        a.transmit(0, opts, &mut ha, &mut sink);
+        a.transmit(Time::ZERO, opts, &mut ha, &mut sink);
         packets += sink.packets;
         let mut sink = Direct {
             peer: &mut a,
             host: &mut ha,
             packets: 0,
         };
-        while b.transmit(0, opts, &mut hb, &mut sink) {}
+        while b.transmit(Time::ZERO, opts, &mut hb, &mut sink) {}
         packets += sink.packets;
     }
     let ns = start.elapsed().as_nanos() as f64 / packets as f64;

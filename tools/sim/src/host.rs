@@ -6,7 +6,7 @@ use crate::model::Model;
 use ferroce_transport::congestion::{Aimd, Controller};
 use ferroce_transport::{
     Access, Completion, Flush, Host, MemoryError, Note, PathSignal, QpEvent, RecvWqe, Selectivity,
-    Sge, WindowBind,
+    Sge, Time, WindowBind,
 };
 use ferroce_wire::Octets;
 use std::cell::RefCell;
@@ -73,7 +73,7 @@ pub struct SimHost<M = Model> {
     pub now: u64,
     /// Bytes reported as acknowledged.
     pub acked: u64,
-    /// Round-trip samples.
+    /// Round-trip samples in nanoseconds.
     pub rtts: Vec<u64>,
     /// Atomics carried out.
     pub atomics: u32,
@@ -269,12 +269,12 @@ impl<M: Onlooker> Host for SimHost<M> {
 
     fn path_signal(&mut self, signal: PathSignal) {
         if let Some(controller) = &self.controller {
-            controller.signal(self.now, signal);
+            controller.signal(Time::from_nanos(self.now), signal);
         }
         match signal {
             PathSignal::Acked { bytes, rtt } => {
                 self.acked += u64::from(bytes);
-                self.rtts.extend(rtt);
+                self.rtts.extend(rtt.map(|rtt| rtt.as_nanos() as u64));
             }
             PathSignal::Loss => self.losses += 1,
             PathSignal::Timeout => self.timeouts += 1,

@@ -149,7 +149,7 @@ impl Sender {
             let row = transition(QpType::Uc, from, to).expect("a way to RTS");
             let mask = row.required | QpAttrMask::STATE;
             (sender.qp)
-                .modify(&attr, mask, 0, &mut sender.host)
+                .modify(&attr, mask, Time::ZERO, &mut sender.host)
                 .expect("modify");
         }
         sender
@@ -257,12 +257,12 @@ pub fn run(pace: Pace, receiver: Receiver, duration: u64) -> Outcome {
                 buffer.take_next(now);
             }
         } else {
-            match controller.allowance(now) {
-                Err(later) => ask_at = later,
+            match controller.allowance(Time::from_nanos(now)) {
+                Err(later) => ask_at = later.as_nanos(),
                 Ok(bytes) => {
                     let budget = u32::try_from(bytes).unwrap_or(u32::MAX).min(RUN);
-                    let run = sender.send(now, budget);
-                    controller.sent(now, run as usize, true);
+                    let run = sender.send(Time::from_nanos(now), budget);
+                    controller.sent(Time::from_nanos(now), run as usize, true);
                     outcome.sent += run;
                     ask_at = now + run * BYTE_TIME / 1000;
                     on_the_way.push(Reverse((ask_at + DELAY, run)));

@@ -7,7 +7,7 @@ use crate::world::{Options, QPN};
 use ferroce_transport::state::transition;
 use ferroce_transport::{
     Access, PostError, Qp, QpAttr, QpAttrMask, QpCap, QpConfig, QpState, QpType, RecvWqe, SendData,
-    SendRequest, Sge,
+    SendRequest, Sge, Time,
 };
 use ferroce_wire::icrc::Flow;
 use smallvec::SmallVec;
@@ -159,7 +159,7 @@ impl Side {
 
     pub(crate) fn modify(&mut self, attr: &QpAttr, mask: QpAttrMask, now: u64) {
         self.qp
-            .modify(attr, mask, now, &mut self.host)
+            .modify(attr, mask, Time::from_nanos(now), &mut self.host)
             .expect("modify");
     }
 

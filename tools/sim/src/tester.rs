@@ -7,7 +7,7 @@ pub use crate::tester_host::{NO_AH, Sent, TesterHost};
 use ferroce_transport::state::transition;
 use ferroce_transport::{
     Access, Completion, Dest, ModifyError, Note, Qp, QpAttr, QpAttrMask, QpCap, QpConfig, QpEvent,
-    QpState, QpType, SendData, SendFlags, SendOp, SendRequest, TransmitOpts, WcStatus,
+    QpState, QpType, SendData, SendFlags, SendOp, SendRequest, Time, TransmitOpts, WcStatus,
 };
 use ferroce_wire::{Aeth, Bth, Ext, Feth, Packet, Reth, Syndrome, opcode};
 use std::cell::RefCell;
@@ -183,7 +183,8 @@ impl Tester {
 
     /// Modifies the queue pair.
     pub fn modify(&mut self, attr: &QpAttr, mask: QpAttrMask) -> Result<(), ModifyError> {
-        self.qp.modify(attr, mask, self.now, &mut self.host)
+        self.qp
+            .modify(attr, mask, Time::from_nanos(self.now), &mut self.host)
     }
 
     /// Moves it to a state that needs no attributes.
@@ -272,10 +273,12 @@ impl Tester {
     /// What the queue pair has to send.
     pub fn sent(&mut self) -> Vec<Sent> {
         let mut calls = 0;
-        while self
-            .qp
-            .transmit(self.now, self.opts, &mut self.host, &mut self.sink)
-        {
+        while self.qp.transmit(
+            Time::from_nanos(self.now),
+            self.opts,
+            &mut self.host,
+            &mut self.sink,
+        ) {
             calls += 1;
             assert!(calls < 100_000, "transmit without end");
         }
@@ -284,9 +287,12 @@ impl Tester {
 
     /// What one call of `transmit` sends.
     pub fn call(&mut self) -> Vec<Sent> {
-        let _more = self
-            .qp
-            .transmit(self.now, self.opts, &mut self.host, &mut self.sink);
+        let _more = self.qp.transmit(
+            Time::from_nanos(self.now),
+            self.opts,
+            &mut self.host,
+            &mut self.sink,
+        );
         std::mem::take(&mut self.sink.sent)
     }
 
@@ -325,9 +331,10 @@ impl Tester {
         if ext.deth.is_some() {
             let grh = [GRH_BYTE; 40];
             self.qp
-                .receive_datagram(self.now, &packet, &grh, &mut self.host);
+                .receive_datagram(Time::from_nanos(self.now), &packet, &grh, &mut self.host);
         } else {
-            self.qp.receive(self.now, &packet, &mut self.host);
+            self.qp
+                .receive(Time::from_nanos(self.now), &packet, &mut self.host);
         }
     }
 
@@ -352,9 +359,10 @@ impl Tester {
     /// Time passes until a timer is due; its time, unless there is none.
     pub fn expire(&mut self) -> Option<u64> {
         let at = self.qp.next_timeout()?;
-        self.now = self.now.max(at);
-        self.qp.handle_timeout(self.now, &mut self.host);
-        Some(at)
+        self.now = self.now.max(at.as_nanos());
+        self.qp
+            .handle_timeout(Time::from_nanos(self.now), &mut self.host);
+        Some(at.as_nanos())
     }
 
     /// Statuses of the send completions so far, with their `wr_id`.

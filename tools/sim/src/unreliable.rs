@@ -12,7 +12,7 @@ use crate::rng::Rng;
 use crate::watch;
 use crate::wire;
 use crate::world::QPN;
-use ferroce_transport::{Note, QpEvent, QpState, QpType, TransmitOpts, WcStatus};
+use ferroce_transport::{Note, QpEvent, QpState, QpType, Time, TransmitOpts, WcStatus};
 use ferroce_wire::Packet;
 use oracle::Delivery;
 use plan::Plan;
@@ -135,9 +135,10 @@ impl World {
         };
         if self.plan.service == QpType::Ud {
             me.qp
-                .receive_datagram(self.now, &packet, &GRH, &mut me.host);
+                .receive_datagram(Time::from_nanos(self.now), &packet, &GRH, &mut me.host);
         } else {
-            me.qp.receive(self.now, &packet, &mut me.host);
+            me.qp
+                .receive(Time::from_nanos(self.now), &packet, &mut me.host);
         }
         let place = packet.bth.psn.wrapping_sub(peer.plan.psn) & 0xff_ffff;
         let (index, k) = peer.program[place as usize];
@@ -218,9 +219,12 @@ impl World {
             budget: side.plan.budget,
             flush_acks: true,
         };
-        let more = side
-            .qp
-            .transmit(self.now, opts, &mut side.host, &mut side.sink);
+        let more = side.qp.transmit(
+            Time::from_nanos(self.now),
+            opts,
+            &mut side.host,
+            &mut side.sink,
+        );
         side.look_at_sends();
         for datagram in std::mem::take(&mut side.sink.out) {
             let packet = Packet::parse(&datagram).expect("a packet");

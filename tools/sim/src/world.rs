@@ -7,7 +7,7 @@ use crate::side::{Side, SideOptions};
 use crate::watch;
 use crate::wire;
 use ferroce_transport::congestion::Controller;
-use ferroce_transport::{QpAttr, QpAttrMask, QpEvent, QpState, TransmitOpts};
+use ferroce_transport::{QpAttr, QpAttrMask, QpEvent, QpState, Time, TransmitOpts};
 
 /// Queue pair numbers of the two sides.
 pub const QPN: [u32; 2] = [0x11, 0x01_0022];
@@ -93,7 +93,7 @@ impl World {
             }
         };
         for side in &self.sides {
-            sooner(side.qp.next_timeout());
+            sooner(side.qp.next_timeout().map(Time::as_nanos));
             sooner(side.post_at);
             sooner(side.recv_at);
             sooner(side.ack_at);
@@ -111,7 +111,8 @@ impl World {
             if let Some(packet) = wire::open(&side.flow, &arrival.datagram) {
                 self.packets += 1;
                 side.host.selected = None;
-                side.qp.receive(self.now, &packet, &mut side.host);
+                side.qp
+                    .receive(Time::from_nanos(self.now), &packet, &mut side.host);
                 self.after(arrival.to);
             }
             self.sides[1 - arrival.to].sink.pool.push(arrival.datagram);
@@ -137,8 +138,13 @@ impl World {
         let due = |t: &mut Option<u64>| t.take_if(|t| *t <= now).is_some();
         let side = &mut self.sides[i];
         let mut busy = false;
-        if side.qp.next_timeout().is_some_and(|t| t <= now) {
-            side.qp.handle_timeout(now, &mut side.host);
+        if side
+            .qp
+            .next_timeout()
+            .is_some_and(|t| t <= Time::from_nanos(now))
+        {
+            side.qp
+                .handle_timeout(Time::from_nanos(now), &mut side.host);
             busy = true;
         }
         if due(&mut side.recv_at) && !side.stopped {
@@ -244,7 +250,10 @@ impl World {
             flush_acks: flush || o.defer.is_none(),
         };
         let mut calls = 0;
-        while side.qp.transmit(now, opts, &mut side.host, &mut side.sink) {
+        while side
+            .qp
+            .transmit(Time::from_nanos(now), opts, &mut side.host, &mut side.sink)
+        {
             if o.fickle && self.rng.percent(30) {
                 side.resume_at = Some(now + 500);
                 break;

@@ -4,7 +4,7 @@ use ferroce_sim::Nothing;
 use ferroce_sim::tester::{DUT_PSN, Tester, aeth, ladder, usual};
 use ferroce_transport::{
     Access, Dest, MemoryError, Qp, QpAttr, QpConfig, QpEvent, QpState, SendData, SendFlags, SendOp,
-    SendRequest, Sge, Sink, TransmitOpts, TxPacket, WcStatus,
+    SendRequest, Sge, Sink, Time, TransmitOpts, TxPacket, WcStatus,
 };
 use ferroce_wire::{Aeth, CreditCode, Ext, NakCode, Syndrome, opcode};
 
@@ -299,7 +299,7 @@ fn outstanding_psns_stay_below_half_of_their_space() {
             qp_state: to,
             ..attr
         };
-        qp.modify(&attr, mask, 0, &mut host).unwrap();
+        qp.modify(&attr, mask, Time::ZERO, &mut host).unwrap();
     }
     let whole = Sge {
         addr: 0,
@@ -322,7 +322,7 @@ fn outstanding_psns_stay_below_half_of_their_space() {
         flush_acks: true,
     };
     let mut sink = Count(Vec::new());
-    while qp.transmit(0, opts, &mut host, &mut sink) {}
+    while qp.transmit(Time::ZERO, opts, &mut host, &mut sink) {}
     let asked: u64 = sink.0.iter().map(|(_, len)| u64::from(*len)).sum();
     assert!(asked >= 1 << 30, "{:?}", sink.0);
     assert!(asked / 256 < 1 << 23, "{:?}", sink.0);

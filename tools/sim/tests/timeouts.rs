@@ -1,7 +1,7 @@
 //! Local ACK Timeout, RNR wait, and the two retry counters.
 
 use ferroce_sim::tester::{DUT_PSN, Tester, aeth, usual};
-use ferroce_transport::{Access, QpAttr, QpState, SendOp, WcStatus};
+use ferroce_transport::{Access, QpAttr, QpState, SendOp, Time, WcStatus};
 use ferroce_wire::{NakCode, Syndrome, opcode, rnr_timer_nanos};
 
 const READ: SendOp = SendOp::Read {
@@ -68,10 +68,12 @@ fn stretched_timeouts_wait_for_a_stopped_peer() {
         t.post(1, WRITE, buffer);
         assert_eq!(t.sent().len(), 1);
 
-        let due = t.qp.next_timeout().expect("the timer runs") - began;
+        let due = t.qp.next_timeout().expect("the timer runs").as_nanos() - began;
         let factor = u64::from(stretch);
         assert!((factor * t_tr..=factor * 4 * t_tr).contains(&due), "{due}");
-        while t.host.sends.is_empty() && t.qp.next_timeout().expect("runs") < began + stopped_for {
+        while t.host.sends.is_empty()
+            && t.qp.next_timeout().expect("runs") < Time::from_nanos(began + stopped_for)
+        {
             t.expire();
             t.sent();
         }
@@ -109,8 +111,8 @@ fn the_timer_runs_only_while_something_is_outstanding() {
     t.ack(DUT_PSN, 1);
     let second = t.qp.next_timeout().expect("still runs");
     assert!(
-        second >= t.now + (4096 << 14),
-        "restarts on progress ({first})"
+        second >= Time::from_nanos(t.now + (4096 << 14)),
+        "restarts on progress ({first:?})"
     );
     t.ack(DUT_PSN + 1, 2);
     assert_eq!(t.qp.next_timeout(), None);
@@ -194,9 +196,9 @@ fn rnr_nak_waits_as_long_as_the_responder_says() {
         t.answer(Syndrome::RnrNak { timer }, DUT_PSN, 0);
         t.none();
         let due = t.qp.next_timeout().expect("the wait is timed");
-        assert_eq!(due, t.now + rnr_timer_nanos(timer));
-        t.now = due - 1;
-        t.qp.handle_timeout(t.now, &mut t.host);
+        assert_eq!(due, Time::from_nanos(t.now + rnr_timer_nanos(timer)));
+        t.now = due.as_nanos() - 1;
+        t.qp.handle_timeout(Time::from_nanos(t.now), &mut t.host);
         t.none();
         t.expire();
         let again = t.sent();

@@ -48,7 +48,7 @@ mod tests {
         let c = Congestion::new(socket_window(425_984));
         for _ in 0..1000 {
             let (bytes, rtt) = (65_536, None);
-            c.signal(0, PathSignal::Acked { bytes, rtt });
+            c.signal(Time::ZERO, PathSignal::Acked { bytes, rtt });
         }
         assert_eq!(c.share(), 425_984 / 2);
         c.qp_active(true);

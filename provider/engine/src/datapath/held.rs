@@ -1,11 +1,6 @@
 //! Small requests that wait for company.
 
-/// Payload bytes up to which a request is small: it is one packet, or few, and a send of its own costs more than its bytes.
-pub(crate) const SMALL: usize = 4096;
-/// Packets in flight from which on small requests are gathered; how many at most, and their bytes: about what one GSO send takes.
-pub(crate) const PLENTY: u64 = 16;
-const HOLD: u32 = 16;
-const HOLD_BYTES: usize = 15 * SMALL;
+use crate::tuning::{GATHER_BYTES, GATHER_REQUESTS};
 
 /// Requests that wait to be sent together with what follows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -25,7 +20,7 @@ impl Held {
 
     /// Whether another of that size has room in the same send.
     pub(crate) fn has_room(self, size: usize) -> bool {
-        self.requests < HOLD && self.bytes + size <= HOLD_BYTES
+        self.requests < GATHER_REQUESTS && self.bytes + size <= GATHER_BYTES
     }
 }
 
@@ -38,6 +33,7 @@ pub(crate) fn thread_mark() -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tuning::SMALL_REQUEST;
 
     /// How many requests of a size go out together.
     fn gathered(bytes: usize) -> u32 {
@@ -51,10 +47,10 @@ mod tests {
 
     #[test]
     fn what_is_gathered_fits_a_send() {
-        assert_eq!(gathered(2), HOLD);
-        assert_eq!(gathered(2048), HOLD);
-        assert_eq!(gathered(SMALL), 15);
+        assert_eq!(gathered(2), GATHER_REQUESTS);
+        assert_eq!(gathered(2048), GATHER_REQUESTS);
+        assert_eq!(gathered(SMALL_REQUEST), 15);
         // With headers and ICRCs: a WRITE has 32 bytes of them.
-        const { assert!(15 * (SMALL + 32) <= 65_507) };
+        const { assert!(15 * (SMALL_REQUEST + 32) <= 65_507) };
     }
 }

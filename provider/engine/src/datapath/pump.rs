@@ -8,14 +8,8 @@ use crate::datapath::qp_host::QpHost;
 use crate::datapath::tx::{self, NoPath, Source, Way};
 use crate::memory::keys::KeyTable;
 use crate::progress::timers;
+use crate::tuning::{MIN_ACK_DELAY, PACED_BUDGET, TRANSMIT_BUDGET};
 use crate::verbs::qp::{Inner, Qp};
-
-/// Payload bytes handed to the socket in one go.
-const BUDGET: u32 = 256 << 10;
-/// The same where nobody acknowledges: about what fits one send, so that its pace is looked at between sends.
-const PACED_BUDGET: u32 = 64 << 10;
-/// How long an acknowledgement waits at least for a request of ours to go out beside.
-const ACK_DELAY: Time = 20_000;
 
 /// What came of an entry of the heap of timers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,7 +58,7 @@ impl Qp {
             tx::with_run(Way::Path(path), source, |run| {
                 let opts = TransmitOpts {
                     window: path.congestion.share(),
-                    budget: BUDGET,
+                    budget: TRANSMIT_BUDGET,
                     flush_acks,
                 };
                 while transport.transmit(now, opts, &mut host, run) {}
@@ -80,7 +74,7 @@ impl Qp {
         inner.ack_at = match inner.transport.has_pending_ack() {
             true if inner.ack_at == Time::MAX => {
                 self.hca().counters().add(Counter::AckDeferred, 1);
-                now + inner.transport.ack_patience().max(ACK_DELAY)
+                now + inner.transport.ack_patience().max(MIN_ACK_DELAY)
             }
             true => inner.ack_at,
             false => Time::MAX,
@@ -208,7 +202,8 @@ impl Qp {
     /// The heap's entry came up. `may_retry`: what was not answered in time may be sent again now.
     pub(crate) fn timer_fired(&self, keys: &KeyTable, now: Time, may_retry: bool) -> Fired {
         let Some(mut inner) = self.lock() else {
-            self.hca().add_timer(now + ACK_DELAY, self.qp_num() as u16);
+            self.hca()
+                .add_timer(now + MIN_ACK_DELAY, self.qp_num() as u16);
             return Fired::Other;
         };
         let due = inner.transport.next_timeout().is_some_and(|t| t <= now);
@@ -243,7 +238,7 @@ impl Qp {
 fn flush(transport: &mut ferroce_transport::Qp, host: &mut QpHost<'_>, now: Time) {
     let opts = TransmitOpts {
         window: 0,
-        budget: BUDGET,
+        budget: TRANSMIT_BUDGET,
         flush_acks: true,
     };
     while transport.transmit(now, opts, host, &mut NoPath) {}

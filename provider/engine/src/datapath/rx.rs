@@ -17,13 +17,14 @@ use crate::datapath::batch;
 use crate::hca::Hca;
 use crate::memory::keys::KeyTable;
 use crate::port::ib::Link;
-use crate::port::receiver::{Receiver, SETTLE};
+use crate::port::receiver::Receiver;
 use crate::port::recvmsg::{Datagram, receive};
 use crate::port::ring::Arrived;
 use crate::port::{Cable, Ring, Udp};
 #[cfg(any(test, feature = "in-process"))]
 use crate::port::{Medium, Ports, in_process::End};
 use crate::progress::timers;
+use crate::tuning::SETTLE_TIME;
 use crate::verbs::qp::Qp;
 
 /// With the queue pairs that it has to do with.
@@ -265,7 +266,7 @@ impl Hca {
         if unsettled == 0 {
             Time::MAX
         } else {
-            now + 2 * SETTLE
+            now + 2 * SETTLE_TIME
         }
     }
 

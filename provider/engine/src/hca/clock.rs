@@ -1,17 +1,11 @@
 //! The queue pairs' deadlines and the alarms of other objects, and carrying out what is due.
 
-use std::sync::atomic::Ordering::Relaxed;
-
 use ferroce_transport::Time;
 
 use super::Hca;
 use crate::datapath::pump::Fired;
 use crate::progress::timers::{self, Alarm};
-
-/// QPs that send again in one go: well below what the smallest usual socket buffer holds.
-const RETRIES: u32 = 16;
-/// How long they wait at most for there to be nothing to receive.
-const RETRY_PAUSE: Time = 1_000_000;
+use crate::tuning::{RETRIES_PER_ROUND, RETRY_INTERVAL};
 
 impl Hca {
     pub(crate) fn add_timer(&self, at: Time, index: u16) {
@@ -33,7 +27,7 @@ impl Hca {
 
     /// The device's clock, which stamps completions: nanoseconds of `CLOCK_MONOTONIC`.
     pub fn clock(&self) -> u64 {
-        timers::now()
+        timers::now().as_nanos()
     }
 
     /// Runs the QPs and the completion queues whose time has come. `received`: something has come just now, and more may wait.
@@ -70,11 +64,11 @@ impl Hca {
     /// all at once it would be lost again, until no retry is left; and who sends does not receive meanwhile, here perhaps the very
     /// answers that are missed. So what has come is taken first, and a few send in between.
     fn retries_now(&self, now: Time, received: bool) -> u32 {
-        let last = self.retried_at.load(Relaxed);
-        if received && now.saturating_sub(last) < RETRY_PAUSE {
+        let last = self.retried_at.load();
+        if received && now - last < RETRY_INTERVAL {
             return 0;
         }
-        self.retried_at.store(now, Relaxed);
-        RETRIES
+        self.retried_at.store(now);
+        RETRIES_PER_ROUND
     }
 }

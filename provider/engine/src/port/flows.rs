@@ -6,8 +6,7 @@ use ferroce_wire::ROCE_V2_PORT;
 use ferroce_wire::icrc::{Flow, Verdict};
 use ferroce_wire::identification::Habit;
 
-/// How many flows are remembered: two that have the same place push each other out, and are learned anew.
-const PLACES: usize = 1 << 10;
+use crate::tuning::FLOWS;
 
 /// Remembered flows, by source address, source port and the address they were sent to.
 pub(crate) struct Flows(Box<[Option<Known>]>);
@@ -29,7 +28,7 @@ pub(crate) struct Checks {
 
 impl Flows {
     pub(crate) fn new() -> Flows {
-        Flows(vec![None; PLACES].into_boxed_slice())
+        Flows(vec![None; FLOWS].into_boxed_slice())
     }
 
     /// The checks of a flow, and where to put them back when they have seen its packets. `None`: addresses of two families.
@@ -89,7 +88,7 @@ fn place(from: IpAddr, port: u16) -> usize {
         IpAddr::V6(from) => from.octets().iter().fold(0x811c_9dc5, add),
     };
     let hash = port.to_be_bytes().iter().fold(hash, add);
-    (hash ^ hash >> 16) as usize % PLACES
+    (hash ^ hash >> 16) as usize % FLOWS
 }
 
 #[cfg(test)]

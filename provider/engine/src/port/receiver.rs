@@ -6,10 +6,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use ferroce_control::FlowPage;
-use ferroce_transport::Time;
+use ferroce_transport::{AtomicTime, Time};
 
 use crate::port::ib::Link;
 use crate::port::recvmsg::IPV6_FLOWINFO;
+use crate::tuning::SETTLE_TIME;
 use crate::verbs::groups::Members;
 
 /// One receiving socket: this process's slot at one address, or a multicast group.
@@ -27,7 +28,7 @@ pub(crate) struct Receiver {
     flow: Option<FlowPage>,
     /// How much had been sent when the socket was empty, though less had been received, and since when that is so.
     empty_at: AtomicU64,
-    empty_since: AtomicU64,
+    empty_since: AtomicTime,
     /// Nothing is received from it any more.
     pub(crate) closed: AtomicBool,
 }
@@ -96,7 +97,7 @@ impl Receiver {
             slot: 0,
             flow: None,
             empty_at: AtomicU64::new(0),
-            empty_since: AtomicU64::new(0),
+            empty_since: AtomicTime::default(),
             closed: AtomicBool::new(false),
         }
     }
@@ -136,8 +137,8 @@ impl Receiver {
             return false;
         }
         if self.empty_at.swap(sent, Relaxed) != sent {
-            self.empty_since.store(now, Relaxed);
-        } else if now.saturating_sub(self.empty_since.load(Relaxed)) > SETTLE {
+            self.empty_since.store(now);
+        } else if now - self.empty_since.load() > SETTLE_TIME {
             page.settle(self.slot, sent);
             return false;
         }
@@ -159,11 +160,6 @@ impl Receiver {
         known == 0 && waiting == 0 && self.nothing_left(now)
     }
 }
-
-/// How long after it was counted a datagram is at the receiver's socket, or never will be. A sender may lose the processor
-/// between the two for some turns of others; whoever took its datagrams for lost then would count them twice, and let
-/// as many more come as the socket has no room for.
-pub(crate) const SETTLE: Time = 20_000_000;
 
 /// Has the kernel hand over what belongs together in one piece.
 pub(crate) fn merge_runs(socket: &OwnedFd) {

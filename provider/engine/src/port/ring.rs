@@ -34,9 +34,6 @@ pub(crate) use ways::Ways;
 
 /// Records begin at multiples of this, a cache line.
 const ALIGN: usize = 64;
-/// Beyond this place a sender that finds the ring empty begins at the start: what few messages go through stays in a near cache, and
-/// rings by the thousand take little memory.
-const HOT: usize = 16 << 10;
 /// A record of this length is none: the next is at the start of the ring.
 const SKIP: u32 = u32::MAX;
 

@@ -11,7 +11,7 @@ use crate::port::udp::Sender;
 use crate::port::{Capacity, Outgoing, socket_window};
 
 /// What is around a packet, and who gets it. See [`Outgoing`] for what has the same name there.
-pub(super) trait Framing {
+pub(crate) trait Framing {
     /// What is known of what the receiver has taken.
     type Gauge: Gauge;
 

@@ -6,58 +6,52 @@
 //! put to sleep are those before: what follows them, it does not say. So it is tried, for longer where answers come, and less and
 //! less where none does. Knows no clock and does nothing by itself.
 
-use ferroce_transport::Time;
+use ferroce_transport::{Duration, Time};
 
-/// The shortest and the longest wait. While the peer, too, has to wait for strangers' turns of the processor an answer takes that
-/// long: who gave up before would spend his own turn in vain, and keep the peer waiting the next time.
-const SHORTEST: Time = 200_000;
-const LONGEST: Time = 32_000_000;
-/// Waits in vain, in a row, after which none is tried for a while.
-const TRIES: u32 = 3;
-/// That while at first, and at most: it doubles with every further wait in vain.
-const BREAK: Time = 10_000_000;
-const LONGEST_BREAK: Time = 640_000_000;
+use crate::tuning::{
+    ANSWER_TRIES, MAX_ANSWER_BACKOFF, MAX_ANSWER_WAIT, MIN_ANSWER_BACKOFF, MIN_ANSWER_WAIT,
+};
 
 /// What became of the last waits.
 #[derive(Debug)]
 pub(crate) struct Answers {
-    patience: Time,
+    patience: Duration,
     in_vain: u32,
-    pause: Time,
-    paused_until: Time,
+    backoff: Duration,
+    off_until: Time,
 }
 
 impl Default for Answers {
     fn default() -> Answers {
         Answers {
-            patience: SHORTEST,
+            patience: MIN_ANSWER_WAIT,
             in_vain: 0,
-            pause: BREAK,
-            paused_until: 0,
+            backoff: MIN_ANSWER_BACKOFF,
+            off_until: Time::ZERO,
         }
     }
 }
 
 impl Answers {
     /// How long to wait now, if at all.
-    pub(crate) fn worth(&self, now: Time) -> Option<Time> {
-        (now >= self.paused_until).then_some(self.patience)
+    pub(crate) fn worth(&self, now: Time) -> Option<Duration> {
+        (now >= self.off_until).then_some(self.patience)
     }
 
     /// A wait has ended, with an answer or without.
     pub(crate) fn waited(&mut self, now: Time, answered: bool) {
         if answered {
-            self.patience = (2 * self.patience).min(LONGEST);
+            self.patience = (2 * self.patience).min(MAX_ANSWER_WAIT);
             self.in_vain = 0;
-            self.pause = BREAK;
+            self.backoff = MIN_ANSWER_BACKOFF;
             return;
         }
 
-        self.patience = (self.patience / 2).max(SHORTEST);
+        self.patience = (self.patience / 2).max(MIN_ANSWER_WAIT);
         self.in_vain += 1;
-        if self.in_vain >= TRIES {
-            self.paused_until = now + self.pause;
-            self.pause = (2 * self.pause).min(LONGEST_BREAK);
+        if self.in_vain >= ANSWER_TRIES {
+            self.off_until = now + self.backoff;
+            self.backoff = (2 * self.backoff).min(MAX_ANSWER_BACKOFF);
         }
     }
 }
@@ -69,36 +63,37 @@ mod tests {
     #[test]
     fn a_program_that_is_answered_waits_for_longer() {
         let mut answers = Answers::default();
-        for n in 0..100 {
+        for n in (0..100).map(Time::from_nanos) {
             assert!(answers.worth(n).is_some());
             answers.waited(n, true);
         }
-        assert_eq!(answers.worth(100), Some(LONGEST));
+        let now = Time::from_nanos(100);
+        assert_eq!(answers.worth(now), Some(MAX_ANSWER_WAIT));
 
         // Its peer lost the processor.
-        answers.waited(100, false);
-        answers.waited(100, false);
-        assert_eq!(answers.worth(100), Some(LONGEST / 4));
-        answers.waited(100, true);
-        assert_eq!(answers.worth(100), Some(LONGEST / 2));
+        answers.waited(now, false);
+        answers.waited(now, false);
+        assert_eq!(answers.worth(now), Some(MAX_ANSWER_WAIT / 4));
+        answers.waited(now, true);
+        assert_eq!(answers.worth(now), Some(MAX_ANSWER_WAIT / 2));
     }
 
     #[test]
     fn one_that_is_not_waits_less_and_less_and_one_answer_ends_that() {
         let mut answers = Answers::default();
-        let (mut now, mut waited) = (0, 0);
-        while now < 10_000_000_000 {
+        let (mut now, mut waited) = (Time::ZERO, Duration::ZERO);
+        while now < Time::from_nanos(10_000_000_000) {
             if let Some(patience) = answers.worth(now) {
                 waited += patience;
                 now += patience;
                 answers.waited(now, false);
             }
-            now += SHORTEST;
+            now += MIN_ANSWER_WAIT;
         }
         // Of ten seconds.
-        assert!((2_000_000..8_000_000).contains(&waited), "{waited}");
+        assert!((2_000..8_000).contains(&waited.as_micros()), "{waited:?}");
 
-        now += LONGEST_BREAK;
+        now += MAX_ANSWER_BACKOFF;
         answers.waited(now, true);
         answers.waited(now, false);
         assert!(answers.worth(now).is_some());

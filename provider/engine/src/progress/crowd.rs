@@ -6,43 +6,42 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use ferroce_transport::Time;
+use ferroce_transport::{AtomicTime, Duration, Time};
 
-/// An offer that took so long went to somebody who has much to do.
-pub(crate) const LONG_YIELD: Time = 200_000;
-/// After it none is made for so long, at first and at most: it doubles with every further one that takes long.
-const BREAK: Time = 10_000_000;
-const LONGEST_BREAK: Time = 320_000_000;
+use crate::tuning::{MAX_YIELD, MAX_YIELD_BACKOFF, MIN_YIELD_BACKOFF};
+
 /// Whether others want the processors, as the last offers showed.
 #[derive(Default)]
 pub(crate) struct Crowd {
     /// Until when they are taken to.
-    until: AtomicU64,
-    /// For how long the last offer had that.
-    pause: AtomicU64,
+    until: AtomicTime,
+    /// For how long the last offer had that, in nanoseconds.
+    backoff: AtomicU64,
 }
 
 impl Crowd {
     /// Whether an offer would take long.
     pub(crate) fn is_there(&self, now: Time) -> bool {
-        now < self.until.load(Ordering::Relaxed)
+        now < self.until.load()
     }
 
     /// Whether an offer has taken long and no short one has followed: without a look at the clock.
     #[inline]
     pub(crate) fn is_suspected(&self) -> bool {
-        self.pause.load(Ordering::Relaxed) != 0
+        self.backoff.load(Ordering::Relaxed) != 0
     }
 
     /// An offer was made and has ended. Of two threads that say so at once one may be lost, which does no harm.
     pub(crate) fn offered(&self, before: Time, after: Time) {
-        if after.saturating_sub(before) <= LONG_YIELD {
-            self.pause.store(0, Ordering::Relaxed);
+        if after - before <= MAX_YIELD {
+            self.backoff.store(0, Ordering::Relaxed);
             return;
         }
-        let pause = (2 * self.pause.load(Ordering::Relaxed)).clamp(BREAK, LONGEST_BREAK);
-        self.pause.store(pause, Ordering::Relaxed);
-        self.until.store(after + pause, Ordering::Relaxed);
+        let last = Duration::from_nanos(self.backoff.load(Ordering::Relaxed));
+        let backoff = (2 * last).clamp(MIN_YIELD_BACKOFF, MAX_YIELD_BACKOFF);
+        self.backoff
+            .store(backoff.as_nanos() as u64, Ordering::Relaxed);
+        self.until.store(after + backoff);
     }
 }
 
@@ -53,30 +52,30 @@ mod tests {
     #[test]
     fn who_has_the_processors_to_himself_goes_on_offering() {
         let crowd = Crowd::default();
-        for now in (0..1_000_000).step_by(1_000) {
+        for now in (0..1_000_000).step_by(1_000).map(Time::from_nanos) {
             assert!(!crowd.is_there(now));
-            crowd.offered(now, now + LONG_YIELD);
+            crowd.offered(now, now + MAX_YIELD);
         }
     }
 
     #[test]
     fn among_others_offers_become_rare_and_one_short_one_ends_that() {
         let crowd = Crowd::default();
-        let (mut now, mut offers) = (0, 0);
-        while now < 10_000_000_000 {
+        let (mut now, mut offers) = (Time::ZERO, 0);
+        while now < Time::from_nanos(10_000_000_000) {
             if !crowd.is_there(now) {
                 offers += 1;
-                crowd.offered(now, now + 10_000_000);
+                crowd.offered(now, now + Duration::from_millis(10));
             }
-            now += 1_000_000;
+            now += Duration::from_millis(1);
         }
         // Of ten seconds, less than one in twenty.
         assert!((10..50).contains(&offers), "{offers}");
 
-        now += LONGEST_BREAK;
-        crowd.offered(now, now + 1_000);
-        crowd.offered(now, now + 2 * LONG_YIELD);
-        assert!(crowd.is_there(now + BREAK));
-        assert!(!crowd.is_there(now + 2 * LONG_YIELD + BREAK));
+        now += MAX_YIELD_BACKOFF;
+        crowd.offered(now, now + Duration::from_micros(1));
+        crowd.offered(now, now + 2 * MAX_YIELD);
+        assert!(crowd.is_there(now + MIN_YIELD_BACKOFF));
+        assert!(!crowd.is_there(now + 2 * MAX_YIELD + MIN_YIELD_BACKOFF));
     }
 }

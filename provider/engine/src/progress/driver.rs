@@ -11,35 +11,25 @@
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
-use ferroce_transport::Time;
+use ferroce_transport::{AtomicTime, Duration, Time};
 
 use crate::progress::arrivals::Arrivals;
 use crate::progress::sleep::Sleep;
 use crate::progress::timers;
 use crate::progress::turn::{self, Turn};
-
-/// How long a silent application keeps its turn at first, and the helper's first nap.
-const PATIENCE: Time = 200_000;
-/// The helper's longest nap while the application polls. Each nap is an interrupt and two switches, on a processor that the
-/// application may well be polling on.
-const LONGEST_NAP: Time = 1_600_000;
-/// A nap is at most this part of the application's turn. Until the helper has noticed that the turn is over nobody receives,
-/// and a program that polls for each completion and then spins on memory ends a turn with each message.
-const PART: Time = 16;
-/// Between two looks at what the daemon says.
-const CHORES: Time = 100_000_000;
+use crate::tuning::{CONTROL_INTERVAL, MAX_NAP, MIN_NAP, NAP_PART};
 
 pub(crate) struct Driver {
     /// Whose turn it is; the helper waits on it as a futex.
     pub(crate) turn: Turn<AtomicU32>,
     pub(crate) empty_polls: AtomicU32,
     /// When the application last drove.
-    pub(crate) polled_at: AtomicU64,
+    pub(crate) polled_at: AtomicTime,
     /// The helper's, in the kernel.
     sleep: Sleep<AtomicU64>,
     /// When a polling application last got something out of the inbox, and last looked at the sockets.
-    pub(crate) inbox_at: AtomicU64,
-    pub(crate) sockets_at: AtomicU64,
+    pub(crate) inbox_at: AtomicTime,
+    pub(crate) sockets_at: AtomicTime,
     /// The event was cleared during the application's turn, and the helper may not have seen it.
     cleared: AtomicBool,
     event: OwnedFd,
@@ -65,10 +55,10 @@ impl Driver {
             has_helper,
             turn: Turn::new(AtomicU32::new(first)),
             empty_polls: AtomicU32::new(0),
-            polled_at: AtomicU64::new(0),
+            polled_at: AtomicTime::default(),
             sleep: Sleep::new(AtomicU64::new(0)),
-            inbox_at: AtomicU64::new(0),
-            sockets_at: AtomicU64::new(0),
+            inbox_at: AtomicTime::default(),
+            sockets_at: AtomicTime::default(),
             cleared: AtomicBool::new(false),
             event,
         }
@@ -122,11 +112,11 @@ impl Driver {
         }
         let since = timers::now();
         let mut naps = Naps::new(since);
-        let mut chores_at = since + CHORES;
+        let mut control_at = since + CONTROL_INTERVAL;
         loop {
             let nap = libc::timespec {
                 tv_sec: 0,
-                tv_nsec: naps.length as i64,
+                tv_nsec: naps.length.as_nanos() as i64,
             };
             // SAFETY: the futex word and the timeout outlive the call.
             unsafe {
@@ -139,11 +129,11 @@ impl Driver {
                 )
             };
             let now = timers::now();
-            if now >= chores_at {
-                chores_at = now + CHORES;
+            if now >= control_at {
+                control_at = now + CONTROL_INTERVAL;
                 chores();
             }
-            let polled_at = self.polled_at.load(Ordering::Relaxed);
+            let polled_at = self.polled_at.load();
             if self.turn.is_returned() || !naps.another(now, polled_at) {
                 break;
             }
@@ -164,7 +154,7 @@ impl Driver {
 
     /// The application drives, though it waits: until then, at most.
     pub(crate) fn polls_until(&self, at: Time) {
-        self.polled_at.store(at, Ordering::Relaxed);
+        self.polled_at.store(at);
     }
 
     /// Whether the application has the turn; for its threads to ask under the receive lock.
@@ -177,30 +167,30 @@ impl Driver {
 struct Naps {
     /// When the turn began.
     since: Time,
-    length: Time,
+    length: Duration,
 }
 
 impl Naps {
     fn new(since: Time) -> Naps {
         Naps {
             since,
-            length: PATIENCE,
+            length: MIN_NAP,
         }
     }
 
     /// After a nap, with the application's last poll so long ago: whether to take another.
     fn another(&mut self, now: Time, polled_at: Time) -> bool {
-        let silent_for = now.saturating_sub(polled_at);
-        let usual = ((now - self.since) / PART).clamp(PATIENCE, LONGEST_NAP);
+        let silent_for = now - polled_at;
+        let usual = ((now - self.since) / NAP_PART).clamp(MIN_NAP, MAX_NAP);
         // Who has polled for long is more likely to have lost the processor than to have stopped.
-        let enough = (usual / 2).max(PATIENCE);
+        let enough = (usual / 2).max(MIN_NAP);
         if silent_for >= enough {
             return false;
         }
         // Is it silent, the next look is when that is enough.
-        self.length = match silent_for < PATIENCE / 4 {
+        self.length = match silent_for < MIN_NAP / 4 {
             true => usual,
-            false => (enough - silent_for).max(PATIENCE / 4),
+            false => (enough - silent_for).max(MIN_NAP / 4),
         };
         true
     }
@@ -210,45 +200,46 @@ impl Naps {
 mod tests {
     use super::*;
 
-    const MICROSECOND: Time = 1_000;
+    const MICROSECOND: Duration = Duration::from_micros(1);
 
     #[test]
     fn naps_grow_while_the_application_polls() {
-        let mut naps = Naps::new(0);
-        let (mut now, mut count) = (0, 0);
-        while naps.length < LONGEST_NAP {
+        let mut naps = Naps::new(Time::ZERO);
+        let (mut now, mut count) = (Time::ZERO, 0);
+        while naps.length < MAX_NAP {
             now += naps.length;
             count += 1;
             assert!(naps.another(now, now - MICROSECOND));
-            assert!(naps.length <= (now / PART).max(PATIENCE));
+            assert!(naps.length <= ((now - Time::ZERO) / NAP_PART).max(MIN_NAP));
         }
         assert!(count < 60, "{count}");
         // It may have lost the processor for a moment.
         now += naps.length;
-        assert!(naps.another(now, now - PATIENCE));
-        assert!(naps.length < LONGEST_NAP / 2);
+        assert!(naps.another(now, now - MIN_NAP));
+        assert!(naps.length < MAX_NAP / 2);
         now += naps.length;
-        assert!(!naps.another(now, now - LONGEST_NAP / 2));
+        assert!(!naps.another(now, now - MAX_NAP / 2));
     }
 
     #[test]
     fn an_application_that_falls_silent_at_once_loses_its_turn() {
-        assert!(!Naps::new(0).another(PATIENCE, 0));
+        assert!(!Naps::new(Time::ZERO).another(Time::ZERO + MIN_NAP, Time::ZERO));
     }
 
     /// Polls for the completion of a long message, then spins on memory.
     #[test]
     fn the_end_of_a_turn_of_milliseconds_is_noticed_soon() {
-        for silent_from in (500..6_000).step_by(7).map(|t| t * MICROSECOND) {
-            let mut naps = Naps::new(0);
-            let mut now = naps.length;
-            while naps.another(now, now.min(silent_from)) {
+        for silent_from in (500..6_000).step_by(7).map(Duration::from_micros) {
+            let mut naps = Naps::new(Time::ZERO);
+            let mut now = Time::ZERO + naps.length;
+            let stops = Time::ZERO + silent_from;
+            while naps.another(now, now.min(stops)) {
                 now += naps.length;
             }
-            let lost = now - silent_from;
+            let lost = now - stops;
             assert!(
-                lost <= (silent_from / 8).max(PATIENCE + 2 * PATIENCE / 4),
-                "{silent_from}: {lost}"
+                lost <= (silent_from / 8).max(MIN_NAP + 2 * MIN_NAP / 4),
+                "{silent_from:?}: {lost:?}"
             );
         }
     }

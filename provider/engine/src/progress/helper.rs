@@ -8,26 +8,19 @@ use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::sync::mpsc;
 
-use ferroce_transport::Time;
+use ferroce_transport::{Duration, Time};
 
 use crate::datapath::rx::state::Take;
 use crate::error::{Error, Result};
 use crate::hca::Hca;
 use crate::memory::guard;
-use crate::progress::crowd::LONG_YIELD;
 use crate::progress::linger::{Linger, Outcome};
 use crate::progress::round::{Round, timespec_until};
 use crate::progress::timers;
 use crate::progress::uring::Uring;
-
-/// Datagrams taken from one socket before the others have their turn and answers go out.
-const BURST: usize = 8;
-
-/// After so long the daemon must be heard.
-const LONGEST_LINGER: Time = 10_000_000;
-
-/// A ring that nothing was put into for so long gives its memory back.
-const UNUSED: Time = 1_000_000_000;
+use crate::tuning::{
+    DATAGRAMS_PER_ROUND, MAX_AWAKE, MAX_YIELD, RING_IDLE, SCHEDULER_SLICE, TIMER_SLACK,
+};
 
 /// Starts the thread, and waits until it has what it needs. Programs that patch the C library's `munmap` and its like once they have
 /// a device (Open MPI's `memory/patcher`) do so while no thread of their own is in them; from here on ours is not either.
@@ -62,7 +55,12 @@ fn run(hca: &Hca, begun: mpsc::Sender<()>) {
     guard::admit_thread();
     // Timers of microseconds are no use with the default slack of 50 µs.
     // SAFETY: affects the calling thread only.
-    unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1000) };
+    unsafe {
+        libc::prctl(
+            libc::PR_SET_TIMERSLACK,
+            TIMER_SLACK.as_nanos() as libc::c_ulong,
+        )
+    };
     short_slice();
     let mut uring = match under_valgrind() {
         true => None,
@@ -83,17 +81,17 @@ fn run(hca: &Hca, begun: mpsc::Sender<()>) {
                 rings.look(hca, timers::now());
             },
         );
-        let went = timers::now();
+        let now = timers::now();
         let settled = match hca.counts_received() {
-            true => hca.settle_receivers(went),
+            true => hca.settle_receivers(now),
             false => Time::MAX,
         };
-        let unused = rings.look(hca, went);
+        let unused = rings.look(hca, now);
         let until = hca
             .driver
             .falling_asleep(|| match hca.inbox.falling_asleep() {
                 true => hca.next_timer().min(settled).min(unused),
-                false => 0,
+                false => Time::ZERO,
             });
         let round = match &mut uring {
             Some(uring) => uring.round(hca, until),
@@ -123,7 +121,7 @@ fn run(hca: &Hca, begun: mpsc::Sender<()>) {
             continue;
         }
         hca.driver.arrivals.happened();
-        waits.came(round.woken, now);
+        waits.received(round.woken, now);
         if let Some(patience) = waits.worth(now) {
             let outcome = linger(hca, patience, &mut waits);
             waits.ended(timers::now(), outcome);
@@ -141,7 +139,7 @@ impl Rings {
     /// Looks if it is time to. Returns when it is the next time; `Time::MAX` if there is nothing to give back.
     fn look(&self, hca: &Hca, now: Time) -> Time {
         if now >= self.next.get() {
-            self.next.set(now + UNUSED);
+            self.next.set(now + RING_IDLE);
             hca.rings.give_back();
         }
         match hca.rings.hold() {
@@ -157,14 +155,14 @@ fn empty_inbox(hca: &Hca) -> usize {
         return 0;
     }
     let mut rx = hca.rx.lock();
-    let got = hca.drain_inbox(&mut rx, Take::Some(BURST));
+    let got = hca.drain_inbox(&mut rx, Take::AtMost(DATAGRAMS_PER_ROUND));
     hca.answer(&mut rx);
     got
 }
 
 /// Goes on receiving for a moment instead of sleeping: waking up costs more than the packets that come meanwhile. Offers
 /// the processor to others at every turn.
-fn linger(hca: &Hca, patience: Time, waits: &mut Linger) -> Outcome {
+fn linger(hca: &Hca, patience: Duration, waits: &mut Linger) -> Outcome {
     let start = timers::now();
     let mut since = start;
     let mut outcome = Outcome::InVain;
@@ -173,18 +171,18 @@ fn linger(hca: &Hca, patience: Time, waits: &mut Linger) -> Outcome {
         if hca.driver.wanted() {
             return Outcome::Cut;
         }
-        if now >= (since + patience).min(start + LONGEST_LINGER) {
+        if now >= (since + patience).min(start + MAX_AWAKE) {
             return outcome;
         }
         let mut rx = hca.rx.lock();
-        let got =
-            hca.drain_inbox(&mut rx, Take::Some(BURST)) + hca.drain_all(&mut rx, Take::Some(BURST));
+        let got = hca.drain_inbox(&mut rx, Take::AtMost(DATAGRAMS_PER_ROUND))
+            + hca.drain_all(&mut rx, Take::AtMost(DATAGRAMS_PER_ROUND));
         if got != 0 {
             hca.answer(&mut rx);
             hca.driver.arrivals.happened();
             outcome = Outcome::Paid;
             since = timers::now();
-            waits.came(now, since);
+            waits.received(now, since);
         }
         drop(rx);
         hca.run_timers(now, got != 0);
@@ -192,7 +190,7 @@ fn linger(hca: &Hca, patience: Time, waits: &mut Linger) -> Outcome {
             let before = timers::now();
             std::thread::yield_now();
             // Whoever got the processor keeps it for his whole turn if he spins. From a sleep, what comes wakes us at once.
-            if timers::now() - before > LONG_YIELD {
+            if timers::now() - before > MAX_YIELD {
                 return Outcome::Crowded;
             }
         }
@@ -222,7 +220,7 @@ fn short_slice() {
         flags: 0,
         nice,
         priority: 0,
-        runtime: 100_000,
+        runtime: SCHEDULER_SLICE.as_nanos() as u64,
         deadline: 0,
         period: 0,
     };
@@ -284,7 +282,7 @@ fn poll_round(hca: &Hca, until: Time) -> std::io::Result<Round> {
     let mut rx = hca.rx.lock();
     for (receiver, fd) in receivers.iter().zip(&fds[2..]) {
         if fd.revents != 0 {
-            handled += hca.drain(&mut rx, receiver, Take::Some(BURST));
+            handled += hca.drain(&mut rx, receiver, Take::AtMost(DATAGRAMS_PER_ROUND));
         }
     }
     hca.answer(&mut rx);

@@ -4,18 +4,11 @@
 //! idleness. But the helper may share its processor with the very program that it works for, or with the peer. It cannot
 //! see that; what it sees is whether waiting awake pays. Knows no clock and does nothing by itself.
 
-use ferroce_transport::Time;
+use ferroce_transport::{Duration, Time};
 
-/// Packets that come closer after each other than this are worth waiting for.
-const CLOSE: Time = 150_000;
-/// The shortest and the longest wait.
-const SHORTEST: Time = 50_000;
-const LONGEST: Time = 200_000;
-/// Waits in vain, in a row, after which none is tried for a while.
-const TRIES: u32 = 3;
-/// That while at first, and at most: it doubles with every further wait in vain.
-const BREAK: Time = 2_000_000;
-const LONGEST_BREAK: Time = 50_000_000;
+use crate::tuning::{
+    LINGER_GAP, LINGER_TRIES, MAX_LINGER, MAX_LINGER_BACKOFF, MIN_LINGER, MIN_LINGER_BACKOFF,
+};
 
 /// What became of a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,39 +26,39 @@ pub(crate) enum Outcome {
 #[derive(Debug)]
 pub(crate) struct Linger {
     /// How long after each other packets usually come, the recent ones counting most.
-    usual: Time,
+    usual: Duration,
     /// Since when nothing has been left to do.
     idle_since: Time,
     in_vain: u32,
-    pause: Time,
-    paused_until: Time,
+    backoff: Duration,
+    off_until: Time,
 }
 
 impl Default for Linger {
     fn default() -> Linger {
         Linger {
-            usual: CLOSE,
-            idle_since: 0,
+            usual: LINGER_GAP,
+            idle_since: Time::ZERO,
             in_vain: 0,
-            pause: BREAK,
-            paused_until: 0,
+            backoff: MIN_LINGER_BACKOFF,
+            off_until: Time::ZERO,
         }
     }
 }
 
 impl Linger {
     /// Something came at a time and was handled at another, whether it was waited for awake or asleep.
-    pub fn came(&mut self, at: Time, handled: Time) {
-        let gap = at.saturating_sub(self.idle_since);
+    pub fn received(&mut self, at: Time, handled: Time) {
+        let gap = at - self.idle_since;
         // One long gap says that the traffic is another from here on, but not how close it will be.
-        self.usual = (3 * self.usual + gap.min(4 * CLOSE)) / 4;
+        self.usual = (3 * self.usual + gap.min(4 * LINGER_GAP)) / 4;
         self.idle_since = handled;
     }
 
     /// How long to wait awake now, if at all.
-    pub fn worth(&self, now: Time) -> Option<Time> {
-        (self.usual < CLOSE && now >= self.paused_until)
-            .then(|| (2 * self.usual).clamp(SHORTEST, LONGEST))
+    pub fn worth(&self, now: Time) -> Option<Duration> {
+        (self.usual < LINGER_GAP && now >= self.off_until)
+            .then(|| (2 * self.usual).clamp(MIN_LINGER, MAX_LINGER))
     }
 
     /// A wait has ended.
@@ -74,16 +67,16 @@ impl Linger {
             Outcome::Cut => {}
             Outcome::Paid => {
                 self.in_vain = 0;
-                self.pause = BREAK;
+                self.backoff = MIN_LINGER_BACKOFF;
             }
             Outcome::InVain => {
                 self.in_vain += 1;
-                if self.in_vain >= TRIES {
-                    self.paused_until = now + self.pause;
-                    self.pause = (2 * self.pause).min(LONGEST_BREAK);
+                if self.in_vain >= LINGER_TRIES {
+                    self.off_until = now + self.backoff;
+                    self.backoff = (2 * self.backoff).min(MAX_LINGER_BACKOFF);
                 }
             }
-            Outcome::Crowded => self.paused_until = now + LONGEST_BREAK,
+            Outcome::Crowded => self.off_until = now + MAX_LINGER_BACKOFF,
         }
     }
 }
@@ -92,12 +85,12 @@ impl Linger {
 mod tests {
     use super::*;
 
-    const MICROSECOND: Time = 1_000;
+    const MICROSECOND: Duration = Duration::from_micros(1);
 
     /// Packets so far apart; returns the time of the last.
-    fn packets(linger: &mut Linger, mut now: Time, gap: Time, count: u32) -> Time {
+    fn packets(linger: &mut Linger, mut now: Time, gap: Duration, count: u32) -> Time {
         for _ in 0..count {
-            linger.came(now + gap, now + gap + MICROSECOND);
+            linger.received(now + gap, now + gap + MICROSECOND);
             now += gap + MICROSECOND;
         }
         now
@@ -105,43 +98,43 @@ mod tests {
 
     fn after_close_traffic() -> Linger {
         let mut linger = Linger::default();
-        packets(&mut linger, 0, 5 * MICROSECOND, 20);
+        packets(&mut linger, Time::ZERO, Duration::from_micros(5), 20);
         linger
     }
 
     #[test]
     fn close_traffic_is_waited_for_and_sparse_traffic_is_not() {
         let mut linger = Linger::default();
-        let mut now = packets(&mut linger, 0, 5 * MICROSECOND, 20);
-        assert_eq!(linger.worth(now), Some(SHORTEST));
-        now = packets(&mut linger, now, 80 * MICROSECOND, 20);
+        let mut now = packets(&mut linger, Time::ZERO, Duration::from_micros(5), 20);
+        assert_eq!(linger.worth(now), Some(MIN_LINGER));
+        now = packets(&mut linger, now, Duration::from_micros(80), 20);
         let patience = linger.worth(now).unwrap();
-        assert!((140 * MICROSECOND..=160 * MICROSECOND).contains(&patience));
-        now = packets(&mut linger, now, 10_000 * MICROSECOND, 20);
+        assert!((Duration::from_micros(140)..=Duration::from_micros(160)).contains(&patience));
+        now = packets(&mut linger, now, Duration::from_micros(10_000), 20);
         assert_eq!(linger.worth(now), None);
         // And soon again, when they come closer.
-        now = packets(&mut linger, now, 5 * MICROSECOND, 7);
+        now = packets(&mut linger, now, Duration::from_micros(5), 7);
         assert!(linger.worth(now).is_some());
     }
 
     #[test]
     fn what_does_not_pay_is_tried_less_and_less_often() {
         let mut linger = after_close_traffic();
-        let (mut now, mut waits, mut last) = (0, 0, 0);
-        let mut longest = 0;
-        while now < 1_000_000_000 {
+        let (mut now, mut waits, mut last) = (Time::ZERO, 0, Time::ZERO);
+        let mut longest = Duration::ZERO;
+        while now < Time::from_nanos(1_000_000_000) {
             if linger.worth(now).is_some() {
                 longest = longest.max(now - last);
                 last = now;
                 waits += 1;
                 linger.ended(now, Outcome::InVain);
             }
-            now += 100 * MICROSECOND;
+            now += Duration::from_micros(100);
         }
         assert!((20..40).contains(&waits), "{waits}");
-        assert!(longest <= LONGEST_BREAK + 200 * MICROSECOND);
+        assert!(longest <= MAX_LINGER_BACKOFF + Duration::from_micros(200));
         while linger.worth(now).is_none() {
-            now += 100 * MICROSECOND;
+            now += Duration::from_micros(100);
         }
         linger.ended(now, Outcome::Paid);
         assert!(linger.worth(now).is_some());
@@ -152,8 +145,9 @@ mod tests {
     #[test]
     fn a_crowd_ends_it_for_long() {
         let mut linger = after_close_traffic();
-        linger.ended(7, Outcome::Crowded);
-        assert_eq!(linger.worth(LONGEST_BREAK), None);
-        assert!(linger.worth(7 + LONGEST_BREAK).is_some());
+        let at = Time::from_nanos(7);
+        linger.ended(at, Outcome::Crowded);
+        assert_eq!(linger.worth(Time::ZERO + MAX_LINGER_BACKOFF), None);
+        assert!(linger.worth(at + MAX_LINGER_BACKOFF).is_some());
     }
 }

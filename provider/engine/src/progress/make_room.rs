@@ -2,20 +2,14 @@
 //! (see `answers`).
 
 use std::os::fd::AsRawFd;
-use std::time::Duration;
 
-use ferroce_transport::Time;
+use ferroce_transport::{Duration, Time};
 
 use crate::hca::Hca;
 use crate::progress::arrivals::Waiter;
 use crate::progress::timers;
+use crate::tuning::{MAX_ANSWER_SLEEP, POLLER_SLEEP};
 use crate::verbs::wc::Wc;
-
-/// The longest sleep. The helper takes the turn to receive from a program that is silent for twice as long.
-const NAP: Duration = Duration::from_micros(100);
-
-/// The same for a program that waits for an answer.
-const LONGEST_NAP: Time = 2_000_000;
 
 /// `IBV_WC_RECV`, which the opcodes of all receive completions have set.
 const WC_RECV: u32 = 1 << 7;
@@ -25,7 +19,7 @@ impl Hca {
     pub(crate) fn make_room(&self) {
         let before = timers::now();
         if self.crowd.is_there(before) && self.alive() {
-            return self.nap(NAP, &self.driver.arrivals.expect());
+            return self.nap(POLLER_SLEEP, &self.driver.arrivals.expect());
         }
         std::thread::yield_now();
         self.crowd.offered(before, timers::now());
@@ -80,9 +74,9 @@ impl Hca {
             // Deadlines are the sleeper's while it has the turn. Where the helper takes that from another thread of the program
             // meanwhile, it may take the wake-up, too.
             let at = until
-                .min(self.next_timer().max(now + 1))
-                .min(now + LONGEST_NAP);
-            self.nap(Duration::from_nanos(at - now), &waiter);
+                .min(self.next_timer().max(now + Duration::from_nanos(1)))
+                .min(now + MAX_ANSWER_SLEEP);
+            self.nap(at - now, &waiter);
             if self.driver.app_drives() {
                 self.poll_from_app();
             }
@@ -92,7 +86,7 @@ impl Hca {
     /// Sleeps for a moment, until something comes.
     fn nap(&self, most: Duration, waiter: &Waiter<'_>) {
         let driver = &self.driver;
-        driver.polls_until(timers::now() + most.as_nanos() as Time);
+        driver.polls_until(timers::now() + most);
         {
             // With the lock the helper cannot take the turn; once it has, the inbox's sleep is its own. Whoever else has it receives.
             let Some(rx) = self.rx.try_lock() else {

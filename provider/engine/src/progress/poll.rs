@@ -1,25 +1,16 @@
 //! An application's thread that polls: it takes its turn to receive, and what is due.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
-use ferroce_transport::Time;
+use ferroce_transport::{AtomicTime, Time};
 
 use crate::datapath::rx::RxState;
 use crate::datapath::rx::state::{MAX_DATAGRAM, Take};
 use crate::hca::Hca;
 use crate::progress::timers;
-
-/// Empty polls in a row after which the application is taken to be polling in earnest. A program that sleeps on a
-/// completion channel polls an empty queue once or twice a time.
-const EARNEST: u32 = 16;
-/// Empty polls in a row after which the processor is offered to others: some tens of microseconds.
-const FRUITLESS: u32 = 64;
-/// Runs of packets that a polling application takes before it answers.
-const BULK: usize = 4;
-/// So long after something came through memory the sockets, each of which costs a system call, are looked at less often, ...
-const NEAR: Time = 50_000;
-/// ... this far apart.
-const SELDOM: Time = 10_000;
+use crate::tuning::{
+    POLLS_BEFORE_TURN, POLLS_BEFORE_YIELD, RING_ACTIVE, RUNS_PER_POLL, SOCKET_POLL_INTERVAL,
+};
 
 impl Hca {
     /// A thread of the application found its completion queue empty.
@@ -28,11 +19,11 @@ impl Hca {
         // These counts are approximate on purpose: two threads may lose one.
         let polls = driver.empty_polls.load(Ordering::Relaxed) + 1;
         driver.empty_polls.store(polls, Ordering::Relaxed);
-        if polls.is_multiple_of(FRUITLESS) {
+        if polls.is_multiple_of(POLLS_BEFORE_YIELD) {
             self.make_room();
         }
         if !driver.app_drives() {
-            if polls >= EARNEST && self.alive() {
+            if polls >= POLLS_BEFORE_TURN && self.alive() {
                 driver.turn.want();
             }
             return;
@@ -41,7 +32,7 @@ impl Hca {
             return;
         }
         let mut now = timers::now();
-        driver.polled_at.store(now, Ordering::Relaxed);
+        driver.polled_at.store(now);
         let mut received = false;
         if let Some(mut rx) = self.rx.try_lock()
             && driver.app_drives()
@@ -57,20 +48,21 @@ impl Hca {
     /// Takes what has come; returns whether anything had.
     fn receive_from_app(&self, rx: &mut RxState, now: Time) -> bool {
         let driver = &self.driver;
-        if self.drain_inbox(rx, Take::Runs(BULK)) != 0 {
-            driver.inbox_at.store(now, Ordering::Relaxed);
+        if self.drain_inbox(rx, Take::Runs(RUNS_PER_POLL)) != 0 {
+            driver.inbox_at.store(now);
             return true;
         }
-        let since = |at: &AtomicU64| now.saturating_sub(at.load(Ordering::Relaxed));
-        if since(&driver.inbox_at) < NEAR && since(&driver.sockets_at) < SELDOM {
+        let since = |at: &AtomicTime| now - at.load();
+        if since(&driver.inbox_at) < RING_ACTIVE && since(&driver.sockets_at) < SOCKET_POLL_INTERVAL
+        {
             return false;
         }
-        driver.sockets_at.store(now, Ordering::Relaxed);
+        driver.sockets_at.store(now);
         // A socket that holds little must not be emptied before its senders hear of it.
-        let runs = (self.info().rcvbuf as usize / 8 / MAX_DATAGRAM).clamp(1, BULK);
+        let runs = (self.info().rcvbuf as usize / 8 / MAX_DATAGRAM).clamp(1, RUNS_PER_POLL);
         let got = self.drain_all(rx, Take::Runs(runs)) != 0;
         if got {
-            driver.inbox_at.store(0, Ordering::Relaxed);
+            driver.inbox_at.store(Time::ZERO);
         }
         got
     }

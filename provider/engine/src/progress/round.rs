@@ -16,9 +16,9 @@ pub(crate) fn timespec_until(until: Time) -> Option<libc::timespec> {
     if until == Time::MAX {
         return None;
     }
-    let left = until.saturating_sub(timers::now());
+    let left = until - timers::now();
     Some(libc::timespec {
-        tv_sec: (left / 1_000_000_000) as i64,
-        tv_nsec: (left % 1_000_000_000) as i64,
+        tv_sec: left.as_secs() as i64,
+        tv_nsec: left.subsec_nanos().into(),
     })
 }

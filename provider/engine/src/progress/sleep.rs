@@ -6,10 +6,10 @@ use ferroce_transport::Time;
 
 use super::words::Word;
 
-/// Until when a thread sleeps; 0 while it does not.
+/// Until when a thread sleeps, in nanoseconds; 0 while it does not.
 pub(crate) struct Sleep<W>(pub(crate) W);
 
-impl<W: Word<Value = Time>> Sleep<W> {
+impl<W: Word<Value = u64>> Sleep<W> {
     /// Of a thread that is awake; `word` is 0.
     pub(crate) const fn new(word: W) -> Sleep<W> {
         Sleep(word)
@@ -18,10 +18,10 @@ impl<W: Word<Value = Time>> Sleep<W> {
     /// Announces a sleep, then returns until when it may last: `next` says when something is to be done.
     pub(crate) fn announce(&self, next: impl Fn() -> Time) -> Time {
         // First "for ever", then look: who adds a deadline in between sees it and wakes us.
-        self.0.store(Time::MAX, Ordering::Relaxed);
+        self.0.store(u64::MAX, Ordering::Relaxed);
         W::fence();
         let until = next();
-        self.0.store(until, Ordering::Relaxed);
+        self.0.store(until.as_nanos(), Ordering::Relaxed);
         until
     }
 
@@ -35,6 +35,6 @@ impl<W: Word<Value = Time>> Sleep<W> {
         // The deadline was made known by whatever means, the other side looks at it after its fence: of the two fences one comes
         // first, so either he finds the deadline or we that he sleeps. Without them a processor may look before it has told.
         W::fence();
-        at < self.0.load(Ordering::Relaxed)
+        at.as_nanos() < self.0.load(Ordering::Relaxed)
     }
 }

@@ -6,15 +6,15 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
 
-use ferroce_transport::Time;
+use ferroce_transport::{AtomicTime, Time};
 use parking_lot::Mutex;
 
-/// Monotonic time in nanoseconds.
+/// The time now, of `CLOCK_MONOTONIC`.
+#[inline]
 pub(crate) fn now() -> Time {
-    read(libc::CLOCK_MONOTONIC)
+    Time::from_nanos(read(libc::CLOCK_MONOTONIC))
 }
 
 /// Nanoseconds since 1970.
@@ -67,29 +67,29 @@ impl Ord for Alarm {
 /// A heap of what wants to be called, earliest first.
 pub(crate) struct Timers<T> {
     heap: Mutex<BinaryHeap<Reverse<(Time, T)>>>,
-    next: AtomicU64,
+    next: AtomicTime,
 }
 
 impl<T: Ord> Timers<T> {
     pub(crate) fn new() -> Timers<T> {
         Timers {
             heap: Mutex::new(BinaryHeap::new()),
-            next: AtomicU64::new(Time::MAX),
+            next: AtomicTime::new(Time::MAX),
         }
     }
 
     /// The earliest entry; `Time::MAX` when there is none.
     pub(crate) fn next(&self) -> Time {
-        self.next.load(Relaxed)
+        self.next.load()
     }
 
     /// Adds an entry; returns whether it is now the earliest.
     pub(crate) fn add(&self, at: Time, what: T) -> bool {
         let mut heap = self.heap.lock();
         heap.push(Reverse((at, what)));
-        let first = at < self.next.load(Relaxed);
+        let first = at < self.next.load();
         if first {
-            self.next.store(at, Relaxed);
+            self.next.store(at);
         }
         first
     }
@@ -101,10 +101,8 @@ impl<T: Ord> Timers<T> {
             Some(Reverse((at, _))) if *at <= now => heap.pop().map(|Reverse((_, what))| what),
             _ => None,
         };
-        self.next.store(
-            heap.peek().map_or(Time::MAX, |Reverse((at, _))| *at),
-            Relaxed,
-        );
+        self.next
+            .store(heap.peek().map_or(Time::MAX, |Reverse((at, _))| *at));
         due
     }
 }

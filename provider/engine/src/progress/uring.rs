@@ -21,16 +21,12 @@ use crate::port::receiver::Receiver;
 use crate::port::recvmsg::{CONTROL, describe};
 use crate::progress::round::{Round, timespec_until};
 use crate::progress::timers;
+use crate::tuning::{DATAGRAMS_PER_ROUND, RECEIVE_BUFFERS};
 
-/// Receive buffers; a power of two. Each holds the largest merged run.
-const BUFFERS: u16 = 16;
 const NAME: usize = size_of::<libc::sockaddr_in6>();
 /// `struct io_uring_recvmsg_out`, then name, control data and payload.
 const BUFFER: usize = 16 + NAME + CONTROL + MAX_DATAGRAM;
 const GROUP: u16 = 0;
-/// Datagrams handled before answers go out.
-const BURST: usize = 8;
-
 /// `user_data` of what is not a receiver.
 const WAKE: u64 = u64::MAX;
 const CONTROL_EVENT: u64 = u64::MAX - 1;
@@ -45,15 +41,17 @@ struct Buffers {
 
 impl Buffers {
     fn new() -> Buffers {
-        let entries_layout =
-            Layout::from_size_align(size_of::<BufRingEntry>() * usize::from(BUFFERS), 4096)
-                .expect("a small array at page alignment");
+        let entries_layout = Layout::from_size_align(
+            size_of::<BufRingEntry>() * usize::from(RECEIVE_BUFFERS),
+            4096,
+        )
+        .expect("a small array at page alignment");
         // SAFETY: the layout is not empty.
         let entries = unsafe { alloc_zeroed(entries_layout) }.cast::<BufRingEntry>();
         if entries.is_null() {
             std::alloc::handle_alloc_error(entries_layout);
         }
-        let memory = vec![0; BUFFER * usize::from(BUFFERS)].into_boxed_slice();
+        let memory = vec![0; BUFFER * usize::from(RECEIVE_BUFFERS)].into_boxed_slice();
         Buffers {
             entries,
             entries_layout,
@@ -71,7 +69,9 @@ impl Buffers {
         let addr = self.memory[usize::from(id) * BUFFER..].as_ptr() as u64;
         // SAFETY: the index is masked to the ring, which is ours; the kernel reads an entry only after the tail passes it.
         unsafe {
-            let entry = &mut *self.entries.add(usize::from(self.tail & (BUFFERS - 1)));
+            let entry = &mut *self
+                .entries
+                .add(usize::from(self.tail & (RECEIVE_BUFFERS - 1)));
             entry.set_addr(addr);
             entry.set_len(BUFFER as u32);
             entry.set_bid(id);
@@ -117,11 +117,15 @@ impl Uring {
         let mut buffers = Buffers::new();
         // SAFETY: the entries live as long as `Uring`, which drops the ring first.
         unsafe {
-            ring.submitter()
-                .register_buf_ring_with_flags(buffers.entries as u64, BUFFERS, GROUP, 0)
+            ring.submitter().register_buf_ring_with_flags(
+                buffers.entries as u64,
+                RECEIVE_BUFFERS,
+                GROUP,
+                0,
+            )
         }
         .map_err(|e| format!("registering a buffer ring (Linux 5.19): {e}"))?;
-        for id in 0..BUFFERS {
+        for id in 0..RECEIVE_BUFFERS {
             buffers.provide(id);
         }
         // SAFETY: all zeroes is a valid msghdr.
@@ -294,7 +298,7 @@ impl Uring {
                     }
                     self.buffers.provide(id);
                     handled += 1;
-                    if handled % BURST == 0 {
+                    if handled % DATAGRAMS_PER_ROUND == 0 {
                         hca.answer(rx);
                     }
                 }

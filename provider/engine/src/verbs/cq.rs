@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
 use ferroce_control::objects::Listing;
-use ferroce_transport::Time;
+use ferroce_transport::{Duration, Time};
 use parking_lot::Mutex;
 
 use crate::datapath::batch::{self, Notifies};
@@ -218,7 +218,7 @@ impl Cq {
         }
         // Under the lock, so that the times are in the order of the completions.
         let (clock, wall_clock) = if self.stamped {
-            (timers::now(), timers::wall_clock())
+            (timers::now().as_nanos(), timers::wall_clock())
         } else {
             (0, 0)
         };
@@ -270,7 +270,7 @@ impl Cq {
     }
 
     fn hold_back(self: &Arc<Self>, queue: &mut Queue) {
-        queue.due = timers::now() + u64::from(queue.moderation.period) * 1_000;
+        queue.due = timers::now() + Duration::from_micros(queue.moderation.period.into());
         let alarm = Alarm {
             handle: self.handle,
             of: Arc::downgrade(self) as Weak<dyn Alarmed>,

@@ -5,9 +5,10 @@ use std::sync::atomic::Ordering;
 use ferroce_transport::{Datagram, Dest, QpState, SendData, SendRequest, Sge};
 use parking_lot::MutexGuard;
 
-use crate::datapath::held::{Held, PLENTY, SMALL, thread_mark};
+use crate::datapath::held::{Held, thread_mark};
 use crate::error::{Error, Result};
 use crate::progress::timers;
+use crate::tuning::{GATHER_IN_FLIGHT, SMALL_REQUEST};
 use crate::verbs::qp::{Inner, Qp};
 
 impl Qp {
@@ -93,9 +94,9 @@ impl SendPoster<'_> {
     /// Whether what was posted can wait to be sent together with what follows: it is small, and enough is on its way
     /// that an acknowledgement will soon be the occasion. A ping-pong, or a few requests at a time, never waits.
     fn can_wait(&self) -> bool {
-        self.largest <= SMALL
+        self.largest <= SMALL_REQUEST
             && self.inner.held.and(self.posted).has_room(self.largest)
-            && self.inner.transport.packets_in_flight() >= PLENTY
+            && self.inner.transport.packets_in_flight() >= GATHER_IN_FLIGHT
             && self.inner.transport.state() == QpState::Rts
     }
 

@@ -15,18 +15,18 @@ use crate::sleep::*;
 fn deadline(outlasts: fn(&Sleep<AtomicU64>, Time) -> bool) {
     model::check(move || {
         let sleep = Arc::new(Sleep::new(AtomicU64::new(0)));
-        let next = Arc::new(AtomicU64::new(Time::MAX));
+        let next = Arc::new(AtomicU64::new(u64::MAX));
         let event = Arc::new(Event::new());
         let adds = {
             let (sleep, next, event) = (sleep.clone(), next.clone(), event.clone());
             thread::spawn(move || {
                 next.store(5, Relaxed);
-                if outlasts(&sleep, 5) {
+                if outlasts(&sleep, Time::from_nanos(5)) {
                     event.wake();
                 }
             })
         };
-        if sleep.announce(|| next.load(Relaxed)) > 5 {
+        if sleep.announce(|| Time::from_nanos(next.load(Relaxed))) > Time::from_nanos(5) {
             event.wait();
             sleep.over();
         }
@@ -43,5 +43,5 @@ fn a_deadline_is_never_slept_through() {
 #[test]
 #[should_panic(expected = "deadlock")]
 fn without_a_fence_one_may_be() {
-    deadline(|sleep, at| at < sleep.0.load(SeqCst));
+    deadline(|sleep, at| at.as_nanos() < sleep.0.load(SeqCst));
 }

@@ -5,22 +5,11 @@
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use super::Controller;
-use crate::{PathSignal, Time};
-
-/// Bytes that every path may have in flight, however much it loses.
-const MIN_WINDOW: u32 = 64 << 10;
-/// Bytes by which the window grows for each window that is acknowledged, above the threshold.
-const INCREASE: u64 = 4096;
-/// Nanoseconds within which losses are one loss.
-const CUT_INTERVAL: Time = 2_000_000;
-/// Nanoseconds: a round trip so much longer than the shortest one seen means a standing queue. Scheduling on a loaded machine alone
-/// makes several milliseconds.
-const QUEUE_DELAY: Time = 10_000_000;
-/// What is left of the window, in tenths: after a round trip with a standing queue, a loss that was seen or a
-/// CNP, a Local ACK Timeout.
-const AFTER_DELAY: u32 = 9;
-const AFTER_LOSS: u32 = 7;
-const AFTER_TIMEOUT: u32 = 5;
+use crate::tuning::{
+    DECREASE_INTERVAL, DECREASE_ON_DELAY, DECREASE_ON_LOSS, DECREASE_ON_TIMEOUT, MIN_WINDOW,
+    QUEUEING_DELAY, WINDOW_INCREASE,
+};
+use crate::{AtomicTime, Duration, PathSignal, Time};
 
 /// The controller.
 #[derive(Debug)]
@@ -29,7 +18,8 @@ pub struct Aimd {
     ceiling: u32,
     /// Below it the window doubles each round trip.
     threshold: AtomicU32,
-    last_cut: AtomicU64,
+    decreased_at: AtomicTime,
+    /// Nanoseconds.
     shortest_rtt: AtomicU64,
 }
 
@@ -41,17 +31,18 @@ impl Aimd {
             window: AtomicU32::new((ceiling / 2).max(MIN_WINDOW)),
             ceiling,
             threshold: AtomicU32::new(ceiling),
-            last_cut: AtomicU64::new(0),
-            shortest_rtt: AtomicU64::new(Time::MAX),
+            decreased_at: AtomicTime::new(Time::ZERO),
+            shortest_rtt: AtomicU64::new(u64::MAX),
         }
     }
 
     /// Multiplies the window by `tenths`/10, once per interval.
-    fn cut(&self, now: Time, tenths: u32) {
-        if now.saturating_sub(self.last_cut.load(Relaxed)) < CUT_INTERVAL {
+    fn decrease(&self, now: Time, tenths: u32) {
+        if now - self.decreased_at.load() < DECREASE_INTERVAL {
             return;
         }
-        self.last_cut.store(now, Relaxed);
+        self.decreased_at.store(now);
+
         let window = (self.window.load(Relaxed) / 10 * tenths).max(MIN_WINDOW);
         self.window.store(window, Relaxed);
         self.threshold.store(window, Relaxed);
@@ -67,19 +58,22 @@ impl Controller for Aimd {
                 let grown = if window < self.threshold.load(Relaxed) {
                     window.saturating_add(bytes)
                 } else {
-                    window.saturating_add((u64::from(bytes) * INCREASE / u64::from(window)) as u32)
+                    window.saturating_add(
+                        (u64::from(bytes) * WINDOW_INCREASE / u64::from(window)) as u32,
+                    )
                 };
                 self.window.store(grown.min(self.ceiling), Relaxed);
+
                 if let Some(rtt) = rtt {
-                    let shortest = self.shortest_rtt.load(Relaxed).min(rtt);
-                    self.shortest_rtt.store(shortest, Relaxed);
-                    if rtt > shortest + QUEUE_DELAY {
-                        self.cut(now, AFTER_DELAY);
+                    let shortest = Duration::from_nanos(self.shortest_rtt.load(Relaxed)).min(rtt);
+                    self.shortest_rtt.store(shortest.as_nanos() as u64, Relaxed);
+                    if rtt > shortest + QUEUEING_DELAY {
+                        self.decrease(now, DECREASE_ON_DELAY);
                     }
                 }
             }
-            PathSignal::Loss | PathSignal::Notified => self.cut(now, AFTER_LOSS),
-            PathSignal::Timeout => self.cut(now, AFTER_TIMEOUT),
+            PathSignal::Loss | PathSignal::Notified => self.decrease(now, DECREASE_ON_LOSS),
+            PathSignal::Timeout => self.decrease(now, DECREASE_ON_TIMEOUT),
         }
     }
 
@@ -93,23 +87,24 @@ mod tests {
     use super::*;
 
     const CEILING: u32 = 3 << 20;
+    const RTT: Duration = Duration::from_micros(20);
 
     #[test]
     fn grows_to_the_ceiling_and_backs_off_once_an_interval() {
         let aimd = Aimd::new(CEILING);
         assert_eq!(aimd.window(), CEILING / 2);
         for _ in 0..1000 {
-            let (bytes, rtt) = (65_536, Some(20_000));
-            aimd.signal(0, PathSignal::Acked { bytes, rtt });
+            let (bytes, rtt) = (65_536, Some(RTT));
+            aimd.signal(Time::from_nanos(0), PathSignal::Acked { bytes, rtt });
         }
         assert_eq!(aimd.window(), CEILING);
-        aimd.signal(10_000_000, PathSignal::Loss);
-        aimd.signal(10_000_001, PathSignal::Loss);
+        aimd.signal(Time::from_nanos(10_000_000), PathSignal::Loss);
+        aimd.signal(Time::from_nanos(10_000_001), PathSignal::Loss);
         assert_eq!(aimd.window(), CEILING / 10 * 7);
-        aimd.signal(15_000_000, PathSignal::Notified);
+        aimd.signal(Time::from_nanos(15_000_000), PathSignal::Notified);
         assert_eq!(aimd.window(), CEILING / 10 * 7 / 10 * 7);
         for i in 0..100 {
-            aimd.signal(20_000_000 * (i + 1), PathSignal::Timeout);
+            aimd.signal(Time::from_nanos(20_000_000 * (i + 1)), PathSignal::Timeout);
         }
         assert_eq!(aimd.window(), MIN_WINDOW);
     }
@@ -121,11 +116,14 @@ mod tests {
             bytes: 1,
             rtt: Some(rtt),
         };
-        aimd.signal(1_000_000_000, acked(20_000));
+        aimd.signal(Time::from_nanos(1_000_000_000), acked(RTT));
         let before = aimd.window();
-        aimd.signal(1_000_000_000, acked(20_000 + QUEUE_DELAY));
+        aimd.signal(Time::from_nanos(1_000_000_000), acked(RTT + QUEUEING_DELAY));
         assert!(aimd.window() >= before);
-        aimd.signal(1_000_000_000, acked(20_001 + QUEUE_DELAY));
+        aimd.signal(
+            Time::from_nanos(1_000_000_000),
+            acked(RTT + QUEUEING_DELAY + Duration::from_nanos(1)),
+        );
         assert!(aimd.window() <= before / 10 * 9 + 1);
     }
 }

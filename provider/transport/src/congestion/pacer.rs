@@ -7,24 +7,17 @@
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use super::Controller;
-use crate::{PathSignal, Time};
+use crate::tuning::{
+    ALLOWANCE_RETRY, BOOKKEEPING, MAX_ALLOWANCE, MIN_ALLOWANCE, PACING_PERIOD, STALL_TIMEOUT,
+};
+use crate::{AtomicTime, Duration, PathSignal, Time};
 
-/// Bytes: more than this on its way only fills caches.
-const MAX_ALLOWANCE: u64 = 2 << 20;
-/// Bytes that every path may have on its way.
-const MIN_ALLOWANCE: u64 = 64 << 10;
-/// Nanoseconds after which a sender that is held back asks again.
-const RETRY_INTERVAL: Time = 8_000;
-/// Nanoseconds after which a receiver that takes nothing is not waited for until it takes something. A crowded
-/// machine keeps a process waiting for tens of milliseconds.
-const STALL_TIMEOUT: Time = 200_000_000;
-/// Nanoseconds in which a receiver of which nothing is known is sent an allowance.
-const PERIOD: Time = 1_000_000;
+/// [`PACING_PERIOD`] in nanoseconds.
+const PERIOD: u64 = PACING_PERIOD.as_nanos() as u64;
 
 /// What one send takes of a receive buffer, about: the kernel's bookkeeping for a datagram, and memory in
 /// powers of two for one that is not part of a run. Senders and receivers must agree on it.
 pub fn buffer_cost(bytes: usize, run: bool) -> u64 {
-    const BOOKKEEPING: u64 = 1024;
     let bytes = if run {
         bytes
     } else {
@@ -75,9 +68,9 @@ pub struct Pacer<G> {
     limit: u64,
     /// The receiver's count and the time when it was last seen to move. Approximate between threads, on purpose.
     seen: AtomicU64,
-    moved: AtomicU64,
+    moved_at: AtomicTime,
     /// Without counters: the time up to which the allowance is spent.
-    spent_until: AtomicU64,
+    spent_until: AtomicTime,
 }
 
 impl<G: Gauge> Pacer<G> {
@@ -88,24 +81,25 @@ impl<G: Gauge> Pacer<G> {
             limit,
             // No count that a receiver could have: the first look is never the second without a change.
             seen: AtomicU64::new(u64::MAX),
-            moved: AtomicU64::new(0),
-            spent_until: AtomicU64::new(0),
+            moved_at: AtomicTime::new(Time::ZERO),
+            spent_until: AtomicTime::new(Time::ZERO),
         }
     }
 
     fn allowance_by_the_clock(&self, now: Time) -> Result<u64, Time> {
-        let ahead = self.spent_until.load(Relaxed).saturating_sub(now);
-        if ahead >= PERIOD {
-            return Err(now + ahead - PERIOD / 2);
+        let ahead = self.spent_until.load() - now;
+        if ahead >= PACING_PERIOD {
+            return Err(now + ahead - PACING_PERIOD / 2);
         }
-        Ok((PERIOD - ahead) * self.limit / PERIOD)
+        let left = (PACING_PERIOD - ahead).as_nanos() as u64;
+        Ok(left * self.limit / PERIOD)
     }
 
     fn spend(&self, now: Time, cost: u64) {
         self.gauge.sent(cost);
-        let from = self.spent_until.load(Relaxed).max(now);
-        self.spent_until
-            .store(from + cost * PERIOD / self.limit, Relaxed);
+        let from = self.spent_until.load().max(now);
+        let takes = Duration::from_nanos(cost * PERIOD / self.limit);
+        self.spent_until.store(from + takes);
     }
 }
 
@@ -131,11 +125,11 @@ impl<G: Gauge> Controller for Pacer<G> {
 
         let taken = self.gauge.taken();
         if self.seen.swap(taken, Relaxed) != taken {
-            self.moved.store(now, Relaxed);
-        } else if now.saturating_sub(self.moved.load(Relaxed)) > STALL_TIMEOUT {
+            self.moved_at.store(now);
+        } else if now - self.moved_at.load() > STALL_TIMEOUT {
             return self.allowance_by_the_clock(now);
         }
-        Err(now + RETRY_INTERVAL)
+        Err(now + ALLOWANCE_RETRY)
     }
 }
 
@@ -164,7 +158,8 @@ mod tests {
         }
     }
 
-    const START: Time = 5_000_000_000;
+    const START: Time = Time::from_nanos(5_000_000_000);
+    const MOMENT: Duration = Duration::from_nanos(1);
 
     #[test]
     fn a_receiver_that_takes_nothing_holds_the_sender_back_for_a_while_only() {
@@ -175,14 +170,14 @@ mod tests {
         assert_eq!(pacer.allowance(START), Ok(50_000));
         pacer.spend(START, 60_000);
         counters.taken.fetch_add(1_000, Relaxed);
-        assert_eq!(pacer.allowance(START), Err(START + RETRY_INTERVAL));
+        assert_eq!(pacer.allowance(START), Err(START + ALLOWANCE_RETRY));
 
         // It moves: the wait begins anew.
         counters.taken.fetch_add(1_000, Relaxed);
         let later = START + STALL_TIMEOUT / 2;
         assert!(pacer.allowance(later).is_err());
-        assert!(pacer.allowance(START + STALL_TIMEOUT + 1).is_err());
-        assert!(pacer.allowance(later + STALL_TIMEOUT + 1).is_ok());
+        assert!(pacer.allowance(START + STALL_TIMEOUT + MOMENT).is_err());
+        assert!(pacer.allowance(later + STALL_TIMEOUT + MOMENT).is_ok());
 
         counters.taken.fetch_add(100_000, Relaxed);
         assert_eq!(pacer.allowance(later), Ok(92_000));
@@ -193,16 +188,16 @@ mod tests {
         let counters = Counters::default();
         let pacer = Pacer::new(&counters, allowance_of_buffer(400_000));
         pacer.spend(START, 150_000);
-        assert_eq!(pacer.allowance(START), Err(START + RETRY_INTERVAL));
+        assert_eq!(pacer.allowance(START), Err(START + ALLOWANCE_RETRY));
         assert!(pacer.allowance(START + STALL_TIMEOUT).is_err());
-        assert!(pacer.allowance(START + STALL_TIMEOUT + 1).is_ok());
+        assert!(pacer.allowance(START + STALL_TIMEOUT + MOMENT).is_ok());
     }
 
     #[test]
     fn of_strangers_a_buffer_is_asked_each_period() {
         let pacer = Pacer::new(Unknown, allowance_of_buffer(400_000));
         let (mut sent, mut now) = (0, START);
-        while now < START + 10 * PERIOD {
+        while now < START + 10 * PACING_PERIOD {
             match pacer.allowance(now) {
                 Ok(bytes) => {
                     assert!(bytes <= 150_000);

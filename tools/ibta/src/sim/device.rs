@@ -16,7 +16,7 @@ use ferroce_sim::memory::{BASE, Memory};
 use ferroce_sim::wire::{SimSink, flow, open};
 use ferroce_transport::{
     Access, Datagram, Dest, Qp, QpCap, QpConfig, QpType, RecvWqe, SendData, SendFlags, SendOp,
-    TransmitOpts,
+    Time, TransmitOpts,
 };
 use ferroce_wire::pkey;
 use std::cell::RefCell;
@@ -96,9 +96,10 @@ impl Device {
         }
         if pair.service == QpType::Ud {
             pair.qp
-                .receive_datagram(now, &packet, &[0; 40], &mut pair.host);
+                .receive_datagram(Time::from_nanos(now), &packet, &[0; 40], &mut pair.host);
         } else {
-            pair.qp.receive(now, &packet, &mut pair.host);
+            pair.qp
+                .receive(Time::from_nanos(now), &packet, &mut pair.host);
         }
     }
 
@@ -110,7 +111,10 @@ impl Device {
             flush_acks: true,
         };
         for pair in self.pairs.values_mut() {
-            while pair.qp.transmit(now, opts, &mut pair.host, &mut self.sink) {}
+            while pair
+                .qp
+                .transmit(Time::from_nanos(now), opts, &mut pair.host, &mut self.sink)
+            {}
         }
         std::mem::take(&mut self.sink.out)
     }
@@ -121,13 +125,19 @@ impl Device {
             .values()
             .filter_map(|pair| pair.qp.next_timeout())
             .min()
+            .map(Time::as_nanos)
     }
 
     /// Timers that are due act.
     pub fn handle_timeout(&mut self, now: u64) {
         for pair in self.pairs.values_mut() {
-            if pair.qp.next_timeout().is_some_and(|at| at <= now) {
-                pair.qp.handle_timeout(now, &mut pair.host);
+            if pair
+                .qp
+                .next_timeout()
+                .is_some_and(|at| at <= Time::from_nanos(now))
+            {
+                pair.qp
+                    .handle_timeout(Time::from_nanos(now), &mut pair.host);
             }
         }
     }
@@ -336,7 +346,10 @@ impl Device {
         else {
             return refuse(EINVAL, WHAT);
         };
-        match pair.qp.modify(&attr, mask, now, &mut pair.host) {
+        match pair
+            .qp
+            .modify(&attr, mask, Time::from_nanos(now), &mut pair.host)
+        {
             Ok(()) => Reply::Done,
             Err(error) => refuse(EINVAL, &format!("{WHAT}: {error}")),
         }

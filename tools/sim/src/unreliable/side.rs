@@ -9,7 +9,7 @@ use crate::world::QPN;
 use ferroce_transport::state::transition;
 use ferroce_transport::{
     Access, PostError, Qp, QpAttr, QpAttrMask, QpCap, QpConfig, QpState, QpType, RecvWqe, SendData,
-    SendFlags, SendRequest, WcStatus,
+    SendFlags, SendRequest, Time, WcStatus,
 };
 use ferroce_wire::Packet;
 
@@ -102,7 +102,7 @@ impl Side {
 
     fn modify(&mut self, attr: &QpAttr, mask: QpAttrMask) {
         self.qp
-            .modify(attr, mask, 0, &mut self.host)
+            .modify(attr, mask, Time::ZERO, &mut self.host)
             .expect("modify");
     }
 

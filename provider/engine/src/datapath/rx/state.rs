@@ -15,8 +15,8 @@ pub(crate) const MAX_DATAGRAM: usize = 65_536;
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Take {
     /// At most so many.
-    Some(usize),
-    /// As `Some`, but nothing after a packet that came by itself or with one other (the ACK of a message shares the send of its
+    AtMost(usize),
+    /// As `AtMost`, but nothing after a packet that came by itself or with one other (the ACK of a message shares the send of its
     /// answer), for which somebody may be waiting: longer runs are bulk, of which several are better answered at once.
     Runs(usize),
 }
@@ -25,7 +25,7 @@ impl Take {
     /// Whether to look for more after so many datagrams, the last of them of `len` bytes in packets of `segment` (0: a single one).
     pub(super) fn goes_on(self, taken: usize, len: usize, segment: usize) -> bool {
         match self {
-            Take::Some(limit) => taken < limit,
+            Take::AtMost(limit) => taken < limit,
             Take::Runs(limit) => taken < limit && segment != 0 && len > 2 * segment,
         }
     }
@@ -52,7 +52,7 @@ impl<Q> RxState<Q> {
             flows: Flows::new(),
             rings: Rings::default(),
             runs: 0,
-            at: 0,
+            at: Time::ZERO,
         }
     }
 
@@ -79,7 +79,7 @@ mod tests {
         assert!(go_on(60_000, 4112));
         assert!(go_on(60, 20));
         assert!(!Take::Runs(4).goes_on(4, 60_000, 4112));
-        assert!(Take::Some(8).goes_on(7, 20, 0));
-        assert!(!Take::Some(8).goes_on(8, 20, 0));
+        assert!(Take::AtMost(8).goes_on(7, 20, 0));
+        assert!(!Take::AtMost(8).goes_on(8, 20, 0));
     }
 }

@@ -7,7 +7,8 @@ use ferroce_wire::{Bth, Header};
 use super::{Run, Source};
 use crate::memory::guard;
 use crate::memory::keys::{Peer, Piece};
-use crate::port::{COPY_LIMIT, Outgoing};
+use crate::port::Outgoing;
+use crate::tuning::COPY_LIMIT;
 
 impl Run<'_> {
     /// Covers the open piece of the arena with an iovec.

@@ -4,7 +4,7 @@ use std::io;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use ferroce_transport::Time;
+use ferroce_transport::{Duration, Time};
 use ferroce_wire::ROCE_V2_PORT;
 use ferroce_wire::icrc::{Flow, Icrc};
 
@@ -12,12 +12,13 @@ use super::queue::{Frame, Label, Queue, ROOM};
 use crate::error::{Error, Result};
 use crate::memory::guard;
 use crate::port::address::PathKey;
-use crate::port::{COPY_LIMIT, Capacity, Outgoing};
+use crate::port::{Capacity, Outgoing};
+use crate::tuning::COPY_LIMIT;
 
 /// Requests of a path; with the answers to the other end's they have room.
 const WINDOW: usize = ROOM / 4;
 /// How often a sender that is held back looks again.
-const LOOK_AGAIN: Time = 8_000;
+const ALLOWANCE_RETRY: Duration = Duration::from_micros(8);
 /// Linux's own.
 const DEFAULT_HOP_LIMIT: u8 = 64;
 /// The first of the source ports that RoCEv2 has for path entropy.
@@ -93,7 +94,7 @@ impl Outgoing for InProcessExit {
     fn allowance(&self, now: Time) -> std::result::Result<u64, Time> {
         match self.to.room().checked_sub(ROOM / 2) {
             Some(room @ 1..) => Ok(room as u64),
-            _ => Err(now + LOOK_AGAIN),
+            _ => Err(now + ALLOWANCE_RETRY),
         }
     }
 }

@@ -12,9 +12,8 @@ use ferroce_wire::icrc::Icrc;
 use super::{Label, RingSender};
 use crate::port::address::PathKey;
 use crate::port::{Capacity, Outgoing, UdpExit};
+use crate::tuning::RING_WINDOW;
 
-/// Payload that a path may have in a ring. With headers, requests and the responses to the receiver's always fit.
-pub(super) const WINDOW: usize = ferroce_control::RING_BYTES / 5;
 /// Linux's own (`net.ipv4.ip_default_ttl`).
 const DEFAULT_HOP_LIMIT: u8 = 64;
 
@@ -43,7 +42,7 @@ impl RingExit {
             },
         };
         RingExit {
-            pacer: Pacer::new(Taken(ring.clone()), WINDOW as u64),
+            pacer: Pacer::new(Taken(ring.clone()), RING_WINDOW as u64),
             ring,
             label,
             left: AtomicBool::new(false),
@@ -68,7 +67,7 @@ impl Outgoing for RingExit {
     }
 
     fn window(&self) -> u32 {
-        WINDOW as u32
+        RING_WINDOW as u32
     }
 
     #[inline]

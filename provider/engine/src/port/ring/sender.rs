@@ -8,12 +8,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use ferroce_control::{ControlError, InboxFds, InboxHead, RING_BYTES, RingMemory};
 use parking_lot::Mutex;
 
-use super::{HEADER, HOT, Label, Record, SKIP, are_sensible, place, span};
+use super::{HEADER, Label, Record, SKIP, are_sensible, place, span};
 use crate::memory::guard;
-use crate::port::COPY_LIMIT;
 use crate::port::address::address_gid;
 use crate::progress::driver::wake;
 use crate::progress::marks;
+use crate::tuning::{COPY_LIMIT, RING_RESTART};
 
 /// The sender's end, shared by all paths to one slot.
 pub(crate) struct RingSender {
@@ -195,7 +195,7 @@ impl RingSender {
     /// Where in the ring the next record comes: at the start, if there is nothing in it any more.
     fn begin_again_if_empty(&self, position: &mut Position) -> usize {
         let at = place(position.tail, position.restart);
-        if at < HOT {
+        if at < RING_RESTART {
             return at;
         }
         position.head = self.taken();

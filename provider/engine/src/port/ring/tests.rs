@@ -14,6 +14,7 @@ use ferroce_wire::Octets;
 
 use super::*;
 use crate::memory::guard;
+use crate::tuning::{RING_RESTART, RING_WINDOW};
 
 const LABEL: Label = Label {
     from: IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 1)),
@@ -115,14 +116,14 @@ fn a_few_messages_at_a_time_stay_at_the_start() {
         put(&rings[0], &pattern(n, 60)).unwrap();
         assert_eq!(take(&inbox, &mut ends, usize::MAX).len(), 1);
         let extent = rings[0].position.lock().extent;
-        assert!(extent <= HOT + 2 * ALIGN, "{extent}");
+        assert!(extent <= RING_RESTART + 2 * ALIGN, "{extent}");
     }
 }
 
 /// Requests and responses, in runs of one packet each, which have the most headers.
 #[test]
 fn two_windows_fit_wherever_the_ring_was_emptied() {
-    const PACKETS: usize = 2 * super::exit::WINDOW / 4096;
+    const PACKETS: usize = 2 * RING_WINDOW / 4096;
     let (inbox, _wake, rings) = inbox(&[1]);
     let mut ends = Rings::default();
     let packet = [3; 4096 + 60];

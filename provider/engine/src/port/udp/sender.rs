@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use socket2::{SockAddr, Socket};
 
 use crate::port::Capacity;
+use crate::tuning::{SEND_BUFFER, SEND_TRIES, SEND_WAIT};
 
 /// A socket that sends. It is never connected, so that Linux numbers the datagrams of one send 0, 1, 2 …, which RoCEv2's ICRC covers.
 pub(in crate::port) struct Sender {
@@ -18,8 +19,8 @@ pub(in crate::port) struct Sender {
 impl Sender {
     /// `gso`: whether the socket is known to cut runs into datagrams.
     pub(in crate::port) fn new(socket: Socket, gso: bool) -> Sender {
-        // A larger send buffer only matters where the link is slower than the processor; refusal is harmless.
-        let _ = socket.set_send_buffer_size(4 << 20);
+        // Refusal is harmless.
+        let _ = socket.set_send_buffer_size(SEND_BUFFER);
         Sender {
             socket,
             gso: AtomicBool::new(gso),
@@ -42,7 +43,7 @@ impl Sender {
         segment: Option<u16>,
     ) -> io::Result<()> {
         with_message(dest, iov, segment, |msg| {
-            for _ in 0..3 {
+            for _ in 0..SEND_TRIES {
                 if self.submit(msg) >= 0 {
                     return Ok(());
                 }
@@ -89,7 +90,7 @@ impl Sender {
             revents: 0,
         };
         // SAFETY: one valid pollfd.
-        unsafe { libc::poll(&mut p, 1, 2) };
+        unsafe { libc::poll(&mut p, 1, SEND_WAIT.as_millis() as libc::c_int) };
     }
 }
 
