@@ -23,6 +23,7 @@ use crate::datapath::path::Path;
 use crate::datapath::rx::state::RxState;
 use crate::error::{Error, Result};
 use crate::forks;
+use crate::locks;
 use crate::memory::dm_use::DmUse;
 use crate::memory::keys::KeyTable;
 use crate::port::Ports;
@@ -92,10 +93,10 @@ pub struct Hca {
     next_handle: AtomicU32,
     contexts: Mutex<Vec<Weak<Context>>>,
     paths: Mutex<HashMap<PathKey, Weak<Path>>>,
-    pub(crate) receivers: RwLock<Vec<Arc<Receiver>>>,
+    pub(crate) receivers: locks::Table<Vec<Arc<Receiver>>>,
     pub(crate) count: Counts,
-    pub(crate) qps: RwLock<Table<Qp>>,
-    pub(crate) ahs: RwLock<AhTable>,
+    pub(crate) qps: locks::Table<Table<Qp>>,
+    pub(crate) ahs: locks::Table<AhTable>,
     pub(crate) domains: Domains,
     pub(crate) multicast: Multicast,
     /// Index parts of the numbers of shared receive queues.
@@ -104,9 +105,9 @@ pub struct Hca {
     everywhere: AtomicBool,
     /// There are, or were, queue pairs whose traffic nobody acknowledges.
     unacknowledged: AtomicBool,
-    pub(crate) keys: RwLock<KeyTable>,
+    pub(crate) keys: locks::Table<KeyTable>,
     pub(crate) device_memory: DmUse,
-    pub(crate) rx: Mutex<RxState<Qp>>,
+    pub(crate) rx: locks::Mutex<RxState<Qp>, { locks::RECEIVE }>,
     pub(crate) timers: Timers<u16>,
     alarms: Timers<Alarm>,
     /// When QPs last sent again what was not answered in time.
@@ -145,18 +146,18 @@ impl Hca {
             next_handle: AtomicU32::new(1),
             contexts: Mutex::new(Vec::new()),
             paths: Mutex::new(HashMap::new()),
-            receivers: RwLock::new(Vec::new()),
+            receivers: locks::Table::new(Vec::new()),
             count: Counts::default(),
-            qps: RwLock::new(Table::new()),
-            ahs: RwLock::default(),
+            qps: locks::Table::new(Table::new()),
+            ahs: locks::Table::default(),
             domains: Domains::default(),
             multicast: Multicast::default(),
             srq_numbers: Mutex::default(),
             everywhere: AtomicBool::new(false),
             unacknowledged: AtomicBool::new(false),
-            keys: RwLock::new(KeyTable::default()),
+            keys: locks::Table::default(),
             device_memory: DmUse::default(),
-            rx: Mutex::new(RxState::new()),
+            rx: locks::Mutex::new(RxState::new()),
             timers: Timers::new(),
             alarms: Timers::new(),
             retried_at: AtomicTime::default(),

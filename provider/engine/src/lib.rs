@@ -20,6 +20,7 @@ mod forks;
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;
 mod hca;
+mod locks;
 mod memory;
 mod port;
 mod progress;

@@ -31,6 +31,7 @@ use ferroce_wire::Octets;
 use ferroce_wire::icrc::Icrc;
 use ferroce_wire::link::LinkPacket;
 
+use crate::port::ib::Link;
 use crate::tuning::MAX_SOCKET_WINDOW;
 
 pub(crate) use cable::{Cable, CableExit};
@@ -124,6 +125,12 @@ pub(crate) fn socket_window(receive_buffer: u32) -> u32 {
 
 /// What a port knows of the run that it has brought.
 pub(crate) trait Incoming {
+    /// The port off whose cable it came, if it did.
+    #[inline]
+    fn link(&self) -> Option<&Link> {
+        None
+    }
+
     /// Takes off what the link has around a packet: nothing, unless the port says otherwise.
     #[inline]
     fn open<'a>(&self, frame: Octets<'a>) -> Result<Opened<'a>, Refused> {

@@ -11,7 +11,7 @@ use ferroce_transport::Time;
 use ferroce_transport::congestion::buffer_cost;
 use ferroce_wire::Octets;
 
-use self::run::Run;
+use self::run::{Run, count};
 use self::state::Take;
 use crate::datapath::batch;
 use crate::hca::Hca;
@@ -84,7 +84,6 @@ impl Hca {
                 datagram: &datagram,
                 data: frame.bytes.as_slice().into(),
                 local: label.to,
-                link: None,
                 members: None,
                 now: rx.begin(),
             };
@@ -149,11 +148,10 @@ impl Hca {
             datagram,
             data,
             local: receiver.local,
-            link: receiver.link.as_deref(),
             members,
             now: rx.begin(),
         };
-        let unacknowledged = match (run.link, members) {
+        let unacknowledged = match (receiver.link.as_deref(), members) {
             (None, _) => {
                 self.count_dropped(receiver, &run);
                 self.process_flow(rx, &run)
@@ -200,14 +198,10 @@ impl Hca {
             counters.add(Counter::RxBadPeer, packets);
             return false;
         };
-        run.count(
-            counters,
-            Counter::RxPackets,
-            PortCounter::RxPackets,
-            packets,
-        );
+        let count = |counter, at_port, n| count(counters, Some(link), counter, at_port, n);
+        count(Counter::RxPackets, PortCounter::RxPackets, packets);
         let bytes = run.data.len() as u64;
-        run.count(counters, Counter::RxBytes, PortCounter::RxBytes, bytes);
+        count(Counter::RxBytes, PortCounter::RxBytes, bytes);
         self.count_dropped(receiver, run);
 
         self.handle(rx, &mut cable, run)
@@ -235,8 +229,9 @@ impl Hca {
             return;
         };
         let more = dropped.wrapping_sub(receiver.dropped.swap(dropped, Relaxed));
-        run.count(
+        count(
             self.counters(),
+            receiver.link.as_deref(),
             Counter::RxSocketOverflow,
             PortCounter::Overruns,
             more.into(),
@@ -249,7 +244,6 @@ impl Hca {
             datagram,
             data,
             local: to,
-            link: None,
             members: None,
             now: rx.begin(),
         };

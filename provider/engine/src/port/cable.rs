@@ -62,6 +62,11 @@ impl<'p> Cable<'p> {
 }
 
 impl Incoming for Cable<'_> {
+    #[inline]
+    fn link(&self) -> Option<&Link> {
+        Some(self.port)
+    }
+
     fn open<'a>(&self, frame: Octets<'a>) -> Result<Opened<'a>, Refused> {
         let packet = frame.private().and_then(LinkPacket::parse);
         let packet = packet.ok_or(Refused::Malformed)?;

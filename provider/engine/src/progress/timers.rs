@@ -9,7 +9,8 @@ use std::collections::BinaryHeap;
 use std::sync::{Arc, Weak};
 
 use ferroce_transport::{AtomicTime, Time};
-use parking_lot::Mutex;
+
+use crate::locks;
 
 /// The time now, of `CLOCK_MONOTONIC`.
 #[inline]
@@ -66,14 +67,14 @@ impl Ord for Alarm {
 
 /// A heap of what wants to be called, earliest first.
 pub(crate) struct Timers<T> {
-    heap: Mutex<BinaryHeap<Reverse<(Time, T)>>>,
+    heap: locks::Mutex<BinaryHeap<Reverse<(Time, T)>>, { locks::TIMERS }>,
     next: AtomicTime,
 }
 
 impl<T: Ord> Timers<T> {
     pub(crate) fn new() -> Timers<T> {
         Timers {
-            heap: Mutex::new(BinaryHeap::new()),
+            heap: locks::Mutex::new(BinaryHeap::new()),
             next: AtomicTime::new(Time::MAX),
         }
     }

@@ -8,10 +8,10 @@ use std::sync::{Arc, Weak};
 
 use ferroce_control::objects::Listing;
 use ferroce_transport::{Duration, Time};
-use parking_lot::Mutex;
 
 use crate::datapath::batch::{self, Notifies};
 use crate::error::Result;
+use crate::locks;
 use crate::progress::timers::{self, Alarm, Alarmed};
 use crate::verbs::arming::Arming;
 use crate::verbs::context::{Context, Pd};
@@ -76,7 +76,7 @@ pub struct Cq {
     stamped: bool,
     ignore_overrun: bool,
     pd: Option<Arc<Pd>>,
-    queue: Mutex<Queue>,
+    queue: locks::Mutex<Queue, { locks::QUEUE }>,
     /// Entries, readable without the lock.
     len: AtomicUsize,
     /// Whether the program has polled since the last event.

@@ -8,12 +8,13 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicUsize, Ordering};
 
 use ferroce_control::objects::{Listing, Object, QueuePair};
 use ferroce_transport::{QpAttr, QpCap, QpState, QpType, Time};
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 
 use crate::datapath::arrival::Arrival;
 use crate::datapath::held::{self, Held};
 use crate::datapath::path::Path;
 use crate::hca::Hca;
+use crate::locks::{self, MutexGuard};
 use crate::memory::keys::Peer;
 use crate::verbs::context::{Context, Pd};
 use crate::verbs::cq::Cq;
@@ -79,7 +80,7 @@ pub struct Qp {
     pub(crate) srq: Option<Arc<Srq>>,
     /// Messages are matched by tag, and the send queue is for rendezvous.
     pub(crate) tm: Option<TmQp>,
-    pub(crate) inner: Mutex<Inner>,
+    pub(crate) inner: locks::Mutex<Inner, { locks::QUEUE_PAIR }>,
     /// The thread that holds a [`SendPoster`](crate::SendPoster), as `thread_mark` names it; 0 for none.
     pub(crate) poster: AtomicUsize,
     pub(crate) openers: Openers,
@@ -156,8 +157,8 @@ impl Qp {
     }
 
     /// Locks for a thread that posts.
-    pub(crate) fn lock_to_post(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock()
+    pub(crate) fn lock_to_post(&self) -> parking_lot::MutexGuard<'_, Inner> {
+        self.inner.lock_unranked()
     }
 
     /// Locks for the receive path or a timer. `None`: this very thread is posting (a consumer that polls between

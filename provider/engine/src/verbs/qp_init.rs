@@ -10,6 +10,7 @@ use parking_lot::Mutex;
 
 use crate::datapath::held::Held;
 use crate::error::{Error, Result};
+use crate::locks;
 use crate::verbs::context::{Context, Pd};
 use crate::verbs::cq::Cq;
 use crate::verbs::limits;
@@ -127,7 +128,7 @@ impl Qp {
                 recv_cq,
                 srq,
                 tm,
-                inner: Mutex::new(Inner::new(config)),
+                inner: locks::Mutex::new(Inner::new(config)),
                 poster: AtomicUsize::new(0),
                 openers: Openers::new(context, opener.clone(), cookie),
                 groups: Mutex::default(),

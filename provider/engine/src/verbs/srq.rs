@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use ferroce_control::objects::{Listing, Object};
 use ferroce_transport::{RecvWqe, Sge};
-use parking_lot::Mutex;
 
 use crate::error::{Error, Result};
+use crate::locks;
 use crate::verbs::context::Pd;
 use crate::verbs::cq::Cq;
 use crate::verbs::events::Delivered;
@@ -64,7 +64,7 @@ pub struct Srq {
     xrc: Option<(Arc<Xrcd>, Arc<Cq>)>,
     cookie: u64,
     tags: Option<TagMatching>,
-    queue: Mutex<Queue>,
+    queue: locks::Mutex<Queue, { locks::QUEUE }>,
     users: AtomicU32,
     destroyed: AtomicBool,
     listing: Listing,
@@ -140,7 +140,7 @@ impl Srq {
             xrc: init.xrc,
             cookie: init.cookie,
             tags,
-            queue: Mutex::new(Queue {
+            queue: locks::Mutex::new(Queue {
                 requests: VecDeque::new(),
                 attr,
                 events: 0,

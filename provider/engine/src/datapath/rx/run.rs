@@ -9,12 +9,12 @@ use ferroce_control::{Counter, CounterPage, Key, PortCounter};
 use ferroce_transport::Time;
 use ferroce_wire::pkey;
 use ferroce_wire::{NakCode, Octets, Operation, Packet, Syndrome};
-use parking_lot::MutexGuard;
 
 use super::RxState;
 use crate::datapath::arrival::Arrival;
 use crate::datapath::qp_host::QpHost;
 use crate::hca::Hca;
+use crate::locks::MutexGuard;
 use crate::memory::keys::KeyTable;
 use crate::memory::shared;
 use crate::port::ib::{self, Link};
@@ -30,8 +30,6 @@ pub(super) struct Run<'a> {
     pub(super) data: Octets<'a>,
     /// The address or group that it was sent to.
     pub(super) local: IpAddr,
-    /// By an InfiniBand port.
-    pub(super) link: Option<&'a Link>,
     /// For a group: its members here.
     pub(super) members: Option<&'a Members>,
     pub(super) now: Time,
@@ -62,27 +60,14 @@ impl<'a> Run<'a> {
         self.data.len().div_ceil(self.segment()) as u64
     }
 
-    /// Counts at the device, and at the port by which it came.
-    pub(super) fn count(
-        &self,
-        counters: &CounterPage,
-        counter: Counter,
-        at_port: PortCounter,
-        n: u64,
-    ) {
-        counters.add(counter, n);
-        if let Some(link) = self.link {
-            counters.add_at(link.number, at_port, n);
-        }
-    }
-
-    fn arrival<'f>(&'f self, frame: &'f Frame<'f>) -> Arrival<'f> {
+    /// How a packet of the run came, which `port` has brought.
+    fn arrival<'f>(&'f self, port: &'f impl Incoming, frame: &'f Frame<'f>) -> Arrival<'f> {
         Arrival {
             datagram: self.datagram,
             local: self.local,
             bytes: frame.opened.transport.len(),
             id: frame.id,
-            link: self.link.zip(frame.opened.local.as_ref()),
+            link: port.link().zip(frame.opened.local.as_ref()),
         }
     }
 }
@@ -96,11 +81,11 @@ impl Hca {
         let mut current: Option<Target<'_>> = None;
 
         for (place, bytes) in run.data.chunks(run.segment()).enumerate() {
-            let Some(frame) = self.decode(port, run, bytes, place as u16) else {
+            let Some(frame) = self.decode(port, bytes, place as u16) else {
                 continue;
             };
             if let Some(members) = run.members {
-                let arrival = run.arrival(&frame);
+                let arrival = run.arrival(port, &frame);
                 self.deliver_to_group(members, &frame.packet, &arrival, &keys, run.now);
                 continue;
             }
@@ -108,7 +93,7 @@ impl Hca {
             let Some((qp, mut inner)) = self.steer(&qps, current.take(), &frame.packet) else {
                 continue;
             };
-            unacknowledged |= self.deliver(rx, (qp, &mut inner), run, &frame, &keys);
+            unacknowledged |= self.deliver(rx, (qp, &mut inner), port, run, &frame, &keys);
             current = Some((qp, inner));
         }
 
@@ -121,7 +106,6 @@ impl Hca {
     fn decode<'a>(
         &self,
         port: &mut impl Incoming,
-        run: &Run<'_>,
         bytes: Octets<'a>,
         place: u16,
     ) -> Option<Frame<'a>> {
@@ -130,7 +114,7 @@ impl Hca {
             Ok(opened) => opened,
             Err(refused) => {
                 match refused.counters() {
-                    (counter, Some(at_port)) => run.count(counters, counter, at_port, 1),
+                    (counter, Some(at_port)) => count(counters, port.link(), counter, at_port, 1),
                     (counter, None) => counters.add(counter, 1),
                 }
                 return None;
@@ -138,13 +122,15 @@ impl Hca {
         };
 
         let Ok(packet) = shared::parse(opened.transport) else {
-            run.count(counters, Counter::RxParseErrors, PortCounter::RxErrors, 1);
+            let counter = Counter::RxParseErrors;
+            count(counters, port.link(), counter, PortCounter::RxErrors, 1);
             return None;
         };
 
         // A packet whose ICRC is wrong is dropped silently (section 9.6).
         let Some(id) = port.verify(&opened, place) else {
-            run.count(counters, Counter::RxIcrcErrors, PortCounter::RxErrors, 1);
+            let counter = Counter::RxIcrcErrors;
+            count(counters, port.link(), counter, PortCounter::RxErrors, 1);
             return None;
         };
         Some(Frame { packet, opened, id })
@@ -186,13 +172,14 @@ impl Hca {
         &self,
         rx: &mut RxState,
         (qp, inner): (&Arc<Qp>, &mut Inner),
+        port: &impl Incoming,
         run: &Run<'_>,
         frame: &Frame<'_>,
         keys: &KeyTable,
     ) -> bool {
         let counters = self.counters();
         let packet = &frame.packet;
-        let arrival = run.arrival(frame);
+        let arrival = run.arrival(port, frame);
 
         if !pkey::matches(qp.p_key(), packet.bth.pkey) {
             counters.add(Counter::RxWrongPkey, 1);
@@ -226,6 +213,20 @@ impl Hca {
             rx.touched.push(qp.clone());
         }
         qp.is_unreliable()
+    }
+}
+
+/// Counts at the device, and at the port if that counts for itself.
+pub(super) fn count(
+    counters: &CounterPage,
+    link: Option<&Link>,
+    counter: Counter,
+    at_port: PortCounter,
+    n: u64,
+) {
+    counters.add(counter, n);
+    if let Some(link) = link {
+        counters.add_at(link.number, at_port, n);
     }
 }
 

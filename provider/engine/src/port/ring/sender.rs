@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use ferroce_control::{ControlError, InboxFds, InboxHead, RING_BYTES, RingMemory};
-use parking_lot::Mutex;
 
 use super::{HEADER, Label, Record, SKIP, are_sensible, place, span};
+use crate::locks;
 use crate::memory::guard;
 use crate::port::address::address_gid;
 use crate::progress::driver::wake;
@@ -22,7 +22,7 @@ pub(crate) struct RingSender {
     pub(super) memory: RingMemory,
     /// The word and the bit of the ring in the inbox's head.
     pub(super) mark: (usize, u64),
-    pub(super) position: Mutex<Position>,
+    pub(super) position: locks::Mutex<Position, { locks::RING }>,
     /// Some ring of this process has memory that may be given back.
     holds: Arc<AtomicBool>,
 }
@@ -69,7 +69,7 @@ impl RingSender {
             wake: inbox.wake,
             memory,
             mark: (usize::from(own_slot) / 64, 1 << (own_slot % 64)),
-            position: Mutex::new(position),
+            position: locks::Mutex::new(position),
             holds,
         };
         if !is_empty {

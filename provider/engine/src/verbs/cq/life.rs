@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 
 use ferroce_control::objects::Object;
 use ferroce_transport::Time;
-use parking_lot::Mutex;
 
 use super::{Cq, CqInit, Moderation, Queue};
 use crate::error::{Error, Result};
+use crate::locks;
 use crate::verbs::arming::Arming;
 use crate::verbs::context::Context;
 use crate::verbs::entries::{Entries, Lent};
@@ -59,7 +59,7 @@ impl Cq {
             stamped: init.stamped,
             ignore_overrun: init.ignore_overrun,
             pd: init.pd,
-            queue: Mutex::new(Queue {
+            queue: locks::Mutex::new(Queue {
                 entries: Entries::new(init.memory),
                 capacity: init.cqe,
                 arming: Arming::default(),
