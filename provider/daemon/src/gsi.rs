@@ -2,7 +2,8 @@
 //! whom it is for (`ferroce_fabric::gsi`), and whatever goes out leaves by [`Gsi::put_on_wire`]. RoCE ports have a QP1 and no QP0, and
 //! their packets are `qp1`'s business; InfiniBand ports' are `ib`'s. What a MAD means to its owner is nothing to this module.
 
-use std::time::{Duration, Instant};
+use ferroce_fabric::cm::Time;
+use std::time::Instant;
 
 use ferroce_fabric::gsi::{self, Services};
 use ferroce_fabric::pma::Pma;
@@ -30,7 +31,7 @@ pub(crate) struct Gsi {
 impl Service for Gsi {
     fn next_timeout(&self) -> Option<Instant> {
         let at = self.pma.next_timeout()?;
-        Some(self.started + Duration::from_nanos(at))
+        Some(self.started + (at - Time::ZERO))
     }
 }
 
@@ -46,8 +47,8 @@ impl Gsi {
     }
 
     /// The agents' clock.
-    fn clock(&self) -> u64 {
-        self.started.elapsed().as_nanos() as u64
+    fn clock(&self) -> Time {
+        Time::ZERO + self.started.elapsed()
     }
 
     /// Does what is due.

@@ -2,7 +2,8 @@
 //!
 //! It has no programs of its own: no runtime directory, no device, no umad. A subnet manager elsewhere on the fabric configures it.
 
-use std::time::{Duration, Instant};
+use ferroce_fabric::cm::Time;
+use std::time::Instant;
 
 use ferroce_control::CounterPage;
 use ferroce_fabric::gsi;
@@ -137,7 +138,7 @@ impl Switch {
 
     fn next_timeout(&self) -> Option<Instant> {
         let pma = self.pma.next_timeout();
-        let pma = pma.map(|at| self.started + Duration::from_nanos(at));
+        let pma = pma.map(|at| self.started + (at - Time::ZERO));
         self.fabric.next_timeout().into_iter().chain(pma).min()
     }
 
@@ -168,8 +169,8 @@ impl Switch {
         }
     }
 
-    fn time(&self) -> u64 {
-        self.started.elapsed().as_nanos() as u64
+    fn time(&self) -> Time {
+        Time::ZERO + self.started.elapsed()
     }
 }
 

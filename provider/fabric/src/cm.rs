@@ -43,6 +43,7 @@ pub use types::*;
 use conn::Conn;
 use listeners::Listeners;
 use rand::{Rng, SeedableRng, rngs::StdRng};
+use std::time::Duration;
 use strangers::Strangers;
 use table::Table;
 
@@ -91,8 +92,8 @@ pub struct CmConfig {
 
 impl CmConfig {
     /// For how long a message that may take so long is waited for.
-    fn stretched(&self, time: Time) -> Time {
-        time.saturating_mul(u64::from(self.stretch.max(1)))
+    fn stretched(&self, time: Duration) -> Duration {
+        time.saturating_mul(self.stretch.max(1))
     }
 }
 

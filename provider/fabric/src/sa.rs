@@ -2,6 +2,7 @@
 //! and what is asked for, the host says; so it does who else may speak in its name.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use ferroce_wire::mad::Mad;
 use ferroce_wire::sa::{DATA_LEN, SaMad};
@@ -9,7 +10,7 @@ use ferroce_wire::sa::{DATA_LEN, SaMad};
 use crate::cm::Time;
 
 /// How long to wait for an answer before asking again.
-const PERIOD: Time = 500_000_000;
+const PERIOD: Duration = Duration::from_millis(500);
 /// The most questions at a time.
 const MOST: usize = 1 << 16;
 /// The administrator has no time now: the status that every class has for it.
@@ -87,8 +88,8 @@ impl SaClient {
         }
     }
 
-    /// Asks, for as long as `patience` nanoseconds. Returns the question's number and its MAD; `None`: there are too many.
-    pub fn ask(&mut self, now: Time, question: Question, patience: Time) -> Option<(u32, Mad)> {
+    /// Asks, for as long as `patience`. Returns the question's number and its MAD; `None`: there are too many.
+    pub fn ask(&mut self, now: Time, question: Question, patience: Duration) -> Option<(u32, Mad)> {
         if self.pending.len() >= MOST {
             return None;
         }
@@ -98,10 +99,10 @@ impl SaClient {
                 break;
             }
         }
-        let until = now.saturating_add(patience);
+        let until = now + patience;
         let entry = Pending {
             question,
-            again: now.saturating_add(PERIOD).min(until),
+            again: (now + PERIOD).min(until),
             until,
             none: false,
         };
@@ -165,7 +166,7 @@ impl SaClient {
                 };
                 over.push((*number, Err(failure)));
             } else if pending.again <= now {
-                pending.again = now.saturating_add(PERIOD).min(pending.until);
+                pending.again = (now + PERIOD).min(pending.until);
                 again.push((*number, pending.question));
             }
         }
@@ -199,7 +200,7 @@ mod tests {
     use super::*;
     use ferroce_wire::sa::{attribute, method};
 
-    const SECOND: Time = 1_000_000_000;
+    const SECOND: Duration = Duration::from_secs(1);
 
     fn question(patient: bool) -> Question {
         Question {
@@ -222,9 +223,9 @@ mod tests {
     #[test]
     fn a_question_is_repeated_until_it_is_answered() {
         let mut client = SaClient::new(9);
-        let (number, mad) = client.ask(0, question(false), 2 * SECOND).unwrap();
-        assert_eq!(client.next_timeout(), Some(PERIOD));
-        let due = client.handle_timeout(PERIOD);
+        let (number, mad) = client.ask(Time::ZERO, question(false), 2 * SECOND).unwrap();
+        assert_eq!(client.next_timeout(), Some(Time::ZERO + PERIOD));
+        let due = client.handle_timeout(Time::ZERO + PERIOD);
         assert_eq!((due.again, due.over), (vec![(1, mad)], vec![]));
         // Nobody's answer, another port's, and one that is none.
         assert_eq!(client.receive(2, &answered(&mad, 0)), None);
@@ -240,10 +241,10 @@ mod tests {
     #[test]
     fn what_is_not_answered_is_given_up() {
         let mut client = SaClient::new(9);
-        let (silent, _) = client.ask(0, question(true), SECOND).unwrap();
-        let (absent, mad) = client.ask(0, question(true), SECOND).unwrap();
+        let (silent, _) = client.ask(Time::ZERO, question(true), SECOND).unwrap();
+        let (absent, mad) = client.ask(Time::ZERO, question(true), SECOND).unwrap();
         assert_eq!(client.receive(1, &answered(&mad, NO_RECORDS)), None);
-        let Due { again, mut over } = client.handle_timeout(SECOND);
+        let Due { again, mut over } = client.handle_timeout(Time::ZERO + SECOND);
         over.sort_by_key(|(number, _)| *number);
         assert!(again.is_empty());
         assert_eq!(
@@ -253,7 +254,7 @@ mod tests {
                 (absent, Err(Failure::NoRecord))
             ]
         );
-        let (refused, mad) = client.ask(0, question(false), SECOND).unwrap();
+        let (refused, mad) = client.ask(Time::ZERO, question(false), SECOND).unwrap();
         let answer = client.receive(1, &answered(&mad, 0x0200));
         assert_eq!(answer, Some((refused, Err(Failure::Refused(0x0200)))));
     }

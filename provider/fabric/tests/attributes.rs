@@ -3,6 +3,7 @@
 mod agent;
 
 use agent::{Agent, DIRECTED, Out, request};
+use ferroce_fabric::cm::Time;
 use ferroce_fabric::sma::{Envelope, NodeConfig, PortEvent};
 use ferroce_wire::mad::MadHeader;
 use ferroce_wire::smp::{
@@ -34,7 +35,9 @@ fn the_name_is_a_string_of_64_bytes() {
         status::UNSUPPORTED_ATTRIBUTE
     );
     let long = "ü".repeat(40);
-    agent.node.set_description(0, &long, &mut agent.out);
+    agent
+        .node
+        .set_description(Time::ZERO, &long, &mut agent.out);
     let (_, data) = agent.get(1, attribute::NODE_DESCRIPTION, 0).unwrap();
     assert_eq!(std::str::from_utf8(&data).unwrap(), "ü".repeat(32));
 }
@@ -385,7 +388,9 @@ fn everything_that_comes_is_counted() {
     agent.receive(1, stranger, &good);
     let mut by_lid = good;
     by_lid[1] = CLASS_LID;
-    agent.node.send(0, 1, stranger, &by_lid, &mut agent.out);
+    agent
+        .node
+        .send(Time::ZERO, 1, stranger, &by_lid, &mut agent.out);
     let after = *agent.node.counters();
     assert_eq!(after.received - before.received, 6);
     assert_eq!(after.answered - before.answered, 2);

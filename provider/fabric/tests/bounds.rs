@@ -2,6 +2,7 @@
 
 mod pair;
 
+use ferroce_fabric::cm::Time;
 use ferroce_fabric::cm::*;
 use ferroce_fabric::reject;
 use ferroce_wire::cm::{Message, Req, SidrReq};
@@ -59,8 +60,8 @@ fn listeners_do_not_overlap() {
     let masked = cm.listen(0x0111_0000, !0xffff).unwrap();
     assert_eq!(cm.listen(0x0111_0005, !0), Err(CmError::InUse));
     let mut out = Out::default();
-    cm.destroy(0, exact, &mut out).unwrap();
-    cm.destroy(0, masked, &mut out).unwrap();
+    cm.destroy(Time::ZERO, exact, &mut out).unwrap();
+    cm.destroy(Time::ZERO, masked, &mut out).unwrap();
     assert_eq!(cm.state(exact), None);
     cm.listen(0x0106_0000, !0xffff).unwrap();
     cm.listen(0x0111_0005, !0).unwrap();
@@ -109,16 +110,16 @@ fn limits_hold() {
     p.cm[1].listen(SERVICE, !0).unwrap();
     for n in 0..100 {
         let (a, b, _) = asked(&mut p, n);
-        p.cm[1].destroy(0, b, &mut p.out[1]).unwrap();
+        p.cm[1].destroy(Time::ZERO, b, &mut p.out[1]).unwrap();
         p.deliver();
-        p.cm[0].destroy(0, a, &mut p.out[0]).unwrap();
+        p.cm[0].destroy(Time::ZERO, a, &mut p.out[0]).unwrap();
         p.out[0].events.clear();
     }
     for n in 0..20 {
         p.connected([200 + n, 300 + n]);
     }
     assert_eq!(
-        p.cm[0].connect(0, &connect(SERVICE, path(1, 2), 1), &mut p.out[0]),
+        p.cm[0].connect(Time::ZERO, &connect(SERVICE, path(1, 2), 1), &mut p.out[0]),
         Err(CmError::Limit)
     );
     assert_eq!((p.cm[0].len(), p.cm[1].len()), (20, 20));
@@ -191,7 +192,10 @@ fn bad_parameters_change_nothing() {
         ),
     ];
     for (connect, error) in bad {
-        assert_eq!(p.cm[0].connect(0, &connect, &mut p.out[0]), Err(error));
+        assert_eq!(
+            p.cm[0].connect(Time::ZERO, &connect, &mut p.out[0]),
+            Err(error)
+        );
     }
     assert!(p.cm[0].is_empty() && p.out[0].sent.is_empty());
 }
@@ -202,23 +206,35 @@ fn calls_in_the_wrong_state_change_nothing() {
     let [a, b] = p.connected([1, 2]);
     for (side, id) in [(0, a), (1, b)] {
         let (cm, out) = (&mut p.cm[side], &mut p.out[side]);
-        assert_eq!(cm.accept(0, id, &accept(1), out), Err(CmError::WrongState));
-        assert_eq!(cm.establish(0, id, b"", out), Err(CmError::WrongState));
         assert_eq!(
-            cm.reject(0, id, 28, b"", b"", out),
+            cm.accept(Time::ZERO, id, &accept(1), out),
             Err(CmError::WrongState)
         );
-        assert_eq!(cm.mra(0, id, 1, false, b"", out), Err(CmError::WrongState));
         assert_eq!(
-            cm.disconnect_reply(0, id, b"", out),
+            cm.establish(Time::ZERO, id, b"", out),
+            Err(CmError::WrongState)
+        );
+        assert_eq!(
+            cm.reject(Time::ZERO, id, 28, b"", b"", out),
+            Err(CmError::WrongState)
+        );
+        assert_eq!(
+            cm.mra(Time::ZERO, id, 1, false, b"", out),
+            Err(CmError::WrongState)
+        );
+        assert_eq!(
+            cm.disconnect_reply(Time::ZERO, id, b"", out),
             Err(CmError::WrongState)
         );
         let reply = ResolveReply::default();
         assert_eq!(
-            cm.resolve_reply(0, id, &reply, out),
+            cm.resolve_reply(Time::ZERO, id, &reply, out),
             Err(CmError::WrongState)
         );
-        assert_eq!(cm.disconnect(0, id, &[0; 221], out), Err(CmError::TooLong));
+        assert_eq!(
+            cm.disconnect(Time::ZERO, id, &[0; 221], out),
+            Err(CmError::TooLong)
+        );
         assert!(out.sent.is_empty());
         assert_eq!(cm.state(id), Some(State::Established));
     }

@@ -2,6 +2,7 @@
 
 mod pair;
 
+use ferroce_fabric::cm::Time;
 use ferroce_fabric::cm::*;
 use ferroce_fabric::ipcm::{HEADER_LEN, IpHeader, PortSpace, parse_service_id, service_id};
 use ferroce_fabric::{Mad, Transport, reject, sidr_status};
@@ -227,7 +228,9 @@ fn the_active_side_sends_what_the_kernel_sends() {
     let captures = captures();
     let request = req("rping_req");
     let (mut cm, mut out) = in_place_of(request.ca_guid);
-    let id = cm.connect(0, &connect_like(&request), &mut out).unwrap();
+    let id = cm
+        .connect(Time::ZERO, &connect_like(&request), &mut out)
+        .unwrap();
     let ours = Message::parse(&out.sent[0].1).unwrap().1;
     let Message::Req(ours) = ours else {
         panic!("{ours:?}")
@@ -242,16 +245,16 @@ fn the_active_side_sends_what_the_kernel_sends() {
         remote_comm_id: ours.local_comm_id,
         ..rep("rping_rep")
     };
-    cm.receive(0, &from, &Message::Rep(reply).emit(7), &mut out);
+    cm.receive(Time::ZERO, &from, &Message::Rep(reply).emit(7), &mut out);
     assert!(matches!(out.next(), (_, CmEvent::Reply(_))));
-    cm.establish(0, id, b"", &mut out).unwrap();
+    cm.establish(Time::ZERO, id, b"", &mut out).unwrap();
     assert_eq!(
         only(&mut out, &captures["rping_rtu"], &[0]),
         captures["rping_rtu"]
     );
     // 2 · 2^18 and 2^15, as rping's QP had it.
     assert_eq!(cm.qp_rts(id).unwrap().timeout, 19);
-    cm.disconnect(0, id, b"", &mut out).unwrap();
+    cm.disconnect(Time::ZERO, id, b"", &mut out).unwrap();
     assert_eq!(
         only(&mut out, &captures["rping_dreq"], &[0]),
         captures["rping_dreq"]
@@ -265,7 +268,7 @@ fn the_passive_side_sends_what_the_kernel_sends() {
     let (mut cm, mut out) = in_place_of(reply.ca_guid);
     let from = reply_av(&request);
     cm.listen(service_id(PortSpace::Tcp, 7174), !0).unwrap();
-    cm.receive(0, &from, &captures["rping_req"], &mut out);
+    cm.receive(Time::ZERO, &from, &captures["rping_req"], &mut out);
     let (id, event) = out.next();
     assert!(matches!(event, CmEvent::Request { .. }));
     let accept = Accept {
@@ -278,7 +281,7 @@ fn the_passive_side_sends_what_the_kernel_sends() {
         private_data: &reply.private_data,
         ..Accept::default()
     };
-    cm.accept(0, id, &accept, &mut out).unwrap();
+    cm.accept(Time::ZERO, id, &accept, &mut out).unwrap();
     let ours = Message::parse(&out.sent[0].1).unwrap().1;
     let Message::Rep(ours) = ours else {
         panic!("{ours:?}")
@@ -292,11 +295,11 @@ fn the_passive_side_sends_what_the_kernel_sends() {
     for name in ["rping_rtu", "rping_dreq"] {
         let mut mad = captures[name];
         mad[28..32].copy_from_slice(&ours.local_comm_id.to_be_bytes());
-        cm.receive(0, &from, &mad, &mut out);
+        cm.receive(Time::ZERO, &from, &mad, &mut out);
     }
     assert!(matches!(out.next(), (_, CmEvent::Established(Some(_)))));
     assert!(matches!(out.next(), (_, CmEvent::DisconnectRequest(_))));
-    cm.disconnect_reply(0, id, b"", &mut out).unwrap();
+    cm.disconnect_reply(Time::ZERO, id, b"", &mut out).unwrap();
     assert_eq!(
         only(&mut out, &captures["rping_drep"], &[0]),
         captures["rping_drep"]
@@ -309,7 +312,7 @@ fn refusals_are_those_of_the_kernel() {
     // Nobody listens.
     let (mut cm, mut out) = in_place_of(2);
     cm.receive(
-        0,
+        Time::ZERO,
         &reply_av(&req("nobody_req")),
         &captures["nobody_req"],
         &mut out,
@@ -323,17 +326,22 @@ fn refusals_are_those_of_the_kernel() {
     let request = req("slow_req");
     let from = reply_av(&request);
     cm.listen(request.service_id, !0).unwrap();
-    cm.receive(0, &from, &captures["slow_req"], &mut out);
+    cm.receive(Time::ZERO, &from, &captures["slow_req"], &mut out);
     let (id, _) = out.next();
-    cm.mra(0, id, 24, true, b"", &mut out).unwrap();
+    cm.mra(Time::ZERO, id, 24, true, b"", &mut out).unwrap();
     assert!(out.sent.is_empty());
-    cm.receive(1, &from, &captures["slow_req_again"], &mut out);
+    cm.receive(
+        Time::from_nanos(1),
+        &from,
+        &captures["slow_req_again"],
+        &mut out,
+    );
     assert_eq!(
         only(&mut out, &captures["slow_mra"], &[0]),
         captures["slow_mra"]
     );
     let reason = reject::CONSUMER_DEFINED;
-    cm.reject(2, id, reason, b"", b"not today", &mut out)
+    cm.reject(Time::from_nanos(2), id, reason, b"", b"not today", &mut out)
         .unwrap();
     assert_eq!(
         only(&mut out, &captures["slow_rej"], &[0]),
@@ -343,9 +351,11 @@ fn refusals_are_those_of_the_kernel() {
     // A client that goes before it has an answer.
     let request = req("withdrawn_req");
     let (mut cm, mut out) = in_place_of(request.ca_guid);
-    let id = cm.connect(0, &connect_like(&request), &mut out).unwrap();
+    let id = cm
+        .connect(Time::ZERO, &connect_like(&request), &mut out)
+        .unwrap();
     out.sent.clear();
-    cm.destroy(0, id, &mut out).unwrap();
+    cm.destroy(Time::ZERO, id, &mut out).unwrap();
     assert_eq!(
         only(&mut out, &captures["withdrawn_rej"], &[0]),
         captures["withdrawn_rej"]
@@ -366,17 +376,17 @@ fn resolutions_are_those_of_the_kernel() {
         max_cm_retries: 15,
         private_data: &question.private_data,
     };
-    cm.resolve(0, &resolve, &mut out).unwrap();
+    cm.resolve(Time::ZERO, &resolve, &mut out).unwrap();
     let like = &captures["udaddy_sidr_req"];
     assert_eq!(only(&mut out, like, &[0]), *like);
 
     let from = av(2, 1);
-    cm.receive(0, &from, &captures["nobody_sidr_req"], &mut out);
+    cm.receive(Time::ZERO, &from, &captures["nobody_sidr_req"], &mut out);
     let like = &captures["nobody_sidr_rep"];
     assert_eq!(only(&mut out, like, &[]), *like);
 
     cm.listen(question.service_id, !0).unwrap();
-    cm.receive(0, &from, &captures["udaddy_sidr_req"], &mut out);
+    cm.receive(Time::ZERO, &from, &captures["udaddy_sidr_req"], &mut out);
     let (id, event) = out.next();
     assert!(matches!(event, CmEvent::ResolveRequest { .. }));
     let reply = ResolveReply {
@@ -384,7 +394,7 @@ fn resolutions_are_those_of_the_kernel() {
         qkey: 0x0123_4567,
         ..ResolveReply::default()
     };
-    cm.resolve_reply(0, id, &reply, &mut out).unwrap();
+    cm.resolve_reply(Time::ZERO, id, &reply, &mut out).unwrap();
     let like = &captures["udaddy_sidr_rep"];
     assert_eq!(only(&mut out, like, &[]), *like);
 }

@@ -3,6 +3,7 @@
 mod agent;
 
 use agent::{Agent, DIRECTED, Out, request};
+use ferroce_fabric::cm::Time;
 use ferroce_fabric::sma::{Envelope, PortEvent};
 use ferroce_wire::mad::MadHeader;
 use ferroce_wire::smp::{self, CLASS_LID, PortInfo, attribute, capability, method, state};
@@ -88,11 +89,11 @@ fn each_event_has_its_cause() {
         [PortEvent::Error]
     );
     let mut agent = configured();
-    agent.node.link_down(0, 1, &mut agent.out);
+    agent.node.link_down(Time::ZERO, 1, &mut agent.out);
     assert_eq!(agent.out.events(), [(1, PortEvent::Error)]);
     // What was never active does not fail.
     let mut agent = Agent::adapter(1);
-    agent.node.link_down(0, 1, &mut agent.out);
+    agent.node.link_down(Time::ZERO, 1, &mut agent.out);
     assert_eq!(agent.out.events(), []);
 }
 
@@ -131,7 +132,7 @@ fn a_local_subnet_manager_gets_what_is_for_it() {
         (true, method::TRAP, true),
         (true, method::GET_RESP, true),
     ] {
-        agent.node.set_is_sm(0, 1, is_sm, &mut agent.out);
+        agent.node.set_is_sm(Time::ZERO, 1, is_sm, &mut agent.out);
         agent.out.0.clear();
         let smp = sm_info(method);
         agent.receive(1, from, &smp);
@@ -156,7 +157,9 @@ fn a_local_subnet_manager_gets_what_is_for_it() {
     };
     asked[3] = method::GET_RESP;
     asked[4] |= 0x80;
-    agent.node.send(0, 1, DIRECTED, &asked, &mut agent.out);
+    agent
+        .node
+        .send(Time::ZERO, 1, DIRECTED, &asked, &mut agent.out);
     let (exit, to, answer) = agent.out.sent()[0];
     assert_eq!((exit, to), (1, DIRECTED));
     assert_eq!(smp::Directed::parse(&answer).hop_pointer, 1);

@@ -2,6 +2,7 @@
 
 mod pair;
 
+use ferroce_fabric::cm::Time;
 use ferroce_fabric::cm::*;
 use ferroce_fabric::{Transport, reject};
 use ferroce_wire::cm::Message;
@@ -63,7 +64,7 @@ fn a_connection_comes_and_goes() {
 fn nobody_listens() {
     let mut p = Pair::new();
     let a = p.cm[0]
-        .connect(0, &connect(SERVICE, path(1, 2), 1), &mut p.out[0])
+        .connect(Time::ZERO, &connect(SERVICE, path(1, 2), 1), &mut p.out[0])
         .unwrap();
     p.deliver();
     match p.out[0].next() {
@@ -75,7 +76,7 @@ fn nobody_listens() {
     }
     assert_eq!(p.cm[0].state(a), Some(State::Idle));
     assert!(p.cm[1].is_empty());
-    p.cm[0].destroy(0, a, &mut p.out[0]).unwrap();
+    p.cm[0].destroy(Time::ZERO, a, &mut p.out[0]).unwrap();
     assert!(p.cm[0].is_empty());
 }
 
@@ -85,12 +86,14 @@ fn a_stretched_answer_may_take_longer() {
     let [usual, stretched] = [1, 30].map(|stretch| {
         let mut p = Pair::stretched(stretch);
         let request = connect(SERVICE, path(1, 2), 1);
-        p.cm[0].connect(0, &request, &mut p.out[0]).unwrap();
+        p.cm[0]
+            .connect(Time::ZERO, &request, &mut p.out[0])
+            .unwrap();
         let (_, request) = p.out[0].sent.pop_front().unwrap();
         (request, p.cm[0].next_timeout().unwrap())
     });
     assert_eq!(stretched.0, usual.0);
-    assert_eq!(stretched.1, 30 * usual.1);
+    assert_eq!(stretched.1 - Time::ZERO, 30 * (usual.1 - Time::ZERO));
 }
 
 /// The same of a reply, whose sender waits as long as the peer says of itself.
@@ -101,18 +104,18 @@ fn a_stretched_confirmation_may_take_longer() {
         p.cm[1].listen(SERVICE, !0).unwrap();
         let (_, passive, _) = asked(&mut p, 1);
         p.cm[1]
-            .accept(0, passive, &accept(2), &mut p.out[1])
+            .accept(Time::ZERO, passive, &accept(2), &mut p.out[1])
             .unwrap();
         p.cm[1].next_timeout().unwrap()
     });
-    assert_eq!(stretched, 30 * usual);
+    assert_eq!(stretched - Time::ZERO, 30 * (usual - Time::ZERO));
 }
 
 #[test]
 fn nobody_answers() {
     let mut p = Pair::new();
     let a = p.cm[0]
-        .connect(0, &connect(SERVICE, path(1, 2), 1), &mut p.out[0])
+        .connect(Time::ZERO, &connect(SERVICE, path(1, 2), 1), &mut p.out[0])
         .unwrap();
     let mut rounds = 0;
     while p.out[0].events.is_empty() {
@@ -128,7 +131,10 @@ fn nobody_answers() {
     );
     assert!(matches!(sent.last(), Some(Message::Rej(rej)) if rej.reason == reject::TIMEOUT));
     // (2 · 2^16 + 2^20) · 4.096 µs, sixteen times.
-    assert_eq!(p.now, 16 * (2 * (4096 << 16) + (4096 << 20)));
+    assert_eq!(
+        p.now,
+        Time::from_nanos(16 * (2 * (4096 << 16) + (4096 << 20)))
+    );
     assert_eq!(p.cm[0].counters().retried[0], 15);
 }
 
@@ -140,7 +146,9 @@ fn xrc_tells_its_qp_where_others_have_a_context() {
         transport: Transport::Xrc,
         ..connect(SERVICE, path(1, 2), 7)
     };
-    let a = p.cm[0].connect(0, &request, &mut p.out[0]).unwrap();
+    let a = p.cm[0]
+        .connect(Time::ZERO, &request, &mut p.out[0])
+        .unwrap();
     p.deliver();
     let (b, event) = p.out[1].next();
     match event {
@@ -150,7 +158,9 @@ fn xrc_tells_its_qp_where_others_have_a_context() {
         }
         other => panic!("{other:?}"),
     }
-    p.cm[1].accept(0, b, &accept(0x99), &mut p.out[1]).unwrap();
+    p.cm[1]
+        .accept(Time::ZERO, b, &accept(0x99), &mut p.out[1])
+        .unwrap();
     p.deliver();
     match p.out[0].next() {
         (_, CmEvent::Reply(rep)) => {

@@ -2,6 +2,7 @@
 
 mod pair;
 
+use ferroce_fabric::cm::Time;
 use ferroce_fabric::cm::*;
 use ferroce_wire::cm::{Message, about, reject};
 use pair::*;
@@ -22,12 +23,18 @@ fn busy() -> (Pair, Vec<(Av, [u8; 256])>) {
     for n in 0..4 {
         let [a, b] = p.connected([10 + n, 20 + n]);
         match n {
-            1 => p.cm[0].disconnect(0, a, b"", &mut p.out[0]).unwrap(),
+            1 => p.cm[0]
+                .disconnect(Time::ZERO, a, b"", &mut p.out[0])
+                .unwrap(),
             2 => {
-                p.cm[0].disconnect(0, a, b"", &mut p.out[0]).unwrap();
+                p.cm[0]
+                    .disconnect(Time::ZERO, a, b"", &mut p.out[0])
+                    .unwrap();
                 messages.extend(p.out[0].sent.iter().copied());
                 p.deliver();
-                p.cm[1].disconnect_reply(0, b, b"", &mut p.out[1]).unwrap();
+                p.cm[1]
+                    .disconnect_reply(Time::ZERO, b, b"", &mut p.out[1])
+                    .unwrap();
             }
             _ => {}
         }
@@ -39,14 +46,18 @@ fn busy() -> (Pair, Vec<(Av, [u8; 256])>) {
     }
     for n in 0..4 {
         p.cm[0]
-            .connect(0, &connect(SERVICE, path(1, 2), 30 + n), &mut p.out[0])
+            .connect(
+                Time::ZERO,
+                &connect(SERVICE, path(1, 2), 30 + n),
+                &mut p.out[0],
+            )
             .unwrap();
         messages.extend(p.out[0].sent.iter().copied());
         p.deliver();
         let (b, _) = p.out[1].events.pop_back().unwrap();
         if n > 0 {
             p.cm[1]
-                .accept(0, b, &accept(40 + n), &mut p.out[1])
+                .accept(Time::ZERO, b, &accept(40 + n), &mut p.out[1])
                 .unwrap();
         }
         messages.extend(p.out[1].sent.iter().copied());

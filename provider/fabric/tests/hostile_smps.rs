@@ -8,6 +8,7 @@ use ferroce_wire::mad::{LEN, Mad, MadHeader};
 use ferroce_wire::smp::{self, PERMISSIVE_LID, method};
 use proptest::prelude::*;
 use proptest::test_runner::FileFailurePersistence::WithSource;
+use std::time::Duration;
 
 /// The status that an answer may have.
 const STATUS: [u16; 5] = [0, 4, 8, 12, 28];
@@ -103,7 +104,7 @@ proptest! {
             let ports = agent.node.config().ports;
             for smp in &smps {
                 check_random(&mut agent, ports, smp, lids);
-                agent.now += 1_000_000_000;
+                agent.now += Duration::from_secs(1);
                 agent.node.handle_timeout(agent.now, &mut agent.out);
                 for port in 0..=ports {
                     agent.node.send(agent.now, port, DIRECTED, smp, &mut agent.out);

@@ -3,6 +3,7 @@
 mod agent;
 
 use agent::{Agent, DIRECTED, Out, Recorder, request};
+use ferroce_fabric::cm::Time;
 use ferroce_wire::mad::MadHeader;
 use ferroce_wire::smp::{self, NoticeHeader, PortInfo, attribute, method, trap};
 
@@ -221,12 +222,12 @@ fn get(agent: &mut Agent, key: u64) -> bool {
 #[test]
 fn protection_lapses_when_the_lease_has_run_out() {
     let mut agent = leased(5);
-    agent.now = 10 * SECOND;
+    agent.now = Time::from_nanos(10 * SECOND);
     assert!(!get(&mut agent, WRONG));
     // A second violation does not prolong it.
-    agent.now = 12 * SECOND;
+    agent.now = Time::from_nanos(12 * SECOND);
     assert!(!get(&mut agent, WRONG));
-    agent.now = 15 * SECOND - 1;
+    agent.now = Time::from_nanos(15 * SECOND - 1);
     agent.node.handle_timeout(agent.now, &mut agent.out);
     assert_eq!(protect(&agent), 2);
     assert!(!get(&mut agent, WRONG));
@@ -234,9 +235,9 @@ fn protection_lapses_when_the_lease_has_run_out() {
         agent
             .node
             .next_timeout()
-            .is_some_and(|due| due <= 15 * SECOND)
+            .is_some_and(|due| due <= Time::from_nanos(15 * SECOND))
     );
-    agent.now = 15 * SECOND;
+    agent.now = Time::from_nanos(15 * SECOND);
     agent.node.handle_timeout(agent.now, &mut agent.out);
     assert_eq!(
         (protect(&agent), key_of(&agent, 1)),
@@ -267,7 +268,7 @@ fn protection_lapses_when_the_lease_has_run_out() {
 fn it_lapses_without_a_timer_too() {
     let mut agent = leased(5);
     assert!(!get(&mut agent, WRONG));
-    agent.now = 5 * SECOND;
+    agent.now = Time::from_nanos(5 * SECOND);
     assert!(get(&mut agent, WRONG));
 }
 
@@ -276,7 +277,7 @@ fn whoever_shows_the_key_stops_the_lease() {
     for method in [method::GET, method::SET, method::TRAP_REPRESS] {
         let mut agent = leased(5);
         assert!(!get(&mut agent, WRONG));
-        agent.now = 4 * SECOND;
+        agent.now = Time::from_nanos(4 * SECOND);
         let data = port_info(&agent, method, 1, KEY);
         let attribute = if method == method::TRAP_REPRESS {
             attribute::NOTICE
@@ -284,7 +285,7 @@ fn whoever_shows_the_key_stops_the_lease() {
             attribute::PORT_INFO
         };
         agent.receive(1, DIRECTED, &request(method, attribute, 0, KEY, &data));
-        agent.now = 100 * SECOND;
+        agent.now = Time::from_nanos(100 * SECOND);
         agent.node.handle_timeout(agent.now, &mut agent.out);
         assert_eq!(protect(&agent), 2, "method {method}");
         assert!(!get(&mut agent, WRONG));
@@ -295,7 +296,7 @@ fn whoever_shows_the_key_stops_the_lease() {
 fn without_a_period_protection_is_for_ever() {
     let mut agent = leased(0);
     assert!(!get(&mut agent, WRONG));
-    agent.now = 1 << 60;
+    agent.now = Time::from_nanos(1 << 60);
     agent.node.handle_timeout(agent.now, &mut agent.out);
     assert_eq!(protect(&agent), 2);
 }

@@ -1,5 +1,6 @@
 //! The performance management agent, against totals that a test moves.
 
+use ferroce_fabric::cm::Time;
 use ferroce_fabric::pma::{COUNTERS, Counter, Counters, Pma, Totals};
 use ferroce_wire::mad::{LEN, Mad, MadHeader};
 use ferroce_wire::pma::{
@@ -49,7 +50,8 @@ impl Bench {
     }
 
     fn exchange(&mut self, mad: &Mad) -> Option<Mad> {
-        self.pma.receive(self.now, mad, &self.totals)
+        self.pma
+            .receive(Time::from_nanos(self.now), mad, &self.totals)
     }
 
     fn narrow(&mut self, port: u8) -> PortCounters {
@@ -326,10 +328,18 @@ fn sampling_counts_from_start_to_end() {
     assert_eq!((status, control.sample_status, control.tag), (0, 1, 0xabcd));
     assert_eq!((control.counter_width, control.counter_mask0), (4, 1));
     bench.totals.0[0][Counter::XmitData] = 1000; // too early to count
-    assert_eq!(bench.pma.next_timeout(), Some(10 * MICROSECOND));
+    assert_eq!(
+        bench.pma.next_timeout(),
+        Some(Time::from_nanos(10 * MICROSECOND))
+    );
     bench.now = 10 * MICROSECOND;
-    bench.pma.handle_timeout(bench.now, &bench.totals);
-    assert_eq!(bench.pma.next_timeout(), Some(110 * MICROSECOND));
+    bench
+        .pma
+        .handle_timeout(Time::from_nanos(bench.now), &bench.totals);
+    assert_eq!(
+        bench.pma.next_timeout(),
+        Some(Time::from_nanos(110 * MICROSECOND))
+    );
     bench.totals.0[0][Counter::XmitData] += 5;
     bench.totals.0[0][Counter::RcvPackets] += 3;
     bench.totals.0[1][Counter::XmitData] += 99; // another port
@@ -345,7 +355,9 @@ fn sampling_counts_from_start_to_end() {
     );
     assert_eq!((status, control.tag, control.sample_status), (0, 0xabcd, 2));
     bench.now = 110 * MICROSECOND;
-    bench.pma.handle_timeout(bench.now, &bench.totals);
+    bench
+        .pma
+        .handle_timeout(Time::from_nanos(bench.now), &bench.totals);
     bench.totals.0[0][Counter::XmitData] += 1000; // too late
     assert_eq!(bench.result(), (0xabcd, 0, 5, 3));
     assert_eq!(bench.pma.next_timeout(), None);

@@ -4,6 +4,7 @@
 mod agent;
 
 use agent::{Agent, request};
+use ferroce_fabric::cm::Time;
 use ferroce_fabric::sma::{NodeConfig, NodeKind};
 use ferroce_wire::bits::{Access, Field};
 use ferroce_wire::smp::{Data, PortInfo, attribute, method, phys_state, state, status};
@@ -327,7 +328,7 @@ fn a_port_is_switched_off_and_stays_so() {
     assert!(agent.out.0.contains(&Out::Event(2, PortEvent::Error)));
     assert!(agent.out.0.contains(&Out::Link(2, LinkCommand::Disable)));
     // Neither a peer nor a plain command to go down wakes it.
-    assert!(!agent.node.link_up(0, 2, OFFER, &mut agent.out));
+    assert!(!agent.node.link_up(Time::ZERO, 2, OFFER, &mut agent.out));
     agent
         .change_by(1, 2, |info| info.port_state = state::DOWN)
         .unwrap();
@@ -340,7 +341,7 @@ fn a_port_is_switched_off_and_stays_so() {
         .change_by(1, 2, |info| info.port_physical_state = phys_state::POLLING)
         .unwrap();
     assert!(agent.out.0.contains(&Out::Link(2, LinkCommand::Poll)));
-    assert!(agent.node.link_up(0, 2, OFFER, &mut agent.out));
+    assert!(agent.node.link_up(Time::ZERO, 2, OFFER, &mut agent.out));
     let info = agent.node.port(2).unwrap().info();
     assert_eq!(
         (info.port_state, info.port_physical_state, info.lid),
@@ -354,14 +355,14 @@ fn a_lost_link_goes_to_its_default_state() {
     agent
         .change(1, |info| info.link_down_default_state = phys_state::SLEEP)
         .unwrap();
-    agent.node.link_down(0, 1, &mut agent.out);
+    agent.node.link_down(Time::ZERO, 1, &mut agent.out);
     let port = agent.node.port(1).unwrap();
     assert_eq!(port.info().port_physical_state, phys_state::SLEEP);
     assert_eq!(
         (port.info().port_state, port.link_downed()),
         (state::DOWN, 1)
     );
-    agent.node.link_down(0, 1, &mut agent.out);
+    agent.node.link_down(Time::ZERO, 1, &mut agent.out);
     assert_eq!(
         agent.node.port(1).unwrap().link_downed(),
         1,
@@ -377,7 +378,7 @@ fn both_ends_take_the_best_that_both_have() {
         let mut node = Node::new(NodeConfig::channel_adapter(1, &[2]));
         let mut out = agent::Recorder::default();
         let up = node.link_up(
-            0,
+            Time::ZERO,
             1,
             Offer {
                 widths,

@@ -2,6 +2,7 @@
 
 mod pair;
 
+use ferroce_fabric::cm::Time;
 use ferroce_fabric::cm::*;
 use ferroce_fabric::reject;
 use ferroce_wire::cm::{Apr, Dreq, Lap, Message, Rej, Rtu, about, apr_status, attribute};
@@ -20,12 +21,14 @@ fn a_repeated_request_gets_the_same_answer() {
     assert!(p.out[1].sent.is_empty() && p.out[1].events.is_empty());
     // After an MRA: the MRA. After the REP: the REP.
     p.cm[1]
-        .mra(0, b, 20, false, b"wait", &mut p.out[1])
+        .mra(Time::ZERO, b, 20, false, b"wait", &mut p.out[1])
         .unwrap();
     let mra = p.out[1].sent.pop_front().unwrap().1;
     p.arrive(1, &av(1, 2), &req[..]);
     assert_eq!(p.out[1].sent.pop_front().unwrap().1, mra);
-    p.cm[1].accept(0, b, &accept(2), &mut p.out[1]).unwrap();
+    p.cm[1]
+        .accept(Time::ZERO, b, &accept(2), &mut p.out[1])
+        .unwrap();
     let rep = p.out[1].sent.pop_front().unwrap().1;
     p.arrive(1, &av(1, 2), &req[..]);
     assert_eq!(p.out[1].sent.pop_front().unwrap().1, rep);
@@ -34,10 +37,17 @@ fn a_repeated_request_gets_the_same_answer() {
     // After a refusal: the refusal, though the ID is long gone.
     let (_, b, req) = asked(&mut p, 3);
     p.cm[1]
-        .reject(0, b, reject::CONSUMER_DEFINED, b"", b"no", &mut p.out[1])
+        .reject(
+            Time::ZERO,
+            b,
+            reject::CONSUMER_DEFINED,
+            b"",
+            b"no",
+            &mut p.out[1],
+        )
         .unwrap();
     let rej = p.out[1].sent.pop_front().unwrap().1;
-    p.cm[1].destroy(0, b, &mut p.out[1]).unwrap();
+    p.cm[1].destroy(Time::ZERO, b, &mut p.out[1]).unwrap();
     p.arrive(1, &av(1, 2), &req[..]);
     assert_eq!(p.out[1].sent.pop_front().unwrap().1, rej);
     assert!(p.out[1].sent.is_empty() && p.out[1].events.is_empty());
@@ -61,24 +71,30 @@ fn a_forgotten_request_is_new_when_it_is_repeated() {
 fn a_repeated_reply_gets_the_same_answer() {
     let mut p = listening();
     let (a, b, _) = asked(&mut p, 1);
-    p.cm[1].accept(0, b, &accept(2), &mut p.out[1]).unwrap();
+    p.cm[1]
+        .accept(Time::ZERO, b, &accept(2), &mut p.out[1])
+        .unwrap();
     let (to, rep) = p.out[1].sent[0];
     p.deliver();
     assert!(matches!(p.out[0].next(), (_, CmEvent::Reply(_))));
     p.arrive(0, &to, &rep);
     assert!(p.out[0].sent.is_empty() && p.out[0].events.is_empty());
-    p.cm[0].establish(0, a, b"ready", &mut p.out[0]).unwrap();
+    p.cm[0]
+        .establish(Time::ZERO, a, b"ready", &mut p.out[0])
+        .unwrap();
     let rtu = p.out[0].sent.pop_front().unwrap().1;
     p.arrive(0, &to, &rep);
     assert_eq!(p.out[0].sent.pop_front().unwrap().1, rtu);
     assert_eq!(duplicates(&p, 0, attribute::REP), 2);
     // A REJ that was lost.
     let (a, b, _) = asked(&mut p, 3);
-    p.cm[1].accept(0, b, &accept(4), &mut p.out[1]).unwrap();
+    p.cm[1]
+        .accept(Time::ZERO, b, &accept(4), &mut p.out[1])
+        .unwrap();
     let (to, rep) = p.out[1].sent[0];
     p.deliver();
     p.out[0].events.clear();
-    p.cm[0].destroy(0, a, &mut p.out[0]).unwrap();
+    p.cm[0].destroy(Time::ZERO, a, &mut p.out[0]).unwrap();
     let rej = p.out[0].sent.pop_front().unwrap().1;
     p.arrive(0, &to, &rep);
     assert_eq!(p.out[0].sent.pop_front().unwrap().1, rej);
@@ -90,7 +106,9 @@ fn a_reply_is_repeated_until_there_is_an_answer() {
     // A peer that has answered once.
     p.connected([5, 6]);
     let (_, b, _) = asked(&mut p, 1);
-    p.cm[1].accept(0, b, &accept(2), &mut p.out[1]).unwrap();
+    p.cm[1]
+        .accept(Time::ZERO, b, &accept(2), &mut p.out[1])
+        .unwrap();
     let mut messages = Vec::new();
     while !p.out[1]
         .events
@@ -117,20 +135,24 @@ fn traffic_establishes_before_the_rtu() {
     let mut p = listening();
     let (a, b, _) = asked(&mut p, 1);
     assert_eq!(
-        p.cm[1].communication_established(0, b, &mut p.out[1]),
+        p.cm[1].communication_established(Time::ZERO, b, &mut p.out[1]),
         Err(CmError::WrongState)
     );
-    p.cm[1].accept(0, b, &accept(2), &mut p.out[1]).unwrap();
+    p.cm[1]
+        .accept(Time::ZERO, b, &accept(2), &mut p.out[1])
+        .unwrap();
     p.deliver();
     p.out[0].events.clear();
     p.cm[1]
-        .communication_established(0, b, &mut p.out[1])
+        .communication_established(Time::ZERO, b, &mut p.out[1])
         .unwrap();
     assert_eq!(p.out[1].next(), (b, CmEvent::Established(None)));
     p.cm[1]
-        .communication_established(0, b, &mut p.out[1])
+        .communication_established(Time::ZERO, b, &mut p.out[1])
         .unwrap();
-    p.cm[0].establish(0, a, b"", &mut p.out[0]).unwrap();
+    p.cm[0]
+        .establish(Time::ZERO, a, b"", &mut p.out[0])
+        .unwrap();
     p.deliver();
     assert!(p.out[1].events.is_empty());
     assert_eq!(duplicates(&p, 1, attribute::RTU), 1);
@@ -141,21 +163,32 @@ fn an_mra_gives_time() {
     let mut p = listening();
     let (a, b, _) = asked(&mut p, 1);
     let without = p.cm[0].next_timeout().unwrap();
-    p.cm[1].mra(0, b, 24, false, b"", &mut p.out[1]).unwrap();
+    p.cm[1]
+        .mra(Time::ZERO, b, 24, false, b"", &mut p.out[1])
+        .unwrap();
     p.deliver();
     assert!(matches!(p.out[0].next(), (id, CmEvent::Acknowledged(_)) if id == a));
     assert_eq!(p.cm[0].state(a), Some(State::RequestAcknowledged));
     let with = p.cm[0].next_timeout().unwrap();
-    assert!(with > without && with >= 4096 << 24, "{with} {without}");
+    assert!(
+        with > without && with >= Time::from_nanos(4096 << 24),
+        "{with:?} {without:?}"
+    );
     // It is still accepted, and the other way around the same holds.
-    p.cm[1].accept(0, b, &accept(2), &mut p.out[1]).unwrap();
+    p.cm[1]
+        .accept(Time::ZERO, b, &accept(2), &mut p.out[1])
+        .unwrap();
     p.deliver();
     p.out[0].events.clear();
-    p.cm[0].mra(0, a, 24, false, b"", &mut p.out[0]).unwrap();
+    p.cm[0]
+        .mra(Time::ZERO, a, 24, false, b"", &mut p.out[0])
+        .unwrap();
     p.deliver();
     assert!(matches!(p.out[1].next(), (id, CmEvent::Acknowledged(_)) if id == b));
-    assert!(p.cm[1].next_timeout().unwrap() >= 4096 << 24);
-    p.cm[0].establish(0, a, b"", &mut p.out[0]).unwrap();
+    assert!(p.cm[1].next_timeout().unwrap() >= Time::from_nanos(4096 << 24));
+    p.cm[0]
+        .establish(Time::ZERO, a, b"", &mut p.out[0])
+        .unwrap();
     p.deliver();
     assert!(matches!(
         p.out[1].next(),
@@ -176,7 +209,11 @@ fn a_peer_that_forgot_its_connection_is_believed() {
         stretch: 1,
     });
     p.cm[0]
-        .connect(0, &connect(SERVICE, path(1, 2), 0x10), &mut p.out[0])
+        .connect(
+            Time::ZERO,
+            &connect(SERVICE, path(1, 2), 0x10),
+            &mut p.out[0],
+        )
         .unwrap();
     p.deliver();
     match p.out[0].next() {
@@ -192,10 +229,14 @@ fn a_peer_that_forgot_its_connection_is_believed() {
 fn a_request_that_was_never_accepted_becomes_stale_too() {
     let mut p = listening();
     let (a, b, _) = asked(&mut p, 0x10);
-    p.cm[0].destroy(0, a, &mut p.out[0]).unwrap();
+    p.cm[0].destroy(Time::ZERO, a, &mut p.out[0]).unwrap();
     p.out[0].sent.clear(); // the REJ is lost
     p.cm[0]
-        .connect(0, &connect(SERVICE, path(1, 2), 0x10), &mut p.out[0])
+        .connect(
+            Time::ZERO,
+            &connect(SERVICE, path(1, 2), 0x10),
+            &mut p.out[0],
+        )
         .unwrap();
     p.deliver();
     assert!(
@@ -212,11 +253,11 @@ fn a_qp_that_asked_cannot_answer_for_another_connection() {
     p.cm[0].listen(SERVICE, !0).unwrap();
     p.connected([0x10, 0x20]);
     let ask = connect(SERVICE, path(2, 1), 0x21);
-    let active = p.cm[1].connect(0, &ask, &mut p.out[1]).unwrap();
+    let active = p.cm[1].connect(Time::ZERO, &ask, &mut p.out[1]).unwrap();
     p.deliver();
     let (passive, _) = p.out[0].next();
     p.cm[0]
-        .accept(0, passive, &accept(0x10), &mut p.out[0])
+        .accept(Time::ZERO, passive, &accept(0x10), &mut p.out[0])
         .unwrap();
     p.deliver();
     assert!(
@@ -227,7 +268,7 @@ fn a_qp_that_asked_cannot_answer_for_another_connection() {
 /// A manager at both ends: what it has sent arrives at itself.
 fn deliver_to_itself(cm: &mut Cm, out: &mut Out) {
     while let Some((to, mad)) = out.sent.pop_front() {
-        cm.receive(0, &to, &mad, out);
+        cm.receive(Time::ZERO, &to, &mad, out);
     }
 }
 
@@ -243,7 +284,7 @@ fn the_ends_of_one_device_may_have_the_same_qp_numbers() {
     let (mut cm, mut out) = alone();
     for qpn in 1000..1100 {
         let ask = connect(SERVICE, path(2, 2), qpn);
-        cm.connect(0, &ask, &mut out).unwrap();
+        cm.connect(Time::ZERO, &ask, &mut out).unwrap();
     }
     deliver_to_itself(&mut cm, &mut out);
     let mut established = 0;
@@ -253,9 +294,9 @@ fn the_ends_of_one_device_may_have_the_same_qp_numbers() {
         match event {
             CmEvent::Request { .. } => {
                 let qpn = free.next().unwrap();
-                cm.accept(0, id, &accept(qpn), &mut out).unwrap();
+                cm.accept(Time::ZERO, id, &accept(qpn), &mut out).unwrap();
             }
-            CmEvent::Reply(_) => cm.establish(0, id, b"", &mut out).unwrap(),
+            CmEvent::Reply(_) => cm.establish(Time::ZERO, id, b"", &mut out).unwrap(),
             CmEvent::Established(_) => established += 1,
             other => panic!("{other:?}"),
         }
@@ -269,7 +310,7 @@ fn a_qp_asks_for_one_connection_on_one_device_too() {
     let (mut cm, mut out) = alone();
     for _ in 0..2 {
         let ask = connect(SERVICE, path(2, 2), 1000);
-        cm.connect(0, &ask, &mut out).unwrap();
+        cm.connect(Time::ZERO, &ask, &mut out).unwrap();
     }
     deliver_to_itself(&mut cm, &mut out);
     let rejected = |(_, event): &(CmId, CmEvent)| matches!(event, CmEvent::Rejected(rej) if rej.reason == reject::STALE_CONNECTION);
@@ -333,7 +374,9 @@ fn alternate_paths_are_not_supported() {
     let mut p = listening();
     let [a, b] = p.connected([1, 2]);
     // Both IDs are known only from the wire: ask for them by a DREQ that is not delivered.
-    p.cm[0].disconnect(0, a, b"", &mut p.out[0]).unwrap();
+    p.cm[0]
+        .disconnect(Time::ZERO, a, b"", &mut p.out[0])
+        .unwrap();
     let Message::Dreq(dreq) = p.out[0].drain()[0] else {
         panic!()
     };
@@ -357,7 +400,7 @@ fn both_connect_at_once_and_both_are_refused() {
     for side in 0..2 {
         let path = path(1 + side as u8, 2 - side as u8);
         p.cm[side]
-            .connect(0, &connect(SERVICE, path, 1), &mut p.out[side])
+            .connect(Time::ZERO, &connect(SERVICE, path, 1), &mut p.out[side])
             .unwrap();
     }
     p.deliver();
@@ -372,8 +415,12 @@ fn both_connect_at_once_and_both_are_refused() {
 fn both_disconnect_at_once() {
     let mut p = listening();
     let [a, b] = p.connected([1, 2]);
-    p.cm[0].disconnect(0, a, b"", &mut p.out[0]).unwrap();
-    p.cm[1].disconnect(0, b, b"", &mut p.out[1]).unwrap();
+    p.cm[0]
+        .disconnect(Time::ZERO, a, b"", &mut p.out[0])
+        .unwrap();
+    p.cm[1]
+        .disconnect(Time::ZERO, b, b"", &mut p.out[1])
+        .unwrap();
     p.deliver();
     for (side, id) in [(0, a), (1, b)] {
         assert!(matches!(
@@ -382,7 +429,7 @@ fn both_disconnect_at_once() {
         ));
         assert_eq!(p.cm[side].state(id), Some(State::DisconnectReceived));
         p.cm[side]
-            .disconnect_reply(0, id, b"", &mut p.out[side])
+            .disconnect_reply(Time::ZERO, id, b"", &mut p.out[side])
             .unwrap();
     }
     p.deliver();
@@ -395,10 +442,12 @@ fn both_disconnect_at_once() {
 fn a_repeated_dreq_is_answered_in_timewait() {
     let mut p = listening();
     let [a, b] = p.connected([1, 2]);
-    p.cm[0].disconnect(0, a, b"", &mut p.out[0]).unwrap();
+    p.cm[0]
+        .disconnect(Time::ZERO, a, b"", &mut p.out[0])
+        .unwrap();
     let (to, dreq) = p.out[0].sent[0];
     p.deliver();
-    p.cm[1].destroy(0, b, &mut p.out[1]).unwrap();
+    p.cm[1].destroy(Time::ZERO, b, &mut p.out[1]).unwrap();
     assert!(matches!(p.out[1].drain()[..], [Message::Drep(_)]));
     p.arrive(1, &to, &dreq);
     assert!(matches!(p.out[1].drain()[..], [Message::Drep(_)]));
@@ -409,7 +458,9 @@ fn a_repeated_dreq_is_answered_in_timewait() {
 fn a_dreq_that_names_another_qp_ends_nothing() {
     let mut p = listening();
     let [a, b] = p.connected([1, 2]);
-    p.cm[0].disconnect(0, a, b"", &mut p.out[0]).unwrap();
+    p.cm[0]
+        .disconnect(Time::ZERO, a, b"", &mut p.out[0])
+        .unwrap();
     let (to, dreq) = p.out[0].sent.pop_front().unwrap();
     let mut wrong = dreq;
     wrong[24 + 10] ^= 1;
@@ -424,7 +475,9 @@ fn a_dreq_that_names_another_qp_ends_nothing() {
 fn nobody_speaks_in_another_name() {
     let mut p = listening();
     let [a, b] = p.connected([1, 2]);
-    p.cm[0].disconnect(0, a, b"", &mut p.out[0]).unwrap();
+    p.cm[0]
+        .disconnect(Time::ZERO, a, b"", &mut p.out[0])
+        .unwrap();
     let (_, dreq) = p.out[0].sent.pop_front().unwrap();
     p.arrive(1, &av(3, 2), &dreq);
     assert_eq!(p.cm[1].state(b), Some(State::Established));

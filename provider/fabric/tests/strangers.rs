@@ -2,11 +2,13 @@
 
 mod pair;
 
+use ferroce_fabric::cm::Time;
 use ferroce_fabric::cm::*;
 use ferroce_wire::cm::{Message, Req, attribute};
 use pair::*;
+use std::time::Duration;
 
-const SECOND: Time = 1_000_000_000;
+const SECOND: Duration = Duration::from_secs(1);
 
 /// A request by the peer at 10.0.0.`from`, its `n`th.
 fn request(n: u32) -> Req {
@@ -155,7 +157,7 @@ fn a_flood_is_not_made_larger() {
             }
         }
     }
-    let took = (p.now - begun) / SECOND;
+    let took = (p.now - begun).as_secs();
     assert!(p.cm[1].is_empty() && took < 400, "{took} s");
     assert!(p.cm[1].counters().withheld > 10 * u64::from(REQUESTS));
 }
@@ -165,7 +167,9 @@ fn a_flood_is_not_made_larger() {
 fn an_honest_stranger_is_answered_as_often_as_it_asks() {
     let mut p = listening();
     let (a, b, _) = asked(&mut p, 7);
-    p.cm[1].accept(0, b, &accept(8), &mut p.out[1]).unwrap();
+    p.cm[1]
+        .accept(Time::ZERO, b, &accept(8), &mut p.out[1])
+        .unwrap();
     for _ in 0..5 {
         assert_eq!(p.out[1].sent.len(), 1);
         // The REP is lost.
@@ -183,10 +187,14 @@ fn an_honest_stranger_is_answered_as_often_as_it_asks() {
 fn unconfirmed() -> (Pair, [CmId; 2]) {
     let mut p = listening();
     let (a, b, _) = asked(&mut p, 7);
-    p.cm[1].accept(0, b, &accept(8), &mut p.out[1]).unwrap();
+    p.cm[1]
+        .accept(Time::ZERO, b, &accept(8), &mut p.out[1])
+        .unwrap();
     p.deliver();
     p.out[0].events.clear();
-    p.cm[0].establish(0, a, b"", &mut p.out[0]).unwrap();
+    p.cm[0]
+        .establish(Time::ZERO, a, b"", &mut p.out[0])
+        .unwrap();
     p.out[0].sent.clear();
     (p, [a, b])
 }
@@ -293,7 +301,7 @@ fn numbers_of_queue_pairs_cannot_be_tried_out() {
             p.arrive(0, &av(2, 1), &Message::Req(stale(qpn)).emit(9));
             p.deliver();
             // A second of them.
-            p.now += SECOND >> 19;
+            p.now += SECOND / (1 << 19);
         }
         while p.pass() {
             p.deliver();

@@ -12,6 +12,7 @@ use ferroce_wire::smp::{
 use proptest::prelude::*;
 use proptest::test_runner::FileFailurePersistence::WithSource;
 use std::collections::BTreeSet;
+use std::time::Duration;
 use subnet::{DIRECTED, End, Fabric, adapter, switch};
 
 /// A line of switches with an adapter at each; adapter i is node i, its switch node `count + i`.
@@ -293,7 +294,7 @@ fn a_pulled_cable_is_told_and_a_repressed_trap_is_not_repeated() {
     let mut fabric = line(3);
     let found = fabric.configure();
     fabric.nodes[0].set_is_sm(fabric.now, 1, true, &mut Nowhere);
-    fabric.wait(10_000_000_000);
+    fabric.wait(Duration::from_secs(10));
     for node in found
         .values()
         .filter(|node| node.info.node_type == smp::node_type::SWITCH)
@@ -308,7 +309,7 @@ fn a_pulled_cable_is_told_and_a_repressed_trap_is_not_repeated() {
             .unwrap();
     }
     // A switch sends no two traps within its SubnetTimeOut.
-    fabric.wait(2_000_000_000);
+    fabric.wait(Duration::from_secs(2));
     fabric.delivered.clear();
     fabric.pull((5, 1)); // the third adapter's
     let traps = traps(&fabric);
@@ -318,11 +319,11 @@ fn a_pulled_cable_is_told_and_a_repressed_trap_is_not_repeated() {
         (128, found[&fabric.nodes[5].config().node_guid].lid)
     );
     assert!(fabric.events.contains(&((2, 1), PortEvent::Error)));
-    fabric.wait(3_000_000_000);
+    fabric.wait(Duration::from_secs(3));
     assert!(self::traps(&fabric).len() > 1, "until it is heard");
     repress_all(&mut fabric);
     fabric.delivered.clear();
-    fabric.wait(30_000_000_000);
+    fabric.wait(Duration::from_secs(30));
     assert_eq!(self::traps(&fabric).len(), 0);
     let path = &found[&fabric.nodes[5].config().node_guid].path;
     let data = fabric

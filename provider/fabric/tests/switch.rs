@@ -3,6 +3,7 @@
 mod agent;
 
 use agent::Agent;
+use ferroce_fabric::cm::Time;
 use ferroce_fabric::sma::{Discard, Node, NodeConfig, Route};
 use ferroce_wire::bits::Access;
 use ferroce_wire::smp::{
@@ -354,9 +355,13 @@ fn only_active_ports_pass_data_and_any_link_passes_management() {
         ),
     ] {
         for (port, state) in [(2, from), (3, to)] {
-            agent.node.link_down(0, port, &mut agent.out);
+            agent.node.link_down(Time::ZERO, port, &mut agent.out);
             if state != state::DOWN {
-                assert!(agent.node.link_up(0, port, agent::OFFER, &mut agent.out));
+                assert!(
+                    agent
+                        .node
+                        .link_up(Time::ZERO, port, agent::OFFER, &mut agent.out)
+                );
                 assert_eq!(agent.bring(port, state), state);
             }
         }
@@ -376,7 +381,7 @@ fn groups_leave_by_all_their_ports_but_one() {
     };
     assert_eq!(members(&agent, 2, group), [0, 1, 17, 20]);
     assert_eq!(members(&agent, 3, group), [0, 1, 2, 17, 20]);
-    agent.node.link_down(0, 17, &mut agent.out);
+    agent.node.link_down(Time::ZERO, 17, &mut agent.out);
     assert_eq!(members(&agent, 0, group), [1, 2, 20]);
     assert_eq!(
         agent.node.forward(2, group + 1, false),

@@ -3,6 +3,7 @@
 mod agent;
 
 use agent::{Agent, Out};
+use ferroce_fabric::cm::Time;
 use ferroce_fabric::sma::{Envelope, Gate, Violation};
 use ferroce_wire::mad::{Mad, MadHeader, QP1_QKEY};
 use ferroce_wire::smp::{
@@ -62,8 +63,8 @@ fn bad_keys_are_counted_and_told() {
     };
     agent
         .node
-        .p_key_violation(0, 1, 1, violation, &mut agent.out);
-    agent.now = INTERVAL;
+        .p_key_violation(Time::ZERO, 1, 1, violation, &mut agent.out);
+    agent.now = Time::from_nanos(INTERVAL);
     agent
         .node
         .q_key_violation(agent.now, 1, 1, violation, &mut agent.out);
@@ -77,7 +78,7 @@ fn bad_keys_are_counted_and_told() {
         (1, 1, 0)
     );
     assert_eq!(numbers(&agent)[0], trap::BAD_P_KEY);
-    agent.now = 2 * INTERVAL;
+    agent.now = Time::from_nanos(2 * INTERVAL);
     agent.node.handle_timeout(agent.now, &mut agent.out);
     assert!(numbers(&agent).contains(&trap::BAD_Q_KEY));
     for _ in 0..0x1_0000u32 {
@@ -107,7 +108,7 @@ fn a_trap_is_repeated_until_it_is_heard() {
     let mut agent = configured();
     agent
         .node
-        .q_key_violation(0, 1, 1, Violation::default(), &mut agent.out);
+        .q_key_violation(Time::ZERO, 1, 1, Violation::default(), &mut agent.out);
     assert_eq!(agent.out.traps().len(), 1);
     let (exit, to, first) = agent.out.traps()[0];
     assert_eq!(
@@ -121,10 +122,14 @@ fn a_trap_is_repeated_until_it_is_heard() {
             }
         )
     );
-    assert_eq!(agent.node.next_timeout(), Some(INTERVAL));
-    agent.node.handle_timeout(INTERVAL - 1, &mut agent.out);
+    assert_eq!(agent.node.next_timeout(), Some(Time::from_nanos(INTERVAL)));
+    agent
+        .node
+        .handle_timeout(Time::from_nanos(INTERVAL - 1), &mut agent.out);
     assert_eq!(agent.out.traps().len(), 1, "no faster than SubnetTimeOut");
-    agent.node.handle_timeout(INTERVAL, &mut agent.out);
+    agent
+        .node
+        .handle_timeout(Time::from_nanos(INTERVAL), &mut agent.out);
     assert_eq!(agent.out.traps().len(), 2);
     assert_eq!(
         agent.out.traps()[1].2,
@@ -133,7 +138,9 @@ fn a_trap_is_repeated_until_it_is_heard() {
     );
     repress(&mut agent, &first);
     assert_eq!(agent.node.next_timeout(), None);
-    agent.node.handle_timeout(10 * INTERVAL, &mut agent.out);
+    agent
+        .node
+        .handle_timeout(Time::from_nanos(10 * INTERVAL), &mut agent.out);
     assert_eq!(agent.out.traps().len(), 2);
 }
 
@@ -147,13 +154,15 @@ fn not_for_ever_and_not_without_bound() {
         };
         agent
             .node
-            .p_key_violation(0, 1, 1, violation, &mut agent.out);
+            .p_key_violation(Time::ZERO, 1, 1, violation, &mut agent.out);
     }
     let mut now = 0;
     while let Some(due) = agent.node.next_timeout() {
-        assert!(due > now);
-        now = due;
-        agent.node.handle_timeout(now, &mut agent.out);
+        assert!(due > Time::from_nanos(now));
+        now = due.as_nanos();
+        agent
+            .node
+            .handle_timeout(Time::from_nanos(now), &mut agent.out);
     }
     let sent = agent.out.traps().len();
     assert_eq!(sent, 8 * 10, "eight traps, ten times each");
@@ -165,8 +174,8 @@ fn nobody_is_told_before_there_is_a_subnet_manager() {
     let mut agent = Agent::adapter(1);
     agent
         .node
-        .q_key_violation(0, 1, 1, Violation::default(), &mut agent.out);
-    agent.node.set_is_sm(0, 1, true, &mut agent.out);
+        .q_key_violation(Time::ZERO, 1, 1, Violation::default(), &mut agent.out);
+    agent.node.set_is_sm(Time::ZERO, 1, true, &mut agent.out);
     assert_eq!(
         (agent.out.traps().len(), agent.node.next_timeout()),
         (0, None)
@@ -175,19 +184,23 @@ fn nobody_is_told_before_there_is_a_subnet_manager() {
     let mut agent = configured();
     agent
         .node
-        .q_key_violation(0, 1, 1, Violation::default(), &mut agent.out);
-    agent.node.link_down(0, 1, &mut agent.out);
+        .q_key_violation(Time::ZERO, 1, 1, Violation::default(), &mut agent.out);
+    agent.node.link_down(Time::ZERO, 1, &mut agent.out);
     assert_eq!(agent.node.next_timeout(), None);
 }
 
 #[test]
 fn changes_of_capabilities_are_told_by_trap_144() {
     let mut agent = configured();
-    agent.node.set_is_sm(0, 1, true, &mut agent.out);
+    agent.node.set_is_sm(Time::ZERO, 1, true, &mut agent.out);
     assert_ne!(agent.port_info(1).capability_mask & capability::IS_SM, 0);
-    agent.node.set_description(0, "another", &mut agent.out);
-    agent.node.set_is_sm(0, 1, true, &mut agent.out); // no change
-    agent.node.handle_timeout(INTERVAL, &mut agent.out);
+    agent
+        .node
+        .set_description(Time::ZERO, "another", &mut agent.out);
+    agent.node.set_is_sm(Time::ZERO, 1, true, &mut agent.out); // no change
+    agent
+        .node
+        .handle_timeout(Time::from_nanos(INTERVAL), &mut agent.out);
     assert_eq!(numbers(&agent), [144, 144]);
     let data = |at: usize| *smp::data(&agent.out.traps()[at].2);
     let mask = agent.node.port(1).unwrap().info().capability_mask;
@@ -201,11 +214,13 @@ fn changes_of_capabilities_are_told_by_trap_144() {
     );
     agent
         .node
-        .set_system_image_guid(INTERVAL, 77, &mut agent.out);
+        .set_system_image_guid(Time::from_nanos(INTERVAL), 77, &mut agent.out);
     let mut now = INTERVAL;
     while now < 5 * INTERVAL && !numbers(&agent).contains(&145) {
-        now = agent.node.next_timeout().unwrap();
-        agent.node.handle_timeout(now, &mut agent.out);
+        now = agent.node.next_timeout().unwrap().as_nanos();
+        agent
+            .node
+            .handle_timeout(Time::from_nanos(now), &mut agent.out);
     }
     assert!(numbers(&agent).contains(&145));
 }
@@ -213,11 +228,11 @@ fn changes_of_capabilities_are_told_by_trap_144() {
 #[test]
 fn traps_to_a_subnet_manager_behind_the_same_port_stay_here() {
     let mut agent = Agent::adapter(1);
-    agent.node.set_is_sm(0, 1, true, &mut agent.out);
+    agent.node.set_is_sm(Time::ZERO, 1, true, &mut agent.out);
     agent.configure(1, 5, 5);
     agent
         .node
-        .q_key_violation(0, 1, 1, Violation::default(), &mut agent.out);
+        .q_key_violation(Time::ZERO, 1, 1, Violation::default(), &mut agent.out);
     let delivered: Vec<_> = agent
         .out
         .0
@@ -272,7 +287,11 @@ fn a_switch_tells_when_a_port_changes() {
         (switch.port_state_change, agent.out.traps().len()),
         (false, 0)
     );
-    assert!(agent.node.link_up(0, 3, agent::OFFER, &mut agent.out));
+    assert!(
+        agent
+            .node
+            .link_up(Time::ZERO, 3, agent::OFFER, &mut agent.out)
+    );
     let (_, _, up) = agent.out.traps()[0];
     assert_eq!(number_of(&up), 128, "but that the link came back");
     let mut heard = up;
@@ -286,7 +305,7 @@ fn a_switch_tells_when_a_port_changes() {
         },
         &heard,
     );
-    agent.now = INTERVAL;
+    agent.now = Time::from_nanos(INTERVAL);
     agent.out.0.clear();
 
     agent.node.link_down(agent.now, 3, &mut agent.out);
@@ -318,10 +337,15 @@ fn a_switch_tells_when_a_port_changes() {
     let (_, data) = agent.set(1, attribute::SWITCH_INFO, 0, &data).unwrap();
     assert!(SwitchInfo::parse(&data).port_state_change);
     // Errors of links are told with the port's number.
+    agent.node.link_errors(
+        Time::from_nanos(2 * INTERVAL),
+        2,
+        trap::LOCAL_LINK_INTEGRITY,
+        &mut agent.out,
+    );
     agent
         .node
-        .link_errors(2 * INTERVAL, 2, trap::LOCAL_LINK_INTEGRITY, &mut agent.out);
-    agent.node.handle_timeout(3 * INTERVAL, &mut agent.out);
+        .handle_timeout(Time::from_nanos(3 * INTERVAL), &mut agent.out);
     let traps = agent.out.traps();
     let errors = traps
         .iter()

@@ -2,6 +2,7 @@
 
 use crate::program::Phase;
 use crate::world::World;
+use ferroce_fabric::cm::Time;
 use ferroce_fabric::{Accept, CmId, ResolveReply, State, reject};
 
 impl World {
@@ -18,7 +19,7 @@ impl World {
             Phase::Up => match dice {
                 0..40 => {
                     self.call(n, id, Phase::Closing, |cm, now, out| {
-                        cm.disconnect(now, id, b"", out)
+                        cm.disconnect(Time::from_nanos(now), id, b"", out)
                     });
                 }
                 40..60 => self.destroy(n, id),
@@ -26,7 +27,7 @@ impl World {
             },
             Phase::AskedToClose if dice < 80 => {
                 self.call(n, id, Phase::Over, |cm, now, out| {
-                    cm.disconnect_reply(now, id, b"", out)
+                    cm.disconnect_reply(Time::from_nanos(now), id, b"", out)
                 });
             }
             Phase::AskedToResolve if dice < 80 => {
@@ -36,7 +37,7 @@ impl World {
                     ..ResolveReply::default()
                 };
                 self.call(n, id, Phase::Over, |cm, now, out| {
-                    cm.resolve_reply(now, id, &reply, out)
+                    cm.resolve_reply(Time::from_nanos(now), id, &reply, out)
                 });
                 self.decide_later(n, id);
             }
@@ -57,7 +58,7 @@ impl World {
                     ..Accept::default()
                 };
                 self.call(n, id, Phase::Accepted, |cm, now, out| {
-                    cm.accept(now, id, &accept, out)
+                    cm.accept(Time::from_nanos(now), id, &accept, out)
                 });
                 if dice < 5 {
                     // Takes it back, perhaps after the other side has confirmed.
@@ -66,7 +67,14 @@ impl World {
             }
             75..85 => {
                 self.call(n, id, Phase::Over, |cm, now, out| {
-                    cm.reject(now, id, reject::CONSUMER_DEFINED, b"", b"no", out)
+                    cm.reject(
+                        Time::from_nanos(now),
+                        id,
+                        reject::CONSUMER_DEFINED,
+                        b"",
+                        b"no",
+                        out,
+                    )
                 });
                 self.decide_later(n, id);
             }
@@ -77,7 +85,14 @@ impl World {
 
     fn decide_to_reject(&mut self, n: usize, id: CmId) {
         self.call(n, id, Phase::Over, |cm, now, out| {
-            cm.reject(now, id, reject::CONSUMER_DEFINED, b"", b"", out)
+            cm.reject(
+                Time::from_nanos(now),
+                id,
+                reject::CONSUMER_DEFINED,
+                b"",
+                b"",
+                out,
+            )
         });
     }
 
@@ -85,7 +100,7 @@ impl World {
         match dice {
             0..80 => {
                 self.call(n, id, Phase::Up, |cm, now, out| {
-                    cm.establish(now, id, b"", out)
+                    cm.establish(Time::from_nanos(now), id, b"", out)
                 });
                 self.talk(n, id);
                 self.outcome.established += 1;
@@ -107,7 +122,14 @@ impl World {
             let delayed = self.rng.percent(50);
             let host = &mut self.hosts[n];
             host.cm
-                .mra(self.now, id, 18, delayed, b"", &mut host.out)
+                .mra(
+                    Time::from_nanos(self.now),
+                    id,
+                    18,
+                    delayed,
+                    b"",
+                    &mut host.out,
+                )
                 .unwrap();
         }
         self.decide_later(n, id);

@@ -3,6 +3,7 @@
 use crate::host::{Host, av, host_of};
 use crate::network::{Network, NetworkConfig};
 use crate::program::{Phase, Program, tag};
+use ferroce_fabric::cm::Time;
 use ferroce_fabric::{Av, CmEvent, CmId, Connect, Ece, Limits, Path, Resolve, State, Transport};
 use ferroce_sim::Rng;
 use ferroce_wire::cm::Message;
@@ -164,8 +165,8 @@ impl World {
             self.carry_out();
             let next = [
                 self.network.next(),
-                self.hosts[0].cm.next_timeout(),
-                self.hosts[1].cm.next_timeout(),
+                self.hosts[0].cm.next_timeout().map(Time::as_nanos),
+                self.hosts[1].cm.next_timeout().map(Time::as_nanos),
                 self.actions.peek().map(|Reverse((at, ..))| *at),
             ];
             let Some(next) = next.into_iter().flatten().min() else {
@@ -179,7 +180,8 @@ impl World {
                     ..to
                 };
                 let host = &mut self.hosts[host_of(&to.remote_gid)];
-                host.cm.receive(self.now, &from, &mad, &mut host.out);
+                host.cm
+                    .receive(Time::from_nanos(self.now), &from, &mad, &mut host.out);
                 if let Ok((_, Message::Rtu(rtu))) = Message::parse(&mad) {
                     host.answered(&rtu);
                 }
@@ -187,7 +189,8 @@ impl World {
             }
             for host in &mut self.hosts {
                 let heard = |qpn| host.heard.contains(&qpn);
-                host.cm.handle_timeout(self.now, &heard, &mut host.out);
+                host.cm
+                    .handle_timeout(Time::from_nanos(self.now), &heard, &mut host.out);
             }
             self.carry_out();
             while let Some(Reverse((at, _, action))) = self.actions.peek().copied() {
@@ -321,7 +324,10 @@ impl World {
     fn toggle(&mut self, n: usize, service: u64) {
         let host = &mut self.hosts[n];
         match host.listeners.remove(&service) {
-            Some(id) => host.cm.destroy(self.now, id, &mut host.out).unwrap(),
+            Some(id) => host
+                .cm
+                .destroy(Time::from_nanos(self.now), id, &mut host.out)
+                .unwrap(),
             None => {
                 let id = host.cm.listen(service, !0).unwrap();
                 host.listeners.insert(service, id);
@@ -359,7 +365,10 @@ impl World {
             private_data: &tag.to_be_bytes(),
         };
         let host = &mut self.hosts[from];
-        let id = host.cm.connect(self.now, &connect, &mut host.out).unwrap();
+        let id = host
+            .cm
+            .connect(Time::from_nanos(self.now), &connect, &mut host.out)
+            .unwrap();
         self.say(|| format!("host {from} connects to {to}: {id:?}, tag {tag}"));
         self.adopt_tagged(from, id, Phase::Requested, None, tag);
     }
@@ -374,14 +383,19 @@ impl World {
             private_data: &tag.to_be_bytes(),
         };
         let host = &mut self.hosts[from];
-        let id = host.cm.resolve(self.now, &resolve, &mut host.out).unwrap();
+        let id = host
+            .cm
+            .resolve(Time::from_nanos(self.now), &resolve, &mut host.out)
+            .unwrap();
         self.adopt_tagged(from, id, Phase::Resolving, None, tag);
     }
 
     pub(crate) fn destroy(&mut self, n: usize, id: CmId) {
         let host = &mut self.hosts[n];
         if host.programs.remove(&id).is_some() {
-            host.cm.destroy(self.now, id, &mut host.out).unwrap();
+            host.cm
+                .destroy(Time::from_nanos(self.now), id, &mut host.out)
+                .unwrap();
             self.say(|| format!("host {n} {id:?} destroyed"));
         }
     }
@@ -406,7 +420,9 @@ impl World {
             }
             for (_, id) in std::mem::take(&mut self.hosts[n].listeners) {
                 let host = &mut self.hosts[n];
-                host.cm.destroy(self.now, id, &mut host.out).unwrap();
+                host.cm
+                    .destroy(Time::from_nanos(self.now), id, &mut host.out)
+                    .unwrap();
             }
         }
     }

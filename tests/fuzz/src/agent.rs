@@ -1,5 +1,6 @@
 //! Whatever comes to the agents of a node, and in whatever order: no panic, no answer to an answer, nothing that grows.
 
+use ferroce_fabric::cm::Time;
 use ferroce_fabric::gsi;
 use ferroce_fabric::pma::{Counters, Pma, Totals};
 use ferroce_fabric::sma::{
@@ -108,22 +109,22 @@ pub fn run(input: &[u8]) -> bool {
                 others: 0,
             };
             match what % 8 {
-                0..=2 => node.receive(now, port, envelope, &mad, &mut out),
-                3 => node.send(now, port, envelope, &mad, &mut out),
+                0..=2 => node.receive(Time::from_nanos(now), port, envelope, &mad, &mut out),
+                3 => node.send(Time::from_nanos(now), port, envelope, &mad, &mut out),
                 4 => {
-                    let answer = pma.receive(now, &mad, &Moving(now));
+                    let answer = pma.receive(Time::from_nanos(now), &mad, &Moving(now));
                     assert!(answer.is_none_or(|answer| answer[3] == method::GET_RESP));
                     answered |= answer.is_some();
                     let _ = gsi::refuse(&mad);
                 }
                 5 => {
-                    node.link_up(now, port, OFFER, &mut out);
+                    node.link_up(Time::from_nanos(now), port, OFFER, &mut out);
                     node.data_arrived(port, &mut out);
                 }
                 6 => {
-                    node.link_down(now, port, &mut out);
+                    node.link_down(Time::from_nanos(now), port, &mut out);
                     node.p_key_violation(
-                        now,
+                        Time::from_nanos(now),
                         port,
                         u16::from(*time),
                         Violation::default(),
@@ -132,9 +133,9 @@ pub fn run(input: &[u8]) -> bool {
                     let _ = node.forward(port, lids.1, false);
                 }
                 _ => {
-                    node.handle_timeout(now, &mut out);
-                    pma.handle_timeout(now, &Moving(now));
-                    node.set_is_sm(now, port, what & 0x40 != 0, &mut out);
+                    node.handle_timeout(Time::from_nanos(now), &mut out);
+                    pma.handle_timeout(Time::from_nanos(now), &Moving(now));
+                    node.set_is_sm(Time::from_nanos(now), port, what & 0x40 != 0, &mut out);
                 }
             }
             assert!(out.sent <= 4 && out.others <= 8);

@@ -2,6 +2,7 @@
 //! understood, and when everything is destroyed nothing is left.
 
 use arbitrary::{Arbitrary, Unstructured};
+use ferroce_fabric::cm::Time;
 use ferroce_fabric::cm::*;
 use ferroce_fabric::{Ece, Mad, Transport};
 use ferroce_wire::MadHeader;
@@ -100,22 +101,22 @@ pub fn run(input: &[u8]) -> bool {
             .copied();
         match (what % 16, id) {
             (0, _) => {
-                if let Ok(id) = cm.connect(now, &connect(which), &mut out) {
+                if let Ok(id) = cm.connect(Time::from_nanos(now), &connect(which), &mut out) {
                     out.ids.push(id);
                 }
             }
             (1, _) => {
                 now += u64::from(which) << (peer % 32);
-                cm.handle_timeout(now, &|qpn| qpn & 1 == 1, &mut out);
+                cm.handle_timeout(Time::from_nanos(now), &|qpn| qpn & 1 == 1, &mut out);
             }
             // Bytes as they are, and as a message of some kind.
-            (2, _) => cm.receive(now, &av(peer % 3), &bytes, &mut out),
+            (2, _) => cm.receive(Time::from_nanos(now), &av(peer % 3), &bytes, &mut out),
             (3..6, _) => {
                 let mut mad = [0; 256];
                 MadHeader::cm(0x10 + u16::from(which % 11), 0, 0).emit(&mut mad);
                 let n = bytes.len().min(232);
                 mad[24..24 + n].copy_from_slice(&bytes[..n]);
-                cm.receive(now, &av(peer % 3), &mad, &mut out);
+                cm.receive(Time::from_nanos(now), &av(peer % 3), &mad, &mut out);
             }
             // What was sent comes back to its sender, whose peer it is itself; perhaps a little changed.
             (6..10, _) if !out.sent.is_empty() => {
@@ -123,25 +124,39 @@ pub fn run(input: &[u8]) -> bool {
                 if let [at, change, ..] = bytes[..] {
                     mad[usize::from(at)] ^= change;
                 }
-                cm.receive(now, &av(1), &mad, &mut out);
+                cm.receive(Time::from_nanos(now), &av(1), &mad, &mut out);
             }
             (10, Some(id)) => {
                 let accept = Accept {
                     qpn: peer.into(),
                     ..Accept::default()
                 };
-                let _ = cm.accept(now, id, &accept, &mut out);
+                let _ = cm.accept(Time::from_nanos(now), id, &accept, &mut out);
             }
             (11, Some(id)) => {
-                let _ = cm.establish(now, id, &bytes, &mut out);
+                let _ = cm.establish(Time::from_nanos(now), id, &bytes, &mut out);
             }
             (12, Some(id)) => {
-                let _ = cm.reject(now, id, peer.into(), b"", &bytes, &mut out);
-                let _ = cm.mra(now, id, peer, which & 1 == 0, &bytes, &mut out);
+                let _ = cm.reject(
+                    Time::from_nanos(now),
+                    id,
+                    peer.into(),
+                    b"",
+                    &bytes,
+                    &mut out,
+                );
+                let _ = cm.mra(
+                    Time::from_nanos(now),
+                    id,
+                    peer,
+                    which & 1 == 0,
+                    &bytes,
+                    &mut out,
+                );
             }
             (13, Some(id)) => {
-                let _ = cm.disconnect(now, id, &bytes, &mut out);
-                let _ = cm.disconnect_reply(now, id, &bytes, &mut out);
+                let _ = cm.disconnect(Time::from_nanos(now), id, &bytes, &mut out);
+                let _ = cm.disconnect_reply(Time::from_nanos(now), id, &bytes, &mut out);
             }
             (14, Some(id)) => {
                 let reply = ResolveReply {
@@ -149,11 +164,11 @@ pub fn run(input: &[u8]) -> bool {
                     private_data: &bytes,
                     ..ResolveReply::default()
                 };
-                let _ = cm.resolve_reply(now, id, &reply, &mut out);
-                let _ = cm.communication_established(now, id, &mut out);
+                let _ = cm.resolve_reply(Time::from_nanos(now), id, &reply, &mut out);
+                let _ = cm.communication_established(Time::from_nanos(now), id, &mut out);
             }
             (15, Some(id)) => {
-                let _ = cm.destroy(now, id, &mut out);
+                let _ = cm.destroy(Time::from_nanos(now), id, &mut out);
             }
             _ => {}
         }
@@ -161,11 +176,11 @@ pub fn run(input: &[u8]) -> bool {
         accepted |= (2..10).contains(&(what % 16)) && before != (out.sent.len(), out.events);
     }
     for id in std::mem::take(&mut out.ids) {
-        let _ = cm.destroy(now, id, &mut out);
+        let _ = cm.destroy(Time::from_nanos(now), id, &mut out);
     }
     while let Some(next) = cm.next_timeout() {
-        now = now.max(next);
-        cm.handle_timeout(now, &|qpn| qpn & 1 == 1, &mut out);
+        now = now.max(next.as_nanos());
+        cm.handle_timeout(Time::from_nanos(now), &|qpn| qpn & 1 == 1, &mut out);
     }
     assert!(cm.is_empty());
     accepted

@@ -1,6 +1,9 @@
 //! What is taken for answers of a subnet administrator: only what answers a question is one, and every question ends.
 
+use std::time::Duration;
+
 use arbitrary::{Arbitrary, Unstructured};
+use ferroce_fabric::cm::Time;
 use ferroce_fabric::sa::{Question, SaClient};
 use ferroce_wire::mad::{LEN, Mad};
 
@@ -54,7 +57,9 @@ pub fn run(input: &[u8]) -> bool {
                     data: [0; ferroce_wire::sa::DATA_LEN],
                     patient,
                 };
-                if let Some((number, mad)) = client.ask(now, question, 3 * SECOND) {
+                if let Some((number, mad)) =
+                    client.ask(Time::from_nanos(now), question, Duration::from_secs(3))
+                {
                     asked.push((question.port, number, mad));
                 }
             }
@@ -82,7 +87,7 @@ pub fn run(input: &[u8]) -> bool {
             }
             Step::Wait(milliseconds) => {
                 now += u64::from(milliseconds) * 1_000_000;
-                let due = client.handle_timeout(now);
+                let due = client.handle_timeout(Time::from_nanos(now));
                 assert!(due.again.len() + due.over.len() <= asked.len());
             }
             Step::Forget(which) => {
@@ -93,9 +98,12 @@ pub fn run(input: &[u8]) -> bool {
         }
     }
     while let Some(next) = client.next_timeout() {
-        assert!(next <= now + 3 * SECOND, "a question that never ends");
-        now = now.max(next);
-        client.handle_timeout(now);
+        assert!(
+            next <= Time::from_nanos(now + 3 * SECOND),
+            "a question that never ends"
+        );
+        now = now.max(next.as_nanos());
+        client.handle_timeout(Time::from_nanos(now));
     }
     answered
 }

@@ -10,8 +10,9 @@ mod depart;
 mod end;
 mod members;
 
+use ferroce_fabric::cm::Time;
 use std::os::fd::OwnedFd;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use ferroce_control::CounterPage;
 use ferroce_fabric::link::{Cable, Change, Training};
@@ -150,7 +151,7 @@ impl Fabric {
     pub(crate) fn next_timeout(&self) -> Option<Instant> {
         let training = self.links.iter().filter_map(|link| link.training.next());
         let node = self.node.next_timeout();
-        let node = node.map(|at| self.started + Duration::from_nanos(at));
+        let node = node.map(|at| self.started + (at - Time::ZERO));
         training.chain(node).min()
     }
 
@@ -268,8 +269,8 @@ impl Fabric {
     }
 
     /// The node's clock.
-    fn time(&self) -> u64 {
-        self.started.elapsed().as_nanos() as u64
+    fn time(&self) -> Time {
+        Time::ZERO + self.started.elapsed()
     }
 }
 

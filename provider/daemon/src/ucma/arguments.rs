@@ -1,8 +1,8 @@
 //! A command's bytes: what is read from them, and how much of an answer there is room for. Sizes and addresses in them are a program's
 //! word and are checked.
 
-use ferroce_fabric::cm::Time;
 use rustix::io::Errno;
+use std::time::Duration;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use super::addr::Addr;
@@ -38,8 +38,8 @@ pub(super) fn cut(answer: &[u8], command: &Command<'_>) -> Vec<u8> {
 }
 
 /// Milliseconds of a command, of which negative ones are none.
-pub(super) fn millis(timeout: impl TryInto<u64>) -> Time {
-    timeout.try_into().unwrap_or(0).saturating_mul(1_000_000)
+pub(super) fn millis(timeout: impl TryInto<u64>) -> Duration {
+    Duration::from_millis(timeout.try_into().unwrap_or(0))
 }
 
 pub(super) fn parse<T: FromBytes>(command: &Command<'_>) -> Result<T, Errno> {

@@ -1,5 +1,8 @@
 //! The server without its sockets, for `tests/fuzz`.
 
+use std::time::Duration;
+
+use ferroce_fabric::cm::Time;
 use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::OwnedFd;
 
@@ -42,7 +45,7 @@ pub fn rdma_cm(input: &[u8]) -> bool {
     let (info, snapshot) = (device(), Snapshot::default());
     let mut server = Ucma::new(&info).expect("a page of generations");
     let ends = CHANNELS.map(|inode| open(&mut server, inode));
-    let mut now = 1;
+    let mut now = Time::from_nanos(1);
     let mut done = false;
 
     for (what, which, bytes) in steps(input).take(64) {
@@ -66,7 +69,7 @@ pub fn rdma_cm(input: &[u8]) -> bool {
                 }
             }
             0xe0..0xf0 => {
-                now += u64::from(which) * 50_000_000;
+                now += Duration::from_millis(u64::from(which) * 50);
                 server
                     .cm
                     .handle_timeout(now, &|qpn| qpn & 1 == 1, &mut server.out);

@@ -2,7 +2,7 @@
 //! ids wait for its answers in states of their own. How its MADs travel is `serve`'s business.
 
 use ferroce_control::GidEntry;
-use ferroce_fabric::cm::{Av, Path, Time};
+use ferroce_fabric::cm::{Av, Path};
 use ferroce_fabric::sa::{Answer, Question};
 use ferroce_wire::mad::DEFAULT_PKEY;
 use ferroce_wire::mad::Mad;
@@ -10,6 +10,7 @@ use ferroce_wire::mtu;
 use ferroce_wire::sa::{DATA_LEN, PathRecord, ServiceRecord, attribute, component, method};
 use ferroce_wire::smp::LAST_UNICAST_LID;
 use rustix::io::Errno;
+use std::time::Duration;
 
 use super::addr::Addr;
 use super::events::{Detail, Kind};
@@ -26,7 +27,7 @@ impl Ucma {
     pub(super) fn ask_for_gid(
         &mut self,
         handle: u32,
-        patience: Time,
+        patience: Duration,
         host: &Host<'_>,
     ) -> Result<bool, Errno> {
         let id = self.existing(handle)?;
@@ -68,7 +69,7 @@ impl Ucma {
         &mut self,
         handle: u32,
         near: &Path,
-        patience: Time,
+        patience: Duration,
         host: &Host<'_>,
     ) -> Result<(), Errno> {
         let index = self.existing(handle)?.gid_index.ok_or(Errno::NODEV)?;

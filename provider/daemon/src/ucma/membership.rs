@@ -5,9 +5,9 @@
 //! another, or is refused, does the program hear of it.
 
 use std::net::IpAddr;
+use std::time::Duration;
 
 use ferroce_cabi::ucma::{RDMA_PS_UDP, ib_uverbs_ah_attr, ib_uverbs_global_route};
-use ferroce_fabric::cm::Time;
 use ferroce_fabric::sa::{Answer, Question};
 use ferroce_wire::mad::{DEFAULT_PKEY, MULTICAST_QPN};
 use ferroce_wire::sa::{
@@ -27,9 +27,9 @@ use super::route::port_of;
 use super::state::Ucma;
 
 /// How long the administrator is asked.
-const PATIENCE: Time = 10_000_000_000;
+const PATIENCE: Duration = Duration::from_secs(10);
 /// How long a change of the ports must be past before groups are joined again: as with names.
-const SETTLING: Time = 500_000_000;
+const SETTLING: Duration = Duration::from_millis(500);
 /// The bit of a P_Key that says full member.
 const FULL: u16 = 0x8000;
 

@@ -2,6 +2,7 @@
 //! It is renewed while the port is active; a subnet manager that starts anew has forgotten it, and says so.
 
 use std::net::IpAddr;
+use std::time::Duration;
 
 use ferroce_fabric::cm::Time;
 use ferroce_fabric::sa::{Answer, Question};
@@ -20,13 +21,13 @@ const SERVICE_ID: u64 = 0x0200_0000_6665_6970;
 /// Seconds for which a record is kept.
 const LEASE: u32 = 120;
 /// How often it is renewed.
-const RENEWAL: Time = 40_000_000_000;
+const RENEWAL: Duration = Duration::from_secs(40);
 /// How long to wait when it was refused.
-const PAUSE: Time = 2_000_000_000;
+const PAUSE: Duration = Duration::from_secs(2);
 
 /// How long a change must be past. While the subnet manager activates one port after another, a packet from one that is active
 /// makes the next so in its place (armed ports become active by data), and it takes its own Set's refusal for an error.
-const SETTLING: Time = 500_000_000;
+const SETTLING: Duration = Duration::from_millis(500);
 
 /// One port's record.
 #[derive(Clone, Copy, Debug, Default)]
@@ -70,7 +71,7 @@ impl Names {
         for port in 1..=self.0.len() as u8 {
             if let Some(question) = registration(port, method::DELETE, host) {
                 // Nobody will be here for the answer.
-                let _ = questions.ask(Asker::Name(port), question, 0, host.now);
+                let _ = questions.ask(Asker::Name(port), question, Duration::ZERO, host.now);
             }
         }
     }

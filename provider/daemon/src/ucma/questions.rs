@@ -1,6 +1,7 @@
 //! What the subnet administrator is asked, and by whom. What becomes of the answers is `infiniband`'s business.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use ferroce_fabric::cm::Time;
 use ferroce_fabric::sa::{Answer, Failure, Question, SaClient};
@@ -12,7 +13,7 @@ use super::addr::Gid;
 /// Upper half of our transaction IDs. Agents of programs are numbered from below.
 const MARK: u32 = 0xfe00_0001;
 /// The longest that a program may want to wait.
-const MOST_PATIENCE: Time = 60_000_000_000;
+const MOST_PATIENCE: Duration = Duration::from_secs(60);
 
 /// Whom an answer is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,7 +55,7 @@ impl Questions {
         &mut self,
         asker: Asker,
         question: Question,
-        patience: Time,
+        patience: Duration,
         now: Time,
     ) -> Result<u32, Errno> {
         let patience = patience.min(MOST_PATIENCE);

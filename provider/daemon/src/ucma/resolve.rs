@@ -2,10 +2,11 @@
 //! known at once, so what the kernel answers later in an event is queued as one before the command returns.
 
 use std::net::IpAddr;
+use std::time::Duration;
 
 use ferroce_cabi::ucma::{RDMA_PS_IB, RDMA_PS_IPOIB, RDMA_PS_TCP, RDMA_PS_UDP};
 use ferroce_control::random::random;
-use ferroce_fabric::cm::{Av, Path, Time};
+use ferroce_fabric::cm::{Av, Path};
 use ferroce_wire::mad::DEFAULT_PKEY;
 use rustix::io::Errno;
 
@@ -104,7 +105,7 @@ impl Ucma {
         handle: u32,
         src: Addr,
         dst: Addr,
-        patience: Time,
+        patience: Duration,
         caller: Caller,
         host: &Host<'_>,
     ) -> Result<(), Errno> {
@@ -172,7 +173,7 @@ impl Ucma {
     pub(super) fn resolve_route(
         &mut self,
         handle: u32,
-        patience: Time,
+        patience: Duration,
         host: &Host<'_>,
     ) -> Result<(), Errno> {
         let path = self.path_of(handle, host)?;

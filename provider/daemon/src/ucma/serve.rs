@@ -1,9 +1,10 @@
 //! The server's sockets: programs' sessions and their channels. It reads, has things done, and writes; nothing a
 //! program does makes it wait.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use ferroce_control::{DeviceInfo, RuntimeDir};
+use ferroce_fabric::cm::Time;
 
 use super::channel::Caller;
 use super::host::Host;
@@ -50,7 +51,7 @@ impl Service for Server {
             self.ucma.regroup_at,
         ];
         let at = times.into_iter().flatten().min();
-        let at = at.map(|at| self.started + Duration::from_nanos(at));
+        let at = at.map(|at| self.started + (at - Time::ZERO));
         at.into_iter().chain(self.sessions.next_timeout()).min()
     }
 
@@ -135,7 +136,7 @@ impl Server {
             info: view.info,
             snapshot: view.snapshot,
             ports: view.ports,
-            now: self.started.elapsed().as_nanos() as u64,
+            now: Time::ZERO + self.started.elapsed(),
         }
     }
 }

@@ -3,6 +3,7 @@
 //! being refused.
 
 use std::collections::{HashMap, VecDeque};
+use std::time::Duration;
 
 use ferroce_fabric::cm::{Cm, CmError, CmEvent, CmId, ResolveReply, Time};
 use ferroce_fabric::{reject, sidr_status};
@@ -15,9 +16,9 @@ pub(super) const MAX_BACKLOG: u32 = 1 << 14;
 pub(super) const MAX_LISTENERS: usize = 1 << 14;
 /// How long a service that has lost its last listener is remembered, in nanoseconds: perftest pauses for a second, and longer by a
 /// time-out of its queue pair, 2.1 s, where its last acknowledgement is lost.
-const LINGER: Time = 4_000_000_000;
+const LINGER: Duration = Duration::from_secs(4);
 /// How long a request waits for a listener: shorter than the 4.3 s after which rdma_cm repeats it.
-const WAIT: Time = 3_000_000_000;
+const WAIT: Duration = Duration::from_secs(3);
 /// The most requests that wait.
 const MAX_WAITING: usize = 1024;
 

@@ -5,6 +5,7 @@ use super::interval;
 use super::types::{Av, CmId, QpRtr, QpRts, State, Time};
 use ferroce_wire::cm::Transport;
 use ferroce_wire::mad::{Gid, Mad};
+use std::time::Duration;
 
 /// A peer's name for a connection: its GID, its channel adapter's GUID and its communication ID. The GID is part of it so that
 /// nobody can speak in the name of another address.
@@ -96,9 +97,9 @@ pub(super) struct Conn {
     pub(super) service_id: u64,
     pub(super) link: Link,
     /// How long to wait for an answer.
-    pub(super) response_timeout: Time,
+    pub(super) response_timeout: Duration,
     /// The same for the message that is pending now: an MRA makes it longer.
-    pub(super) period: Time,
+    pub(super) period: Duration,
     pub(super) max_retries: u8,
     pub(super) retries: u8,
     /// The message that waits for an answer, to be sent again.
@@ -119,12 +120,12 @@ pub(super) struct Conn {
 impl Conn {
     /// How long packets of the connection may still be under way: both directions and the peer's delay (the specification's
     /// TimeWait period, which is what the Local ACK timeout covers, too).
-    pub(super) fn timewait(&self) -> Time {
+    pub(super) fn timewait(&self) -> Duration {
         interval::timewait(self.link.ack_timeout)
     }
 
     /// How long to remember an answer that nobody acknowledges: the peer repeats itself after about a response timeout.
-    pub(super) fn linger(&self) -> Time {
+    pub(super) fn linger(&self) -> Duration {
         (2 * self.response_timeout).min(MAX_LINGER)
     }
 
@@ -155,6 +156,6 @@ impl Conn {
 }
 
 /// How many response timeouts a stranger's RTU may be late for what was given up without a word: our own reminders come within seven.
-pub(super) const LATE: u64 = 8;
+pub(super) const LATE: u32 = 8;
 /// Upper bound of [`Conn::linger`]: twice 4.3 s, the response timeout of `rdma_cm`.
-const MAX_LINGER: Time = 8_600_000_000;
+const MAX_LINGER: Duration = Duration::from_millis(8_600);

@@ -2,10 +2,11 @@
 
 use super::Cm;
 use super::conn::{Conn, Link};
-use super::interval::{ack_timeout, nanos};
+use super::interval::{ack_timeout, duration};
 use super::types::{CmError, CmId, Connect, Path, Sink, State, Time};
 use ferroce_wire::cm::{Message, PrivateData, Req, ReqPath, Rtu, Transport};
 use ferroce_wire::mtu;
+use std::time::Duration;
 
 /// LID where there is none to tell.
 const PERMISSIVE_LID: u16 = 0xffff;
@@ -41,7 +42,7 @@ impl Cm {
         if !self.table.make_room(self.config.limits.connections) {
             return Err(CmError::Limit);
         }
-        let response_timeout = nanos(connect.remote_response_timeout);
+        let response_timeout = duration(connect.remote_response_timeout);
         let mut conn = self.outgoing(
             connect.service_id,
             &connect.path,
@@ -126,10 +127,10 @@ impl Cm {
         &mut self,
         service_id: u64,
         path: &Path,
-        response_timeout: Time,
+        response_timeout: Duration,
         max_retries: u8,
     ) -> Conn {
-        let response_timeout = response_timeout + 2 * nanos(path.packet_life_time);
+        let response_timeout = response_timeout + 2 * duration(path.packet_life_time);
         let response_timeout = self.config.stretched(response_timeout);
         Conn {
             state: State::Idle,

@@ -1,9 +1,7 @@
 //! Times as the messages have them: five bits that stand for 4.096 µs · 2^n.
 
-use super::types::Time;
+use std::time::Duration;
 
-/// A second.
-pub(super) const SECOND: Time = 1_000_000_000;
 /// Bounds of what a peer may say of the time to wait for its answer, as exponents: 17 ms, and 8.6 s, twice what `rdma_cm` says.
 const RESPONSE: std::ops::RangeInclusive<u8> = 12..=21;
 /// The longest patience that a peer can ask for with an MRA: 69 s, what Linux asks for.
@@ -12,23 +10,23 @@ const SERVICE: u8 = 24;
 const TIMEWAIT: u8 = 23;
 
 /// How long to wait for the answer of a peer that asks for so much time; each end knows best what it needs, within reason.
-pub(super) fn response_time(exponent: u8) -> Time {
-    nanos(exponent.clamp(*RESPONSE.start(), *RESPONSE.end()))
+pub(super) fn response_time(exponent: u8) -> Duration {
+    duration(exponent.clamp(*RESPONSE.start(), *RESPONSE.end()))
 }
 
 /// The same of a peer's MRA.
-pub(super) fn service_time(exponent: u8) -> Time {
-    nanos(exponent.min(SERVICE))
+pub(super) fn service_time(exponent: u8) -> Duration {
+    duration(exponent.min(SERVICE))
 }
 
 /// How long a connection with this Local ACK timeout stays in TimeWait.
-pub(super) fn timewait(ack_timeout: u8) -> Time {
-    nanos(ack_timeout.min(TIMEWAIT))
+pub(super) fn timewait(ack_timeout: u8) -> Duration {
+    duration(ack_timeout.min(TIMEWAIT))
 }
 
-/// The time in nanoseconds. Only five bits count.
-pub(super) fn nanos(exponent: u8) -> Time {
-    4096 << (exponent & 31)
+/// The time. Only five bits count.
+pub(super) fn duration(exponent: u8) -> Duration {
+    Duration::from_nanos(4096 << (exponent & 31))
 }
 
 /// Local ACK timeout, as an exponent: twice the packet life time and the ACK delay of the far end. The sum of two powers of
@@ -52,9 +50,9 @@ mod tests {
 
     #[test]
     fn exponents() {
-        assert_eq!(nanos(0), 4_096);
-        assert_eq!(nanos(20), 4_294_967_296);
-        assert_eq!(nanos(31), 4096 << 31);
+        assert_eq!(duration(0).as_nanos(), 4_096);
+        assert_eq!(duration(20).as_nanos(), 4_294_967_296);
+        assert_eq!(duration(31).as_nanos(), 4096 << 31);
     }
 
     #[test]
@@ -67,8 +65,8 @@ mod tests {
         assert_eq!(ack_timeout(31, 31), 31);
         for life in 0..29 {
             for delay in 0..29 {
-                let sum = 2 * nanos(life) + nanos(delay);
-                let t = nanos(ack_timeout(life, delay));
+                let sum = 2 * duration(life) + duration(delay);
+                let t = duration(ack_timeout(life, delay));
                 assert!(t * 5 / 4 >= sum && t <= 2 * sum, "{life} {delay}");
             }
         }

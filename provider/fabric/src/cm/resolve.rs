@@ -2,14 +2,15 @@
 
 use super::Cm;
 use super::conn::{Conn, Link};
-use super::interval::nanos;
+use super::interval::duration;
 use super::receive::Envelope;
 use super::types::{CmError, CmEvent, CmId, Resolve, ResolveReply, Sink, State, Time};
 use ferroce_wire::cm::{Message, PrivateData, SidrRep, SidrReq, Transport, attribute, sidr_status};
+use std::time::Duration;
 
 /// How long an answer is kept for a question that is repeated. The question does not say when it will be; `rdma_cm` repeats
 /// it after 4.3 s.
-const REMEMBER: Time = 4_400_000_000;
+const REMEMBER: Duration = Duration::from_millis(4_400);
 
 impl Cm {
     /// Asks for the QP of a service: sends a SIDR_REQ, and repeats it until there is an answer.
@@ -35,7 +36,7 @@ impl Cm {
         let mut conn = self.outgoing(
             resolve.service_id,
             &resolve.path,
-            nanos(resolve.response_timeout),
+            duration(resolve.response_timeout),
             resolve.max_cm_retries,
         );
         conn.state = State::ResolveSent;
@@ -163,7 +164,7 @@ impl Cm {
                 ack_timeout: 0,
             },
             response_timeout: REMEMBER / 2,
-            period: 0,
+            period: Duration::from_nanos(0),
             max_retries: 0,
             retries: 0,
             pending: None,

@@ -5,17 +5,17 @@
 //! repeated by the clock, else we could be had to flood it.
 
 use super::conn::Conn;
-use super::interval::SECOND;
 use super::types::{State, Time};
 use ferroce_wire::mad::Gid;
 use std::collections::{HashSet, VecDeque};
 use std::hash::{BuildHasher, RandomState};
+use std::time::Duration;
 
 /// How many peers are remembered that have answered.
 const KNOWN: usize = 1 << 14;
 /// Requests in the names of peers are counted in so many places, for so long at a time. Peers that share one share the count.
 const PLACES: usize = 1 << 12;
-const WINDOW: Time = 10 * SECOND;
+const WINDOW: Duration = Duration::from_secs(10);
 /// With more new requests than this in a window, a peer is not asked whether it has forgotten its connections: whoever tries numbers of QPs
 /// in its name shall not have us ask for each that he finds.
 const FEW: u32 = 100;
@@ -35,7 +35,7 @@ impl Strangers {
             known: HashSet::new(),
             order: VecDeque::new(),
             asked: vec![0; PLACES].into_boxed_slice(),
-            window: 0,
+            window: Time::ZERO,
             hasher: RandomState::new(),
         }
     }
@@ -61,7 +61,7 @@ impl Strangers {
 
     /// A new request has come in the name of this peer. Whether there were few lately.
     pub(super) fn asks(&mut self, now: Time, peer: &Gid) -> bool {
-        if now.saturating_sub(self.window) >= WINDOW {
+        if now - self.window >= WINDOW {
             self.window = now;
             self.asked.fill(0);
         }

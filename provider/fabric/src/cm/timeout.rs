@@ -3,6 +3,7 @@
 use super::types::{CmEvent, CmId, Sink, State, Time};
 use super::{Cm, outbox};
 use ferroce_wire::cm::PrivateData;
+use std::time::Duration;
 
 impl Cm {
     /// Does what is due by `now`. To be called when [`next_timeout`](Cm::next_timeout) has passed.
@@ -37,7 +38,7 @@ impl Cm {
         self.change(id, |conn, counters| {
             conn.retries -= 1;
             // Even a period of nothing leaves time for something else to happen.
-            conn.deadline = Some(now + conn.period.max(1));
+            conn.deadline = Some(now + conn.period.max(Duration::from_nanos(1)));
             match &conn.pending {
                 Some(mad) if may_tell => outbox::resend(counters, &conn.to, mad, out),
                 _ => counters.withheld += 1,
@@ -56,7 +57,7 @@ impl Cm {
                     conn.retries -= 1;
                     conn.period = conn.period.saturating_mul(2);
                     let more = conn.retries > 0;
-                    conn.deadline = more.then(|| now + conn.period.max(1));
+                    conn.deadline = more.then(|| now + conn.period.max(Duration::from_nanos(1)));
                 }
                 None => conn.deadline = None,
             }

@@ -2,9 +2,7 @@
 
 use ferroce_wire::cm::{Drep, Dreq, Ece, Mra, Rej, Rep, Req, Rtu, SidrRep, SidrReq, Transport};
 use ferroce_wire::mad::{Gid, Mad};
-
-/// Nanoseconds of whatever clock the host passes in; it must not run backwards.
-pub type Time = u64;
+pub use ferroce_wire::time::Time;
 
 /// The host's name for a listener, a connection or a resolution. Never used twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -4,10 +4,11 @@ use super::{Counter, Counters, Refusal, Totals};
 use crate::cm::Time;
 use ferroce_wire::pma::{Data, PortSamplesControl, PortSamplesResult, SAMPLES, sample};
 use ferroce_wire::smp::status;
+use std::time::Duration;
 
 /// A tick is 10 · (n + 1) bit times at 2.5 Gb/s, so this is a microsecond.
 const TICK: u8 = 249;
-const TICK_NANOS: Time = 1000;
+const TICK_TIME: Duration = Duration::from_micros(1);
 /// Counters of 32 bits.
 const WIDTH_32: u8 = 4;
 /// Every counter can count what is mandatory.
@@ -153,8 +154,8 @@ impl Samples {
     }
 }
 
-fn ticks(ticks: u32) -> Time {
-    Time::from(ticks) * TICK_NANOS
+fn ticks(ticks: u32) -> Duration {
+    ticks * TICK_TIME
 }
 
 /// What a CounterSelect means; zero is nothing.

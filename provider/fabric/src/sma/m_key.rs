@@ -5,8 +5,7 @@ use super::types::{Envelope, Output};
 use super::{Node, Time};
 use ferroce_wire::mad::{Mad, MadHeader};
 use ferroce_wire::smp::{self, BadMKey, Directed, Notice, attribute, method};
-
-const SECOND: Time = 1_000_000_000;
+use std::time::Duration;
 
 impl Port {
     /// Is this the port's key, or does it not have any? A port whose key is zero checks nothing (C14-15, C14-28).
@@ -86,7 +85,7 @@ fn violated(port: &mut Port, now: Time) {
     info.m_key_violations = info.m_key_violations.saturating_add(1);
     // The lease begins with the first violation (C14-17); a period of zero is none (C14-21).
     if port.lease.is_none() && info.m_key_lease_period != 0 {
-        port.lease = Some(now + Time::from(info.m_key_lease_period) * SECOND);
+        port.lease = Some(now + Duration::from_secs(info.m_key_lease_period.into()));
     }
 }
 

@@ -8,13 +8,14 @@ use super::types::{Envelope, Output, Violation};
 use super::{Node, Time};
 use ferroce_wire::mad::{BASE_VERSION, Mad, MadHeader};
 use ferroce_wire::smp::{self, CapabilityChange, Notice, attribute, capability, method};
+use std::time::Duration;
 
 /// Traps that wait at a port at most; what comes then is not told.
 const ROOM: usize = 8;
 /// Times that a trap is sent.
 const SENDS: u32 = 10;
 /// The unit of SubnetTimeOut in nanoseconds.
-const TIME_UNIT: Time = 4096;
+const TIME_UNIT: u64 = 4096;
 
 /// Traps of a port that have not been heard yet.
 #[derive(Debug, Default)]
@@ -72,7 +73,7 @@ impl Traps {
     }
 
     /// The next trap to send, if it is time.
-    fn next(&mut self, now: Time, interval: Time) -> Option<(Notice, u64)> {
+    fn next(&mut self, now: Time, interval: Duration) -> Option<(Notice, u64)> {
         if self.waiting.is_empty() || now < self.not_before {
             return None;
         }
@@ -226,7 +227,7 @@ impl Node {
             if !port.can_trap() {
                 continue;
             }
-            let interval = TIME_UNIT << port.info.subnet_timeout;
+            let interval = Duration::from_nanos(TIME_UNIT << port.info.subnet_timeout);
             if let Some((notice, tid)) = port.traps.next(now, interval) {
                 let (number, to) = (port.number, to_subnet_manager(port));
                 let smp = trap(kind, to.slid, notice, tid);

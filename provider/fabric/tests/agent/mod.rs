@@ -117,7 +117,7 @@ impl Agent {
     pub fn new(config: NodeConfig) -> Agent {
         Agent {
             node: Node::new(config),
-            now: 0,
+            now: Time::ZERO,
             out: Recorder::default(),
         }
     }

@@ -1,6 +1,7 @@
 //! Two managers and a wire between them that a test delivers by hand.
 #![allow(dead_code)] // not every test uses everything
 
+use ferroce_fabric::cm::Time;
 use ferroce_fabric::cm::*;
 use ferroce_fabric::{Ece, Gid, Mad, Transport};
 use ferroce_wire::cm::Message;
@@ -138,7 +139,7 @@ impl Pair {
             })
         };
         Pair {
-            now: 0,
+            now: Time::ZERO,
             cm: [cm(1), cm(2)],
             out: Default::default(),
             heard: Vec::new(),

@@ -10,9 +10,10 @@ use ferroce_fabric::sma::{
 use ferroce_wire::mad::{Mad, MadHeader};
 use ferroce_wire::smp::{self, PERMISSIVE_LID, method};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
 
 /// Time that an SMP takes over a link.
-const HOP: Time = 1000;
+const HOP: Duration = Duration::from_micros(1);
 
 /// A port of a node.
 pub type End = (usize, u8);
@@ -35,7 +36,7 @@ struct Wires<'a> {
 }
 
 impl Wires<'_> {
-    fn push(&mut self, delay: Time, what: Happening) {
+    fn push(&mut self, delay: Duration, what: Happening) {
         // All delays over links are the same, and everything else is at once; so the order is kept.
         self.queue.push_back((self.now + delay, what));
     }
@@ -49,15 +50,18 @@ impl Output for Wires<'_> {
     }
 
     fn deliver(&mut self, port: u8, from: Envelope, smp: &Mad) {
-        self.push(0, Happening::Delivered((self.node, port), from, *smp));
+        self.push(
+            Duration::ZERO,
+            Happening::Delivered((self.node, port), from, *smp),
+        );
     }
 
     fn event(&mut self, port: u8, event: PortEvent) {
-        self.push(0, Happening::Event((self.node, port), event));
+        self.push(Duration::ZERO, Happening::Event((self.node, port), event));
     }
 
     fn link(&mut self, port: u8, command: LinkCommand) {
-        self.push(0, Happening::Link((self.node, port), command));
+        self.push(Duration::ZERO, Happening::Link((self.node, port), command));
     }
 }
 
@@ -80,7 +84,7 @@ impl Fabric {
         let mut fabric = Fabric {
             nodes,
             cables: both.collect(),
-            now: 0,
+            now: Time::ZERO,
             queue: VecDeque::new(),
             delivered: Vec::new(),
             events: Vec::new(),
@@ -172,7 +176,7 @@ impl Fabric {
     }
 
     /// Lets time pass for all nodes.
-    pub fn wait(&mut self, time: Time) {
+    pub fn wait(&mut self, time: Duration) {
         let end = self.now + time;
         while let Some(due) = self
             .nodes

@@ -11,6 +11,7 @@ use crate::mad::wire;
 use crate::protocol::AsyncEvent;
 use crate::rig::Envelope;
 use crate::trace::{Carrier, Trace};
+use ferroce_fabric::cm::Time;
 use ferroce_fabric::gsi;
 use ferroce_fabric::pma::{Counter, Counters, Pma, Totals};
 use ferroce_fabric::sma::{
@@ -150,7 +151,10 @@ impl MadSim {
 
     fn next_timeout(&self) -> Option<Duration> {
         let agents = [self.node.next_timeout(), self.pma.next_timeout()];
-        let agents = agents.into_iter().flatten().map(|time| self.due(time));
+        let agents = agents
+            .into_iter()
+            .flatten()
+            .map(|time| self.due(time.as_nanos()));
         let training = self.links.iter().filter_map(|link| link.up_at);
         agents.chain(training).min()
     }
@@ -172,11 +176,13 @@ impl MadSim {
             let link = self.link_mut(port);
             if link.up_at.is_some_and(|at| at <= now) {
                 link.up_at = None;
-                self.node.link_up(time, port, OFFER, &mut out);
+                self.node
+                    .link_up(Time::from_nanos(time), port, OFFER, &mut out);
             }
         }
-        self.node.handle_timeout(time, &mut out);
-        self.pma.handle_timeout(time, &Shown(&self.links));
+        self.node.handle_timeout(Time::from_nanos(time), &mut out);
+        self.pma
+            .handle_timeout(Time::from_nanos(time), &Shown(&self.links));
         self.settle(out);
     }
 
@@ -279,7 +285,8 @@ impl MadSim {
                 dlid: envelope.dlid,
                 sl: envelope.sl,
             };
-            self.node.receive(time, port, from, &came.mad, &mut out);
+            self.node
+                .receive(Time::from_nanos(time), port, from, &came.mad, &mut out);
             return self.settle(out);
         }
         let gate = self
@@ -299,11 +306,13 @@ impl MadSim {
             Gate::WrongPKey => {
                 self.links[usize::from(port) - 1].totals[Counter::RcvConstraintErrors] += 1;
                 let wrong = wrong(envelope.pkey.into());
-                self.node.p_key_violation(time, port, 1, wrong, &mut out);
+                self.node
+                    .p_key_violation(Time::from_nanos(time), port, 1, wrong, &mut out);
             }
             Gate::WrongQKey => {
                 let wrong = wrong(envelope.qkey);
-                self.node.q_key_violation(time, port, 1, wrong, &mut out);
+                self.node
+                    .q_key_violation(Time::from_nanos(time), port, 1, wrong, &mut out);
             }
             Gate::Open(_) => self.general_service(time, &came),
         }
@@ -345,6 +354,7 @@ struct Performance<'a> {
 
 impl gsi::Services for Performance<'_> {
     fn performance(&mut self, _: &MadHeader) -> Option<Mad> {
-        self.pma.receive(self.time, self.mad, &self.shown)
+        self.pma
+            .receive(Time::from_nanos(self.time), self.mad, &self.shown)
     }
 }

@@ -5,6 +5,7 @@ use crate::protocol::{Command, Reply};
 use crate::rig::{Envelope, MadRig};
 use crate::trace::{Carrier, Trace};
 use anyhow::Result;
+use ferroce_fabric::cm::Time;
 use ferroce_fabric::pma::Counter;
 use ferroce_fabric::sma::Port;
 use ferroce_wire::mad::Mad;
@@ -68,7 +69,7 @@ impl MadRig for MadSim {
         } else {
             link.pending.clear();
             let before = self.node.port(port).map_or(0, Port::link_downed);
-            self.node.link_down(time, port, &mut out);
+            self.node.link_down(Time::from_nanos(time), port, &mut out);
             let lost = self.node.port(port).map_or(0, Port::link_downed) - before;
             self.link_mut(port).totals[Counter::LinkDowned] += lost;
         }
