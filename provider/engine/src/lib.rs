@@ -32,7 +32,7 @@ pub use hca::Hca;
 pub use memory::paging::OdpCaps;
 pub use memory::window::MwType;
 #[cfg(any(test, feature = "in-process"))]
-pub use port::in_process::Faults;
+pub use port::in_process::{Faults, Side};
 pub use verbs::advise::Advice;
 pub use verbs::ah::Ah;
 pub use verbs::context::{Context, Pd};

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use ferroce_engine::{
-    Access, AddressVector, Context, Cq, Dest, Faults, Hca, Pd, Qp, QpAttr, QpAttrMask as M, QpCap,
-    QpInit, QpState, SendData, SendFlags, SendOp, SendRequest, Sge, Wc,
+    Access, Dest, Faults, Hca, QpAttr, QpCap, SendData, SendFlags, SendOp, SendRequest, Sge, Side,
+    Wc,
 };
 
 /// The path MTU.
@@ -22,65 +22,16 @@ const WARMING: usize = 1000;
 /// `IBV_QPT_RC`.
 const RC: u32 = 2;
 
-struct Side {
-    hca: Arc<Hca>,
-    pd: Arc<Pd>,
-    cq: Arc<Cq>,
-    qp: Arc<Qp>,
-}
-
-impl Side {
-    fn new(hca: Arc<Hca>) -> Result<Side> {
-        let context = Context::open(hca.clone())?;
-        let pd = context.alloc_pd()?;
-        let cq = context.create_cq(2 * DEPTH as u32, 0, None)?;
-        let qp = pd.create_qp(QpInit {
-            qp_type: RC,
-            send_cq: Some(cq.clone()),
-            recv_cq: Some(cq.clone()),
-            cap: QpCap {
-                max_send_wr: DEPTH as u32,
-                max_recv_wr: 1,
-                max_send_sge: 1,
-                max_recv_sge: 1,
-                max_inline_data: 0,
-            },
-            ..QpInit::default()
-        })?;
-        Ok(Side { hca, pd, cq, qp })
-    }
-
-    fn connect(&self, peer: &Side) -> Result<()> {
-        let attr = |qp_state| QpAttr {
-            qp_state,
-            port_num: 1,
-            qp_access_flags: Access::REMOTE_WRITE,
-            path_mtu: MTU as u32,
-            dest_qp_num: peer.qp.qp_num(),
-            max_dest_rd_atomic: 1,
-            max_rd_atomic: 1,
-            min_rnr_timer: 12,
-            av: AddressVector {
-                dgid: peer.hca.gids()[0].gid,
-                is_global: true,
-                port_num: 1,
-                ..AddressVector::default()
-            },
-            timeout: 14,
-            retry_cnt: 7,
-            rnr_retry: 7,
-            ..QpAttr::default()
-        };
-        let init = M::STATE | M::PORT | M::PKEY_INDEX | M::ACCESS_FLAGS;
-        let rtr = M::STATE | M::AV | M::PATH_MTU | M::DEST_QPN | M::RQ_PSN;
-        let rtr = rtr | M::MAX_DEST_RD_ATOMIC | M::MIN_RNR_TIMER;
-        let rts = M::STATE | M::SQ_PSN | M::TIMEOUT | M::RETRY_CNT;
-        let rts = rts | M::RNR_RETRY | M::MAX_QP_RD_ATOMIC;
-        self.qp.modify(&attr(QpState::Init), init)?;
-        self.qp.modify(&attr(QpState::Rtr), rtr)?;
-        self.qp.modify(&attr(QpState::Rts), rts)?;
-        Ok(())
-    }
+/// A side whose queue pair has this much room.
+fn side(hca: Arc<Hca>) -> Result<Side> {
+    let cap = QpCap {
+        max_send_wr: DEPTH as u32,
+        max_recv_wr: 1,
+        max_send_sge: 1,
+        max_recv_sge: 1,
+        max_inline_data: 0,
+    };
+    Ok(Side::new(hca, RC, cap, 2 * DEPTH as u32)?)
 }
 
 /// What this thread has had of a processor, which others that want one do not change.
@@ -98,9 +49,16 @@ fn processor_time() -> Duration {
 pub fn run(size: usize, seconds: f64) -> Result<()> {
     ensure!((1..=BYTES).contains(&size), "1 to {BYTES} bytes");
     let [a, b] = Hca::tied(Faults::default())?;
-    let (a, b) = (Side::new(a)?, Side::new(b)?);
-    a.connect(&b)?;
-    b.connect(&a)?;
+    let (a, b) = (side(a)?, side(b)?);
+    let attr = QpAttr {
+        qp_access_flags: Access::REMOTE_WRITE,
+        path_mtu: MTU as u32,
+        min_rnr_timer: 12,
+        timeout: 14,
+        ..QpAttr::default()
+    };
+    a.connect(&b, attr)?;
+    b.connect(&a, attr)?;
     let (mut here, mut there) = (vec![0x5a_u8; size], vec![0_u8; size]);
     let (from, to) = (here.as_mut_ptr() as u64, there.as_mut_ptr() as u64);
     let rights = Access::LOCAL_WRITE | Access::REMOTE_WRITE;

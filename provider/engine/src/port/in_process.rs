@@ -8,6 +8,7 @@ mod device;
 mod exit;
 mod faults;
 mod queue;
+mod side;
 #[cfg(test)]
 mod tests;
 
@@ -18,6 +19,7 @@ use super::address::PathKey;
 use crate::error::Result;
 pub use faults::Faults;
 use queue::Queue;
+pub use side::Side;
 
 pub(crate) use exit::InProcessExit;
 pub(crate) use queue::Frame;

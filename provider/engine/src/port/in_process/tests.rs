@@ -5,19 +5,16 @@ use std::time::{Duration, Instant};
 
 use ferroce_control::Counter;
 use ferroce_transport::{
-    Access, AddressVector, Datagram, Dest, QpAttr, QpAttrMask as M, QpCap, QpState, SendData,
-    SendFlags, SendOp, SendRequest, Sge,
+    Access, Datagram, Dest, QpAttr, QpAttrMask as M, QpCap, QpState, SendData, SendFlags, SendOp,
+    SendRequest, Sge,
 };
 
-use super::Faults;
 use super::faults::Fate;
 use super::queue::ROOM;
+use super::{Faults, Side};
 use crate::hca::Hca;
-use crate::verbs::context::{Context, Pd};
 use crate::verbs::cq::Cq;
 use crate::verbs::mr::Mr;
-use crate::verbs::qp::Qp;
-use crate::verbs::qp_init::QpInit;
 use crate::verbs::wc::Wc;
 
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -26,45 +23,18 @@ const RC: u32 = 2;
 const UD: u32 = 4;
 const QKEY: u32 = 0x1111_1111;
 
-/// One device with a queue pair.
-struct Side {
-    hca: Arc<Hca>,
-    pd: Arc<Pd>,
-    cq: Arc<Cq>,
-    qp: Arc<Qp>,
-}
+/// Room in each queue.
+const CAP: QpCap = QpCap {
+    max_send_wr: 2048,
+    max_recv_wr: 2048,
+    max_send_sge: 1,
+    max_recv_sge: 1,
+    max_inline_data: 64,
+};
 
 impl Side {
-    fn new(hca: Arc<Hca>, qp_type: u32) -> Side {
-        let context = Context::open(hca.clone()).unwrap();
-        let pd = context.alloc_pd().unwrap();
-        let cq = context.create_cq(4096, 0, None).unwrap();
-        let init = QpInit {
-            qp_type,
-            send_cq: Some(cq.clone()),
-            recv_cq: Some(cq.clone()),
-            cap: QpCap {
-                max_send_wr: 2048,
-                max_recv_wr: 2048,
-                max_send_sge: 1,
-                max_recv_sge: 1,
-                max_inline_data: 64,
-            },
-            sq_sig_all: true,
-            ..QpInit::default()
-        };
-        let qp = pd.create_qp(init).unwrap();
-        Side { hca, pd, cq, qp }
-    }
-
-    /// The address vector that leads to it.
-    fn address(&self) -> AddressVector {
-        AddressVector {
-            dgid: self.hca.gids()[0].gid,
-            is_global: true,
-            port_num: 1,
-            ..AddressVector::default()
-        }
+    fn of(hca: Arc<Hca>, qp_type: u32) -> Side {
+        Side::new(hca, qp_type, CAP, 4096).unwrap()
     }
 
     fn register(&self, bytes: &mut [u8]) -> (Arc<Mr>, Sge) {
@@ -97,42 +67,28 @@ impl Side {
 
 /// Two sides with connected queue pairs.
 fn connected(faults: Faults) -> [Side; 2] {
-    let sides = Hca::tied(faults).unwrap().map(|hca| Side::new(hca, RC));
+    let sides = Hca::tied(faults).unwrap().map(|hca| Side::of(hca, RC));
+    // Where nothing is lost nothing is to be sent again, though this thread may be kept from its processor.
+    let timeout = match faults.is_none() {
+        true => 20,
+        false => 9,
+    };
     for (me, peer) in [(&sides[0], &sides[1]), (&sides[1], &sides[0])] {
-        let attr = |qp_state| QpAttr {
-            qp_state,
-            port_num: 1,
+        let attr = QpAttr {
             qp_access_flags: Access::from_bits_retain(0xf),
             path_mtu: 1024,
-            dest_qp_num: peer.qp.qp_num(),
-            max_dest_rd_atomic: 16,
-            max_rd_atomic: 16,
             min_rnr_timer: 1,
-            av: peer.address(),
-            timeout: 9,
-            retry_cnt: 7,
-            rnr_retry: 7,
+            timeout,
             ..QpAttr::default()
         };
-        let init = M::STATE | M::PORT | M::PKEY_INDEX | M::ACCESS_FLAGS;
-        let rtr = M::STATE | M::AV | M::PATH_MTU | M::DEST_QPN | M::RQ_PSN;
-        let rtr = rtr | M::MAX_DEST_RD_ATOMIC | M::MIN_RNR_TIMER;
-        let rts = M::STATE | M::SQ_PSN | M::TIMEOUT | M::RETRY_CNT;
-        let rts = rts | M::RNR_RETRY | M::MAX_QP_RD_ATOMIC;
-        for (state, mask) in [
-            (QpState::Init, init),
-            (QpState::Rtr, rtr),
-            (QpState::Rts, rts),
-        ] {
-            me.qp.modify(&attr(state), mask).unwrap();
-        }
+        me.connect(peer, attr).unwrap();
     }
     sides
 }
 
 /// Two sides with queue pairs for datagrams.
 fn for_datagrams(faults: Faults) -> [Side; 2] {
-    let sides = Hca::tied(faults).unwrap().map(|hca| Side::new(hca, UD));
+    let sides = Hca::tied(faults).unwrap().map(|hca| Side::of(hca, UD));
     for side in &sides {
         let attr = |qp_state| QpAttr {
             qp_state,
