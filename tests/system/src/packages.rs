@@ -81,6 +81,18 @@ pub const VERBS: &[Need] = &[
     program("tshark", "tshark"),
 ];
 
+/// What the conformance suite's tests run: its reports are looked at in a browser.
+pub const IBTA: &[Need] = &[
+    program("perftest", "ib_write_bw"),
+    program("ibverbs-utils", "ibv_devinfo"),
+    program("gcc", "cc"),
+    file("libibverbs-dev", "/usr/include/infiniband/verbs.h"),
+    program("iproute2", "ip"),
+    program("util-linux", "nsenter"),
+    program("tshark", "tshark"),
+    program("chromium", "chromium"),
+];
+
 /// What the tests of the connection manager run.
 pub const CM: &[Need] = &[
     program("perftest", "ib_write_bw"),

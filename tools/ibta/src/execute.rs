@@ -2,9 +2,12 @@
 
 use crate::audit::{Audited, COMPLETIONS, PACKETS};
 use crate::catalog::{Body, Test};
-use crate::rig::{Backend, TransportRig};
-use crate::run::{AssertionResult, Entry, Listener, Outcome, Run, Stop, TestResult, Verdict};
+use crate::rig::{Backend, MadRig, TransportRig};
+use crate::run::{
+    AssertionResult, Entry, Listener, Outcome, Recorded, Run, Stop, TestResult, Verdict,
+};
 use crate::trace::Trace;
+use crate::watch::Watched;
 use std::time::Duration;
 
 /// How often a test is run at most while the machine stands still in each.
@@ -19,7 +22,9 @@ pub fn execute(test: &Test, backend: &mut dyn Backend, listener: Listener) -> (T
         let (outcome, took, trace) = carry_out(test, backend, &mut run);
         time += took;
         if !matches!(outcome, Err(Stop::Inconclusive(_))) || attempt == ATTEMPTS {
-            return (conclude(test, outcome, run.into_entries(), time), trace);
+            let mut entries = run.into_entries();
+            let trace = trace.in_order(entries.iter_mut().map(|entry| &mut entry.after_packets));
+            return (conclude(test, outcome, entries, time), trace);
         }
         attempt += 1;
         run.begin_anew();
@@ -31,7 +36,7 @@ fn carry_out(test: &Test, backend: &mut dyn Backend, run: &mut Run) -> (Outcome,
     match &test.body {
         Body::Transport(body) => match backend.transport() {
             Ok(rig) => {
-                let mut rig = Audited::new(rig);
+                let mut rig = Audited::new(rig, run.progress());
                 let outcome = body(run, &mut rig);
                 let outcome = outcome.and_then(|()| rig.conclude(run));
                 let time = rig.now();
@@ -41,8 +46,9 @@ fn carry_out(test: &Test, backend: &mut dyn Backend, run: &mut Run) -> (Outcome,
             Err(error) => nothing(error),
         },
         Body::Mad(body) => match backend.mad(test.ports, test.lanes) {
-            Ok(mut rig) => {
-                let outcome = body(run, &mut *rig);
+            Ok(rig) => {
+                let mut rig = Watched::new(rig, run.progress());
+                let outcome = body(run, &mut rig);
                 let time = rig.now();
                 let outcome = excused(test, run, outcome, rig.stalled(Duration::ZERO, time));
                 (outcome, time, rig.trace().clone())
@@ -61,7 +67,7 @@ fn excused(test: &Test, run: &mut Run, outcome: Outcome, stalled: Duration) -> O
 }
 
 /// Draws the conclusions. A test that passes must have decided each assertion that it declares, and no other.
-fn conclude(test: &Test, outcome: Outcome, entries: Vec<Entry>, time: Duration) -> TestResult {
+fn conclude(test: &Test, outcome: Outcome, entries: Vec<Recorded>, time: Duration) -> TestResult {
     let stood_still = matches!(outcome, Err(Stop::Inconclusive(_)));
     let (mut result, mut reason) = match outcome {
         Ok(()) => (Verdict::Pass, String::new()),
@@ -83,8 +89,8 @@ fn conclude(test: &Test, outcome: Outcome, entries: Vec<Entry>, time: Duration) 
             reason: String::new(),
         })
         .collect();
-    for entry in &entries {
-        let (id, verdict, why) = match entry {
+    for recorded in &entries {
+        let (id, verdict, why) = match &recorded.entry {
             Entry::Check {
                 assertion,
                 held: true,

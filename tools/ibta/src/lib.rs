@@ -30,6 +30,7 @@ pub mod sim;
 pub mod statement;
 pub mod suite;
 pub mod trace;
+mod watch;
 
 pub use catalog::{Body, Mutant, Test};
 pub use packet::{RxPacket, TxPacket};

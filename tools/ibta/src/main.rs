@@ -13,7 +13,7 @@ use ferroce_ibta::report;
 use ferroce_ibta::rig::Backend;
 use ferroce_ibta::sim::SimBackend;
 use ferroce_ibta::suite;
-use select::select;
+use select::{Shard, select};
 use std::io::Write;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -63,6 +63,15 @@ enum Command {
         #[arg(long, value_name = "FILE")]
         check: Option<PathBuf>,
     },
+    /// Make the page for a browser from results that `run --json` has written
+    Report {
+        /// The results
+        #[arg(value_name = "RESULTS")]
+        json: PathBuf,
+        /// The page
+        #[arg(long, value_name = "FILE")]
+        html: PathBuf,
+    },
     /// Be the device's side of a test: do with a device what a tester says
     Agent(AgentArgs),
 }
@@ -89,6 +98,9 @@ struct RunArgs {
     /// All tests
     #[arg(long)]
     all: bool,
+    /// Only a part of these tests, for several testers beside each other: 1/3 is every third, from the first on
+    #[arg(long, value_name = "K/N")]
+    shard: Option<Shard>,
     /// On a simulated device in virtual time
     #[arg(long, conflicts_with_all = ["device", "agent", "tester"])]
     sim: bool,
@@ -111,6 +123,7 @@ fn main() -> ExitCode {
         Command::Run(args) => run(&args),
         Command::Mutants { ids, family } => mutants::run(&ids, family.as_deref()),
         Command::Conformance { write, check } => conformance(write, check),
+        Command::Report { json, html } => session::page(&json, &html).map(|()| ExitCode::SUCCESS),
         Command::Agent(args) => agent(&args),
     };
     done.unwrap_or_else(|error| {
@@ -144,6 +157,10 @@ fn list(names: &[String], family: Option<&str>, transport: bool) -> Result<ExitC
 
 fn run(args: &RunArgs) -> Result<ExitCode> {
     let tests = select(&args.ids, args.family.as_deref(), args.all)?;
+    let tests = match args.shard {
+        Some(shard) => shard.of(tests),
+        None => tests,
+    };
     let mut backend: Box<dyn Backend> = match (args.sim, &args.mutant) {
         (true, Some(name)) => Box::new(mutants::broken(&tests, name)?),
         (true, None) => Box::new(SimBackend::default()),

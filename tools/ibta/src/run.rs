@@ -2,8 +2,10 @@
 //!
 //! What is recorded here becomes the report. Nothing is printed here.
 
-use serde::Serialize;
+use serde::{Deserialize, Deserializer, Serialize};
+use std::cell::Cell;
 use std::path::PathBuf;
+use std::rc::Rc;
 use std::time::Duration;
 
 /// Why a test ended before its last step.
@@ -31,7 +33,7 @@ impl From<anyhow::Error> for Stop {
 pub type Outcome<T = ()> = Result<T, Stop>;
 
 /// What is known of a test or an assertion at the end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Verdict {
     /// Everything was as it must be.
     #[serde(rename = "PASS")]
@@ -64,7 +66,7 @@ impl Verdict {
 }
 
 /// What happened, in order.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "kind")]
 pub enum Entry {
     /// A step of the test's description began.
@@ -105,13 +107,38 @@ pub enum Entry {
     },
 }
 
+/// An entry and when it was made, as far as the rig knows: entries that are made between two of its steps have the time of the former.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Recorded {
+    /// On the rig's clock.
+    #[serde(serialize_with = "seconds", deserialize_with = "from_seconds")]
+    pub at: Duration,
+    /// How many packets of the trace were sent or seen before.
+    pub after_packets: usize,
+    /// What.
+    #[serde(flatten)]
+    pub entry: Entry,
+}
+
+/// How far a rig has come: its clock, and how many packets its trace has. Rig and run share it, so that entries know it.
+#[derive(Clone, Debug, Default)]
+pub struct Progress(Rc<Cell<(Duration, usize)>>);
+
+impl Progress {
+    /// The rig has done something.
+    pub fn set(&self, now: Duration, packets: usize) {
+        self.0.set((now, packets));
+    }
+}
+
 /// Hears of entries as they are made: a progress line, say.
 pub type Listener = Box<dyn FnMut(&Entry)>;
 
 /// A run of a test.
 pub struct Run {
-    entries: Vec<Entry>,
+    entries: Vec<Recorded>,
     listener: Listener,
+    progress: Progress,
 }
 
 impl Run {
@@ -120,7 +147,13 @@ impl Run {
         Run {
             entries: Vec::new(),
             listener,
+            progress: Progress::default(),
         }
+    }
+
+    /// Where its rig says how far it has come.
+    pub fn progress(&self) -> Progress {
+        self.progress.clone()
     }
 
     /// A step begins. `number` is that of the test's description, where there is one.
@@ -195,10 +228,14 @@ impl Run {
     /// Takes back that the last assertion failed: the machine stood still for longer than the tester may.
     pub(crate) fn withdraw(&mut self, stalled: Duration) -> Stop {
         match self.entries.pop() {
-            Some(Entry::Check {
-                assertion,
-                held: false,
-                seen,
+            Some(Recorded {
+                entry:
+                    Entry::Check {
+                        assertion,
+                        held: false,
+                        seen,
+                    },
+                ..
             }) => self.inconclusive(assertion, format!("{seen}; {}", stood_still(stalled))),
             entry => {
                 self.entries.extend(entry);
@@ -210,7 +247,11 @@ impl Run {
     /// Forgets everything but what was inconclusive: the test begins anew.
     pub(crate) fn begin_anew(&mut self) {
         self.entries
-            .retain(|entry| matches!(entry, Entry::Inconclusive { .. }));
+            .retain(|recorded| matches!(recorded.entry, Entry::Inconclusive { .. }));
+        for recorded in &mut self.entries {
+            (recorded.at, recorded.after_packets) = (Duration::ZERO, 0);
+        }
+        self.progress.set(Duration::ZERO, 0);
     }
 
     fn inconclusive(&mut self, assertion: String, seen: String) -> Stop {
@@ -228,13 +269,18 @@ impl Run {
     }
 
     /// Everything recorded.
-    pub fn into_entries(self) -> Vec<Entry> {
+    pub fn into_entries(self) -> Vec<Recorded> {
         self.entries
     }
 
     fn record(&mut self, entry: Entry) {
         (self.listener)(&entry);
-        self.entries.push(entry);
+        let (at, after_packets) = self.progress.0.get();
+        self.entries.push(Recorded {
+            at,
+            after_packets,
+            entry,
+        });
     }
 }
 
@@ -243,19 +289,19 @@ fn stood_still(stalled: Duration) -> String {
 }
 
 /// The end of an assertion.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AssertionResult {
     /// Its name.
     pub id: String,
     /// PASS, FAIL or N/A.
     pub result: Verdict,
     /// Why, if not PASS.
-    #[serde(skip_serializing_if = "String::is_empty")]
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
 }
 
 /// The end of a test.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct TestResult {
     /// Its name.
     pub id: String,
@@ -268,20 +314,29 @@ pub struct TestResult {
     /// PASS, FAIL, N/A, INCONCLUSIVE or ERROR.
     pub result: Verdict,
     /// Why, if not PASS.
-    #[serde(skip_serializing_if = "String::is_empty")]
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
     /// Every assertion that it declares.
     pub assertions: Vec<AssertionResult>,
     /// What happened.
-    pub entries: Vec<Entry>,
+    pub entries: Vec<Recorded>,
     /// How long it took on the rig's clock.
-    #[serde(rename = "seconds", serialize_with = "seconds")]
+    #[serde(
+        rename = "seconds",
+        serialize_with = "seconds",
+        deserialize_with = "from_seconds"
+    )]
     pub time: Duration,
     /// Where its packets are, if they were written.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub packets: Option<PathBuf>,
 }
 
 fn seconds<S: serde::Serializer>(time: &Duration, out: S) -> Result<S::Ok, S::Error> {
     out.serialize_f64(time.as_secs_f64())
+}
+
+fn from_seconds<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
+    let seconds = f64::deserialize(from)?;
+    Duration::try_from_secs_f64(seconds).map_err(serde::de::Error::custom)
 }

@@ -4,6 +4,35 @@ use anyhow::{Result, bail};
 use ferroce_ibta::catalog::{self, Test};
 use ferroce_ibta::statement::canonical;
 use ferroce_ibta::suite;
+use std::str::FromStr;
+
+/// A part of the tests: of `2/3` every third, from the second on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shard {
+    nth: usize,
+    of: usize,
+}
+
+impl FromStr for Shard {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Shard, String> {
+        let numbers = text.split_once('/');
+        let numbers = numbers.and_then(|(nth, of)| Some((nth.parse().ok()?, of.parse().ok()?)));
+        match numbers {
+            Some((nth, of)) if (1..=of).contains(&nth) => Ok(Shard { nth, of }),
+            _ => Err("a part is written 1/3, 2/3 or 3/3".to_owned()),
+        }
+    }
+}
+
+impl Shard {
+    /// The tests of the part.
+    pub fn of(self, tests: Vec<Test>) -> Vec<Test> {
+        let mine = tests.into_iter().skip(self.nth - 1).step_by(self.of);
+        mine.collect()
+    }
+}
 
 /// The tests of these names, the tests of this family, or all. A number in place of a name or a family stands for every test of
 /// that family, and every test about that statement or section.
@@ -51,5 +80,31 @@ fn unknown(kind: &str, name: &str, tests: &[Test]) -> Result<()> {
     match catalog::nearest(name, known.into_iter()) {
         Some(near) => bail!("no {kind} is named {name}; did you mean {near}?"),
         None => bail!("no {kind} is named {name}; `ferroce-ibta list` lists them"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_parts_are_all_and_none_twice() {
+        let all = suite::all().len();
+        let parts = ["1/3", "2/3", "3/3"].map(|part| part.parse::<Shard>().unwrap());
+        let mut ids: Vec<String> = parts
+            .iter()
+            .flat_map(|part| part.of(suite::all()))
+            .map(|test| test.id)
+            .collect();
+        ids.sort();
+        ids.dedup();
+        assert_eq!(ids.len(), all);
+    }
+
+    #[test]
+    fn what_is_no_part_is_refused() {
+        for text in ["", "1", "0/3", "4/3", "1/0", "a/b", "-1/3"] {
+            assert!(text.parse::<Shard>().is_err(), "{text}");
+        }
     }
 }

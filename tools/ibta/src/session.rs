@@ -4,7 +4,8 @@ use anyhow::{Context, Result};
 use clap::Args;
 use ferroce_ibta::catalog::Test;
 use ferroce_ibta::execute::execute;
-use ferroce_ibta::report::{Sums, json, junit, pcap, text};
+use ferroce_ibta::report::html::Html;
+use ferroce_ibta::report::{Sums, json, junit, pcapng, text};
 use ferroce_ibta::rig::Backend;
 use ferroce_ibta::run::{Entry, TestResult, Verdict};
 use ferroce_ibta::trace::Trace;
@@ -28,24 +29,37 @@ pub struct Output {
     /// Also write the results to this file, as JSON
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Write the packets of every test to this directory, a pcap file each [default: those of tests that fail, to
-    /// ferroce-ibta-captures in the current directory]
+    /// Also write the results to this file, as a page for a browser, and the packets of every test to a directory beside it
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+    /// Write the packets of every test to this directory, a pcapng file each [default: those of tests that fail, to
+    /// ferroce-ibta-captures in the current directory; with --html all, to FILE-packets]
     #[arg(long, value_name = "DIR")]
     pcap: Option<PathBuf>,
 }
 
+impl Output {
+    /// Where the packets of every test go, if anywhere.
+    fn captures(&self) -> Option<PathBuf> {
+        let beside = || self.html.as_deref().map(Html::captures);
+        self.pcap.clone().or_else(beside)
+    }
+}
+
 /// Runs the tests and answers the exit code.
 pub fn run(tests: &[Test], backend: &mut dyn Backend, device: &str, output: &Output) -> Result<u8> {
-    if let Some(dir) = &output.pcap {
+    let captures = output.captures();
+    if let Some(dir) = &captures {
         create(dir)?;
     }
+    let mut html = output.html.as_ref().map(|path| Html::new(path, device));
     let progress = progress(tests.len());
     let mut results: Vec<TestResult> = Vec::new();
     for test in tests {
         let (mut result, trace) = execute(test, backend, listener(&progress, &test.id));
-        result.packets = match keep(&result, &trace, output.pcap.as_deref()) {
+        result.packets = match keep(&result, &trace, captures.as_deref()) {
             // Nobody asked for them: it is no reason to end the run.
-            Err(error) if output.pcap.is_none() => {
+            Err(error) if captures.is_none() => {
                 progress.suspend(|| eprintln!("ferroce-ibta: packets are not kept: {error:#}"));
                 None
             }
@@ -53,9 +67,18 @@ pub fn run(tests: &[Test], backend: &mut dyn Backend, device: &str, output: &Out
         };
         progress.inc(1);
         progress.suspend(|| show(&result, output.verbose));
+        if let Some(html) = &mut html {
+            html.add(&result, &trace);
+        }
         results.push(result);
         // As they come: whoever ends a long run early keeps what there is.
         write(&results, device, output)?;
+        if let Some(html) = &mut html {
+            html.write_now_and_then(&results)?;
+        }
+    }
+    if let Some(html) = &mut html {
+        html.write(&results)?;
     }
     progress.finish_and_clear();
     let sums = Sums::of(&results);
@@ -105,8 +128,8 @@ fn keep(result: &TestResult, trace: &Trace, dir: Option<&Path>) -> Result<Option
     }
     let dir = dir.unwrap_or(Path::new(CAPTURES));
     create(dir)?;
-    let path = dir.join(format!("{}.pcap", result.id));
-    pcap::write(&path, trace)?;
+    let path = dir.join(format!("{}.pcapng", result.id));
+    pcapng::write(&path, trace, &result.entries)?;
     Ok(Some(path))
 }
 
@@ -122,4 +145,22 @@ fn show(result: &TestResult, verbose: bool) {
             crate::say(format_args!("    packets: {}", path.display()));
         }
     }
+}
+
+/// Makes the page of results that were kept as JSON. Packets are where that says, seen from the current directory or from where the file
+/// is; without their capture a test has none in the page.
+pub fn page(kept: &Path, html: &Path) -> Result<()> {
+    let json::Kept { device, mut tests } = json::read(kept)?;
+    let beside = kept.parent().unwrap_or(Path::new(""));
+    let mut page = Html::new(html, &device);
+    for test in &mut tests {
+        let found = test.packets.take().and_then(|path| {
+            let places = [path.clone(), beside.join(&path)];
+            places.into_iter().find(|place| place.is_file())
+        });
+        let trace = found.as_deref().map(pcapng::read).transpose()?;
+        test.packets = found;
+        page.add(test, &trace.unwrap_or_default());
+    }
+    page.write(&tests)
 }

@@ -50,4 +50,45 @@ impl Trace {
             bytes: bytes.to_vec(),
         });
     }
+
+    /// The packets in order of their times. `counts` are numbers of packets that were known at some time: each becomes the number that
+    /// it takes to have them all.
+    pub fn in_order<'a>(mut self, counts: impl IntoIterator<Item = &'a mut usize>) -> Trace {
+        let mut order: Vec<usize> = (0..self.frames.len()).collect();
+        order.sort_by_key(|&index| self.frames[index].at);
+
+        // How many one has to take to have the first n of before.
+        let mut enough = vec![0; self.frames.len() + 1];
+        for (now, &before) in order.iter().enumerate() {
+            enough[before + 1] = now + 1;
+        }
+        for n in 1..enough.len() {
+            enough[n] = enough[n].max(enough[n - 1]);
+        }
+
+        for count in counts {
+            *count = enough[(*count).min(self.frames.len())];
+        }
+        self.frames.sort_by_key(|frame| frame.at);
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_packet_that_was_seen_late_moves_to_its_time() {
+        let mut trace = Trace::default();
+        let carrier = Carrier::Cable { port: 1 };
+        for (ms, byte) in [(1, 0), (5, 1), (3, 2)] {
+            trace.push(Duration::from_millis(ms), false, carrier, &[byte]);
+        }
+        let mut counts = [0, 1, 2, 3];
+        let trace = trace.in_order(&mut counts);
+        let bytes: Vec<u8> = trace.frames.iter().map(|frame| frame.bytes[0]).collect();
+        assert_eq!(bytes, [0, 2, 1]);
+        assert_eq!(counts, [0, 1, 3, 3]);
+    }
 }

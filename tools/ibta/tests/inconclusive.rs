@@ -7,7 +7,7 @@ use ferroce_ibta::packet::{RxPacket, TxPacket};
 use ferroce_ibta::protocol::{AddressVector, Command, Reply};
 use ferroce_ibta::report::text;
 use ferroce_ibta::rig::Backend;
-use ferroce_ibta::run::{Entry, TestResult, Verdict};
+use ferroce_ibta::run::{Entry, Recorded, TestResult, Verdict};
 use ferroce_ibta::sim::{Faults, SimTransport};
 use ferroce_ibta::trace::Trace;
 use ferroce_ibta::{MadRig, Stop, Test, TransportRig, suite};
@@ -130,8 +130,8 @@ fn late() -> Faults {
     })
 }
 
-fn seen(entry: &Entry) -> Option<&str> {
-    match entry {
+fn seen(recorded: &Recorded) -> Option<&str> {
+    match &recorded.entry {
         Entry::Inconclusive { seen, .. } => Some(seen),
         _ => None,
     }
@@ -206,7 +206,7 @@ fn a_test_that_was_inconclusive_is_run_again_from_the_start_and_says_so() {
     );
     assert_eq!(inconclusive(&result).len(), 2);
     let steps = |wanted: &str| {
-        let is = |entry: &&Entry| matches!(entry, Entry::Step { number, .. } if number == wanted);
+        let is = |recorded: &&Recorded| matches!(&recorded.entry, Entry::Step { number, .. } if number == wanted);
         result.entries.iter().filter(is).count()
     };
     assert_eq!(

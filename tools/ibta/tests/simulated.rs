@@ -71,8 +71,8 @@ fn steps(id: &str) -> Vec<String> {
     let test = test.expect("a test of the catalogue");
     let (result, _) = execute(&test, &mut SimBackend::default(), Box::new(|_| {}));
     let mut numbers = Vec::new();
-    for entry in result.entries {
-        if let Entry::Step { number, .. } = entry
+    for recorded in result.entries {
+        if let Entry::Step { number, .. } = recorded.entry
             && !numbers.contains(&number)
         {
             numbers.push(number);

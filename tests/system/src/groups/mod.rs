@@ -130,7 +130,7 @@ pub(crate) const GROUPS: &[Group] = &[
     Group {
         name: "ibta",
         about: "the InfiniBand conformance suite: simulated, with its mutants, and on ferroce's own devices",
-        needs: packages::VERBS,
+        needs: packages::IBTA,
         product: true,
         company: Company::ByPlace,
         waits: true,

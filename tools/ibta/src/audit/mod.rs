@@ -12,7 +12,7 @@ mod requests;
 use crate::packet::{RxPacket, TxPacket};
 use crate::protocol::{AddressVector, Command, Reply, Side, qp_state};
 use crate::rig::TransportRig;
-use crate::run::{Outcome, Run};
+use crate::run::{Outcome, Progress, Run};
 use crate::trace::Trace;
 use anyhow::Result;
 use books::Books;
@@ -32,18 +32,26 @@ pub struct Audited<'r> {
     wrong_packet: Option<String>,
     /// MigReq of the device's first packet.
     migreq: Option<bool>,
+    /// Where the run learns how far the rig has come.
+    progress: Progress,
 }
 
 impl<'r> Audited<'r> {
     /// Around a rig whose device has no objects.
-    pub fn new(rig: Box<dyn TransportRig + 'r>) -> Audited<'r> {
+    pub fn new(rig: Box<dyn TransportRig + 'r>, progress: Progress) -> Audited<'r> {
         Audited {
             rig,
             books: Books::default(),
             packets: 0,
             wrong_packet: None,
             migreq: None,
+            progress,
         }
+    }
+
+    fn tell(&self) {
+        let packets = self.rig.trace().frames.len();
+        self.progress.set(self.rig.now(), packets);
     }
 
     /// Decides whether every completion and every packet was right, also those that the test has left.
@@ -111,11 +119,14 @@ impl TransportRig for Audited<'_> {
 
     fn transmit(&mut self, packet: &TxPacket) -> Result<()> {
         self.books.transmitted(packet);
-        self.rig.transmit(packet)
+        let sent = self.rig.transmit(packet);
+        self.tell();
+        sent
     }
 
     fn receive(&mut self, within: Duration) -> Result<Option<RxPacket>> {
         let packet = self.rig.receive(within)?;
+        self.tell();
         if let Some(packet) = &packet {
             self.packets += 1;
             if let Err(why) = packets::check(packet, &self.books.asked, &mut self.migreq) {
@@ -131,12 +142,15 @@ impl TransportRig for Audited<'_> {
             self.take_completions(*qp)?;
         }
         let reply = self.rig.command(command)?;
+        self.tell();
         self.books.commanded(command, &reply);
         Ok(reply)
     }
 
     fn sleep(&mut self, time: Duration) -> Result<()> {
-        self.rig.sleep(time)
+        self.rig.sleep(time)?;
+        self.tell();
+        Ok(())
     }
 
     fn trace(&self) -> &Trace {

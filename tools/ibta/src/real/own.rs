@@ -17,6 +17,9 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// After so many seconds without programs the daemon leaves by itself: if the tester was killed, say.
 const IDLE_EXIT: &str = "20";
 
+/// Loopback addresses that are looked at, 127.0.0.1 and those behind it.
+const ADDRESSES: u32 = 254;
+
 /// The device, up.
 pub struct OwnDevice {
     runtime: TempDir,
@@ -121,14 +124,16 @@ impl Drop for OwnDevice {
     }
 }
 
-/// Two loopback addresses at which nobody speaks RoCE: one for a device, one for the tester.
+/// Two loopback addresses at which nobody speaks RoCE: one for a device, one for the tester. Testers that start at the same time look at
+/// different ones, as their process ids differ.
 ///
 /// # Errors
 /// If there are not two, or no socket may be made.
 pub fn free_addresses() -> Result<[IpAddr; 2]> {
     let mut free = Vec::new();
-    for last in 1..=254 {
-        let address = IpAddr::V4(Ipv4Addr::new(127, 0, 0, last));
+    for n in 0..ADDRESSES {
+        let last = 1 + (std::process::id() % ADDRESSES * 2 + n) % ADDRESSES;
+        let address = IpAddr::V4(Ipv4Addr::new(127, 0, 0, last as u8));
         match UdpSocket::bind((address, ROCE_V2_PORT)) {
             Ok(_) => free.push(address),
             Err(error) if error.kind() == std::io::ErrorKind::AddrInUse => {}

@@ -2,9 +2,9 @@
 
 use crate::run::TestResult;
 use anyhow::{Context, Result};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::fs::File;
-use std::io::{BufWriter, Write};
+use std::io::{BufReader, BufWriter, Write};
 use std::path::Path;
 
 #[derive(Serialize)]
@@ -24,4 +24,23 @@ pub fn write(path: &Path, device: &str, tests: &[TestResult]) -> Result<()> {
     writeln!(out)
         .and_then(|()| out.flush())
         .with_context(context)
+}
+
+/// Results that were kept.
+#[derive(Deserialize)]
+pub struct Kept {
+    /// The device's name.
+    pub device: String,
+    /// The tests.
+    pub tests: Vec<TestResult>,
+}
+
+/// Reads results that [`write()`] has written.
+///
+/// # Errors
+/// The file cannot be read, or is none of these.
+pub fn read(path: &Path) -> Result<Kept> {
+    let context = || format!("{}", path.display());
+    let file = BufReader::new(File::open(path).with_context(context)?);
+    serde_json::from_reader(file).with_context(context)
 }

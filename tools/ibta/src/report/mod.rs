@@ -1,9 +1,10 @@
 //! What came of a run: for people, for programs, and the packets for tshark.
 
 pub mod conformance;
+pub mod html;
 pub mod json;
 pub mod junit;
-pub mod pcap;
+pub mod pcapng;
 pub mod text;
 
 use crate::run::{TestResult, Verdict};

@@ -16,8 +16,8 @@ pub fn line(test: &TestResult) -> String {
     if test.result != Verdict::Pass {
         let _ = write!(line, "\n       {}", test.reason);
     }
-    for entry in &test.entries {
-        if let Entry::Inconclusive { assertion, seen } = entry {
+    for recorded in &test.entries {
+        if let Entry::Inconclusive { assertion, seen } = &recorded.entry {
             let _ = write!(line, "\n       inconclusive: {assertion}: {seen}");
         }
     }
@@ -38,8 +38,8 @@ pub fn details(test: &TestResult) -> String {
             out(format!("            {assertion}: {times} held"));
         }
     };
-    for entry in &test.entries {
-        match entry {
+    for recorded in &test.entries {
+        match &recorded.entry {
             Entry::Check {
                 assertion,
                 held: true,

@@ -4,6 +4,7 @@
 //! failures is looked at from outside.
 
 mod around;
+mod page;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -56,6 +57,7 @@ pub(crate) fn cases() -> Vec<Case> {
         }));
     }
     cases.extend(around::cases());
+    cases.extend(page::cases());
     cases
 }
 
@@ -149,14 +151,37 @@ const ON_A_CABLE: &[&str] = &[
 /// Tests of what ferroce's own device does not have (its ports have one lane for data). Everything else must pass.
 const NOT_APPLICABLE: &[&str] = &["C14_024_08_01", "C14_024_09_CA"];
 
-/// Tests on a device that is started for them: each is a result here.
+/// Testers beside each other, each with a device of its own: most of their time they wait for timers.
+const TESTERS: usize = 3;
+
+/// Tests on devices that are started for them: each is a result here.
 fn suite(lab: &mut Lab, which: &[&str]) -> Parts {
     lab.vacate();
-    let args = [&["run", "--json", "results.json"], which].concat();
-    let (finished, dir) = run(lab, &args, SUITE_LIMIT)?;
-    let tests = results(&dir.join("results.json")).map_err(|error| {
+    let dir = lab.case_dir()?;
+    let mut testers = Vec::new();
+    for nth in 1..=TESTERS {
+        let (shard, file) = (format!("{nth}/{TESTERS}"), format!("results-{nth}.json"));
+        let mut command = Command::new(lab.programs().join("ferroce-ibta"));
+        command
+            .args(["run", "--shard", &shard, "--json", &file])
+            .args(which)
+            .current_dir(&dir);
+        let name = format!("ferroce-ibta-{nth}");
+        testers.push((process::spawn(command, &dir, &name)?, dir.join(file)));
+    }
+
+    let mut endings = Vec::new();
+    for (tester, file) in testers {
+        endings.extend(of_tester(&tester.finish(SUITE_LIMIT), &file, &dir)?);
+    }
+    Ok(endings)
+}
+
+/// How the tests of one tester ended, and whether its exit code says so.
+fn of_tester(finished: &Finished, file: &Path, dir: &Path) -> Parts {
+    let tests = results(file).map_err(|error| {
         let what = format!("no results: {error:#}");
-        Stop::with(what, &[&finished])
+        Stop::with(what, &[finished])
     })?;
     let mut endings = Vec::new();
     for test in &tests {
@@ -182,10 +207,11 @@ fn suite(lab: &mut Lab, which: &[&str]) -> Parts {
         true => Ok(()),
         false => Err(Stop::with(
             "the exit code is not that of the results",
-            &[&finished],
+            &[finished],
         )),
     };
-    endings.push(("the exit code is that of the results".to_owned(), ending));
+    let which = file.file_stem().unwrap_or_default().to_string_lossy();
+    endings.push((format!("the exit code is that of {which}"), ending));
     Ok(endings)
 }
 
@@ -220,7 +246,7 @@ fn failure(lab: &mut Lab) -> Ending {
     let (finished, dir) = run(lab, &[FAILING, &reports].concat(), LIMIT)?;
     let tests = results(&dir.join("results.json"))?;
     let xml = fs::read_to_string(dir.join("results.xml")).context("results.xml")?;
-    let capture = format!("{CAPTURES}/C09_060_09.pcap");
+    let capture = format!("{CAPTURES}/C09_060_09.pcapng");
     let told = finished.code() == Some(1)
         && finished.out.contains("v1c09-060#07: FAIL")
         && finished.out.contains(&format!("packets: {capture}\n"))
@@ -250,7 +276,7 @@ fn cable(lab: &mut Lab) -> Ending {
         return Err(Stop::with("the mutant must fail", &[&finished]));
     }
     // Attribute 0x15 is PortInfo.
-    let capture = format!("{CAPTURES}/{TEST}.pcap");
+    let capture = format!("{CAPTURES}/{TEST}.pcapng");
     let packets = tshark(&dir, &capture, &["infiniband.mad.attributeid"])?;
     let about_ports = packets.iter().filter(|id| id.contains("0x0015")).count();
     expect(about_ports > 10, || {
