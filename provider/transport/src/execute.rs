@@ -189,6 +189,7 @@ impl Qp {
                     .map_err(|_| ACCESS)?;
             }
         }
+        // Without immediate data a WRITE takes no receive request (C10-87).
         if packet.info.has_imm() {
             self.take_receive(host)?;
         }
@@ -318,6 +319,7 @@ impl Qp {
             return Err(INVALID);
         }
         self.reserve_resource()?;
+        // A region that may not be flushed is a remote access error (oA19-13).
         host.flush_remote(&flush)?;
         self.accept_and_answer(1, packet, Answer::nothing(&reth));
         Ok(())

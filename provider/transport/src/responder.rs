@@ -186,7 +186,7 @@ impl Qp {
         }
     }
 
-    /// Owes the peer a NAK for `psn`.
+    /// Owes the peer a NAK for `psn`: its code says what was wrong (C9-222.1.1).
     pub(crate) fn refuse(&mut self, syndrome: Syndrome, psn: Psn) {
         debug!(qpn = %Hex(self.config.qpn), psn = psn.value(), ?syndrome, "refuses");
         self.resp.refused = true;
@@ -221,7 +221,7 @@ impl Qp {
 
     fn on_duplicate<H: Host>(&mut self, psn: Psn, packet: &Packet<'_>, host: &mut H) {
         match packet.info.operation {
-            // Everything up to the expected PSN is acknowledged again.
+            // Everything up to the expected PSN is acknowledged again, and nothing done again (C9-105).
             Operation::Send | Operation::Write => self.resp.ack_pending = true,
             Operation::ReadRequest => {
                 let Some(reth) = packet.ext.reth else { return };

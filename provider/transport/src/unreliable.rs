@@ -164,7 +164,7 @@ impl Qp {
             if let Dest::Datagram(to) = wqe.dest {
                 bth.dest_qp = to.qpn & 0xff_ffff;
                 ext.deth = Some(Deth {
-                    // A controlled Q_Key is never the request's to say, only the queue pair's.
+                    // A controlled Q_Key is never the request's to say, only the queue pair's (C10-15).
                     qkey: if to.qkey >> 31 == 1 {
                         attr.qkey
                     } else {

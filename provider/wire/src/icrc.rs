@@ -3,7 +3,7 @@
 //! The ICRC covers a pseudo header and the packet from its BTH on. The pseudo header is 8 bytes of ones in the
 //! LRH's place and the IP and UDP headers, with the fields that routers change taken as ones. Over IPv4 that includes the
 //! Identification, which a receiver behind a socket cannot see: [`Flow::verify`] finds the one that explains the CRC,
-//! if there is one. It does not decide what becomes of a bad packet.
+//! if there is one. What becomes of a packet whose CRC is wrong, that it is dropped without an answer (CA17-24), is not decided here.
 
 use crate::ICRC_LEN;
 use crate::bth::VARIANT_BYTE;

@@ -3,7 +3,7 @@
 
 const NAME: u16 = 0x7fff;
 
-/// Whether a key is one at all, and not an empty entry of a table.
+/// Whether a key is one at all, and not an empty entry of a table (C10-116).
 #[inline]
 pub fn is_valid(key: u16) -> bool {
     key & NAME != 0
@@ -21,7 +21,7 @@ pub fn is_full_member(key: u16) -> bool {
     key & !NAME != 0
 }
 
-/// Whether an entry of a table matches the key of a packet: one partition, and not limited members both.
+/// Whether an entry of a table matches the key of a packet (C9-43): one partition, and not limited members both.
 #[inline]
 pub fn matches(own: u16, theirs: u16) -> bool {
     is_valid(own) && is_same_partition(own, theirs) && is_full_member(own | theirs)

@@ -11,6 +11,7 @@ use crate::packet::TxPacket;
 use crate::protocol::{Completion, Side};
 use crate::run::Verdict;
 use crate::sim::{Faults, SimBackend};
+use ferroce_wire::Syndrome;
 use std::cell::Cell;
 use std::rc::Rc;
 
@@ -22,6 +23,8 @@ enum Change {
     Repeated(usize),
     /// Of packets that the device sends.
     Packet(fn(&mut TxPacket) -> bool),
+    /// Of every second packet that the device sends.
+    Second(fn(&mut TxPacket)),
 }
 
 /// A mutant.
@@ -71,6 +74,10 @@ fn has_length(side: Side, done: &Completion) -> bool {
     good(done) && (side == Side::Recv || (2..=4).contains(&done.opcode))
 }
 
+fn is_request(packet: &TxPacket) -> bool {
+    ferroce_wire::opcode::info(packet.bth.opcode).is_some_and(|info| info.is_request())
+}
+
 /// Sets the lowest bit of a byte of the BTH.
 fn reserved(packet: &mut TxPacket, at: usize) -> bool {
     let mut bytes = packet.covered();
@@ -95,7 +102,7 @@ macro_rules! mutants {
 pub const ALL: &[Generic] = mutants! {
     Completion "completion.wr_id+1" ("an outstanding request that is not signaled has the next number"): |_, done| { done.wr_id += 1; true };
     Completion "completion.wr_id=0": |_, done| zero(&mut done.wr_id);
-    Completion "completion.status+1" ("the test ends the connection, and is not about the status of what is flushed"): |_, done| { done.status += 1; true };
+    Completion "completion.status+1" ("one request is flushed when the connection ends, and the test is not about its status"): |_, done| { done.status += 1; true };
     Completion "completion.status=0" ("a datagram that is too long for its receive request: the test is about the datagrams behind it"): |_, done| zero(&mut done.status);
     Completion "completion.qp_num+1": |_, done| { done.qp += 1; true };
     Completion "completion.qp_num=0": |_, done| zero(&mut done.qp);
@@ -110,21 +117,22 @@ pub const ALL: &[Generic] = mutants! {
     Repeated "completion missing" ("the test does not wait for completions"): 0;
     Repeated "completion doubled": 2;
     Packet "bth.solicited": |packet| { packet.bth.solicited ^= true; true };
-    Packet "bth.migreq" ("all packets of the test have odd PSNs"): |packet| {
-        let odd = packet.bth.psn & 1 == 1;
-        packet.bth.migreq ^= odd;
-        odd
-    };
+    Second "bth.migreq, every second packet": |packet| packet.bth.migreq ^= true;
     Packet "bth.tver+1": |packet| { packet.bth.tver += 1; true };
-    Packet "bth.pkey+1" ("the test does not wait for packets"): |packet| { packet.bth.pkey ^= 1; true };
-    Packet "bth.pkey=0" ("the test does not wait for packets"): |packet| zero(&mut packet.bth.pkey);
+    Packet "bth.pkey+1": |packet| { packet.bth.pkey ^= 1; true };
+    Packet "bth.pkey=0": |packet| zero(&mut packet.bth.pkey);
     Packet "bth.fecn": |packet| { packet.bth.fecn ^= true; true };
     Packet "bth.becn": |packet| { packet.bth.becn ^= true; true };
     Packet "bth.dest_qp+1": |packet| { packet.bth.dest_qp = low24(packet.bth.dest_qp + 1); true };
     Packet "bth.dest_qp=0": |packet| zero(&mut packet.bth.dest_qp);
-    Packet "bth.psn+1" ("the test does not wait for packets"): |packet| { packet.bth.psn = low24(packet.bth.psn + 1); true };
-    Packet "bth.psn=0" ("the test does not wait for packets"): |packet| zero(&mut packet.bth.psn);
-    Packet "bth.ack_req" ("a requester may ask for an acknowledgement whenever it likes"): |packet| { packet.bth.ack_req ^= true; true };
+    Packet "bth.psn+1": |packet| { packet.bth.psn = low24(packet.bth.psn + 1); true };
+    Packet "bth.psn=0": |packet| zero(&mut packet.bth.psn);
+    Packet "bth.ack_req of a request" ("no fault: a requester may ask for an acknowledgement whenever it likes"): |packet| {
+        let request = is_request(packet);
+        packet.bth.ack_req ^= request;
+        request
+    };
+    Packet "bth.ack_req of a response": |packet| { let response = !is_request(packet); packet.bth.ack_req ^= response; response };
     Packet "bth.pad+1": |packet| { packet.pad = Some(((packet.payload.len() as u8).wrapping_neg() % 4) ^ 1); true };
     Packet "bth.reserved, byte 4": |packet| reserved(packet, 4);
     Packet "bth.reserved, byte 8": |packet| reserved(packet, 8);
@@ -132,7 +140,14 @@ pub const ALL: &[Generic] = mutants! {
     Packet "reth.rkey+1": |packet| next(&mut packet.ext.reth, |reth| ferroce_wire::Reth { rkey: reth.rkey.wrapping_add(1), ..reth });
     Packet "reth.len+1": |packet| next(&mut packet.ext.reth, |reth| ferroce_wire::Reth { len: reth.len.wrapping_add(1), ..reth });
     Packet "aeth.syndrome": |packet| next(&mut packet.ext.aeth, |aeth| ferroce_wire::Aeth { syndrome: aeth.syndrome ^ 0x20, ..aeth });
-    Packet "aeth.value" ("how many credits a responder gives is its own say"): |packet| next(&mut packet.ext.aeth, |aeth| ferroce_wire::Aeth { syndrome: aeth.syndrome ^ 1, ..aeth });
+    Packet "aeth.value of an ACK" ("no fault: how many credits a responder gives is its own say, where the test is not about them"): |packet| {
+        let ack = packet.ext.aeth.is_some_and(|aeth| matches!(aeth.kind(), Syndrome::Ack(_)));
+        ack && next(&mut packet.ext.aeth, |aeth| ferroce_wire::Aeth { syndrome: aeth.syndrome ^ 1, ..aeth })
+    };
+    Packet "aeth.value of a NAK": |packet| {
+        let nak = packet.ext.aeth.is_some_and(|aeth| !matches!(aeth.kind(), Syndrome::Ack(_)));
+        nak && next(&mut packet.ext.aeth, |aeth| ferroce_wire::Aeth { syndrome: aeth.syndrome ^ 1, ..aeth })
+    };
     Packet "aeth.msn+1" ("the test is about what is refused, and the messages before it leave room"): |packet| next(&mut packet.ext.aeth, |aeth| ferroce_wire::Aeth { msn: low24(aeth.msn + 1), ..aeth });
     Packet "aeth.msn=0" ("the test is about what is refused, or nothing was completed before"): |packet| packet.ext.aeth.as_mut().is_some_and(|aeth| zero(&mut aeth.msn));
     Packet "atomic.va+1": |packet| next(&mut packet.ext.atomic, |atomic| ferroce_wire::AtomicEth { va: atomic.va.wrapping_add(1), ..atomic });
@@ -176,6 +191,16 @@ impl Generic {
                     false => *packet = before,
                 }
             }),
+            Change::Second(change) => {
+                let mut second = false;
+                Faults::default().tx_edit(move |packet| {
+                    if second {
+                        seen(true);
+                        change(packet);
+                    }
+                    second = !second;
+                })
+            }
         }
     }
 

@@ -5,7 +5,7 @@
 //! the wire, with an agent beside it that posts what the test says.
 //!
 //! - [`catalog`]: what a test is, its statements and its mutants; [`suite`]: the tests themselves, and the list of all;
-//! - [`run`]: steps, assertions and how a test ends; [`audit`]: what holds of every completion; [`execute`]: runs a test on a backend; [`statement`]: numbers of statements;
+//! - [`run`]: steps, assertions and how a test ends; [`audit`]: what holds of every completion; [`execute`]: runs a test on a backend; [`statement`]: numbers of statements; [`known`]: those whose subject is known;
 //! - [`packet`], [`channel`], [`mad`]: what tests speak of; [`protocol`]: what the device side is asked to do;
 //! - [`real`]: the tester of real devices;
 //! - [`trace`]: every packet of a test, for a capture file.
@@ -18,6 +18,7 @@ pub mod catalog;
 pub mod channel;
 pub mod execute;
 pub mod generic;
+pub mod known;
 pub mod mad;
 pub mod mutate;
 pub mod packet;

@@ -72,6 +72,21 @@ enum Command {
         #[arg(long, value_name = "FILE")]
         html: PathBuf,
     },
+    /// Print the matrix of compliance statements, with their tests, as it stands in docs/conformance/statements.md
+    Statements {
+        /// Put it into this file, between its markers; what rdma_rxe does is read from rxe-suite.md beside it
+        #[arg(long, value_name = "FILE", conflicts_with_all = ["check", "json"])]
+        write: Option<PathBuf>,
+        /// Say whether it is what stands in this file
+        #[arg(long, value_name = "FILE", conflicts_with = "json")]
+        check: Option<PathBuf>,
+        /// As JSON
+        #[arg(long)]
+        json: bool,
+        /// With --json: what rdma_rxe does, from this page of `cargo xtask ibta-rxe`
+        #[arg(long, value_name = "FILE", requires = "json")]
+        rxe: Option<PathBuf>,
+    },
     /// Be the device's side of a test: do with a device what a tester says
     Agent(AgentArgs),
 }
@@ -123,6 +138,12 @@ fn main() -> ExitCode {
         Command::Run(args) => run(&args),
         Command::Mutants { ids, family } => mutants::run(&ids, family.as_deref()),
         Command::Conformance { write, check } => conformance(write, check),
+        Command::Statements {
+            write,
+            check,
+            json,
+            rxe,
+        } => statements(write, check, json, rxe),
         Command::Report { json, html } => session::page(&json, &html).map(|()| ExitCode::SUCCESS),
         Command::Agent(args) => agent(&args),
     };
@@ -215,6 +236,23 @@ fn conformance(write: Option<PathBuf>, check: Option<PathBuf>) -> Result<ExitCod
         (Some(path), _) => report::conformance::write(&path, &tests)?,
         (_, Some(path)) => report::conformance::check(&path, &tests)?,
         _ => say(report::conformance::list(&tests).trim_end()),
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn statements(
+    write: Option<PathBuf>,
+    check: Option<PathBuf>,
+    json: bool,
+    rxe: Option<PathBuf>,
+) -> Result<ExitCode> {
+    use report::statements::{self, matrix, page};
+    let tests = suite::all();
+    match (write, check) {
+        (Some(path), _) => statements::write(&path, &tests)?,
+        (_, Some(path)) => statements::check(&path, &tests)?,
+        _ if json => say(statements::json(&tests, rxe.as_deref())?),
+        _ => say(page(&matrix(&tests, None)).trim_end()),
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -2,7 +2,7 @@
 //! a statement or a section finds code that obeys it.
 
 use ferroce_ibta::statement::canonical;
-use ferroce_ibta::{report, suite};
+use ferroce_ibta::{known, report, suite};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -20,6 +20,36 @@ fn the_list_is_up_to_date() {
     let path = workspace().join("docs/conformance/suite.md");
     if let Err(error) = report::conformance::check(&path, &suite::all()) {
         panic!("{error:#}");
+    }
+}
+
+#[test]
+fn the_matrix_of_statements_is_up_to_date() {
+    let path = workspace().join("docs/conformance/statements.md");
+    if let Err(error) = report::statements::check(&path, &suite::all()) {
+        panic!("{error:#}");
+    }
+}
+
+#[test]
+fn every_statement_that_a_test_cites_is_known() {
+    let known: BTreeSet<_> = (known::ALL.iter())
+        .filter_map(|known| canonical(known.number))
+        .collect();
+    for test in suite::all() {
+        for cited in &test.statements {
+            let number = canonical(cited).unwrap_or_default();
+            let part = |known: &String| {
+                let rest = number.strip_prefix(known.as_str());
+                rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+            };
+            let is_section = !number.contains('-');
+            assert!(
+                is_section || known.iter().any(part),
+                "{} cites {cited}, which is not in known.rs",
+                test.id
+            );
+        }
     }
 }
 

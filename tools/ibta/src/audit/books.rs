@@ -12,6 +12,8 @@ use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 /// `enum ibv_wc_opcode` of receive requests.
 const RECV: u32 = 128;
 const RECV_RDMA_WITH_IMM: u32 = 129;
+/// `IBV_WC_WR_FLUSH_ERR`.
+const FLUSHED: u32 = 5;
 /// Bytes that stand before the payload of a datagram.
 const GRH: u32 = 40;
 
@@ -35,6 +37,8 @@ pub(super) struct Books {
     pub(super) seen: usize,
     /// Connections on which a request completed in error since they left RESET.
     pub(super) failed: HashSet<u32>,
+    /// Queues of connections on which a request completed in error: what completes after it is flushed.
+    flushing: HashSet<(u32, Side)>,
 }
 
 /// A queue pair of the device.
@@ -122,6 +126,7 @@ impl Books {
                 self.pairs.insert(*qp, pair);
                 self.asked.created(*qp, created.service);
                 self.failed.remove(qp);
+                self.begins_anew(*qp);
                 self.receives.remove(&RecvQueue::Qp(*qp));
             }
             (Command::DestroyQp { qp }, _) => {
@@ -130,6 +135,9 @@ impl Books {
             }
             (Command::ModifyQp { qp, attributes }, _) => {
                 self.asked.modified(*qp, attributes);
+                if attributes.qp_state.is_some_and(|to| to != qp_state::ERR) {
+                    self.begins_anew(*qp);
+                }
                 if attributes.qp_state != Some(qp_state::RESET) {
                     return;
                 }
@@ -160,6 +168,12 @@ impl Books {
                     self.seen += 1;
                     if completion.status != 0 && self.ends_with_an_error(*qp) {
                         self.failed.insert(*qp);
+                        let is_first = self.flushing.insert((*qp, *queue));
+                        if !is_first && completion.status != FLUSHED {
+                            self.note(format!(
+                                "behind a request that failed others are flushed: {completion:?}"
+                            ));
+                        }
                     }
                     let right = match queue {
                         Side::Send => self.sent(*qp, completion),
@@ -177,6 +191,13 @@ impl Books {
     /// Something is wrong.
     pub(super) fn note(&mut self, wrong: String) {
         self.wrong.get_or_insert(wrong);
+    }
+
+    /// A queue pair leaves the states in which requests are flushed.
+    fn begins_anew(&mut self, qp: u32) {
+        for side in [Side::Send, Side::Recv] {
+            self.flushing.remove(&(qp, side));
+        }
     }
 
     /// Whether a request that completes in error ends the connection (10.3.1).

@@ -2,7 +2,7 @@
 
 use crate::packet::RxPacket;
 use crate::protocol::{Opcode, QpAttributes, SendRequest, Service, qp_state, send_flags};
-use ferroce_wire::{Aeth, AtomicEth, OpcodeInfo, Operation, Packet, Position, Reth, Syndrome};
+use ferroce_wire::{Aeth, AtomicEth, OpcodeInfo, Operation, Packet, Position, Psn, Reth, Syndrome};
 use std::collections::HashSet;
 
 /// Everything that was asked of a device in a test, and what its queue pairs were set to.
@@ -232,7 +232,6 @@ impl Asked {
                 (Operation::ReadResponse, None) => true,
                 _ => payload == 0,
             };
-            let ended = self.ends.iter().filter(|(qp, _)| *qp == life.qp).count();
             let told = packet.ext.aeth.is_none_or(|aeth: Aeth| {
                 let kind = match (info.operation, aeth.kind()) {
                     (_, Syndrome::Ack(_)) => true,
@@ -243,8 +242,15 @@ impl Asked {
                     (Operation::Acknowledge, Syndrome::Nak(_)) => true,
                     _ => false,
                 };
-                // MSN counts the messages that were completed.
-                kind && aeth.msn as usize <= ended
+                // MSN counts the messages that were completed: none behind the response's PSN, nor the one that is refused.
+                let refused = !matches!(aeth.kind(), Syndrome::Ack(_));
+                let counted = |end: u32| {
+                    let ahead = Psn::new(end).distance(Psn::new(packet.bth.psn));
+                    ahead < 0 || ahead == 0 && !refused
+                };
+                let ends = self.ends.iter();
+                let ended = ends.filter(|(qp, end)| *qp == life.qp && counted(*end));
+                kind && aeth.msn as usize <= ended.count()
             });
             whole && told
         };

@@ -259,7 +259,7 @@ pub enum RecvQueue {
 }
 
 /// One of a queue pair's completion queues.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Side {
     /// Of send requests.

@@ -1,10 +1,12 @@
 //! What came of a run: for people, for programs, and the packets for tshark.
 
 pub mod conformance;
+mod generated;
 pub mod html;
 pub mod json;
 pub mod junit;
 pub mod pcapng;
+pub mod statements;
 pub mod text;
 
 use crate::run::{TestResult, Verdict};

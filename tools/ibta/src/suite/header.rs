@@ -28,6 +28,8 @@ struct Wrong {
     /// Makes a wrong packet right again, and leaves a right one alone: what a device does that does not look.
     mend: fn(Service, &mut TxPacket),
     services: &'static [Service],
+    /// Statements about it whose numbers are known.
+    statements: &'static [&'static str],
 }
 
 impl Wrong {
@@ -77,6 +79,7 @@ const WRONGS: &[Wrong] = &[
         },
         mend: |_, packet| packet.icrc = Crc::Right,
         services: &SERVICES,
+        statements: &["CA17-24"],
     },
     Wrong {
         word: "TVER",
@@ -85,6 +88,7 @@ const WRONGS: &[Wrong] = &[
         spoil: |_, packet| each(1..16, packet, |p, version| p.bth.tver = version),
         mend: |_, packet| packet.bth.tver = 0,
         services: &SERVICES,
+        statements: &[],
     },
     Wrong {
         word: "QPN",
@@ -93,6 +97,7 @@ const WRONGS: &[Wrong] = &[
         spoil: |_, packet| each([ELSEWHERE], packet, |p, bit| p.bth.dest_qp ^= bit),
         mend: |_, packet| packet.bth.dest_qp &= !ELSEWHERE,
         services: &SERVICES,
+        statements: &[],
     },
     Wrong {
         word: "PKEY",
@@ -105,6 +110,7 @@ const WRONGS: &[Wrong] = &[
         },
         mend: |_, packet| packet.bth.pkey = DEFAULT_PKEY,
         services: &SERVICES,
+        statements: &["C9-43"],
     },
     Wrong {
         word: "NO_PKEY",
@@ -113,6 +119,7 @@ const WRONGS: &[Wrong] = &[
         spoil: |_, packet| each([0x0000, 0x8000], packet, |p, key| p.bth.pkey = key),
         mend: |_, packet| packet.bth.pkey = DEFAULT_PKEY,
         services: &SERVICES,
+        statements: &["C10-116"],
     },
     Wrong {
         word: "SERVICE",
@@ -125,6 +132,7 @@ const WRONGS: &[Wrong] = &[
         },
         mend: |service, packet| packet.bth.opcode = send_only(service),
         services: &SERVICES,
+        statements: &[],
     },
     Wrong {
         word: "MANUFACTURER",
@@ -133,6 +141,7 @@ const WRONGS: &[Wrong] = &[
         spoil: |_, packet| each([0xc4, 0xe4], packet, |p, opcode| p.bth.opcode = opcode),
         mend: |service, packet| packet.bth.opcode = send_only(service),
         services: &SERVICES,
+        statements: &[],
     },
     Wrong {
         word: "RESERVED",
@@ -149,6 +158,7 @@ const WRONGS: &[Wrong] = &[
         },
         mend: |service, packet| packet.bth.opcode = send_only(service),
         services: &[Service::Uc, Service::Ud],
+        statements: &[],
     },
     Wrong {
         word: "SHORT",
@@ -165,6 +175,7 @@ const WRONGS: &[Wrong] = &[
         },
         mend: |_, packet| packet.truncate = None,
         services: &SERVICES,
+        statements: &[],
     },
 ];
 
@@ -228,6 +239,7 @@ fn dropped(wrong: &'static Wrong, service: Service) -> Test {
         },
     )
     .covers(&["9.6.1"])
+    .covers(wrong.statements)
     .asserts([&assertion])
     .mutant(blind(wrong, service, &assertion))
 }
@@ -259,6 +271,7 @@ fn before_the_psn(wrong: &'static Wrong) -> Test {
         },
     )
     .covers(&["9.6.1", "9.6"])
+    .covers(wrong.statements)
     .asserts([&assertion])
     .mutant(blind(wrong, service, &assertion))
 }
@@ -302,6 +315,7 @@ fn before_access(wrong: &'static Wrong) -> Test {
         },
     )
     .covers(&["9.6.1", "9.6"])
+    .covers(wrong.statements)
     .asserts([&assertion])
     .mutant(blind(wrong, service, &assertion))
 }
@@ -344,7 +358,7 @@ fn limited_member(service: Service) -> Test {
         "The tester sends a SEND with the P_Key of a limited member, 0x7fff",
         |packet| packet.bth.pkey = DEFAULT_PKEY & 0x7fff,
     );
-    test.covers(&["9.6.1"]).mutant(Mutant::transport(
+    test.covers(&["9.6.1", "C9-43"]).mutant(Mutant::transport(
         "full-members-only",
         "P_Keys are compared with their membership bit",
         assertion,

@@ -41,6 +41,14 @@ pub(crate) fn cases() -> Vec<Case> {
                 whole(lab, &["conformance", "--check", &path.to_string_lossy()])
             },
         ),
+        Case::new(
+            "ibta/simulated/docs/conformance/statements.md is up to date",
+            |lab| {
+                let path = build::workspace().join("docs/conformance/statements.md");
+                whole(lab, &["statements", "--check", &path.to_string_lossy()])
+            },
+        ),
+        Case::new("ibta/simulated/statements for programs", statements),
         Case::new("ibta/simulated/a failure is told and kept", failure),
         Case::new("ibta/simulated/a failure on a cable is kept", cable),
         Case::new("ibta/simulated/a failure that cannot be kept", not_kept),
@@ -229,6 +237,23 @@ fn results(path: &Path) -> Result<Vec<Value>> {
     let document: Value = serde_json::from_str(&text)?;
     let tests = document["tests"].as_array().context("no list of tests")?;
     Ok(tests.clone())
+}
+
+/// The matrix of statements as JSON, with what rdma_rxe does.
+fn statements(lab: &mut Lab) -> Ending {
+    let page = build::workspace().join("docs/conformance/rxe-suite.md");
+    let args = ["statements", "--json", "--rxe", &page.to_string_lossy()];
+    let (finished, _) = run(lab, &args, LIMIT)?;
+    let matrix: Value = serde_json::from_str(&finished.out)
+        .map_err(|error| Stop::with(format!("no JSON: {error}"), &[&finished]))?;
+    let rows = matrix["statements"].as_array().into_iter().flatten();
+    let mut of = rows.filter(|row| row["number"] == "C9-142");
+    let row = of.next().context("no row of C9-142")?;
+    let passed = |device: &str| row[device]["passed"].as_u64().unwrap_or_default();
+    let failed = row["rdma_rxe"]["failed"].as_array().map_or(0, Vec::len);
+    // Its timers are too early (docs/ibta.md).
+    let good = row["kind"] == "C" && passed("ferroce") > 5 && passed("rdma_rxe") > 0 && failed > 0;
+    expect(good, || format!("C9-142 is {row}"))
 }
 
 /// A run that fails.

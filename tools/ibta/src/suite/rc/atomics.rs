@@ -86,6 +86,7 @@ pub fn tests() -> Vec<Test> {
         );
         tests.push(
             test("9.4.5", n, title, move |b| misaligned(b, opcode, at))
+                .covers(&["C9-222.1.1"])
                 .breaks(
                     "rounds-down",
                     "The word that the address lies in is taken.",

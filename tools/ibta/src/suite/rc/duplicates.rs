@@ -31,6 +31,7 @@ pub fn tests() -> Vec<Test> {
             test("9.7.4", n, title, move |b| {
                 duplicate(b, opcode, write, receives)
             })
+            .covers(&["C9-105"])
             .breaks(
                 "carries-it-out",
                 "A duplicate is carried out once more.",
@@ -50,6 +51,7 @@ pub fn tests() -> Vec<Test> {
             "a duplicate in the midst of a message leaves the message whole",
             in_a_message,
         )
+        .covers(&["C9-105"])
         .breaks(
             "begins-again",
             "A duplicate FIRST is taken for the next packet.",

@@ -95,7 +95,8 @@ pub fn tests() -> Vec<Test> {
                     NakCode::RemoteAccessError,
                 )
             },
-        ),
+        )
+        .covers(&["oA19-13"]),
         refusal(
             6,
             "a FLUSH with a key that is none is a remote access error",
@@ -126,7 +127,7 @@ pub fn tests() -> Vec<Test> {
             access::ALL,
             |b, r| refused(b, flush(RANGE, r.addr, r.rkey, 8), NakCode::InvalidRequest),
         )
-        .covers(&["9.7.5.2"])
+        .covers(&["9.7.5.2", "C9-222.1.1"])
         .breaks("takes-it", "It is acknowledged.", acknowledges_all)
         .breaks("says-access", "It is refused as an access error.", || {
             other_reason(NakCode::RemoteAccessError)
@@ -170,7 +171,7 @@ fn refusal(
     body: impl Fn(&mut Bench<'_>, Region) -> Outcome + Send + Sync + 'static,
 ) -> Test {
     test(n, title, rights, body)
-        .covers(&["9.7.4.1"])
+        .covers(&["9.7.4.1", "C9-222.1.1"])
         .breaks("takes-it", "It is acknowledged.", acknowledges_all)
         .breaks(
             "says-invalid",

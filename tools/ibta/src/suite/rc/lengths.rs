@@ -60,19 +60,22 @@ pub fn tests() -> Vec<Test> {
         .map(|(n, (before, opcode, len))| {
             let title = format!("{} with {len} bytes at a path MTU of {PMTU}", name(opcode));
             let body = move |b: &mut Bench<'_>| in_place(b, before, opcode, len);
-            taking(test("9.7.4.1", n, title, body).covers(&["C9-92"]))
+            taking(test("9.7.4.1", n, title, body).covers(&["C9-92", "C9-222.1.1"]))
         })
         .collect();
     for (n, (what, len, packets)) in (20..).zip(WRITES) {
         let title = format!("an RDMA WRITE of {len} bytes: {what}");
-        tests.push(taking(test("9.7.4.1", n, title, move |b| {
-            by_reth(b, len, packets)
-        })));
+        let body = move |b: &mut Bench<'_>| by_reth(b, len, packets);
+        tests.push(taking(
+            test("9.7.4.1", n, title, body).covers(&["C9-222.1.1"]),
+        ));
     }
     for (n, opcode) in [(26, RC_WRITE_FIRST), (27, RC_READ_REQUEST)] {
         let title = format!("{} of more than 2^31 bytes", name(opcode));
         let body = move |b: &mut Bench<'_>| beyond_all(b, opcode);
-        tests.push(taking(test("9.7.4.1", n, title, body).covers(&["C9-94"])));
+        tests.push(taking(
+            test("9.7.4.1", n, title, body).covers(&["C9-94", "C9-222.1.1"]),
+        ));
     }
     tests.push(
         test(

@@ -74,6 +74,7 @@ pub fn tests() -> Vec<Test> {
             "what came before a refused request stays carried out, and is acknowledged by the NAK",
             before_a_refusal,
         )
+        .covers(&["C9-222.1.1"])
         .breaks(
             "counts-the-refused",
             "The refused request counts as a message.",
@@ -100,6 +101,7 @@ pub fn tests() -> Vec<Test> {
             "what comes after a refused request is not carried out",
             after_a_refusal,
         )
+        .covers(&["C9-222.1.1"])
         .breaks(
             "goes-on",
             "The refused request is dropped, and what follows is carried out.",
@@ -123,6 +125,7 @@ pub fn tests() -> Vec<Test> {
             "receive requests are flushed when a request was refused",
             flushed,
         )
+        .covers(&["C9-222.1.1"])
         .breaks("keeps-them", "They stay where they are.", || {
             super::mutants::never_completes(Side::Recv)
         })
@@ -137,6 +140,7 @@ pub fn tests() -> Vec<Test> {
             "a NAK is an Acknowledge without payload that asks for nothing",
             form,
         )
+        .covers(&["C9-222.1.1"])
         .breaks("asks", "It asks to be acknowledged.", || {
             Faults::default().tx_edit(|packet| packet.bth.ack_req = true)
         })
@@ -225,11 +229,11 @@ fn before_a_refusal(b: &mut Bench<'_>) -> Outcome {
 fn after_a_refusal(b: &mut Bench<'_>) -> Outcome {
     b.step("A WRITE with a bad key, and one with a good key behind it");
     let (good, bad) = (b.reth(0, 4), super::words::reth(b.region.addr, NO_KEY, 4));
-    b.send_quietly(RC_WRITE_ONLY, bad, &[8; 4])?;
+    let refused = b.send_quietly(RC_WRITE_ONLY, bad, &[8; 4])?;
     b.send_quietly(RC_WRITE_ONLY, good, &[7; 4])?;
-    b.step("The second is not carried out");
-    let silence = b.rig.silence();
-    b.rig.sleep(silence)?;
+    b.step("The first is refused, the second is not carried out");
+    b.nak(NakCode::RemoteAccessError, refused)?;
+    b.silence()?;
     b.holds(0, &[0; 4])
 }
 

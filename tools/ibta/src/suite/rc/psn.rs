@@ -11,7 +11,7 @@ use crate::Test;
 use crate::channel::pattern;
 use crate::run::Outcome;
 use crate::sim::Faults;
-use ferroce_wire::{NakCode, opcode};
+use ferroce_wire::{NakCode, Syndrome, opcode};
 
 /// A request this far ahead of the expected PSN.
 const GAPS: [u32; 4] = [1, 2, 1 << 22, (1 << 23) - 1];
@@ -40,6 +40,7 @@ pub fn tests() -> Vec<Test> {
         let title = format!("a request {past} PSNs behind is a duplicate");
         tests.push(
             test("9.7.4", n, title, move |b| a_past(b, past))
+                .covers(&["C9-105"])
                 .breaks(
                     "takes-behind-for-ahead",
                     "A duplicate is taken for a request that is ahead.",
@@ -252,6 +253,8 @@ fn a_gap_acknowledges(b: &mut Bench<'_>) -> Outcome {
             break packet;
         }
     };
+    let due = Syndrome::Nak(NakCode::PsnSequenceError);
+    b.eq("what the NAK says", nak.syndrome(), Some(due))?;
     b.eq(
         "the NAK's PSN and MSN",
         (nak.bth.psn, nak.ext.aeth.map(|a| a.msn)),

@@ -64,6 +64,7 @@ pub fn tests() -> Vec<Test> {
                     .replace("an COMP", "a COMP"),
                 move |b| forbidden(b, op, wrong),
             )
+            .covers(&["C9-222.1.1"])
             .breaks("takes-it", "The request is acknowledged.", acknowledges_all)
             .breaks(
                 "says-invalid",
@@ -79,6 +80,7 @@ pub fn tests() -> Vec<Test> {
             "a long RDMA WRITE that ends behind the region changes nothing in it",
             all_at_once,
         )
+        .covers(&["C9-222.1.1"])
         .breaks(
             "checks-each-packet",
             "Only what a packet brings is checked.",

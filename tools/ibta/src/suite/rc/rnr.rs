@@ -122,6 +122,7 @@ pub fn tests() -> Vec<Test> {
             "an RDMA WRITE needs no receive request",
             needs_none,
         )
+        .covers(&["C10-87"])
         .breaks(
             "refuses-all",
             "Nothing is taken without a receive request.",

@@ -122,7 +122,7 @@ pub(super) fn write() -> Test {
             Ok(())
         },
     )
-    .covers(&["9.8.2"])
+    .covers(&["9.8.2", "C10-87"])
     .asserts([A])
     .mutant(loses_middles(A))
 }

@@ -104,7 +104,7 @@ pub(super) fn high_q_key() -> Test {
             Ok(())
         },
     )
-    .covers(&["9.8.3"])
+    .covers(&["9.8.3", "C10-15"])
     .asserts([A])
     .mutant(Mutant::transport(
         "as-it-was-given",

@@ -1,0 +1,205 @@
+//! Compliance statements whose numbers are known, and what they are about, in this project's words.
+//!
+//! The specification's own list (volume 1, chapter 20) is not here: a number is known from published descriptions of tests, from annexes
+//! that are published, or from code and mail of others that names it. What nobody of these names is missing, and no number is a guess.
+
+/// Who has named a statement's number, as [`Known::source`] says in short.
+pub const SOURCES: &[(&str, &str)] = &[
+    (
+        "CTS",
+        "the descriptions of the IBTA's compliance test suite, release 1.0.38",
+    ),
+    (
+        "CATC",
+        "the manual of CATC's InfiniBand exerciser (2002), whose tests name assertions",
+    ),
+    (
+        "mail",
+        "the openib-general and linux-rdma mailing lists, which quote the specification",
+    ),
+    (
+        "Linux",
+        "comments of the Linux kernel (core, rdma_rxe, rds, ib_srp, ib_srpt)",
+    ),
+    ("pib", "comments of pib, a simulated InfiniBand adapter"),
+    (
+        "ns-3",
+        "comments of RDMA models for the network simulator ns-3",
+    ),
+    (
+        "OpenSM",
+        "comments and release notes of OpenSM and of infiniband-diags",
+    ),
+    ("WinOF", "comments of the OpenFabrics stack for Windows"),
+    ("Solaris", "comments of Solaris' InfiniBand stack"),
+    ("annex", "the published annex itself"),
+    (
+        "here",
+        "this project's sources, from before this table was made: who named it then is not recorded",
+    ),
+];
+
+/// A statement.
+pub struct Known {
+    /// Its number, as code writes it: `C9-60`, `o14-13.1`, `CA17-24`.
+    pub number: &'static str,
+    /// What it concerns: services, agents, verbs, links.
+    pub of: &'static str,
+    /// What it is about.
+    pub about: &'static str,
+    /// Who names it.
+    pub source: &'static str,
+    /// Where else in the project it is tested, if it is.
+    pub elsewhere: &'static str,
+}
+
+impl Known {
+    /// `C` of what every implementation must do, `o` of what must be if an option is there; with an `A` of an annex.
+    pub fn kind(&self) -> &'static str {
+        match self.number.as_bytes() {
+            [b'C', b'A', ..] => "CA",
+            [b'o', b'A', ..] => "oA",
+            [b'o', ..] => "o",
+            _ => "C",
+        }
+    }
+}
+
+macro_rules! known {
+    ($($number:literal $of:literal $source:literal $about:literal $(else $elsewhere:literal)?;)*) => {
+        &[$(Known {
+            number: $number,
+            of: $of,
+            about: $about,
+            source: $source,
+            elsewhere: concat!($($elsewhere)?),
+        }),*]
+    };
+}
+
+/// All of them, in the order of the specification.
+pub const ALL: &[Known] = known! {
+    "C7-1" "link" "CTS" "what a port takes and sends in each of its states";
+    "C7-7" "link" "CTS" "packets that a channel adapter's link layer drops: version, length, ends";
+    "C7-9" "link" "CATC" "the same of switches and routers";
+    "C7-66" "link" "here" "a port has the LIDs that base LID and LMC say";
+    "C9-27" "RC" "CTS" "responses come in the order of their requests";
+    "C9-41" "SMA" "pib" "no P_Key is looked at in a packet for queue pair 0";
+    "C9-42" "SMA PMA CM" "pib" "a packet for queue pair 1 needs a P_Key of the port's table";
+    "C9-43" "RC UC UD" "pib" "a packet for any other queue pair needs the P_Key of that queue pair";
+    "C9-43.1.1" "RC UC UD" "annex" "the GRH of received packets; not of RoCEv2";
+    "C9-43.1.2" "RC UC UD" "annex" "the GRH of received packets; not of RoCEv2";
+    "C9-44" "RC UC UD" "annex" "the GRH's next header; not of RoCEv2";
+    "C9-45" "RC UC UD" "annex" "the GRH's version; CA17-27 takes its place for RoCEv2";
+    "C9-60" "RC" "CTS" "when a request completes, and in which order requests do";
+    "C9-88" "RC" "Linux" "a WRITE or READ of no bytes does not look at its R_Key";
+    "C9-92" "RC" "Linux" "the length of a packet's payload, by its opcode and the path MTU";
+    "C9-94" "RC" "Linux" "the length of a message in its RETH, 2^31 at most";
+    "C9-105" "RC" "Linux" "a duplicate SEND or WRITE is acknowledged, and not carried out";
+    "C9-110" "RC" "ns-3" "duplicates are answered in the order of their PSNs; an earlier one interrupts";
+    "C9-130" "RC" "CTS" "a requester waits as long as an RNR NAK says";
+    "C9-140" "RC" "Linux" "the range of Local ACK Timeout" else "`tests/verbs/transitions.c`";
+    "C9-141" "RC" "Linux" "what a Local ACK Timeout is as a time" else "`tools/sim/tests/timeouts.rs`";
+    "C9-142" "RC" "CTS" "a request that is not acknowledged is sent again after T_tr, and before 4·T_tr";
+    "C9-143" "RC" "CTS" "retransmissions are counted, and bounded by the retry count";
+    "C9-222.1.1" "RC" "mail" "an error of class C: the NAK that says what it was, an event where no receive request was at hand, the end of the connection";
+    "o10-2.2.3" "UD" "Linux" "a queue pair is not destroyed while it is in a multicast group" else "`tests/verbs/groups.c`";
+    "C10-10" "UD" "pib" "an address handle is of the queue pair's protection domain";
+    "C10-15" "UD" "WinOF" "a Q_Key with its highest bit set stands for the queue pair's own";
+    "o10-36.2.2" "verbs" "Linux" "no window of type 1 counts from zero" else "not kept, on purpose: [rdma-rxe.md](rdma-rxe.md)";
+    "o10-37.2.26" "verbs" "Linux" "no window of type 1 is invalidated by a request" else "`tests/verbs/windows.c`";
+    "o10-37.2.30" "verbs" "Linux" "a window of type 2 is bound while it is not bound" else "`tests/verbs/windows.c`";
+    "o10-37.2.34" "verbs" "Linux" "a window of type 1 is bound by its verb, and not by a posted request" else "`tests/verbs/windows.c`";
+    "o10-37.2.40" "verbs" "Linux" "a window of type 2 is not invalidated by a bind of no bytes" else "`tests/verbs/windows.c`";
+    "C10-72" "verbs" "Linux" "window, region and queue pair of a bind are of one protection domain" else "`tests/verbs/windows.c`";
+    "C10-73" "verbs" "Linux" "the region of a bind allows binds" else "`tests/verbs/windows.c`";
+    "C10-74" "verbs" "Linux" "a window to write or for atomics needs local write of the region" else "`tests/verbs/windows.c`";
+    "C10-75" "verbs" "Linux" "a window lies inside its region" else "`tests/verbs/windows.c`";
+    "C10-78" "RC" "here" "a fenced request waits for earlier READs and atomics";
+    "C10-87" "RC UC" "pib" "a WRITE without immediate data takes no receive request";
+    "C10-93.1.1" "UD" "Linux" "a datagram longer than the MTU is not sent";
+    "C10-116" "RC UC UD" "OpenSM" "a P_Key whose low 15 bits are zero is none";
+    "C11-13" "verbs" "annex" "special queue pairs are got by a verb of their own; of RoCEv2 only queue pair 1";
+    "C11-15" "verbs" "Solaris" "special queue pairs have completion queues of their own";
+    "C11-17" "verbs" "Linux" "a completion queue is not destroyed while a queue pair has it" else "`tests/verbs/in_use.c`";
+    "o11-1" "verbs" "annex" "special queue pairs for raw datagrams; not of RoCEv2";
+    "o11-5.2.5" "RC UD" "mail" "the event of the last receive request that a queue pair in ERROR took of a shared queue" else "`tests/verbs/queues.c`";
+    "o11-6.1.2" "SMA" "mail" "client reregistration raises its event";
+    "C13-13" "SMA PMA" "CTS" "RespTimeValue and its default; in later releases C13-13.1.1";
+    "C13-14" "SMA PMA" "CTS" "how soon an answer comes, by RespTimeValue";
+    "C13-15" "SMA PMA" "CTS" "how soon an answer comes, by RespTimeValue";
+    "C13-16" "SMA PMA" "CTS" "how soon an answer comes, by RespTimeValue";
+    "C13-24" "SMA PMA" "CTS" "components that are reserved or may only be read, values that are not legal, statuses";
+    "C14-3" "SMA" "CTS" "which methods go with which attributes";
+    "C14-5" "SM" "WinOF" "only a subnet manager begins a directed route";
+    "C14-6" "SMA" "Linux" "a directed route has 0 to 63 hops" else "`provider/fabric/tests/subnets.rs`";
+    "C14-9" "SMA" "CTS" "a directed route on its way out";
+    "C14-13" "SMA" "CTS" "a directed route on its way back";
+    "C14-15" "SMA" "CTS" "a port whose M_Key is zero checks none";
+    "C14-16" "SMA" "CTS" "which SMPs the M_Key is looked at in, by M_KeyProtectBits";
+    "C14-17" "SMA" "CTS" "the lease begins with the first violation";
+    "C14-19" "SMA" "CTS" "who knows the M_Key stops the lease";
+    "C14-20" "SMA" "CTS" "when the lease has run out the protection lapses, and the key stays";
+    "C14-21" "SMA" "CTS" "a lease period of zero is none";
+    "C14-22" "SM" "OpenSM" "how a subnet manager uses M_Keys";
+    "C14-24.1.1" "SMA" "CTS" "the attributes of subnet management, component by component";
+    "C14-24.2.1" "SMA" "OpenSM" "what of PortInfo means anything while a port is down";
+    "C14-26" "SMA" "CTS" "the answer to a SubnSet shows what there is after it";
+    "C14-27" "SMA" "CTS" "a SubnSet leaves alone what may only be read";
+    "C14-28" "SMA" "CTS" "an SMP that passes the check of the M_Key is carried out";
+    "C14-29" "SMA" "CTS" "an SMP whose M_Key is wrong is not answered, and counted";
+    "C14-30" "SMA" "CTS" "a SubnGet is answered with the attribute as it is";
+    "C14-31" "SMA" "CTS" "what is not there, or not legal, is answered with the status that says so";
+    "C14-44" "SM" "OpenSM" "how a subnet manager reads ports";
+    "C14-67" "SM" "OpenSM" "which M_Key a subnet manager sets";
+    "C14-70" "SMA" "CTS" "SMInfo where no subnet manager is";
+    "o14-13" "SMA" "mail" "client reregistration; in the proposal o14-13.1 and o14-13.2";
+    "C17-7" "RC UC UD" "mail" "who sets the P_Key table, and how it is at first; of RoCEv2 the default P_Key alone";
+    "CA17-1" "RoCEv2" "annex" "packets over IPv4 and over IPv6" else "`cm/veth-ipv6`, `cargo xtask test interop`";
+    "CA17-20" "RoCEv2" "annex" "the UDP destination port" else "every packet between testers and device";
+    "CA17-22" "RoCEv2" "annex" "how the ICRC is made" else "every packet: `s9.2#every-packet`";
+    "CA17-24" "RoCEv2" "annex" "what does not conform, its ICRC for one, is dropped without an answer";
+    "CA17-27" "RoCEv2" "annex" "a packet of another IP version is dropped";
+    "CA17-29" "RoCEv2" "annex" "FECN and BECN of the BTH are ignored" else "S09_6_1_RESERVED_BITS_RC, _UC and _UD: packets with them are taken";
+    "oA19-13" "RC" "Linux" "FLUSH: what is refused, a placement that the region does not allow for one";
+    "oA19-14" "RC" "here" "FLUSH: duplicates are answered again";
+    "oA19-15" "RC" "here" "FLUSH: duplicates are not carried out again" else "`tools/sim/tests/flush.rs`";
+    "oA19-28" "RC" "Linux" "ATOMIC WRITE: the region must be valid" else "`tools/sim/tests/words.rs`";
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::statement::canonical;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn each_number_is_one_and_stands_once() {
+        let mut seen = BTreeSet::new();
+        for known in ALL {
+            let number = canonical(known.number);
+            assert!(number.is_some(), "{} is no number", known.number);
+            assert!(seen.insert(number), "{} stands twice", known.number);
+        }
+    }
+
+    #[test]
+    fn each_source_is_explained() {
+        for known in ALL {
+            let explained = SOURCES.iter().any(|(short, _)| *short == known.source);
+            assert!(explained, "{}: {}", known.number, known.source);
+        }
+    }
+
+    #[test]
+    fn the_kind_is_that_of_the_number() {
+        let kind = |number| {
+            let known = ALL.iter().find(|known| known.number == number);
+            known.map(Known::kind)
+        };
+        assert_eq!(kind("C9-60"), Some("C"));
+        assert_eq!(kind("o14-13"), Some("o"));
+        assert_eq!(kind("CA17-24"), Some("CA"));
+        assert_eq!(kind("oA19-14"), Some("oA"));
+    }
+}
