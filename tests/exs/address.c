@@ -19,7 +19,7 @@ int aim(param *p, const char *host)
 		fprintf(stderr, "%s, port %s: %s\n", host, p->port, gai_strerror(error));
 		return -1;
 	}
-	memcpy(&p->address, info->ai_addr, info->ai_addrlen);
+	memcpy(&p->address_store, info->ai_addr, info->ai_addrlen);
 	p->address_len = info->ai_addrlen;
 	freeaddrinfo(info);
 	return 0;
@@ -30,9 +30,9 @@ void aim_port(param *p, int offset)
 	in_port_t port = htons(atoi(p->port) + offset);
 
 	if (p->family == PF_INET6)
-		((struct sockaddr_in6 *)&p->address)->sin6_port = port;
+		((struct sockaddr_in6 *)&p->address_store)->sin6_port = port;
 	else
-		((struct sockaddr_in *)&p->address)->sin_port = port;
+		((struct sockaddr_in *)&p->address_store)->sin_port = port;
 }
 
 int same_host(const struct sockaddr *a, const struct sockaddr *b)

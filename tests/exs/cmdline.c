@@ -3,7 +3,7 @@
 #include "cmdline.h"
 
 #include "port.h"
-#include "result.h"
+#include "case.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -70,12 +70,12 @@ static int add_range(param *p, const char *text)
 	long first = number(text, &end);
 	long last = *end == '-' ? number(end + 1, &end) : first;
 
-	if (first < 0 || last < first || *end || !is_test(first) || !is_test(last)) {
+	if (first < 0 || last < first || *end || !is_test(p, first) || !is_test(p, last)) {
 		fprintf(stderr, "test_%s: Invalid Test Number: %s\n", p->func, text);
 		return -1;
 	}
 	for (long i = first; i <= last; i++) {
-		if (!is_test(i))
+		if (!is_test(p, i))
 			continue;
 		struct iter *element = calloc(1, sizeof(*element));
 		struct iter **tail = &p->iter;
@@ -103,7 +103,7 @@ static int make_directory(param *p)
 		}
 	}
 	for (int i = 0; i < 2; i++) {
-		snprintf(p->fifo[i], sizeof(p->fifo[i]), "%s/exs_test_fifo_%d", p->dir, i + 1);
+		snprintf(p->fifo[i], sizeof(p->fifo[i]), "%s/fifo%d", p->dir, i + 1);
 		if (!shared && mkfifo(p->fifo[i], 0600)) {
 			perror(p->fifo[i]);
 			return -1;
@@ -124,7 +124,7 @@ void remove_directory(const param *p)
 	rmdir(p->dir);
 }
 
-int setup_options(int argc, char *argv[], param *p)
+int parse_options(int argc, char *argv[], param *p)
 {
 	int option;
 

@@ -16,6 +16,8 @@
 
 // Fills in the parameters' defaults and what the command line says, and makes the directory with the FIFOs. 0 to go on, 1 if
 // all is done, -1 if the command line is not accepted.
+int parse_options(int argc, char *argv[], param *p);
+// The same for a program that is no table of tests, and all else that it needs (result.c).
 int setup_options(int argc, char *argv[], param *p);
 // Removes the directory.
 void remove_directory(const param *p);

@@ -2,11 +2,12 @@
 
 #include "event.h"
 
-enum { EVENT_SECONDS = 15 };
+#include "process.h"
 
+// An event comes in three quarters of the time that a test has.
 exs_event_t next_event(const param *p)
 {
-	struct timeval limit = {EVENT_SECONDS, 0};
+	struct timeval limit = {(test_limit(0) * 3 + 3) / 4, 0};
 	exs_event_t event;
 	int count;
 

@@ -5,7 +5,7 @@
 #ifndef EVENT_H
 #define EVENT_H
 
-#include "result.h"
+#include "case.h"
 
 // The next event from the queue of p, whatever it is; the test fails if there is none within seconds.
 exs_event_t next_event(const param *p);

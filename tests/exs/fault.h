@@ -5,8 +5,13 @@
 #ifndef FAULT_H
 #define FAULT_H
 
-// Reports SIGSEGV, SIGBUS, SIGABRT and SIGALRM in the line of the test that runs, and ends the process.
-void setup_fault_catcher(void);
+#include "param.h"
+
+#include <sys/types.h>
+
+// Reports SIGSEGV, SIGBUS, SIGABRT and SIGALRM in the line of the test that runs, and ends the process. What p says is not looked
+// at; children of this process report nothing of their own.
+void setup_fault_catcher(const param *p, pid_t process);
 
 // SIGALRM comes after this many seconds.
 void time_limit(unsigned seconds);

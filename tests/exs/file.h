@@ -5,7 +5,7 @@
 #ifndef FILE_H
 #define FILE_H
 
-#include "result.h"
+#include "case.h"
 
 // Makes p's file, of this size, with the pattern in it, and an element of p's vector that names all of it by descriptor.
 int make_file(param *p, off_t size);

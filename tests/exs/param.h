@@ -23,15 +23,18 @@ struct iter {
 };
 
 typedef struct param {
-	// The function under test, without its arguments.
-	const char *func;
+	// The function under test, without its arguments, and its test group where that is not the function's own.
+	const char *func, *group;
+	// The table of tests, or, where they are blocks of a function, their number.
+	const struct program *program;
+	int num_tests;
 	// 0: blocking, 1: non-blocking.
 	int mode;
 	// Where this process listens, where the other one does, and the port of both.
 	const char *addr, *peer_addr, *port;
 	// The call under test, with everything that is below.
 	long (*call)(struct param *p);
-	const char *test_name, *test_value;
+	const char *test_name, *test_value; // of the test that runs
 	int test_number;
 	struct iter *iter;
 	int verbose;
@@ -47,7 +50,11 @@ typedef struct param {
 	// The socket under test; once a connection is accepted that one, and the one that listens beside it.
 	int fd, listen_fd;
 	int how;
-	struct sockaddr_storage address;
+	// As calls take it, and all of it.
+	union {
+		struct sockaddr address[1];
+		struct sockaddr_storage address_store;
+	};
 	socklen_t address_len;
 	int backlog;
 	const struct timeval *to;

@@ -2,13 +2,15 @@
 
 #include "peer.h"
 
+#include "process.h"
+
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { MAX_WORDS = 32, PEER_LIMIT = 60 };
+enum { MAX_WORDS = 32 };
 
 static volatile pid_t peer;
 static volatile sig_atomic_t may_die;
@@ -75,7 +77,8 @@ _Noreturn void peer_process(param *p, const struct test_case *c)
 		finish(EXIT_FAILURE);
 	p->is_peer = 1;
 	p->test_number = c->number;
-	time_limit(c->limit ? c->limit : PEER_LIMIT);
+	// It may begin late; the test itself is over before.
+	time_limit(c->limit ? c->limit : 3 * test_limit(0));
 	c->peer(p);
 	finish(EXIT_SUCCESS);
 }

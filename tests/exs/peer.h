@@ -6,7 +6,7 @@
 #ifndef PEER_H
 #define PEER_H
 
-#include "result.h"
+#include "case.h"
 
 void start_peer(const param *p);
 // Whether there is one that was not killed.

@@ -1,100 +1,62 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //
-// What every test program is made of. A program is a table of test cases and the call that they are about; each case runs in
-// a process of its own, for a bounded time, and ends in exactly one result.
-//
-// A case that expects an error is data: the state that the library is brought to, the parameter that is spoiled, the errno.
-// A case that does more has a function of its own, which ends in print_pass, print_fail or one of the _macro functions.
+// The framework as appendix B of the thesis describes it: what a test file needs whose tests are blocks of one function,
+// test_FUNCTION, which is given the parameters and looks at their test number. It includes the other headers and all setup
+// files. (This directory's own programs are tables of cases instead, case.h, over the same parameters, results and setup files.)
 
 #ifndef RESULT_H
 #define RESULT_H
 
-#include "cmdline.h"
-#include "fault.h"
-#include "param.h"
-#include "print.h"
+#include "case.h"
+#include "names.h"
 
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include <fcntl.h>
+#include <netdb.h>
+#include <unistd.h>
 
-// The modes that a case is performed in; none means both. ONLY_IPV4 leaves it out where the address is another.
-enum { BLOCKING = 1, NON_BLOCKING = 2, BOTH = 3, ONLY_IPV4 = 4 };
+// The parameters, which setup_options() fills in.
+extern param *p;
+// Where the two FIFOs are that setup_options() makes.
+extern char exs_test_fifo_1[], exs_test_fifo_2[];
 
-struct test_case {
-	int number;
-	// The errno that is expected, 0 for success, and its name for the result.
-	int error;
-	const char *value;
-	// The call as it is made.
-	const char *name;
-	int modes;
-	// What the other process does, if there is one.
-	void (*peer)(param *p);
-	// What comes before the call: 0, or negative if something failed that had to work.
-	int (*state)(param *p);
-	// Spoils a parameter.
-	void (*twist)(param *p);
-	// Instead of the program's call and the check of its errno.
-	void (*run)(param *p);
-	// Seconds; 0 means the usual limit.
-	unsigned limit;
-};
+// Runs tests of test_func, a void *(*)(void *), as the command line says, of those that there are up to num_tests. main() of a test
+// file; answers its exit code. Each test is run in a process of its own, for a bounded time. A test that returns without a result is
+// one that is not performed in this mode.
+#define execute(argc, argv, test_func, num_tests) execute_function(argc, argv, test_func, #test_func, num_tests)
+int execute_function(int argc, char *argv[], void *test_func, const char *name, int num_tests);
+// One of them: 0 if it passed, 1 if it failed, -1 if it was not performed.
+int run_test(int i, void *test_func);
 
-#define ERROR(e) .error = e, .value = #e
-#define OK(v) .value = #v
-
-struct program {
-	// The function's name.
-	const char *func;
-	// The call with the parameters as they are.
-	long (*call)(param *p);
-	// It has no non-blocking form.
-	int is_blocking_only;
-	const struct test_case *cases;
-	size_t count;
-};
-
-int execute(int argc, char *argv[], const struct program *program);
-
-#define PROGRAM(function, the_call, ...)                                                    \
-	int main(int argc, char *argv[])                                                    \
-	{                                                                                   \
-		static const struct program program = {                                     \
-			.func = function,                                                   \
-			.call = the_call,                                                   \
-			.cases = all_tests,                                                 \
-			.count = sizeof(all_tests) / sizeof(*all_tests),                    \
-			__VA_ARGS__                                                         \
-		};                                                                          \
-		return execute(argc, argv, &program);                                       \
-	}
-
-int is_test(long number);
-// All tests of the program, or one.
-void list_tests(const param *p, int number);
-
-// A prerequisite: the test ends, and fails, if it did not work.
-void require(int result);
-// Ends the test with this failure.
-#define FAIL(...) (print_fail(__VA_ARGS__), finish(EXIT_FAILURE))
-#define CHECK(condition, ...) do { if (!(condition)) FAIL(__VA_ARGS__); } while (0)
-// The same in either process: the other one tells on standard error.
-_Noreturn void finish(int code);
-
-// Waits until the other process has come to the same place: the first time at the first FIFO, then at the second, and so on in turn.
-void meet(param *p);
-// The other process does nothing, whatever happens to it, until it is told to go on. Returns when it has stopped.
-void stop_peer(void);
-void continue_peer(void);
-// Ends the other process by SIGKILL and waits until it is gone.
-void kill_peer(void);
-// Does the same in so many microseconds, whatever the test does meanwhile.
-void kill_peer_later(unsigned microseconds);
-// Waits for the other process's end, which must be a good one.
-void wait_for_peer(void);
-// The end of the other process, if there is one, is not a failure from now on.
-void expect_peer_death(void);
+#include "setup/exs_accept_setup.h"
+#include "setup/exs_bind_setup.h"
+#include "setup/exs_blocking_accept_setup.h"
+#include "setup/exs_blocking_close_setup.h"
+#include "setup/exs_blocking_connect_setup.h"
+#include "setup/exs_blocking_recv_setup.h"
+#include "setup/exs_blocking_recvfile_setup.h"
+#include "setup/exs_blocking_send_setup.h"
+#include "setup/exs_blocking_sendfile_setup.h"
+#include "setup/exs_client_setup.h"
+#include "setup/exs_close_setup.h"
+#include "setup/exs_connect_setup.h"
+#include "setup/exs_fcntl_setup.h"
+#include "setup/exs_init_setup.h"
+#include "setup/exs_listen_setup.h"
+#include "setup/exs_mderegister_setup.h"
+#include "setup/exs_mregister_setup.h"
+#include "setup/exs_qcreate_setup.h"
+#include "setup/exs_qdelete_setup.h"
+#include "setup/exs_qdequeue_setup.h"
+#include "setup/exs_qmodify_setup.h"
+#include "setup/exs_qstatus_setup.h"
+#include "setup/exs_read_setup.h"
+#include "setup/exs_recv_setup.h"
+#include "setup/exs_recvfile_setup.h"
+#include "setup/exs_send_setup.h"
+#include "setup/exs_sendfile_setup.h"
+#include "setup/exs_server_setup.h"
+#include "setup/exs_shutdown_setup.h"
+#include "setup/exs_socket_setup.h"
+#include "setup/exs_write_setup.h"
 
 #endif

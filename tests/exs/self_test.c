@@ -2,7 +2,7 @@
 //
 // The framework's own test: what it makes of tests that end in all the ways in which tests end. No library is called.
 
-#include "result.h"
+#include "case.h"
 
 #include <signal.h>
 #include <unistd.h>
@@ -23,7 +23,7 @@ static long answer(param *p)
 static void passes(param *p)
 {
 	errno = 0;
-	print_macro(p->test_number, p->test_value, p->test_name, answer(p), PRINT_ANY, 0);
+	print_macro(p->test_number, p->test_value, p->test_name, answer(p), 7, 0);
 }
 
 static void wrong_answer(param *p)

@@ -21,7 +21,7 @@ for name in bind listen connect blocking_connect accept blocking_accept \
 	mregister mderegister qcreate qdelete qdequeue qstatus qmodify \
 	send recv sendfile recvfile blocking_send blocking_recv read write blocking_sendfile blocking_recvfile \
 	shutdown close blocking_close fcntl \
-	integration threads transfer killed crowd figures; do
+	integration mixed threads transfer killed crowd figures; do
 	./test_exs_$name "$@" || status=1
 done
 exit $status

@@ -5,7 +5,7 @@
 
 static long call(param *p)
 {
-	return exs_bind(p->fd, (struct sockaddr *)&p->address, p->address_len);
+	return exs_bind(p->fd, p->address, p->address_len);
 }
 
 // Bound before, to another port: it is not the address that is refused.
@@ -37,15 +37,15 @@ static void null_address(param *p)
 }
 
 static const struct test_case all_tests[] = {
-	{1, ERROR(EPERM), "exs_bind(fd, ai_addr, ai_addrlen) [no exs_init]", .state = not_initialized},
-	{2, ERROR(EBADF), "exs_bind(BAD_FD, ai_addr, ai_addrlen)", .state = with_socket, .twist = bad_fd},
-	{3, ERROR(EINVAL), "exs_bind(CONNECTED_FD, ai_addr, ai_addrlen)", .state = with_socket, .twist = bound_before},
-	{4, OK(OK_EXS_BIND), "exs_bind(fd, ai_addr, ai_addrlen)", .state = with_socket},
-	{5, ERROR(EADDRINUSE), "exs_bind(fd, ai_addr, ai_addrlen) [another socket listens there]", .state = with_socket, .twist = port_in_use},
-	{6, ERROR(EADDRNOTAVAIL), "exs_bind(fd, ADDRESS_OF_NOBODY, ai_addrlen)", .state = with_socket, .twist = address_of_nobody},
-	{7, ERROR(EAFNOSUPPORT), "exs_bind(fd, ADDRESS_OF_AF_UNIX, ai_addrlen)", .state = with_socket, .twist = bad_address},
-	{8, ERROR(EINVAL), "exs_bind(fd, ai_addr, SHORT_LENGTH)", .state = with_socket, .twist = short_address},
-	{9, ERROR(EFAULT), "exs_bind(fd, BAD_ADDRESS, ai_addrlen)", .state = with_socket, .run = null_address},
+	{1, ERROR(EPERM), .state = not_initialized},
+	{2, ERROR(EBADF), .state = with_socket, .twist = bad_fd},
+	{3, ERROR(EINVAL), .state = with_socket, .twist = bound_before},
+	{4, OK(OK_EXS_BIND), .state = with_socket},
+	{5, ERROR(EADDRINUSE), .state = with_socket, .twist = port_in_use},
+	{6, ERROR(EADDRNOTAVAIL), .state = with_socket, .twist = address_of_nobody},
+	{7, ERROR(EAFNOSUPPORT), .state = with_socket, .twist = bad_address},
+	{8, ERROR(EINVAL), .state = with_socket, .twist = short_address},
+	{9, ERROR(EFAULT), .state = with_socket, .run = null_address},
 };
 
 PROGRAM("exs_bind", call)

@@ -35,15 +35,13 @@ static void not_a_queue(param *p)
 	general(p, EXS_BLOCK, EXS_QHANDLE_INVALID);
 }
 
-#define CALL "exs_blocking_close(fd)"
-
 static const struct test_case all_tests[] = {
-	{1, ERROR(EPERM), CALL " [no exs_init]"},
-	{2, OK(OK_EXS_BLOCKING_CLOSE), CALL, .peer = peer_accepts, .state = connected, .run = ok},
-	{3, ERROR(EINVAL), CALL " [flags are not supported]", .state = with_socket, .run = unsupported_flags},
-	{4, ERROR(EINVAL), CALL " [qhandle is invalid]", .state = with_socket, .run = not_a_queue},
-	{5, ERROR(EBADF), "exs_blocking_close(BAD_FD)", .state = with_socket, .twist = bad_fd},
-	{6, OK(OK_EXS_BLOCKING_CLOSE), "exs_blocking_close(NOT_CONNECTED_FD)", .state = with_socket, .run = ok},
+	{1, ERROR(EPERM)},
+	{2, OK(OK_EXS_BLOCKING_CLOSE), .peer = peer_accepts, .state = connected, .run = ok},
+	{3, ERROR(EINVAL), .state = with_socket, .run = unsupported_flags},
+	{4, ERROR(EINVAL), .state = with_socket, .run = not_a_queue},
+	{5, ERROR(EBADF), .state = with_socket, .twist = bad_fd},
+	{6, OK(OK_EXS_BLOCKING_CLOSE), .state = with_socket, .run = ok},
 };
 
 PROGRAM("exs_blocking_close", call, .is_blocking_only = 1)

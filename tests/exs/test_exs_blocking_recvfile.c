@@ -8,7 +8,7 @@ static long call(param *p)
 }
 
 static const struct test_case all_tests[] = {
-	RECVFILE_TESTS("exs_blocking_recvfile", ")", OK_EXS_BLOCKING_RECVFILE),
+	RECVFILE_TESTS(OK_EXS_BLOCKING_RECVFILE),
 };
 
 PROGRAM("exs_blocking_recvfile", call, .is_blocking_only = 1)

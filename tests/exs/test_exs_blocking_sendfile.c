@@ -7,15 +7,12 @@ static long call(param *p)
 	return exs_blocking_sendfile(p->fd, p->sendvec, p->sendvec_cnt, p->flags == EXS_BLOCK ? 0 : p->flags);
 }
 
-#define TAIL ")"
-#define CALL "exs_blocking_sendfile(fd, sendvec, sendvec_cnt, flags" TAIL
-
 static const struct test_case all_tests[] = {
-	SENDFILE_TESTS("exs_blocking_sendfile", TAIL),
-	{13, ERROR(EPIPE), CALL " [shut down for writing]", .peer = peer_accepts, .state = shut_down_with_file},
-	{14, OK(OK_EXS_BLOCKING_SENDFILE), CALL, .peer = peer_receives_file, .state = connected_with_file, .run = ok_file},
-	{15, OK(OK_EXS_BLOCKING_SENDFILE), CALL " [exs_pathvec]", .peer = peer_receives_file, .state = connected_with_file, .run = ok_path},
-	{16, OK(OK_EXS_BLOCKING_SENDFILE), CALL " [the same file again]", .peer = peer_receives_file_twice, .state = connected_with_file, .run = ok_file_twice},
+	SENDFILE_TESTS,
+	{13, ERROR(EPIPE), .peer = peer_accepts, .state = shut_down_with_file},
+	{14, OK(OK_EXS_BLOCKING_SENDFILE), .peer = peer_receives_file, .state = connected_with_file, .run = ok_file},
+	{15, OK(OK_EXS_BLOCKING_SENDFILE), .peer = peer_receives_file, .state = connected_with_file, .run = ok_path},
+	{16, OK(OK_EXS_BLOCKING_SENDFILE), .peer = peer_receives_file_twice, .state = connected_with_file, .run = ok_file_twice},
 };
 
 PROGRAM("exs_blocking_sendfile", call, .is_blocking_only = 1)

@@ -60,16 +60,16 @@ static void port_is_free(param *p)
 }
 
 static const struct test_case all_tests[] = {
-	{1, ERROR(EPERM), "exs_close(fd, flags, qh, ah) [no exs_init]"},
-	{2, ERROR(EINVAL), "exs_close(fd, BAD_FLAG, qh, ah)", .state = with_socket, .twist = bad_flag},
-	{3, ERROR(EINVAL), "exs_close(fd, flags, INVALID_QHANDLE, ah)", .state = with_socket, .twist = bad_qhandle},
-	{4, ERROR(EBADF), "exs_close(BAD_FD, flags, qh, ah)", .state = with_socket, .twist = bad_fd},
-	{5, OK(OK_EXS_CLOSE), "exs_close(fd, flags, qh, ah)", .peer = peer_accepts, .state = connected, .run = ok},
-	{6, ERROR(EBADF), "exs_close(CLOSED_FD, flags, qh, ah)", .state = with_socket, .twist = closed_before},
-	{7, OK(OK_EXS_CLOSE), "exs_close(NOT_CONNECTED_FD, flags, qh, ah)", .state = with_socket, .run = ok},
-	{8, OK(OK_EXS_CLOSE), "exs_close(LISTENING_FD, flags, qh, ah)", .state = listening, .run = port_is_free},
-	{9, OK(OK_EXS_CLOSE), "exs_close(fd, 0, NULL, NULL)", .state = with_socket, .run = no_event_wanted},
-	{10, OK(OK_EXS_CLOSE), "exs_close(fd, flags, qh, ah) [sends in progress]", NON_BLOCKING, .peer = peer_counts, .state = connected, .run = with_sends},
+	{1, ERROR(EPERM)},
+	{2, ERROR(EINVAL), .state = with_socket, .twist = bad_flag},
+	{3, ERROR(EINVAL), .state = with_socket, .twist = bad_qhandle},
+	{4, ERROR(EBADF), .state = with_socket, .twist = bad_fd},
+	{5, OK(OK_EXS_CLOSE), .peer = peer_accepts, .state = connected, .run = ok},
+	{6, ERROR(EBADF), .state = with_socket, .twist = closed_before},
+	{7, OK(OK_EXS_CLOSE), .state = with_socket, .run = ok},
+	{8, OK(OK_EXS_CLOSE), .state = listening, .run = port_is_free},
+	{9, OK(OK_EXS_CLOSE), .state = with_socket, .run = no_event_wanted},
+	{10, OK(OK_EXS_CLOSE), .modes = NON_BLOCKING, .peer = peer_counts, .state = connected, .run = with_sends},
 };
 
 PROGRAM("exs_close", call)

@@ -6,7 +6,7 @@
 
 static long call(param *p)
 {
-	return exs_connect(p->fd, (struct sockaddr *)&p->address, p->address_len, p->flags, p->to, p->qh, p->ah);
+	return exs_connect(p->fd, p->address, p->address_len, p->flags, p->to, p->qh, p->ah);
 }
 
 static void all_flags(param *p)
@@ -90,26 +90,24 @@ static void bound_first(param *p)
 	ok(p);
 }
 
-#define CALL "exs_connect(fd, ai_addr, ai_addrlen, flags, to, qh, ah)"
-
 static const struct test_case all_tests[] = {
-	{1, ERROR(EPERM), CALL " [no exs_init]", .state = not_initialized},
-	{2, ERROR(EINVAL), "exs_connect(fd, ai_addr, ai_addrlen, -1, to, qh, ah)", .state = with_socket, .twist = all_flags},
-	{3, ERROR(EINVAL), "exs_connect(fd, ai_addr, ai_addrlen, BAD_FLAG, to, qh, ah)", .state = with_socket, .twist = bad_flag},
-	{4, ERROR(EBADF), "exs_connect(BAD_FD, ai_addr, ai_addrlen, flags, to, qh, ah)", .state = with_socket, .twist = bad_fd},
-	{5, ERROR(EINVAL), "exs_connect(CONNECTED_FD, ai_addr, ai_addrlen, flags, to, qh, ah)", .peer = peer_accepts, .state = connected},
-	{6, OK(OK_EXS_CONNECT), CALL, .peer = peer_accepts, .state = unconnected, .run = ok},
-	{7, ERROR(EINVAL), "exs_connect(LISTENING_FD, ai_addr, ai_addrlen, flags, to, qh, ah)", .state = listening},
-	{8, ERROR(EINVAL), "exs_connect(fd, ai_addr, ai_addrlen, flags, to, INVALID_QHANDLE, ah)", .state = with_socket, .twist = bad_qhandle},
-	{9, ERROR(EINVAL), "exs_connect(fd, ai_addr, ai_addrlen, 0, to, NULL, ah)", .state = with_socket, .twist = no_qhandle},
-	{10, ERROR(ECONNREFUSED), CALL " [nobody listens]", .state = with_socket, .run = nobody_listens},
-	{11, ERROR(EAFNOSUPPORT), "exs_connect(fd, ADDRESS_OF_AF_UNIX, ai_addrlen, flags, to, qh, ah)", .state = with_socket, .twist = bad_address},
-	{12, ERROR(EINVAL), "exs_connect(fd, ai_addr, SHORT_LENGTH, flags, to, qh, ah)", .state = with_socket, .twist = short_address},
-	{13, ERROR(EFAULT), "exs_connect(fd, BAD_ADDRESS, ai_addrlen, flags, to, qh, ah)", .state = with_socket, .run = wild_address},
-	{14, ERROR(EINVAL), "exs_connect(fd, ai_addr, ai_addrlen, flags, BAD_TIMEOUT, qh, ah)", .state = with_socket, .twist = bad_timeout},
-	{15, OK(OK_EXS_CONNECT), "exs_connect(fd, ai_addr, ai_addrlen, flags, TIMEOUT, qh, ah)", .peer = peer_accepts, .state = unconnected, .run = both_timeouts},
-	{16, OK(OK_EXS_CONNECT), CALL " [bound]", .peer = peer_accepts, .state = unconnected, .run = bound_first},
-	{17, ERROR(ETIMEDOUT), "exs_connect(fd, ai_addr, ai_addrlen, flags, TIMEOUT, qh, ah) [the peer does not answer]", .peer = peer_accepts, .state = unconnected, .run = nobody_answers},
+	{1, ERROR(EPERM), .state = not_initialized},
+	{2, ERROR(EINVAL), .state = with_socket, .twist = all_flags},
+	{3, ERROR(EINVAL), .state = with_socket, .twist = bad_flag},
+	{4, ERROR(EBADF), .state = with_socket, .twist = bad_fd},
+	{5, ERROR(EINVAL), .peer = peer_accepts, .state = connected},
+	{6, OK(OK_EXS_CONNECT), .peer = peer_accepts, .state = unconnected, .run = ok},
+	{7, ERROR(EINVAL), .state = listening},
+	{8, ERROR(EINVAL), .state = with_socket, .twist = bad_qhandle},
+	{9, ERROR(EINVAL), .state = with_socket, .twist = no_qhandle},
+	{10, ERROR(ECONNREFUSED), .state = with_socket, .run = nobody_listens},
+	{11, ERROR(EAFNOSUPPORT), .state = with_socket, .twist = bad_address},
+	{12, ERROR(EINVAL), .state = with_socket, .twist = short_address},
+	{13, ERROR(EFAULT), .state = with_socket, .run = wild_address},
+	{14, ERROR(EINVAL), .state = with_socket, .twist = bad_timeout},
+	{15, OK(OK_EXS_CONNECT), .peer = peer_accepts, .state = unconnected, .run = both_timeouts},
+	{16, OK(OK_EXS_CONNECT), .peer = peer_accepts, .state = unconnected, .run = bound_first},
+	{17, ERROR(ETIMEDOUT), .peer = peer_accepts, .state = unconnected, .run = nobody_answers},
 };
 
 PROGRAM("exs_connect", call)

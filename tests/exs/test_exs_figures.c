@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-
 //
-// The thesis' listings, run as they are: programs of their own that know one address, "localhost", and one port, 55555.
+// What the figures of the thesis show, as programs of their own (figures), at whatever address and port the tests are.
 
 #include "setup/peers.h"
 #include "setup/sending_files.h"
@@ -36,18 +35,12 @@ static void without_a_connection(param *p)
 	(void)p;
 }
 
-// What the listing connects to, wherever it was told to be.
-static void peer_of_a_listing(param *p)
-{
-	p->addr = "localhost";
-	p->port = "55555";
-	peer_receives_file(p);
-}
-
 static const char *const listings[] = {[2] = "figure_5_1", "figure_5_2", "figure_5_3", "figure_5_6"};
 
 static void sends_a_file(param *p)
 {
+	setenv("FIGURE_ADDRESS", p->peer_addr, 1);
+	setenv("FIGURE_PORT", p->port, 1);
 	require(make_file(p, TEST_FILE));
 	meet(p);
 	CHECK(run_listing(listings[p->test_number], p->path) == 0, "the listing fails");
@@ -77,11 +70,11 @@ static void declarations(param *p)
 
 static const struct test_case all_tests[] = {
 	{1, OK(OK_FIGURE_2_2), "open and close a socket", .run = without_a_connection},
-	{2, OK(OK_FIGURE_5_1), "send a file with exs_send() in blocks", BOTH | ONLY_IPV4, .peer = peer_of_a_listing, .run = sends_a_file},
-	{3, OK(OK_FIGURE_5_2), "send a file with exs_send() and mmap(2)", BOTH | ONLY_IPV4, .peer = peer_of_a_listing, .run = sends_a_file},
-	{4, OK(OK_FIGURE_5_3), "send a file with exs_sendfile() and exs_fdvec", BOTH | ONLY_IPV4, .peer = peer_of_a_listing, .run = sends_a_file},
-	{5, OK(OK_FIGURE_5_6), "send a file with exs_sendfile() and exs_pathvec", BOTH | ONLY_IPV4, .peer = peer_of_a_listing, .run = sends_a_file},
+	{2, OK(OK_FIGURE_5_1), "send a file with exs_send() in blocks", BOTH | ONLY_IPV4, .peer = peer_receives_file, .run = sends_a_file},
+	{3, OK(OK_FIGURE_5_2), "send a file with exs_send() and mmap(2)", BOTH | ONLY_IPV4, .peer = peer_receives_file, .run = sends_a_file},
+	{4, OK(OK_FIGURE_5_3), "send a file with exs_sendfile() and exs_fdvec", BOTH | ONLY_IPV4, .peer = peer_receives_file, .run = sends_a_file},
+	{5, OK(OK_FIGURE_5_6), "send a file with exs_sendfile() and exs_pathvec", BOTH | ONLY_IPV4, .peer = peer_receives_file, .run = sends_a_file},
 	{6, OK(OK_FIGURE_5_4), "exs_xferfile, exs_xfvec and exs_pathvec", .run = declarations},
 };
 
-PROGRAM("figures", NULL)
+PROGRAM("figures", NULL, .group = "5.4")

@@ -41,7 +41,7 @@ static void ping_pong(param *p, int is_first)
 		memset(p->send_store, i, 64);
 		if (is_first)
 			require(ok_exs_send(p));
-		CHECK(ok_exs_recv(p) == 64, "not a whole message");
+		CHECK(receive_some(p) == 64, "not a whole message");
 		CHECK(p->recv_store[0] == (unsigned char)i && p->recv_store[63] == (unsigned char)i, "another round's message");
 		if (!is_first)
 			require(ok_exs_send(p));
@@ -95,7 +95,7 @@ static void all_sizes(param *p)
 	do {
 		p->RECV_BUFSIZE = random_size();
 		p->mh = p->RECV_BUFSIZE % 2 ? mh : EXS_MHANDLE_UNREGISTERED;
-		require(got = ok_exs_recv(p));
+		require(got = receive_some(p));
 		check(large, got, at);
 		at += got;
 	} while (got);
@@ -126,12 +126,12 @@ static void messages(param *p)
 	p->RECV_BUFSIZE = LARGEST;
 	for (int i = 0; i < MESSAGES; i++) {
 		size_t size = random_size();
-		ssize_t got = ok_exs_recv(p);
+		ssize_t got = receive_some(p);
 
 		CHECK(got == (ssize_t)size, "message %d has %zd bytes, not %zu", i, got, size);
 		check(large, size, i);
 	}
-	CHECK(ok_exs_recv(p) == 0, "another message");
+	CHECK(receive_some(p) == 0, "another message");
 	print_pass(0);
 }
 
@@ -156,7 +156,7 @@ static void cut_message(param *p)
 	CHECK(transferred(&event, p->recv_buf, p->mh) == 100, "not 100 bytes");
 	CHECK(event.exs_evt_union.exs_evt_xfer.exs_evt_flags & MSG_TRUNC, "the event does not say MSG_TRUNC");
 	check(p->recv_buf, 100, 0);
-	CHECK(ok_exs_recv(p) == 10, "the next message is not whole");
+	CHECK(receive_some(p) == 10, "the next message is not whole");
 	check(p->recv_buf, 10, 0);
 	print_pass(0);
 }
@@ -171,7 +171,7 @@ static void peer_is_slow(param *p)
 	// The sender has come to where it cannot go on.
 	meet(p);
 	p->RECV_BUFSIZE = 1000;
-	while ((got = ok_exs_recv(p)) > 0) {
+	while ((got = receive_some(p)) > 0) {
 		check(p->recv_buf, got, at);
 		at += got;
 	}
@@ -217,8 +217,8 @@ static void peer_accepts_again(param *p)
 	for (int i = 0, listener = p->fd; i < QUEUED; i++) {
 		p->fd = listener;
 		require(ok_exs_accept(p));
-		CHECK(ok_exs_recv(p) == 1, "not a byte");
-		CHECK(ok_exs_recv(p) == 0, "not the end");
+		CHECK(receive_some(p) == 1, "not a byte");
+		CHECK(receive_some(p) == 0, "not the end");
 		hang_up(p);
 	}
 	meet(p);
@@ -271,4 +271,4 @@ static const struct test_case all_tests[] = {
 	{8, OK(OK_INTEGRATION), "blocking and asynchronous calls by turns", .peer = peer_receives, .run = mixed_modes},
 };
 
-PROGRAM("integration", NULL)
+PROGRAM("integration", NULL, .group = "5.4")

@@ -105,7 +105,7 @@ static long connects(param *p)
 	if (p->fd >= 0 && exs_blocking_close(p->fd))
 		return -1;
 	p->fd = exs_socket(p->family, p->socktype, 0);
-	return exs_connect(p->fd, (struct sockaddr *)&p->address, p->address_len, p->flags, NULL, p->qh, p->ah);
+	return exs_connect(p->fd, p->address, p->address_len, p->flags, NULL, p->qh, p->ah);
 }
 
 static void peer_receives_for_ever(param *p)
@@ -113,7 +113,7 @@ static void peer_receives_for_ever(param *p)
 	require(accepted(p));
 	p->recv_buf = large;
 	p->RECV_BUFSIZE = LARGE;
-	while (ok_exs_recv(p) > 0)
+	while (receive_some(p) > 0)
 		;
 }
 
@@ -220,7 +220,7 @@ static void *comes_afterwards(void *of)
 
 	kill_peer();
 	int fd = exs_socket(p->family, p->socktype, 0);
-	CHECK(!exs_connect(fd, (struct sockaddr *)&p->address, p->address_len, EXS_BLOCK, NULL, NULL, NULL), "exs_connect: %s",
+	CHECK(!exs_connect(fd, p->address, p->address_len, EXS_BLOCK, NULL, NULL, NULL), "exs_connect: %s",
 	      strerror(errno));
 	CHECK(exs_send(fd, "!", 1, EXS_BLOCK, NULL, NULL, NULL) == 1, "exs_send: %s", strerror(errno));
 	CHECK(!exs_blocking_close(fd), "exs_blocking_close: %s", strerror(errno));
@@ -318,4 +318,4 @@ static const struct test_case all_tests[] = {
 	MOMENTS(22, "the peer is killed while this side accepts", peer_connects_for_ever, while_accepting),
 };
 
-PROGRAM("killed", NULL)
+PROGRAM("killed", NULL, .group = "5.4")

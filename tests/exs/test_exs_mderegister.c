@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-#include "setup/exs_mregister_setup.h"
+#include "setup/exs_mderegister_setup.h"
 #include "setup/peers.h"
 
 static int flags;
@@ -52,14 +52,14 @@ static void in_use(param *p)
 }
 
 static const struct test_case all_tests[] = {
-	{1, ERROR(EPERM), "exs_mderegister(mh, 0) [no exs_init]"},
-	{2, ERROR(EINVAL), "exs_mderegister(NULL, 0)", .state = with_memory, .twist = no_handle},
-	{3, ERROR(EINVAL), "exs_mderegister(EXS_MHANDLE_INVALID, 0)", .state = with_memory, .twist = invalid},
-	{4, ERROR(EINVAL), "exs_mderegister(EXS_MHANDLE_UNREGISTERED, 0)", .state = with_memory, .twist = unregistered},
-	{5, OK(OK_EXS_MDEREGISTER), "exs_mderegister(mh, 0)", .state = with_memory},
-	{6, ERROR(EINVAL), "exs_mderegister(mh, 0) [deregistered already]", .state = with_memory, .twist = again},
-	{7, ERROR(EINVAL), "exs_mderegister(mh, BAD_FLAG)", .state = with_memory, .twist = bad_flags},
-	{8, ERROR(EBUSY), "exs_mderegister(mh, 0) [a receive has it]", NON_BLOCKING, .peer = peer_accepts, .state = connected, .run = in_use},
+	{1, ERROR(EPERM)},
+	{2, ERROR(EINVAL), .state = with_memory, .twist = no_handle},
+	{3, ERROR(EINVAL), .state = with_memory, .twist = invalid},
+	{4, ERROR(EINVAL), .state = with_memory, .twist = unregistered},
+	{5, OK(OK_EXS_MDEREGISTER), .state = with_memory},
+	{6, ERROR(EINVAL), .state = with_memory, .twist = again},
+	{7, ERROR(EINVAL), .state = with_memory, .twist = bad_flags},
+	{8, ERROR(EBUSY), .modes = NON_BLOCKING, .peer = peer_accepts, .state = connected, .run = in_use},
 };
 
 PROGRAM("exs_mderegister", call)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-#include "setup/exs_mregister_setup.h"
+#include "setup/exs_mderegister_setup.h"
 #include "setup/twists.h"
 
 #include <sys/mman.h>
@@ -75,16 +75,16 @@ static void twice(param *p)
 }
 
 static const struct test_case all_tests[] = {
-	{1, ERROR(EPERM), "exs_mregister(buf, BUFSIZE, 0) [no exs_init]"},
-	{3, ERROR(EINVAL), "exs_mregister(buf, ZERO_SIZE, 0)", .state = initialized, .twist = zero_length},
-	{4, ERROR(EINVAL), "exs_mregister(buf, BUFSIZE, BAD_FLAG)", .state = initialized, .twist = bad_mrf},
-	{5, ERROR(EINVAL), "exs_mregister(NULL_ADDR, BUFSIZE, 0)", .state = initialized, .twist = no_buffer},
-	{6, OK(OK_EXS_MREGISTER), "exs_mregister(buf, BUFSIZE, 0)", .state = initialized, .run = ok},
-	{7, ERROR(EACCES), "exs_mregister(READ_ONLY, BUFSIZE, 0)", .state = initialized, .run = read_only},
-	{8, ERROR(EACCES), "exs_mregister(NO_ACCESS, BUFSIZE, EXS_MRF_RECV_DISABLE)", .state = initialized, .run = no_access},
-	{9, OK(OK_EXS_MREGISTER), "exs_mregister(READ_ONLY, BUFSIZE, EXS_MRF_RECV_DISABLE)", .state = initialized, .run = read_only_to_send},
-	{10, ERROR(EFAULT), "exs_mregister(UNMAPPED, BUFSIZE, 0)", .state = initialized, .run = unmapped},
-	{11, OK(OK_EXS_MREGISTER), "exs_mregister(buf, BUFSIZE, 0) [twice]", .state = initialized, .run = twice},
+	{1, ERROR(EPERM)},
+	{3, ERROR(EINVAL), .state = initialized, .twist = zero_length},
+	{4, ERROR(EINVAL), .state = initialized, .twist = bad_mrf},
+	{5, ERROR(EINVAL), .state = initialized, .twist = no_buffer},
+	{6, OK(OK_EXS_MREGISTER), .state = initialized, .run = ok},
+	{7, ERROR(EACCES), .state = initialized, .run = read_only},
+	{8, ERROR(EACCES), .state = initialized, .run = no_access},
+	{9, OK(OK_EXS_MREGISTER), .state = initialized, .run = read_only_to_send},
+	{10, ERROR(EFAULT), .state = initialized, .run = unmapped},
+	{11, OK(OK_EXS_MREGISTER), .state = initialized, .run = twice},
 };
 
 PROGRAM("exs_mregister", call)

@@ -61,13 +61,13 @@ static void too_many(param *p)
 }
 
 static const struct test_case all_tests[] = {
-	{1, ERROR(EPERM), "exs_qcreate(10) [no exs_init]"},
-	{3, OK(OK_EXS_QCREATE), "exs_qcreate(10)", .state = ok_exs_init, .run = ok},
-	{4, ERROR(EAGAIN), "exs_qcreate(10) [as many as there can be]", .state = ok_exs_init, .run = too_many},
-	{5, ERROR(EINVAL), "exs_qcreate(EXS_QDEPTH_MAX + 1)", .state = ok_exs_init, .twist = too_deep},
-	{6, ERROR(EINVAL), "exs_qcreate(-1)", .state = ok_exs_init, .twist = negative_depth},
-	{7, OK(OK_EXS_QCREATE), "exs_qcreate(0)", .state = ok_exs_init, .run = default_depth},
-	{8, OK(OK_EXS_QCREATE), "exs_qcreate(EXS_QDEPTH_MAX)", .state = ok_exs_init, .run = deepest},
+	{1, ERROR(EPERM)},
+	{3, OK(OK_EXS_QCREATE), .state = ok_exs_init, .run = ok},
+	{4, ERROR(EAGAIN), .state = ok_exs_init, .run = too_many},
+	{5, ERROR(EINVAL), .state = ok_exs_init, .twist = too_deep},
+	{6, ERROR(EINVAL), .state = ok_exs_init, .twist = negative_depth},
+	{7, OK(OK_EXS_QCREATE), .state = ok_exs_init, .run = default_depth},
+	{8, OK(OK_EXS_QCREATE), .state = ok_exs_init, .run = deepest},
 };
 
 PROGRAM("exs_qcreate", call)

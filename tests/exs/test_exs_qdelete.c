@@ -45,14 +45,14 @@ static void with_events(param *p)
 }
 
 static const struct test_case all_tests[] = {
-	{1, ERROR(EPERM), "exs_qdelete(qh) [no exs_init]"},
-	{3, ERROR(EINVAL), "exs_qdelete(INVALID_QHANDLE)", .state = with_queue, .twist = bad_qhandle},
-	{4, OK(OK_EXS_QDELETE), "exs_qdelete(qh)", .state = with_queue},
-	{5, ERROR(EBUSY), "exs_qdelete(qh) [a receive is in progress]", NON_BLOCKING, .peer = peer_accepts, .state = connected, .run = in_use},
-	{6, ERROR(EINVAL), "exs_qdelete(qh) [deleted already]", .state = with_queue, .twist = deleted_qhandle},
-	{7, ERROR(EINVAL), "exs_qdelete(NULL)", .state = with_queue, .twist = no_handle},
-	{8, ERROR(EINVAL), "exs_qdelete(NOT_A_QUEUE)", .state = with_queue, .twist = wild_handle},
-	{9, OK(OK_EXS_QDELETE), "exs_qdelete(qh) [an event is in it]", NON_BLOCKING, .peer = peer_receives, .state = connected, .run = with_events},
+	{1, ERROR(EPERM)},
+	{3, ERROR(EINVAL), .state = with_queue, .twist = bad_qhandle},
+	{4, OK(OK_EXS_QDELETE), .state = with_queue},
+	{5, ERROR(EBUSY), .modes = NON_BLOCKING, .peer = peer_accepts, .state = connected, .run = in_use},
+	{6, ERROR(EINVAL), .state = with_queue, .twist = deleted_qhandle},
+	{7, ERROR(EINVAL), .state = with_queue, .twist = no_handle},
+	{8, ERROR(EINVAL), .state = with_queue, .twist = wild_handle},
+	{9, OK(OK_EXS_QDELETE), .modes = NON_BLOCKING, .peer = peer_receives, .state = connected, .run = with_events},
 };
 
 PROGRAM("exs_qdelete", call)

@@ -107,15 +107,15 @@ static void signal_for_an_event(param *p)
 }
 
 static const struct test_case all_tests[] = {
-	ATTRIBUTE_TESTS("exs_qmodify"),
-	{9, OK(OK_EXS_QMODIFY), "exs_qmodify(qh, EXS_QATTR_DEPTH, &depth, size)", .state = queue_and_value, .run = deeper},
-	{10, ERROR(EINVAL), "exs_qmodify(qh, EXS_QATTR_DEPTH, &NEGATIVE, size)", .state = queue_and_value, .twist = negative_depth},
-	{11, ERROR(EINVAL), "exs_qmodify(qh, EXS_QATTR_DEPTH, &TOO_DEEP, size)", .state = queue_and_value, .twist = too_deep},
-	{12, ERROR(EINVAL), "exs_qmodify(qh, EXS_QATTR_EVENTS, &count, size)", .state = queue_and_value, .twist = count_cannot_be_set},
-	{13, ERROR(EINVAL), "exs_qmodify(qh, EXS_QATTR_WAIT, &BAD_WAIT, size)", .state = queue_and_value, .twist = bad_wait},
-	{14, ERROR(EINVAL), "exs_qmodify(qh, EXS_QATTR_SIGNAL, &BAD_SIGNAL, size)", .state = queue_and_value, .twist = bad_signal},
-	{15, OK(OK_EXS_QMODIFY), "exs_qmodify(qh, EXS_QATTR_WAIT, &wait, size)", NON_BLOCKING, .peer = peer_receives, .state = connected_with_value, .run = ways_to_wait},
-	{16, OK(OK_EXS_QMODIFY), "exs_qmodify(qh, EXS_QATTR_SIGNAL, &signal, size)", NON_BLOCKING, .peer = peer_drains, .state = connected_with_value, .run = signal_for_an_event},
+	ATTRIBUTE_TESTS,
+	{9, OK(OK_EXS_QMODIFY), .state = queue_and_value, .run = deeper},
+	{10, ERROR(EINVAL), .state = queue_and_value, .twist = negative_depth},
+	{11, ERROR(EINVAL), .state = queue_and_value, .twist = too_deep},
+	{12, ERROR(EINVAL), .state = queue_and_value, .twist = count_cannot_be_set},
+	{13, ERROR(EINVAL), .state = queue_and_value, .twist = bad_wait},
+	{14, ERROR(EINVAL), .state = queue_and_value, .twist = bad_signal},
+	{15, OK(OK_EXS_QMODIFY), .modes = NON_BLOCKING, .peer = peer_receives, .state = connected_with_value, .run = ways_to_wait},
+	{16, OK(OK_EXS_QMODIFY), .modes = NON_BLOCKING, .peer = peer_drains, .state = connected_with_value, .run = signal_for_an_event},
 };
 
 PROGRAM("exs_qmodify", call)

@@ -37,11 +37,11 @@ static void count_events(param *p)
 }
 
 static const struct test_case all_tests[] = {
-	ATTRIBUTE_TESTS("exs_qstatus"),
-	{9, OK(OK_EXS_QSTATUS), "exs_qstatus(qh, EXS_QATTR_DEPTH, &depth, size)", .state = queue_and_value, .run = ok},
-	{10, OK(OK_EXS_QSTATUS), "exs_qstatus(qh, EXS_QATTR_EVENTS, &count, size)", NON_BLOCKING, .peer = peer_receives, .state = connected_with_value, .run = count_events},
-	{11, OK(OK_EXS_QSTATUS), "exs_qstatus(qh, EXS_QATTR_SIGNAL, &signal, size)", .state = queue_and_value, .twist = signal_attribute},
-	{12, OK(OK_EXS_QSTATUS), "exs_qstatus(qh, EXS_QATTR_WAIT, &wait, size)", .state = queue_and_value, .twist = wait_attribute},
+	ATTRIBUTE_TESTS,
+	{9, OK(OK_EXS_QSTATUS), .state = queue_and_value, .run = ok},
+	{10, OK(OK_EXS_QSTATUS), .modes = NON_BLOCKING, .peer = peer_receives, .state = connected_with_value, .run = count_events},
+	{11, OK(OK_EXS_QSTATUS), .state = queue_and_value, .twist = signal_attribute},
+	{12, OK(OK_EXS_QSTATUS), .state = queue_and_value, .twist = wait_attribute},
 };
 
 PROGRAM("exs_qstatus", call)

@@ -35,12 +35,12 @@ static void keeps_when_there_are_too_many(param *p)
 }
 
 static const struct test_case all_tests[] = {
-	RECVFILE_TESTS("exs_recvfile", ", qh, ah)", OK_EXS_RECVFILE),
-	{16, ERROR(EINVAL), "exs_recvfile(fd, recvvec, recvvec_cnt, flags, INVALID_QHANDLE, ah)", REFUSED, .twist = bad_qhandle},
-	{17, ERROR(EINVAL), "exs_recvfile(fd, recvvec, recvvec_cnt, 0, NULL, ah)", REFUSED, .twist = no_qhandle},
-	{30, ERROR(EINVAL), "exs_recvfile(fd, recvvec, 3, flags, INVALID_QHANDLE, ah) [exs_pathvec, the files stay as they are]", REFUSED, .run = keeps_for_bad_qhandle},
-	{31, ERROR(EINVAL), "exs_recvfile(fd, recvvec, 3, 0, NULL, ah) [exs_pathvec, the files stay as they are]", REFUSED, .run = keeps_for_no_qhandle},
-	{32, ERROR(EAGAIN), "exs_recvfile(fd, recvvec, 3, EXS_UNSIGNALED, qh, ah) [too many; exs_pathvec, the files stay as they are]", REFUSED, .run = keeps_when_there_are_too_many},
+	RECVFILE_TESTS(OK_EXS_RECVFILE),
+	{16, ERROR(EINVAL), REFUSED, .twist = bad_qhandle},
+	{17, ERROR(EINVAL), REFUSED, .twist = no_qhandle},
+	{30, ERROR(EINVAL), REFUSED, .run = keeps_for_bad_qhandle},
+	{31, ERROR(EINVAL), REFUSED, .run = keeps_for_no_qhandle},
+	{32, ERROR(EAGAIN), REFUSED, .run = keeps_when_there_are_too_many},
 };
 
 PROGRAM("exs_recvfile", call)

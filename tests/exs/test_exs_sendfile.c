@@ -101,29 +101,26 @@ static void peer_receives_less(param *p)
 
 	require(accepted(p));
 	meet(p);
-	while ((length = ok_exs_recv(p)) > 0)
+	while ((length = receive_some(p)) > 0)
 		count += length;
 	require(length);
 	CHECK(count < LONG_FILE, "all of it has come");
 	meet(p);
 }
 
-#define TAIL ", qh, ah)"
-#define CALL "exs_sendfile(fd, sendvec, sendvec_cnt, flags" TAIL
-
 static const struct test_case all_tests[] = {
-	SENDFILE_TESTS("exs_sendfile", TAIL),
-	{13, ERROR(EINVAL), "exs_sendfile(fd, sendvec, sendvec_cnt, EXS_BLOCK, INVALID_QHANDLE, ah)", REFUSED, .twist = blocking_and_bad_qhandle},
-	{14, ERROR(EPIPE), CALL " [shut down for writing]", .peer = peer_accepts, .state = shut_down_with_file},
-	{15, OK(OK_EXS_SENDFILE), CALL, .peer = peer_receives_file, .state = connected_with_file, .run = ok_file},
-	{16, OK(OK_EXS_SENDFILE), CALL " [the same file again]", .peer = peer_receives_file_twice, .state = connected_with_file, .run = ok_file_twice},
-	{17, OK(OK_EXS_SENDFILE), CALL " [exs_pathvec]", .peer = peer_receives_file, .state = connected_with_file, .run = ok_path},
-	{18, OK(OK_EXS_SENDFILE), "exs_sendfile(fd, sendvec, 3, flags, qh, ah) [memory, descriptor, path]", .peer = peer_receives_file, .state = connected_with_file, .run = all_kinds},
-	{19, OK(OK_EXS_SENDFILE), CALL " [EXS_SHUT_WR]", .peer = peer_answers_at_the_end, .state = connected_with_file, .run = shuts_down},
-	{24, ERROR(EINVAL), "exs_sendfile(fd, sendvec, sendvec_cnt, 0, NULL, ah)", REFUSED, .twist = no_qhandle},
-	{25, ERROR(ECONNRESET), CALL " [the peer is killed]", .peer = peer_accepts, .state = connected_with_file, .run = dead_peer},
-	{28, OK(OK_EXS_SENDFILE), "exs_sendfile(fd, sendvec, sendvec_cnt, EXS_UNSIGNALED, qh, ah)", .peer = peer_receives_file_twice, .state = connected_with_file, .run = unsignaled},
-	{29, ERROR(EIO), "exs_sendfile(fd, sendvec, sendvec_cnt, 0, qh, ah) [the file is cut short meanwhile]", .peer = peer_receives_less, .state = connected, .run = cut_short},
+	SENDFILE_TESTS,
+	{13, ERROR(EINVAL), REFUSED, .twist = blocking_and_bad_qhandle},
+	{14, ERROR(EPIPE), .peer = peer_accepts, .state = shut_down_with_file},
+	{15, OK(OK_EXS_SENDFILE), .peer = peer_receives_file, .state = connected_with_file, .run = ok_file},
+	{16, OK(OK_EXS_SENDFILE), .peer = peer_receives_file_twice, .state = connected_with_file, .run = ok_file_twice},
+	{17, OK(OK_EXS_SENDFILE), .peer = peer_receives_file, .state = connected_with_file, .run = ok_path},
+	{18, OK(OK_EXS_SENDFILE), .peer = peer_receives_file, .state = connected_with_file, .run = all_kinds},
+	{19, OK(OK_EXS_SENDFILE), .peer = peer_answers_at_the_end, .state = connected_with_file, .run = shuts_down},
+	{24, ERROR(EINVAL), REFUSED, .twist = no_qhandle},
+	{25, ERROR(ECONNRESET), .peer = peer_accepts, .state = connected_with_file, .run = dead_peer},
+	{28, OK(OK_EXS_SENDFILE), .peer = peer_receives_file_twice, .state = connected_with_file, .run = unsignaled},
+	{29, ERROR(EIO), .peer = peer_receives_less, .state = connected, .run = cut_short},
 };
 
 PROGRAM("exs_sendfile", call)

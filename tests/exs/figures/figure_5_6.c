@@ -1,41 +1,24 @@
-// Figure 5-6 of M. C. Renke, "Creating a Conformance Testing Framework for the UNH Extended Sockets Library and Demonstrating its
-// Usefulness by Implementing New sendfile() Extension" (University of New Hampshire, 2016), as printed.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//
+// What figure 5-6 shows: exs_sendfile() of all of a file that is named by its path.
 
-#include <exs.h>
-#include <stdio.h>
-#include <stdlib.h>
+#include "server.h"
+
 #include <string.h>
-#include <sys/socket.h>
-#include <sys/types.h>
-#include <netdb.h>
-#include <netinet/in.h>
-#include <fcntl.h>
-#include <unistd.h>
-int main(int argc, char* argv[]){
-        if( argc < 2 ) return 0;
-        exs_init(EXS_VERSION);
-        int sfd = exs_socket(PF_INET, SOCK_STREAM, 0);
-        int family = PF_INET;
-        int socktype = SOCK_STREAM;
-        int protocol = IPPROTO_TCP;
-        struct addrinfo *info;
-        struct addrinfo hints;
-        memset(&hints, 0, sizeof(hints));
-        hints.ai_family = family;
-        hints.ai_socktype = socktype;
-        hints.ai_protocol = protocol;
-        hints.ai_flags = AI_PASSIVE;
-        int r = getaddrinfo("localhost", "55555", &hints, &info);
-        exs_connect(sfd, info->ai_addr, info->ai_addrlen,
-        EXS_BLOCK, NULL, NULL, NULL);
-        exs_xferfile_t sendvec;
-        memset(&sendvec, 0, sizeof(exs_xferfile_t));
-        sendvec.exs_xfv.exs_pathv.exs_path = argv[1];
-        sendvec.exs_xfv.exs_pathv.exs_offset = (off_t)0;
-        sendvec.exs_xfv.exs_pathv.exs_length = (size_t)0; //go until EOF
-        sendvec.exs_xfv.exs_pathv.exs_flags = 0; //EXS_SHUT_WR
-        sendvec.exs_xfv_type = EXS_PATHVEC;
-        int sendvec_cnt = 1;
-        exs_sendfile(sfd, &sendvec, sendvec_cnt, EXS_BLOCK, NULL, NULL);
-        exs_close(sfd, EXS_BLOCK, NULL, NULL);
+
+int main(int argc, char *argv[])
+{
+	exs_xferfile_t whole;
+
+	if (argc < 2)
+		return 1;
+	memset(&whole, 0, sizeof(whole));
+	whole.exs_xfv_type = EXS_PATHVEC;
+	whole.exs_xfv.exs_pathv.exs_path = argv[1];
+	whole.exs_xfv.exs_pathv.exs_offset = (off_t)0;
+	whole.exs_xfv.exs_pathv.exs_length = (size_t)0;
+	whole.exs_xfv.exs_pathv.exs_flags = 0;
+	int sock = connect_to_server();
+
+	return exs_sendfile(sock, &whole, 1, EXS_BLOCK, NULL, NULL) || exs_close(sock, EXS_BLOCK, NULL, NULL);
 }

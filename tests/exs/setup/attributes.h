@@ -73,14 +73,14 @@ static inline void null_qhandle(param *p)
 }
 
 // Numbers 1 to 8.
-#define ATTRIBUTE_TESTS(function)                                                                                          \
-	{1, ERROR(EPERM), function "(qh, EXS_QATTR_DEPTH, &depth, size) [no exs_init]", .state = a_value},                 \
-	{2, ERROR(EINVAL), function "(INVALID_QHANDLE, EXS_QATTR_DEPTH, &depth, size)", .state = queue_and_value, .twist = bad_qhandle}, \
-	{3, ERROR(EINVAL), function "(NULL, EXS_QATTR_DEPTH, &depth, size)", .state = queue_and_value, .twist = null_qhandle},           \
-	{4, ERROR(EINVAL), function "(DELETED_QHANDLE, EXS_QATTR_DEPTH, &depth, size)", .state = queue_and_value, .twist = deleted_qhandle}, \
-	{5, ERROR(EINVAL), function "(qh, BAD_ATTRIBUTE, &depth, size)", .state = queue_and_value, .twist = no_such_attribute},          \
-	{6, ERROR(EINVAL), function "(qh, EXS_QATTR_DEPTH, &depth, BAD_SIZE)", .state = queue_and_value, .twist = wrong_size},           \
-	{7, ERROR(EFAULT), function "(qh, EXS_QATTR_DEPTH, NULL, size)", .state = queue_and_value, .twist = no_value},                   \
-	{8, ERROR(EFAULT), function "(qh, EXS_QATTR_DEPTH, BAD_ADDRESS, size)", .state = queue_and_value, .twist = wild_value}
+#define ATTRIBUTE_TESTS \
+	{1, ERROR(EPERM), .state = a_value}, \
+	{2, ERROR(EINVAL), .state = queue_and_value, .twist = bad_qhandle}, \
+	{3, ERROR(EINVAL), .state = queue_and_value, .twist = null_qhandle}, \
+	{4, ERROR(EINVAL), .state = queue_and_value, .twist = deleted_qhandle}, \
+	{5, ERROR(EINVAL), .state = queue_and_value, .twist = no_such_attribute}, \
+	{6, ERROR(EINVAL), .state = queue_and_value, .twist = wrong_size}, \
+	{7, ERROR(EFAULT), .state = queue_and_value, .twist = no_value}, \
+	{8, ERROR(EFAULT), .state = queue_and_value, .twist = wild_value}
 
 #endif

@@ -7,16 +7,27 @@
 
 static inline int ok_exs_bind(param *p)
 {
-	int ret = exs_bind(p->fd, (struct sockaddr *)&p->address, p->address_len);
-
-	if (ret < 0)
-		print_error("ok_exs_bind");
-	return ret;
+	return is_zero("ok_exs_bind", exs_bind(p->fd, p->address, p->address_len));
 }
 
 static inline int bound(param *p)
 {
 	return with_socket(p) < 0 ? -1 : ok_exs_bind(p);
 }
+
+// The names of the tests, by number.
+static const char *const all_bind_tests[] = {
+	[1 - 1] = "exs_bind(fd, ai_addr, ai_addrlen) [no exs_init]",
+	[2 - 1] = "exs_bind(BAD_FD, ai_addr, ai_addrlen)",
+	[3 - 1] = "exs_bind(CONNECTED_FD, ai_addr, ai_addrlen)",
+	[4 - 1] = "exs_bind(fd, ai_addr, ai_addrlen)",
+	[5 - 1] = "exs_bind(fd, ai_addr, ai_addrlen) [another socket listens there]",
+	[6 - 1] = "exs_bind(fd, ADDRESS_OF_NOBODY, ai_addrlen)",
+	[7 - 1] = "exs_bind(fd, ADDRESS_OF_AF_UNIX, ai_addrlen)",
+	[8 - 1] = "exs_bind(fd, ai_addr, SHORT_LENGTH)",
+	[9 - 1] = "exs_bind(fd, BAD_ADDRESS, ai_addrlen)",
+};
+
+TEST_NAMES(bind, BIND)
 
 #endif

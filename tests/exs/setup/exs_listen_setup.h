@@ -7,16 +7,25 @@
 
 static inline int ok_exs_listen(param *p)
 {
-	int ret = exs_listen(p->fd, p->backlog);
-
-	if (ret < 0)
-		print_error("ok_exs_listen");
-	return ret;
+	return is_zero("ok_exs_listen", exs_listen(p->fd, p->backlog));
 }
 
 static inline int listening(param *p)
 {
 	return bound(p) < 0 ? -1 : ok_exs_listen(p);
 }
+
+// The names of the tests, by number.
+static const char *const all_listen_tests[] = {
+	[1 - 1] = "exs_listen(fd, 10) [no exs_init]",
+	[2 - 1] = "exs_listen(fd, -1)",
+	[3 - 1] = "exs_listen(CONNECTED_FD, 10)",
+	[4 - 1] = "exs_listen(BAD_FD, 10)",
+	[5 - 1] = "exs_listen(fd, 10)",
+	[6 - 1] = "exs_listen(LISTENING_FD, 10)",
+	[7 - 1] = "exs_listen(ACCEPTED_FD, 10)",
+};
+
+TEST_NAMES(listen, LISTEN)
 
 #endif

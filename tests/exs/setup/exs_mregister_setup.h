@@ -14,19 +14,26 @@ static inline int ok_exs_mregister(param *p, void *address, size_t length)
 	return -1;
 }
 
-static inline int ok_exs_mderegister(param *p)
-{
-	int ret = exs_mderegister(p->mh, 0);
-
-	if (ret < 0)
-		print_error("ok_exs_mderegister");
-	return ret;
-}
-
 // The library and registered memory: all that the tests send from and receive into.
 static inline int with_memory(param *p)
 {
 	return initialized(p) < 0 ? -1 : ok_exs_mregister(p, p, sizeof(*p));
 }
+
+// The names of the tests, by number.
+static const char *const all_mregister_tests[] = {
+	[1 - 1] = "exs_mregister(buf, BUFSIZE, 0) [no exs_init]",
+	[3 - 1] = "exs_mregister(buf, ZERO_SIZE, 0)",
+	[4 - 1] = "exs_mregister(buf, BUFSIZE, BAD_FLAG)",
+	[5 - 1] = "exs_mregister(NULL_ADDR, BUFSIZE, 0)",
+	[6 - 1] = "exs_mregister(buf, BUFSIZE, 0)",
+	[7 - 1] = "exs_mregister(READ_ONLY, BUFSIZE, 0)",
+	[8 - 1] = "exs_mregister(NO_ACCESS, BUFSIZE, EXS_MRF_RECV_DISABLE)",
+	[9 - 1] = "exs_mregister(READ_ONLY, BUFSIZE, EXS_MRF_RECV_DISABLE)",
+	[10 - 1] = "exs_mregister(UNMAPPED, BUFSIZE, 0)",
+	[11 - 1] = "exs_mregister(buf, BUFSIZE, 0) [twice]",
+};
+
+TEST_NAMES(mregister, MREGISTER)
 
 #endif

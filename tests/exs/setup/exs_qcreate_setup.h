@@ -14,6 +14,14 @@ static inline int ok_exs_qcreate(param *p)
 	return -1;
 }
 
+// In non-blocking mode an operation needs an event queue: where none was made one is made now.
+static inline exs_qhandle_t queue_of(param *p)
+{
+	if (p->mode && !p->qh)
+		ok_exs_qcreate(p);
+	return p->qh;
+}
+
 // The library, and in non-blocking mode an event queue.
 static inline int initialized(param *p)
 {
@@ -33,5 +41,18 @@ static inline int with_queue(param *p)
 {
 	return ok_exs_init(p) < 0 ? -1 : ok_exs_qcreate(p);
 }
+
+// The names of the tests, by number.
+static const char *const all_qcreate_tests[] = {
+	[1 - 1] = "exs_qcreate(10) [no exs_init]",
+	[3 - 1] = "exs_qcreate(10)",
+	[4 - 1] = "exs_qcreate(10) [as many as there can be]",
+	[5 - 1] = "exs_qcreate(EXS_QDEPTH_MAX + 1)",
+	[6 - 1] = "exs_qcreate(-1)",
+	[7 - 1] = "exs_qcreate(0)",
+	[8 - 1] = "exs_qcreate(EXS_QDEPTH_MAX)",
+};
+
+TEST_NAMES(qcreate, QCREATE)
 
 #endif

@@ -10,7 +10,7 @@
 // Sends what the vector names.
 static inline int ok_exs_sendfile(param *p, off_t length)
 {
-	ssize_t ret = exs_sendfile(p->fd, p->sendvec, p->sendvec_cnt, p->flags, p->qh, p->ah);
+	ssize_t ret = exs_sendfile(p->fd, p->sendvec, p->sendvec_cnt, p->flags, queue_of(p), p->ah);
 
 	if (ret < 0) {
 		print_error("ok_exs_sendfile");
@@ -33,5 +33,40 @@ static inline int connected_with_file(param *p)
 {
 	return connected(p) < 0 ? -1 : make_file(p, TEST_FILE);
 }
+
+// The names of the tests, by number.
+static const char *const all_sendfile_tests[] = {
+	[1 - 1] = "exs_sendfile(fd, sendvec, sendvec_cnt, flags, qh, ah) [no exs_init]",
+	[2 - 1] = "exs_sendfile(NOT_CONNECTED_FD, sendvec, sendvec_cnt, flags, qh, ah)",
+	[3 - 1] = "exs_sendfile(BAD_FD, sendvec, sendvec_cnt, flags, qh, ah)",
+	[4 - 1] = "exs_sendfile(fd, sendvec, sendvec_cnt, flags, qh, ah) [a pipe]",
+	[5 - 1] = "exs_sendfile(fd, sendvec, sendvec_cnt, flags, qh, ah) [bad exs_fildes]",
+	[6 - 1] = "exs_sendfile(fd, sendvec, sendvec_cnt, flags, qh, ah) [bad exs_path]",
+	[7 - 1] = "exs_sendfile(fd, sendvec, sendvec_cnt, flags, qh, ah) [more than 1 GB]",
+	[8 - 1] = "exs_sendfile(fd, sendvec, sendvec_cnt, flags, qh, ah) [offset + length beyond the end]",
+	[9 - 1] = "exs_sendfile(fd, sendvec, sendvec_cnt, flags, qh, ah) [offset beyond the end]",
+	[10 - 1] = "exs_sendfile(fd, sendvec, BAD_SENDVEC_CNT, flags, qh, ah)",
+	[11 - 1] = "exs_sendfile(fd, sendvec, sendvec_cnt, BAD_FLAG, qh, ah)",
+	[12 - 1] = "exs_sendfile(fd, sendvec, sendvec_cnt, EXS_UNSIGNALED | EXS_BLOCK, qh, ah)",
+	[13 - 1] = "exs_sendfile(fd, sendvec, sendvec_cnt, EXS_BLOCK, INVALID_QHANDLE, ah)",
+	[14 - 1] = "exs_sendfile(fd, sendvec, sendvec_cnt, flags, qh, ah) [shut down for writing]",
+	[15 - 1] = "exs_sendfile(fd, sendvec, sendvec_cnt, flags, qh, ah)",
+	[16 - 1] = "exs_sendfile(fd, sendvec, sendvec_cnt, flags, qh, ah) [the same file again]",
+	[17 - 1] = "exs_sendfile(fd, sendvec, sendvec_cnt, flags, qh, ah) [exs_pathvec]",
+	[18 - 1] = "exs_sendfile(fd, sendvec, 3, flags, qh, ah) [memory, descriptor, path]",
+	[19 - 1] = "exs_sendfile(fd, sendvec, sendvec_cnt, flags, qh, ah) [EXS_SHUT_WR]",
+	[20 - 1] = "exs_sendfile(fd, sendvec, EXS_XFERVEC_MAX + 1, flags, qh, ah)",
+	[21 - 1] = "exs_sendfile(fd, sendvec, sendvec_cnt, flags, qh, ah) [bad exs_xfv_type]",
+	[22 - 1] = "exs_sendfile(fd, sendvec, sendvec_cnt, flags, qh, ah) [not open for reading]",
+	[23 - 1] = "exs_sendfile(fd, sendvec, sendvec_cnt, flags, qh, ah) [negative offset]",
+	[24 - 1] = "exs_sendfile(fd, sendvec, sendvec_cnt, 0, NULL, ah)",
+	[25 - 1] = "exs_sendfile(fd, sendvec, sendvec_cnt, flags, qh, ah) [the peer is killed]",
+	[26 - 1] = "exs_sendfile(fd, sendvec, sendvec_cnt, flags, qh, ah) [unmapped exs_path]",
+	[27 - 1] = "exs_sendfile(fd, sendvec, sendvec_cnt, flags, qh, ah) [unmapped exs_iov_base]",
+	[28 - 1] = "exs_sendfile(fd, sendvec, sendvec_cnt, EXS_UNSIGNALED, qh, ah)",
+	[29 - 1] = "exs_sendfile(fd, sendvec, sendvec_cnt, 0, qh, ah) [the file is cut short meanwhile]",
+};
+
+TEST_NAMES(sendfile, SENDFILE)
 
 #endif

@@ -8,13 +8,26 @@
 
 static inline int ok_exs_shutdown(param *p)
 {
-	int ret = exs_shutdown(p->fd, p->how, p->flags, p->qh, p->ah);
+	int ret = is_zero("ok_exs_shutdown", exs_shutdown(p->fd, p->how, p->flags, queue_of(p), p->ah));
 
-	if (ret < 0)
-		print_error("ok_exs_shutdown");
-	else if (p->mode)
+	if (!ret && p->mode)
 		take_event(p, EXS_EVT_SHUTDOWN, p->fd, 0);
 	return ret;
 }
+
+// The names of the tests, by number.
+static const char *const all_shutdown_tests[] = {
+	[1 - 1] = "exs_shutdown(fd, SHUT_RDWR, flags, qh, qh) [no exs_init]",
+	[2 - 1] = "exs_shutdown(fd, SHUT_RDWR, BAD_FLAG, qh, qh)",
+	[3 - 1] = "exs_shutdown(fd, SHUT_RDWR, flags, INVALID_QHANDLE, qh)",
+	[4 - 1] = "exs_shutdown(BAD_FD, SHUT_RDWR, flags, qh, qh)",
+	[5 - 1] = "exs_shutdown(fd, SHUT_RDWR, flags, qh, qh)",
+	[6 - 1] = "exs_shutdown(fd, BAD_DIRECTION, flags, qh, qh)",
+	[7 - 1] = "exs_shutdown(NOT_CONNECTED_FD, SHUT_RDWR, flags, qh, qh)",
+	[8 - 1] = "exs_shutdown(fd, SHUT_WR, flags, qh, qh)",
+	[9 - 1] = "exs_shutdown(fd, SHUT_RD, flags, qh, qh)",
+};
+
+TEST_NAMES(shutdown, SHUTDOWN)
 
 #endif

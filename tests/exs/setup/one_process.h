@@ -22,7 +22,7 @@ static inline void converse_in_one_process(param *p, int port_offset)
 	int listener = p->fd;
 	CHECK(!exs_accept(listener, &from, 1, 0, p->qh), "exs_accept: %s", strerror(errno));
 	require(ok_exs_socket(p));
-	CHECK(!exs_connect(p->fd, (struct sockaddr *)&p->address, p->address_len, 0, NULL, p->qh, p->ah), "exs_connect: %s",
+	CHECK(!exs_connect(p->fd, p->address, p->address_len, 0, NULL, p->qh, p->ah), "exs_connect: %s",
 	      strerror(errno));
 	for (int i = 0; i < 2; i++) {
 		exs_event_t event = next_event(p);

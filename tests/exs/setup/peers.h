@@ -41,7 +41,7 @@ static inline void peer_receives(param *p)
 static inline void peer_drains(param *p)
 {
 	require(accepted(p));
-	while (ok_exs_recv(p) > 0)
+	while (receive_some(p) > 0)
 		;
 	meet(p);
 }

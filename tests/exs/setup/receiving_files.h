@@ -245,27 +245,27 @@ static inline void peer_sends_file(param *p)
 #define REFUSED .peer = peer_connects, .state = accepted_with_file
 #define RECEIVED .peer = peer_sends_file, .state = accepted_with_file
 
-#define RECVFILE_TESTS(function, tail, ok)                                                                                 \
-	{1, ERROR(EPERM), function "(fd, recvvec, recvvec_cnt, flags" tail " [no exs_init]"},                              \
-	{2, ERROR(ENOTCONN), function "(NOT_CONNECTED_FD, recvvec, recvvec_cnt, flags" tail, .state = not_connected_with_empty_file}, \
-	{3, ERROR(EBADF), function "(BAD_FD, recvvec, recvvec_cnt, flags" tail, REFUSED, .twist = bad_fd},                 \
-	{4, ERROR(ENODEV), function "(fd, recvvec, recvvec_cnt, flags" tail " [a pipe]", REFUSED, .twist = pipe_to_write}, \
-	{5, ERROR(EINVAL), function "(fd, recvvec, recvvec_cnt, flags" tail " [bad exs_fildes]", REFUSED, .twist = no_such_file}, \
-	{6, ERROR(EINVAL), function "(fd, recvvec, recvvec_cnt, flags" tail " [bad exs_path]", REFUSED, .twist = no_such_directory}, \
-	{7, ERROR(EACCES), function "(fd, recvvec, recvvec_cnt, flags" tail " [not open for writing]", REFUSED, .twist = read_only}, \
-	{8, ERROR(EINVAL), function "(fd, recvvec, ZERO_COUNT, flags" tail, REFUSED, .twist = no_elements},                \
-	{9, ERROR(EINVAL), function "(fd, recvvec, recvvec_cnt, flags" tail " [bad exs_xfv_type]", REFUSED, .twist = no_such_type}, \
-	{10, ERROR(EINVAL), function "(fd, recvvec, recvvec_cnt, BAD_FLAG" tail, REFUSED, .twist = bad_flag},              \
-	{11, ERROR(EINVAL), function "(fd, recvvec, recvvec_cnt, EXS_UNSIGNALED | EXS_BLOCK" tail, REFUSED, .twist = unsignaled_and_blocking}, \
-	{12, OK(ok), function "(fd, recvvec, recvvec_cnt, flags" tail, RECEIVED, .run = ok_to_the_end},                    \
-	{13, OK(ok), function "(fd, recvvec, recvvec_cnt, flags" tail " [exs_pathvec]", RECEIVED, .run = ok_by_path},      \
-	{14, OK(ok), function "(fd, recvvec, recvvec_cnt, flags" tail " [in two parts]", RECEIVED, .run = ok_by_length},   \
-	{15, ERROR(ECONNRESET), function "(fd, recvvec, recvvec_cnt, flags" tail " [the peer is killed]", REFUSED, .run = dead_sender}, \
-	{20, ERROR(EINVAL), function "(fd, recvvec, 3, flags" tail " [bad exs_flags of the third; the others stay as they are]", REFUSED, .run = keeps_for_bad_flags}, \
-	{21, ERROR(EINVAL), function "(fd, recvvec, 3, flags" tail " [bad exs_xfv_type of the third; the others stay as they are]", REFUSED, .run = keeps_for_bad_type}, \
-	{22, ERROR(EINVAL), function "(fd, recvvec, 3, flags" tail " [bad exs_path of the third; the others stay as they are]", REFUSED, .run = keeps_for_bad_path}, \
-	{23, ERROR(EFAULT), function "(fd, recvvec, 3, flags" tail " [unmapped exs_path of the third; the others stay as they are]", REFUSED, .run = keeps_for_wild_path}, \
-	{24, OK(ok), function "(fd, recvvec, recvvec_cnt, flags" tail " [exs_pathvec of a longer file]", RECEIVED, .run = ok_over_another}, \
-	{25, OK(ok), function "(fd, recvvec, 2, flags" tail " [memory, descriptor]", RECEIVED, .run = ok_memory_first}
+#define RECVFILE_TESTS(ok) \
+	{1, ERROR(EPERM)}, \
+	{2, ERROR(ENOTCONN), .state = not_connected_with_empty_file}, \
+	{3, ERROR(EBADF), REFUSED, .twist = bad_fd}, \
+	{4, ERROR(ENODEV), REFUSED, .twist = pipe_to_write}, \
+	{5, ERROR(EINVAL), REFUSED, .twist = no_such_file}, \
+	{6, ERROR(EINVAL), REFUSED, .twist = no_such_directory}, \
+	{7, ERROR(EACCES), REFUSED, .twist = read_only}, \
+	{8, ERROR(EINVAL), REFUSED, .twist = no_elements}, \
+	{9, ERROR(EINVAL), REFUSED, .twist = no_such_type}, \
+	{10, ERROR(EINVAL), REFUSED, .twist = bad_flag}, \
+	{11, ERROR(EINVAL), REFUSED, .twist = unsignaled_and_blocking}, \
+	{12, OK(ok), RECEIVED, .run = ok_to_the_end}, \
+	{13, OK(ok), RECEIVED, .run = ok_by_path}, \
+	{14, OK(ok), RECEIVED, .run = ok_by_length}, \
+	{15, ERROR(ECONNRESET), REFUSED, .run = dead_sender}, \
+	{20, ERROR(EINVAL), REFUSED, .run = keeps_for_bad_flags}, \
+	{21, ERROR(EINVAL), REFUSED, .run = keeps_for_bad_type}, \
+	{22, ERROR(EINVAL), REFUSED, .run = keeps_for_bad_path}, \
+	{23, ERROR(EFAULT), REFUSED, .run = keeps_for_wild_path}, \
+	{24, OK(ok), RECEIVED, .run = ok_over_another}, \
+	{25, OK(ok), RECEIVED, .run = ok_memory_first}
 
 #endif

@@ -152,7 +152,7 @@ static inline void receive_file(param *p, int times)
 	uint64_t count = 0;
 	ssize_t length;
 
-	while ((length = ok_exs_recv(p)) > 0)
+	while ((length = receive_some(p)) > 0)
 		for (ssize_t i = 0; i < length; i++, count++)
 			CHECK(((unsigned char *)p->recv_buf)[i] == pattern(count % TEST_FILE), "byte %llu is not the file's",
 			      (unsigned long long)count);
@@ -176,24 +176,24 @@ static inline void peer_receives_file_twice(param *p)
 #define REFUSED .peer = peer_accepts, .state = connected_with_file
 
 // Tests 1 to 12, and from 20 on those beyond the documentation of the framework. `tail` is what follows the flags.
-#define SENDFILE_TESTS(function, tail)                                                                                     \
-	{1, ERROR(EPERM), function "(fd, sendvec, sendvec_cnt, flags" tail " [no exs_init]"},                              \
-	{2, ERROR(ENOTCONN), function "(NOT_CONNECTED_FD, sendvec, sendvec_cnt, flags" tail, .state = not_connected_with_file}, \
-	{3, ERROR(EBADF), function "(BAD_FD, sendvec, sendvec_cnt, flags" tail, REFUSED, .twist = bad_fd},                 \
-	{4, ERROR(ENODEV), function "(fd, sendvec, sendvec_cnt, flags" tail " [a pipe]", REFUSED, .twist = cannot_be_mapped}, \
-	{5, ERROR(EINVAL), function "(fd, sendvec, sendvec_cnt, flags" tail " [bad exs_fildes]", REFUSED, .twist = bad_file}, \
-	{6, ERROR(EINVAL), function "(fd, sendvec, sendvec_cnt, flags" tail " [bad exs_path]", REFUSED, .twist = bad_path}, \
-	{7, ERROR(EFBIG), function "(fd, sendvec, sendvec_cnt, flags" tail " [more than 1 GB]", REFUSED, .twist = too_big}, \
-	{8, ERROR(EINVAL), function "(fd, sendvec, sendvec_cnt, flags" tail " [offset + length beyond the end]", REFUSED, .twist = beyond_the_end}, \
-	{9, ERROR(EINVAL), function "(fd, sendvec, sendvec_cnt, flags" tail " [offset beyond the end]", REFUSED, .twist = offset_beyond_the_end}, \
-	{10, ERROR(EINVAL), function "(fd, sendvec, BAD_SENDVEC_CNT, flags" tail, REFUSED, .twist = bad_vector_count},     \
-	{11, ERROR(EINVAL), function "(fd, sendvec, sendvec_cnt, BAD_FLAG" tail, REFUSED, .twist = bad_flag},              \
-	{12, ERROR(EINVAL), function "(fd, sendvec, sendvec_cnt, EXS_UNSIGNALED | EXS_BLOCK" tail, REFUSED, .twist = unsignaled_and_blocking}, \
-	{20, ERROR(EINVAL), function "(fd, sendvec, EXS_XFERVEC_MAX + 1, flags" tail, REFUSED, .twist = too_many_elements}, \
-	{21, ERROR(EINVAL), function "(fd, sendvec, sendvec_cnt, flags" tail " [bad exs_xfv_type]", REFUSED, .twist = bad_type}, \
-	{22, ERROR(EACCES), function "(fd, sendvec, sendvec_cnt, flags" tail " [not open for reading]", REFUSED, .twist = write_only}, \
-	{23, ERROR(EINVAL), function "(fd, sendvec, sendvec_cnt, flags" tail " [negative offset]", REFUSED, .twist = negative_offset}, \
-	{26, ERROR(EFAULT), function "(fd, sendvec, sendvec_cnt, flags" tail " [unmapped exs_path]", REFUSED, .twist = wild_path}, \
-	{27, ERROR(EFAULT), function "(fd, sendvec, sendvec_cnt, flags" tail " [unmapped exs_iov_base]", REFUSED, .run = wild_memory}
+#define SENDFILE_TESTS \
+	{1, ERROR(EPERM)}, \
+	{2, ERROR(ENOTCONN), .state = not_connected_with_file}, \
+	{3, ERROR(EBADF), REFUSED, .twist = bad_fd}, \
+	{4, ERROR(ENODEV), REFUSED, .twist = cannot_be_mapped}, \
+	{5, ERROR(EINVAL), REFUSED, .twist = bad_file}, \
+	{6, ERROR(EINVAL), REFUSED, .twist = bad_path}, \
+	{7, ERROR(EFBIG), REFUSED, .twist = too_big}, \
+	{8, ERROR(EINVAL), REFUSED, .twist = beyond_the_end}, \
+	{9, ERROR(EINVAL), REFUSED, .twist = offset_beyond_the_end}, \
+	{10, ERROR(EINVAL), REFUSED, .twist = bad_vector_count}, \
+	{11, ERROR(EINVAL), REFUSED, .twist = bad_flag}, \
+	{12, ERROR(EINVAL), REFUSED, .twist = unsignaled_and_blocking}, \
+	{20, ERROR(EINVAL), REFUSED, .twist = too_many_elements}, \
+	{21, ERROR(EINVAL), REFUSED, .twist = bad_type}, \
+	{22, ERROR(EACCES), REFUSED, .twist = write_only}, \
+	{23, ERROR(EINVAL), REFUSED, .twist = negative_offset}, \
+	{26, ERROR(EFAULT), REFUSED, .twist = wild_path}, \
+	{27, ERROR(EFAULT), REFUSED, .run = wild_memory}
 
 #endif

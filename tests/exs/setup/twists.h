@@ -3,7 +3,7 @@
 #ifndef TWISTS_H
 #define TWISTS_H
 
-#include "../result.h"
+#include "../case.h"
 
 // How parameters are spoiled. Each changes one thing.
 
@@ -70,7 +70,7 @@ static inline void max_length(param *p)
 
 static inline void bad_address(param *p)
 {
-	p->address.ss_family = AF_UNIX;
+	p->address->sa_family = AF_UNIX;
 }
 
 static inline void short_address(param *p)

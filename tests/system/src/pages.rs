@@ -33,6 +33,18 @@ const TABLES: &[Generated] = &[
         table: groups::exs_programs,
     },
     Generated {
+        page: "docs/conformance/exs.md",
+        name: "misprints",
+        from: "tests/system/src/groups/exs/document.toml",
+        table: groups::exs_misprints,
+    },
+    Generated {
+        page: "docs/conformance/exs-mutants.md",
+        name: "mutants",
+        from: "tests/system/src/groups/exs/mutants/mutants.toml",
+        table: groups::exs_mutants_table,
+    },
+    Generated {
         page: "docs/conformance/rdma-rxe.md",
         name: "differences",
         from: "tests/system/src/interop/differs.toml",

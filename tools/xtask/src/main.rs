@@ -83,6 +83,8 @@ enum Command {
     },
     /// Write the tables of docs that are made from what programs read (skips, counts, differences of rdma_rxe)
     Pages,
+    /// Try every mutant of the Extended Sockets library with all tests of its function, and write which test catches it
+    ExsMutants,
     /// Show which lines the tests of `cargo test` reach, crate by crate (installs cargo-llvm-cov)
     Coverage,
     /// What takes hours: sanitizers, models, Miri, coverage, the long groups, chaos, fuzzing; how each ended goes to docs/nightly.md
@@ -202,6 +204,7 @@ fn main() -> ExitCode {
         Command::Models => models::run(),
         Command::Gates { gates } => gates::run(&gates),
         Command::Pages => pages::renew().map(|()| true),
+        Command::ExsMutants => groups::exs_mutants(),
         Command::Coverage => coverage::run(),
         Command::Nightly(scope) => nightly::run(&scope),
         Command::Bench {

@@ -71,6 +71,10 @@ const PARTS: &[Part] = &[
         words: |_| "test applications".to_owned(),
     },
     Part {
+        name: "exs-mutants",
+        words: |_| "test exs/mutants/whole".to_owned(),
+    },
+    Part {
         name: "interop",
         words: |_| "test interop".to_owned(),
     },

@@ -27,6 +27,9 @@ use anyhow::{Result, bail};
 use crate::harness::case::{Case, Company};
 use crate::packages::{self, Need};
 
+pub(crate) use exs::document::markdown as exs_misprints;
+pub use exs::mutants::command as exs_mutants;
+pub(crate) use exs::mutants::table::markdown as exs_mutants_table;
 pub(crate) use exs::table::markdown as exs_programs;
 
 /// A group of cases.
@@ -249,6 +252,7 @@ pub(crate) fn choose(filters: &[String]) -> Result<Vec<(&'static Group, Vec<Case
             .filter(|case| applications::belongs(filters, &case.name))
             .filter(|case| sanitized::belongs(filters, &case.name))
             .filter(|case| scale::belongs(filters, &case.name))
+            .filter(|case| exs::mutants::belongs(filters, &case.name))
             .collect();
         if !cases.is_empty() {
             chosen.push((group, cases));

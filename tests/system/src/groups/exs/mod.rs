@@ -4,7 +4,9 @@
 //! The programs of `tests/exs` are built with their own makefile against the built header and library. Each of their
 //! lines is a result here. What one place answers, word for word, the others must answer too.
 
+pub(crate) mod document;
 mod framework;
+pub(crate) mod mutants;
 mod programs;
 pub(crate) mod table;
 
@@ -55,26 +57,29 @@ pub(crate) fn cases() -> Vec<Case> {
     cases.push(Case::new("exs/programs.toml counts the tests", documented));
     cases.extend(framework::cases());
     cases.extend(programs::cases());
+    cases.extend(mutants::cases());
+    cases.extend(document::cases());
     cases
 }
 
-#[derive(Clone, Copy, PartialEq)]
-enum Mode {
+/// How the programs call the library: with `EXS_BLOCK`, or with events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mode {
     Blocking,
     NonBlocking,
 }
 
 impl Mode {
-    const ALL: [Mode; 2] = [Mode::Blocking, Mode::NonBlocking];
+    pub(crate) const ALL: [Mode; 2] = [Mode::Blocking, Mode::NonBlocking];
 
-    fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Mode::Blocking => "blocking",
             Mode::NonBlocking => "non-blocking",
         }
     }
 
-    fn options(self) -> &'static [&'static str] {
+    pub(crate) fn options(self) -> &'static [&'static str] {
         match self {
             Mode::Blocking => &["-v"],
             Mode::NonBlocking => &["-v", "-n"],
@@ -94,26 +99,47 @@ fn seed() -> String {
     })
 }
 
+/// What a compiler has to be told to find the built header and library.
+struct Flags {
+    compile: Vec<String>,
+    link: Vec<String>,
+}
+
+fn library_flags() -> Result<Flags> {
+    let include = build::workspace().join("exs/include");
+    let library = build::exs()?;
+    let library = library.display();
+    Ok(Flags {
+        compile: vec![format!("-I{}", include.display())],
+        link: vec![
+            format!("-L{library}"),
+            "-lexs".to_owned(),
+            format!("-Wl,-rpath,{library}"),
+        ],
+    })
+}
+
+/// The programs' makefile, with the built library; the programs go to `out`.
+fn makefile(out: &Path) -> Result<Command> {
+    let flags = library_flags()?;
+    let mut make = Command::new("make");
+    make.arg("-C")
+        .arg(sources())
+        .arg(format!("OUT={}", out.display()))
+        .arg(format!("EXS_CFLAGS={}", flags.compile.join(" ")))
+        .arg(format!("EXS_LIBS={}", flags.link.join(" ")));
+    Ok(make)
+}
+
 /// Builds library and programs, once, and answers the directory of the programs.
 pub(crate) fn programs() -> Result<PathBuf> {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     if let Some(built) = BUILT.get() {
         return Ok(built.clone());
     }
-    let library = build::exs()?;
     let out = build::scratch("exs")?;
-    let mut make = Command::new("make");
-    make.args(["--silent", "-j2", "-C"])
-        .arg(sources())
-        .arg(format!("OUT={}", out.display()))
-        .arg(format!(
-            "EXS_CFLAGS=-I{}",
-            build::workspace().join("exs/include").display()
-        ))
-        .arg(format!(
-            "EXS_LIBS=-L{0} -lexs -Wl,-rpath,{0}",
-            library.display()
-        ));
+    let mut make = makefile(&out)?;
+    make.args(["--silent", "-j2"]);
     let output = make.output().context("make")?;
     if !output.status.success() {
         bail!(
@@ -172,7 +198,7 @@ fn run_on(host: &Host, other: Option<&Host>, dir: &Path, place: &str, mode: Mode
 }
 
 /// Reads the lines of results; those of a program come before the line that sums it up.
-fn endings(finished: &Finished) -> Vec<(String, Ending)> {
+pub(crate) fn endings(finished: &Finished) -> Vec<(String, Ending)> {
     let mut endings = Vec::new();
     let mut program = Vec::new();
     for line in finished.out.lines() {

@@ -3,6 +3,7 @@
 use anyhow::{Context, Result};
 use serde::Deserialize;
 
+use super::Mode;
 use crate::pages::row;
 
 #[derive(Deserialize)]
@@ -14,7 +15,7 @@ struct File {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Program {
-    name: String,
+    pub(super) name: String,
     /// Of the thesis; empty where it has none.
     section: String,
     modes: String,
@@ -26,6 +27,11 @@ pub(super) struct Program {
 }
 
 impl Program {
+    /// Whether it has tests in a mode.
+    fn is_performed(&self, mode: Mode) -> bool {
+        self.modes == "both" || self.modes == mode.name()
+    }
+
     /// What its file is called.
     pub(super) fn file(&self) -> String {
         format!("test_{}", self.name)
@@ -35,6 +41,13 @@ impl Program {
 pub(super) fn read() -> Result<Vec<Program>> {
     let file: File = toml::from_str(include_str!("programs.toml")).context("programs.toml")?;
     Ok(file.program)
+}
+
+/// Whether a program has tests in a mode.
+pub(crate) fn is_performed(name: &str, mode: Mode) -> bool {
+    let rows = read().unwrap_or_default();
+    rows.iter()
+        .any(|row| row.name == name && row.is_performed(mode))
 }
 
 /// As a document has it.
