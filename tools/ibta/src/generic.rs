@@ -148,7 +148,7 @@ pub const ALL: &[Generic] = mutants! {
         let nak = packet.ext.aeth.is_some_and(|aeth| !matches!(aeth.kind(), Syndrome::Ack(_)));
         nak && next(&mut packet.ext.aeth, |aeth| ferroce_wire::Aeth { syndrome: aeth.syndrome ^ 1, ..aeth })
     };
-    Packet "aeth.msn+1" ("the test is about what is refused, and the messages before it leave room"): |packet| next(&mut packet.ext.aeth, |aeth| ferroce_wire::Aeth { msn: low24(aeth.msn + 1), ..aeth });
+    Packet "aeth.msn+1": |packet| next(&mut packet.ext.aeth, |aeth| ferroce_wire::Aeth { msn: low24(aeth.msn + 1), ..aeth });
     Packet "aeth.msn=0" ("the test is about what is refused, or nothing was completed before"): |packet| packet.ext.aeth.as_mut().is_some_and(|aeth| zero(&mut aeth.msn));
     Packet "atomic.va+1": |packet| next(&mut packet.ext.atomic, |atomic| ferroce_wire::AtomicEth { va: atomic.va.wrapping_add(1), ..atomic });
     Packet "atomic.rkey+1": |packet| next(&mut packet.ext.atomic, |atomic| ferroce_wire::AtomicEth { rkey: atomic.rkey.wrapping_add(1), ..atomic });
