@@ -49,12 +49,8 @@ pub(crate) const MIN_ANSWER_WAIT: Duration = Duration::from_micros(200);
 pub(crate) const MAX_ANSWER_WAIT: Duration = Duration::from_millis(32);
 /// The longest sleep of such a wait.
 pub(crate) const MAX_ANSWER_SLEEP: Duration = Duration::from_millis(2);
-/// Waits in vain, in a row, after which none is tried for a while.
-pub(crate) const ANSWER_TRIES: u32 = 3;
-/// That while at first; it doubles with every further wait in vain…
-pub(crate) const MIN_ANSWER_BACKOFF: Duration = Duration::from_millis(10);
-/// … up to this.
-pub(crate) const MAX_ANSWER_BACKOFF: Duration = Duration::from_millis(640);
+/// After a wait in vain none is tried for so many times as long.
+pub(crate) const ANSWER_BACKOFF: u32 = 8;
 
 // The helper: waiting awake (`linger`), and what it does at a time.
 

@@ -52,8 +52,8 @@ impl Hca {
         };
 
         let answered = self.wait_until(now + patience, || qp.is_answered() != Some(false));
-        let now = timers::now();
-        self.answers.lock().waited(now, answered);
+        let after = timers::now();
+        self.answers.lock().waited(after, after - now, answered);
         if !answered {
             // The program goes on without a look at what comes.
             self.app_will_sleep();
