@@ -2,7 +2,6 @@
 //! whom it is for (`ferroce_fabric::gsi`), and whatever goes out leaves by [`Gsi::put_on_wire`]. RoCE ports have a QP1 and no QP0, and
 //! their packets are `qp1`'s business; InfiniBand ports' are `ib`'s. What a MAD means to its owner is nothing to this module.
 
-use ferroce_fabric::cm::Time;
 use std::time::Instant;
 
 use ferroce_fabric::gsi::{self, Services};
@@ -11,6 +10,7 @@ use ferroce_wire::MadHeader;
 use ferroce_wire::mad::{Mad, QP0, QP1, method};
 
 use crate::adapter::Adapter;
+use crate::clock::Clock;
 use crate::mads::{Incoming, Outgoing};
 use crate::qp1::{self, Qp1};
 use crate::service::Service;
@@ -25,13 +25,13 @@ pub(crate) struct Gsi {
     roce: Qp1,
     /// What a RoCE port has sent to itself.
     looped: Vec<Incoming>,
-    started: Instant,
+    /// The agents'.
+    clock: Clock,
 }
 
 impl Service for Gsi {
     fn next_timeout(&self) -> Option<Instant> {
-        let at = self.pma.next_timeout()?;
-        Some(self.started + (at - Time::ZERO))
+        Some(self.clock.instant(self.pma.next_timeout()?))
     }
 }
 
@@ -42,18 +42,13 @@ impl Gsi {
             pma: Pma::new(1, ports),
             roce: Qp1::default(),
             looped: Vec::new(),
-            started: now,
+            clock: Clock(now),
         }
-    }
-
-    /// The agents' clock.
-    fn clock(&self) -> Time {
-        Time::ZERO + self.started.elapsed()
     }
 
     /// Does what is due.
     pub(crate) fn handle_timeout(&mut self, adapter: &Adapter) {
-        let now = self.clock();
+        let now = self.clock.now();
         self.pma.handle_timeout(now, &adapter.performance());
     }
 
@@ -158,7 +153,7 @@ impl Services for Came<'_, '_> {
             return gsi::refuse(mad);
         }
         let shown = self.to.adapter.performance();
-        let now = self.to.gsi.clock();
+        let now = self.to.gsi.clock.now();
         self.to.gsi.pma.receive(now, mad, &shown)
     }
 

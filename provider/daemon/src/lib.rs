@@ -9,6 +9,7 @@ mod adapter;
 mod addr_spec;
 mod claims;
 mod clients;
+mod clock;
 pub mod config;
 mod connection;
 mod counting;

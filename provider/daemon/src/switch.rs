@@ -2,16 +2,17 @@
 //!
 //! It has no programs of its own: no runtime directory, no device, no umad. A subnet manager elsewhere on the fabric configures it.
 
-use ferroce_fabric::cm::Time;
 use std::time::Instant;
 
 use ferroce_control::CounterPage;
 use ferroce_fabric::gsi;
+use ferroce_fabric::link::Cable;
 use ferroce_fabric::pma::Pma;
 use ferroce_fabric::sma::{NodeConfig, Port};
 use ferroce_wire::mad::{Mad, MadHeader};
 
 use crate::DaemonError;
+use crate::clock::Clock;
 use crate::device;
 use crate::group::Group;
 use crate::ib::{Fabric, Happened};
@@ -20,7 +21,6 @@ use crate::performance::Shown;
 use crate::poller::{Poller, Token};
 use crate::signals::Signals;
 use crate::totals::Totals;
-use ferroce_fabric::link::Cable;
 
 /// What a switch is made from.
 #[derive(Clone, Debug)]
@@ -41,7 +41,8 @@ pub struct Switch {
     fabric: Fabric,
     pma: Pma,
     poller: Poller,
-    started: Instant,
+    /// The agents'.
+    clock: Clock,
     /// The ends of the cables, held for as long as it runs.
     _ends: Vec<Group>,
 }
@@ -95,7 +96,7 @@ impl Switch {
             fabric: Fabric::new(config, ends, CounterPage::private()?),
             pma: Pma::new(0, ports),
             poller,
-            started: Instant::now(),
+            clock: Clock::start(),
             _ends: groups,
         })
     }
@@ -128,7 +129,7 @@ impl Switch {
                     }
                 }
             }
-            let time = self.time();
+            let time = self.clock.now();
             if self.pma.next_timeout().is_some_and(|at| at <= time) {
                 let shown = self.performance();
                 self.pma.handle_timeout(time, &shown);
@@ -138,7 +139,7 @@ impl Switch {
 
     fn next_timeout(&self) -> Option<Instant> {
         let pma = self.pma.next_timeout();
-        let pma = pma.map(|at| self.started + (at - Time::ZERO));
+        let pma = pma.map(|at| self.clock.instant(at));
         self.fabric.next_timeout().into_iter().chain(pma).min()
     }
 
@@ -168,10 +169,6 @@ impl Switch {
             ports: ports.collect(),
         }
     }
-
-    fn time(&self) -> Time {
-        Time::ZERO + self.started.elapsed()
-    }
 }
 
 /// The agents of the switch that are asked about a MAD. It has no programs, nor connections.
@@ -183,7 +180,7 @@ struct Served<'a> {
 impl gsi::Services for Served<'_> {
     fn performance(&mut self, _: &MadHeader) -> Option<Mad> {
         let shown = self.switch.performance();
-        let time = self.switch.time();
+        let time = self.switch.clock.now();
         self.switch.pma.receive(time, &self.came.mad, &shown)
     }
 }

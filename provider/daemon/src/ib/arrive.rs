@@ -180,7 +180,7 @@ impl Fabric {
             sl: packet.lrh.sl,
         };
         if ends.dest_qp == QP0 {
-            let time = self.time();
+            let time = self.clock.now();
             self.node.receive(time, port, from, mad, &mut self.out);
             return self.settle();
         }
@@ -255,7 +255,7 @@ impl Fabric {
             gid1: report.sgid,
             gid2: report.dgid,
         };
-        let (time, node, out) = (self.time(), &mut self.node, &mut self.out);
+        let (time, node, out) = (self.clock.now(), &mut self.node, &mut self.out);
         match key {
             Key::Partition => node.p_key_violation(time, port, times, violation, out),
             Key::Queue => node.q_key_violation(time, port, times, violation, out),

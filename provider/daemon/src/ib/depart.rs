@@ -23,7 +23,7 @@ impl Fabric {
             dlid: out.to.lid,
             sl: out.to.sl,
         };
-        let time = self.time();
+        let time = self.clock.now();
         self.node.send(time, out.port, to, &out.mad, &mut self.out);
         self.settle();
     }

@@ -10,7 +10,6 @@ mod depart;
 mod end;
 mod members;
 
-use ferroce_fabric::cm::Time;
 use std::os::fd::OwnedFd;
 use std::time::Instant;
 
@@ -20,6 +19,7 @@ use ferroce_fabric::sma::{LinkCommand, Node, NodeConfig, Offer, Port, PortEvent}
 
 use ferroce_wire::mad::QP0;
 
+use crate::clock::Clock;
 use crate::mads::{Address, Incoming};
 use actions::{Action, Actions};
 use end::End;
@@ -75,7 +75,8 @@ pub(crate) struct Fabric {
     out: Actions,
     happened: Vec<Happened>,
     members: Vec<members::Member>,
-    started: Instant,
+    /// The node's.
+    clock: Clock,
     psn: u32,
     /// A switch handles a packet that may cross so many switches, this one included.
     hops: Option<u8>,
@@ -112,7 +113,7 @@ impl Fabric {
             out: Actions::default(),
             happened: Vec::new(),
             members: Vec::new(),
-            started: now,
+            clock: Clock(now),
             psn: 0,
             hops: None,
             sums,
@@ -151,7 +152,7 @@ impl Fabric {
     pub(crate) fn next_timeout(&self) -> Option<Instant> {
         let training = self.links.iter().filter_map(|link| link.training.next());
         let node = self.node.next_timeout();
-        let node = node.map(|at| self.started + (at - Time::ZERO));
+        let node = node.map(|at| self.clock.instant(at));
         training.chain(node).min()
     }
 
@@ -174,7 +175,7 @@ impl Fabric {
                 }
             }
         }
-        let time = self.time();
+        let time = self.clock.now();
         if self.node.next_timeout().is_some_and(|at| at <= time) {
             self.node.handle_timeout(time, &mut self.out);
             self.settle();
@@ -196,7 +197,7 @@ impl Fabric {
     pub(crate) fn set_is_sm(&mut self, port: u8, is_sm: bool) {
         let known = self.node.port(port).map(Port::is_sm);
         if known != Some(is_sm) {
-            let time = self.time();
+            let time = self.clock.now();
             self.node.set_is_sm(time, port, is_sm, &mut self.out);
             self.settle();
         }
@@ -239,7 +240,7 @@ impl Fabric {
     }
 
     fn link_changed(&mut self, port: u8, change: Change) {
-        let time = self.time();
+        let time = self.clock.now();
         match change {
             Change::Up(offer) => {
                 let good = self.node.link_up(time, port, offer, &mut self.out);
@@ -266,11 +267,6 @@ impl Fabric {
             .port(port)
             .and_then(Port::offer)
             .unwrap_or(NO_OFFER)
-    }
-
-    /// The node's clock.
-    fn time(&self) -> Time {
-        Time::ZERO + self.started.elapsed()
     }
 }
 

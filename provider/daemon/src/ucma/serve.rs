@@ -4,13 +4,13 @@
 use std::time::Instant;
 
 use ferroce_control::{DeviceInfo, RuntimeDir};
-use ferroce_fabric::cm::Time;
 
 use super::channel::Caller;
 use super::host::Host;
 use super::state::Ucma;
 use super::surroundings::Surroundings as View;
 use crate::DaemonError;
+use crate::clock::Clock;
 use crate::mads::Outgoing;
 use crate::poller::{Poller, Token};
 use crate::service::Service;
@@ -38,7 +38,7 @@ pub(crate) struct Server {
     pub(super) sessions: Sessions<Program>,
     /// What is to be sent from QP1.
     pub(super) outgoing: Vec<Outgoing>,
-    started: Instant,
+    clock: Clock,
 }
 
 impl Service for Server {
@@ -51,7 +51,7 @@ impl Service for Server {
             self.ucma.regroup_at,
         ];
         let at = times.into_iter().flatten().min();
-        let at = at.map(|at| self.started + (at - Time::ZERO));
+        let at = at.map(|at| self.clock.instant(at));
         at.into_iter().chain(self.sessions.next_timeout()).min()
     }
 
@@ -78,7 +78,7 @@ impl Server {
             ucma: Ucma::new(info)?,
             sessions,
             outgoing: Vec::new(),
-            started: Instant::now(),
+            clock: Clock::start(),
         })
     }
 
@@ -136,7 +136,7 @@ impl Server {
             info: view.info,
             snapshot: view.snapshot,
             ports: view.ports,
-            now: Time::ZERO + self.started.elapsed(),
+            now: self.clock.now(),
         }
     }
 }
