@@ -4,6 +4,7 @@ pub(crate) mod answers;
 pub(crate) mod arrivals;
 pub(crate) mod crowd;
 pub(crate) mod driver;
+pub(crate) mod futex;
 pub(crate) mod helper;
 pub(crate) mod linger;
 pub(crate) mod make_room;

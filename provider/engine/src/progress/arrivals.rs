@@ -1,7 +1,10 @@
 //! Threads of the application that sleep until the helper has received something.
 
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
+
+use ferroce_transport::Duration;
+
+use crate::progress::futex;
 
 /// A futex that counts arrivals while somebody waits for one.
 #[derive(Default)]
@@ -16,15 +19,7 @@ impl Arrivals {
     pub(crate) fn happened(&self) {
         if self.waiting.load(Ordering::SeqCst) != 0 {
             self.count.fetch_add(1, Ordering::SeqCst);
-            // SAFETY: wakes whoever waits on a word of ours.
-            unsafe {
-                libc::syscall(
-                    libc::SYS_futex,
-                    self.count.as_ptr(),
-                    libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG,
-                    i32::MAX,
-                )
-            };
+            futex::wake(&self.count);
         }
     }
 
@@ -46,23 +41,9 @@ pub(crate) struct Waiter<'a> {
 }
 
 impl Waiter<'_> {
-    /// Sleeps until something is received, but no longer than `most`, below a second. Returns whether it ended before.
+    /// Sleeps until something is received, but no longer than `most`. Returns whether it ended before.
     pub(crate) fn wait(&self, most: Duration) -> bool {
-        let timeout = libc::timespec {
-            tv_sec: 0,
-            tv_nsec: libc::c_long::from(most.subsec_nanos() as i32),
-        };
-        // SAFETY: the futex word and the timeout outlive the call.
-        let ended = unsafe {
-            libc::syscall(
-                libc::SYS_futex,
-                self.arrivals.count.as_ptr(),
-                libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG,
-                self.seen,
-                &raw const timeout,
-            )
-        };
-        ended == 0 || std::io::Error::last_os_error().raw_os_error() != Some(libc::ETIMEDOUT)
+        futex::wait(&self.arrivals.count, self.seen, most)
     }
 }
 

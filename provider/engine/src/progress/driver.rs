@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use ferroce_transport::{AtomicTime, Duration, Time};
 
 use crate::progress::arrivals::Arrivals;
+use crate::progress::futex;
 use crate::progress::sleep::Sleep;
 use crate::progress::timers;
 use crate::progress::turn::{self, Turn};
@@ -114,20 +115,7 @@ impl Driver {
         let mut naps = Naps::new(since);
         let mut control_at = since + CONTROL_INTERVAL;
         loop {
-            let nap = libc::timespec {
-                tv_sec: 0,
-                tv_nsec: naps.length.as_nanos() as i64,
-            };
-            // SAFETY: the futex word and the timeout outlive the call.
-            unsafe {
-                libc::syscall(
-                    libc::SYS_futex,
-                    self.turn.as_ptr(),
-                    libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG,
-                    turn::APP,
-                    &raw const nap,
-                )
-            };
+            futex::wait(self.turn.word(), turn::APP, naps.length);
             let now = timers::now();
             if now >= control_at {
                 control_at = now + CONTROL_INTERVAL;

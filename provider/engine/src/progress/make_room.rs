@@ -125,10 +125,7 @@ impl Hca {
                 revents: 0,
             })
             .collect();
-        let timeout = libc::timespec {
-            tv_sec: 0,
-            tv_nsec: libc::c_long::from(most.subsec_nanos() as i32),
-        };
+        let timeout = timers::timespec(most);
         // SAFETY: `fds` and `timeout` outlive the call, and `receivers` keeps the sockets open. Where it fails, as by a signal, the
         // sleep has ended.
         unsafe {

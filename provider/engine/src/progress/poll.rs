@@ -7,6 +7,7 @@ use ferroce_transport::{AtomicTime, Time};
 use crate::datapath::rx::RxState;
 use crate::datapath::rx::state::{MAX_DATAGRAM, Take};
 use crate::hca::Hca;
+use crate::progress::futex;
 use crate::progress::timers;
 use crate::tuning::{
     POLLS_BEFORE_TURN, POLLS_BEFORE_YIELD, RING_ACTIVE, RUNS_PER_POLL, SOCKET_POLL_INTERVAL,
@@ -72,15 +73,7 @@ impl Hca {
         let driver = &self.driver;
         driver.empty_polls.store(0, Ordering::Relaxed);
         if driver.has_helper && driver.turn.hand_back() {
-            // SAFETY: the futex word is ours.
-            unsafe {
-                libc::syscall(
-                    libc::SYS_futex,
-                    driver.turn.as_ptr(),
-                    libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG,
-                    1,
-                )
-            };
+            futex::wake(driver.turn.word());
         }
     }
 }

@@ -16,9 +16,5 @@ pub(crate) fn timespec_until(until: Time) -> Option<libc::timespec> {
     if until == Time::MAX {
         return None;
     }
-    let left = until - timers::now();
-    Some(libc::timespec {
-        tv_sec: left.as_secs() as i64,
-        tv_nsec: left.subsec_nanos().into(),
-    })
+    Some(timers::timespec(until - timers::now()))
 }

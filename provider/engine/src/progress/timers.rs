@@ -8,7 +8,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::{Arc, Weak};
 
-use ferroce_transport::{AtomicTime, Time};
+use ferroce_transport::{AtomicTime, Duration, Time};
 
 use crate::locks;
 
@@ -31,6 +31,14 @@ fn read(clock: libc::clockid_t) -> u64 {
     // SAFETY: `ts` is a valid place for the result, and the clocks asked for always exist.
     unsafe { libc::clock_gettime(clock, &mut ts) };
     ts.tv_sec as u64 * 1_000_000_000 + ts.tv_nsec as u64
+}
+
+/// A span as the kernel takes it.
+pub(crate) fn timespec(span: Duration) -> libc::timespec {
+    libc::timespec {
+        tv_sec: span.as_secs() as libc::time_t,
+        tv_nsec: span.subsec_nanos() as libc::c_long,
+    }
 }
 
 /// What has something to do later.

@@ -61,7 +61,7 @@ impl<W: Word<Value = u32>> Turn<W> {
 
 impl Turn<std::sync::atomic::AtomicU32> {
     /// The word, to wait on as a futex.
-    pub(crate) fn as_ptr(&self) -> *mut u32 {
-        self.0.as_ptr()
+    pub(crate) fn word(&self) -> &std::sync::atomic::AtomicU32 {
+        &self.0
     }
 }
