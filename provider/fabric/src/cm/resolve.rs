@@ -164,7 +164,7 @@ impl Cm {
                 ack_timeout: 0,
             },
             response_timeout: REMEMBER / 2,
-            period: Duration::from_nanos(0),
+            period: Duration::ZERO,
             max_retries: 0,
             retries: 0,
             pending: None,
