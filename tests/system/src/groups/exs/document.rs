@@ -13,7 +13,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, anyhow};
 use serde::Deserialize;
 
-use super::{Mode, library_flags, programs, sources};
+use super::{Mode, in_mode, library_flags, programs, sources};
 use crate::harness::case::{Case, Ending, Parts, Stop};
 use crate::harness::process::{self, Finished};
 use crate::lab::host::Host;
@@ -211,7 +211,7 @@ impl Listing {
         }
         command.arg("-o").arg(&program).arg(&source);
         if self.form != Form::Program && self.form != Form::Declarations {
-            command.args(framework()?);
+            command.arg(programs()?.join("framework.a"));
         }
         command.args(library_flags()?.link);
         let finished = process::run(command, dir, &self.file(), LIMIT)?;
@@ -223,11 +223,8 @@ impl Listing {
 
     /// Runs it in a mode, if it is a program by itself.
     fn run(&self, program: &Path, host: &Host, port: u16, mode: Mode, dir: &Path) -> Ending {
-        let mut command = host.run(program);
-        command
-            .args(mode.options())
-            .args(["-a", &host.address, "-p", &port.to_string()])
-            .env("EXS_TEST_LOG", dir.join("log"));
+        let mut command = in_mode(host, program, mode, port);
+        command.env("EXS_TEST_LOG", dir.join("log"));
         if matches!(self.form, Form::TestFile | Form::Block) {
             command.arg("1");
         }
@@ -253,19 +250,6 @@ fn has_result(finished: &Finished, value: &str, mode: Mode) -> bool {
     let results = finished.out.lines().filter(|line| !line.starts_with('#'));
     let fields: Vec<Vec<&str>> = results.map(|line| line.split(" : ").collect()).collect();
     matches!(&fields[..], [one] if one[..2] == ["1", value] && one[3..5] == [mode.name(), "PASS"])
-}
-
-/// The framework's objects.
-fn framework() -> Result<Vec<PathBuf>> {
-    let names = [
-        "address", "case", "cmdline", "event", "fault", "file", "names", "peer", "print",
-        "process", "result",
-    ];
-    let dir = programs()?;
-    Ok(names
-        .iter()
-        .map(|name| dir.join(format!("{name}.o")))
-        .collect())
 }
 
 fn listings(lab: &mut Lab) -> Parts {
@@ -306,11 +290,8 @@ fn figures(lab: &mut Lab, dir: &Path, mode: Mode) -> Ending {
     fs::copy(programs()?.join("test_exs_figures"), &runner).context("test_exs_figures")?;
     let port = lab.port() + 100;
     let host = lab.site(Place::OneDaemon)?.client();
-    let mut command = host.run(&runner);
-    command
-        .args(mode.options())
-        .args(["-a", &host.address, "-p", &port.to_string()])
-        .env("EXS_TEST_LOG", dir.join("log"));
+    let mut command = in_mode(host, &runner, mode, port);
+    command.env("EXS_TEST_LOG", dir.join("log"));
     let finished = process::run(command, dir, &format!("figures-{}", mode.name()), LIMIT)?;
     match finished.success() && finished.out.contains(": 6 passed, 0 failed") {
         true => Ok(()),

@@ -215,13 +215,10 @@ type Wanted = (
 /// Runs a program of `tests/exs/blocks`.
 fn run_blocks(lab: &mut Lab, name: &str, mode: Mode) -> Result<Finished, Stop> {
     let dir = lab.case_dir()?;
-    let port = lab.port().to_string();
+    let port = lab.port();
     let host = lab.site(Place::OneDaemon)?.client();
-    let mut command = host.run(exs::programs()?.join(name));
-    command
-        .args(mode.options())
-        .args(["-a", &host.address, "-p", &port])
-        .env("EXS_TEST_LOG", dir.join("log"));
+    let mut command = exs::in_mode(host, &exs::programs()?.join(name), mode, port);
+    command.env("EXS_TEST_LOG", dir.join("log"));
     Ok(process::run(command, &dir, name, LIMIT)?)
 }
 

@@ -151,6 +151,15 @@ pub(crate) fn programs() -> Result<PathBuf> {
     Ok(BUILT.get_or_init(|| out).clone())
 }
 
+/// A program of the framework in a mode, its sockets at a host's address from a port on.
+fn in_mode(host: &Host, program: &Path, mode: Mode, port: u16) -> Command {
+    let mut command = host.run(program);
+    command
+        .args(mode.options())
+        .args(["-a", &host.address, "-p", &port.to_string()]);
+    command
+}
+
 /// Where the log of a place and a mode is kept.
 fn log_of(place: &str, mode: Mode) -> Result<PathBuf> {
     Ok(build::scratch("exs-logs")?.join(format!("{place}-{}.log", mode.name())))

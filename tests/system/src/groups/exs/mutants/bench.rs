@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 
-use crate::groups::exs::{Mode, programs};
+use crate::groups::exs::{Mode, in_mode, programs};
 use crate::harness::case::Stop;
 use crate::harness::process::{self, Finished};
 use crate::lab::host::Host;
@@ -21,9 +21,10 @@ const LIMIT: Duration = Duration::from_secs(300);
 /// How many programs run at the same time: they wait more than they compute.
 const BESIDE: usize = 3;
 /// Ports from here on, so many for each program that runs, each with some of its own above it.
-const FIRST_PORT: usize = 21_000;
+const FIRST_PORT: u16 = 21_000;
 const PORTS: usize = 500;
-const PORTS_EACH: usize = 20;
+const PORTS_EACH: u16 = 20;
+
 /// A program that is run with a mutant, or without one.
 struct Job {
     mutant: Option<String>,
@@ -58,13 +59,10 @@ impl Bench<'_> {
 
     /// Adds a program with these of its tests, or all.
     pub(super) fn add(&mut self, mutant: Option<&str>, program: &str, mode: Mode, tests: &[&str]) {
-        let port = FIRST_PORT + self.jobs.len() % PORTS * PORTS_EACH;
-        let mut command = self.host.run(self.programs.join(format!("test_{program}")));
-        command
-            .args(mode.options())
-            .args(["-a", &self.host.address, "-p", &port.to_string()])
-            .args(tests)
-            .env("EXS_TEST_SECONDS", SECONDS);
+        let port = FIRST_PORT + (self.jobs.len() % PORTS) as u16 * PORTS_EACH;
+        let path = self.programs.join(format!("test_{program}"));
+        let mut command = in_mode(self.host, &path, mode, port);
+        command.args(tests).env("EXS_TEST_SECONDS", SECONDS);
         if let Some(mutant) = mutant {
             command
                 .env("LD_PRELOAD", self.programs.join("mutant.so"))
