@@ -6,6 +6,7 @@
 #include "endpoint.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <string.h>
 
 static struct address remote;
@@ -276,7 +277,83 @@ static void creation_is_checked(void)
 	CHECK_EQ(ibv_destroy_qp(qp), 0);
 }
 
+// Two queue pairs of this process that are connected to each other, each built for by a thread of its own.
+static struct building {
+	struct endpoint *e;
+	struct ibv_qp_ex *qp;
+	struct address to;
+	uint32_t seed;
+} ends[2];
+
+enum { BATCHES = 2000, CELL = 8 };
+
+static void open_building(struct building *b, uint32_t seed)
+{
+	struct endpoint *e = open_endpoint(&defaults);
+	struct ibv_qp *qp = create_qp_ex(e, e->send_cq, ALL_OPS, 4);
+
+	CHECK(qp, "ibv_create_qp_ex: %s", strerror(errno));
+	CHECK_EQ(ibv_destroy_qp(e->qp), 0);
+	e->qp = qp;
+	b->e = e;
+	b->qp = ibv_qp_to_qp_ex(qp);
+	CHECK(b->qp, "no builder");
+	b->seed = seed;
+}
+
+// Whatever a program may do, it may do between ibv_wr_start and ibv_wr_complete: here all that it does but to fill in the
+// request, so that its own packets and the other thread's have to be handled there.
+static void *build_and_poll(void *argument)
+{
+	struct building *b = argument;
+	struct endpoint *e = b->e;
+
+	for (uint64_t i = 0; i <= BATCHES; i++) {
+		ibv_wr_start(b->qp);
+		if (i > 0)
+			expect_wc(e->send_cq, i - 1, IBV_WC_SUCCESS);
+		if (i % 64 == 0) {
+			struct ibv_mr *mr = ibv_reg_mr(e->pd, e->buffer, e->size, ALL_ACCESS);
+
+			CHECK(mr, "ibv_reg_mr: %s", strerror(errno));
+			CHECK_EQ(state_of(e->qp), IBV_QPS_RTS);
+			CHECK_EQ(ibv_dereg_mr(mr), 0);
+		}
+		if (i == BATCHES) {
+			ibv_wr_abort(b->qp);
+			break;
+		}
+		fill(e->buffer, CELL, b->seed + i);
+		b->qp->wr_id = i;
+		b->qp->wr_flags = IBV_SEND_SIGNALED;
+		ibv_wr_rdma_write(b->qp, b->to.rkey, b->to.va + CELL + i % 1024 * CELL);
+		ibv_wr_set_sge(b->qp, e->mr->lkey, (uintptr_t)e->buffer, CELL);
+		CHECK_EQ(ibv_wr_complete(b->qp), 0);
+	}
+	return NULL;
+}
+
+static void threads_poll_while_they_build(void)
+{
+	pthread_t threads[2];
+
+	open_building(&ends[0], 1000000);
+	open_building(&ends[1], 2000000);
+	for (int i = 0; i < 2; i++) {
+		ends[i].to = address_of(ends[!i].e);
+		connect_endpoint(ends[i].e, &ends[i].to, NULL);
+	}
+	for (int i = 0; i < 2; i++)
+		CHECK_EQ(pthread_create(&threads[i], NULL, build_and_poll, &ends[i]), 0);
+	for (int i = 0; i < 2; i++)
+		pthread_join(threads[i], NULL);
+	for (int i = 0; i < 2; i++)
+		for (uint64_t n = BATCHES - 1024; n < BATCHES; n++)
+			check_filled(ends[i].e->buffer + CELL + n % 1024 * CELL, CELL, ends[!i].seed + n, "built");
+}
+
 PROGRAM({"every_operation", every_operation, 0}, {"abort_posts_nothing", abort_posts_nothing, 0},
 	{"refused_batches_post_nothing", refused_batches_post_nothing, 0},
 	{"several_completions_in_one_poll", several_completions_in_one_poll, 0},
+	{"threads_poll_while_they_build", threads_poll_while_they_build, 0},
 	{"creation_is_checked", creation_is_checked, 0})

@@ -1,14 +1,14 @@
 //! The order of locks, in one place. In debug builds each is checked when it is taken.
 //!
 //! A thread that holds a lock takes only those of a higher rank, so no two threads can wait for each other. A
-//! lock that is only tried may be of any rank, as nobody waits. Two things differ:
+//! lock that is only tried may be of any rank, as nobody waits. One thing differs: tables are read by whoever
+//! holds nothing higher than a queue pair, as receiving reads them before it locks one, posting after. Readers do
+//! not wait for a writer that waits (`read_recursive`), and who writes to a table holds neither another nor a
+//! queue pair.
 //!
-//! - Tables are read by whoever holds nothing higher than a queue pair: receiving reads them before it locks
-//!   one, posting after. Readers do not wait for a writer that waits (`read_recursive`), and who writes to a
-//!   table holds neither another nor a queue pair.
-//! - A program holds a queue pair that it posts to for as long as it likes (between `ibv_wr_start` and
-//!   `ibv_wr_complete`), and may meanwhile do anything. That lock is of no rank; who else wants it from the same
-//!   thread does without (`Qp::lock`).
+//! None is held while a program's own code runs. Between `ibv_wr_start` and `ibv_wr_complete` a program may do
+//! anything: its requests are collected outside of the engine (the provider's builder), whose lock keeps off
+//! nobody but another thread that builds for the same queue pair.
 //!
 //! Locks that are not of these types are held for a look at what they protect, and nothing else is locked
 //! meanwhile; or they are of an object's life (`life`, `closed`) and come before all others.
@@ -50,12 +50,6 @@ impl<T, const RANK: u8> Mutex<T, RANK> {
     #[inline]
     pub(crate) fn try_lock(&self) -> Option<Guard<parking_lot::MutexGuard<'_, T>>> {
         Some(Guard::new(self.0.try_lock()?, RANK))
-    }
-
-    /// Waits for it, of no rank: for who does not know what is done meanwhile.
-    #[inline]
-    pub(crate) fn lock_unranked(&self) -> parking_lot::MutexGuard<'_, T> {
-        self.0.lock()
     }
 }
 

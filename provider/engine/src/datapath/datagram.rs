@@ -82,7 +82,7 @@ impl Hca {
             if qp.block_loopback && qp.qp_num() == sender && own() {
                 continue;
             }
-            let Some(mut inner) = qp.lock() else { continue };
+            let mut inner = qp.inner.lock();
             qp.take_datagram(&mut inner, packet, arrival, keys, now);
         }
     }

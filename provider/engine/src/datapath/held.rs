@@ -24,12 +24,6 @@ impl Held {
     }
 }
 
-/// A number that no other living thread has.
-pub(crate) fn thread_mark() -> usize {
-    thread_local!(static MARK: u8 = const { 0 });
-    MARK.with(|mark| std::ptr::from_ref(mark) as usize)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -201,11 +201,7 @@ impl Qp {
 
     /// The heap's entry came up. `may_retry`: what was not answered in time may be sent again now.
     pub(crate) fn timer_fired(&self, keys: &KeyTable, now: Time, may_retry: bool) -> Fired {
-        let Some(mut inner) = self.lock() else {
-            self.hca()
-                .add_timer(now + MIN_ACK_DELAY, self.qp_num() as u16);
-            return Fired::Other;
-        };
+        let mut inner = self.inner.lock();
         let due = inner.transport.next_timeout().is_some_and(|t| t <= now);
         if due && !may_retry {
             return Fired::Held;

@@ -298,7 +298,7 @@ impl Qp {
     /// Answers what has come in a batch.
     fn answer(&self, keys: &KeyTable, now: Time) {
         self.touched.store(false, Relaxed);
-        let Some(mut inner) = self.lock() else { return };
+        let mut inner = self.inner.lock();
         let flush = !inner.transport.ack_deferrable();
         self.pump(&mut inner, keys, now, flush);
     }

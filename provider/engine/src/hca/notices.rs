@@ -78,18 +78,14 @@ impl Hca {
         let keys = self.keys.read_recursive();
         let now = timers::now();
         for qp in qps.iter() {
-            if let Some(mut inner) = qp.lock() {
-                qp.unplugged(&mut inner, &keys, now);
-            }
+            qp.unplugged(&mut qp.inner.lock(), &keys, now);
         }
     }
 
     /// The ports' tables have changed.
     fn renew_p_keys(&self) {
         for qp in self.qps.read_recursive().iter() {
-            if let Some(inner) = qp.lock() {
-                qp.renew_p_key(&inner);
-            }
+            qp.renew_p_key(&qp.inner.lock());
         }
     }
 

@@ -1,12 +1,10 @@
 //! Posting work requests: the guards under which a list of them is queued, and when what was queued is sent.
 
-use std::sync::atomic::Ordering;
-
 use ferroce_transport::{Datagram, Dest, QpState, SendData, SendRequest, Sge};
-use parking_lot::MutexGuard;
 
-use crate::datapath::held::{Held, thread_mark};
+use crate::datapath::held::Held;
 use crate::error::{Error, Result};
+use crate::locks::MutexGuard;
 use crate::progress::timers;
 use crate::tuning::{GATHER_IN_FLIGHT, SMALL_REQUEST};
 use crate::verbs::qp::{Inner, Qp};
@@ -22,11 +20,9 @@ impl Qp {
 
     /// Locks the send queue to post requests, which [`doorbell`](SendPoster::doorbell) starts.
     pub fn send_queue(&self) -> SendPoster<'_> {
-        let inner = self.lock_to_post();
-        self.poster.store(thread_mark(), Ordering::Relaxed);
         SendPoster {
             qp: self,
-            inner,
+            inner: self.inner.lock(),
             posted: Held::default(),
             largest: 0,
         }
@@ -41,12 +37,13 @@ impl Qp {
     pub fn recv_queue(&self) -> RecvPoster<'_> {
         RecvPoster {
             qp: self,
-            inner: self.lock_to_post(),
+            inner: self.inner.lock(),
         }
     }
 }
 
-/// The locked send queue.
+/// The locked send queue. Whoever holds it posts and does nothing else: packets of the queue pair wait meanwhile, and the
+/// threads that have received them.
 #[must_use = "what is posted is sent when the doorbell is rung"]
 pub struct SendPoster<'a> {
     qp: &'a Qp,
@@ -123,14 +120,7 @@ impl SendPoster<'_> {
     }
 }
 
-impl Drop for SendPoster<'_> {
-    /// The thread posts no more.
-    fn drop(&mut self) {
-        self.qp.poster.store(0, Ordering::Relaxed);
-    }
-}
-
-/// The locked receive queue.
+/// The locked receive queue, which is held for posting alone, too.
 pub struct RecvPoster<'a> {
     qp: &'a Qp,
     inner: MutexGuard<'a, Inner>,

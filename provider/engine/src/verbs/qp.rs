@@ -4,14 +4,14 @@
 mod modify;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, Ordering};
 
 use ferroce_control::objects::{Listing, Object, QueuePair};
 use ferroce_transport::{QpAttr, QpCap, QpState, QpType, Time};
 use parking_lot::Mutex;
 
 use crate::datapath::arrival::Arrival;
-use crate::datapath::held::{self, Held};
+use crate::datapath::held::Held;
 use crate::datapath::path::Path;
 use crate::hca::Hca;
 use crate::locks::{self, MutexGuard};
@@ -81,8 +81,6 @@ pub struct Qp {
     /// Messages are matched by tag, and the send queue is for rendezvous.
     pub(crate) tm: Option<TmQp>,
     pub(crate) inner: locks::Mutex<Inner, { locks::QUEUE_PAIR }>,
-    /// The thread that holds a [`SendPoster`](crate::SendPoster), as `thread_mark` names it; 0 for none.
-    pub(crate) poster: AtomicUsize,
     pub(crate) openers: Openers,
     /// Multicast groups that it is attached to, by GID and LID.
     pub(crate) groups: Mutex<Vec<([u8; 16], u16)>>,
@@ -154,21 +152,6 @@ impl Qp {
     /// Locks if nobody holds the lock.
     pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, Inner>> {
         self.inner.try_lock()
-    }
-
-    /// Locks for a thread that posts.
-    pub(crate) fn lock_to_post(&self) -> parking_lot::MutexGuard<'_, Inner> {
-        self.inner.lock_unranked()
-    }
-
-    /// Locks for the receive path or a timer. `None`: this very thread is posting (a consumer that polls between
-    /// `ibv_wr_start` and `ibv_wr_complete`), and the packet counts as lost.
-    pub(crate) fn lock(&self) -> Option<MutexGuard<'_, Inner>> {
-        let free = self.inner.try_lock();
-        if free.is_none() && self.poster.load(Ordering::Relaxed) == held::thread_mark() {
-            return None;
-        }
-        Some(free.unwrap_or_else(|| self.inner.lock()))
     }
 
     /// The P_Key that its packets bear.

@@ -1,7 +1,7 @@
 //! Making queue pairs: what each service is created with, the limits, and the place in the tables.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicUsize};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16};
 
 use ferroce_control::objects::{Object, QueuePair};
 use ferroce_control::random::random;
@@ -129,7 +129,6 @@ impl Qp {
                 srq,
                 tm,
                 inner: locks::Mutex::new(Inner::new(config)),
-                poster: AtomicUsize::new(0),
                 openers: Openers::new(context, opener.clone(), cookie),
                 groups: Mutex::default(),
                 p_key: AtomicU16::new(0xffff),

@@ -158,11 +158,10 @@ impl Hca {
         }
 
         let found = qps.find(number as u16);
-        let found = found.and_then(|qp| Some((qp, qp.lock()?)));
         if found.is_none() {
             self.counters().add(Counter::RxUnknownQp, 1);
         }
-        found
+        found.map(|qp| (qp, qp.inner.lock()))
     }
 
     /// Gives a packet to its queue pair, if its key and its source are right (section 9.6.1). Returns whether the transport does not
