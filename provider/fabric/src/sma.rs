@@ -6,9 +6,9 @@
 //! specification says or not at all.
 //!
 //! - [`directed`] finds the next hop of a directed route;
-//! - `request` checks the M_Key and carries out Get, Set and TrapRepress; `port_info`, `tables` and `switch` are the attributes;
+//! - `request` checks the M_Key and carries out Get, Set and TrapRepress; `port_info`, `tables` and `switch_info` are the attributes;
 //! - `partition` is what a switch does of P_Keys at its ports;
-//! - `link` is the state machine of a port, `traps` sends what a port has to tell, `forward` finds the way of other packets;
+//! - `link` is the state machine of a port, `notices` sends what a port has to tell, which waits in `traps`, `forward` finds the way of other packets;
 //! - `gate` says which packets QP1 takes.
 //!
 //! What it never does: random forwarding tables, arbitration between virtual
@@ -19,18 +19,22 @@ mod forward;
 mod gate;
 mod link;
 mod m_key;
+mod notices;
 mod partition;
 mod port;
 mod port_info;
+mod port_set;
 mod request;
 mod switch;
+mod switch_info;
 mod tables;
 mod traps;
 mod types;
 
-pub use forward::{Discard, PortSet, Route};
+pub use forward::{Discard, Route};
 pub use gate::Gate;
 pub use port::Port;
+pub use port_set::PortSet;
 pub use types::{
     Envelope, LinkCapabilities, LinkCommand, NodeConfig, NodeKind, Offer, Output, PortEvent,
     SmpCounters, Violation,

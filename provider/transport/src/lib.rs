@@ -42,7 +42,7 @@ mod xrc;
 pub use attr::*;
 pub use error::{ModifyError, PostError};
 pub use host::*;
-pub use qp::{Qp, QpConfig, TransmitOpts};
+pub use qp::{Qp, TransmitOpts};
 pub use resources::MAX_RD_ATOMIC;
 pub use send_queue::MAX_MESSAGE;
 pub use state::QpType;

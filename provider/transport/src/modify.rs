@@ -2,9 +2,19 @@
 
 use crate::resources::MAX_RD_ATOMIC;
 use crate::state;
+use crate::trace::entered;
 use crate::*;
 
 impl Qp {
+    /// Moves to `to`.
+    pub(crate) fn enter(&mut self, to: QpState) {
+        let from = std::mem::replace(&mut self.attr.qp_state, to);
+        if from != to {
+            let QpConfig { qpn, qp_type, .. } = self.config;
+            entered(qpn, qp_type, self.attr.dest_qp_num, from, to);
+        }
+    }
+
     /// Modifies attributes and moves between states, as `ibv_modify_qp(3)` says. The first violation is returned and
     /// nothing is changed then. Port number and P_Key index are only stored: whoever owns the tables checks them.
     ///

@@ -14,27 +14,6 @@ use crate::xrc;
 use crate::*;
 use ferroce_wire::{Packet, Service};
 
-/// What a queue pair is created with; none of it changes later.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct QpConfig {
-    /// Queue pair number, 24 bits.
-    pub qpn: u32,
-    /// Transport service.
-    pub qp_type: QpType,
-    /// Queue capacities.
-    pub cap: QpCap,
-    /// Every send request is signaled.
-    pub sq_sig_all: bool,
-    /// Receives come from a shared receive queue.
-    pub srq: bool,
-    /// UD: bytes of the longest message, the port's MTU. Not looked at otherwise.
-    pub mtu: u32,
-    /// Seeds the jitter of timers, nothing else.
-    pub seed: u64,
-    /// Local ACK Timeouts are so many times as long as the attributes say, for peers that somebody stops; 0 and 1: as they say.
-    pub stretch: u32,
-}
-
 /// Limits of one [`Qp::transmit`] call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TransmitOpts {

@@ -1,20 +1,14 @@
 //! What a queue pair tells those who watch it: its states and errors at level `debug`, each packet at level `trace`. While nobody
 //! does, an event costs a look at one word.
 
-use crate::{Gather, MemoryError, Qp, QpState, Sink, TxPacket, WcStatus};
+use crate::{Gather, MemoryError, QpState, QpType, Sink, TxPacket, WcStatus};
 use ferroce_wire::{Packet, opcode};
 use tracing::level_filters::LevelFilter;
 use tracing::{debug, trace};
 
-impl Qp {
-    /// Moves to `to`.
-    pub(crate) fn enter(&mut self, to: QpState) {
-        let from = std::mem::replace(&mut self.attr.qp_state, to);
-        if from != to {
-            let (service, peer) = (self.config.qp_type, self.attr.dest_qp_num);
-            debug!(qpn = %Hex(self.config.qpn), ?service, peer = %Hex(peer), "{from:?} to {to:?}");
-        }
-    }
+/// A queue pair that is connected to `peer` is in another state.
+pub(crate) fn entered(qpn: u32, service: QpType, peer: u32, from: QpState, to: QpState) {
+    debug!(qpn = %Hex(qpn), ?service, peer = %Hex(peer), "{from:?} to {to:?}");
 }
 
 /// Does somebody look at packets?

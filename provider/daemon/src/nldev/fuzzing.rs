@@ -5,7 +5,7 @@ use ferroce_control::seqpacket::{self, Wait};
 use super::example::device;
 use super::message::{HEADER, ROOM, end};
 use super::server::{Netlink, turn};
-use crate::fuzzing::{connection, steps};
+use crate::fuzzing::inputs::{connection, steps};
 use crate::sessions::Session;
 
 const PID: u32 = 77;

@@ -13,7 +13,7 @@ use super::fuzzing::device;
 use super::serve::{KIND, Program, Server};
 use super::surroundings::Surroundings as View;
 use crate::claims::Claims;
-use crate::fuzzing::{came_back, connection, drain, frame, mad, reply, steps};
+use crate::fuzzing::inputs::{came_back, connection, drain, frame, mad, reply, steps};
 use crate::gids::GidTable;
 use crate::interfaces::Snapshot;
 use crate::mads::{Address, Incoming, Route};

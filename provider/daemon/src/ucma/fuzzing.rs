@@ -15,7 +15,7 @@ use zerocopy::IntoBytes;
 use super::channel::Caller;
 use super::host::Host;
 use super::state::Ucma;
-use crate::fuzzing::steps;
+use crate::fuzzing::inputs::steps;
 use crate::gids::{GidTable, gid_of};
 use crate::interfaces::Snapshot;
 

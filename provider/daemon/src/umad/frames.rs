@@ -7,7 +7,7 @@ use ferroce_wire::MadHeader;
 use rustix::net::SendFlags;
 
 use super::server::{KIND, Server, Surroundings};
-use crate::fuzzing::{came_back, connection, drain, frame, mad, reply, steps};
+use crate::fuzzing::inputs::{came_back, connection, drain, frame, mad, reply, steps};
 use crate::mads::{Address, Incoming};
 use crate::poller::Poller;
 use crate::sessions::Sessions;

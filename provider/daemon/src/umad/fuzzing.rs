@@ -8,7 +8,7 @@ use ferroce_wire::mad::{Mad, MadHeader};
 
 use super::agents::{Agents, Registration};
 use super::exchange::{Exchanges, Output};
-use crate::fuzzing::{mad, steps};
+use crate::fuzzing::inputs::{mad, steps};
 use crate::mads::{Address, Incoming};
 
 /// Agents of umad files and their exchanges under any sequence of writes and MADs. Returns whether an agent got something.

@@ -5,7 +5,7 @@
 //! its listener takes to look at what came before; a flood wants to keep many. What has gone so is gone at once: its owner is told, and every
 //! call about it fails as for an ID that there is not.
 
-use super::Limits;
+use super::limits::Limits;
 use super::types::CmId;
 use ferroce_wire::mad::Gid;
 use std::cmp::Reverse;

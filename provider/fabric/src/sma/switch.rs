@@ -1,26 +1,22 @@
-//! What only switches have: SwitchInfo and the forwarding tables.
+//! What only switches have: the forwarding tables.
 
-use super::request::{Refusal, Request};
-use super::tables::block_of;
+use super::port_set::PortSet;
 use super::types::NodeConfig;
-use super::{Node, PortSet};
-use ferroce_wire::smp::{Data, LinearBlock, MULTICAST_LID, MulticastBlock, SwitchInfo, status};
+use ferroce_wire::smp::{MULTICAST_LID, SwitchInfo};
 
 /// No port.
-const NONE: u8 = 0xff;
-/// Ports that an entry of a MulticastForwardingTable block has.
-const POSITION: usize = 16;
+pub(super) const NONE: u8 = 0xff;
 
 /// Tables of a switch.
 #[derive(Debug)]
 pub(super) struct Switch {
     pub(super) info: SwitchInfo,
     /// Port by LID.
-    linear: Vec<u8>,
+    pub(super) linear: Vec<u8>,
     /// Ports by multicast LID, from [`MULTICAST_LID`] on.
-    multicast: Vec<PortSet>,
+    pub(super) multicast: Vec<PortSet>,
     /// External ports.
-    ports: u8,
+    pub(super) ports: u8,
 }
 
 impl Switch {
@@ -68,7 +64,7 @@ impl Switch {
     }
 
     /// Takes over what a Set of SwitchInfo may change; `None` if a value is not legal.
-    fn set_info(&mut self, wanted: &SwitchInfo) -> Option<()> {
+    pub(super) fn set_info(&mut self, wanted: &SwitchInfo) -> Option<()> {
         let legal = (wanted.linear_fdb_top == 0
             || wanted.linear_fdb_top < self.info.linear_fdb_cap)
             && self.is_port_or_none(wanted.default_multicast_primary_port)
@@ -84,69 +80,6 @@ impl Switch {
             // Writing one clears it.
             info.port_state_change &= !wanted.port_state_change;
         })
-    }
-}
-
-impl Node {
-    pub(super) fn switch_info(
-        &mut self,
-        request: &Request,
-        data: &mut Data,
-    ) -> Result<(), Refusal> {
-        let switch = self.tables()?;
-        request.without_modifier()?;
-        if request.is_set {
-            switch
-                .set_info(&SwitchInfo::parse(data))
-                .ok_or(status::INVALID_VALUE)?;
-        }
-        switch.info.emit(data);
-        Ok(())
-    }
-
-    pub(super) fn linear_forwarding(
-        &mut self,
-        request: &Request,
-        data: &mut Data,
-    ) -> Result<(), Refusal> {
-        let switch = self.tables()?;
-        let block = block_of(&mut switch.linear, request.modifier, 64)?;
-        if request.is_set {
-            block.copy_from_slice(&LinearBlock::parse(data).0[..block.len()]);
-        }
-        let mut entries = [NONE; 64];
-        entries[..block.len()].copy_from_slice(block);
-        LinearBlock(entries).emit(data);
-        Ok(())
-    }
-
-    /// The modifier has the block below and in its upper four bits which sixteen ports.
-    pub(super) fn multicast_forwarding(
-        &mut self,
-        request: &Request,
-        data: &mut Data,
-    ) -> Result<(), Refusal> {
-        let switch = self.tables()?;
-        let position = (request.modifier >> 28) as usize;
-        if position * POSITION > usize::from(switch.ports) {
-            return Err(status::INVALID_VALUE);
-        }
-        let block = block_of(&mut switch.multicast, request.modifier & 0x0fff_ffff, 32)?;
-        if request.is_set {
-            for (set, mask) in block.iter_mut().zip(MulticastBlock::parse(data).0) {
-                set.set_sixteen(position, mask);
-            }
-        }
-        let mut masks = [0; 32];
-        for (mask, set) in masks.iter_mut().zip(block) {
-            *mask = set.sixteen(position);
-        }
-        MulticastBlock(masks).emit(data);
-        Ok(())
-    }
-
-    fn tables(&mut self) -> Result<&mut Switch, Refusal> {
-        self.switch.as_mut().ok_or(status::UNSUPPORTED_ATTRIBUTE)
     }
 }
 
