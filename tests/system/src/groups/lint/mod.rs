@@ -1,7 +1,8 @@
 //! Group `lint`: what can be said of the sources without running the product. They are formatted, neither clippy nor rustdoc has a
 //! warning, the declared Rust version builds them, they compile for the other targets, the fuzz targets are programs, the documents'
-//! links lead somewhere and their pages are short, commits say why, and every dependency comes from where it may, under a licence that is allowed.
+//! links lead somewhere and their pages are short, commits say why, files import each other in no large circle, and every dependency comes from where it may, under a licence that is allowed.
 
+mod circles;
 mod commits;
 mod declared;
 mod gate;
@@ -51,6 +52,7 @@ pub(crate) fn cases() -> Vec<Case> {
     cases.extend(links::cases());
     cases.extend(pages::cases());
     cases.extend(commits::cases());
+    cases.extend(circles::cases());
     cases
 }
 
