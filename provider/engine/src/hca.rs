@@ -93,12 +93,12 @@ pub struct Hca {
     next_handle: AtomicU32,
     contexts: Mutex<Vec<Weak<Context>>>,
     paths: Mutex<HashMap<PathKey, Weak<Path>>>,
-    pub(crate) receivers: locks::Table<Vec<Arc<Receiver>>>,
+    pub(crate) receivers: locks::Table<Vec<Arc<Receiver<Qp>>>>,
     pub(crate) count: Counts,
     pub(crate) qps: locks::Table<Table<Qp>>,
     pub(crate) ahs: locks::Table<AhTable>,
     pub(crate) domains: Domains,
-    pub(crate) multicast: Multicast,
+    pub(crate) multicast: Multicast<Qp>,
     /// Index parts of the numbers of shared receive queues.
     srq_numbers: Mutex<HashSet<u16>>,
     /// UD queue pairs listen at every address of the port.

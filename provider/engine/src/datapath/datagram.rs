@@ -56,7 +56,7 @@ impl Hca {
     /// unless it was made not to.
     pub(crate) fn deliver_to_group(
         &self,
-        members: &Members,
+        members: &Members<Qp>,
         packet: &Packet<'_>,
         arrival: &Arrival<'_>,
         keys: &KeyTable,

@@ -32,7 +32,7 @@ pub(crate) type RxState = state::RxState<Qp>;
 
 impl Hca {
     /// Takes datagrams from one socket without waiting; returns how many there were.
-    pub(crate) fn drain(&self, rx: &mut RxState, receiver: &Receiver, take: Take) -> usize {
+    pub(crate) fn drain(&self, rx: &mut RxState, receiver: &Receiver<Qp>, take: Take) -> usize {
         let mut buffer = std::mem::take(&mut rx.buffer);
         let mut n = 0;
         loop {
@@ -134,7 +134,7 @@ impl Hca {
     pub(crate) fn process(
         &self,
         rx: &mut RxState,
-        receiver: &Receiver,
+        receiver: &Receiver<Qp>,
         datagram: &Datagram,
         data: Octets<'_>,
     ) {
@@ -188,7 +188,7 @@ impl Hca {
     fn process_cable(
         &self,
         rx: &mut RxState,
-        receiver: &Receiver,
+        receiver: &Receiver<Qp>,
         link: &Link,
         run: &Run<'_>,
     ) -> bool {
@@ -211,7 +211,7 @@ impl Hca {
     fn process_copies(
         &self,
         rx: &mut RxState,
-        receiver: &Receiver,
+        receiver: &Receiver<Qp>,
         link: &Link,
         run: &Run<'_>,
     ) -> bool {
@@ -224,7 +224,7 @@ impl Hca {
     }
 
     /// What the kernel has dropped since it last said so.
-    fn count_dropped(&self, receiver: &Receiver, run: &Run<'_>) {
+    fn count_dropped(&self, receiver: &Receiver<Qp>, run: &Run<'_>) {
         let Some(dropped) = run.datagram.dropped else {
             return;
         };

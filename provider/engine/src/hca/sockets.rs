@@ -74,7 +74,7 @@ impl Hca {
     /// Makes sure that packets off a port's cable are received.
     pub(crate) fn listen_at(&self, link: &Arc<Link>) -> Result<()> {
         let mut receivers = self.receivers.write();
-        let same = |r: &Arc<Receiver>| r.link.as_ref().is_some_and(|l| l.number == link.number);
+        let same = |r: &Arc<Receiver<_>>| r.link.as_ref().is_some_and(|l| l.number == link.number);
         if receivers.iter().any(same) {
             return Ok(());
         }

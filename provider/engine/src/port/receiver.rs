@@ -13,14 +13,14 @@ use crate::port::recvmsg::IPV6_FLOWINFO;
 use crate::tuning::SETTLE_TIME;
 use crate::verbs::groups::Members;
 
-/// One receiving socket: this process's slot at one address, or a multicast group.
-pub(crate) struct Receiver {
+/// One receiving socket: this process's slot at one address, or a multicast group, whose members are queue pairs `Q`.
+pub(crate) struct Receiver<Q> {
     pub(crate) socket: OwnedFd,
     pub(crate) local: IpAddr,
     /// The InfiniBand port whose cable ends here, or for which it stands.
     pub(crate) link: Option<Arc<Link>>,
     /// A multicast group's members in this process.
-    pub(crate) members: Option<Arc<Members>>,
+    pub(crate) members: Option<Arc<Members<Q>>>,
     /// Datagrams that the kernel has dropped for want of room in the socket's buffer, as last seen.
     pub(crate) dropped: AtomicU32,
     slot: u8,
@@ -33,9 +33,9 @@ pub(crate) struct Receiver {
     pub(crate) closed: AtomicBool,
 }
 
-impl Receiver {
+impl<Q> Receiver<Q> {
     /// Takes over a slot's socket, which may have lived before.
-    pub(crate) fn of_slot(socket: OwnedFd, local: IpAddr, scope_id: u32, slot: u8) -> Receiver {
+    pub(crate) fn of_slot(socket: OwnedFd, local: IpAddr, scope_id: u32, slot: u8) -> Self {
         let flow = FlowPage::open(local, scope_id);
         if let Some(page) = &flow {
             // What the slot's last owner did not take is nobody's business now. Later would be too late: a sender that finds
@@ -50,7 +50,7 @@ impl Receiver {
     }
 
     /// Takes over a slot's socket at the end of a port's cable.
-    pub(crate) fn of_cable(socket: OwnedFd, link: Arc<Link>, slot: u8) -> Receiver {
+    pub(crate) fn of_cable(socket: OwnedFd, link: Arc<Link>, slot: u8) -> Self {
         Receiver {
             slot,
             link: Some(link.clone()),
@@ -59,7 +59,7 @@ impl Receiver {
     }
 
     /// Takes over the socket of a multicast group.
-    pub(crate) fn of_group(socket: OwnedFd, group: IpAddr, members: Arc<Members>) -> Receiver {
+    pub(crate) fn of_group(socket: OwnedFd, group: IpAddr, members: Arc<Members<Q>>) -> Self {
         Receiver {
             members: Some(members),
             ..Receiver::new(socket, group)
@@ -67,14 +67,14 @@ impl Receiver {
     }
 
     /// Takes over a socket to which the daemon sends copies of what comes to a port for a multicast group.
-    pub(crate) fn of_group_at(socket: OwnedFd, link: Arc<Link>, members: Arc<Members>) -> Receiver {
+    pub(crate) fn of_group_at(socket: OwnedFd, link: Arc<Link>, members: Arc<Members<Q>>) -> Self {
         Receiver {
             link: Some(link.clone()),
             ..Receiver::of_group(socket, link.local(), members)
         }
     }
 
-    fn new(socket: OwnedFd, local: IpAddr) -> Receiver {
+    fn new(socket: OwnedFd, local: IpAddr) -> Self {
         let mut info = [0u32; MEMINFO];
         let mut len = size_of_val(&info) as u32;
         set_option(&socket, libc::SOL_SOCKET, libc::SO_RXQ_OVFL);

@@ -22,6 +22,7 @@ use crate::port::recvmsg::{CONTROL, describe};
 use crate::progress::round::{Round, timespec_until};
 use crate::progress::timers;
 use crate::tuning::{DATAGRAMS_PER_ROUND, RECEIVE_BUFFERS};
+use crate::verbs::qp::Qp;
 
 const NAME: usize = size_of::<libc::sockaddr_in6>();
 /// `struct io_uring_recvmsg_out`, then name, control data and payload.
@@ -97,7 +98,7 @@ pub(crate) struct Uring {
     /// Template that every multishot receive refers to.
     message: Box<libc::msghdr>,
     /// Receivers by descriptor, and whether each one's receive is armed.
-    armed: HashMap<RawFd, (Arc<Receiver>, bool)>,
+    armed: HashMap<RawFd, (Arc<Receiver<Qp>>, bool)>,
     wake_armed: bool,
     control_armed: bool,
 }

@@ -6,27 +6,36 @@ use std::sync::Arc;
 use parking_lot::{Mutex, RwLock, RwLockReadGuard};
 
 use crate::port::receiver::Receiver;
-use crate::verbs::qp::Qp;
 
 /// The attached queue pairs of one group.
-#[derive(Default)]
-pub(crate) struct Members(pub(crate) RwLock<Vec<Arc<Qp>>>);
+pub(crate) struct Members<Q>(pub(crate) RwLock<Vec<Arc<Q>>>);
 
-impl Members {
-    pub(crate) fn list(&self) -> RwLockReadGuard<'_, Vec<Arc<Qp>>> {
+impl<Q> Members<Q> {
+    pub(crate) fn list(&self) -> RwLockReadGuard<'_, Vec<Arc<Q>>> {
         self.0.read_recursive()
     }
 }
 
+impl<Q> Default for Members<Q> {
+    fn default() -> Self {
+        Members(RwLock::default())
+    }
+}
+
 /// One group.
-pub(crate) struct Group {
+pub(crate) struct Group<Q> {
     pub(crate) gid: [u8; 16],
-    pub(crate) members: Arc<Members>,
-    pub(crate) receivers: Vec<Arc<Receiver>>,
+    pub(crate) members: Arc<Members<Q>>,
+    pub(crate) receivers: Vec<Arc<Receiver<Q>>>,
     /// Where the daemon sends copies to.
     pub(crate) ends: Vec<SocketAddr>,
 }
 
 /// The groups of a process.
-#[derive(Default)]
-pub(crate) struct Multicast(pub(crate) Mutex<Vec<Group>>);
+pub(crate) struct Multicast<Q>(pub(crate) Mutex<Vec<Group<Q>>>);
+
+impl<Q> Default for Multicast<Q> {
+    fn default() -> Self {
+        Multicast(Mutex::default())
+    }
+}

@@ -92,8 +92,8 @@ impl Qp {
     }
 }
 
-impl Group {
-    fn open(hca: &Hca, gid: [u8; 16], carrier: Carrier) -> Result<Group> {
+impl Group<Qp> {
+    fn open(hca: &Hca, gid: [u8; 16], carrier: Carrier) -> Result<Group<Qp>> {
         let mut group = Group {
             gid,
             members: Arc::default(),
@@ -152,7 +152,7 @@ impl Group {
         for receiver in &self.receivers {
             receiver.close();
         }
-        let ours = |r: &Arc<Receiver>| self.receivers.iter().any(|o| Arc::ptr_eq(o, r));
+        let ours = |r: &Arc<Receiver<_>>| self.receivers.iter().any(|o| Arc::ptr_eq(o, r));
         hca.receivers.write().retain(|r| !ours(r));
         hca.driver.wake();
     }

@@ -5,45 +5,12 @@
 
 use std::sync::Arc;
 
-use parking_lot::Mutex;
-
 use crate::error::{Error, Result};
 use crate::verbs::context::Context;
 use crate::verbs::events::Delivered;
+use crate::verbs::openers::Opener;
 use crate::verbs::qp::Qp;
 use crate::verbs::xrc::Xrcd;
-
-struct Opener {
-    context: Arc<Context>,
-    /// XRC target: the domain as this opener has it.
-    xrcd: Option<Arc<Xrcd>>,
-    cookie: u64,
-    /// Events written for it.
-    events: u32,
-}
-
-/// The openers of a queue pair.
-pub(crate) struct Openers(Mutex<List>);
-
-struct List {
-    openers: Vec<Opener>,
-    /// The last one is leaving, and nobody can join any more.
-    ending: bool,
-}
-
-impl Openers {
-    pub(crate) fn new(context: &Arc<Context>, xrcd: Option<Arc<Xrcd>>, cookie: u64) -> Openers {
-        Openers(Mutex::new(List {
-            openers: vec![Opener {
-                context: context.clone(),
-                xrcd,
-                cookie,
-                events: 0,
-            }],
-            ending: false,
-        }))
-    }
-}
 
 impl Context {
     /// Opens an XRC target of the domain by its number (`EINVAL` if there is none). Each opener closes it.

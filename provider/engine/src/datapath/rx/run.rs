@@ -31,7 +31,7 @@ pub(super) struct Run<'a> {
     /// The address or group that it was sent to.
     pub(super) local: IpAddr,
     /// For a group: its members here.
-    pub(super) members: Option<&'a Members>,
+    pub(super) members: Option<&'a Members<Qp>>,
     pub(super) now: Time,
 }
 
