@@ -9,6 +9,7 @@ use rustix::process::Signal;
 
 use super::cprograms;
 use super::differs;
+use super::exs;
 use super::field::{self, Family, Field, Side};
 use super::programs::Program;
 use super::setting::Setting;
@@ -49,6 +50,15 @@ pub fn run(
         Program::ClientKilled => one(client_killed(field, setting, port, dir)),
         Program::Iperf3Stops => one(iperf3_stops(field, setting, port, dir)),
         Program::FioSends => one(fio_sends(field, setting, port, dir)),
+        Program::Exs(program, mode, ends) => {
+            match exs::run(field, setting, (program, mode, ends), port, dir) {
+                Ok(endings) => endings
+                    .into_iter()
+                    .map(|(test, ending)| (format!("{name}: {test}"), ending))
+                    .collect(),
+                Err(stop) => one(Err(stop)),
+            }
+        }
         Program::C(program, choice) => match cprograms::run(field, setting, program, choice, dir) {
             Ok(endings) => endings
                 .into_iter()

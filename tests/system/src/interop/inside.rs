@@ -12,7 +12,7 @@ use super::field::{Family, Field, Harm, Side};
 use super::outcome::Outcome;
 use super::programs::Program;
 use super::setting::{MTUS, Setting};
-use super::{Scope, plan, wire};
+use super::{Scope, wire};
 use crate::build;
 use crate::harness::case::{Ending, Stop};
 
@@ -48,7 +48,7 @@ pub fn run(share: &Path, scope: &Scope) -> Result<()> {
     );
     let mut runner = Runner { outcomes, field };
     let mut bad = false;
-    let steps: Vec<Step> = plan::plan(scope.short)
+    let steps: Vec<Step> = super::steps(scope)
         .into_iter()
         .enumerate()
         .map(|(index, (program, setting))| (index, program, setting))
@@ -62,7 +62,11 @@ pub fn run(share: &Path, scope: &Scope) -> Result<()> {
     if bad {
         runner.end_badness()?;
     }
-    for (program, setting, ending, seconds) in wire::all(&mut runner.field, scope, dir.path()) {
+    let packets = match scope.exs {
+        true => Vec::new(),
+        false => wire::all(&mut runner.field, scope, dir.path()),
+    };
+    for (program, setting, ending, seconds) in packets {
         runner.tell(program, setting, ending, seconds)?;
     }
     println!("{:.0} s in all", begun.elapsed().as_secs_f64());

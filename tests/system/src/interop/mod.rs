@@ -5,6 +5,7 @@
 mod cprograms;
 pub(crate) mod differs;
 mod exchange;
+mod exs;
 mod field;
 mod inside;
 mod outcome;
@@ -20,6 +21,7 @@ use std::time::Duration;
 use anyhow::Result;
 
 use crate::build;
+use crate::groups::exs_programs_dir;
 use crate::harness::case::{Ending, Stop};
 use crate::harness::process::Finished;
 use crate::lab::guest;
@@ -28,6 +30,7 @@ use crate::packages;
 use crate::programs::cprogram;
 use outcome::Outcome;
 use programs::Program;
+use setting::Setting;
 
 /// When the guest is ended, whatever else the machine has to do.
 const WHOLE: Duration = Duration::from_secs(1800);
@@ -43,6 +46,9 @@ pub struct Scope {
     /// One program of each kind only
     #[arg(long)]
     pub short: bool,
+    /// All conformance programs of the Extended Sockets library instead: between the two, and over each alone
+    #[arg(long, conflicts_with = "short")]
+    pub exs: bool,
     /// Only runs whose name, setting and all, has this part, or one of these: once for each part, as settings have commas
     #[arg(long, value_name = "PART", allow_hyphen_values = true)]
     pub only: Vec<String>,
@@ -67,9 +73,11 @@ pub struct Run {
 
 /// Runs the plan in a guest, and answers every run and the table. `share` gets what is kept of it.
 pub fn run(scope: &Scope, share: &Path) -> Result<(Vec<Run>, String), Stop> {
-    for (program, _) in plan::plan(scope.short) {
-        if let Program::C(name, _) = program {
-            cprogram::compile(name)?;
+    for (program, _) in steps(scope) {
+        match program {
+            Program::C(name, _) => drop(cprogram::compile(name)?),
+            Program::Exs(..) => drop(exs_programs_dir()?),
+            _ => {}
         }
     }
     let this = std::env::current_exe().map_err(anyhow::Error::from)?;
@@ -77,6 +85,9 @@ pub fn run(scope: &Scope, share: &Path) -> Result<(Vec<Run>, String), Stop> {
     let mut command = vec![&*this, "interop", "--inside", &*dir];
     if scope.short {
         command.push("--short");
+    }
+    if scope.exs {
+        command.push("--exs");
     }
     // In one word, as a part may begin like an option.
     let parts: Vec<String> = scope
@@ -91,7 +102,7 @@ pub fn run(scope: &Scope, share: &Path) -> Result<(Vec<Run>, String), Stop> {
     let others = watch.others()?;
     let text = std::fs::read_to_string(share.join(inside::OUTCOMES)).unwrap_or_default();
     let (mut runs, table) = result(&text, &finished);
-    if !scope.short && scope.only.is_empty() && finished.success() {
+    if !scope.short && !scope.exs && scope.only.is_empty() && finished.success() {
         runs.push(Run {
             name: format!("all within {} minutes", PROMISED.as_secs() / 60),
             ending: in_time(finished.elapsed, others),
@@ -99,6 +110,14 @@ pub fn run(scope: &Scope, share: &Path) -> Result<(Vec<Run>, String), Stop> {
         });
     }
     Ok((runs, table))
+}
+
+/// The runs that are wanted.
+fn steps(scope: &Scope) -> Vec<(Program, Setting)> {
+    match scope.exs {
+        true => exs::plan(),
+        false => plan::plan(scope.short),
+    }
 }
 
 /// What the runner told, and that it ended before its time if it did: every run and the table.

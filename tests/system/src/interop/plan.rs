@@ -255,6 +255,7 @@ const SHORT: &[Program] = &[
     Program::Stock(&UDADDY),
     C("data", Only(&["sizes_send_imm", "inline_data"])),
     C("windows", Only(&["invalidated_by_the_other_process"])),
+    EXS_SHORT,
 ];
 const SHORT_BAD: &[Program] = &[
     Pingpong("ibv_rc_pingpong -c -s 10000 -n 50"),

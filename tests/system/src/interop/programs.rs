@@ -1,10 +1,11 @@
 //! The programs that are run between rdma_rxe and ferroce.
 
 use Program::{
-    C, ClientKilled, Connected, FioSends, Iperf3Stops, Multicast, NobodyAnswers, NobodyListens,
-    Perftest, Pingpong,
+    C, ClientKilled, Connected, Exs, FioSends, Iperf3Stops, Multicast, NobodyAnswers,
+    NobodyListens, Perftest, Pingpong,
 };
 
+use crate::groups::Mode;
 use crate::groups::cm::{Stock, UDP, stock};
 
 /// A program to run.
@@ -34,6 +35,17 @@ pub enum Program {
     Iperf3Stops,
     /// Tests of a C program of `tests/verbs`: those named, or all but those.
     C(&'static str, Choice),
+    /// A conformance program of the Extended Sockets library in a mode.
+    Exs(&'static str, Mode, Ends),
+}
+
+/// Where the two processes of a test are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ends {
+    /// One on each side: the other process serves.
+    Mixed,
+    /// Both on the side that serves.
+    Alone,
 }
 
 /// Which tests of a C program.
@@ -60,6 +72,8 @@ impl Program {
             FioSends => "fio, verb=send".to_owned(),
             Iperf3Stops => "iperf3 over rsockets".to_owned(),
             C(name, _) => format!("{name}.c"),
+            Exs(name, mode, Ends::Mixed) => format!("{name}, {}", mode.name()),
+            Exs(name, mode, Ends::Alone) => format!("{name}, {}, one device", mode.name()),
         }
     }
 
@@ -72,6 +86,9 @@ impl Program {
         )
     }
 }
+
+/// Both forms of all operations of the Extended Sockets library.
+pub const EXS_SHORT: Program = Exs("exs_mixed", Mode::NonBlocking, Ends::Mixed);
 
 pub const RPING: Stock = stock(
     "rping",

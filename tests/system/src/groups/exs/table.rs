@@ -50,6 +50,13 @@ pub(crate) fn is_performed(name: &str, mode: Mode) -> bool {
         .any(|row| row.name == name && row.is_performed(mode))
 }
 
+/// The names of all programs.
+#[cfg(test)]
+pub(crate) fn names() -> Vec<String> {
+    let rows = read().unwrap_or_default();
+    rows.into_iter().map(|row| row.name).collect()
+}
+
 /// As a document has it.
 pub(crate) fn markdown() -> Result<String> {
     let programs = read()?;
