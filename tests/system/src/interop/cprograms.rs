@@ -1,5 +1,6 @@
 //! Tests of a C program of `tests/verbs` between the two sides.
 
+use std::ffi::OsStr;
 use std::path::Path;
 use std::process::Command;
 
@@ -24,26 +25,15 @@ pub fn run(field: &Field, setting: &Setting, name: &str, choice: Choice, dir: &P
             ("GID_INDEX", gid),
         ])
     };
-    // A command that runs what follows it on the other side: its words, one a line.
-    let mut peer: Vec<String> = match setting.server {
-        Side::Rxe => vec!["nsenter".into(), "--net=/proc/1/ns/net".into()],
-        Side::Ferroce => {
-            let prefix = field.ferroce.run("");
-            std::iter::once(prefix.get_program())
-                .chain(prefix.get_args())
-                .map(|word| word.to_string_lossy().into_owned())
-                .filter(|word| !word.is_empty())
-                .collect()
-        }
-    };
+    let mut peer = field.prefix(setting.server);
     peer.push("env".into());
     for (variable, value) in place(setting.server)? {
-        peer.push(format!("{variable}={value}"));
+        peer.push(format!("{variable}={value}").into());
     }
     let command = |words: &[&str]| -> Result<Command, Stop> {
         let mut command = field.command(side, &program);
         command.args(words).envs(place(side)?);
-        command.env("PEER_COMMAND", peer.join("\n"));
+        command.env("PEER_COMMAND", peer.join(OsStr::new("\n")));
         if setting.server == Side::Rxe {
             command.env("PEER_WITHOUT_EVENTS", "yes");
         }

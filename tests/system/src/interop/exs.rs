@@ -1,5 +1,6 @@
 //! The conformance programs of the Extended Sockets library, which goes by any device: between the two sides, and over one of them.
 
+use std::ffi::OsStr;
 use std::path::Path;
 use std::time::Duration;
 
@@ -10,7 +11,6 @@ use crate::build;
 use crate::groups::{Mode, exs_endings, exs_is_performed};
 use crate::harness::case::{Parts, Stop};
 use crate::harness::process;
-use crate::lab::host::VARIABLES;
 
 /// For all tests of a program, in a guest that may be emulated.
 const LIMIT: Duration = Duration::from_secs(400);
@@ -110,7 +110,7 @@ pub fn run(
     if ends == Ends::Mixed {
         let peer = setting.server;
         command
-            .env("PEER_COMMAND", peer_command(field, peer).join("\n"))
+            .env("PEER_COMMAND", field.prefix(peer).join(OsStr::new("\n")))
             .env("EXS_TEST_PEER_ADDR", peer.address(setting.family));
     }
     let finished = process::run(command, dir, name, LIMIT)?;
@@ -121,26 +121,6 @@ pub fn run(
         return Err(Stop::with(what, &[&finished]));
     }
     Ok(endings)
-}
-
-/// What runs a program on a side, from a process on the other one.
-fn peer_command(field: &Field, side: Side) -> Vec<String> {
-    match side {
-        Side::Rxe => {
-            let mut words = vec!["nsenter", "--net=/proc/1/ns/net", "env"];
-            // What ferroce's side has set is not for this one.
-            words.extend(VARIABLES.iter().flat_map(|name| ["-u", name]));
-            words.into_iter().map(str::to_owned).collect()
-        }
-        Side::Ferroce => {
-            let prefix = field.ferroce.run("");
-            std::iter::once(prefix.get_program())
-                .chain(prefix.get_args())
-                .map(|word| word.to_string_lossy().into_owned())
-                .filter(|word| !word.is_empty())
-                .collect()
-        }
-    }
 }
 
 #[cfg(test)]

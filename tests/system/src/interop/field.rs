@@ -1,6 +1,7 @@
 //! Where the tests of interoperation happen, inside the guest: rdma_rxe in the initial network namespace (the kernel's soft-RoCE
 //! works in no other), ferroce in one of its own, and a veth pair between them.
 
+use std::ffi::OsString;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -12,7 +13,7 @@ use serde_json::Value;
 
 use crate::harness::case::{Ending, Stop};
 use crate::harness::process;
-use crate::lab::host::Host;
+use crate::lab::host::{Host, VARIABLES};
 use crate::lab::netns::Namespace;
 
 /// Who runs a program.
@@ -212,6 +213,19 @@ impl Field {
         match side {
             Side::Rxe => Command::new(program),
             Side::Ferroce => self.ferroce.run(program),
+        }
+    }
+
+    /// The words that run a program on one of the sides, from a process on the other.
+    pub fn prefix(&self, side: Side) -> Vec<OsString> {
+        match side {
+            Side::Rxe => {
+                let enter = ["nsenter", "--net=/proc/1/ns/net", "env"];
+                // What ferroce's side has set is not for this one.
+                let unset = VARIABLES.iter().flat_map(|name| ["-u", name]);
+                enter.into_iter().chain(unset).map(OsString::from).collect()
+            }
+            Side::Ferroce => self.ferroce.prefix(),
         }
     }
 

@@ -11,8 +11,8 @@ mod programs;
 pub(crate) mod table;
 
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::fs;
-use std::iter;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
@@ -184,14 +184,8 @@ fn run_on(host: &Host, other: Option<&Host>, dir: &Path, place: &str, mode: Mode
         .env("EXS_TEST_LOG", &log)
         .env("EXS_TEST_SEED", seed());
     if let Some(other) = other {
-        let prefix = other.run("");
-        let words: Vec<String> = iter::once(prefix.get_program())
-            .chain(prefix.get_args())
-            .map(|word| word.to_string_lossy().into_owned())
-            .filter(|word| !word.is_empty())
-            .collect();
         command
-            .env("PEER_COMMAND", words.join("\n"))
+            .env("PEER_COMMAND", other.prefix().join(OsStr::new("\n")))
             .env("EXS_TEST_PEER_ADDR", &other.address);
     }
     let finished = process::run(command, dir, "test_all_check", LIMIT)?;
