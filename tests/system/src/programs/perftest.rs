@@ -147,7 +147,7 @@ impl Ends {
 /// The first row whose figures are not those of a measurement. As many rows as are excused may lack them wholly.
 fn first_unsound(table: &[Row], mut excused: usize) -> Option<&Row> {
     table.iter().find(|row| {
-        if excused > 0 && row.figures.iter().all(|figure| !figure.is_finite()) {
+        if excused > 0 && row.lacks_a_clock() {
             excused -= 1;
             return false;
         }
@@ -167,6 +167,16 @@ pub struct Row {
     pub bytes: u64,
     /// The other columns. Bandwidth: peak, average, Mpps. Latency: min, max, typical, average, deviation, 99 %, 99.9 %.
     pub figures: Vec<f64>,
+}
+
+impl Row {
+    /// Whether the figures are those of a clock of 0 MHz: times are divided by it, rates (`-D`) multiplied.
+    fn lacks_a_clock(&self) -> bool {
+        let (rates, times): (Vec<f64>, Vec<f64>) =
+            self.figures.iter().partition(|figure| figure.is_finite());
+
+        !times.is_empty() && rates.iter().all(|rate| *rate == 0.0)
+    }
 }
 
 /// The rows below the heading that starts with `#bytes`.
@@ -244,6 +254,9 @@ mod tests {
         let table = [sound.clone(), lacking.clone(), lacking];
         assert!(first_unsound(&table, 2).is_none());
         assert!(first_unsound(&table, 1).is_some());
+        // What CI saw of `ib_send_lat -D 1`: an average time and a rate.
+        assert!(first_unsound(&[row(&[inf, 0.0])], 1).is_none());
+        assert!(first_unsound(&[row(&[inf, 0.0])], 0).is_some());
         // A figure that is missing among others is another matter.
         let torn = row(&[1.0, inf, 2.0, 2.5, 0.5, 8.0, 9.0]);
         assert!(first_unsound(&[sound, torn], 2).is_some());
