@@ -1,9 +1,10 @@
 //! Mutants that are for no test in particular: one member of every completion, or one field of every packet, is another than it is.
 //!
 //! Each is tried on each test of the transport. Where it changes nothing, as there is no such member or field in the test, it does not
-//! count; else the test must fail, or the mutant says why it may pass.
+//! count; else the test must fail, or [`survivors`] says why it passes.
 
 pub mod answers;
+pub mod survivors;
 
 use crate::catalog::{Body, Test};
 use crate::execute::execute;
@@ -28,23 +29,59 @@ enum Change {
 }
 
 /// A mutant.
-pub struct Generic {
+struct Generic {
     /// Name, `completion.qp_num+1`.
-    pub name: &'static str,
-    /// Why tests may pass on it; `None` where each must fail in which it changes something.
-    pub survives: Option<&'static str>,
+    name: &'static str,
     change: Change,
 }
 
 /// How a test ended on a generic mutant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fate {
+enum Fate {
     /// There was nothing to change.
     Untouched,
     /// The test failed.
     Caught,
     /// It did not.
     Survived,
+}
+
+/// What became of a mutant.
+#[derive(Clone, Debug, Default)]
+pub struct Row {
+    /// Its name.
+    pub name: String,
+    /// The tests that failed on it.
+    pub caught: Vec<String>,
+    /// The tests in which it changed something, and that did not.
+    pub survived: Vec<String>,
+}
+
+impl Row {
+    fn new(name: &str) -> Row {
+        Row {
+            name: name.to_owned(),
+            ..Row::default()
+        }
+    }
+
+    fn add(&mut self, test: &str, fate: Fate) {
+        match fate {
+            Fate::Untouched => {}
+            Fate::Caught => self.caught.push(test.to_owned()),
+            Fate::Survived => self.survived.push(test.to_owned()),
+        }
+    }
+
+    /// How many tests it changes something in.
+    pub fn touched(&self) -> usize {
+        self.caught.len() + self.survived.len()
+    }
+}
+
+/// All mutants on those tests.
+pub fn matrix(tests: &[Test]) -> Vec<Row> {
+    ALL.iter().map(|mutant| mutant.row(tests)).collect()
 }
 
 /// Changes a number if it is there.
@@ -87,23 +124,20 @@ fn reserved(packet: &mut TxPacket, at: usize) -> bool {
 }
 
 macro_rules! mutants {
-    ($($kind:ident $name:literal $(($survives:literal))?: $change:expr;)*) => {
+    ($($kind:ident $name:literal: $change:expr;)*) => {
         &[$(Generic {
             name: $name,
-            survives: mutants!(@ $($survives)?),
             change: Change::$kind($change),
         }),*]
     };
-    (@) => { None };
-    (@ $survives:literal) => { Some($survives) };
 }
 
 /// All of them.
-pub const ALL: &[Generic] = mutants! {
-    Completion "completion.wr_id+1" ("an outstanding request that is not signaled has the next number"): |_, done| { done.wr_id += 1; true };
+const ALL: &[Generic] = mutants! {
+    Completion "completion.wr_id+1": |_, done| { done.wr_id += 1; true };
     Completion "completion.wr_id=0": |_, done| zero(&mut done.wr_id);
-    Completion "completion.status+1" ("one request is flushed when the connection ends, and the test is not about its status"): |_, done| { done.status += 1; true };
-    Completion "completion.status=0" ("a datagram that is too long for its receive request: the test is about the datagrams behind it"): |_, done| zero(&mut done.status);
+    Completion "completion.status+1": |_, done| { done.status += 1; true };
+    Completion "completion.status=0": |_, done| zero(&mut done.status);
     Completion "completion.qp_num+1": |_, done| { done.qp += 1; true };
     Completion "completion.qp_num=0": |_, done| zero(&mut done.qp);
     Completion "completion.opcode+1": |_, done| { done.opcode += 1; good(done) };
@@ -114,7 +148,7 @@ pub const ALL: &[Generic] = mutants! {
     Completion "completion.imm missing": |_, done| done.imm.take().is_some();
     Completion "completion.invalidated+1": |_, done| next(&mut done.invalidated, |key| key + 1);
     Completion "completion.invalidated missing": |_, done| done.invalidated.take().is_some();
-    Repeated "completion missing" ("the test does not wait for completions"): 0;
+    Repeated "completion missing": 0;
     Repeated "completion doubled": 2;
     Packet "bth.solicited": |packet| { packet.bth.solicited ^= true; true };
     Second "bth.migreq, every second packet": |packet| packet.bth.migreq ^= true;
@@ -127,7 +161,7 @@ pub const ALL: &[Generic] = mutants! {
     Packet "bth.dest_qp=0": |packet| zero(&mut packet.bth.dest_qp);
     Packet "bth.psn+1": |packet| { packet.bth.psn = low24(packet.bth.psn + 1); true };
     Packet "bth.psn=0": |packet| zero(&mut packet.bth.psn);
-    Packet "bth.ack_req of a request" ("no fault: a requester may ask for an acknowledgement whenever it likes"): |packet| {
+    Packet "bth.ack_req of a request": |packet| {
         let request = is_request(packet);
         packet.bth.ack_req ^= request;
         request
@@ -140,7 +174,7 @@ pub const ALL: &[Generic] = mutants! {
     Packet "reth.rkey+1": |packet| next(&mut packet.ext.reth, |reth| ferroce_wire::Reth { rkey: reth.rkey.wrapping_add(1), ..reth });
     Packet "reth.len+1": |packet| next(&mut packet.ext.reth, |reth| ferroce_wire::Reth { len: reth.len.wrapping_add(1), ..reth });
     Packet "aeth.syndrome": |packet| next(&mut packet.ext.aeth, |aeth| ferroce_wire::Aeth { syndrome: aeth.syndrome ^ 0x20, ..aeth });
-    Packet "aeth.value of an ACK" ("no fault: how many credits a responder gives is its own say, where the test is not about them"): |packet| {
+    Packet "aeth.value of an ACK": |packet| {
         let ack = packet.ext.aeth.is_some_and(|aeth| matches!(aeth.kind(), Syndrome::Ack(_)));
         ack && next(&mut packet.ext.aeth, |aeth| ferroce_wire::Aeth { syndrome: aeth.syndrome ^ 1, ..aeth })
     };
@@ -149,17 +183,17 @@ pub const ALL: &[Generic] = mutants! {
         nak && next(&mut packet.ext.aeth, |aeth| ferroce_wire::Aeth { syndrome: aeth.syndrome ^ 1, ..aeth })
     };
     Packet "aeth.msn+1": |packet| next(&mut packet.ext.aeth, |aeth| ferroce_wire::Aeth { msn: low24(aeth.msn + 1), ..aeth });
-    Packet "aeth.msn=0" ("the test is about what is refused, or nothing was completed before"): |packet| packet.ext.aeth.as_mut().is_some_and(|aeth| zero(&mut aeth.msn));
+    Packet "aeth.msn=0": |packet| packet.ext.aeth.as_mut().is_some_and(|aeth| zero(&mut aeth.msn));
     Packet "atomic.va+1": |packet| next(&mut packet.ext.atomic, |atomic| ferroce_wire::AtomicEth { va: atomic.va.wrapping_add(1), ..atomic });
     Packet "atomic.rkey+1": |packet| next(&mut packet.ext.atomic, |atomic| ferroce_wire::AtomicEth { rkey: atomic.rkey.wrapping_add(1), ..atomic });
     Packet "atomic.swap_add+1": |packet| next(&mut packet.ext.atomic, |atomic| ferroce_wire::AtomicEth { swap_add: atomic.swap_add.wrapping_add(1), ..atomic });
     Packet "atomic.compare+1": |packet| packet.bth.opcode == ferroce_wire::opcode::RC_COMPARE_SWAP && next(&mut packet.ext.atomic, |atomic| ferroce_wire::AtomicEth { compare: atomic.compare.wrapping_add(1), ..atomic });
-    Packet "atomic_ack+1" ("the test is about the PSNs of repeated requests"): |packet| next(&mut packet.ext.atomic_ack, |value| value.wrapping_add(1));
+    Packet "atomic_ack+1": |packet| next(&mut packet.ext.atomic_ack, |value| value.wrapping_add(1));
     Packet "imm+1": |packet| next(&mut packet.ext.imm, |imm| u32::from_be_bytes(imm).wrapping_add(1).to_be_bytes());
     Packet "ieth+1": |packet| next(&mut packet.ext.ieth, |key| key.wrapping_add(1));
     Packet "deth.q_key+1": |packet| next(&mut packet.ext.deth, |deth| ferroce_wire::Deth { qkey: deth.qkey.wrapping_add(1), ..deth });
     Packet "deth.src_qp+1": |packet| next(&mut packet.ext.deth, |deth| ferroce_wire::Deth { src_qp: low24(deth.src_qp + 1), ..deth });
-    Packet "payload, a bit" ("the test is about which packets come, not about what is in them"): |packet| packet.payload.first_mut().is_some_and(|byte| { *byte ^= 1; true });
+    Packet "payload, a bit": |packet| packet.payload.first_mut().is_some_and(|byte| { *byte ^= 1; true });
     Packet "payload, four bytes less": |packet| {
         let len = packet.payload.len();
         packet.payload.truncate(len.saturating_sub(4));
@@ -205,20 +239,16 @@ impl Generic {
     }
 
     /// Each test in which it changes something, and whether that was caught.
-    pub fn matrix(&'static self, tests: &[Test]) -> (Vec<String>, Vec<String>) {
-        let (mut caught, mut survived) = (Vec::new(), Vec::new());
+    fn row(&'static self, tests: &[Test]) -> Row {
+        let mut row = Row::new(self.name);
         for test in tests {
-            match self.tried_on(test) {
-                Fate::Untouched => {}
-                Fate::Caught => caught.push(test.id.clone()),
-                Fate::Survived => survived.push(test.id.clone()),
-            }
+            row.add(&test.id, self.tried_on(test));
         }
-        (caught, survived)
+        row
     }
 
     /// A test of the transport on this mutant.
-    pub fn tried_on(&'static self, test: &Test) -> Fate {
+    fn tried_on(&'static self, test: &Test) -> Fate {
         if !matches!(test.body, Body::Transport(_)) {
             return Fate::Untouched;
         }

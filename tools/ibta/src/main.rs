@@ -53,6 +53,9 @@ enum Command {
         /// All tests of a family, C09-060, or about a statement or section
         #[arg(long)]
         family: Option<String>,
+        /// Try the generic mutants on all tests, and put those that pass into this file, tools/ibta/src/generic/survivors.toml
+        #[arg(long, value_name = "FILE", conflicts_with_all = ["ids", "family"])]
+        write: Option<PathBuf>,
     },
     /// Print the list of tests and statements as it stands in docs/conformance/suite.md
     Conformance {
@@ -136,7 +139,10 @@ fn main() -> ExitCode {
             family,
         } => list(&names, family.as_deref(), transport),
         Command::Run(args) => run(&args),
-        Command::Mutants { ids, family } => mutants::run(&ids, family.as_deref()),
+        Command::Mutants {
+            write: Some(path), ..
+        } => mutants::write(&path),
+        Command::Mutants { ids, family, .. } => mutants::run(&ids, family.as_deref()),
         Command::Conformance { write, check } => conformance(write, check),
         Command::Statements {
             write,

@@ -3,9 +3,11 @@
 use crate::select::select;
 use anyhow::{Result, bail};
 use ferroce_ibta::catalog::Test;
-use ferroce_ibta::generic;
+use ferroce_ibta::generic::{self, survivors::Survivors};
 use ferroce_ibta::mutate;
 use ferroce_ibta::sim::SimBackend;
+use ferroce_ibta::suite;
+use std::path::Path;
 use std::process::ExitCode;
 
 /// Runs tests on their mutants, and says which were caught.
@@ -32,23 +34,29 @@ pub fn run(ids: &[String], family: Option<&str>) -> Result<ExitCode> {
             }
         }
     }
-    for mutant in generic::ALL {
-        let (caught_by, survived) = mutant.matrix(&tests);
-        let excused = mutant.survives.is_some();
+    let known = Survivors::known();
+    for row in generic::matrix(&tests) {
+        let (name, touched) = (&row.name, row.touched());
         crate::say(format_args!(
-            "generic  {}: caught by {} of {}",
-            mutant.name,
-            caught_by.len(),
-            caught_by.len() + survived.len()
+            "generic  {name}: caught by {} of {touched}",
+            row.caught.len()
         ));
-        caught += caught_by.len();
-        if !survived.is_empty() && !excused {
-            missed += survived.len();
-            crate::say(format_args!("        MISSED by {}", survived.join(", ")));
+        caught += row.caught.len();
+        let survived = row.survived.iter();
+        for test in survived.filter(|test| known.reason(name, test).is_none()) {
+            missed += 1;
+            crate::say(format_args!("        MISSED by {test}"));
         }
     }
     crate::say(format_args!("{caught} caught, {missed} missed"));
     Ok(ExitCode::from(u8::from(missed > 0)))
+}
+
+/// Writes the table of the tests that pass on generic mutants.
+pub fn write(path: &Path) -> Result<ExitCode> {
+    let rows = generic::matrix(&suite::all());
+    Survivors::renew(path, &rows)?;
+    Ok(ExitCode::SUCCESS)
 }
 
 /// A device that is a mutant of the only test.

@@ -3,9 +3,10 @@
 use super::generated;
 use crate::catalog::Test;
 use crate::execute::execute;
-use crate::generic;
+use crate::generic::{self, survivors::Survivors};
 use crate::sim::SimBackend;
 use anyhow::Result;
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::Path;
 
@@ -39,34 +40,32 @@ pub fn list(tests: &[Test]) -> String {
     out + &matrix(tests)
 }
 
-/// The generic mutants, how many tests each was caught by, and those that it was not caught by.
+/// The generic mutants, how many tests each was caught by, and those that it was not caught by, with the reasons.
 fn matrix(tests: &[Test]) -> String {
+    let (rows, known) = (generic::matrix(tests), Survivors::known());
     let mut out = format!(
-        "\n{} generic mutants, each tried on each test of the transport.\n\n| mutant | touches | caught by | passed by |\n|---|---|---|---|\n",
-        generic::ALL.len()
+        "\n{} generic mutants, each tried on each test.\n\n| mutant | touches | caught by | passed by |\n|---|---|---|---|\n",
+        rows.len()
     );
-    let mut survivors = String::new();
-    for mutant in generic::ALL {
-        let (caught, survived) = mutant.matrix(tests);
-        let _ = writeln!(
-            out,
-            "| {} | {} | {} | {} |",
-            mutant.name,
-            caught.len() + survived.len(),
-            caught.len(),
-            survived.len(),
-        );
-        if let Some(reason) = mutant.survives {
-            let _ = writeln!(
-                survivors,
-                "| {} | {reason} | {} |",
-                mutant.name,
-                survived.join(", ")
-            );
+    let mut survivors: BTreeMap<&str, String> = BTreeMap::new();
+    for row in &rows {
+        let (touched, caught) = (row.touched(), row.caught.len());
+        let passed = row.survived.len();
+        let _ = writeln!(out, "| {} | {touched} | {caught} | {passed} |", row.name);
+        for (reason, tests) in known.mutants.get(&row.name).into_iter().flatten() {
+            let tests: Vec<_> = tests.iter().map(String::as_str).collect();
+            let line = format!("| {} | {reason} | {} |\n", row.name, tests.join(", "));
+            *survivors.entry(&row.name).or_default() += &line;
         }
     }
-    out + "\nWhere a test passes, and why. What is *no fault* the specification leaves to a device; elsewhere another test catches the mutant.\n\n| mutant | why | tests |\n|---|---|---|\n"
-        + &survivors
+    out += "\nWhere a test passes, and why; a test compares it pair by pair. *No fault*: the specification leaves it to a device.\n\n| reason | |\n|---|---|\n";
+    for (name, reason) in &known.reasons {
+        let _ = writeln!(out, "| {name} | {reason} |");
+    }
+    out += "\n| mutant | reason | tests |\n|---|---|---|\n";
+    rows.iter()
+        .filter_map(|row| survivors.get(row.name.as_str()))
+        .fold(out, |out, lines| out + lines)
 }
 
 /// Puts the list into a file, between the markers.
