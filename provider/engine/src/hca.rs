@@ -36,7 +36,7 @@ use crate::progress::crowd::Crowd;
 use crate::progress::driver::Driver;
 use crate::progress::timers::{Alarm, Timers};
 use crate::verbs::ah_table::AhTable;
-use crate::verbs::context::Context;
+use crate::verbs::async_events::AsyncEvents;
 use crate::verbs::groups::Multicast;
 use crate::verbs::limits::{DeviceAttr, PortAttr, Violations};
 use crate::verbs::qp::Qp;
@@ -91,7 +91,8 @@ pub struct Hca {
     /// Where such processes put packets for us.
     pub(crate) inbox: Inbox,
     next_handle: AtomicU32,
-    contexts: Mutex<Vec<Weak<Context>>>,
+    /// Of all contexts.
+    events: Mutex<Vec<Weak<AsyncEvents>>>,
     paths: Mutex<HashMap<PathKey, Weak<Path>>>,
     pub(crate) receivers: locks::Table<Vec<Arc<Receiver<Qp>>>>,
     pub(crate) count: Counts,
@@ -144,7 +145,7 @@ impl Hca {
             rings: Ways::default(),
             inbox: Inbox::new(attachment.inbox.memory)?,
             next_handle: AtomicU32::new(1),
-            contexts: Mutex::new(Vec::new()),
+            events: Mutex::new(Vec::new()),
             paths: Mutex::new(HashMap::new()),
             receivers: locks::Table::new(Vec::new()),
             count: Counts::default(),
@@ -295,10 +296,11 @@ impl Hca {
         self.next_handle.fetch_add(1, Ordering::Relaxed)
     }
 
-    pub(crate) fn add_context(&self, context: &Arc<Context>) {
-        let mut contexts = self.contexts.lock();
-        contexts.retain(|c| c.strong_count() != 0);
-        contexts.push(Arc::downgrade(context));
+    /// From now on events of the port and the device go there, too.
+    pub(crate) fn tell_events_to(&self, events: &Arc<AsyncEvents>) {
+        let mut all = self.events.lock();
+        all.retain(|events| events.strong_count() != 0);
+        all.push(Arc::downgrade(events));
     }
 
     /// From now on what is received without acknowledgement is counted, for those who send it (see `pacing`).

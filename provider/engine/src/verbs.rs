@@ -4,6 +4,7 @@ pub(crate) mod advise;
 pub(crate) mod ah;
 pub(crate) mod ah_table;
 pub(crate) mod arming;
+pub(crate) mod async_events;
 pub(crate) mod context;
 pub(crate) mod cq;
 pub(crate) mod dm;

@@ -14,8 +14,8 @@ const EVENT_DEVICE_FATAL: u32 = 8;
 const EVENT_PORT_ACTIVE: u32 = 9;
 const EVENT_PORT_ERR: u32 = 10;
 const EVENT_GID_CHANGE: u32 = 18;
-/// Port events carry the port's number.
-const PORT: u64 = 1;
+/// The only port of a RoCE device.
+const PORT: u8 = 1;
 
 impl Hca {
     /// Takes what the daemon has told since. Called by the helper, and after requests (whose answers events may precede).
@@ -31,15 +31,15 @@ impl Hca {
                     {
                         tracing::warn!(%error, "datagrams to a new address are not received");
                     }
-                    self.port_event(EVENT_GID_CHANGE);
+                    self.port_event(PORT, EVENT_GID_CHANGE);
                 }
                 Event::PortState { active } => {
                     if self.port_active.swap(active, Ordering::Relaxed) != active {
-                        self.port_event(if active {
-                            EVENT_PORT_ACTIVE
-                        } else {
-                            EVENT_PORT_ERR
-                        });
+                        let event = match active {
+                            true => EVENT_PORT_ACTIVE,
+                            false => EVENT_PORT_ERR,
+                        };
+                        self.port_event(PORT, event);
                     }
                 }
                 Event::Port { port, event } => {
@@ -50,16 +50,14 @@ impl Hca {
                         }
                     }
                     self.renew_p_keys();
-                    for context in self.contexts.lock().iter().filter_map(Weak::upgrade) {
-                        context.async_event(port.into(), event);
-                    }
+                    self.port_event(port, event);
                 }
                 Event::Shutdown => {
                     self.gone.store(true, Ordering::Relaxed);
                     // The next daemon could not bind while these are open.
                     self.receivers.write().clear();
                     self.fail_all();
-                    self.port_event(EVENT_DEVICE_FATAL);
+                    self.port_event(PORT, EVENT_DEVICE_FATAL);
                 }
             }
         }
@@ -89,9 +87,10 @@ impl Hca {
         }
     }
 
-    fn port_event(&self, event: u32) {
-        for context in self.contexts.lock().iter().filter_map(Weak::upgrade) {
-            context.async_event(PORT, event);
+    /// Port events carry the port's number.
+    fn port_event(&self, port: u8, event: u32) {
+        for events in self.events.lock().iter().filter_map(Weak::upgrade) {
+            events.raise(port.into(), event);
         }
     }
 }

@@ -1,25 +1,22 @@
 //! Contexts and protection domains.
 
-use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::fd::RawFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use ferroce_control::objects::{Listing, MAX_OBJECTS, Object};
-use parking_lot::Mutex;
 
 use crate::error::{Error, Result};
 use crate::hca::Hca;
-use crate::verbs::events::{self, Channels, EventPipe};
+use crate::verbs::async_events::AsyncEvents;
+use crate::verbs::events::Channels;
 use crate::verbs::handles::Handles;
 use crate::verbs::limits;
 
 /// An opened device: its own asynchronous event queue on the process's shared [`Hca`].
 pub struct Context {
     hca: Arc<Hca>,
-    events: EventPipe<16>,
-    async_fd: OwnedFd,
-    /// Orders taking back against writing of one object's events.
-    order: Mutex<()>,
+    events: Arc<AsyncEvents>,
     pub(crate) channels: Channels,
     /// What it shares with its imports.
     shared: Arc<Handles>,
@@ -39,24 +36,25 @@ impl Context {
         shared: Arc<Handles>,
         listing: Arc<Listing>,
     ) -> Result<Arc<Context>> {
-        let async_fd = events::pipe_rdwr()?;
-        let events = EventPipe::attach(async_fd.as_raw_fd())?;
-        let context = Arc::new(Context {
+        let events = AsyncEvents::open()?;
+        hca.tell_events_to(&events);
+        Ok(Arc::new(Context {
             hca,
             events,
-            async_fd,
-            order: Mutex::new(()),
             channels: Channels::default(),
             shared,
             listing,
-        });
-        context.hca.add_context(&context);
-        Ok(context)
+        }))
     }
 
     /// The descriptor that delivers `struct ib_uverbs_async_event_desc` records. It closes with the context.
     pub fn async_fd(&self) -> RawFd {
-        self.async_fd.as_raw_fd()
+        self.events.fd()
+    }
+
+    /// Where events of what is made in it go.
+    pub(crate) fn events(&self) -> &Arc<AsyncEvents> {
+        &self.events
     }
 
     /// The device.
@@ -91,23 +89,6 @@ impl Context {
         });
         self.shared.add(domain.handle, &domain);
         Ok(Pd::view(self, domain))
-    }
-
-    /// Queues an asynchronous event; `false` if the consumer left thousands unread and it was lost.
-    pub(crate) fn async_event(&self, element: u64, event: u32) -> bool {
-        let _order = self.order.lock();
-        self.events.push(&events::async_record(element, event))
-    }
-
-    /// Takes back the unread ones of the `written` events that name `cookie`; returns how many the consumer has read, which it
-    /// must acknowledge before the object may go.
-    pub(crate) fn take_back_events(&self, cookie: u64, written: u32) -> u32 {
-        if written == 0 {
-            return 0;
-        }
-        let _order = self.order.lock();
-        // Port events carry a small port number where others carry an address, so the two never meet.
-        written - self.events.take_back(|r| r[..8] == cookie.to_ne_bytes())
     }
 }
 

@@ -209,7 +209,7 @@ impl Cq {
                 queue.entries.pop();
             } else {
                 if !std::mem::replace(&mut queue.overrun, true)
-                    && self.context.async_event(self.cookie, EVENT_CQ_ERR)
+                    && self.context.events().raise(self.cookie, EVENT_CQ_ERR)
                 {
                     queue.events += 1;
                 }

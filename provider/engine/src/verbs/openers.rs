@@ -1,35 +1,38 @@
-//! Who has a queue pair open: contexts `C`, which have opened its XRC domain as `X`.
+//! Who has a queue pair open: contexts, which have opened its XRC domain as `X`.
 
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-pub(crate) struct Opener<C, X> {
-    pub(crate) context: Arc<C>,
+use crate::verbs::async_events::AsyncEvents;
+
+pub(crate) struct Opener<X> {
+    /// Its context's.
+    pub(crate) events: Arc<AsyncEvents>,
     /// XRC target: the domain as this opener has it.
     pub(crate) xrcd: Option<Arc<X>>,
     pub(crate) cookie: u64,
     /// Events written for it.
-    pub(crate) events: u32,
+    pub(crate) written: u32,
 }
 
 /// The openers of a queue pair.
-pub(crate) struct Openers<C, X>(pub(crate) Mutex<List<C, X>>);
+pub(crate) struct Openers<X>(pub(crate) Mutex<List<X>>);
 
-pub(crate) struct List<C, X> {
-    pub(crate) openers: Vec<Opener<C, X>>,
+pub(crate) struct List<X> {
+    pub(crate) openers: Vec<Opener<X>>,
     /// The last one is leaving, and nobody can join any more.
     pub(crate) ending: bool,
 }
 
-impl<C, X> Openers<C, X> {
-    pub(crate) fn new(context: &Arc<C>, xrcd: Option<Arc<X>>, cookie: u64) -> Self {
+impl<X> Openers<X> {
+    pub(crate) fn new(events: &Arc<AsyncEvents>, xrcd: Option<Arc<X>>, cookie: u64) -> Self {
         Openers(Mutex::new(List {
             openers: vec![Opener {
-                context: context.clone(),
+                events: events.clone(),
                 xrcd,
                 cookie,
-                events: 0,
+                written: 0,
             }],
             ending: false,
         }))

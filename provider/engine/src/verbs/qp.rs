@@ -81,7 +81,7 @@ pub struct Qp {
     /// Messages are matched by tag, and the send queue is for rendezvous.
     pub(crate) tm: Option<TmQp>,
     pub(crate) inner: locks::Mutex<Inner, { locks::QUEUE_PAIR }>,
-    pub(crate) openers: Openers<Context, Xrcd>,
+    pub(crate) openers: Openers<Xrcd>,
     /// Multicast groups that it is attached to, by GID and LID.
     pub(crate) groups: Mutex<Vec<([u8; 16], u16)>>,
     /// The P_Key of its entry in the port's table.

@@ -40,10 +40,10 @@ impl Qp {
         }
         xrcd.add_user()?;
         list.openers.push(Opener {
-            context: xrcd.context().clone(),
+            events: xrcd.context().events().clone(),
             xrcd: Some(xrcd.clone()),
             cookie,
-            events: 0,
+            written: 0,
         });
         drop(list);
         Ok(qp)
@@ -73,7 +73,7 @@ impl Qp {
         };
         let opener = list.openers.swap_remove(i);
         drop(list);
-        let events = opener.context.take_back_events(cookie, opener.events);
+        let events = opener.events.take_back(cookie, opener.written);
         if let Some(xrcd) = &opener.xrcd {
             xrcd.remove_user();
         }
@@ -124,8 +124,8 @@ impl Qp {
     /// Raises an affiliated asynchronous event.
     pub(crate) fn raise(&self, event: u32) {
         for opener in &mut self.openers.0.lock().openers {
-            if opener.context.async_event(opener.cookie, event) {
-                opener.events += 1;
+            if opener.events.raise(opener.cookie, event) {
+                opener.written += 1;
             }
         }
     }

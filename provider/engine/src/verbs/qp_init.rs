@@ -129,7 +129,7 @@ impl Qp {
                 srq,
                 tm,
                 inner: locks::Mutex::new(Inner::new(config)),
-                openers: Openers::new(context, opener.clone(), cookie),
+                openers: Openers::new(context.events(), opener.clone(), cookie),
                 groups: Mutex::default(),
                 p_key: AtomicU16::new(0xffff),
                 port: AtomicU8::new(0),

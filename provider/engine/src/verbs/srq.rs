@@ -251,7 +251,7 @@ impl Srq {
     fn check_limit(&self, queue: &mut Queue) {
         if queue.attr.srq_limit != 0 && queue.requests.len() < queue.attr.srq_limit as usize {
             queue.attr.srq_limit = 0;
-            if self.pd.context().async_event(self.cookie, EVENT_LIMIT) {
+            if self.pd.context().events().raise(self.cookie, EVENT_LIMIT) {
                 queue.events += 1;
             }
         }
@@ -302,8 +302,7 @@ impl Srq {
         }
         let mut queue = self.queue.lock();
         queue.requests.clear();
-        let context = self.pd.context();
-        let events = context.take_back_events(self.cookie, queue.events);
+        let events = self.pd.context().events().take_back(self.cookie, queue.events);
         Ok(Delivered { comp: 0, events })
     }
 }

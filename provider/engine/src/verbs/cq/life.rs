@@ -118,7 +118,7 @@ impl Cq {
             .as_ref()
             .map_or(0, |c| c.take_back(|r| *r == self.cookie.to_ne_bytes()));
         let comp = queue.notified - unread;
-        let events = self.context.take_back_events(self.cookie, queue.events);
+        let events = self.context.events().take_back(self.cookie, queue.events);
         let delivered = Delivered { comp, events };
         let old = queue.entries.move_to(None);
         drop(queue);
