@@ -17,7 +17,7 @@ use crate::memory::persist;
 use crate::port::ib::Origin;
 use crate::verbs::qp::Qp;
 use crate::verbs::rendezvous::{TmQp, Told};
-use crate::verbs::srq::Srq;
+use crate::verbs::shared_requests::SharedRequests;
 use crate::verbs::wc::Wc;
 
 /// `enum ibv_wc_flags`
@@ -34,7 +34,7 @@ pub(crate) struct QpHost<'a> {
     /// Who accesses memory: the QP, in its own protection domain or, for an XRC target, in that of the selected queue.
     peer: Peer,
     /// XRC target: the shared receive queue that the request at hand is for.
-    selected: Option<Arc<Srq>>,
+    selected: Option<Arc<SharedRequests>>,
     /// Where the datagram at hand came from.
     pub(crate) origin: Option<Origin>,
     /// The datagram at hand was dropped for its Q_Key.
@@ -85,7 +85,7 @@ impl<'a> QpHost<'a> {
     /// Whose memory receive requests name: the shared receive queue's that they come from, or the queue pair's own.
     fn receive_pd(&self) -> u32 {
         match self.selected.as_ref().or(self.qp.srq.as_ref()) {
-            Some(srq) => srq.pd().handle(),
+            Some(srq) => srq.pd_handle(),
             None => self.qp.peer().pd,
         }
     }
@@ -128,7 +128,7 @@ impl<'a> QpHost<'a> {
                 wc.status = WcStatus::LocProtErr as u32;
             }
         }
-        self.overrun |= !tm.cq().push_tagged(wc, solicited, told.info);
+        self.overrun |= !tm.completions().push_tagged(wc, solicited, told.info);
     }
 
     fn wc(&self, c: &Completion) -> Wc {
@@ -237,7 +237,7 @@ impl Host for QpHost<'_> {
         }
         let domain = self.qp.domain().ok_or(MemoryError::Key)?;
         let srq = domain.srq(srqn).ok_or(MemoryError::Key)?;
-        self.peer.pd = srq.pd().handle();
+        self.peer.pd = srq.pd_handle();
         self.selected = Some(srq);
         Ok(())
     }
@@ -290,7 +290,7 @@ impl Host for QpHost<'_> {
         }
         if let Some(tm) = &self.qp.tm {
             if let Some(wc) = tm.sent(&completion, self.qp.qp_num()) {
-                self.overrun |= !tm.cq().push(wc, false);
+                self.overrun |= !tm.completions().push(wc, false);
             }
             return;
         }
@@ -323,7 +323,7 @@ impl Host for QpHost<'_> {
             0 => self.qp.recv_cq.as_ref(),
             number => {
                 of_srq = self.qp.domain().and_then(|domain| domain.srq(number));
-                of_srq.as_ref().and_then(|srq| srq.cq())
+                of_srq.as_ref().and_then(|srq| srq.serves().completions())
             }
         };
         if let Some(cq) = cq {

@@ -4,18 +4,20 @@ use ferroce_transport::Time;
 
 use super::Hca;
 use crate::datapath::pump::Fired;
-use crate::progress::timers::{self, Alarm};
+use crate::progress::timers::{self, Alarm, Alarms};
 use crate::tuning::{RETRIES_PER_ROUND, RETRY_INTERVAL};
+
+impl Alarms for Hca {
+    fn add_alarm(&self, at: Time, alarm: Alarm) {
+        if self.alarms.add(at, alarm) {
+            self.driver.wake_for(at);
+        }
+    }
+}
 
 impl Hca {
     pub(crate) fn add_timer(&self, at: Time, index: u16) {
         if self.timers.add(at, index) {
-            self.driver.wake_for(at);
-        }
-    }
-
-    pub(crate) fn add_alarm(&self, at: Time, alarm: Alarm) {
-        if self.alarms.add(at, alarm) {
             self.driver.wake_for(at);
         }
     }

@@ -73,6 +73,11 @@ impl Ord for Alarm {
     }
 }
 
+/// Where alarms are set.
+pub(crate) trait Alarms: Send + Sync {
+    fn add_alarm(&self, at: Time, alarm: Alarm);
+}
+
 /// A heap of what wants to be called, earliest first.
 pub(crate) struct Timers<T> {
     heap: locks::Mutex<BinaryHeap<Reverse<(Time, T)>>, { locks::TIMERS }>,

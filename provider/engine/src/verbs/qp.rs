@@ -16,11 +16,11 @@ use crate::datapath::path::Path;
 use crate::hca::Hca;
 use crate::locks::{self, MutexGuard};
 use crate::memory::keys::Peer;
+use crate::verbs::completions::Completions;
 use crate::verbs::context::{Context, Pd};
-use crate::verbs::cq::Cq;
 use crate::verbs::openers::Openers;
 use crate::verbs::rendezvous::TmQp;
-use crate::verbs::srq::Srq;
+use crate::verbs::shared_requests::SharedRequests;
 use crate::verbs::xrc::{Domain, Xrcd};
 
 /// What a queue pair was created with, as `ibv_query_qp` returns it.
@@ -75,9 +75,9 @@ pub struct Qp {
     pub(crate) sq_sig_all: bool,
     /// UD: no copies of its own multicast datagrams.
     pub(crate) block_loopback: bool,
-    pub(crate) send_cq: Option<Arc<Cq>>,
-    pub(crate) recv_cq: Option<Arc<Cq>>,
-    pub(crate) srq: Option<Arc<Srq>>,
+    pub(crate) send_cq: Option<Arc<Completions>>,
+    pub(crate) recv_cq: Option<Arc<Completions>>,
+    pub(crate) srq: Option<Arc<SharedRequests>>,
     /// Messages are matched by tag, and the send queue is for rendezvous.
     pub(crate) tm: Option<TmQp>,
     pub(crate) inner: locks::Mutex<Inner, { locks::QUEUE_PAIR }>,

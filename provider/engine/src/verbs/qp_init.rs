@@ -17,6 +17,7 @@ use crate::verbs::limits;
 use crate::verbs::openers::Openers;
 use crate::verbs::qp::{Inner, Qp};
 use crate::verbs::rendezvous::TmQp;
+use crate::verbs::shared_requests::Serves;
 use crate::verbs::srq::Srq;
 use crate::verbs::xrc::Xrcd;
 
@@ -85,6 +86,13 @@ impl Qp {
             block_loopback,
             cookie,
         } = init;
+        let completions = |cq: Option<Arc<Cq>>| cq.map(|cq| cq.completions().clone());
+        let recv_cq = match &tm {
+            Some(tm) => Some(tm.completions().clone()),
+            None => completions(recv_cq),
+        };
+        let send_cq = completions(send_cq);
+        let srq = srq.map(|srq| srq.requests().clone());
 
         if let Some(xrcd) = &xrcd {
             xrcd.add_user()?;
@@ -206,13 +214,11 @@ fn fit(init: &mut QpInit, service: QpType) {
 
 /// With a shared receive queue that matches tags, messages complete where that queue says, and the send queue is its own.
 fn share_tags(init: &mut QpInit) -> Option<TmQp> {
-    let srq = init.srq.clone()?;
-    let tags = srq.tags()?;
-    init.recv_cq = Some(tags.cq().clone());
+    let tm = TmQp::new(init.srq.as_ref()?.requests().tags()?.completions());
     init.cap.max_send_wr = 0;
     init.cap.max_send_sge = 0;
     init.cap.max_inline_data = 0;
-    Some(TmQp::new(tags.cq()))
+    Some(tm)
 }
 
 fn service(qp_type: u32) -> Result<QpType> {
@@ -268,14 +274,16 @@ fn check(
             )?;
         }
     }
-    if init.srq.as_ref().is_some_and(|srq| srq.is_xrc()) {
-        return Err(Error::Invalid(
-            "an XRC shared receive queue serves XRC targets only",
-        ));
-    }
-    let tags = init.srq.as_ref().is_some_and(|srq| srq.tags().is_some());
-    if tags && service != QpType::Rc {
-        return Err(Error::Invalid("tags are matched on RC only"));
+    match init.srq.as_ref().map(|srq| srq.requests().serves()) {
+        Some(Serves::XrcTargets(_)) => {
+            return Err(Error::Invalid(
+                "an XRC shared receive queue serves XRC targets only",
+            ));
+        }
+        Some(Serves::Tags(_)) if service != QpType::Rc => {
+            return Err(Error::Invalid("tags are matched on RC only"));
+        }
+        _ => {}
     }
     let same = |c: &Arc<Context>| Arc::ptr_eq(c, context);
     let cqs = [&init.send_cq, &init.recv_cq];

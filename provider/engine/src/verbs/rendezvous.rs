@@ -15,9 +15,9 @@ use ferroce_wire::Octets;
 use parking_lot::Mutex;
 use smallvec::SmallVec;
 
-use crate::verbs::cq::Cq;
+use crate::verbs::completions::Completions;
 use crate::verbs::limits;
-use crate::verbs::srq::Srq;
+use crate::verbs::shared_requests::SharedRequests;
 use crate::verbs::tag_matching::{
     Arrival, HEADERS, Rendezvous, TMH_FIN, WC_TM_DATA_VALID, WC_TM_MATCH, WC_TM_NO_TAG, WC_TM_RECV,
 };
@@ -41,7 +41,7 @@ struct State {
 /// What a queue pair keeps for tag matching.
 pub(crate) struct TmQp {
     /// The shared receive queue's.
-    cq: Arc<Cq>,
+    completions: Arc<Completions>,
     state: Mutex<State>,
 }
 
@@ -56,16 +56,16 @@ pub(crate) struct Told {
 }
 
 impl TmQp {
-    pub(crate) fn new(cq: &Arc<Cq>) -> TmQp {
+    pub(crate) fn new(completions: &Arc<Completions>) -> TmQp {
         TmQp {
-            cq: cq.clone(),
+            completions: completions.clone(),
             state: Mutex::default(),
         }
     }
 
     /// Where everything completes.
-    pub(crate) fn cq(&self) -> &Arc<Cq> {
-        &self.cq
+    pub(crate) fn completions(&self) -> &Arc<Completions> {
+        &self.completions
     }
 
     /// The capacities of the queue pair underneath.
@@ -81,7 +81,7 @@ impl TmQp {
     /// A message begins; returns where it goes, and `false` if the completion queue overran.
     pub(crate) fn receive(
         &self,
-        srq: &Srq,
+        srq: &SharedRequests,
         payload: Octets<'_>,
         only: bool,
         qp_num: u32,
@@ -144,7 +144,7 @@ impl TmQp {
                 // Not in RTS yet.
                 Err(PostError::BadState(_)) => return,
                 Err(_) => {
-                    self.cq.push(
+                    self.completions.push(
                         failed(next.recv_wr_id, WcStatus::LocQpOpErr as u32, qp_num),
                         false,
                     );

@@ -1,19 +1,18 @@
-//! Shared receive queues.
+//! Shared receive queues as a program has them: made, filled and ended.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use ferroce_control::objects::{Listing, Object};
-use ferroce_transport::{RecvWqe, Sge};
+use ferroce_control::objects::Object;
+use ferroce_transport::Sge;
 
 use crate::error::{Error, Result};
-use crate::locks;
-use crate::verbs::context::Pd;
+use crate::verbs::context::{Context, Pd};
 use crate::verbs::cq::Cq;
 use crate::verbs::events::Delivered;
 use crate::verbs::limits;
-use crate::verbs::tag_matching::{TagMatching, TagOp, TmInit};
+use crate::verbs::shared_requests::{Fixed, Serves, SharedRequests, SrqAttr};
+use crate::verbs::tag_matching::{TagMatching, TagOp};
 use crate::verbs::xrc::Xrcd;
 
 /// How to create a shared receive queue.
@@ -33,156 +32,119 @@ pub struct SrqInit {
     pub tm: Option<TmInit>,
 }
 
-/// `struct ibv_srq_attr`
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[allow(missing_docs)]
-pub struct SrqAttr {
-    pub max_wr: u32,
-    pub max_sge: u32,
-    pub srq_limit: u32,
-}
-
-/// Kinds of queues, as `enum ib_srq_type` has them.
-const BASIC: u8 = 0;
-const XRC: u8 = 1;
-const TAG_MATCHING: u8 = 2;
-
-/// `IBV_EVENT_SRQ_LIMIT_REACHED`
-const EVENT_LIMIT: u32 = 15;
-
-struct Queue {
-    requests: VecDeque<RecvWqe>,
-    attr: SrqAttr,
-    events: u32,
+/// How a shared receive queue matches tags.
+pub struct TmInit {
+    /// Takes the completions of the queue's messages and of its operations.
+    pub cq: Arc<Cq>,
+    /// Tagged buffers that it holds.
+    pub max_num_tags: u32,
 }
 
 /// A shared receive queue.
 pub struct Srq {
     pd: Arc<Pd>,
-    handle: u32,
-    number: u32,
-    xrc: Option<(Arc<Xrcd>, Arc<Cq>)>,
-    cookie: u64,
-    tags: Option<TagMatching>,
-    queue: locks::Mutex<Queue, { locks::QUEUE }>,
-    users: AtomicU32,
+    /// XRC: the domain whose targets receive from it.
+    xrcd: Option<Arc<Xrcd>>,
+    requests: Arc<SharedRequests>,
     destroyed: AtomicBool,
-    listing: Listing,
 }
 
 impl Pd {
     /// Creates a shared receive queue.
     pub fn create_srq(self: &Arc<Self>, init: SrqInit) -> Result<Arc<Srq>> {
-        Srq::new(self, init)
-    }
-}
-
-impl Srq {
-    pub(crate) fn new(pd: &Arc<Pd>, init: SrqInit) -> Result<Arc<Srq>> {
-        if init.max_wr == 0 || init.max_wr > limits::MAX_SRQ_WR {
-            return Err(Error::Invalid(
-                "max_wr must be between 1 and the device's max_srq_wr",
-            ));
-        }
-        if init.max_sge > limits::MAX_SGE {
-            return Err(Error::Invalid("max_sge exceeds the device's max_srq_sge"));
-        }
-        if init.srq_limit > init.max_wr {
-            return Err(Error::Invalid("srq_limit exceeds max_wr"));
-        }
-        let context = pd.context();
-        let hca = context.hca();
-        let tags = init.tm.map(TagMatching::new).transpose()?;
-        if tags
-            .as_ref()
-            .is_some_and(|tags| !Arc::ptr_eq(tags.cq().context(), context))
-        {
-            return Err(Error::Invalid(
-                "the protection domain and the queue are of different contexts",
-            ));
-        }
-        if let Some((xrcd, cq)) = &init.xrc {
-            if !Arc::ptr_eq(xrcd.context(), context) || !Arc::ptr_eq(cq.context(), context) {
-                return Err(Error::Invalid(
-                    "the protection domain, the XRC domain and the queue are of different contexts",
-                ));
-            }
-            xrcd.add_user()?;
-        }
-        let taken = hca.count.srq.take(limits::MAX_SRQ, "shared receive queues");
-        if let (Err(_), Some((xrcd, _))) = (&taken, &init.xrc) {
-            xrcd.remove_user();
-        }
-        taken?;
-        pd.add_user();
-        if let Some(tags) = &tags {
-            tags.cq().add_user();
-        }
+        check(self.context(), &init)?;
         let attr = SrqAttr {
             max_wr: init.max_wr,
             max_sge: init.max_sge.max(1),
             srq_limit: init.srq_limit,
         };
-        let (srq_type, cq) = match (&init.xrc, &tags) {
-            (Some((_, cq)), _) => (XRC, Some(cq.listed_number())),
-            (None, Some(tags)) => (TAG_MATCHING, Some(tags.cq().listed_number())),
-            (None, None) => (BASIC, None),
+        let (serves, xrcd) = match (init.xrc, init.tm) {
+            (Some((xrcd, cq)), _) => (Serves::XrcTargets(cq.completions().clone()), Some(xrcd)),
+            (None, Some(tm)) => {
+                let tags = TagMatching::new(tm.cq.completions(), tm.max_num_tags)?;
+                (Serves::Tags(tags), None)
+            }
+            (None, None) => (Serves::QueuePairs, None),
         };
+        let hca = self.context().hca();
+        if let Some(xrcd) = &xrcd {
+            xrcd.add_user()?;
+        }
+        let taken = hca.count.srq.take(limits::MAX_SRQ, "shared receive queues");
+        taken.inspect_err(|_| xrcd.iter().for_each(|xrcd| xrcd.remove_user()))?;
+        self.add_user();
+        let completions = serves.completions();
+        completions.iter().for_each(|c| c.add_user());
+
         let listing = hca.objects.enter(Object::Srq {
-            pd: pd.listed_number(),
-            cq,
-            srq_type,
+            pd: self.listed_number(),
+            cq: completions.map(|c| c.listed_number()),
+            srq_type: serves.srq_type(),
         });
-        let srq = Arc::new(Srq {
-            pd: pd.clone(),
+        let of = Fixed {
             handle: hca.new_handle(),
             number: hca.new_srq_number(),
-            xrc: init.xrc,
             cookie: init.cookie,
-            tags,
-            queue: locks::Mutex::new(Queue {
-                requests: VecDeque::new(),
-                attr,
-                events: 0,
-            }),
-            users: AtomicU32::new(0),
-            destroyed: AtomicBool::new(false),
+            pd: self.handle(),
+            serves,
+            events: self.context().events().clone(),
             listing,
-        });
-        if let Some((xrcd, cq)) = &srq.xrc {
-            cq.add_user();
-            xrcd.domain().add_srq(&srq);
+        };
+        let requests = SharedRequests::new(of, attr);
+        if let Some(xrcd) = &xrcd {
+            xrcd.domain().add_srq(&requests);
         }
-        Ok(srq)
+        Ok(Arc::new(Srq {
+            pd: self.clone(),
+            xrcd,
+            requests,
+            destroyed: AtomicBool::new(false),
+        }))
     }
+}
 
+fn check(context: &Arc<Context>, init: &SrqInit) -> Result<()> {
+    if init.max_wr == 0 || init.max_wr > limits::MAX_SRQ_WR {
+        return Err(Error::Invalid(
+            "max_wr must be between 1 and the device's max_srq_wr",
+        ));
+    }
+    if init.max_sge > limits::MAX_SGE {
+        return Err(Error::Invalid("max_sge exceeds the device's max_srq_sge"));
+    }
+    if init.srq_limit > init.max_wr {
+        return Err(Error::Invalid("srq_limit exceeds max_wr"));
+    }
+    let cqs = [
+        init.tm.as_ref().map(|tm| &tm.cq),
+        init.xrc.as_ref().map(|(_, cq)| cq),
+    ];
+    let xrcd = init.xrc.as_ref().map(|(xrcd, _)| xrcd);
+    let same = |of: &Arc<Context>| Arc::ptr_eq(of, context);
+    if !cqs.into_iter().flatten().all(|cq| same(cq.context()))
+        || !xrcd.is_none_or(|xrcd| same(xrcd.context()))
+    {
+        return Err(Error::Invalid(
+            "the protection domain, the XRC domain and the queue are of different contexts",
+        ));
+    }
+    Ok(())
+}
+
+impl Srq {
     /// A number that identifies the queue in this process.
     pub fn handle(&self) -> u32 {
-        self.handle
+        self.requests.handle()
     }
 
     /// The number by which XRC requests name it (`ibv_get_srq_num`), 24 bits: the top byte is the slot, as in a QPN.
     pub fn number(&self) -> u32 {
-        self.number
-    }
-
-    /// XRC: where completions go.
-    pub(crate) fn cq(&self) -> Option<&Arc<Cq>> {
-        self.xrc.as_ref().map(|(_, cq)| cq)
-    }
-
-    pub(crate) fn is_xrc(&self) -> bool {
-        self.xrc.is_some()
-    }
-
-    /// Tag matching, if this queue does it.
-    pub(crate) fn tags(&self) -> Option<&TagMatching> {
-        self.tags.as_ref()
+        self.requests.number()
     }
 
     /// Changes the list of tagged buffers; returns the handle of one that was added (`EINVAL` on a queue without tags).
     pub fn tag_op(&self, op: &TagOp<'_>) -> Result<u32> {
-        match &self.tags {
+        match self.requests.tags() {
             Some(tags) => tags.operate(op),
             None => Err(Error::Invalid("the queue does not match tags")),
         }
@@ -190,119 +152,53 @@ impl Srq {
 
     /// Its size and limit.
     pub fn query(&self) -> SrqAttr {
-        self.queue.lock().attr
+        self.requests.attr()
     }
 
     /// Changes size or limit; nothing changes on an error.
     pub fn modify(&self, max_wr: Option<u32>, limit: Option<u32>) -> Result<()> {
-        let mut queue = self.queue.lock();
-        let mut attr = queue.attr;
-        if let Some(max_wr) = max_wr {
-            if max_wr == 0
-                || max_wr > limits::MAX_SRQ_WR
-                || (max_wr as usize) < queue.requests.len()
-            {
-                return Err(Error::Invalid(
-                    "max_wr is out of range or below the number of posted requests",
-                ));
-            }
-            attr.max_wr = max_wr;
-        }
-        if let Some(limit) = limit {
-            if limit > attr.max_wr {
-                return Err(Error::Invalid("srq_limit exceeds max_wr"));
-            }
-            attr.srq_limit = limit;
-        }
-        // The limit counts as passed when a request is taken, not when it is set above what is posted.
-        queue.attr = attr;
-        Ok(())
+        self.requests.modify(max_wr, limit)
     }
 
     /// Posts a receive request.
     pub fn post_recv(&self, wr_id: u64, sges: &[Sge]) -> Result<()> {
-        let mut queue = self.queue.lock();
-        if sges.len() > queue.attr.max_sge as usize {
-            return Err(Error::Invalid(
-                "more scatter elements than the queue was made for",
-            ));
-        }
-        if queue.requests.len() >= queue.attr.max_wr as usize {
-            return Err(Error::Full("the shared receive queue"));
-        }
-        queue.requests.push_back(RecvWqe {
-            skip: 0,
-            wr_id,
-            sges: sges.into(),
-        });
-        Ok(())
+        self.requests.post(wr_id, sges)
     }
 
-    pub(crate) fn take(&self) -> Option<RecvWqe> {
-        let mut queue = self.queue.lock();
-        let wqe = queue.requests.pop_front();
-        if wqe.is_some() {
-            self.check_limit(&mut queue);
-        }
-        wqe
-    }
-
-    /// The limit event is raised once, and the limit is then disarmed.
-    fn check_limit(&self, queue: &mut Queue) {
-        if queue.attr.srq_limit != 0 && queue.requests.len() < queue.attr.srq_limit as usize {
-            queue.attr.srq_limit = 0;
-            if self.pd.context().events().raise(self.cookie, EVENT_LIMIT) {
-                queue.events += 1;
-            }
-        }
+    /// What receivers see of it.
+    pub(crate) fn requests(&self) -> &Arc<SharedRequests> {
+        &self.requests
     }
 
     pub(crate) fn pd(&self) -> &Arc<Pd> {
         &self.pd
     }
 
-    /// The number by which others are told of it.
-    pub(crate) fn listed_number(&self) -> u32 {
-        self.listing.number()
-    }
-
-    pub(crate) fn add_user(&self) {
-        self.users.fetch_add(1, Ordering::Relaxed);
-    }
-
-    pub(crate) fn remove_user(&self) {
-        self.users.fetch_sub(1, Ordering::Relaxed);
-    }
-
     /// Ends the queue (`EBUSY` while a queue pair uses it).
     pub fn destroy(&self) -> Result<Delivered> {
+        let hca = self.pd.context().hca();
         // A parent's, in whose middle the fork may have come: another thread's locks are never let go of here.
-        if self.pd.context().hca().is_inherited() {
+        if hca.is_inherited() {
             return Ok(Delivered::default());
         }
-        if self.users.load(Ordering::Relaxed) != 0 {
+        if self.requests.is_used() {
             return Err(Error::Busy("shared receive queue"));
         }
         if !self.destroyed.swap(true, Ordering::Relaxed) {
-            let hca = self.pd.context().hca();
-            if let Some((xrcd, cq)) = &self.xrc {
-                xrcd.domain().remove_srq(self.number);
+            if let Some(xrcd) = &self.xrcd {
+                xrcd.domain().remove_srq(self.number());
                 // Receivers select it under the table's lock: now they are done with it.
                 drop(hca.qps.write());
                 xrcd.remove_user();
-                cq.remove_user();
             }
-            if let Some(tags) = &self.tags {
-                tags.cq().remove_user();
+            if let Some(completions) = self.requests.serves().completions() {
+                completions.remove_user();
             }
-            self.listing.remove();
-            hca.forget_srq_number(self.number);
+            self.requests.unlist();
+            hca.forget_srq_number(self.number());
             self.pd.remove_user();
             hca.count.srq.give_back();
         }
-        let mut queue = self.queue.lock();
-        queue.requests.clear();
-        let events = self.pd.context().events().take_back(self.cookie, queue.events);
-        Ok(Delivered { comp: 0, events })
+        Ok(self.requests.end())
     }
 }

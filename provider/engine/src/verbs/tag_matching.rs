@@ -17,7 +17,7 @@ use parking_lot::Mutex;
 use smallvec::SmallVec;
 
 use crate::error::{Error, Result};
-use crate::verbs::cq::Cq;
+use crate::verbs::completions::Completions;
 use crate::verbs::limits;
 use crate::verbs::wc::{TagInfo, Wc};
 
@@ -43,14 +43,6 @@ pub(crate) const TMH: usize = 16;
 pub(crate) const HEADERS: usize = 32;
 /// Unexpected messages that the program has not told of yet, from which on it is asked to.
 const FAR_BEHIND: u16 = 1 << 14;
-
-/// How a shared receive queue matches tags.
-pub struct TmInit {
-    /// Takes the completions of the queue's messages and of its operations.
-    pub cq: Arc<Cq>,
-    /// Tagged buffers that it holds.
-    pub max_num_tags: u32,
-}
 
 /// An operation on the list of tagged buffers (`ibv_post_srq_ops(3)`).
 #[derive(Clone, Copy, Debug)]
@@ -250,27 +242,29 @@ pub(crate) struct Rendezvous {
 
 /// The list of a shared receive queue.
 pub(crate) struct TagMatching {
-    cq: Arc<Cq>,
+    /// Takes the completions of the queue's messages and of operations.
+    completions: Arc<Completions>,
     max: u32,
     list: Mutex<List>,
 }
 
 impl TagMatching {
-    pub(crate) fn new(init: TmInit) -> Result<TagMatching> {
-        if init.max_num_tags == 0 || init.max_num_tags > limits::MAX_TAGS {
+    /// A list of up to `max` buffers.
+    pub(crate) fn new(completions: &Arc<Completions>, max: u32) -> Result<TagMatching> {
+        if max == 0 || max > limits::MAX_TAGS {
             return Err(Error::Invalid(
                 "max_num_tags must be between 1 and the device's max_num_tags",
             ));
         }
         Ok(TagMatching {
-            cq: init.cq,
-            max: init.max_num_tags,
+            completions: completions.clone(),
+            max,
             list: Mutex::default(),
         })
     }
 
-    pub(crate) fn cq(&self) -> &Arc<Cq> {
-        &self.cq
+    pub(crate) fn completions(&self) -> &Arc<Completions> {
+        &self.completions
     }
 
     /// Carries an operation out; returns the handle of a buffer that was added.
@@ -279,7 +273,7 @@ impl TagMatching {
         let (handle, wc) = list.operate(op, self.max)?;
         if op.signaled {
             // Under the lock: completions are in the order of what they tell. A queue that overruns says so itself.
-            self.cq.push(wc, false);
+            self.completions.push(wc, false);
         }
         Ok(handle)
     }
@@ -308,7 +302,7 @@ impl TagMatching {
                     qp_num,
                     ..Wc::default()
                 };
-                self.cq.push_tagged(wc, false, *info)
+                self.completions.push_tagged(wc, false, *info)
             }
             _ => true,
         };

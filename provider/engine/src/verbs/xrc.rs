@@ -16,23 +16,23 @@ use crate::hca::Hca;
 use crate::verbs::context::Context;
 use crate::verbs::limits;
 use crate::verbs::qp::Qp;
-use crate::verbs::srq::Srq;
+use crate::verbs::shared_requests::SharedRequests;
 
 /// What the openers of one domain share.
 pub(crate) struct Domain {
     /// Device and inode of the file; `None` for a domain that is its opener's alone.
     file: Option<(u64, u64)>,
-    srqs: Mutex<HashMap<u32, Arc<Srq>>>,
+    srqs: Mutex<HashMap<u32, Arc<SharedRequests>>>,
     /// Target queue pairs, for those who open them by number.
     targets: Mutex<HashMap<u32, Arc<Qp>>>,
 }
 
 impl Domain {
-    pub(crate) fn srq(&self, number: u32) -> Option<Arc<Srq>> {
+    pub(crate) fn srq(&self, number: u32) -> Option<Arc<SharedRequests>> {
         self.srqs.lock().get(&number).cloned()
     }
 
-    pub(crate) fn add_srq(&self, srq: &Arc<Srq>) {
+    pub(crate) fn add_srq(&self, srq: &Arc<SharedRequests>) {
         self.srqs.lock().insert(srq.number(), srq.clone());
     }
 

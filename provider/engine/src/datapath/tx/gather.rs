@@ -122,7 +122,7 @@ impl Run<'_> {
             (0, _) => Ok(peer),
             (_, Some(domain)) => {
                 let srq = domain.srq(srq).ok_or(MemoryError::Key)?;
-                let pd = srq.pd().handle();
+                let pd = srq.pd_handle();
                 Ok(Peer { pd, ..peer })
             }
             _ => Err(MemoryError::Key),
