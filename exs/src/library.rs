@@ -15,7 +15,6 @@ use crate::attention::{Attention, Duty, Next};
 use crate::conn::Conn;
 use crate::errno::{Errno, Result};
 use crate::memory::Memory;
-use crate::progress;
 use crate::queue::{Progress, Queue};
 use crate::socket::{Phase, Socket};
 use crate::table::Table;
@@ -23,6 +22,10 @@ use crate::verbs::{CmChannel, Completion, Cq, Device};
 
 static LIBRARY: AtomicPtr<Library> = AtomicPtr::new(std::ptr::null_mut());
 static STARTING: Mutex<()> = Mutex::new(());
+
+/// What a descriptor that the progress thread waits for stands for; smaller numbers are devices.
+pub const CM: u64 = u64::MAX;
+pub const WAKE: u64 = u64::MAX - 1;
 
 /// The library of this process.
 pub struct Library {
@@ -50,8 +53,8 @@ impl Library {
         unsafe { library.as_ref() }.ok_or(Errno(libc::EPERM))
     }
 
-    /// Starts it: `EALREADY` a second time.
-    pub fn init() -> Result<()> {
+    /// Starts it, and by `start` its progress thread: `EALREADY` a second time.
+    pub fn init(start: impl FnOnce(&'static Self) -> Result<()>) -> Result<()> {
         let _starting = STARTING.lock();
         if !LIBRARY.load(Ordering::Acquire).is_null() {
             return Err(Errno(libc::EALREADY));
@@ -80,9 +83,9 @@ impl Library {
             wake,
             attention: Attention::new(),
         }));
-        library.watch(library.cm.fd, progress::CM)?;
-        library.watch(wake, progress::WAKE)?;
-        progress::start(library)?;
+        library.watch(library.cm.fd, CM)?;
+        library.watch(wake, WAKE)?;
+        start(library)?;
         // The child of a fork has neither the thread nor the devices: it must start anew. The parent's is left alone.
         // SAFETY: the handler only stores a pointer.
         unsafe { libc::pthread_atfork(None, None, Some(forget_in_child)) };

@@ -7,15 +7,11 @@ use std::time::Instant;
 use crate::attention::Watcher;
 use crate::conn::Conn;
 use crate::errno::{Errno, Result};
-use crate::library::Library;
+use crate::library::{CM, Library, WAKE};
 use crate::listen;
 use crate::proto::message::Hello;
 use crate::socket::{Phase, Socket, unreachable_as};
 use crate::verbs::CmEvent;
-
-/// What a descriptor of the thread's stands for; smaller numbers are devices.
-pub const CM: u64 = u64::MAX;
-pub const WAKE: u64 = u64::MAX - 1;
 
 // enum rdma_cm_event_type
 const ADDR_RESOLVED: i32 = 0;

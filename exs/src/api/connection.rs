@@ -11,6 +11,7 @@ use crate::errno::{Errno, Result};
 use crate::library::Library;
 use crate::listen::{self, Accept};
 use crate::memory::{self, Use};
+use crate::progress;
 use crate::queue::Target;
 use crate::socket::{Phase, Socket};
 
@@ -21,7 +22,7 @@ pub extern "C" fn exs_init(version: c_int) -> c_int {
         if version != EXS_VERSION1 {
             return Err(Errno(libc::ENOTSUP));
         }
-        Library::init().map(|()| 0)
+        Library::init(progress::start).map(|()| 0)
     })
 }
 
