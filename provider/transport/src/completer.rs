@@ -5,7 +5,7 @@
 
 use crate::requester::Gap;
 use crate::trace::Hex;
-use crate::*;
+use crate::{Duration, Host, PathSignal, Qp, QpEvent, QpState, Time, WcStatus};
 use ferroce_wire::{Aeth, NakCode, Operation, Packet, Position, Psn, Syndrome, rnr_timer_nanos};
 use tracing::debug;
 
@@ -367,6 +367,7 @@ impl Qp {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::QpConfig;
     use ferroce_wire::CreditCode;
 
     #[test]

@@ -8,7 +8,9 @@ use crate::requester;
 use crate::resources::{Answer, Resource};
 use crate::responder::Refusal::{self, NotReady};
 use crate::responder::{ACCESS, INVALID, Incoming, LOCAL_PROTECTION, TOO_LONG};
-use crate::*;
+use crate::{
+    Access, Completion, Flush, Host, MAX_MESSAGE, Qp, RecvWqe, Sge, WcData, WcOpcode, WcStatus,
+};
 use ferroce_wire::{Operation, Packet, Position};
 
 impl Qp {

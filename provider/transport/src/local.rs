@@ -4,7 +4,7 @@
 //! does not wait for the answers to earlier requests (unless it is fenced): those use no window of this side. An
 //! invalidate does, since a retransmission may still have to gather under the key.
 
-use crate::*;
+use crate::{Host, Qp, SendOp, WcStatus};
 
 impl Qp {
     /// Carries out the request `seq`, the next to start in a reliable service's queue. Returns whether the queue may go on.

@@ -3,7 +3,7 @@
 use crate::resources::MAX_RD_ATOMIC;
 use crate::state;
 use crate::trace::entered;
-use crate::*;
+use crate::{Host, ModifyError, Qp, QpAttr, QpAttrMask, QpConfig, QpState, Time};
 
 impl Qp {
     /// Moves to `to`.

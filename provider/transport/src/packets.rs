@@ -8,7 +8,7 @@ use crate::budget::Budget;
 use crate::requester::{Awaited, Flow};
 use crate::send_queue::SendWqe;
 use crate::tuning::ACK_REQUEST_SPACING;
-use crate::*;
+use crate::{Dest, Gather, MemoryError, Qp, QpAttr, SendFlags, SendOp, Sink, Time, TxPacket};
 use ferroce_wire::{AtomicEth, Bth, Ext, Reth, opcode};
 
 impl Qp {

@@ -10,8 +10,10 @@ use crate::responder::Responder;
 use crate::send_queue::{self, SendQueue, SendWqe};
 use crate::state::QpType;
 use crate::trace::{Traced, failed, is_watched, received};
-use crate::xrc;
-use crate::*;
+use crate::{
+    Completion, Duration, Host, PathSignal, PostError, QpAttr, QpConfig, QpEvent, QpState,
+    SendFlags, SendRequest, Sge, Sink, Time, WcData, WcOpcode, WcStatus,
+};
 use ferroce_wire::{Packet, Service};
 
 /// Limits of one [`Qp::transmit`] call.
@@ -56,7 +58,7 @@ impl Qp {
                 srq: config.srq || config.qp_type == QpType::XrcRecv,
                 ..config
             },
-            opcode_base: xrc::opcode_base(config.qp_type),
+            opcode_base: config.qp_type.opcode_base(),
             attr,
             sq: SendQueue::default(),
             rq: RecvQueue::default(),

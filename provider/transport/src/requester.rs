@@ -4,10 +4,10 @@
 //! The packets themselves are made in `packets`; what answers do is in `completer`.
 
 use crate::budget::Budget;
-use crate::send_queue::SendWqe;
+use crate::send_queue::{self, SendWqe};
 use crate::timer::Timers;
 use crate::tuning::{ACK_REQUEST_SPACING, LOSS_FREE_PACKETS, MIN_MESSAGE_COST};
-use crate::*;
+use crate::{Access, Duration, Host, Qp, QpAttr, QpState, SendFlags, Sink, Time, WcStatus};
 use std::collections::VecDeque;
 
 /// PSNs that may be outstanding: one less than half of their space, so that old and new can be told apart.

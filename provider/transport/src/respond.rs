@@ -2,7 +2,7 @@
 
 use crate::budget::Budget;
 use crate::resources::Answer;
-use crate::*;
+use crate::{Gather, Host, MemoryError, Qp, QpEvent, QpState, Sink, TxPacket};
 use ferroce_wire::{Aeth, Bth, CreditCode, Ext, NakCode, Psn, Syndrome, opcode};
 
 impl Qp {

@@ -5,7 +5,10 @@
 
 use crate::resources::Resources;
 use crate::trace::Hex;
-use crate::*;
+use crate::{
+    Access, Host, MAX_MESSAGE, MemoryError, Note, Qp, QpEvent, QpState, RecvWqe, Time, WcData,
+    WcStatus,
+};
 use ferroce_wire::{NakCode, Operation, Packet, Psn, Syndrome};
 use tracing::debug;
 

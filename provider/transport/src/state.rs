@@ -3,6 +3,8 @@
 //! One row a transition and service. It says nothing of what a transition does (see `modify`), nor of the range
 //! of a value. Services are added as rows, not as code.
 
+use ferroce_wire::opcode;
+
 use crate::{ModifyError, QpAttrMask as A, QpState};
 use QpState::{Init, Reset, Rtr, Rts, Sqd, Sqe};
 use QpType::{Rc, Uc, Ud, XrcRecv, XrcSend};
@@ -21,6 +23,18 @@ pub enum QpType {
     XrcSend,
     /// Target of an extended reliable connection.
     XrcRecv,
+}
+
+impl QpType {
+    /// What is added to an RC opcode to get the service's own.
+    pub(crate) fn opcode_base(self) -> u8 {
+        match self {
+            Rc => opcode::RC_SEND_FIRST,
+            Uc => opcode::UC_SEND_FIRST,
+            Ud => opcode::UD_SEND_ONLY - opcode::RC_SEND_ONLY,
+            XrcSend | XrcRecv => opcode::XRC_SEND_FIRST,
+        }
+    }
 }
 
 /// One row: a transition of a service, and its attributes beside `STATE` and `CUR_STATE`.

@@ -5,7 +5,7 @@
 
 use crate::responder::{Incoming, Refusal};
 use crate::tuning::LATE_PSNS;
-use crate::*;
+use crate::{Host, Note, Qp, WcStatus};
 use ferroce_wire::{Operation, Packet, Psn};
 
 impl Qp {

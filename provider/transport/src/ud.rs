@@ -5,7 +5,7 @@
 
 use crate::recv_queue;
 use crate::trace::received;
-use crate::*;
+use crate::{Host, Note, Qp, QpType, Time, WcData, WcOpcode, WcStatus};
 use ferroce_wire::{Operation, Packet, Service};
 
 /// Bytes of a GRH.

@@ -4,18 +4,7 @@
 //! them is as with RC. The opcodes are RC's, 0xa0 on.
 
 use crate::responder::{ACCESS, INVALID, Incoming, Refusal};
-use crate::*;
-use ferroce_wire::opcode;
-
-/// What is added to an RC opcode to get the service's own.
-pub(crate) fn opcode_base(service: QpType) -> u8 {
-    match service {
-        QpType::Rc => opcode::RC_SEND_FIRST,
-        QpType::Uc => opcode::UC_SEND_FIRST,
-        QpType::Ud => opcode::UD_SEND_ONLY - opcode::RC_SEND_ONLY,
-        QpType::XrcSend | QpType::XrcRecv => opcode::XRC_SEND_FIRST,
-    }
-}
+use crate::{Host, Qp};
 
 impl Qp {
     /// Lets the host know which shared receive queue the request is for, by every packet anew: nothing of it
