@@ -154,6 +154,12 @@ const BREAKS: &[Break] = &[
         said: "files import each other in a circle, where",
     },
     Break {
+        gate: "lint/circles",
+        what: "an import of all that a crate has, which makes a circle of files larger",
+        change: Append("provider/transport/src/budget.rs", "use crate::*;\n"),
+        said: "files import each other in a circle, where",
+    },
+    Break {
         gate: "unit",
         what: "an ICRC whose LRH is zeros instead of ones",
         change: Replace(
