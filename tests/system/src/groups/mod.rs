@@ -30,11 +30,12 @@ use crate::packages::{self, Need};
 pub(crate) use exs::document::markdown as exs_misprints;
 pub use exs::mutants::command as exs_mutants;
 pub(crate) use exs::mutants::table::markdown as exs_mutants_table;
-pub(crate) use exs::table::is_performed as exs_is_performed;
 pub(crate) use exs::table::markdown as exs_programs;
-#[cfg(test)]
-pub(crate) use exs::table::names as exs_names;
-pub(crate) use exs::{Mode, endings as exs_endings, programs as exs_programs_dir};
+pub(crate) use exs::table::performed as exs_performed;
+pub(crate) use exs::{
+    Mode, in_mode as exs_in_mode, programs as exs_programs_dir, results as exs_results,
+    with_peer as exs_with_peer,
+};
 
 /// A group of cases.
 pub(crate) struct Group {

@@ -48,7 +48,9 @@ pub fn run(share: &Path, scope: &Scope) -> Result<()> {
     );
     let mut runner = Runner { outcomes, field };
     let mut bad = false;
-    let steps: Vec<Step> = super::steps(scope)
+    let steps: Vec<Step> = scope
+        .plan()
+        .steps()
         .into_iter()
         .enumerate()
         .map(|(index, (program, setting))| (index, program, setting))
@@ -62,11 +64,7 @@ pub fn run(share: &Path, scope: &Scope) -> Result<()> {
     if bad {
         runner.end_badness()?;
     }
-    let packets = match scope.exs {
-        true => Vec::new(),
-        false => wire::all(&mut runner.field, scope, dir.path()),
-    };
-    for (program, setting, ending, seconds) in packets {
+    for (program, setting, ending, seconds) in wire::all(&mut runner.field, scope, dir.path()) {
         runner.tell(program, setting, ending, seconds)?;
     }
     println!("{:.0} s in all", begun.elapsed().as_secs_f64());

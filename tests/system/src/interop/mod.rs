@@ -32,9 +32,6 @@ use outcome::Outcome;
 use programs::Program;
 use setting::Setting;
 
-/// When the guest is ended, whatever else the machine has to do.
-const WHOLE: Duration = Duration::from_secs(1800);
-const SHORT: Duration = Duration::from_secs(420);
 /// How long the whole plan may take on a machine that has nothing else to do.
 const PROMISED: Duration = Duration::from_secs(900);
 /// What others may use of the processors for the machine to count as such.
@@ -46,7 +43,7 @@ pub struct Scope {
     /// One program of each kind only
     #[arg(long)]
     pub short: bool,
-    /// All conformance programs of the Extended Sockets library instead: between the two, and over each alone
+    /// All conformance programs of the Extended Sockets library instead: between the two, and over rdma_rxe alone
     #[arg(long, conflicts_with = "short")]
     pub exs: bool,
     /// Only runs whose name, setting and all, has this part, or one of these: once for each part, as settings have commas
@@ -54,7 +51,56 @@ pub struct Scope {
     pub only: Vec<String>,
 }
 
+/// What there is to run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Plan {
+    /// Every program and every packet.
+    Whole,
+    /// One program of each kind.
+    Short,
+    /// The Extended Sockets library's conformance programs.
+    Exs,
+}
+
+impl Plan {
+    /// What asks for it on the command line.
+    fn option(self) -> Option<&'static str> {
+        match self {
+            Plan::Whole => None,
+            Plan::Short => Some("--short"),
+            Plan::Exs => Some("--exs"),
+        }
+    }
+
+    /// When the guest is ended, whatever else the machine has to do.
+    fn limit(self) -> Duration {
+        Duration::from_secs(match self {
+            Plan::Whole => 1_800,
+            Plan::Short => 420,
+            Plan::Exs => 4 * 3_600,
+        })
+    }
+
+    /// The runs of programs.
+    fn steps(self) -> Vec<(Program, Setting)> {
+        match self {
+            Plan::Whole => plan::plan(false),
+            Plan::Short => plan::plan(true),
+            Plan::Exs => exs::plan(),
+        }
+    }
+}
+
 impl Scope {
+    /// Which of the plans it is of.
+    fn plan(&self) -> Plan {
+        match (self.short, self.exs) {
+            (_, true) => Plan::Exs,
+            (true, false) => Plan::Short,
+            (false, false) => Plan::Whole,
+        }
+    }
+
     /// Whether a program of this name is wanted.
     fn wants(&self, name: &str) -> bool {
         self.only.is_empty() || self.only.iter().any(|part| name.contains(part))
@@ -73,7 +119,8 @@ pub struct Run {
 
 /// Runs the plan in a guest, and answers every run and the table. `share` gets what is kept of it.
 pub fn run(scope: &Scope, share: &Path) -> Result<(Vec<Run>, String), Stop> {
-    for (program, _) in steps(scope) {
+    let plan = scope.plan();
+    for (program, _) in plan.steps() {
         match program {
             Program::C(name, _) => drop(cprogram::compile(name)?),
             Program::Exs(..) => drop(exs_programs_dir()?),
@@ -83,12 +130,7 @@ pub fn run(scope: &Scope, share: &Path) -> Result<(Vec<Run>, String), Stop> {
     let this = std::env::current_exe().map_err(anyhow::Error::from)?;
     let (this, dir) = (this.to_string_lossy(), share.to_string_lossy());
     let mut command = vec![&*this, "interop", "--inside", &*dir];
-    if scope.short {
-        command.push("--short");
-    }
-    if scope.exs {
-        command.push("--exs");
-    }
+    command.extend(plan.option());
     // In one word, as a part may begin like an option.
     let parts: Vec<String> = scope
         .only
@@ -96,13 +138,12 @@ pub fn run(scope: &Scope, share: &Path) -> Result<(Vec<Run>, String), Stop> {
         .map(|part| format!("--only={part}"))
         .collect();
     command.extend(parts.iter().map(String::as_str));
-    let limit = if scope.short { SHORT } else { WHOLE };
     let watch = Watch::begin()?;
-    let finished = guest::run(&command, share, "runner", limit)?;
+    let finished = guest::run(&command, share, "runner", plan.limit())?;
     let others = watch.others()?;
     let text = std::fs::read_to_string(share.join(inside::OUTCOMES)).unwrap_or_default();
     let (mut runs, table) = result(&text, &finished);
-    if !scope.short && !scope.exs && scope.only.is_empty() && finished.success() {
+    if plan == Plan::Whole && scope.only.is_empty() && finished.success() {
         runs.push(Run {
             name: format!("all within {} minutes", PROMISED.as_secs() / 60),
             ending: in_time(finished.elapsed, others),
@@ -110,14 +151,6 @@ pub fn run(scope: &Scope, share: &Path) -> Result<(Vec<Run>, String), Stop> {
         });
     }
     Ok((runs, table))
-}
-
-/// The runs that are wanted.
-fn steps(scope: &Scope) -> Vec<(Program, Setting)> {
-    match scope.exs {
-        true => exs::plan(),
-        false => plan::plan(scope.short),
-    }
 }
 
 /// What the runner told, and that it ended before its time if it did: every run and the table.

@@ -8,12 +8,12 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::Scope;
 use super::differs;
 use super::exchange;
 use super::field::{Family, Field, Side};
 use super::programs::Program;
 use super::setting::{MTUS, Setting};
+use super::{Plan, Scope};
 use crate::attack::pcap;
 use crate::build;
 use crate::harness::case::{Ending, Stop};
@@ -53,12 +53,15 @@ pub fn all(field: &mut Field, scope: &Scope, dir: &Path) -> Vec<Done> {
             ));
         }
     };
-    let all = match scope.short {
-        true => settings(&[Family::V4], &MTUS[1..]),
-        false => settings(&[Family::V4, Family::V6], &MTUS),
+    let plan = scope.plan();
+    let all = match plan {
+        // Its programs are about a library.
+        Plan::Exs => return done,
+        Plan::Short => settings(&[Family::V4], &MTUS[1..]),
+        Plan::Whole => settings(&[Family::V4, Family::V6], &MTUS),
     };
     run("every packet is accepted", &all, whole_sends);
-    if !scope.short {
+    if plan == Plan::Whole {
         run("every packet is accepted, sends cut early", &all, cut_sends);
         let over_v4 = settings(&[Family::V4], &MTUS);
         run("damaged in the network", &over_v4, damaged_on_the_way);

@@ -223,7 +223,7 @@ impl Listing {
 
     /// Runs it in a mode, if it is a program by itself.
     fn run(&self, program: &Path, host: &Host, port: u16, mode: Mode, dir: &Path) -> Ending {
-        let mut command = in_mode(host, program, mode, port);
+        let mut command = in_mode(host.run(program), mode, &host.address, port);
         command.env("EXS_TEST_LOG", dir.join("log"));
         if matches!(self.form, Form::TestFile | Form::Block) {
             command.arg("1");
@@ -290,7 +290,7 @@ fn figures(lab: &mut Lab, dir: &Path, mode: Mode) -> Ending {
     fs::copy(programs()?.join("test_exs_figures"), &runner).context("test_exs_figures")?;
     let port = lab.port() + 100;
     let host = lab.site(Place::OneDaemon)?.client();
-    let mut command = in_mode(host, &runner, mode, port);
+    let mut command = in_mode(host.run(&runner), mode, &host.address, port);
     command.env("EXS_TEST_LOG", dir.join("log"));
     let finished = process::run(command, dir, &format!("figures-{}", mode.name()), LIMIT)?;
     match finished.success() && finished.out.contains(": 6 passed, 0 failed") {

@@ -217,7 +217,8 @@ fn run_blocks(lab: &mut Lab, name: &str, mode: Mode) -> Result<Finished, Stop> {
     let dir = lab.case_dir()?;
     let port = lab.port();
     let host = lab.site(Place::OneDaemon)?.client();
-    let mut command = exs::in_mode(host, &exs::programs()?.join(name), mode, port);
+    let program = host.run(exs::programs()?.join(name));
+    let mut command = exs::in_mode(program, mode, &host.address, port);
     command.env("EXS_TEST_LOG", dir.join("log"));
     Ok(process::run(command, &dir, name, LIMIT)?)
 }

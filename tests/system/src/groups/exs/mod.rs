@@ -11,7 +11,7 @@ mod programs;
 pub(crate) mod table;
 
 use std::collections::BTreeSet;
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -151,13 +151,19 @@ pub(crate) fn programs() -> Result<PathBuf> {
     Ok(BUILT.get_or_init(|| out).clone())
 }
 
-/// A program of the framework in a mode, its sockets at a host's address from a port on.
-fn in_mode(host: &Host, program: &Path, mode: Mode, port: u16) -> Command {
-    let mut command = host.run(program);
-    command
+/// A program of the framework in a mode, its sockets at an address from a port on.
+pub(crate) fn in_mode(mut program: Command, mode: Mode, address: &str, port: u16) -> Command {
+    program
         .args(mode.options())
-        .args(["-a", &host.address, "-p", &port.to_string()]);
-    command
+        .args(["-a", address, "-p", &port.to_string()]);
+    program
+}
+
+/// Has the other process of each test run elsewhere: by these words, at that address.
+pub(crate) fn with_peer(tests: &mut Command, prefix: &[OsString], address: &str) {
+    tests
+        .env("PEER_COMMAND", prefix.join(OsStr::new("\n")))
+        .env("EXS_TEST_PEER_ADDR", address);
 }
 
 /// Where the log of a place and a mode is kept.
@@ -184,24 +190,24 @@ fn run_on(host: &Host, other: Option<&Host>, dir: &Path, place: &str, mode: Mode
         .env("EXS_TEST_LOG", &log)
         .env("EXS_TEST_SEED", seed());
     if let Some(other) = other {
-        command
-            .env("PEER_COMMAND", other.prefix().join(OsStr::new("\n")))
-            .env("EXS_TEST_PEER_ADDR", &other.address);
+        with_peer(&mut command, &other.prefix(), &other.address);
     }
-    let finished = process::run(command, dir, "test_all_check", LIMIT)?;
-    let endings = endings(&finished);
+    results(&process::run(command, dir, "test_all_check", LIMIT)?)
+}
+
+/// The results of programs that have ended: at least one, and as the exit status says.
+pub(crate) fn results(finished: &Finished) -> Parts {
+    let endings = endings(finished);
     let failed = endings.iter().any(|(_, ending)| ending.is_err());
     if endings.is_empty() || finished.success() == failed {
-        return Err(Stop::with(
-            format!("{} results, and {}", endings.len(), finished.ending()),
-            &[&finished],
-        ));
+        let what = format!("{} results, and {}", endings.len(), finished.ending());
+        return Err(Stop::with(what, &[finished]));
     }
     Ok(endings)
 }
 
 /// Reads the lines of results; those of a program come before the line that sums it up.
-pub(crate) fn endings(finished: &Finished) -> Vec<(String, Ending)> {
+fn endings(finished: &Finished) -> Vec<(String, Ending)> {
     let mut endings = Vec::new();
     let mut program = Vec::new();
     for line in finished.out.lines() {

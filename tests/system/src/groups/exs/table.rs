@@ -1,5 +1,7 @@
 //! The programs of the conformance framework and how many tests each has: `programs.toml`, of which the table of `docs/conformance/exs.md` is made.
 
+use std::sync::OnceLock;
+
 use anyhow::{Context, Result};
 use serde::Deserialize;
 
@@ -43,18 +45,12 @@ pub(super) fn read() -> Result<Vec<Program>> {
     Ok(file.program)
 }
 
-/// Whether a program has tests in a mode.
-pub(crate) fn is_performed(name: &str, mode: Mode) -> bool {
-    let rows = read().unwrap_or_default();
-    rows.iter()
-        .any(|row| row.name == name && row.is_performed(mode))
-}
-
-/// The names of all programs.
-#[cfg(test)]
-pub(crate) fn names() -> Vec<String> {
-    let rows = read().unwrap_or_default();
-    rows.into_iter().map(|row| row.name).collect()
+/// The names of all programs that have tests in a mode: what others stand on comes first.
+pub(crate) fn performed(mode: Mode) -> Vec<&'static str> {
+    static ROWS: OnceLock<Vec<Program>> = OnceLock::new();
+    let rows = ROWS.get_or_init(|| read().unwrap_or_default());
+    let performed = rows.iter().filter(|row| row.is_performed(mode));
+    performed.map(|row| row.name.as_str()).collect()
 }
 
 /// As a document has it.

@@ -61,7 +61,7 @@ impl Bench<'_> {
     pub(super) fn add(&mut self, mutant: Option<&str>, program: &str, mode: Mode, tests: &[&str]) {
         let port = FIRST_PORT + (self.jobs.len() % PORTS) as u16 * PORTS_EACH;
         let path = self.programs.join(format!("test_{program}"));
-        let mut command = in_mode(self.host, &path, mode, port);
+        let mut command = in_mode(self.host.run(path), mode, &self.host.address, port);
         command.args(tests).env("EXS_TEST_SECONDS", SECONDS);
         if let Some(mutant) = mutant {
             command

@@ -125,7 +125,9 @@ impl Done {
 fn programs_for(mutant: &str, mode: Mode) -> Vec<String> {
     let function = mutant.split('.').next().unwrap_or_default();
     let own = format!("exs_{function}");
-    let own = programs_table::is_performed(&own, mode).then_some(own);
+    let own = programs_table::performed(mode)
+        .contains(&own.as_str())
+        .then_some(own);
     own.into_iter().chain([MIXED.to_owned()]).collect()
 }
 
