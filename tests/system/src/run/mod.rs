@@ -75,7 +75,7 @@ pub fn run(choice: &Choice) -> Result<bool> {
     let programs = if chosen.iter().any(|(group, _)| group.product) {
         build::product()?
     } else {
-        build::release_dir()?
+        build::product_dir()?
     };
 
     let started = Instant::now();
