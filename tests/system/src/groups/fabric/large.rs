@@ -26,14 +26,17 @@ fn large(lab: &mut Lab) -> Ending {
         subnet.wait_for(host, &["ibstat"], "Physical state: LinkUp")?;
     }
     let begin = Instant::now();
-    // 64 daemons share the processors: one that was not asked within the 200 ms that OpenSM waits is asked again, and says then, as it
-    // must, that an active port is not to be activated (status 7), which OpenSM takes for an error.
+    // 64 daemons share the processors with whatever else runs: one may need longer than the 200 ms that OpenSM waits.
     let manager = subnet.manage(0, &["-t", "2000"])?;
     println!(
         "         {HOSTS} hosts on two switches: subnet up {:.2} s after the start of opensm",
         begin.elapsed().as_secs_f64()
     );
-    expect(manager.errors().is_empty(), || manager.errors().join("\n"))?;
+    if !manager.errors().is_empty() {
+        // What was lost on the way, and where, is in the ports' counters.
+        let lost = subnet.attempt(1, &["ibqueryerrors", "--details"])?;
+        return Err(Stop::with(manager.errors().join("\n"), &[&lost]));
+    }
     let found = subnet.run(1, &["ibnetdiscover"])?;
     let count = |word: &str| found.out.lines().filter(|l| l.starts_with(word)).count();
     expect((count("Ca\t"), count("Switch\t")) == (HOSTS, 2), || {
