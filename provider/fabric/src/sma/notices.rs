@@ -4,7 +4,7 @@ use super::port::Port;
 use super::types::{Envelope, Output, Violation};
 use super::{Node, Time};
 use ferroce_wire::mad::{BASE_VERSION, Mad, MadHeader};
-use ferroce_wire::smp::{self, CapabilityChange, Notice, attribute, capability, method};
+use ferroce_wire::smp::{self, CapabilityChange, Notice, PortInfo, attribute, capability, method};
 use std::time::Duration;
 
 /// The unit of SubnetTimeOut in nanoseconds.
@@ -20,12 +20,8 @@ impl Node {
         violation: Violation,
         out: &mut impl Output,
     ) {
-        let Some(state) = self.port_mut(port) else {
-            return;
-        };
-        let count = &mut state.info.p_key_violations;
-        *count = count.saturating_add(times);
-        self.raise(now, port, Notice::BadPKey(violation), out);
+        let count = |info: &mut PortInfo| add(&mut info.p_key_violations, times);
+        self.violation(now, port, count, Notice::BadPKey(violation), out);
     }
 
     /// Datagrams (`times`) for a port had a Q_Key that their QP does not: counted, and one of them told by trap 258.
@@ -37,12 +33,23 @@ impl Node {
         violation: Violation,
         out: &mut impl Output,
     ) {
-        let Some(state) = self.port_mut(port) else {
-            return;
-        };
-        let count = &mut state.info.q_key_violations;
-        *count = count.saturating_add(times);
-        self.raise(now, port, Notice::BadQKey(violation), out);
+        let count = |info: &mut PortInfo| add(&mut info.q_key_violations, times);
+        self.violation(now, port, count, Notice::BadQKey(violation), out);
+    }
+
+    /// A violation at a port: counted in its attributes, and told.
+    fn violation(
+        &mut self,
+        now: Time,
+        port: u8,
+        count: impl FnOnce(&mut PortInfo),
+        notice: Notice,
+        out: &mut impl Output,
+    ) {
+        if let Some(state) = self.port_mut(port) {
+            count(&mut state.info);
+            self.raise(now, port, notice, out);
+        }
     }
 
     /// A threshold of a port's link has been passed: `trap` is 129, 130 or 131.
@@ -162,6 +169,11 @@ impl Node {
             }
         }
     }
+}
+
+/// Violation counters stay at their highest value.
+fn add(counter: &mut u16, times: u16) {
+    *counter = counter.saturating_add(times);
 }
 
 fn to_subnet_manager(port: &Port) -> Envelope {
