@@ -6,12 +6,17 @@ use ferroce_fabric::cm::Time;
 
 /// A clock that began at an instant.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Clock(pub(crate) Instant);
+pub(crate) struct Clock(Instant);
 
 impl Clock {
     /// One that begins now.
     pub(crate) fn start() -> Self {
-        Self(Instant::now())
+        Self::at(Instant::now())
+    }
+
+    /// One that began then.
+    pub(crate) fn at(begin: Instant) -> Self {
+        Self(begin)
     }
 
     /// What it shows.

@@ -42,7 +42,7 @@ impl Gsi {
             pma: Pma::new(1, ports),
             roce: Qp1::default(),
             looped: Vec::new(),
-            clock: Clock(now),
+            clock: Clock::at(now),
         }
     }
 

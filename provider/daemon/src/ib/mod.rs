@@ -113,7 +113,7 @@ impl Fabric {
             out: Actions::default(),
             happened: Vec::new(),
             members: Vec::new(),
-            clock: Clock(now),
+            clock: Clock::at(now),
             psn: 0,
             hops: None,
             sums,
