@@ -9,7 +9,7 @@
 //! nothing, and takes it under the receive lock, under which the application looks whether it still has the turn.
 
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use ferroce_transport::{AtomicTime, Duration, Time};
 
@@ -31,8 +31,6 @@ pub(crate) struct Driver {
     /// When a polling application last got something out of the inbox, and last looked at the sockets.
     pub(crate) inbox_at: AtomicTime,
     pub(crate) sockets_at: AtomicTime,
-    /// The event was cleared during the application's turn, and the helper may not have seen it.
-    cleared: AtomicBool,
     event: OwnedFd,
     /// What the helper received, for threads that wait for it.
     pub(crate) arrivals: Arrivals,
@@ -54,13 +52,12 @@ impl Driver {
         Driver {
             arrivals: Arrivals::default(),
             has_helper,
-            turn: Turn::new(AtomicU32::new(first)),
+            turn: Turn::new(AtomicU32::new(first), AtomicU32::new(0)),
             empty_polls: AtomicU32::new(0),
             polled_at: AtomicTime::default(),
             sleep: Sleep::new(AtomicU64::new(0)),
             inbox_at: AtomicTime::default(),
             sockets_at: AtomicTime::default(),
-            cleared: AtomicBool::new(false),
             event,
         }
     }
@@ -84,7 +81,7 @@ impl Driver {
     /// As [`clear_wake`](Self::clear_wake), for a thread that has the application's turn and the receive lock: the helper hears of it
     /// when the turn is its own.
     pub(crate) fn clear_for_now(&self) {
-        self.cleared.store(true, Ordering::Relaxed);
+        self.turn.clears();
         self.clear_wake();
     }
 
@@ -114,22 +111,18 @@ impl Driver {
         let since = timers::now();
         let mut naps = Naps::new(since);
         let mut control_at = since + CONTROL_INTERVAL;
-        loop {
-            futex::wait(self.turn.word(), turn::APP, naps.length);
+        self.turn.stand_by(|word| {
+            futex::wait(word, turn::APP, naps.length);
             let now = timers::now();
             if now >= control_at {
                 control_at = now + CONTROL_INTERVAL;
                 chores();
             }
-            let polled_at = self.polled_at.load();
-            if self.turn.is_returned() || !naps.another(now, polled_at) {
-                break;
-            }
-        }
+            naps.another(now, self.polled_at.load())
+        });
         taking_back(&|| {
             self.empty_polls.store(0, Ordering::Relaxed);
-            self.turn.take();
-            if self.cleared.swap(false, Ordering::Relaxed) {
+            if self.turn.take() {
                 self.wake();
             }
         });

@@ -14,54 +14,69 @@ pub(crate) const APP: u32 = 2;
 const RETURNED: u32 = 3;
 
 /// The turn, which the helper gives away and takes back.
-pub(crate) struct Turn<W>(W);
+pub(crate) struct Turn<W> {
+    word: W,
+    /// What wakes the helper was cleared during the application's turn, and the helper may not have seen it.
+    cleared: W,
+}
 
 impl<W: Word<Value = u32>> Turn<W> {
-    /// The helper's, if `word` is 0.
-    pub(crate) const fn new(word: W) -> Turn<W> {
-        Turn(word)
+    /// The helper's, if `word` is 0; `cleared` is.
+    pub(crate) const fn new(word: W, cleared: W) -> Turn<W> {
+        Turn { word, cleared }
     }
 
     /// For the application: asks for the turn.
     pub(crate) fn want(&self) {
-        self.0.change(HELPER, WANTED);
+        self.word.change(HELPER, WANTED);
     }
 
     /// Whether the application waits for it.
     pub(crate) fn is_wanted(&self) -> bool {
-        self.0.load(Ordering::Relaxed) == WANTED
+        self.word.load(Ordering::Relaxed) == WANTED
     }
 
     /// For the helper, with nothing received that is not handled: gives it away, if it is wanted.
     pub(crate) fn give(&self) -> bool {
-        self.0.change(WANTED, APP)
+        self.word.change(WANTED, APP)
     }
 
     /// Whether the application has it. Under the receive lock it stays so as long as that is held.
     pub(crate) fn is_apps(&self) -> bool {
-        self.0.load(Ordering::Acquire) == APP
+        self.word.load(Ordering::Acquire) == APP
     }
 
     /// For the application: does not want it any more, or has it no more. `true`: the helper is to be told.
     pub(crate) fn hand_back(&self) -> bool {
-        self.0.change(WANTED, HELPER);
-        self.0.change(APP, RETURNED)
+        self.word.change(WANTED, HELPER);
+        self.word.change(APP, RETURNED)
     }
 
     /// Whether the application has handed it back.
     pub(crate) fn is_returned(&self) -> bool {
-        self.0.load(Ordering::Acquire) == RETURNED
+        self.word.load(Ordering::Acquire) == RETURNED
     }
 
-    /// For the helper, under the receive lock, after it gave it away: takes it again.
-    pub(crate) fn take(&self) {
-        self.0.store(HELPER, Ordering::Release);
+    /// For the helper, after it gave it away: naps until it is handed back, or `nap` says that it is to be taken. A nap ends when
+    /// the word that it is given is not [`APP`] any more, for who hands back wakes all who wait for that.
+    pub(crate) fn stand_by(&self, mut nap: impl FnMut(&W) -> bool) {
+        while nap(&self.word) && !self.is_returned() {}
     }
-}
 
-impl Turn<std::sync::atomic::AtomicU32> {
-    /// The word, to wait on as a futex.
-    pub(crate) fn word(&self) -> &std::sync::atomic::AtomicU32 {
-        &self.0
+    /// For a thread that has the application's turn and the receive lock: it clears what wakes the helper, which hears of it when
+    /// the turn is its own.
+    pub(crate) fn clears(&self) {
+        self.cleared.store(1, Ordering::Relaxed);
+    }
+
+    /// For the helper, under the receive lock, after it gave it away: takes it again. `true`: what wakes it was cleared meanwhile.
+    pub(crate) fn take(&self) -> bool {
+        self.word.store(HELPER, Ordering::Release);
+        self.cleared.swap(0, Ordering::Relaxed) != 0
+    }
+
+    /// What who hands it back wakes the helper by.
+    pub(crate) fn word(&self) -> &W {
+        &self.word
     }
 }

@@ -85,6 +85,11 @@ impl Event {
         self.changed.notify_one();
     }
 
+    /// Reads it when nobody waits for it.
+    pub(crate) fn clear(&self) {
+        *self.woken.lock().unwrap() = false;
+    }
+
     /// Waits until it was woken, and clears that.
     pub(crate) fn wait(&self) {
         let mut woken = self.woken.lock().unwrap();
@@ -92,5 +97,33 @@ impl Event {
             woken = self.changed.wait(woken).unwrap();
         }
         *woken = false;
+    }
+}
+
+/// What a thread sleeps by while a word has a value, as by a futex.
+pub(crate) struct Futex {
+    lock: Mutex<()>,
+    woken: Condvar,
+}
+
+impl Futex {
+    pub(crate) fn new() -> Futex {
+        Futex {
+            lock: Mutex::new(()),
+            woken: Condvar::new(),
+        }
+    }
+
+    /// Sleeps until woken, but not if the word is another already.
+    pub(crate) fn wait(&self, word: &AtomicU32, expected: u32) {
+        let lock = self.lock.lock().unwrap();
+        if word.load(Ordering::SeqCst) == expected {
+            drop(self.woken.wait(lock).unwrap());
+        }
+    }
+
+    pub(crate) fn wake(&self) {
+        let _lock = self.lock.lock().unwrap();
+        self.woken.notify_all();
     }
 }
