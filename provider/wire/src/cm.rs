@@ -14,7 +14,9 @@
 
 mod codes;
 mod convert;
-mod convert_rest;
+mod convert_handshake;
+mod convert_lap;
+mod convert_sidr;
 mod messages;
 mod raw;
 
