@@ -181,16 +181,16 @@ impl Hca {
     /// What the device can do.
     pub fn device_attr(&self) -> DeviceAttr {
         let mut attr = DeviceAttr::new(self.info.node_guid);
-        if let Ports::Infiniband(links) = &self.ports {
-            attr.of_infiniband(links.iter().map(|link| link.port().p_keys.len()));
+        if let Ports::Infiniband(ports) = &self.ports {
+            attr.of_infiniband(ports.iter().map(|port| port.state().p_keys.len()));
         }
         attr
     }
 
     /// A port as it is now (section 11.2.1.2; `EINVAL`: there is none of that number).
     pub fn port_attr(&self, number: u8) -> Result<PortAttr> {
-        if let Ports::Infiniband(links) = &self.ports {
-            let port = ib::find(links, number)?.port();
+        if let Ports::Infiniband(ports) = &self.ports {
+            let port = ib::find(ports, number)?.state();
             // The counters are as they were when the port last changed.
             let now = self.control.ask(|daemon| daemon.ports());
             // Events may have come before the answer.
@@ -224,8 +224,8 @@ impl Hca {
         } else {
             attr.port_num
         };
-        let link = ib::find(self.ports.links(), number).ok();
-        link.map_or(self.info.active_mtu, |link| link.port().active_mtu)
+        let port = ib::find(self.ports.with_cables(), number).ok();
+        port.map_or(self.info.active_mtu, |port| port.state().active_mtu)
     }
 
     /// What all processes of the port have counted. The daemon knows; without it, this process's own.

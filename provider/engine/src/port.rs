@@ -31,7 +31,7 @@ use ferroce_wire::Octets;
 use ferroce_wire::icrc::Icrc;
 use ferroce_wire::link::LinkPacket;
 
-use crate::port::ib::Link;
+use crate::port::ib::Port;
 use crate::tuning::MAX_SOCKET_WINDOW;
 
 pub(crate) use cable::{Cable, CableExit};
@@ -127,7 +127,7 @@ pub(crate) fn socket_window(receive_buffer: u32) -> u32 {
 pub(crate) trait Incoming {
     /// The port off whose cable it came, if it did.
     #[inline]
-    fn link(&self) -> Option<&Link> {
+    fn ib_port(&self) -> Option<&Port> {
         None
     }
 

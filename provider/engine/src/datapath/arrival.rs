@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use ferroce_wire::grh::{self, Grh, IpHeader};
 use ferroce_wire::link::LinkPacket;
 
-use crate::port::ib::Link;
+use crate::port::ib::Port;
 use crate::port::recvmsg::Datagram;
 
 /// How a packet came.
@@ -18,13 +18,13 @@ pub(crate) struct Arrival<'a> {
     /// IPv4's identification.
     pub(crate) id: u16,
     /// By an InfiniBand port: its headers.
-    pub(crate) link: Option<(&'a Link, &'a LinkPacket<'a>)>,
+    pub(crate) port: Option<(&'a Port, &'a LinkPacket<'a>)>,
 }
 
 impl Arrival<'_> {
     /// The 40 bytes that go before a datagram's payload.
     pub(crate) fn grh(&self) -> [u8; grh::LEN] {
-        if let Some((_, packet)) = self.link {
+        if let Some((_, packet)) = self.port {
             let mut bytes = [0; grh::LEN];
             packet.grh.as_ref().map(|grh: &Grh| grh.emit(&mut bytes));
             return bytes;

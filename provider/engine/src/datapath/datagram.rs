@@ -30,20 +30,20 @@ impl Qp {
     ) {
         self.hca().counters().add(Counter::RxSendRequests, 1);
         let mut host = QpHost::new(self, keys, None, now);
-        host.origin = Some(match arrival.link {
-            Some((link, packet)) => link.origin(packet),
+        host.origin = Some(match arrival.port {
+            Some((port, packet)) => port.origin(packet),
             None => Origin::of_roce(arrival.datagram.from),
         });
         inner
             .transport
             .receive_datagram(now, packet, &arrival.grh(), &mut host);
         if host.wrong_qkey
-            && let Some((link, local)) = arrival.link
+            && let Some((port, local)) = arrival.port
         {
             let key = packet.ext.deth.map_or(0, |deth| deth.qkey);
             let report = ib::wrong_key(local, packet, key);
             let counters = self.hca().counters();
-            counters.report(link.number, Key::Queue, &report);
+            counters.report(port.number, Key::Queue, &report);
         }
         if host.overrun {
             self.overrun(inner, keys, now);
@@ -68,8 +68,8 @@ impl Hca {
             return;
         }
         let sender = packet.ext.deth.map_or(0, |deth| deth.src_qp);
-        let own = || match arrival.link {
-            Some((link, packet)) => link.sent(packet),
+        let own = || match arrival.port {
+            Some((port, packet)) => port.sent(packet),
             None => self.has_address(arrival.datagram.from),
         };
         let list = members.list();

@@ -16,7 +16,7 @@ use self::state::Take;
 use crate::datapath::batch;
 use crate::hca::Hca;
 use crate::memory::keys::KeyTable;
-use crate::port::ib::Link;
+use crate::port::ib::Port;
 use crate::port::receiver::Receiver;
 use crate::port::recvmsg::{Datagram, receive};
 use crate::port::ring::Arrived;
@@ -151,13 +151,13 @@ impl Hca {
             members,
             now: rx.begin(),
         };
-        let unacknowledged = match (receiver.link.as_deref(), members) {
+        let unacknowledged = match (receiver.port.as_deref(), members) {
             (None, _) => {
                 self.count_dropped(receiver, &run);
                 self.process_flow(rx, &run)
             }
-            (Some(link), None) => self.process_cable(rx, receiver, link, &run),
-            (Some(link), Some(_)) => self.process_copies(rx, receiver, link, &run),
+            (Some(port), None) => self.process_cable(rx, receiver, port, &run),
+            (Some(port), Some(_)) => self.process_copies(rx, receiver, port, &run),
         };
         if unacknowledged && let Some(page) = receiver.flow() {
             let cost = buffer_cost(data.len(), datagram.segment != 0);
@@ -189,16 +189,16 @@ impl Hca {
         &self,
         rx: &mut RxState,
         receiver: &Receiver<Qp>,
-        link: &Link,
+        port: &Port,
         run: &Run<'_>,
     ) -> bool {
         let counters = self.counters();
         let packets = run.packets();
-        let Some(mut cable) = Cable::of_port(link, run.datagram.from) else {
+        let Some(mut cable) = Cable::of_port(port, run.datagram.from) else {
             counters.add(Counter::RxBadPeer, packets);
             return false;
         };
-        let count = |counter, at_port, n| count(counters, Some(link), counter, at_port, n);
+        let count = |counter, at_port, n| count(counters, Some(port), counter, at_port, n);
         count(Counter::RxPackets, PortCounter::RxPackets, packets);
         let bytes = run.data.len() as u64;
         count(Counter::RxBytes, PortCounter::RxBytes, bytes);
@@ -212,15 +212,15 @@ impl Hca {
         &self,
         rx: &mut RxState,
         receiver: &Receiver<Qp>,
-        link: &Link,
+        port: &Port,
         run: &Run<'_>,
     ) -> bool {
-        if link.end() != (run.datagram.from, run.datagram.port).into() {
+        if port.end() != (run.datagram.from, run.datagram.port).into() {
             self.counters().add(Counter::RxMisdirected, 1);
             return false;
         }
         self.count_dropped(receiver, run);
-        self.handle(rx, &mut Cable::of_group(link), run)
+        self.handle(rx, &mut Cable::of_group(port), run)
     }
 
     /// What the kernel has dropped since it last said so.
@@ -231,7 +231,7 @@ impl Hca {
         let more = dropped.wrapping_sub(receiver.dropped.swap(dropped, Relaxed));
         count(
             self.counters(),
-            receiver.link.as_deref(),
+            receiver.port.as_deref(),
             Counter::RxSocketOverflow,
             PortCounter::Overruns,
             more.into(),

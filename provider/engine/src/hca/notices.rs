@@ -44,9 +44,9 @@ impl Hca {
                 }
                 Event::Port { port, event } => {
                     let ports = self.control.ask(|daemon| daemon.ports());
-                    for port in ports.into_iter().flatten() {
-                        if let Ok(link) = ib::find(self.ports.links(), port.number) {
-                            link.update(port);
+                    for state in ports.into_iter().flatten() {
+                        if let Ok(port) = ib::find(self.ports.with_cables(), state.number) {
+                            port.update(state);
                         }
                     }
                     self.renew_p_keys();

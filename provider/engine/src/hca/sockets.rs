@@ -12,7 +12,7 @@ use super::Hca;
 use crate::datapath::path::Path;
 use crate::error::{Error, Result};
 use crate::port::address::{PathKey, scope};
-use crate::port::ib::Link;
+use crate::port::ib::Port;
 use crate::port::receiver::Receiver;
 use crate::port::ring::RingSender;
 use crate::port::{Exit, Ports};
@@ -72,17 +72,17 @@ impl Hca {
     }
 
     /// Makes sure that packets off a port's cable are received.
-    pub(crate) fn listen_at(&self, link: &Arc<Link>) -> Result<()> {
+    pub(crate) fn listen_at(&self, port: &Arc<Port>) -> Result<()> {
         let mut receivers = self.receivers.write();
-        let same = |r: &Arc<Receiver<_>>| r.link.as_ref().is_some_and(|l| l.number == link.number);
+        let same = |r: &Arc<Receiver<_>>| r.port.as_ref().is_some_and(|p| p.number == port.number);
         if receivers.iter().any(same) {
             return Ok(());
         }
-        let index = u16::from(link.number) - 1;
+        let index = u16::from(port.number) - 1;
         let socket = (self.control).ask(|daemon| daemon.receive_socket(index))?;
         receivers.push(Arc::new(Receiver::of_cable(
             socket,
-            link.clone(),
+            port.clone(),
             self.slot,
         )));
         drop(receivers);
@@ -94,17 +94,17 @@ impl Hca {
     /// A socket, and its address, to which the daemon sends a copy of each packet that comes to a port for a multicast group.
     pub(crate) fn copies_of_group(
         &self,
-        link: &Link,
+        port: &Port,
         gid: [u8; 16],
     ) -> Result<(OwnedFd, SocketAddr)> {
         let io = |e| Error::io("opening a socket for a multicast group", e);
-        let socket = UdpSocket::bind((link.local(), 0)).map_err(io)?;
+        let socket = UdpSocket::bind((port.local(), 0)).map_err(io)?;
         let end = socket.local_addr().map_err(io)?;
         let socket = Socket::from(socket);
         // As large as the slots' sockets, which the kernel reports at twice the size asked for.
         let _ = socket.set_recv_buffer_size(self.info.rcvbuf as usize / 2);
         self.control
-            .ask(|daemon| daemon.join_group(link.number, gid, end))?;
+            .ask(|daemon| daemon.join_group(port.number, gid, end))?;
         self.control_events();
         Ok((socket.into(), end))
     }
@@ -119,8 +119,8 @@ impl Hca {
 
     /// Makes sure that packets for every address of the port are received, now and when addresses are added.
     pub(crate) fn listen_everywhere(&self) -> Result<()> {
-        if let Ports::Infiniband(links) = &self.ports {
-            return links.iter().try_for_each(|link| self.listen_at(link));
+        if let Ports::Infiniband(ports) = &self.ports {
+            return ports.iter().try_for_each(|port| self.listen_at(port));
         }
         self.everywhere.store(true, Ordering::Relaxed);
         for gid in self.gids() {

@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use ferroce_wire::link::LinkPacket;
 use ferroce_wire::smp::is_multicast_lid;
 
-use crate::port::ib::{Lids, Link};
+use crate::port::ib::{Lids, Port};
 
 /// What makes two QPs share a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -29,16 +29,16 @@ impl PathKey {
         }
     }
 
-    /// Whether a packet is from the other end. `link`: the port off whose cable it came, and all of it.
+    /// Whether a packet is from the other end. `port`: the port off whose cable it came, and all of it.
     #[inline]
     pub(crate) fn is_from_peer(
         &self,
         from: IpAddr,
         to: IpAddr,
-        link: Option<(&Link, &LinkPacket<'_>)>,
+        port: Option<(&Port, &LinkPacket<'_>)>,
     ) -> bool {
-        match (&self.lids, link) {
-            (Some(lids), Some((link, packet))) => lids.is_from_peer(link.number, packet),
+        match (&self.lids, port) {
+            (Some(lids), Some((port, packet))) => lids.is_from_peer(port.number, packet),
             (None, None) => self.remote == from && self.local == to,
             _ => false,
         }

@@ -8,13 +8,13 @@ use ferroce_wire::Octets;
 use ferroce_wire::link::LinkPacket;
 
 use super::{Incoming, Opened, Refused};
-use crate::port::ib::{Link, Source};
+use crate::port::ib::{Port, Source};
 
 pub(crate) use exit::CableExit;
 
 /// A run off the cable of one port.
 pub(crate) struct Cable<'p> {
-    port: &'p Link,
+    port: &'p Port,
     from: From,
 }
 
@@ -31,7 +31,7 @@ enum From {
 
 impl<'p> Cable<'p> {
     /// A run from this address. `None`: nobody's who has anything to say here.
-    pub(crate) fn of_port(port: &'p Link, from: IpAddr) -> Option<Cable<'p>> {
+    pub(crate) fn of_port(port: &'p Port, from: IpAddr) -> Option<Cable<'p>> {
         let from = match port.source(from) {
             Source::Far => From::Far,
             Source::Own => From::Own,
@@ -41,7 +41,7 @@ impl<'p> Cable<'p> {
     }
 
     /// Copies of what has come to the port for a group.
-    pub(crate) fn of_group(port: &'p Link) -> Cable<'p> {
+    pub(crate) fn of_group(port: &'p Port) -> Cable<'p> {
         Cable {
             port,
             from: From::Copies,
@@ -63,7 +63,7 @@ impl<'p> Cable<'p> {
 
 impl Incoming for Cable<'_> {
     #[inline]
-    fn link(&self) -> Option<&Link> {
+    fn ib_port(&self) -> Option<&Port> {
         Some(self.port)
     }
 

@@ -35,7 +35,7 @@ pub(crate) enum Source {
 }
 
 /// One port.
-pub(crate) struct Link {
+pub(crate) struct Port {
     pub(crate) number: u8,
     pub(crate) active: AtomicBool,
     state: RwLock<IbPort>,
@@ -84,9 +84,9 @@ impl Origin {
     }
 }
 
-impl Link {
-    pub(crate) fn new(port: IbPort) -> Link {
-        Link {
+impl Port {
+    pub(crate) fn new(port: IbPort) -> Port {
+        Port {
             number: port.number,
             active: AtomicBool::new(port.state == ACTIVE),
             state: RwLock::new(port),
@@ -100,7 +100,7 @@ impl Link {
     }
 
     /// The port as it is now.
-    pub(crate) fn port(&self) -> IbPort {
+    pub(crate) fn state(&self) -> IbPort {
         self.state.read().clone()
     }
 
@@ -274,10 +274,10 @@ impl Lids {
 }
 
 /// The port of that number.
-pub(crate) fn find(links: &[Arc<Link>], number: u8) -> Result<&Arc<Link>> {
-    links
+pub(crate) fn find(ports: &[Arc<Port>], number: u8) -> Result<&Arc<Port>> {
+    ports
         .iter()
-        .find(|link| link.number == number)
+        .find(|port| port.number == number)
         .ok_or(Error::Invalid("port_num: the device has no such port"))
 }
 

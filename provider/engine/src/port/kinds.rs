@@ -8,14 +8,14 @@ use ferroce_wire::smp::is_multicast_lid;
 #[cfg(any(test, feature = "in-process"))]
 use super::in_process;
 use crate::error::{Error, Result};
-use crate::port::ib::{self, Link};
+use crate::port::ib::{self, Port};
 use crate::port::mgid;
 
 pub(crate) enum Ports {
     /// Port 1, on an Ethernet.
     Ethernet(Medium),
     /// Ports of an InfiniBand device, of which the daemon tells.
-    Infiniband(Vec<Arc<Link>>),
+    Infiniband(Vec<Arc<Port>>),
 }
 
 /// How an Ethernet port reaches others.
@@ -41,18 +41,18 @@ const DEFAULT_P_KEY: u16 = 0xffff;
 impl Ports {
     /// The ports with cables that the daemon tells of; none of a RoCE device.
     pub(crate) fn new(ports: Vec<IbPort>) -> Ports {
-        let mut links = ports.into_iter().map(|port| Arc::new(Link::new(port)));
-        match links.len() {
+        let mut ports = ports.into_iter().map(|port| Arc::new(Port::new(port)));
+        match ports.len() {
             0 => Ports::Ethernet(Medium::Sockets),
-            _ => Ports::Infiniband(links.by_ref().collect()),
+            _ => Ports::Infiniband(ports.by_ref().collect()),
         }
     }
 
     /// The ports that have cables.
-    pub(crate) fn links(&self) -> &[Arc<Link>] {
+    pub(crate) fn with_cables(&self) -> &[Arc<Port>] {
         match self {
             Ports::Ethernet(_) => &[],
-            Ports::Infiniband(links) => links,
+            Ports::Infiniband(ports) => ports,
         }
     }
 
@@ -65,7 +65,7 @@ impl Ports {
     pub(crate) fn has(&self, number: u8) -> bool {
         match self {
             Ports::Ethernet(_) => number == 1,
-            Ports::Infiniband(links) => ib::find(links, number).is_ok(),
+            Ports::Infiniband(ports) => ib::find(ports, number).is_ok(),
         }
     }
 
@@ -74,7 +74,7 @@ impl Ports {
         match self {
             Ports::Ethernet(_) if index == 0 => Ok(DEFAULT_P_KEY),
             Ports::Ethernet(_) => Err(Error::Invalid("pkey_index: the table has one entry")),
-            Ports::Infiniband(links) => ib::find(links, number)?.p_key(index),
+            Ports::Infiniband(ports) => ib::find(ports, number)?.p_key(index),
         }
     }
 

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use ferroce_control::FlowPage;
 use ferroce_transport::{AtomicTime, Time};
 
-use crate::port::ib::Link;
+use crate::port::ib::Port;
 use crate::port::recvmsg::IPV6_FLOWINFO;
 use crate::tuning::SETTLE_TIME;
 use crate::verbs::groups::Members;
@@ -18,7 +18,7 @@ pub(crate) struct Receiver<Q> {
     pub(crate) socket: OwnedFd,
     pub(crate) local: IpAddr,
     /// The InfiniBand port whose cable ends here, or for which it stands.
-    pub(crate) link: Option<Arc<Link>>,
+    pub(crate) port: Option<Arc<Port>>,
     /// A multicast group's members in this process.
     pub(crate) members: Option<Arc<Members<Q>>>,
     /// Datagrams that the kernel has dropped for want of room in the socket's buffer, as last seen.
@@ -50,11 +50,11 @@ impl<Q> Receiver<Q> {
     }
 
     /// Takes over a slot's socket at the end of a port's cable.
-    pub(crate) fn of_cable(socket: OwnedFd, link: Arc<Link>, slot: u8) -> Self {
+    pub(crate) fn of_cable(socket: OwnedFd, port: Arc<Port>, slot: u8) -> Self {
         Receiver {
             slot,
-            link: Some(link.clone()),
-            ..Receiver::new(socket, link.local())
+            port: Some(port.clone()),
+            ..Receiver::new(socket, port.local())
         }
     }
 
@@ -67,10 +67,10 @@ impl<Q> Receiver<Q> {
     }
 
     /// Takes over a socket to which the daemon sends copies of what comes to a port for a multicast group.
-    pub(crate) fn of_group_at(socket: OwnedFd, link: Arc<Link>, members: Arc<Members<Q>>) -> Self {
+    pub(crate) fn of_group_at(socket: OwnedFd, port: Arc<Port>, members: Arc<Members<Q>>) -> Self {
         Receiver {
-            link: Some(link.clone()),
-            ..Receiver::of_group(socket, link.local(), members)
+            port: Some(port.clone()),
+            ..Receiver::of_group(socket, port.local(), members)
         }
     }
 
@@ -91,7 +91,7 @@ impl<Q> Receiver<Q> {
         Receiver {
             socket,
             local,
-            link: None,
+            port: None,
             members: None,
             dropped: AtomicU32::new(info[MEMINFO - 1]),
             slot: 0,

@@ -138,10 +138,10 @@ impl Group<Qp> {
 
     /// Of which port a queue pair is may change while it is attached; so all are asked for.
     fn open_ports(&mut self, hca: &Hca) -> Result<()> {
-        for link in hca.ports().links() {
-            let (socket, end) = hca.copies_of_group(link, self.gid)?;
+        for port in hca.ports().with_cables() {
+            let (socket, end) = hca.copies_of_group(port, self.gid)?;
             self.ends.push(end);
-            let receiver = Receiver::of_group_at(socket, link.clone(), self.members.clone());
+            let receiver = Receiver::of_group_at(socket, port.clone(), self.members.clone());
             self.receivers.push(Arc::new(receiver));
         }
         Ok(())

@@ -206,14 +206,14 @@ impl Qp {
     #[inline]
     pub(crate) fn is_at(&self, arrival: &Arrival<'_>) -> bool {
         arrival
-            .link
-            .is_none_or(|(link, _)| link.number == self.port.load(Ordering::Relaxed))
+            .port
+            .is_none_or(|(port, _)| port.number == self.port.load(Ordering::Relaxed))
     }
 
     /// Whether a packet is from the peer: its source must be the other end of the path.
     pub(crate) fn accepts_from(inner: &Inner, arrival: &Arrival<'_>) -> bool {
         let (from, to) = (arrival.datagram.from, arrival.local);
         let key = inner.path.as_ref().map(|path| &path.key);
-        key.is_some_and(|key| key.is_from_peer(from, to, arrival.link))
+        key.is_some_and(|key| key.is_from_peer(from, to, arrival.port))
     }
 }

@@ -9,7 +9,7 @@ use ferroce_wire::smp::is_multicast_lid;
 
 use crate::error::Result;
 use crate::port::address::PathKey;
-use crate::port::ib::Link;
+use crate::port::ib::Port;
 
 /// The port, and what it goes by there.
 pub(crate) enum Route {
@@ -21,7 +21,7 @@ pub(crate) enum Route {
         hop_limit: u8,
     },
     /// By the cable of an InfiniBand port.
-    Cable(Arc<Link>, AddressVector),
+    Cable(Arc<Port>, AddressVector),
 }
 
 impl Route {
@@ -37,7 +37,7 @@ impl Route {
     /// What names the path to queue pairs of a slot.
     pub(crate) fn key(&self, slot: u8) -> Result<PathKey> {
         match self {
-            Route::Cable(link, av) => link.path_key(av, slot),
+            Route::Cable(port, av) => port.path_key(av, slot),
             Route::Address {
                 gid,
                 remote,

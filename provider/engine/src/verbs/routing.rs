@@ -12,7 +12,7 @@ use crate::hca::Hca;
 #[cfg(any(test, feature = "in-process"))]
 use crate::port::Medium;
 use crate::port::address::{PathKey, gid_address};
-use crate::port::ib::{self, Link};
+use crate::port::ib::{self, Port};
 use crate::port::mgid;
 use crate::port::{CableExit, Exit, Ports, RingExit, UdpExit};
 use crate::verbs::route::Route;
@@ -21,7 +21,7 @@ impl Route {
     /// To the peer of a connected queue pair.
     pub(crate) fn to_peer(hca: &Hca, av: &AddressVector) -> Result<Route> {
         match hca.ports() {
-            Ports::Infiniband(links) => by_cable(links, av),
+            Ports::Infiniband(ports) => by_cable(ports, av),
             Ports::Ethernet(_) if !av.is_global => Err(NO_GRH),
             Ports::Ethernet(_) => {
                 let gid = hca.gid(av.sgid_index)?;
@@ -37,8 +37,8 @@ impl Route {
         to_itself: impl FnOnce() -> bool,
     ) -> Result<Route> {
         match hca.ports() {
-            Ports::Infiniband(links) => {
-                let route = by_cable(links, av)?;
+            Ports::Infiniband(ports) => {
+                let route = by_cable(ports, av)?;
                 // What is wrong with it shows now.
                 route.key(0)?;
                 Ok(route)
@@ -64,7 +64,7 @@ impl Route {
     pub(crate) fn listen(&self, hca: &Hca) -> Result<()> {
         match self {
             Route::Address { gid, .. } => hca.listen(gid),
-            Route::Cable(link, _) => hca.listen_at(link),
+            Route::Cable(port, _) => hca.listen_at(port),
         }
     }
 
@@ -72,7 +72,7 @@ impl Route {
     pub(crate) fn path(&self, hca: &Hca, slot: u8) -> Result<Arc<Path>> {
         let key = self.key(slot)?;
         match self {
-            Route::Cable(link, _) => hca.path_or(key, || hca.by_cable(key, link)),
+            Route::Cable(port, _) => hca.path_or(key, || hca.by_cable(key, port)),
             Route::Address { gid, .. } => match hca.by_address(key, gid) {
                 Err(e) => match around(key, &e) {
                     Some(around) => hca.by_address(around, gid),
@@ -86,9 +86,9 @@ impl Route {
 
 const NO_GRH: Error = Error::Invalid("RoCE needs a GRH: set is_global and the destination GID");
 
-fn by_cable(links: &[Arc<Link>], av: &AddressVector) -> Result<Route> {
-    let link = ib::find(links, av.port_num)?;
-    Ok(Route::Cable(link.clone(), *av))
+fn by_cable(ports: &[Arc<Port>], av: &AddressVector) -> Result<Route> {
+    let port = ib::find(ports, av.port_num)?;
+    Ok(Route::Cable(port.clone(), *av))
 }
 
 fn to_address(gid: GidEntry, remote: IpAddr, av: &AddressVector) -> Route {
@@ -148,9 +148,9 @@ impl Hca {
         })
     }
 
-    fn by_cable(&self, key: PathKey, link: &Arc<Link>) -> Result<Exit> {
+    fn by_cable(&self, key: PathKey, port: &Arc<Port>) -> Result<Exit> {
         let (slot, buffer, gso) = (self.slot(), self.info().rcvbuf, self.cuts_runs());
-        Ok(CableExit::open(key, link, slot, buffer, gso)?.into())
+        Ok(CableExit::open(key, port, slot, buffer, gso)?.into())
     }
 }
 

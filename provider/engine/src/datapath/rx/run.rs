@@ -17,7 +17,7 @@ use crate::hca::Hca;
 use crate::locks::MutexGuard;
 use crate::memory::keys::KeyTable;
 use crate::memory::shared;
-use crate::port::ib::{self, Link};
+use crate::port::ib::{self, Port};
 use crate::port::recvmsg::Datagram;
 use crate::port::{Incoming, Opened};
 use crate::verbs::groups::Members;
@@ -67,7 +67,7 @@ impl<'a> Run<'a> {
             local: self.local,
             bytes: frame.opened.transport.len(),
             id: frame.id,
-            link: port.link().zip(frame.opened.local.as_ref()),
+            port: port.ib_port().zip(frame.opened.local.as_ref()),
         }
     }
 }
@@ -114,7 +114,9 @@ impl Hca {
             Ok(opened) => opened,
             Err(refused) => {
                 match refused.counters() {
-                    (counter, Some(at_port)) => count(counters, port.link(), counter, at_port, 1),
+                    (counter, Some(at_port)) => {
+                        count(counters, port.ib_port(), counter, at_port, 1)
+                    }
                     (counter, None) => counters.add(counter, 1),
                 }
                 return None;
@@ -123,14 +125,14 @@ impl Hca {
 
         let Ok(packet) = shared::parse(opened.transport) else {
             let counter = Counter::RxParseErrors;
-            count(counters, port.link(), counter, PortCounter::RxErrors, 1);
+            count(counters, port.ib_port(), counter, PortCounter::RxErrors, 1);
             return None;
         };
 
         // A packet whose ICRC is wrong is dropped silently (section 9.6).
         let Some(id) = port.verify(&opened, place) else {
             let counter = Counter::RxIcrcErrors;
-            count(counters, port.link(), counter, PortCounter::RxErrors, 1);
+            count(counters, port.ib_port(), counter, PortCounter::RxErrors, 1);
             return None;
         };
         Some(Frame { packet, opened, id })
@@ -182,9 +184,9 @@ impl Hca {
 
         if !pkey::matches(qp.p_key(), packet.bth.pkey) {
             counters.add(Counter::RxWrongPkey, 1);
-            if let Some((link, local)) = arrival.link {
+            if let Some((port, local)) = arrival.port {
                 let report = ib::wrong_key(local, packet, packet.bth.pkey.into());
-                counters.report(link.number, Key::Partition, &report);
+                counters.report(port.number, Key::Partition, &report);
             }
             return false;
         }
@@ -218,14 +220,14 @@ impl Hca {
 /// Counts at the device, and at the port if that counts for itself.
 pub(super) fn count(
     counters: &CounterPage,
-    link: Option<&Link>,
+    port: Option<&Port>,
     counter: Counter,
     at_port: PortCounter,
     n: u64,
 ) {
     counters.add(counter, n);
-    if let Some(link) = link {
-        counters.add_at(link.number, at_port, n);
+    if let Some(port) = port {
+        counters.add_at(port.number, at_port, n);
     }
 }
 

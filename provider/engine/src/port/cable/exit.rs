@@ -10,7 +10,7 @@ use socket2::SockAddr;
 
 use crate::error::{Error, Result};
 use crate::port::address::PathKey;
-use crate::port::ib::Link;
+use crate::port::ib::Port;
 use crate::port::socket_exit::{Framing, SocketExit};
 use crate::port::udp::{OptionKind, Sender, bind, option, socket};
 
@@ -20,7 +20,7 @@ pub(crate) type CableExit = SocketExit<Headers>;
 /// LRH and perhaps GRH stand before the BTH.
 pub(crate) struct Headers {
     head: Head,
-    link: Arc<Link>,
+    port: Arc<Port>,
     /// Where a copy goes of all that leaves for a multicast group: members on this side of the cable get it from
     /// there.
     echo: Option<SockAddr>,
@@ -30,14 +30,14 @@ impl CableExit {
     /// `own_slot` and `receive_buffer` as of RoCEv2's ([`UdpExit`](crate::port::UdpExit)).
     pub(crate) fn open(
         key: PathKey,
-        link: &Arc<Link>,
+        port: &Arc<Port>,
         own_slot: u8,
         receive_buffer: u32,
         gso: bool,
     ) -> Result<CableExit> {
         let absent = Error::Invalid("a path by a cable has LIDs");
         let lids = key.lids.ok_or(absent)?;
-        let dest = link.destination(&lids);
+        let dest = port.destination(&lids);
         let socket = socket(dest.ip())?;
         bind(&socket, key, 0, own_slot)?;
         let gso = gso && option(&socket, key.remote, OptionKind::Segment, 0).is_ok();
@@ -45,8 +45,8 @@ impl CableExit {
         let sender = Sender::new(socket, gso);
         let headers = Headers {
             head: lids.head(),
-            link: link.clone(),
-            echo: key.is_multicast().then(|| link.end().into()),
+            port: port.clone(),
+            echo: key.is_multicast().then(|| port.end().into()),
         };
         // Nothing is known of receivers at the far end.
         Ok(SocketExit::new(
@@ -73,7 +73,7 @@ impl Framing for Headers {
     }
 
     fn is_up(&self) -> bool {
-        self.link.active.load(Relaxed)
+        self.port.active.load(Relaxed)
     }
 
     fn echo(&self) -> Option<&SockAddr> {
@@ -81,6 +81,6 @@ impl Framing for Headers {
     }
 
     fn number(&self) -> Option<u8> {
-        Some(self.link.number)
+        Some(self.port.number)
     }
 }
