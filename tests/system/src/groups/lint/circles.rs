@@ -111,7 +111,7 @@ fn code(text: &str) -> String {
 
 /// Which modules each one names.
 fn imports(sources: &BTreeMap<Module, String>) -> BTreeMap<Module, BTreeSet<Module>> {
-    let given_on: Given = sources
+    let given_on: Given<'_> = sources
         .iter()
         .map(|(module, text)| (module, given_on(sources, module, text)))
         .collect();
