@@ -1,6 +1,7 @@
 //! The functions of the C library that the shim stands in front of. Each does the least: look whether the call concerns
 //! the image, and pass it on.
 
+mod copies;
 mod mlx5;
 mod sockets;
 
@@ -8,8 +9,8 @@ use crate::image::{self, IMAGE, Rewritten};
 use crate::next::call_next;
 use crate::{command, descriptors, interfaces, rdma_cm, sys, umad};
 use libc::{
-    DIR, FILE, c_char, c_int, c_long, c_uint, c_ulong, c_void, dirent, dirent64, ifaddrs, mode_t,
-    size_t, ssize_t,
+    DIR, FILE, c_char, c_int, c_uint, c_ulong, c_void, dirent, dirent64, ifaddrs, mode_t, size_t,
+    ssize_t,
 };
 use std::ffi::CStr;
 use std::ptr::null_mut;
@@ -326,80 +327,6 @@ pub extern "C" fn ferroce_shim_adopt(fd: c_int, uverbs: u16, async_fd: c_int) {
     descriptors::set(fd, Some(uverbs));
     command::offer_async_event(fd, async_fd);
 }
-
-/// # Safety
-/// As `close(2)`.
-#[cfg_attr(not(test), unsafe(no_mangle))]
-#[cfg_attr(test, allow(dead_code))]
-pub unsafe extern "C" fn close(fd: c_int) -> c_int {
-    let before = sys::errno();
-    descriptors::closing(fd);
-    sys::set_errno(before);
-    call_next!(close(fd => c_int) -> c_int, -1)
-}
-
-/// # Safety
-/// As `close_range(2)`.
-#[cfg_attr(not(test), unsafe(no_mangle))]
-#[cfg_attr(test, allow(dead_code))]
-pub unsafe extern "C" fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int {
-    let r = call_next!(close_range(first => c_uint, last => c_uint, flags => c_int) -> c_int, -1);
-    // CLOSE_RANGE_CLOEXEC leaves them open.
-    if r == 0 && flags & 4 == 0 {
-        descriptors::clear_range(first, last);
-    }
-    r
-}
-
-/// Enters a copy of a descriptor.
-fn copied(from: c_int, to: c_int) -> c_int {
-    if to >= 0 {
-        descriptors::copy(from, to);
-    }
-    to
-}
-
-/// # Safety
-/// As `dup(2)`.
-#[cfg_attr(not(test), unsafe(no_mangle))]
-#[cfg_attr(test, allow(dead_code))]
-pub unsafe extern "C" fn dup(fd: c_int) -> c_int {
-    copied(fd, call_next!(dup(fd => c_int) -> c_int, -1))
-}
-
-/// # Safety
-/// As `dup2(2)`.
-#[cfg_attr(not(test), unsafe(no_mangle))]
-#[cfg_attr(test, allow(dead_code))]
-pub unsafe extern "C" fn dup2(fd: c_int, to: c_int) -> c_int {
-    copied(fd, call_next!(dup2(fd => c_int, to => c_int) -> c_int, -1))
-}
-
-/// # Safety
-/// As `dup3(2)`.
-#[cfg_attr(not(test), unsafe(no_mangle))]
-#[cfg_attr(test, allow(dead_code))]
-pub unsafe extern "C" fn dup3(fd: c_int, to: c_int, flags: c_int) -> c_int {
-    copied(
-        fd,
-        call_next!(dup3(fd => c_int, to => c_int, flags => c_int) -> c_int, -1),
-    )
-}
-
-/// Stands in front of the names of `fcntl(2)`, for the sake of its copies of descriptors.
-macro_rules! fcntl_functions {
-    ($($name:ident),*) => {$(
-        /// # Safety
-        /// As `fcntl(2)`. Variadic in C; see [`call_next`].
-        #[cfg_attr(not(test), unsafe(no_mangle))]
-        #[cfg_attr(test, allow(dead_code))]
-        pub unsafe extern "C" fn $name(fd: c_int, command: c_int, arg: c_long) -> c_int {
-            let r = call_next!($name(fd => c_int, command => c_int, arg => c_long) -> c_int, -1);
-            if matches!(command, libc::F_DUPFD | libc::F_DUPFD_CLOEXEC) { copied(fd, r) } else { r }
-        }
-    )*};
-}
-fcntl_functions!(fcntl, fcntl64);
 
 /// # Safety
 /// As `getifaddrs(3)`.
