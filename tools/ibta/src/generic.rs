@@ -115,6 +115,20 @@ fn is_request(packet: &TxPacket) -> bool {
     ferroce_wire::opcode::info(packet.bth.opcode).is_some_and(|info| info.is_request())
 }
 
+/// Changes the credits of an ACK that has some, or none; not where none are counted.
+fn credits(packet: &mut TxPacket, change: fn(u8) -> u8) -> bool {
+    let Some(Syndrome::Ack(code)) = packet.ext.aeth.map(ferroce_wire::Aeth::kind) else {
+        return false;
+    };
+    let new = change(code.code());
+    code.count().is_some()
+        && new != code.code()
+        && next(&mut packet.ext.aeth, |aeth| ferroce_wire::Aeth {
+            syndrome: new,
+            ..aeth
+        })
+}
+
 /// Sets the lowest bit of a byte of the BTH.
 fn reserved(packet: &mut TxPacket, at: usize) -> bool {
     let mut bytes = packet.covered();
@@ -174,10 +188,8 @@ const ALL: &[Generic] = mutants! {
     Packet "reth.rkey+1": |packet| next(&mut packet.ext.reth, |reth| ferroce_wire::Reth { rkey: reth.rkey.wrapping_add(1), ..reth });
     Packet "reth.len+1": |packet| next(&mut packet.ext.reth, |reth| ferroce_wire::Reth { len: reth.len.wrapping_add(1), ..reth });
     Packet "aeth.syndrome": |packet| next(&mut packet.ext.aeth, |aeth| ferroce_wire::Aeth { syndrome: aeth.syndrome ^ 0x20, ..aeth });
-    Packet "aeth.value of an ACK": |packet| {
-        let ack = packet.ext.aeth.is_some_and(|aeth| matches!(aeth.kind(), Syndrome::Ack(_)));
-        ack && next(&mut packet.ext.aeth, |aeth| ferroce_wire::Aeth { syndrome: aeth.syndrome ^ 1, ..aeth })
-    };
+    Packet "aeth.credits+1": |packet| credits(packet, |code| code + 1);
+    Packet "aeth.credits=0": |packet| credits(packet, |_| 0);
     Packet "aeth.value of a NAK": |packet| {
         let nak = packet.ext.aeth.is_some_and(|aeth| !matches!(aeth.kind(), Syndrome::Ack(_)));
         nak && next(&mut packet.ext.aeth, |aeth| ferroce_wire::Aeth { syndrome: aeth.syndrome ^ 1, ..aeth })

@@ -1,38 +1,51 @@
 //! Requests that are outstanding, messages that were sent, and what they make of completions.
 
-use super::requests::Asked;
-use crate::packet::TxPacket;
+use super::Memory;
+use super::completions::status;
+use super::requests::{Asked, gather};
+use super::responses::Sent;
+use crate::packet::{Crc, RxPacket, TxPacket};
 use crate::protocol::{
     Command, Completion, CreateQp, Opcode, RecvQueue, Reply, SendRequest, Service, Sge, Side,
     qp_state, send_flags,
 };
-use ferroce_wire::{Operation, Packet};
+use ferroce_wire::{NakCode, OpcodeInfo, Operation, Packet, Syndrome};
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 
 /// `enum ibv_wc_opcode` of receive requests.
-const RECV: u32 = 128;
+pub(super) const RECV: u32 = 128;
 const RECV_RDMA_WITH_IMM: u32 = 129;
-/// `IBV_WC_WR_FLUSH_ERR`.
-const FLUSHED: u32 = 5;
+/// Bytes of memory that are read at most to know what a request carries.
+const READABLE: u64 = 1 << 20;
 /// Bytes that stand before the payload of a datagram.
 const GRH: u32 = 40;
 
 /// Requests that are outstanding and messages that were sent.
 #[derive(Default)]
 pub(super) struct Books {
-    pairs: HashMap<u32, Pair>,
+    pub(super) pairs: HashMap<u32, Pair>,
     /// Every send request that was posted.
     pub(super) asked: Asked,
+    /// What the tester sent, by destination.
+    sent: HashMap<u32, Sent>,
+    /// Receive requests of a queue pair that completed with success.
+    pub(super) delivered: HashMap<u32, usize>,
     /// Receive requests, of queue pairs' own queues and of shared ones.
-    receives: HashMap<RecvQueue, VecDeque<(u64, u32)>>,
+    pub(super) receives: HashMap<RecvQueue, VecDeque<(u64, u32)>>,
     /// XRC domain of a shared receive queue.
     domains: HashMap<u32, u32>,
     /// What the tester sent up to a packet, by destination and PSN: the lengths that a message up to here may have.
     lengths: HashMap<(u32, u32), BTreeSet<u32>>,
     /// What may complete a receive request of a queue pair.
-    messages: HashMap<u32, Vec<Message>>,
+    pub(super) messages: HashMap<u32, Vec<Message>>,
     /// The first completion that was wrong, and how.
     pub(super) wrong: Option<String>,
+    /// With what the device has refused messages to its queue pairs.
+    pub(super) refused: HashSet<(u32, Syndrome)>,
+    /// Receive requests that failed for a NAK.
+    pub(super) blamed: Vec<(NakCode, Completion)>,
+    /// The longest datagram, in bytes.
+    pub(super) mtu: u32,
     /// Completions.
     pub(super) seen: usize,
     /// Connections on which a request completed in error since they left RESET.
@@ -42,28 +55,34 @@ pub(super) struct Books {
 }
 
 /// A queue pair of the device.
-struct Pair {
-    created: CreateQp,
-    sends: VecDeque<Posted>,
+pub(super) struct Pair {
+    pub(super) created: CreateQp,
+    pub(super) sends: VecDeque<Posted>,
+    /// With what the tester has refused its requests.
+    pub(super) refusals: Vec<Syndrome>,
+    /// The tester has answered it in some way.
+    pub(super) answered: bool,
+    /// Signaled requests that have completed.
+    pub(super) completed: usize,
 }
 
 /// A send request.
-struct Posted {
-    wr_id: u64,
-    opcode: Opcode,
-    len: u32,
-    signaled: bool,
+pub(super) struct Posted {
+    pub(super) wr_id: u64,
+    pub(super) opcode: Opcode,
+    pub(super) len: u32,
+    pub(super) signaled: bool,
 }
 
 /// A message as its receiver is told of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Message {
-    opcode: u32,
-    byte_len: u32,
-    imm: Option<[u8; 4]>,
-    invalidated: Option<u32>,
+pub(super) struct Message {
+    pub(super) opcode: u32,
+    pub(super) byte_len: u32,
+    pub(super) imm: Option<[u8; 4]>,
+    pub(super) invalidated: Option<u32>,
     /// Of datagrams.
-    src_qp: Option<u32>,
+    pub(super) src_qp: Option<u32>,
 }
 
 fn total(sges: &[Sge]) -> u32 {
@@ -71,13 +90,22 @@ fn total(sges: &[Sge]) -> u32 {
 }
 
 impl Books {
-    pub(super) fn transmitted(&mut self, packet: &TxPacket) {
+    /// The tester sends a packet. Of one whose ICRC is wrong nothing may come.
+    pub(super) fn transmitted(&mut self, packet: &TxPacket, memory: Memory<'_>) {
+        if packet.icrc != Crc::Right {
+            return;
+        }
         let mut bytes = packet.covered();
         bytes.extend_from_slice(&[0; ferroce_wire::ICRC_LEN]);
         let Ok(packet) = Packet::parse(&bytes) else {
             return;
         };
-        self.asked.transmitted(&packet);
+        if packet.info.is_response() {
+            self.responded(&packet);
+        } else {
+            let sent = self.sent.entry(packet.bth.dest_qp).or_default();
+            sent.transmitted(&packet, memory);
+        }
         let (qp, psn) = (packet.bth.dest_qp, packet.bth.psn);
         let opcode = match packet.info.operation {
             Operation::Send => RECV,
@@ -107,14 +135,71 @@ impl Books {
         self.lengths.entry((qp, psn)).or_default().extend(sums);
     }
 
+    /// The tester answers a queue pair.
+    fn responded(&mut self, packet: &Packet<'_>) {
+        if let Some(pair) = self.pairs.get_mut(&packet.bth.dest_qp) {
+            self.asked.responded(packet);
+            pair.answered = true;
+            pair.refusals
+                .extend(packet.ext.aeth.map(|aeth| aeth.kind()));
+        }
+    }
+
+    /// Whether a response is to something that the tester sent.
+    ///
+    /// # Errors
+    /// It is not.
+    pub(super) fn allows_response(
+        &mut self,
+        packet: &RxPacket,
+        info: &OpcodeInfo,
+        memory: Memory<'_>,
+    ) -> Result<(), String> {
+        let mut wrong = "nothing that was sent has such a response".to_owned();
+        for life in self.asked.lives(packet) {
+            let Some(sent) = self.sent.get_mut(&life.qp) else {
+                continue;
+            };
+            match sent.allows(packet, info, life, memory) {
+                Ok(()) => {
+                    let (qp, told) = (life.qp, packet.syndrome());
+                    self.refused.extend(told.map(|syndrome| (qp, syndrome)));
+                    return self.has_credits(qp, told);
+                }
+                Err(why) => wrong = why,
+            }
+        }
+        Err(wrong)
+    }
+
+    /// Credits are receive requests that are there, and none are counted of a queue that others take from, too (9.7.7.2).
+    fn has_credits(&self, qp: u32, told: Option<Syndrome>) -> Result<(), String> {
+        let (Some(pair), Some(Syndrome::Ack(code))) = (self.pairs.get(&qp), told) else {
+            return Ok(());
+        };
+        let is_shared = pair.created.srq.is_some() || pair.created.xrcd.is_some();
+        let posted = self.receives.get(&RecvQueue::Qp(qp));
+        let taken = self.sent.get(&qp).map_or(0, |sent| sent.by_last);
+        let to_come = taken.saturating_sub(self.delivered.get(&qp).copied().unwrap_or(0));
+        let posted = posted.map_or(0, VecDeque::len).saturating_sub(to_come);
+        match code.count() {
+            Some(_) if is_shared => Err("there are no credits of a shared queue".to_owned()),
+            Some(credits) if credits as usize > posted => Err(format!(
+                "there are no {credits} receive requests, but {posted}"
+            )),
+            _ => Ok(()),
+        }
+    }
+
     pub(super) fn commanded(&mut self, command: &Command, reply: &Reply) {
         match (command, reply) {
             (_, Reply::Errno { .. }) => {}
             (Command::Reset, _) => {
-                let (wrong, seen) = (self.wrong.take(), self.seen);
+                let (wrong, seen, mtu) = (self.wrong.take(), self.seen, self.mtu);
                 *self = Books {
                     wrong,
                     seen,
+                    mtu,
                     ..Books::default()
                 };
             }
@@ -122,12 +207,15 @@ impl Books {
                 let pair = Pair {
                     created: created.clone(),
                     sends: VecDeque::new(),
+                    refusals: Vec::new(),
+                    answered: false,
+                    completed: 0,
                 };
                 self.pairs.insert(*qp, pair);
                 self.asked.created(*qp, created.service);
                 self.failed.remove(qp);
                 self.begins_anew(*qp);
-                self.receives.remove(&RecvQueue::Qp(*qp));
+                self.forget(*qp);
             }
             (Command::DestroyQp { qp }, _) => {
                 self.pairs.remove(qp);
@@ -144,8 +232,11 @@ impl Books {
                 self.failed.remove(qp);
                 if let Some(pair) = self.pairs.get_mut(qp) {
                     pair.sends.clear();
+                    pair.refusals.clear();
+                    pair.answered = false;
+                    pair.completed = 0;
                 }
-                self.receives.remove(&RecvQueue::Qp(*qp));
+                self.forget(*qp);
             }
             (Command::CreateSrq { xrcd, .. }, Reply::Srq { srq, .. }) => {
                 self.receives.remove(&RecvQueue::Srq(*srq));
@@ -158,7 +249,6 @@ impl Books {
                 self.receives.remove(&RecvQueue::Srq(*srq));
                 self.domains.remove(srq);
             }
-            (Command::PostSend { qp, request }, _) => self.posted(*qp, request),
             (Command::PostRecv { queue, wr_id, sges }, _) => {
                 let queue = self.receives.entry(*queue).or_default();
                 queue.push_back((*wr_id, total(sges)));
@@ -169,7 +259,7 @@ impl Books {
                     if completion.status != 0 && self.ends_with_an_error(*qp) {
                         self.failed.insert(*qp);
                         let is_first = self.flushing.insert((*qp, *queue));
-                        if !is_first && completion.status != FLUSHED {
+                        if !is_first && completion.status != status::FLUSHED {
                             self.note(format!(
                                 "behind a request that failed others are flushed: {completion:?}"
                             ));
@@ -200,6 +290,13 @@ impl Books {
         }
     }
 
+    /// Of a queue pair in RESET nothing is outstanding.
+    fn forget(&mut self, qp: u32) {
+        self.receives.remove(&RecvQueue::Qp(qp));
+        self.sent.remove(&qp);
+        self.delivered.remove(&qp);
+    }
+
     /// Whether a request that completes in error ends the connection (10.3.1).
     fn ends_with_an_error(&self, qp: u32) -> bool {
         self.pairs
@@ -212,107 +309,77 @@ impl Books {
         self.pairs.keys().copied().collect()
     }
 
-    fn posted(&mut self, qp: u32, request: &SendRequest) {
-        self.asked.posted(qp, request);
+    /// What the device's program posts carries these bytes.
+    pub(super) fn carried(request: &SendRequest, memory: Memory<'_>) -> Option<Vec<u8>> {
+        let carries = matches!(
+            request.opcode,
+            Opcode::Send
+                | Opcode::SendWithImm
+                | Opcode::SendWithInv
+                | Opcode::RdmaWrite
+                | Opcode::RdmaWriteWithImm
+        );
+        let len: u64 = request.sges.iter().map(|sge| u64::from(sge.len)).sum();
+        let readable = carries && (1..=READABLE).contains(&len);
+        readable.then(|| gather(&request.sges, memory)).flatten()
+    }
+
+    /// A send request was posted.
+    pub(super) fn posted(&mut self, qp: u32, request: &SendRequest, bytes: Option<Vec<u8>>) {
         let Some(pair) = self.pairs.get_mut(&qp) else {
             return;
         };
+        let signaled = pair.created.sq_sig_all || request.flags & send_flags::SIGNALED != 0;
+        self.asked.posted(qp, request, signaled, bytes);
         pair.sends.push_back(Posted {
             wr_id: request.wr_id,
             opcode: request.opcode,
             len: total(&request.sges),
-            signaled: pair.created.sq_sig_all || request.flags & send_flags::SIGNALED != 0,
+            signaled,
         });
     }
 
-    fn sent(&mut self, qp: u32, done: &Completion) -> Result<(), String> {
-        if done.qp != qp {
-            return Err(format!("qp_num is not that of the queue pair, {qp:#x}"));
-        }
-        let pair = self
+    /// A message that takes a receive request and was acknowledged has completed it (9.7.5.1): how many completions are missing.
+    pub(super) fn undelivered(&self, qp: u32) -> usize {
+        let acknowledged = self.sent.get(&qp).map_or(0, |sent| sent.acknowledged);
+        let delivered = self.delivered.get(&qp).copied().unwrap_or(0);
+        acknowledged.saturating_sub(delivered)
+    }
+
+    /// Requests that must complete in a state of the queue pair, and have not: on which side, how many. In ERR all are flushed (10.3.1); of
+    /// an unreliable service those to send complete without an answer, of a reliable one those that were answered.
+    pub(super) fn open(&self, qp: u32, state: u32) -> [(Side, usize); 2] {
+        let Some(pair) = self.pairs.get(&qp) else {
+            return [(Side::Send, 0), (Side::Recv, 0)];
+        };
+        let sends = pair.sends.iter().filter(|posted| posted.signaled).count();
+        let is_reliable = matches!(pair.created.service, Service::Rc | Service::XrcTarget);
+        let receives = self.receives.get(&RecvQueue::Qp(qp));
+        let sends = match state {
+            qp_state::ERR => sends,
+            qp_state::RTS | qp_state::SQE if !is_reliable => sends,
+            qp_state::RTS => self.asked.answered(qp).saturating_sub(pair.completed),
+            _ => 0,
+        };
+        let receives = match state {
+            qp_state::ERR => receives.map_or(0, VecDeque::len),
+            _ => 0,
+        };
+        [(Side::Send, sends), (Side::Recv, receives)]
+    }
+
+    /// Whether a queue pair has requests that are outstanding.
+    pub(super) fn has_open(&self, qp: u32) -> bool {
+        let sends = self
             .pairs
-            .get_mut(&qp)
-            .ok_or("there is no such queue pair")?;
-        let at = pair
-            .sends
-            .iter()
-            .position(|posted| posted.wr_id == done.wr_id);
-        let at = at.ok_or("no send request with this wr_id is outstanding")?;
-        // Behind one that is signaled nothing completes before it; one that is not completes unheard.
-        if let Some(first) = pair.sends.iter().take(at).find(|posted| posted.signaled) {
-            return Err(format!("request {} is before it", first.wr_id));
-        }
-        let posted = pair.sends.drain(..=at).next_back().expect("just found");
-        if done.status != 0 {
-            return Ok(());
-        }
-        let (opcode, len) = match posted.opcode {
-            Opcode::Send | Opcode::SendWithImm | Opcode::SendWithInv => (0, None),
-            Opcode::RdmaWrite | Opcode::RdmaWriteWithImm => (1, None),
-            Opcode::RdmaRead => (2, Some(posted.len)),
-            Opcode::CompareSwap => (3, Some(8)),
-            Opcode::FetchAdd => (4, Some(8)),
-            Opcode::BindMw => (5, None),
-            Opcode::LocalInv => (6, None),
-        };
-        if done.opcode != opcode {
-            return Err(format!("opcode is not {opcode}, of {:?}", posted.opcode));
-        }
-        // How much was sent the sender knows; verbs promises byte_len of what comes in.
-        match len {
-            Some(len) if len != done.byte_len => Err(format!("byte_len is not {len}")),
-            _ => Ok(()),
-        }
-    }
-
-    fn received(&mut self, qp: u32, done: &Completion) -> Result<(), String> {
-        let pair = self.pairs.get(&qp).ok_or("there is no such queue pair")?;
-        // Those of a domain complete in one queue.
-        let is_its_own = match pair.created.service {
-            Service::XrcTarget => self
-                .pairs
-                .get(&done.qp)
-                .is_some_and(|other| other.created.xrcd == pair.created.xrcd),
-            _ => done.qp == qp,
-        };
-        if !is_its_own {
-            return Err(format!("qp_num is not that of the queue pair, {qp:#x}"));
-        }
-        let service = pair.created.service;
-        let mut queues = self.receive_queues(pair, qp).into_iter();
-        let posted = queues.find_map(|(queue, in_turn)| {
-            let requests = self.receives.get_mut(&queue)?;
-            let at = requests
-                .iter()
-                .position(|(wr_id, _)| *wr_id == done.wr_id)?;
-            if in_turn && at > 0 {
-                return Some(Err(format!("{at} receive requests are before it")));
-            }
-            requests.remove(at);
-            Some(Ok(()))
-        });
-        posted.ok_or("no receive request with this wr_id is outstanding")??;
-        if done.status != 0 {
-            return Ok(());
-        }
-        let told = Message {
-            opcode: done.opcode,
-            byte_len: done.byte_len,
-            imm: done.imm,
-            invalidated: done.invalidated,
-            src_qp: (service == Service::Ud).then_some(done.src_qp),
-        };
-        let sent = self.messages.get(&done.qp).map_or(&[][..], Vec::as_slice);
-        match sent.contains(&told) {
-            true => Ok(()),
-            false => Err(format!(
-                "no message that was sent is told so; they are {sent:?}"
-            )),
-        }
+            .get(&qp)
+            .is_some_and(|pair| !pair.sends.is_empty());
+        let receives = self.receives.get(&RecvQueue::Qp(qp));
+        sends || receives.is_some_and(|requests| !requests.is_empty())
     }
 
     /// Where the receive requests of a queue pair come from, and whether they complete in their order there.
-    fn receive_queues(&self, pair: &Pair, qp: u32) -> Vec<(RecvQueue, bool)> {
+    pub(super) fn receive_queues(&self, pair: &Pair, qp: u32) -> Vec<(RecvQueue, bool)> {
         match (pair.created.service, pair.created.srq) {
             (Service::XrcTarget, _) => {
                 let of_domain = |(_, domain): &(&u32, &u32)| Some(**domain) == pair.created.xrcd;

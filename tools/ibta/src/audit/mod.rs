@@ -6,11 +6,13 @@
 //! no marks of congestion (9.2, 9.3), and a request asks for what was posted.
 
 mod books;
+mod completions;
 mod packets;
 mod requests;
+mod responses;
 
 use crate::packet::{RxPacket, TxPacket};
-use crate::protocol::{AddressVector, Command, Reply, Side, qp_state};
+use crate::protocol::{AddressVector, Command, QpAttributes, Reply, Side, qp_state};
 use crate::rig::TransportRig;
 use crate::run::{Outcome, Progress, Run};
 use crate::trace::Trace;
@@ -22,6 +24,19 @@ use std::time::Duration;
 pub const COMPLETIONS: &str = "s11.4.2.1#every-completion";
 /// The one that it decides if the device sends anything.
 pub const PACKETS: &str = "s9.2#every-packet";
+
+/// Bytes of the device's memory as they are now, of an address and so many, if they can be read.
+type Memory<'m> = &'m mut dyn FnMut(u64, u32) -> Option<Vec<u8>>;
+
+/// How to read the memory of a rig's device.
+fn memory_of<'r>(
+    rig: &'r mut (dyn TransportRig + '_),
+) -> impl FnMut(u64, u32) -> Option<Vec<u8>> + 'r {
+    |addr, len| match rig.command(&Command::ReadMemory { addr, len }) {
+        Ok(Reply::Bytes { data }) => Some(data),
+        _ => None,
+    }
+}
 
 /// A rig that keeps books.
 pub struct Audited<'r> {
@@ -39,9 +54,11 @@ pub struct Audited<'r> {
 impl<'r> Audited<'r> {
     /// Around a rig whose device has no objects.
     pub fn new(rig: Box<dyn TransportRig + 'r>, progress: Progress) -> Audited<'r> {
+        let mut books = Books::default();
+        books.mtu = rig.mtu();
         Audited {
             rig,
-            books: Books::default(),
+            books,
             packets: 0,
             wrong_packet: None,
             migreq: None,
@@ -63,22 +80,70 @@ impl<'r> Audited<'r> {
             self.take_completions(qp)?;
         }
         while self.receive(Duration::ZERO)?.is_some() {}
+        self.books.check_blame();
         decide(run, COMPLETIONS, self.books.seen, &self.books.wrong)?;
         decide(run, PACKETS, self.packets, &self.wrong_packet)
+    }
+
+    /// Takes completions, and says whether there were any.
+    fn poll(&mut self, qp: u32, queue: Side, at_most: u32, within: Duration) -> Result<bool> {
+        let poll = Command::Poll {
+            qp,
+            queue,
+            at_most,
+            within,
+        };
+        let reply = self.rig.command(&poll)?;
+        self.books.commanded(&poll, &reply);
+        Ok(matches!(reply, Reply::Completions { completions } if !completions.is_empty()))
+    }
+
+    /// Waits for completions that must come, whether a test waits for them or not.
+    fn await_completions(&mut self, qp: u32) -> Result<()> {
+        let patience = self.rig.patience();
+        while self.books.undelivered(qp) > 0 {
+            if !self.poll(qp, Side::Recv, 1, patience)? {
+                let missing = self.books.undelivered(qp);
+                self.books.note(format!(
+                    "{missing} messages to queue pair {qp:#x} were acknowledged, and no completion came"
+                ));
+                return Ok(());
+            }
+        }
+        if !self.books.has_open(qp) {
+            return Ok(());
+        }
+        let reply = self.rig.command(&Command::QueryQp { qp })?;
+        let Reply::QpAttributes(QpAttributes {
+            qp_state: Some(state),
+            ..
+        }) = reply
+        else {
+            return Ok(());
+        };
+        let open = |books: &Books| {
+            books
+                .open(qp, state)
+                .into_iter()
+                .find(|(_, open)| *open > 0)
+        };
+        while let Some((queue, missing)) = open(&self.books) {
+            if !self.poll(qp, queue, 1, patience)? {
+                self.books.note(format!(
+                    "queue pair {qp:#x} is in state {state}, and {missing} requests have not completed ({queue:?})"
+                ));
+                break;
+            }
+        }
+        Ok(())
     }
 
     /// What a test has left in the completion queues of a queue pair.
     fn take_completions(&mut self, qp: u32) -> Result<()> {
         for queue in [Side::Send, Side::Recv] {
-            let poll = Command::Poll {
-                qp,
-                queue,
-                at_most: u32::MAX,
-                within: Duration::ZERO,
-            };
-            let reply = self.rig.command(&poll)?;
-            self.books.commanded(&poll, &reply);
+            self.poll(qp, queue, u32::MAX, Duration::ZERO)?;
         }
+        self.await_completions(qp)?;
         if self.books.failed.remove(&qp)
             && let Reply::QpAttributes(found) = self.rig.command(&Command::QueryQp { qp })?
             && found.qp_state != Some(qp_state::ERR)
@@ -118,7 +183,9 @@ impl TransportRig for Audited<'_> {
     }
 
     fn transmit(&mut self, packet: &TxPacket) -> Result<()> {
-        self.books.transmitted(packet);
+        let mut memory = memory_of(&mut *self.rig);
+        self.books.transmitted(packet, &mut memory);
+        drop(memory);
         let sent = self.rig.transmit(packet);
         self.tell();
         sent
@@ -129,7 +196,9 @@ impl TransportRig for Audited<'_> {
         self.tell();
         if let Some(packet) = &packet {
             self.packets += 1;
-            if let Err(why) = packets::check(packet, &self.books.asked, &mut self.migreq) {
+            let mut memory = memory_of(&mut *self.rig);
+            let right = packets::check(packet, &mut self.books, &mut self.migreq, &mut memory);
+            if let Err(why) = right {
                 self.wrong_packet
                     .get_or_insert_with(|| format!("{why}: {}", packet.describe()));
             }
@@ -141,9 +210,20 @@ impl TransportRig for Audited<'_> {
         if let Command::DestroyQp { qp } = command {
             self.take_completions(*qp)?;
         }
+        let carried = match command {
+            Command::PostSend { request, .. } => {
+                Books::carried(request, &mut memory_of(&mut *self.rig))
+            }
+            _ => None,
+        };
         let reply = self.rig.command(command)?;
         self.tell();
-        self.books.commanded(command, &reply);
+        match command {
+            Command::PostSend { qp, request } if reply == Reply::Done => {
+                self.books.posted(*qp, request, carried);
+            }
+            _ => self.books.commanded(command, &reply),
+        }
         Ok(reply)
     }
 

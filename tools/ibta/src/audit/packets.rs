@@ -1,20 +1,22 @@
 //! What holds of every packet that a device sends.
 
-use super::requests::Asked;
+use super::Memory;
+use super::books::Books;
 use crate::packet::RxPacket;
 use ferroce_wire::{Operation, bth};
 
 /// Bits of the BTH that are reserved: six of byte 4, beside FECN and BECN, and seven of byte 8, beside AckReq.
 const RESERVED: [(usize, u8); 2] = [(4, 0x3f), (8, 0x7f)];
 
-/// Whether a packet may be sent by a device of which this was asked; `migreq` is MigReq of all its packets.
+/// Whether a packet may be sent by a device of which this was asked; `migreq` is MigReq of all its packets, `memory` the device's.
 ///
 /// # Errors
 /// What is wrong with it.
 pub(super) fn check(
     packet: &RxPacket,
-    asked: &Asked,
+    books: &mut Books,
     migreq: &mut Option<bool>,
+    memory: Memory<'_>,
 ) -> Result<(), String> {
     if let Some(problem) = &packet.problem {
         return Err(problem.clone());
@@ -45,10 +47,10 @@ pub(super) fn check(
         if bth.solicited || bth.ack_req {
             return Err("SE or AckReq is set in a response".to_owned());
         }
-        return asked.allows_response(packet, info);
+        return books.allows_response(packet, info, memory);
     }
     match info.operation {
         Operation::Cnp => Ok(()),
-        _ => asked.allows_request(packet, info),
+        _ => books.asked.allows_request(packet, info, memory),
     }
 }

@@ -1,27 +1,84 @@
-//! Packets on the wire against what was asked: requests against those that were posted, responses against what the tester sent.
+//! Packets on the wire against what was asked: requests against those that were posted.
 
+use super::Memory;
 use crate::packet::RxPacket;
-use crate::protocol::{Opcode, QpAttributes, SendRequest, Service, qp_state, send_flags};
-use ferroce_wire::{Aeth, AtomicEth, OpcodeInfo, Operation, Packet, Position, Psn, Reth, Syndrome};
-use std::collections::HashSet;
+use crate::protocol::{Opcode, QpAttributes, SendRequest, Service, Sge, qp_state, send_flags};
+use ferroce_wire::{AtomicEth, OpcodeInfo, Operation, Packet, Position, Reth, Syndrome};
+use std::collections::BTreeSet;
 
-/// Everything that was asked of a device in a test, and what its queue pairs were set to.
+/// Requests that were posted, and what the queue pairs were set to.
 #[derive(Default)]
 pub(super) struct Asked {
     /// Lives of queue pairs, from RESET to RESET; the newest last.
     lives: Vec<Life>,
-    /// Lengths of READs that the tester asked for.
-    reads: HashSet<u32>,
-    /// Where the tester's messages end: the device's queue pair, PSN.
-    ends: HashSet<(u32, u32)>,
 }
 
 /// A queue pair of the device between two times in RESET.
-struct Life {
-    qp: u32,
+pub(super) struct Life {
+    pub(super) qp: u32,
     service: Service,
-    attributes: QpAttributes,
-    requests: Vec<SendRequest>,
+    pub(super) attributes: QpAttributes,
+    requests: Vec<Request>,
+    /// PSNs that they take.
+    psns: u32,
+}
+
+/// A request that was posted.
+struct Request {
+    request: SendRequest,
+    /// What the packets of a SEND or WRITE carry, if it could be read when it was posted.
+    bytes: Option<Vec<u8>>,
+    /// Its first PSN, behind the first of the queue pair.
+    begins: u32,
+    /// PSNs that it takes.
+    psns: u32,
+    signaled: bool,
+    /// Its PSNs that were answered.
+    answered: BTreeSet<u32>,
+}
+
+impl Request {
+    /// Whether a response of that kind may have this PSN: that of a READ or atomic is of the kind of its request.
+    fn owns(&self, nth: u32, operation: Operation) -> bool {
+        let of_kind = match operation {
+            Operation::ReadResponse => self.request.opcode == Opcode::RdmaRead,
+            Operation::AtomicAcknowledge => {
+                matches!(self.request.opcode, Opcode::CompareSwap | Opcode::FetchAdd)
+            }
+            _ => true,
+        };
+        of_kind
+            && nth
+                .checked_sub(self.begins)
+                .is_some_and(|nth| nth < self.psns)
+    }
+
+    /// A response with this PSN answers it: an ACK and what answers later requests a SEND or WRITE, a READ and an atomic their own.
+    fn responded(&mut self, nth: u32, operation: Operation) {
+        let own = nth.checked_sub(self.begins).filter(|nth| *nth < self.psns);
+        let last = self.begins + self.psns.saturating_sub(1);
+        match (self.request.opcode, operation) {
+            (Opcode::RdmaRead, Operation::ReadResponse)
+            | (Opcode::CompareSwap | Opcode::FetchAdd, Operation::AtomicAcknowledge) => {
+                self.answered.extend(own);
+            }
+            (Opcode::RdmaRead | Opcode::CompareSwap | Opcode::FetchAdd, _) => {}
+            _ if nth >= last => self.answered.extend(0..self.psns),
+            _ => {}
+        }
+    }
+
+    fn is_answered(&self) -> bool {
+        self.answered.len() == self.psns as usize
+    }
+}
+
+/// The bytes that its elements name, if all can be read.
+pub(super) fn gather(sges: &[Sge], memory: Memory<'_>) -> Option<Vec<u8>> {
+    let parts = sges.iter().map(|sge| memory(sge.addr, sge.len));
+    parts
+        .collect::<Option<Vec<_>>>()
+        .map(|parts| parts.concat())
 }
 
 fn is(opcode: Opcode, operation: Operation) -> bool {
@@ -42,13 +99,15 @@ fn len(request: &SendRequest) -> u32 {
     request.sges.iter().map(|sge| sge.len).sum()
 }
 
-/// A RETH asks for what a request is about; a READ that lost responses asks for what is left of it.
-fn is_for(reth: &Reth, request: &SendRequest) -> bool {
-    let rest = len(request).checked_sub(reth.len);
-    let begins = match request.opcode {
-        Opcode::RdmaRead => rest,
-        _ => rest.filter(|rest| *rest == 0),
-    };
+/// A RETH asks for what a request is about; a READ that lost responses asks for what is left of it, `skip` bytes behind its beginning.
+fn is_for(reth: &Reth, request: &SendRequest, skip: Option<u32>) -> bool {
+    let begins = len(request).checked_sub(reth.len).filter(|begins| {
+        let due = match request.opcode {
+            Opcode::RdmaRead => skip,
+            _ => Some(0),
+        };
+        due.is_none_or(|due| due == *begins)
+    });
     let from = |begins: u32| request.remote_addr.wrapping_add(begins.into());
     reth.rkey == request.rkey && begins.is_some_and(|begins| from(begins) == reth.va)
 }
@@ -93,18 +152,52 @@ impl Life {
     fn sends_to(&self, dest_qp: u32) -> bool {
         match self.service {
             Service::Ud => {
-                let to = |request: &SendRequest| request.to.map(|to| to.qp);
-                self.requests
-                    .iter()
-                    .any(|request| to(request) == Some(dest_qp))
+                let to = |asked: &Request| asked.request.to.map(|to| to.qp);
+                self.requests.iter().any(|asked| to(asked) == Some(dest_qp))
             }
             _ => self.attributes.dest_qp_num == Some(dest_qp),
         }
     }
 
+    /// How many bytes of a request are before a packet; `None` where that is not known.
+    fn before(&self, asked: &Request, psn: u32) -> Option<u32> {
+        let first = self.attributes.sq_psn?;
+        let nth = (psn.wrapping_sub(first) & 0xff_ffff).wrapping_sub(asked.begins);
+        let path_mtu = match self.service {
+            Service::Ud => 0,
+            _ => self.attributes.path_mtu?,
+        };
+        nth.checked_mul(path_mtu)
+    }
+
+    /// Whether a request has such a PSN.
+    fn has_psn(&self, asked: &Request, psn: u32) -> bool {
+        self.attributes.sq_psn.is_none_or(|first| {
+            let nth = psn.wrapping_sub(first) & 0xff_ffff;
+            nth.checked_sub(asked.begins)
+                .is_some_and(|nth| nth < asked.psns)
+        })
+    }
+
+    /// Whether a packet carries the bytes of a request: those of when it was posted, or, where a peer or the program has written there
+    /// since, those of now. Inline data is taken when it is posted (10.7.2.2).
+    fn carries(&self, asked: &Request, packet: &RxPacket, memory: Memory<'_>) -> bool {
+        let skip = self.before(asked, packet.bth.psn);
+        let (Some(skip), Some(bytes)) = (skip, &asked.bytes) else {
+            return true;
+        };
+        let part = |bytes: &[u8]| {
+            let end = skip as usize + packet.payload.len();
+            bytes.get(skip as usize..end) == Some(&packet.payload[..])
+        };
+        part(bytes)
+            || asked.request.flags & send_flags::INLINE == 0
+                && gather(&asked.request.sges, memory).is_some_and(|bytes| part(&bytes))
+    }
+
     /// Whether a request makes such a packet.
-    fn makes(&self, request: &SendRequest, packet: &RxPacket, info: &OpcodeInfo) -> bool {
-        let ext = &packet.ext;
+    fn makes(&self, asked: &Request, packet: &RxPacket, info: &OpcodeInfo) -> bool {
+        let (ext, request) = (&packet.ext, &asked.request);
         let payload = packet.payload.len() as u32;
         let whole = match info.operation {
             Operation::Send | Operation::Write if self.service == Service::Ud => {
@@ -119,7 +212,9 @@ impl Life {
         is(request.opcode, info.operation)
             && whole
             && (!packet.bth.solicited || request.flags & send_flags::SOLICITED != 0)
-            && ext.reth.is_none_or(|reth| is_for(&reth, request))
+            && ext
+                .reth
+                .is_none_or(|reth| is_for(&reth, request, self.before(asked, packet.bth.psn)))
             && ext
                 .atomic
                 .is_none_or(|atomic| is_atomic_of(&atomic, request))
@@ -131,15 +226,6 @@ impl Life {
                 deth.src_qp == self.qp && request.to.is_some_and(|to| same(to.qkey))
             })
     }
-
-    /// Whether the requests that were posted have such a PSN.
-    fn has_psn(&self, psn: u32) -> bool {
-        let Some(first) = self.attributes.sq_psn else {
-            return true;
-        };
-        let all: u32 = self.requests.iter().map(|request| self.psns(request)).sum();
-        (psn.wrapping_sub(first) & 0xff_ffff) < all
-    }
 }
 
 impl Asked {
@@ -149,6 +235,7 @@ impl Asked {
             service,
             attributes: QpAttributes::default(),
             requests: Vec::new(),
+            psns: 0,
         });
     }
 
@@ -164,32 +251,65 @@ impl Asked {
         old.dest_qp_num = new.dest_qp_num.or(old.dest_qp_num);
         old.path_mtu = new.path_mtu.or(old.path_mtu);
         old.sq_psn = new.sq_psn.or(old.sq_psn);
+        old.rq_psn = new.rq_psn.or(old.rq_psn);
         old.min_rnr_timer = new.min_rnr_timer.or(old.min_rnr_timer);
     }
 
-    pub(super) fn posted(&mut self, qp: u32, request: &SendRequest) {
+    /// `bytes`: what its packets carry.
+    pub(super) fn posted(
+        &mut self,
+        qp: u32,
+        request: &SendRequest,
+        signaled: bool,
+        bytes: Option<Vec<u8>>,
+    ) {
         if let Some(life) = self.lives.iter_mut().rfind(|life| life.qp == qp) {
-            life.requests.push(request.clone());
+            let psns = life.psns(request);
+            life.requests.push(Request {
+                request: request.clone(),
+                bytes,
+                begins: life.psns,
+                psns,
+                signaled,
+                answered: BTreeSet::new(),
+            });
+            life.psns += psns;
         }
     }
 
-    /// The tester sends a packet.
-    pub(super) fn transmitted(&mut self, packet: &Packet<'_>) {
-        if !packet.info.is_request() {
+    /// The tester acknowledges or answers requests of a queue pair.
+    pub(super) fn responded(&mut self, packet: &Packet<'_>) {
+        let aeth = packet.ext.aeth.map(|aeth| aeth.kind());
+        if !aeth.is_none_or(|kind| matches!(kind, Syndrome::Ack(_))) {
             return;
         }
-        if packet.info.ends() {
-            self.ends.insert((packet.bth.dest_qp, packet.bth.psn));
-        }
-        match packet.info.operation {
-            Operation::ReadRequest => self.reads.extend(packet.ext.reth.map(|reth| reth.len)),
-            // Answered like a READ of nothing.
-            Operation::Flush => self.reads.extend([0]),
-            _ => {}
+        let mut lives = self.lives.iter_mut();
+        let Some(life) = lives.rfind(|life| life.qp == packet.bth.dest_qp) else {
+            return;
+        };
+        let Some(first) = life.attributes.sq_psn else {
+            return;
+        };
+        let nth = packet.bth.psn.wrapping_sub(first) & 0xff_ffff;
+        let operation = packet.info.operation;
+        let owned = life.requests.iter().any(|asked| asked.owns(nth, operation));
+        if nth < life.psns && owned {
+            life.requests
+                .iter_mut()
+                .for_each(|asked| asked.responded(nth, operation));
         }
     }
 
-    fn lives(&self, packet: &RxPacket) -> impl Iterator<Item = &Life> {
+    /// How many requests of a queue pair have completions to come because they, and all before them, are answered (C9-60).
+    pub(super) fn answered(&self, qp: u32) -> usize {
+        let life = self.lives.iter().rfind(|life| life.qp == qp);
+        let requests = life.map_or(&[][..], |life| &life.requests);
+        let answered = requests.iter().take_while(|asked| asked.is_answered());
+        answered.filter(|asked| asked.signaled).count()
+    }
+
+    /// The lives in which a packet may have been sent.
+    pub(super) fn lives(&self, packet: &RxPacket) -> impl Iterator<Item = &Life> {
         let dest_qp = packet.bth.dest_qp;
         self.lives.iter().filter(move |life| life.sends_to(dest_qp))
     }
@@ -202,61 +322,24 @@ impl Asked {
         &self,
         packet: &RxPacket,
         info: &OpcodeInfo,
+        memory: Memory<'_>,
     ) -> Result<(), String> {
-        let from = |life: &Life| {
-            let made = |request| life.makes(request, packet, info);
-            life.requests.iter().any(made) && life.has_psn(packet.bth.psn)
-        };
-        match self.lives(packet).any(from) {
-            true => Ok(()),
-            false => Err("no request that was posted makes such a packet".to_owned()),
-        }
-    }
-
-    /// Whether a response is to something that the tester sent.
-    ///
-    /// # Errors
-    /// It is not.
-    pub(super) fn allows_response(
-        &self,
-        packet: &RxPacket,
-        info: &OpcodeInfo,
-    ) -> Result<(), String> {
-        let good = |life: &Life| {
-            let payload = packet.payload.len() as u32;
-            let whole = match (info.operation, life.attributes.path_mtu) {
-                (Operation::ReadResponse, Some(mtu)) => {
-                    let mut reads = self.reads.iter();
-                    reads.any(|total| fits(info.position, payload, *total, mtu))
-                }
-                (Operation::ReadResponse, None) => true,
-                _ => payload == 0,
+        let mut made = false;
+        for life in self.lives(packet) {
+            let due = |asked: &&Request| {
+                life.has_psn(asked, packet.bth.psn) && life.makes(asked, packet, info)
             };
-            let told = packet.ext.aeth.is_none_or(|aeth: Aeth| {
-                let kind = match (info.operation, aeth.kind()) {
-                    (_, Syndrome::Ack(_)) => true,
-                    (Operation::Acknowledge, Syndrome::RnrNak { timer }) => {
-                        let set = life.attributes.min_rnr_timer;
-                        set.is_none_or(|set| set == timer)
-                    }
-                    (Operation::Acknowledge, Syndrome::Nak(_)) => true,
-                    _ => false,
-                };
-                // MSN counts the messages that were completed: none behind the response's PSN, nor the one that is refused.
-                let refused = !matches!(aeth.kind(), Syndrome::Ack(_));
-                let counted = |end: u32| {
-                    let ahead = Psn::new(end).distance(Psn::new(packet.bth.psn));
-                    ahead < 0 || ahead == 0 && !refused
-                };
-                let ends = self.ends.iter();
-                let ended = ends.filter(|(qp, end)| *qp == life.qp && counted(*end));
-                kind && aeth.msn as usize <= ended.count()
-            });
-            whole && told
-        };
-        match self.lives(packet).any(good) {
-            true => Ok(()),
-            false => Err("nothing that was sent has such a response".to_owned()),
+            for asked in life.requests.iter().filter(due) {
+                made = true;
+                if life.carries(asked, packet, memory) {
+                    return Ok(());
+                }
+            }
         }
+        Err(match made {
+            true => "its bytes are not those of the request",
+            false => "no request that was posted makes such a packet",
+        }
+        .to_owned())
     }
 }
