@@ -1,6 +1,6 @@
 //! Runs a test on a backend and says how it ended.
 
-use crate::audit::{Audited, COMPLETIONS, PACKETS};
+use crate::audit::{Audited, COMPLETIONS, MADS, PACKETS};
 use crate::catalog::{Body, Test};
 use crate::rig::{Backend, MadRig, TransportRig};
 use crate::run::{
@@ -49,6 +49,7 @@ fn carry_out(test: &Test, backend: &mut dyn Backend, run: &mut Run) -> (Outcome,
             Ok(rig) => {
                 let mut rig = Watched::new(rig, run.progress());
                 let outcome = body(run, &mut rig);
+                let outcome = rig.conclude(run, outcome);
                 let time = rig.now();
                 let outcome = excused(test, run, outcome, rig.stalled(Duration::ZERO, time));
                 (outcome, time, rig.trace().clone())
@@ -115,11 +116,13 @@ fn conclude(test: &Test, outcome: Outcome, entries: Vec<Recorded>, time: Duratio
             }
             Some(_) => {}
             // Whatever the test is about.
-            None if id == COMPLETIONS || id == PACKETS => assertions.push(AssertionResult {
-                id: id.clone(),
-                result: verdict,
-                reason: why.to_owned(),
-            }),
+            None if [COMPLETIONS, PACKETS, MADS].contains(&id.as_str()) => {
+                assertions.push(AssertionResult {
+                    id: id.clone(),
+                    result: verdict,
+                    reason: why.to_owned(),
+                })
+            }
             None => {
                 result = Verdict::Error;
                 reason = format!("{id} is decided, but not declared");

@@ -4,6 +4,7 @@
 //! count; else the test must fail, or [`survivors`] says why it passes.
 
 pub mod answers;
+mod components;
 pub mod survivors;
 
 use crate::catalog::{Body, Test};
@@ -12,9 +13,12 @@ use crate::packet::TxPacket;
 use crate::protocol::{Completion, Side};
 use crate::run::Verdict;
 use crate::sim::{Faults, SimBackend};
+use components::{By, Component};
 use ferroce_wire::Syndrome;
 use std::cell::Cell;
+use std::num::NonZero;
 use std::rc::Rc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// What of the device is changed. The answer is whether there was anything to change.
 enum Change {
@@ -79,9 +83,67 @@ impl Row {
     }
 }
 
-/// All mutants on those tests.
+/// All mutants on those tests. It takes as many threads as there are processors.
 pub fn matrix(tests: &[Test]) -> Vec<Row> {
-    ALL.iter().map(|mutant| mutant.row(tests)).collect()
+    let components = components::all();
+    let mut rows: Vec<Row> = ALL.iter().map(|mutant| Row::new(mutant.name)).collect();
+    let changes = components
+        .iter()
+        .flat_map(|part| [(*part, By::One), (*part, By::Zero)]);
+    let changes: Vec<_> = changes.collect();
+    rows.extend(changes.iter().map(|(part, by)| Row::new(&part.name(*by))));
+
+    let threads = std::thread::available_parallelism().map_or(1, NonZero::get);
+    let next = AtomicUsize::new(0);
+    let mut fates: Vec<(usize, Vec<Fate>)> = std::thread::scope(|scope| {
+        let worker = || {
+            let mut done = Vec::new();
+            loop {
+                let nth = next.fetch_add(1, Ordering::Relaxed);
+                let Some(test) = tests.get(nth) else {
+                    return done;
+                };
+                done.push((nth, fates(test, &components, &changes)));
+            }
+        };
+        let workers: Vec<_> = (0..threads).map(|_| scope.spawn(worker)).collect();
+        let ended = workers.into_iter().map(|worker| worker.join());
+        ended
+            .flat_map(|done| done.expect("a test does not panic"))
+            .collect()
+    });
+    fates.sort_by_key(|(nth, _)| *nth);
+    for (nth, fates) in fates {
+        for (row, fate) in rows.iter_mut().zip(fates) {
+            row.add(&tests[nth].id, fate);
+        }
+    }
+    // Of attributes that no device of the simulation has nothing is changed.
+    rows.retain(|row| row.touched() > 0);
+    rows
+}
+
+/// How a test ends on each mutant, those of the transport first.
+fn fates(test: &Test, components: &[Component], changes: &[(Component, By)]) -> Vec<Fate> {
+    match test.body {
+        Body::Transport(_) => {
+            let transport = ALL.iter().map(|mutant| mutant.tried_on(test));
+            transport
+                .chain(changes.iter().map(|_| Fate::Untouched))
+                .collect()
+        }
+        Body::Mad(_) => {
+            let found = Component::found_in(test, components);
+            let management = changes.iter().map(|(part, by)| match found.contains(part) {
+                true => part.tried_on(*by, test),
+                false => Fate::Untouched,
+            });
+            ALL.iter()
+                .map(|_| Fate::Untouched)
+                .chain(management)
+                .collect()
+        }
+    }
 }
 
 /// Changes a number if it is there.
@@ -250,20 +312,8 @@ impl Generic {
         }
     }
 
-    /// Each test in which it changes something, and whether that was caught.
-    fn row(&'static self, tests: &[Test]) -> Row {
-        let mut row = Row::new(self.name);
-        for test in tests {
-            row.add(&test.id, self.tried_on(test));
-        }
-        row
-    }
-
     /// A test of the transport on this mutant.
     fn tried_on(&'static self, test: &Test) -> Fate {
-        if !matches!(test.body, Body::Transport(_)) {
-            return Fate::Untouched;
-        }
         let touched = Rc::new(Cell::new(false));
         let mut backend = SimBackend {
             faults: Some(self.faults(touched.clone())),

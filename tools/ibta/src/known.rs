@@ -3,6 +3,9 @@
 //! The specification's own list (volume 1, chapter 20) is not here: a number is known from published descriptions of tests, from annexes
 //! that are published, or from code and mail of others that names it. What nobody of these names is missing, and no number is a guess.
 
+use crate::statement::canonical;
+use std::sync::OnceLock;
+
 /// Who has named a statement's number, as [`Known::source`] says in short.
 pub const SOURCES: &[(&str, &str)] = &[
     (
@@ -167,10 +170,25 @@ pub const ALL: &[Known] = known! {
     "oA19-28" "RC" "Linux" "ATOMIC WRITE: the region must be valid" else "`tools/sim/tests/words.rs`";
 };
 
+/// The statement that a number is about, in whatever spelling: its own, or the nearest that it is below (`o14-13.1` is of `o14-13`).
+pub fn about(number: &str) -> Option<&'static Known> {
+    static ROWS: OnceLock<Vec<(String, &'static Known)>> = OnceLock::new();
+    let rows = ROWS.get_or_init(|| {
+        let canonical = |known: &'static Known| Some((canonical(known.number)?, known));
+        ALL.iter().filter_map(canonical).collect()
+    });
+    let number = canonical(number)?;
+    let is_of = |row: &&(String, &'static Known)| {
+        let rest = number.strip_prefix(row.0.as_str());
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+    };
+    let nearest = rows.iter().filter(is_of).max_by_key(|(row, _)| row.len());
+    nearest.map(|(_, known)| *known)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::statement::canonical;
     use std::collections::BTreeSet;
 
     #[test]
@@ -181,6 +199,16 @@ mod tests {
             assert!(number.is_some(), "{} is no number", known.number);
             assert!(seen.insert(number), "{} stands twice", known.number);
         }
+    }
+
+    #[test]
+    fn what_is_below_a_number_is_its_own_where_it_has_a_row() {
+        let of = |number| about(number).map(|known| known.number);
+        assert_eq!(of("o14-13.1"), Some("o14-13"));
+        assert_eq!(of("v1c09-043"), Some("C9-43"));
+        assert_eq!(of("C9-43.1.1"), Some("C9-43.1.1"));
+        assert_eq!(of("C9-4"), None);
+        assert_eq!(of("9.7.6"), None);
     }
 
     #[test]

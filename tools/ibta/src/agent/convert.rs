@@ -239,6 +239,8 @@ pub(super) fn device(name: &str, attr: &ibv_device_attr) -> DeviceInfo {
         atomics: attr.atomic_cap != 0,
         auto_path_mig: attr.device_cap_flags & AUTO_PATH_MIG != 0,
         xrc: attr.device_cap_flags & XRC != 0,
+        node_guid: u64::from_be_bytes(attr.node_guid),
+        system_image_guid: u64::from_be_bytes(attr.sys_image_guid),
     }
 }
 
@@ -258,6 +260,11 @@ pub(super) fn port(attr: &ibv_port_attr) -> PortState {
         subnet_timeout: attr.subnet_timeout,
         bad_pkeys: attr.bad_pkey_cntr,
         bad_qkeys: attr.qkey_viol_cntr,
+        max_mtu: mtu_bytes(attr.max_mtu),
+        phys_state: attr.phys_state,
+        max_vl_num: attr.max_vl_num,
+        active_width: attr.active_width,
+        init_type_reply: attr.init_type_reply,
     }
 }
 

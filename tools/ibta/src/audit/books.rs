@@ -1,7 +1,7 @@
 //! Requests that are outstanding, messages that were sent, and what they make of completions.
 
-use super::Memory;
 use super::completions::status;
+use super::memory::Memory;
 use super::requests::{Asked, gather};
 use super::responses::Sent;
 use crate::packet::{Crc, RxPacket, TxPacket};

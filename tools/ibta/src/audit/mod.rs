@@ -7,7 +7,10 @@
 
 mod books;
 mod completions;
+pub(crate) mod management;
+mod memory;
 mod packets;
+mod port_info;
 mod requests;
 mod responses;
 
@@ -18,25 +21,15 @@ use crate::run::{Outcome, Progress, Run};
 use crate::trace::Trace;
 use anyhow::Result;
 use books::Books;
+use memory::memory_of;
 use std::time::Duration;
 
 /// The assertion that every test of the transport decides by itself, if anything completes in it.
 pub const COMPLETIONS: &str = "s11.4.2.1#every-completion";
 /// The one that it decides if the device sends anything.
 pub const PACKETS: &str = "s9.2#every-packet";
-
-/// Bytes of the device's memory as they are now, of an address and so many, if they can be read.
-type Memory<'m> = &'m mut dyn FnMut(u64, u32) -> Option<Vec<u8>>;
-
-/// How to read the memory of a rig's device.
-fn memory_of<'r>(
-    rig: &'r mut (dyn TransportRig + '_),
-) -> impl FnMut(u64, u32) -> Option<Vec<u8>> + 'r {
-    |addr, len| match rig.command(&Command::ReadMemory { addr, len }) {
-        Ok(Reply::Bytes { data }) => Some(data),
-        _ => None,
-    }
-}
+/// The one that every test of the management agents decides by itself.
+pub const MADS: &str = "s13.4#every-mad";
 
 /// A rig that keeps books.
 pub struct Audited<'r> {
@@ -157,7 +150,12 @@ impl<'r> Audited<'r> {
     }
 }
 
-fn decide(run: &mut Run, assertion: &str, seen: usize, wrong: &Option<String>) -> Outcome {
+pub(crate) fn decide(
+    run: &mut Run,
+    assertion: &str,
+    seen: usize,
+    wrong: &Option<String>,
+) -> Outcome {
     match wrong {
         Some(wrong) => run.check(assertion, false, || wrong.clone()),
         None if seen > 0 => run.check(assertion, true, String::new),

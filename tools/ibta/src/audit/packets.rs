@@ -1,7 +1,7 @@
 //! What holds of every packet that a device sends.
 
-use super::Memory;
 use super::books::Books;
+use super::memory::Memory;
 use crate::packet::RxPacket;
 use ferroce_wire::{Operation, bth};
 

@@ -1,6 +1,6 @@
 //! Packets on the wire against what was asked: requests against those that were posted.
 
-use super::Memory;
+use super::memory::Memory;
 use crate::packet::RxPacket;
 use crate::protocol::{Opcode, QpAttributes, SendRequest, Service, Sge, qp_state, send_flags};
 use ferroce_wire::{AtomicEth, OpcodeInfo, Operation, Packet, Position, Reth, Syndrome};

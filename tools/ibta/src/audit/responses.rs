@@ -1,6 +1,6 @@
 //! Responses on the wire against what the tester sent: messages, READs and atomics.
 
-use super::Memory;
+use super::memory::Memory;
 use super::requests::Life;
 use crate::packet::RxPacket;
 use ferroce_wire::{Aeth, AtomicEth, OpcodeInfo, Operation, Packet, Position, Syndrome};

@@ -14,15 +14,141 @@ use std::path::Path;
 /// Where a pair goes that nobody has given a reason.
 const UNEXPLAINED: &str = "unexplained";
 
+/// Of a component that more tests than these pass on, those are named that do not.
+const MANY: usize = 40;
+
 /// The table.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(deny_unknown_fields)]
 pub struct Survivors {
     /// What the names of reasons mean.
     pub reasons: BTreeMap<String, String>,
-    /// Of a mutant: by the name of the reason, the tests that pass on it.
+    /// All mutants.
     #[serde(default)]
-    pub mutants: BTreeMap<String, BTreeMap<String, BTreeSet<String>>>,
+    pub mutants: BTreeMap<String, Entry>,
+}
+
+/// What became of a mutant.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(deny_unknown_fields)]
+pub struct Entry {
+    /// In how many tests it changes something.
+    pub touches: usize,
+    /// By the name of the reason, the tests that pass on it.
+    #[serde(default)]
+    pub passes: BTreeMap<String, BTreeSet<String>>,
+    /// In place of `passes`: the tests that it is `caught_by`, and the name of the reason why all others that it touches pass.
+    #[serde(default)]
+    pub others: Option<String>,
+    /// See there.
+    #[serde(default)]
+    pub caught_by: BTreeSet<String>,
+}
+
+impl Entry {
+    /// How many tests pass.
+    pub fn passed(&self) -> usize {
+        match self.others {
+            Some(_) => self.touches - self.caught_by.len(),
+            None => self.passes.values().map(BTreeSet::len).sum(),
+        }
+    }
+
+    fn reasons(&self) -> impl Iterator<Item = &String> {
+        self.passes.keys().chain(&self.others)
+    }
+
+    fn reason(&self, test: &str) -> Option<&str> {
+        let mut passes = self.passes.iter();
+        match &self.others {
+            Some(reason) => (!self.caught_by.contains(test)).then_some(reason),
+            None => passes
+                .find(|(_, tests)| tests.contains(test))
+                .map(|(name, _)| name.as_str()),
+        }
+    }
+
+    /// Compares with what was found.
+    fn compare(&self, row: &Row) -> Vec<String> {
+        let mut wrong = Vec::new();
+        let name = &row.name;
+        if self.touches != row.touched() {
+            let (now, before) = (row.touched(), self.touches);
+            wrong.push(format!("{name} touches {now} tests, not {before}"));
+        }
+        if self.reasons().any(|reason| reason == UNEXPLAINED) {
+            wrong.push(format!("nobody says why tests pass on {name}"));
+        }
+        let all: usize = self.passes.values().map(BTreeSet::len).sum();
+        let due: BTreeSet<&String> = match self.others {
+            Some(_) => {
+                let touched = row.caught.iter().chain(&row.survived);
+                touched
+                    .filter(|test| !self.caught_by.contains(*test))
+                    .collect()
+            }
+            None => self.passes.values().flatten().collect(),
+        };
+        if self.others.is_some() && all > 0 || self.others.is_none() && all != due.len() {
+            wrong.push(format!("a test has two reasons to pass on {name}"));
+        }
+        let found: BTreeSet<&String> = row.survived.iter().collect();
+        wrong.extend(
+            found
+                .difference(&due)
+                .map(|test| format!("{test} passes on {name}")),
+        );
+        let gone = due.difference(&found);
+        wrong.extend(gone.map(|test| format!("{test} does not pass on {name} any more")));
+        wrong
+    }
+
+    /// What was found, with the reasons of before.
+    fn renewed(before: Option<&Entry>, row: &Row) -> Entry {
+        let mut entry = Entry {
+            touches: row.touched(),
+            ..Entry::default()
+        };
+        let others = before.and_then(|before| before.others.clone());
+        if row.survived.len() > MANY && before.is_none_or(|before| before.passes.is_empty()) {
+            entry.others = Some(others.unwrap_or_else(|| UNEXPLAINED.to_owned()));
+            entry.caught_by = row.caught.iter().cloned().collect();
+            return entry;
+        }
+        for test in &row.survived {
+            let reason = before.and_then(|before| before.reason(test));
+            let reason = reason.unwrap_or(UNEXPLAINED).to_owned();
+            entry.passes.entry(reason).or_default().insert(test.clone());
+        }
+        entry
+    }
+
+    fn text(&self, out: &mut String) {
+        let _ = writeln!(out, "touches = {}", self.touches);
+        if let Some(reason) = &self.others {
+            let _ = writeln!(out, "others = {reason:?}");
+            list(out, "caught_by", &self.caught_by);
+        }
+        for (reason, tests) in &self.passes {
+            list(out, &format!("passes.{reason}"), tests);
+        }
+    }
+}
+
+fn list(out: &mut String, name: &str, tests: &BTreeSet<String>) {
+    if tests.is_empty() {
+        return;
+    }
+    let _ = writeln!(out, "{name} = [");
+    let mut line = String::new();
+    for test in tests {
+        if line.len() + test.len() > 90 {
+            let _ = writeln!(out, "   {line}");
+            line.clear();
+        }
+        let _ = write!(line, " {test:?},");
+    }
+    let _ = writeln!(out, "   {line}\n]");
 }
 
 impl Survivors {
@@ -37,7 +163,7 @@ impl Survivors {
     /// It is none, or names a reason that it does not tell.
     pub fn parse(text: &str) -> Result<Survivors> {
         let table: Survivors = toml::from_str(text)?;
-        let used = table.mutants.values().flat_map(BTreeMap::keys);
+        let used = table.mutants.values().flat_map(Entry::reasons);
         let used: BTreeSet<_> = used.filter(|name| *name != UNEXPLAINED).collect();
         if let Some(name) = used.iter().find(|name| !table.reasons.contains_key(**name)) {
             bail!("the reason {name} is not told");
@@ -50,87 +176,56 @@ impl Survivors {
 
     /// The reason of a pair.
     pub fn reason(&self, mutant: &str, test: &str) -> Option<&str> {
-        let reasons = self.mutants.get(mutant)?;
-        let found = reasons.iter().find(|(_, tests)| tests.contains(test));
-        found.map(|(name, _)| name.as_str())
+        self.mutants.get(mutant)?.reason(test)
     }
 
-    /// Compares what survived with the table.
+    /// Compares what was found with the table.
     ///
     /// # Errors
     /// Each pair that is in one of them only, or that has no reason, or two.
     pub fn compare(&self, rows: &[Row]) -> Result<(), Vec<String>> {
         let mut wrong = Vec::new();
-        let found: BTreeSet<(&str, &str)> = rows
-            .iter()
-            .flat_map(|row| {
-                row.survived
-                    .iter()
-                    .map(|test| (row.name.as_str(), test.as_str()))
-            })
-            .collect();
-        let mut due = BTreeSet::new();
-        for (mutant, reasons) in &self.mutants {
-            for (reason, tests) in reasons {
-                for test in tests {
-                    if reason == UNEXPLAINED {
-                        wrong.push(format!("nobody says why {test} passes on {mutant}"));
-                    }
-                    if !due.insert((mutant.as_str(), test.as_str())) {
-                        wrong.push(format!("{test} has two reasons to pass on {mutant}"));
-                    }
-                }
+        for row in rows {
+            match self.mutants.get(&row.name) {
+                Some(entry) => wrong.extend(entry.compare(row)),
+                None => wrong.push(format!("{} is not in the table", row.name)),
             }
         }
-        let new = found.difference(&due);
-        wrong.extend(new.map(|(mutant, test)| format!("{test} passes on {mutant}")));
-        let gone = due.difference(&found);
-        wrong.extend(
-            gone.map(|(mutant, test)| format!("{test} does not pass on {mutant} any more")),
-        );
+        let is_row = |name: &&String| rows.iter().any(|row| row.name == **name);
+        let gone = self.mutants.keys().filter(|name| !is_row(name));
+        wrong.extend(gone.map(|name| format!("there is no {name} any more")));
         match wrong.is_empty() {
             true => Ok(()),
             false => Err(wrong),
         }
     }
 
-    /// The table of what survived. Pairs keep their reasons; new ones are unexplained.
+    /// The table of what was found. Pairs keep their reasons; new ones are unexplained.
     pub fn renewed(&self, rows: &[Row]) -> Survivors {
-        let mut table = Survivors::default();
-        for row in rows {
-            for test in &row.survived {
-                let reason = self.reason(&row.name, test).unwrap_or(UNEXPLAINED);
-                let reasons = table.mutants.entry(row.name.clone()).or_default();
-                let tests = reasons.entry(reason.to_owned()).or_default();
-                tests.insert(test.clone());
-                if let Some(text) = self.reasons.get(reason) {
-                    table.reasons.insert(reason.to_owned(), text.clone());
-                }
-            }
+        let entry = |row: &Row| {
+            let entry = Entry::renewed(self.mutants.get(&row.name), row);
+            (row.name.clone(), entry)
+        };
+        let mutants: BTreeMap<String, Entry> = rows.iter().map(entry).collect();
+        let used: BTreeSet<&String> = mutants.values().flat_map(Entry::reasons).collect();
+        let told = self.reasons.iter().filter(|(name, _)| used.contains(name));
+        Survivors {
+            reasons: told
+                .map(|(name, text)| (name.clone(), text.clone()))
+                .collect(),
+            mutants,
         }
-        table
     }
 
     /// As it stands in the file.
     pub fn text(&self) -> String {
-        let mut out = "# Which test passes on which generic mutant, and why; compared for equality by a test.\n# Written by `ferroce-ibta mutants --write FILE`, which keeps the reasons of pairs that it knows; a new pair is \"unexplained\" until\n# somebody gives it a reason of the first table.\n\n[reasons]\n".to_owned();
+        let mut out = "# What becomes of each generic mutant: how many tests it touches, which of these pass on it, and why; compared for equality by a\n# test. Of a component that very many pass on, `caught_by` names those that do not, and `others` why all others do.\n#\n# Written by `ferroce-ibta mutants --write FILE`, which keeps the reasons of pairs that it knows; a new pair is \"unexplained\" until\n# somebody gives it a reason of the first table.\n\n[reasons]\n".to_owned();
         for (name, reason) in &self.reasons {
             let _ = writeln!(out, "{name} = {reason:?}");
         }
-        for (mutant, reasons) in &self.mutants {
+        for (mutant, entry) in &self.mutants {
             let _ = writeln!(out, "\n[mutants.{mutant:?}]");
-            for (reason, tests) in reasons {
-                let _ = writeln!(out, "{reason} = [");
-                let mut line = String::new();
-                for test in tests {
-                    if line.len() + test.len() > 90 {
-                        let _ = writeln!(out, "   {line}");
-                        line.clear();
-                    }
-                    let _ = write!(line, " {test:?},");
-                }
-                let _ = writeln!(out, "   {line}\n]");
-            }
+            entry.text(&mut out);
         }
         out
     }
@@ -162,7 +257,7 @@ mod tests {
 
     fn table() -> Survivors {
         Survivors::parse(
-            "[reasons]\nwhy = \"because\"\n[mutants.\"a+1\"]\nwhy = [\"T1\", \"T2\"]\n",
+            "[reasons]\nwhy = \"because\"\n[mutants.\"a+1\"]\ntouches = 2\npasses.why = [\"T1\", \"T2\"]\n",
         )
         .expect("a table")
     }
@@ -175,6 +270,11 @@ mod tests {
             wrong,
             ["T3 passes on a+1", "T1 does not pass on a+1 any more"]
         );
+        let wrong = table().compare(&[row("a+1", &["T1", "T2", "T3"])]);
+        assert_eq!(
+            wrong.unwrap_err(),
+            ["a+1 touches 3 tests, not 2", "T3 passes on a+1"]
+        );
         assert!(table().compare(&[row("b=0", &["T1"])]).is_err());
     }
 
@@ -185,12 +285,33 @@ mod tests {
         assert_eq!(new.reason("a+1", "T2"), Some("why"));
         assert_eq!(new.reason("a+1", "T1"), None);
         let wrong = new.compare(&rows).unwrap_err();
-        assert_eq!(wrong, ["nobody says why T3 passes on a+1"]);
+        assert_eq!(wrong, ["nobody says why tests pass on a+1"]);
+    }
+
+    #[test]
+    fn of_what_most_pass_on_those_are_named_that_do_not() {
+        let text = "[reasons]\nwhy = \"because\"\n[mutants.a]\ntouches = 3\nothers = \"why\"\ncaught_by = [\"T3\"]\n";
+        let table = Survivors::parse(text).expect("a table");
+        let mut row = row("a", &["T1", "T2"]);
+        row.caught.push("T3".to_owned());
+        assert_eq!(table.compare(std::slice::from_ref(&row)), Ok(()));
+        assert_eq!(table.reason("a", "T1"), Some("why"));
+        assert_eq!(table.reason("a", "T3"), None);
+        let blind = Row {
+            caught: Vec::new(),
+            survived: ["T1", "T2", "T3"].map(str::to_owned).into(),
+            ..row
+        };
+        let wrong = table.compare(&[blind]).unwrap_err();
+        assert_eq!(wrong, ["T3 passes on a"]);
     }
 
     #[test]
     fn a_reason_is_told_and_used() {
-        assert!(Survivors::parse("[reasons]\n[mutants.a]\nwhy = [\"T\"]\n").is_err());
+        assert!(
+            Survivors::parse("[reasons]\n[mutants.a]\ntouches = 1\npasses.why = [\"T\"]\n")
+                .is_err()
+        );
         assert!(Survivors::parse("[reasons]\nwhy = \"because\"\n").is_err());
     }
 }

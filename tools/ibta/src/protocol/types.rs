@@ -318,6 +318,12 @@ pub struct DeviceInfo {
     /// Does XRC.
     #[serde(default)]
     pub xrc: bool,
+    /// GUID of the node.
+    #[serde(default)]
+    pub node_guid: u64,
+    /// GUID of its system.
+    #[serde(default)]
+    pub system_image_guid: u64,
 }
 
 /// A port, `struct ibv_port_attr`.
@@ -349,4 +355,19 @@ pub struct PortState {
     pub bad_pkeys: u32,
     /// Bad Q_Keys counted.
     pub bad_qkeys: u32,
+    /// Greatest MTU in bytes.
+    #[serde(default)]
+    pub max_mtu: u32,
+    /// `PortInfo:PortPhysicalState`.
+    #[serde(default)]
+    pub phys_state: u8,
+    /// `PortInfo:VLCap`.
+    #[serde(default)]
+    pub max_vl_num: u8,
+    /// `PortInfo:LinkWidthActive`.
+    #[serde(default)]
+    pub active_width: u8,
+    /// `PortInfo:InitTypeReply`.
+    #[serde(default)]
+    pub init_type_reply: u8,
 }

@@ -3,10 +3,10 @@
 use super::generated;
 use crate::catalog::Test;
 use crate::execute::execute;
-use crate::generic::{self, survivors::Survivors};
+use crate::generic::survivors::Survivors;
 use crate::sim::SimBackend;
 use anyhow::Result;
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::path::Path;
 
@@ -37,35 +37,41 @@ pub fn list(tests: &[Test]) -> String {
             result.result.name(),
         );
     }
-    out + &matrix(tests)
+    out + &matrix(&Survivors::known())
 }
 
-/// The generic mutants, how many tests each was caught by, and those that it was not caught by, with the reasons.
-fn matrix(tests: &[Test]) -> String {
-    let (rows, known) = (generic::matrix(tests), Survivors::known());
+/// The generic mutants, how many tests each is caught by, and those that pass on it, with the reasons: as the table has it, which is
+/// compared with what is found.
+fn matrix(known: &Survivors) -> String {
     let mut out = format!(
         "\n{} generic mutants, each tried on each test.\n\n| mutant | touches | caught by | passed by |\n|---|---|---|---|\n",
-        rows.len()
+        known.mutants.len()
     );
-    let mut survivors: BTreeMap<&str, String> = BTreeMap::new();
-    for row in &rows {
-        let (touched, caught) = (row.touched(), row.caught.len());
-        let passed = row.survived.len();
-        let _ = writeln!(out, "| {} | {touched} | {caught} | {passed} |", row.name);
-        for (reason, tests) in known.mutants.get(&row.name).into_iter().flatten() {
+    let mut survivors = String::new();
+    for (name, entry) in &known.mutants {
+        let (touches, passed) = (entry.touches, entry.passed());
+        let caught = touches - passed;
+        let _ = writeln!(out, "| {name} | {touches} | {caught} | {passed} |");
+        let named = |tests: &BTreeSet<String>| {
             let tests: Vec<_> = tests.iter().map(String::as_str).collect();
-            let line = format!("| {} | {reason} | {} |\n", row.name, tests.join(", "));
-            *survivors.entry(&row.name).or_default() += &line;
+            tests.join(", ")
+        };
+        if let Some(reason) = &entry.others {
+            let caught = match entry.caught_by.is_empty() {
+                true => "all".to_owned(),
+                false => format!("all but {}", named(&entry.caught_by)),
+            };
+            let _ = writeln!(survivors, "| {name} | {reason} | {caught} |");
+        }
+        for (reason, tests) in &entry.passes {
+            let _ = writeln!(survivors, "| {name} | {reason} | {} |", named(tests));
         }
     }
     out += "\nWhere a test passes, and why; a test compares it pair by pair. *No fault*: the specification leaves it to a device.\n\n| reason | |\n|---|---|\n";
     for (name, reason) in &known.reasons {
         let _ = writeln!(out, "| {name} | {reason} |");
     }
-    out += "\n| mutant | reason | tests |\n|---|---|---|\n";
-    rows.iter()
-        .filter_map(|row| survivors.get(row.name.as_str()))
-        .fold(out, |out, lines| out + lines)
+    out + "\n| mutant | reason | tests |\n|---|---|---|\n" + &survivors
 }
 
 /// Puts the list into a file, between the markers.

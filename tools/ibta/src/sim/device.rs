@@ -191,6 +191,7 @@ impl Device {
                 atomics: true,
                 auto_path_mig: false,
                 xrc: true,
+                ..DeviceInfo::default()
             }),
             Command::QueryPort { port: 1 } => Reply::Port(PortState {
                 state: 4,

@@ -2,7 +2,7 @@
 
 use super::attributes::{EINVAL, EOPNOTSUPP};
 use super::node::{Actions, MadSim};
-use crate::protocol::{Command, DeviceInfo, PortState, Reply};
+use crate::protocol::{Command, PortState, Reply};
 use ferroce_fabric::cm::Time;
 use ferroce_fabric::sma::Port;
 use ferroce_wire::mtu;
@@ -19,11 +19,7 @@ impl MadSim {
                 self.events.clear();
                 Reply::Done
             }
-            Command::Device => Reply::Device(DeviceInfo {
-                name: "simulated".to_owned(),
-                ports: self.links.len() as u8,
-                ..DeviceInfo::default()
-            }),
+            Command::Device => Reply::Device(self.identity.clone()),
             Command::QueryPort { port } => match self.node.port(port) {
                 Some(port) => Reply::Port(port_state(port)),
                 None => refuse(EINVAL, "ibv_query_port"),
@@ -89,5 +85,10 @@ fn port_state(port: &Port) -> PortState {
         subnet_timeout: info.subnet_timeout,
         bad_pkeys: info.p_key_violations.into(),
         bad_qkeys: info.q_key_violations.into(),
+        max_mtu: mtu::bytes(info.mtu_cap).unwrap_or(0),
+        phys_state: info.port_physical_state,
+        max_vl_num: info.vl_cap,
+        active_width: info.link_width_active,
+        init_type_reply: info.init_type_reply,
     }
 }

@@ -8,7 +8,7 @@ mod rig;
 use super::MadFaults;
 use super::mad_faults::OnCable;
 use crate::mad::wire;
-use crate::protocol::AsyncEvent;
+use crate::protocol::{AsyncEvent, DeviceInfo};
 use crate::rig::Envelope;
 use crate::trace::{Carrier, Trace};
 use ferroce_fabric::cm::Time;
@@ -36,6 +36,8 @@ const NODE_GUID: u64 = 0x0002_c903_0000_1000;
 /// The simulated device and the tester's ends of its cables.
 pub struct MadSim {
     pub(super) node: Node,
+    /// What programs are told of it.
+    pub(super) identity: DeviceInfo,
     pma: Pma,
     faults: MadFaults,
     pub(super) now: Duration,
@@ -120,6 +122,13 @@ impl MadSim {
             pending: VecDeque::new(),
         };
         let mut sim = MadSim {
+            identity: DeviceInfo {
+                name: "simulated".to_owned(),
+                ports: config.ports,
+                node_guid: config.node_guid,
+                system_image_guid: config.system_image_guid,
+                ..DeviceInfo::default()
+            },
             pma: Pma::new(1, config.ports),
             links: (1..=config.ports).map(link).collect(),
             node: Node::new(config),
