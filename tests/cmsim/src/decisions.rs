@@ -19,7 +19,7 @@ impl World {
             Phase::Up => match dice {
                 0..40 => {
                     self.call(n, id, Phase::Closing, |cm, now, out| {
-                        cm.disconnect(Time::from_nanos(now), id, b"", out)
+                        cm.disconnect(now, id, b"", out)
                     });
                 }
                 40..60 => self.destroy(n, id),
@@ -27,7 +27,7 @@ impl World {
             },
             Phase::AskedToClose if dice < 80 => {
                 self.call(n, id, Phase::Over, |cm, now, out| {
-                    cm.disconnect_reply(Time::from_nanos(now), id, b"", out)
+                    cm.disconnect_reply(now, id, b"", out)
                 });
             }
             Phase::AskedToResolve if dice < 80 => {
@@ -37,7 +37,7 @@ impl World {
                     ..ResolveReply::default()
                 };
                 self.call(n, id, Phase::Over, |cm, now, out| {
-                    cm.resolve_reply(Time::from_nanos(now), id, &reply, out)
+                    cm.resolve_reply(now, id, &reply, out)
                 });
                 self.decide_later(n, id);
             }
@@ -58,7 +58,7 @@ impl World {
                     ..Accept::default()
                 };
                 self.call(n, id, Phase::Accepted, |cm, now, out| {
-                    cm.accept(Time::from_nanos(now), id, &accept, out)
+                    cm.accept(now, id, &accept, out)
                 });
                 if dice < 5 {
                     // Takes it back, perhaps after the other side has confirmed.
@@ -67,14 +67,7 @@ impl World {
             }
             75..85 => {
                 self.call(n, id, Phase::Over, |cm, now, out| {
-                    cm.reject(
-                        Time::from_nanos(now),
-                        id,
-                        reject::CONSUMER_DEFINED,
-                        b"",
-                        b"no",
-                        out,
-                    )
+                    cm.reject(now, id, reject::CONSUMER_DEFINED, b"", b"no", out)
                 });
                 self.decide_later(n, id);
             }
@@ -85,14 +78,7 @@ impl World {
 
     fn decide_to_reject(&mut self, n: usize, id: CmId) {
         self.call(n, id, Phase::Over, |cm, now, out| {
-            cm.reject(
-                Time::from_nanos(now),
-                id,
-                reject::CONSUMER_DEFINED,
-                b"",
-                b"",
-                out,
-            )
+            cm.reject(now, id, reject::CONSUMER_DEFINED, b"", b"", out)
         });
     }
 
@@ -100,7 +86,7 @@ impl World {
         match dice {
             0..80 => {
                 self.call(n, id, Phase::Up, |cm, now, out| {
-                    cm.establish(Time::from_nanos(now), id, b"", out)
+                    cm.establish(now, id, b"", out)
                 });
                 self.talk(n, id);
                 self.outcome.established += 1;
@@ -122,14 +108,7 @@ impl World {
             let delayed = self.rng.percent(50);
             let host = &mut self.hosts[n];
             host.cm
-                .mra(
-                    Time::from_nanos(self.now),
-                    id,
-                    18,
-                    delayed,
-                    b"",
-                    &mut host.out,
-                )
+                .mra(self.now, id, 18, delayed, b"", &mut host.out)
                 .unwrap();
         }
         self.decide_later(n, id);
@@ -143,7 +122,7 @@ impl World {
         phase: Phase,
         f: impl FnOnce(
             &mut ferroce_fabric::Cm,
-            u64,
+            Time,
             &mut dyn ferroce_fabric::Sink,
         ) -> Result<(), ferroce_fabric::CmError>,
     ) {

@@ -2,14 +2,17 @@
 
 use ferroce_fabric::{Av, Mad};
 use ferroce_sim::Rng;
+use ferroce_wire::time::{Duration, Time};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// What the network does. Times are in nanoseconds, probabilities in parts per million.
+const NANOSECOND: Duration = Duration::from_nanos(1);
+
+/// What the network does. Probabilities are in parts per million.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NetworkConfig {
     /// Least delay.
-    pub delay: u64,
+    pub delay: Duration,
     /// Lost.
     pub loss: u32,
     /// Arrives twice.
@@ -17,7 +20,7 @@ pub struct NetworkConfig {
     /// Delayed further, by at most `late`.
     pub reorder: u32,
     /// Most that a message, or its copy, is late.
-    pub late: u64,
+    pub late: Duration,
 }
 
 /// A message under way.
@@ -29,7 +32,7 @@ struct Flight {
 /// All messages under way.
 pub struct Network {
     config: NetworkConfig,
-    queue: BinaryHeap<Reverse<(u64, u64)>>,
+    queue: BinaryHeap<Reverse<(Time, u64)>>,
     flights: std::collections::HashMap<u64, Flight>,
     order: u64,
     /// Messages handed to it.
@@ -49,7 +52,7 @@ impl Network {
     }
 
     /// Takes a message.
-    pub fn send(&mut self, now: u64, to: Av, mad: Mad, rng: &mut Rng) {
+    pub fn send(&mut self, now: Time, to: Av, mad: Mad, rng: &mut Rng) {
         let c = self.config;
         self.sent += 1;
         if rng.ppm(c.loss) {
@@ -57,28 +60,28 @@ impl Network {
         }
         let mut arrival = now + c.delay;
         if rng.ppm(c.reorder) {
-            arrival += rng.below(c.late + 1);
+            arrival += rng.span(c.late + NANOSECOND);
         }
         if rng.ppm(c.duplicate) {
-            let again = arrival + rng.below(c.late + 1);
+            let again = arrival + rng.span(c.late + NANOSECOND);
             self.schedule(again, to, mad);
         }
         self.schedule(arrival, to, mad);
     }
 
-    fn schedule(&mut self, at: u64, to: Av, mad: Mad) {
+    fn schedule(&mut self, at: Time, to: Av, mad: Mad) {
         self.order += 1;
         self.queue.push(Reverse((at, self.order)));
         self.flights.insert(self.order, Flight { to, mad });
     }
 
     /// When the next message arrives.
-    pub fn next(&self) -> Option<u64> {
+    pub fn next(&self) -> Option<Time> {
         self.queue.peek().map(|Reverse((at, _))| *at)
     }
 
     /// The next message that has arrived by `now`: where it was sent to, and its bytes.
-    pub fn arrival(&mut self, now: u64) -> Option<(Av, Mad)> {
+    pub fn arrival(&mut self, now: Time) -> Option<(Av, Mad)> {
         if self.next()? > now {
             return None;
         }

@@ -3,14 +3,14 @@
 use crate::host::{Host, av, host_of};
 use crate::network::{Network, NetworkConfig};
 use crate::program::{Phase, Program, tag};
-use ferroce_fabric::cm::Time;
 use ferroce_fabric::{Av, CmEvent, CmId, Connect, Ece, Limits, Path, Resolve, State, Transport};
 use ferroce_sim::Rng;
 use ferroce_wire::cm::Message;
+use ferroce_wire::time::{Duration, Time};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 
-const MS: u64 = 1_000_000;
+const MS: Duration = Duration::from_millis(1);
 
 /// What happens in a world.
 #[derive(Clone, Copy, Debug)]
@@ -19,10 +19,10 @@ pub struct Plan {
     pub network: NetworkConfig,
     /// Connections that are asked for.
     pub connections: u64,
-    /// Within which time, in nanoseconds.
-    pub within: u64,
+    /// Within which time.
+    pub within: Duration,
     /// Longest time that a program takes to decide.
-    pub patience: u64,
+    pub patience: Duration,
     /// How many percent of the IDs are destroyed at any time, whatever their state.
     pub destroyed: u32,
     /// Response timeout, as an exponent.
@@ -36,14 +36,14 @@ impl Plan {
         let ppm = |rng: &mut Rng, most| if clean { 0 } else { rng.below(most) as u32 };
         Plan {
             network: NetworkConfig {
-                delay: rng.range(1_000, 50 * MS),
+                delay: Duration::from_nanos(rng.range(1_000, 50_000_000)),
                 loss: ppm(rng, 350_000),
                 duplicate: ppm(rng, 300_000),
                 reorder: ppm(rng, 500_000),
                 late: rng.pick(&[MS, 100 * MS, 2_000 * MS, 20_000 * MS]),
             },
             connections: rng.range(1, 12),
-            within: rng.range(1, 20_000) * MS,
+            within: Duration::from_millis(rng.range(1, 20_000)),
             patience: rng.pick(&[MS, 200 * MS, 10_000 * MS]),
             destroyed: rng.pick(&[0, 10, 50]),
             response_timeout: rng.range(14, 20) as u8,
@@ -90,13 +90,13 @@ const SERVICES: [u64; 2] = [0x0106_0001, 0x0106_0002];
 /// All there is.
 pub struct World {
     /// Virtual time, in nanoseconds.
-    pub now: u64,
+    pub now: Time,
     /// Both hosts.
     pub hosts: [Host; 2],
     pub(crate) rng: Rng,
     network: Network,
     plan: Plan,
-    actions: BinaryHeap<Reverse<(u64, u64, Action)>>,
+    actions: BinaryHeap<Reverse<(Time, u64, Action)>>,
     order: u64,
     next_tag: u32,
     /// Who has a tag.
@@ -110,7 +110,7 @@ impl World {
     pub fn new(seed: u64, plan: Plan, trace: bool) -> World {
         let host = |n| Host::new(n, seed, Limits::default());
         World {
-            now: 0,
+            now: Time::ZERO,
             hosts: [host(0), host(1)],
             rng: Rng::new(seed),
             network: Network::new(plan.network),
@@ -132,13 +132,13 @@ impl World {
                     self.toggle(host, service);
                 }
                 if self.rng.percent(10) {
-                    let at = self.rng.below(self.plan.within);
+                    let at = Time::ZERO + self.rng.span(self.plan.within);
                     self.schedule(at, Action::Toggle(host, service));
                 }
             }
         }
         for _ in 0..self.plan.connections {
-            let at = self.rng.below(self.plan.within);
+            let at = Time::ZERO + self.rng.span(self.plan.within);
             let (from, to) = (self.rng.below(2) as usize, self.rng.below(2) as usize);
             let action = if self.rng.percent(15) {
                 Action::Resolve(from, to)
@@ -165,8 +165,8 @@ impl World {
             self.carry_out();
             let next = [
                 self.network.next(),
-                self.hosts[0].cm.next_timeout().map(Time::as_nanos),
-                self.hosts[1].cm.next_timeout().map(Time::as_nanos),
+                self.hosts[0].cm.next_timeout(),
+                self.hosts[1].cm.next_timeout(),
                 self.actions.peek().map(|Reverse((at, ..))| *at),
             ];
             let Some(next) = next.into_iter().flatten().min() else {
@@ -180,8 +180,7 @@ impl World {
                     ..to
                 };
                 let host = &mut self.hosts[host_of(&to.remote_gid)];
-                host.cm
-                    .receive(Time::from_nanos(self.now), &from, &mad, &mut host.out);
+                host.cm.receive(self.now, &from, &mad, &mut host.out);
                 if let Ok((_, Message::Rtu(rtu))) = Message::parse(&mad) {
                     host.answered(&rtu);
                 }
@@ -189,8 +188,7 @@ impl World {
             }
             for host in &mut self.hosts {
                 let heard = |qpn| host.heard.contains(&qpn);
-                host.cm
-                    .handle_timeout(Time::from_nanos(self.now), &heard, &mut host.out);
+                host.cm.handle_timeout(self.now, &heard, &mut host.out);
             }
             self.carry_out();
             while let Some(Reverse((at, _, action))) = self.actions.peek().copied() {
@@ -206,17 +204,17 @@ impl World {
 
     pub(crate) fn say(&self, what: impl FnOnce() -> String) {
         if self.trace {
-            println!("{:>12.6} {}", self.now as f64 / 1e9, what());
+            println!("{:>12.6} {}", self.now.as_nanos() as f64 / 1e9, what());
         }
     }
 
-    fn schedule(&mut self, at: u64, action: Action) {
+    fn schedule(&mut self, at: Time, action: Action) {
         self.order += 1;
         self.actions.push(Reverse((at, self.order, action)));
     }
 
     pub(crate) fn decide_later(&mut self, host: usize, id: CmId) {
-        let at = self.now + self.rng.below(self.plan.patience);
+        let at = self.now + self.rng.span(self.plan.patience);
         self.schedule(at, Action::Decide(host, id));
     }
 
@@ -298,7 +296,7 @@ impl World {
         assert!(self.hosts[n].programs.insert(id, program).is_none());
         self.tags.insert(tag, (n, id));
         if self.rng.percent(self.plan.destroyed) {
-            let at = self.now + self.rng.below(4 * self.plan.patience + 1000 * MS);
+            let at = self.now + self.rng.span(4 * self.plan.patience + 1000 * MS);
             self.schedule(at, Action::Destroy(n, id));
         }
     }
@@ -324,10 +322,7 @@ impl World {
     fn toggle(&mut self, n: usize, service: u64) {
         let host = &mut self.hosts[n];
         match host.listeners.remove(&service) {
-            Some(id) => host
-                .cm
-                .destroy(Time::from_nanos(self.now), id, &mut host.out)
-                .unwrap(),
+            Some(id) => host.cm.destroy(self.now, id, &mut host.out).unwrap(),
             None => {
                 let id = host.cm.listen(service, !0).unwrap();
                 host.listeners.insert(service, id);
@@ -365,10 +360,7 @@ impl World {
             private_data: &tag.to_be_bytes(),
         };
         let host = &mut self.hosts[from];
-        let id = host
-            .cm
-            .connect(Time::from_nanos(self.now), &connect, &mut host.out)
-            .unwrap();
+        let id = host.cm.connect(self.now, &connect, &mut host.out).unwrap();
         self.say(|| format!("host {from} connects to {to}: {id:?}, tag {tag}"));
         self.adopt_tagged(from, id, Phase::Requested, None, tag);
     }
@@ -383,19 +375,14 @@ impl World {
             private_data: &tag.to_be_bytes(),
         };
         let host = &mut self.hosts[from];
-        let id = host
-            .cm
-            .resolve(Time::from_nanos(self.now), &resolve, &mut host.out)
-            .unwrap();
+        let id = host.cm.resolve(self.now, &resolve, &mut host.out).unwrap();
         self.adopt_tagged(from, id, Phase::Resolving, None, tag);
     }
 
     pub(crate) fn destroy(&mut self, n: usize, id: CmId) {
         let host = &mut self.hosts[n];
         if host.programs.remove(&id).is_some() {
-            host.cm
-                .destroy(Time::from_nanos(self.now), id, &mut host.out)
-                .unwrap();
+            host.cm.destroy(self.now, id, &mut host.out).unwrap();
             self.say(|| format!("host {n} {id:?} destroyed"));
         }
     }
@@ -407,7 +394,7 @@ impl World {
             return;
         };
         let (m, _) = self.tags[&partner];
-        let at = self.now + self.plan.network.delay + self.rng.below(1000 * MS);
+        let at = self.now + self.plan.network.delay + self.rng.span(1000 * MS);
         self.schedule(at, Action::Request(m, partner));
     }
 
@@ -420,9 +407,7 @@ impl World {
             }
             for (_, id) in std::mem::take(&mut self.hosts[n].listeners) {
                 let host = &mut self.hosts[n];
-                host.cm
-                    .destroy(Time::from_nanos(self.now), id, &mut host.out)
-                    .unwrap();
+                host.cm.destroy(self.now, id, &mut host.out).unwrap();
             }
         }
     }

@@ -1,5 +1,7 @@
 //! A small generator (SplitMix64) whose sequence will never change under us.
 
+use std::time::Duration;
+
 /// The generator.
 #[derive(Clone, Debug)]
 pub struct Rng(u64);
@@ -25,6 +27,11 @@ impl Rng {
     /// A number below `n` (which is not 0).
     pub fn below(&mut self, n: u64) -> u64 {
         ((u128::from(self.next()) * u128::from(n)) >> 64) as u64
+    }
+
+    /// A span below `span` (which is not nothing), in whole nanoseconds.
+    pub fn span(&mut self, span: Duration) -> Duration {
+        Duration::from_nanos(self.below(span.as_nanos() as u64))
     }
 
     /// A number from `low` to `high`, both included.
