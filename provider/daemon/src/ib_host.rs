@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use ferroce_control::DeviceInfo;
+use ferroce_control::{DeviceInfo, capabilities};
 use ferroce_fabric::sma::{LinkCapabilities, NodeConfig, Port};
 use ferroce_wire::mtu;
 use ferroce_wire::smp::capability;
@@ -14,9 +14,6 @@ use crate::ib::Fabric;
 
 /// What the hosts' port does beside what the agent itself knows of.
 const CAPABILITIES: u32 = capability::IS_COMMUNICATION_MANAGEMENT_SUPPORTED;
-/// Vendor and device, as `ibv_query_device` says.
-const VENDOR: u32 = 0;
-const DEVICE: u16 = 0;
 
 impl Adapter {
     /// Opens the cables' ends and makes the node. One end that cannot be had is an error.
@@ -85,8 +82,10 @@ fn config(info: &DeviceInfo, ports: usize) -> NodeConfig {
     let host = host.nodename().to_string_lossy();
     let description: String = format!("{host} {}", info.name).chars().take(63).collect();
     NodeConfig {
-        vendor_id: VENDOR,
-        device_id: DEVICE,
+        // As `ibv_query_device` says.
+        vendor_id: capabilities::VENDOR_ID,
+        device_id: capabilities::VENDOR_PART_ID,
+        revision: capabilities::HW_VER,
         description: truncated(description),
         link: LinkCapabilities {
             mtu: mtu::code(info.active_mtu),
