@@ -6,8 +6,6 @@ use ferroce_wire::time::{Duration, Time};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-const NANOSECOND: Duration = Duration::from_nanos(1);
-
 /// What the network does. Probabilities are in parts per million.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NetworkConfig {
@@ -60,10 +58,10 @@ impl Network {
         }
         let mut arrival = now + c.delay;
         if rng.ppm(c.reorder) {
-            arrival += rng.span(c.late + NANOSECOND);
+            arrival += rng.span_up_to(c.late);
         }
         if rng.ppm(c.duplicate) {
-            let again = arrival + rng.span(c.late + NANOSECOND);
+            let again = arrival + rng.span_up_to(c.late);
             self.schedule(again, to, mad);
         }
         self.schedule(arrival, to, mad);

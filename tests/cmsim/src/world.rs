@@ -132,13 +132,13 @@ impl World {
                     self.toggle(host, service);
                 }
                 if self.rng.percent(10) {
-                    let at = Time::ZERO + self.rng.span(self.plan.within);
+                    let at = Time::ZERO + self.rng.span_below(self.plan.within);
                     self.schedule(at, Action::Toggle(host, service));
                 }
             }
         }
         for _ in 0..self.plan.connections {
-            let at = Time::ZERO + self.rng.span(self.plan.within);
+            let at = Time::ZERO + self.rng.span_below(self.plan.within);
             let (from, to) = (self.rng.below(2) as usize, self.rng.below(2) as usize);
             let action = if self.rng.percent(15) {
                 Action::Resolve(from, to)
@@ -214,7 +214,7 @@ impl World {
     }
 
     pub(crate) fn decide_later(&mut self, host: usize, id: CmId) {
-        let at = self.now + self.rng.span(self.plan.patience);
+        let at = self.now + self.rng.span_below(self.plan.patience);
         self.schedule(at, Action::Decide(host, id));
     }
 
@@ -296,7 +296,7 @@ impl World {
         assert!(self.hosts[n].programs.insert(id, program).is_none());
         self.tags.insert(tag, (n, id));
         if self.rng.percent(self.plan.destroyed) {
-            let at = self.now + self.rng.span(4 * self.plan.patience + 1000 * MS);
+            let at = self.now + self.rng.span_below(4 * self.plan.patience + 1000 * MS);
             self.schedule(at, Action::Destroy(n, id));
         }
     }
@@ -394,7 +394,7 @@ impl World {
             return;
         };
         let (m, _) = self.tags[&partner];
-        let at = self.now + self.plan.network.delay + self.rng.span(1000 * MS);
+        let at = self.now + self.plan.network.delay + self.rng.span_below(1000 * MS);
         self.schedule(at, Action::Request(m, partner));
     }
 

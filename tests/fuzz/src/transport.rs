@@ -4,7 +4,7 @@
 use arbitrary::{Arbitrary, Unstructured};
 use ferroce_sim::Buffer;
 use ferroce_sim::tester::{DUT, DUT_PSN, QKEY, Sent, TT_PSN, Tester, usual};
-use ferroce_transport::Time;
+use ferroce_transport::Duration;
 use ferroce_transport::{
     Access, Datagram, Dest, QpState, QpType, RecvWqe, SendData, SendFlags, SendOp, SendRequest,
     WcStatus,
@@ -238,7 +238,7 @@ fn take(tester: &mut Tester, service: QpType, buffers: &Buffers, step: Step) -> 
             );
             return answers(&sent);
         }
-        Step::Wait { shift } => tester.now += 1 << (shift % 36),
+        Step::Wait { shift } => tester.now += Duration::from_nanos(1 << (shift % 36)),
         Step::Expire => {
             tester.expire();
         }
@@ -254,16 +254,11 @@ fn arrive(tester: &mut Tester, service: QpType, bytes: &[u8]) {
     match service {
         QpType::Ud => {
             let grh = [0; 40];
-            tester.qp.receive_datagram(
-                Time::from_nanos(tester.now),
-                &packet,
-                &grh,
-                &mut tester.host,
-            );
+            tester
+                .qp
+                .receive_datagram(tester.now, &packet, &grh, &mut tester.host);
         }
-        _ => tester
-            .qp
-            .receive(Time::from_nanos(tester.now), &packet, &mut tester.host),
+        _ => tester.qp.receive(tester.now, &packet, &mut tester.host),
     }
 }
 

@@ -6,10 +6,11 @@ use crate::model::{Placed, RecvExpect, SendExpect};
 use crate::plan::{PlannedSend, SidePlan};
 use crate::rng::Rng;
 use crate::side::SideOptions;
-use crate::world::{Options, World};
+use crate::world::{LIMIT, Options, World};
 use ferroce_transport::congestion::Aimd;
 use ferroce_transport::{
-    Access, Dest, QpAttr, QpCap, QpState, QpType, SendFlags, SendOp, Sge, WcData, WcOpcode,
+    Access, Dest, Duration, QpAttr, QpCap, QpState, QpType, SendFlags, SendOp, Sge, Time, WcData,
+    WcOpcode,
 };
 
 /// What is transferred with.
@@ -92,8 +93,8 @@ fn plans(rng: &mut Rng, kind: Kind, len: u32, count: usize) -> [SidePlan; 2] {
 pub struct Way {
     /// Packets lost in a million, in both directions.
     pub loss: u32,
-    /// Nanoseconds in one direction.
-    pub delay: u64,
+    /// In one direction.
+    pub delay: Duration,
     /// The attribute `timeout`, of both queue pairs.
     pub timeout: u8,
     /// The most that may be in flight, in bytes; a controller decides how much is, or else it is always so.
@@ -134,9 +135,9 @@ pub fn run(seed: u64, kind: Kind, len: u32, count: usize, way: Way) -> Option<f6
         fickle: false,
         budget: 64 << 10,
         defer: None,
-        pause: 0,
-        recv_pause: 0,
-        ready_at: 0,
+        pause: Duration::ZERO,
+        recv_pause: Duration::ZERO,
+        ready_at: Time::ZERO,
     };
     let options = Options {
         seed,
@@ -158,7 +159,7 @@ pub fn run(seed: u64, kind: Kind, len: u32, count: usize, way: Way) -> Option<f6
             },
         ],
         action: None,
-        limit: 1_000_000_000_000,
+        limit: LIMIT,
     };
     let mut world = World::new(options, plans(&mut rng, kind, len, count));
     if way.controlled {
@@ -174,5 +175,5 @@ pub fn run(seed: u64, kind: Kind, len: u32, count: usize, way: Way) -> Option<f6
         world.sides[0].host.model.send.good, count,
         "the transfer hangs"
     );
-    Some(f64::from(len) * count as f64 * 8.0 / world.now as f64)
+    Some(f64::from(len) * count as f64 * 8.0 / world.now.as_nanos() as f64)
 }

@@ -5,8 +5,8 @@ use crate::memory::{BASE, Memory};
 use crate::model::Model;
 use ferroce_transport::congestion::{Aimd, Controller};
 use ferroce_transport::{
-    Access, Completion, Flush, Host, MemoryError, Note, PathSignal, QpEvent, RecvWqe, Selectivity,
-    Sge, Time, WindowBind,
+    Access, Completion, Duration, Flush, Host, MemoryError, Note, PathSignal, QpEvent, RecvWqe,
+    Selectivity, Sge, Time, WindowBind,
 };
 use ferroce_wire::Octets;
 use std::cell::RefCell;
@@ -70,11 +70,11 @@ pub struct SimHost<M = Model> {
     /// Decides on the window, where it is not fixed; hears of what happens at `now`.
     pub controller: Option<Aimd>,
     /// Virtual time.
-    pub now: u64,
+    pub now: Time,
     /// Bytes reported as acknowledged.
     pub acked: u64,
-    /// Round-trip samples in nanoseconds.
-    pub rtts: Vec<u64>,
+    /// Round-trip samples.
+    pub rtts: Vec<Duration>,
     /// Atomics carried out.
     pub atomics: u32,
     /// ATOMIC WRITEs carried out.
@@ -269,12 +269,12 @@ impl<M: Onlooker> Host for SimHost<M> {
 
     fn path_signal(&mut self, signal: PathSignal) {
         if let Some(controller) = &self.controller {
-            controller.signal(Time::from_nanos(self.now), signal);
+            controller.signal(self.now, signal);
         }
         match signal {
             PathSignal::Acked { bytes, rtt } => {
                 self.acked += u64::from(bytes);
-                self.rtts.extend(rtt.map(|rtt| rtt.as_nanos() as u64));
+                self.rtts.extend(rtt);
             }
             PathSignal::Loss => self.losses += 1,
             PathSignal::Timeout => self.timeouts += 1,

@@ -1,24 +1,25 @@
 //! A link in virtual time: rate, delay, loss, duplication, reordering and corruption, each from the generator.
 
 use crate::rng::Rng;
+use ferroce_transport::{Duration, Time};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 /// What the link does to a datagram. Probabilities are in parts per million.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LinkConfig {
-    /// Nanoseconds from end to end.
-    pub delay: u64,
+    /// From end to end.
+    pub delay: Duration,
     /// Picoseconds a byte takes on the wire.
     pub byte_time: u64,
     /// Lost.
     pub loss: u32,
     /// Arrives twice.
     pub duplicate: u32,
-    /// Delayed further, by at most `late` ns.
+    /// Delayed further, by at most `late`.
     pub reorder: u32,
-    /// Most that a reordered datagram is late, in nanoseconds.
-    pub late: u64,
+    /// Most that a reordered datagram is late.
+    pub late: Duration,
     /// One bit flips.
     pub corrupt: u32,
 }
@@ -41,11 +42,11 @@ pub struct Arrival {
 /// Both directions of a link.
 pub struct Link {
     config: LinkConfig,
-    queue: BinaryHeap<Reverse<(u64, u64, usize)>>,
+    queue: BinaryHeap<Reverse<(Time, u64, usize)>>,
     slots: Vec<Vec<u8>>,
     free: Vec<usize>,
     order: u64,
-    busy_until: [u64; 2],
+    busy_until: [Time; 2],
     /// Datagrams handed to it.
     pub sent: u64,
 }
@@ -59,16 +60,16 @@ impl Link {
             slots: Vec::new(),
             free: Vec::new(),
             order: 0,
-            busy_until: [0; 2],
+            busy_until: [Time::ZERO; 2],
             sent: 0,
         }
     }
 
     /// Sends a datagram from host `from`.
-    pub fn send(&mut self, now: u64, from: usize, mut datagram: Vec<u8>, rng: &mut Rng) {
+    pub fn send(&mut self, now: Time, from: usize, mut datagram: Vec<u8>, rng: &mut Rng) {
         let c = self.config;
         self.sent += 1;
-        let wire = (datagram.len() as u64 + 66) * c.byte_time / 1000;
+        let wire = Duration::from_nanos((datagram.len() as u64 + 66) * c.byte_time / 1000);
         let start = self.busy_until[from].max(now);
         self.busy_until[from] = start + wire;
         if rng.ppm(c.loss) {
@@ -80,16 +81,16 @@ impl Link {
         }
         let mut arrival = start + wire + c.delay;
         if rng.ppm(c.reorder) {
-            arrival += rng.below(c.late + 1);
+            arrival += rng.span_up_to(c.late);
         }
         if rng.ppm(c.duplicate) {
-            let again = arrival + rng.below(c.late + 1);
+            let again = arrival + rng.span_up_to(c.late);
             self.schedule(again, 1 - from, datagram.clone());
         }
         self.schedule(arrival, 1 - from, datagram);
     }
 
-    fn schedule(&mut self, at: u64, to: usize, datagram: Vec<u8>) {
+    fn schedule(&mut self, at: Time, to: usize, datagram: Vec<u8>) {
         let slot = match self.free.pop() {
             Some(slot) => {
                 self.slots[slot] = datagram;
@@ -105,12 +106,12 @@ impl Link {
     }
 
     /// When the next datagram arrives.
-    pub fn next(&self) -> Option<u64> {
+    pub fn next(&self) -> Option<Time> {
         self.queue.peek().map(|Reverse((at, ..))| *at)
     }
 
     /// The next datagram that has arrived by `now`.
-    pub fn arrival(&mut self, now: u64) -> Option<Arrival> {
+    pub fn arrival(&mut self, now: Time) -> Option<Arrival> {
         if self.next()? > now {
             return None;
         }

@@ -11,8 +11,9 @@ use ferroce_transport::congestion::{
 };
 use ferroce_transport::state::transition;
 use ferroce_transport::{
-    Dest, Gather, MemoryError, PathSignal, Qp, QpAttr, QpAttrMask, QpCap, QpConfig, QpState,
-    QpType, SendData, SendFlags, SendOp, SendRequest, Sge, Sink, Time, TransmitOpts, TxPacket,
+    Dest, Duration, Gather, MemoryError, PathSignal, Qp, QpAttr, QpAttrMask, QpCap, QpConfig,
+    QpState, QpType, SendData, SendFlags, SendOp, SendRequest, Sge, Sink, Time, TransmitOpts,
+    TxPacket,
 };
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -23,8 +24,8 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 const MESSAGE: u32 = 4096;
 /// Picoseconds that a byte takes on the link: 25 Gb/s.
 const BYTE_TIME: u64 = 320;
-/// Nanoseconds from the link's end to the receiver's buffer.
-const DELAY: u64 = 10_000;
+/// From the link's end to the receiver's buffer.
+const DELAY: Duration = Duration::from_micros(10);
 /// Most bytes of a run, as of one send of the engine's.
 const RUN: u32 = 64 << 10;
 
@@ -46,10 +47,10 @@ pub struct Receiver {
     pub buffer: u32,
     /// Picoseconds for a byte while it is awake.
     pub byte_time: u64,
-    /// It wakes every so many nanoseconds…
-    pub cycle: u64,
-    /// …and is then awake for so many.
-    pub awake: u64,
+    /// It wakes this often…
+    pub cycle: Duration,
+    /// …and is then awake for so long.
+    pub awake: Duration,
 }
 
 /// What became of the bytes that were sent.
@@ -189,26 +190,33 @@ struct Buffer {
     runs: VecDeque<u64>,
     bytes: u64,
     /// When the run that is being taken will have been.
-    busy_until: Option<u64>,
+    busy_until: Option<Time>,
 }
 
 impl Buffer {
     /// Begins to take the next run, if there is one, and the receiver is awake or when it wakes.
-    fn take_next(&mut self, now: u64) {
+    fn take_next(&mut self, now: Time) {
         let Some(run) = self.runs.front() else {
             return;
         };
         let Receiver { cycle, awake, .. } = self.receiver;
-        let begin = match now % cycle < awake {
+        let cycles = (now - Time::ZERO).as_nanos() / cycle.as_nanos();
+        let woken = Time::ZERO + cycle * cycles as u32;
+        let begin = match now - woken < awake {
             true => now,
-            false => (now / cycle + 1) * cycle,
+            false => woken + cycle,
         };
-        self.busy_until = Some(begin + run * self.receiver.byte_time / 1000);
+        self.busy_until = Some(begin + span(*run, self.receiver.byte_time));
     }
 }
 
-/// Sends for so many nanoseconds of virtual time.
-pub fn run(pace: Pace, receiver: Receiver, duration: u64) -> Outcome {
+/// What so many bytes take, of which each takes so many picoseconds.
+fn span(bytes: u64, byte_time: u64) -> Duration {
+    Duration::from_nanos(bytes * byte_time / 1000)
+}
+
+/// Sends for so long in virtual time.
+pub fn run(pace: Pace, receiver: Receiver, duration: Duration) -> Outcome {
     let counters = Arc::new(Counters::default());
     let limit = allowance_of_buffer(receiver.buffer);
     let controller: Box<dyn Controller> = match pace {
@@ -224,14 +232,14 @@ pub fn run(pace: Pace, receiver: Receiver, duration: u64) -> Outcome {
         busy_until: None,
     };
     let mut outcome = Outcome::default();
-    let mut on_the_way: BinaryHeap<Reverse<(u64, u64)>> = BinaryHeap::new();
-    let mut ask_at = 0;
+    let mut on_the_way: BinaryHeap<Reverse<(Time, u64)>> = BinaryHeap::new();
+    let mut ask_at = Time::ZERO;
 
     loop {
         let arrives = on_the_way.peek().map(|Reverse((at, _))| *at);
         let now = [Some(ask_at), arrives, buffer.busy_until];
         let now = now.into_iter().flatten().min().unwrap_or(ask_at);
-        if now >= duration {
+        if now - Time::ZERO >= duration {
             return outcome;
         }
 
@@ -257,14 +265,14 @@ pub fn run(pace: Pace, receiver: Receiver, duration: u64) -> Outcome {
                 buffer.take_next(now);
             }
         } else {
-            match controller.allowance(Time::from_nanos(now)) {
-                Err(later) => ask_at = later.as_nanos(),
+            match controller.allowance(now) {
+                Err(later) => ask_at = later,
                 Ok(bytes) => {
                     let budget = u32::try_from(bytes).unwrap_or(u32::MAX).min(RUN);
-                    let run = sender.send(Time::from_nanos(now), budget);
-                    controller.sent(Time::from_nanos(now), run as usize, true);
+                    let run = sender.send(now, budget);
+                    controller.sent(now, run as usize, true);
                     outcome.sent += run;
-                    ask_at = now + run * BYTE_TIME / 1000;
+                    ask_at = now + span(run, BYTE_TIME);
                     on_the_way.push(Reverse((ask_at + DELAY, run)));
                 }
             }

@@ -2,6 +2,9 @@
 
 use std::time::Duration;
 
+/// The shortest span.
+pub(crate) const NANOSECOND: Duration = Duration::from_nanos(1);
+
 /// The generator.
 #[derive(Clone, Debug)]
 pub struct Rng(u64);
@@ -29,9 +32,14 @@ impl Rng {
         ((u128::from(self.next()) * u128::from(n)) >> 64) as u64
     }
 
-    /// A span below `span` (which is not nothing), in whole nanoseconds.
-    pub fn span(&mut self, span: Duration) -> Duration {
-        Duration::from_nanos(self.below(span.as_nanos() as u64))
+    /// A span below `most` (which is not nothing), in whole nanoseconds.
+    pub fn span_below(&mut self, most: Duration) -> Duration {
+        Duration::from_nanos(self.below(most.as_nanos() as u64))
+    }
+
+    /// A span up to `most`, which is included, in whole nanoseconds.
+    pub fn span_up_to(&mut self, most: Duration) -> Duration {
+        self.span_below(most + NANOSECOND)
     }
 
     /// A number from `low` to `high`, both included.

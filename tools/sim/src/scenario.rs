@@ -6,14 +6,14 @@ use crate::plan::{self, Cell, SRQS, Shape, SidePlan};
 use crate::rng::Rng;
 use crate::side::SideOptions;
 use crate::watch;
-use crate::world::{Action, Options, World};
-use ferroce_transport::{QpAttr, QpCap, QpState, QpType, SendOp, WcStatus};
+use crate::world::{Action, LIMIT, Options, World};
+use ferroce_transport::{Duration, QpAttr, QpCap, QpState, QpType, SendOp, Time, WcStatus};
 
 /// What a run came to.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Outcome {
     /// Virtual nanoseconds.
-    pub time: u64,
+    pub time: Time,
     /// Packets received.
     pub packets: u64,
     /// Requests that succeeded, both sides.
@@ -66,9 +66,9 @@ fn settings(rng: &mut Rng, seed: u64) -> (Options, Shape) {
         _ => rng.below(most) as u32,
     };
     let mut link = LinkConfig {
-        delay: rng.pick(&[500, 3_000, 20_000]),
+        delay: Duration::from_nanos(rng.pick(&[500, 3_000, 20_000])),
         byte_time: rng.pick(&[0, 80, 800]),
-        late: rng.pick(&[1_000, 10_000, 100_000]),
+        late: Duration::from_micros(rng.pick(&[1, 10, 100])),
         ..LinkConfig::default()
     };
     if rng.percent(75) {
@@ -133,15 +133,15 @@ fn settings(rng: &mut Rng, seed: u64) -> (Options, Shape) {
             window: rng.pick(&[1, 4_096, 20_000, 1 << 20]),
             fickle: rng.percent(20),
             budget: rng.pick(&[1, 3_000, 16_384, 1 << 20]),
-            defer: rng.percent(40).then_some(30_000),
-            pause: rng.pick(&[0, 1_000, 30_000]),
-            recv_pause: rng.pick(&[0, 0, 5_000, 200_000]),
-            ready_at: 0,
+            defer: rng.percent(40).then_some(Duration::from_micros(30)),
+            pause: Duration::from_micros(rng.pick(&[0, 1, 30])),
+            recv_pause: Duration::from_micros(rng.pick(&[0, 0, 5, 200])),
+            ready_at: Time::ZERO,
         }
     };
     let mut sides = [side(rng, 0), side(rng, 1)];
     if rng.percent(30) {
-        sides[1].ready_at = rng.below(200_000);
+        sides[1].ready_at = Time::from_nanos(rng.below(200_000));
     }
     let most = rng.pick(&[10, 30, 60, 100]);
     let sends = [
@@ -172,7 +172,8 @@ fn settings(rng: &mut Rng, seed: u64) -> (Options, Shape) {
     let no_wait = sides.iter().all(|s| s.attr.timeout != 0);
     let action = (no_wait && rng.percent(10)).then(|| {
         let action = rng.pick(&[Action::Error, Action::Reset, Action::Drain, Action::Drain]);
-        (rng.below(1_000_000), rng.below(2) as usize, action)
+        let at = Time::from_nanos(rng.below(1_000_000));
+        (at, rng.below(2) as usize, action)
     });
     (
         Options {
@@ -180,7 +181,7 @@ fn settings(rng: &mut Rng, seed: u64) -> (Options, Shape) {
             link,
             sides,
             action,
-            limit: 1_000_000_000_000,
+            limit: LIMIT,
         },
         shape,
     )
@@ -192,7 +193,7 @@ struct Judge {
     finally: [Vec<u8>; 2],
     cells: [Vec<Cell>; 2],
     fault: Option<(usize, usize)>,
-    action: Option<(u64, usize, Action)>,
+    action: Option<(Time, usize, Action)>,
     clean: bool,
     patient: [bool; 2],
 }

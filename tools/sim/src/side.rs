@@ -6,8 +6,8 @@ use crate::wire::{self, SimSink};
 use crate::world::{Options, QPN};
 use ferroce_transport::state::transition;
 use ferroce_transport::{
-    Access, PostError, Qp, QpAttr, QpAttrMask, QpCap, QpConfig, QpState, QpType, RecvWqe, SendData,
-    SendRequest, Sge, Time,
+    Access, Duration, PostError, Qp, QpAttr, QpAttrMask, QpCap, QpConfig, QpState, QpType, RecvWqe,
+    SendData, SendRequest, Sge, Time,
 };
 use ferroce_wire::icrc::Flow;
 use smallvec::SmallVec;
@@ -32,13 +32,13 @@ pub struct SideOptions {
     /// Bytes a `transmit` call.
     pub budget: u32,
     /// How long ACKs may wait, if they may.
-    pub defer: Option<u64>,
+    pub defer: Option<Duration>,
     /// Longest pause between posts.
-    pub pause: u64,
+    pub pause: Duration,
     /// Longest pause between posts of receive requests.
-    pub recv_pause: u64,
+    pub recv_pause: Duration,
     /// When the side reaches RTS.
-    pub ready_at: u64,
+    pub ready_at: Time,
 }
 
 /// One host with its queue pair and application.
@@ -65,10 +65,10 @@ pub struct Side {
     pub(crate) ready: bool,
     pub(crate) blocked: bool,
     pub(crate) recv_blocked: bool,
-    pub(crate) post_at: Option<u64>,
-    pub(crate) recv_at: Option<u64>,
-    pub(crate) ack_at: Option<u64>,
-    pub(crate) resume_at: Option<u64>,
+    pub(crate) post_at: Option<Time>,
+    pub(crate) recv_at: Option<Time>,
+    pub(crate) ack_at: Option<Time>,
+    pub(crate) resume_at: Option<Time>,
     pub(crate) checked: usize,
     pub(crate) stopped: bool,
 }
@@ -110,7 +110,7 @@ impl Side {
             blocked: false,
             recv_blocked: false,
             post_at: Some(o.ready_at),
-            recv_at: Some(0),
+            recv_at: Some(Time::ZERO),
             ack_at: None,
             resume_at: None,
             checked: 0,
@@ -133,12 +133,12 @@ impl Side {
             dest_qp_num: QPN[1 - index],
             ..self.options.attr
         };
-        self.modify(&attr, self.step(QpState::Reset, QpState::Init), 0);
+        self.modify(&attr, self.step(QpState::Reset, QpState::Init), Time::ZERO);
         let attr = QpAttr {
             qp_state: QpState::Rtr,
             ..attr
         };
-        self.modify(&attr, self.step(QpState::Init, QpState::Rtr), 0);
+        self.modify(&attr, self.step(QpState::Init, QpState::Rtr), Time::ZERO);
     }
 
     /// The attributes that a step on the way to RTS takes.
@@ -148,7 +148,7 @@ impl Side {
     }
 
     /// RTR to RTS.
-    pub(crate) fn get_ready(&mut self, now: u64) {
+    pub(crate) fn get_ready(&mut self, now: Time) {
         let attr = QpAttr {
             qp_state: QpState::Rts,
             ..self.options.attr
@@ -157,9 +157,9 @@ impl Side {
         self.ready = true;
     }
 
-    pub(crate) fn modify(&mut self, attr: &QpAttr, mask: QpAttrMask, now: u64) {
+    pub(crate) fn modify(&mut self, attr: &QpAttr, mask: QpAttrMask, now: Time) {
         self.qp
-            .modify(attr, mask, Time::from_nanos(now), &mut self.host)
+            .modify(attr, mask, now, &mut self.host)
             .expect("modify");
     }
 

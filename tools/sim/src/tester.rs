@@ -33,7 +33,7 @@ pub struct Tester {
     /// Its host: counters, completions, shared receive queues.
     pub host: TesterHost,
     /// The time.
-    pub now: u64,
+    pub now: Time,
     /// Limits of each `transmit`.
     pub opts: TransmitOpts,
     service: QpType,
@@ -151,7 +151,7 @@ impl Tester {
         let mut t = Tester {
             qp: Qp::new(config),
             host,
-            now: 1_000_000,
+            now: Time::from_nanos(1_000_000),
             opts: TransmitOpts {
                 window: 1 << 20,
                 budget: 1 << 20,
@@ -183,8 +183,7 @@ impl Tester {
 
     /// Modifies the queue pair.
     pub fn modify(&mut self, attr: &QpAttr, mask: QpAttrMask) -> Result<(), ModifyError> {
-        self.qp
-            .modify(attr, mask, Time::from_nanos(self.now), &mut self.host)
+        self.qp.modify(attr, mask, self.now, &mut self.host)
     }
 
     /// Moves it to a state that needs no attributes.
@@ -273,12 +272,10 @@ impl Tester {
     /// What the queue pair has to send.
     pub fn sent(&mut self) -> Vec<Sent> {
         let mut calls = 0;
-        while self.qp.transmit(
-            Time::from_nanos(self.now),
-            self.opts,
-            &mut self.host,
-            &mut self.sink,
-        ) {
+        while self
+            .qp
+            .transmit(self.now, self.opts, &mut self.host, &mut self.sink)
+        {
             calls += 1;
             assert!(calls < 100_000, "transmit without end");
         }
@@ -287,12 +284,9 @@ impl Tester {
 
     /// What one call of `transmit` sends.
     pub fn call(&mut self) -> Vec<Sent> {
-        let _more = self.qp.transmit(
-            Time::from_nanos(self.now),
-            self.opts,
-            &mut self.host,
-            &mut self.sink,
-        );
+        let _more = self
+            .qp
+            .transmit(self.now, self.opts, &mut self.host, &mut self.sink);
         std::mem::take(&mut self.sink.sent)
     }
 
@@ -331,10 +325,9 @@ impl Tester {
         if ext.deth.is_some() {
             let grh = [GRH_BYTE; 40];
             self.qp
-                .receive_datagram(Time::from_nanos(self.now), &packet, &grh, &mut self.host);
+                .receive_datagram(self.now, &packet, &grh, &mut self.host);
         } else {
-            self.qp
-                .receive(Time::from_nanos(self.now), &packet, &mut self.host);
+            self.qp.receive(self.now, &packet, &mut self.host);
         }
     }
 
@@ -357,12 +350,11 @@ impl Tester {
     }
 
     /// Time passes until a timer is due; its time, unless there is none.
-    pub fn expire(&mut self) -> Option<u64> {
+    pub fn expire(&mut self) -> Option<Time> {
         let at = self.qp.next_timeout()?;
-        self.now = self.now.max(at.as_nanos());
-        self.qp
-            .handle_timeout(Time::from_nanos(self.now), &mut self.host);
-        Some(at.as_nanos())
+        self.now = self.now.max(at);
+        self.qp.handle_timeout(self.now, &mut self.host);
+        Some(at)
     }
 
     /// Statuses of the send completions so far, with their `wr_id`.

@@ -8,15 +8,18 @@ mod plan;
 mod side;
 
 use crate::link::Link;
-use crate::rng::Rng;
+use crate::rng::{NANOSECOND, Rng};
 use crate::watch;
 use crate::wire;
-use crate::world::QPN;
-use ferroce_transport::{Note, QpEvent, QpState, QpType, Time, TransmitOpts, WcStatus};
+use crate::world::{LIMIT, QPN};
+use ferroce_transport::{Duration, Note, QpEvent, QpState, QpType, Time, TransmitOpts, WcStatus};
 use ferroce_wire::Packet;
 use oracle::Delivery;
 use plan::Plan;
 use side::Side;
+
+/// The longest pause of a side that was interrupted while it sent, but for a nanosecond.
+const PAUSE: Duration = Duration::from_micros(1);
 
 const GRH: [u8; 40] = [0x47; 40];
 
@@ -34,7 +37,7 @@ pub struct Outcome {
 }
 
 struct World {
-    now: u64,
+    now: Time,
     plan: Plan,
     sides: [Side; 2],
     link: Link,
@@ -59,7 +62,7 @@ fn judged(service: QpType, seed: u64) -> Outcome {
     let clean = plan.link.is_clean();
     let side = |i: usize| Side::new(i, &plan, plan.sides[i].clone());
     let mut world = World {
-        now: 0,
+        now: Time::ZERO,
         sides: [side(0), side(1)],
         link: Link::new(plan.link),
         rng: Rng::new(seed ^ 0x5eed),
@@ -67,7 +70,7 @@ fn judged(service: QpType, seed: u64) -> Outcome {
         plan,
     };
     while world.step() {
-        assert!(world.now < 1_000_000_000_000, "no end");
+        assert!(world.now < LIMIT, "no end");
     }
     let mut outcome = Outcome {
         packets: [world.link.sent, world.arrived],
@@ -135,10 +138,9 @@ impl World {
         };
         if self.plan.service == QpType::Ud {
             me.qp
-                .receive_datagram(Time::from_nanos(self.now), &packet, &GRH, &mut me.host);
+                .receive_datagram(self.now, &packet, &GRH, &mut me.host);
         } else {
-            me.qp
-                .receive(Time::from_nanos(self.now), &packet, &mut me.host);
+            me.qp.receive(self.now, &packet, &mut me.host);
         }
         let place = packet.bth.psn.wrapping_sub(peer.plan.psn) & 0xff_ffff;
         let (index, k) = peer.program[place as usize];
@@ -181,7 +183,7 @@ impl World {
 
     fn tick(&mut self, i: usize) {
         let now = self.now;
-        let due = |t: &mut Option<u64>| t.take_if(|t| *t <= now).is_some();
+        let due = |t: &mut Option<Time>| t.take_if(|t| *t <= now).is_some();
         let side = &mut self.sides[i];
         let mut busy = due(&mut side.again_at);
         if due(&mut side.plan.drain) {
@@ -195,7 +197,7 @@ impl World {
                 side.post_recv();
             }
             if side.posted[1] < side.plan.recvs.len() {
-                side.recv_at = Some(now + 1 + self.rng.below(side.plan.pauses[1] + 1));
+                side.recv_at = Some(now + NANOSECOND + self.rng.span_up_to(side.plan.pauses[1]));
             }
         }
         if due(&mut side.post_at) {
@@ -203,7 +205,7 @@ impl World {
                 side.post_send();
             }
             if side.posted[0] < side.plan.messages.len() {
-                side.post_at = Some(now + 1 + self.rng.below(side.plan.pauses[0] + 1));
+                side.post_at = Some(now + NANOSECOND + self.rng.span_up_to(side.plan.pauses[0]));
             }
             busy = true;
         }
@@ -219,12 +221,9 @@ impl World {
             budget: side.plan.budget,
             flush_acks: true,
         };
-        let more = side.qp.transmit(
-            Time::from_nanos(self.now),
-            opts,
-            &mut side.host,
-            &mut side.sink,
-        );
+        let more = side
+            .qp
+            .transmit(self.now, opts, &mut side.host, &mut side.sink);
         side.look_at_sends();
         for datagram in std::mem::take(&mut side.sink.out) {
             let packet = Packet::parse(&datagram).expect("a packet");
@@ -232,18 +231,18 @@ impl World {
             self.link.send(self.now, i, datagram, &mut self.rng);
         }
         if more {
-            side.again_at = Some(self.now + 1 + self.rng.below(1_000));
+            side.again_at = Some(self.now + NANOSECOND + self.rng.span_below(PAUSE));
         }
         match side.qp.state() {
             // What failed is put right after a while.
             QpState::Sqe if self.rng.percent(30) || side.posted[0] == side.plan.messages.len() => {
                 side.go(QpState::Rts);
                 side.broken = false;
-                side.again_at = Some(self.now + 1);
+                side.again_at = Some(self.now + NANOSECOND);
             }
             QpState::Sqd if side.host.events.last() == Some(&QpEvent::SqDrained) => {
                 side.go(QpState::Rts);
-                side.again_at = Some(self.now + 1);
+                side.again_at = Some(self.now + NANOSECOND);
             }
             _ => {}
         }

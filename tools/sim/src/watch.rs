@@ -3,15 +3,17 @@
 use std::cell::Cell;
 use std::fmt;
 
+use ferroce_transport::Time;
+
 use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::time::FormatTime;
 
 thread_local! {
-    static NOW: Cell<u64> = const { Cell::new(0) };
+    static NOW: Cell<Time> = const { Cell::new(Time::ZERO) };
 }
 
-/// It is `now` in the world that this thread simulates, in nanoseconds.
-pub(crate) fn at(now: u64) {
+/// It is `now` in the world that this thread simulates.
+pub(crate) fn at(now: Time) {
     NOW.set(now);
 }
 
@@ -29,6 +31,6 @@ struct Virtual;
 
 impl FormatTime for Virtual {
     fn format_time(&self, to: &mut Writer<'_>) -> fmt::Result {
-        write!(to, "{:>12}", NOW.get())
+        write!(to, "{:>12}", NOW.get().as_nanos())
     }
 }

@@ -2,15 +2,21 @@
 
 use crate::link::{Link, LinkConfig};
 use crate::plan::SidePlan;
-use crate::rng::Rng;
+use crate::rng::{NANOSECOND, Rng};
 use crate::side::{Side, SideOptions};
 use crate::watch;
 use crate::wire;
 use ferroce_transport::congestion::Controller;
-use ferroce_transport::{QpAttr, QpAttrMask, QpEvent, QpState, Time, TransmitOpts};
+use ferroce_transport::{Duration, QpAttr, QpAttrMask, QpEvent, QpState, Time, TransmitOpts};
 
 /// Queue pair numbers of the two sides.
 pub const QPN: [u32; 2] = [0x11, 0x01_0022];
+
+/// Virtual time after which a run counts as hung.
+pub(crate) const LIMIT: Time = Time::from_nanos(1_000_000_000_000);
+
+/// After which a side goes on that was interrupted while it sent.
+const RESUME: Duration = Duration::from_nanos(500);
 
 /// Something done to a side at some time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,15 +39,15 @@ pub struct Options {
     /// The sides.
     pub sides: [SideOptions; 2],
     /// Time, side, action.
-    pub action: Option<(u64, usize, Action)>,
-    /// Virtual time after which the run counts as hung, in nanoseconds.
-    pub limit: u64,
+    pub action: Option<(Time, usize, Action)>,
+    /// Virtual time after which the run counts as hung.
+    pub limit: Time,
 }
 
 /// The whole.
 pub struct World {
     /// Virtual time.
-    pub now: u64,
+    pub now: Time,
     /// The hosts.
     pub sides: [Side; 2],
     /// The link.
@@ -51,7 +57,7 @@ pub struct World {
     /// Packets received whole.
     pub packets: u64,
     options: Options,
-    action: Option<(u64, usize, Action)>,
+    action: Option<(Time, usize, Action)>,
     rng: Rng,
 }
 
@@ -60,7 +66,7 @@ impl World {
     pub fn new(options: Options, plans: [SidePlan; 2]) -> World {
         let [a, b] = plans;
         World {
-            now: 0,
+            now: Time::ZERO,
             sides: [Side::new(0, &options, a), Side::new(1, &options, b)],
             link: Link::new(options.link),
             steps: 0,
@@ -79,7 +85,7 @@ impl World {
             assert!(
                 self.now < self.options.limit,
                 "no end in {} ns of virtual time",
-                self.now
+                self.now.as_nanos()
             );
         }
     }
@@ -87,13 +93,13 @@ impl World {
     /// One thing happens. Returns whether there was one.
     pub fn step(&mut self) -> bool {
         let mut next = self.link.next();
-        let mut sooner = |t: Option<u64>| {
+        let mut sooner = |t: Option<Time>| {
             if let Some(t) = t {
                 next = Some(next.map_or(t, |n| n.min(t)));
             }
         };
         for side in &self.sides {
-            sooner(side.qp.next_timeout().map(Time::as_nanos));
+            sooner(side.qp.next_timeout());
             sooner(side.post_at);
             sooner(side.recv_at);
             sooner(side.ack_at);
@@ -111,8 +117,7 @@ impl World {
             if let Some(packet) = wire::open(&side.flow, &arrival.datagram) {
                 self.packets += 1;
                 side.host.selected = None;
-                side.qp
-                    .receive(Time::from_nanos(self.now), &packet, &mut side.host);
+                side.qp.receive(self.now, &packet, &mut side.host);
                 self.after(arrival.to);
             }
             self.sides[1 - arrival.to].sink.pool.push(arrival.datagram);
@@ -135,22 +140,18 @@ impl World {
     /// Timers and application of one side.
     fn tick(&mut self, i: usize) {
         let now = self.now;
-        let due = |t: &mut Option<u64>| t.take_if(|t| *t <= now).is_some();
+        let due = |t: &mut Option<Time>| t.take_if(|t| *t <= now).is_some();
         let side = &mut self.sides[i];
         let mut busy = false;
-        if side
-            .qp
-            .next_timeout()
-            .is_some_and(|t| t <= Time::from_nanos(now))
-        {
-            side.qp
-                .handle_timeout(Time::from_nanos(now), &mut side.host);
+        if side.qp.next_timeout().is_some_and(|t| t <= now) {
+            side.qp.handle_timeout(now, &mut side.host);
             busy = true;
         }
         if due(&mut side.recv_at) && !side.stopped {
             side.post_recvs(1 + self.rng.below(4));
             if side.recv_posted < side.recvs.len() && !side.recv_blocked {
-                side.recv_at = Some(now + 1 + self.rng.below(side.options.recv_pause + 1));
+                side.recv_at =
+                    Some(now + NANOSECOND + self.rng.span_up_to(side.options.recv_pause));
             }
             busy = true;
         }
@@ -160,7 +161,7 @@ impl World {
             }
             side.post_sends(1 + self.rng.below(4));
             if side.posted < side.sends.len() && !side.blocked {
-                side.post_at = Some(now + 1 + self.rng.below(side.options.pause + 1));
+                side.post_at = Some(now + NANOSECOND + self.rng.span_up_to(side.options.pause));
             }
             busy = true;
         }
@@ -201,13 +202,14 @@ impl World {
         if side.blocked && !side.stopped {
             side.post_sends(4);
             if side.posted < side.sends.len() && !side.blocked {
-                side.post_at = Some(now + 1 + self.rng.below(side.options.pause + 1));
+                side.post_at = Some(now + NANOSECOND + self.rng.span_up_to(side.options.pause));
             }
         }
         if side.recv_blocked && !side.stopped {
             side.post_recvs(1);
             if side.recv_posted < side.recvs.len() && !side.recv_blocked {
-                side.recv_at = Some(now + 1 + self.rng.below(side.options.recv_pause + 1));
+                side.recv_at =
+                    Some(now + NANOSECOND + self.rng.span_up_to(side.options.recv_pause));
             }
         }
         if side.host.events.last() == Some(&QpEvent::SqDrained) && side.qp.state() == QpState::Sqd {
@@ -230,7 +232,7 @@ impl World {
         }
         let side = &mut self.sides[i];
         if !side.blocked && side.posted < side.sends.len() && side.ready && !side.stopped {
-            side.post_at = side.post_at.or(Some(now + 1));
+            side.post_at = side.post_at.or(Some(now + NANOSECOND));
         }
         self.look(i);
     }
@@ -250,12 +252,9 @@ impl World {
             flush_acks: flush || o.defer.is_none(),
         };
         let mut calls = 0;
-        while side
-            .qp
-            .transmit(Time::from_nanos(now), opts, &mut side.host, &mut side.sink)
-        {
+        while side.qp.transmit(now, opts, &mut side.host, &mut side.sink) {
             if o.fickle && self.rng.percent(30) {
-                side.resume_at = Some(now + 500);
+                side.resume_at = Some(now + RESUME);
                 break;
             }
             calls += 1;

@@ -2,8 +2,8 @@
 
 use ferroce_sim::tester::{DUT_PSN, Tester, aeth, usual};
 use ferroce_transport::{
-    Access, Dest, QpAttr, QpState, SendData, SendFlags, SendOp, SendRequest, Sge, WcOpcode,
-    WcStatus,
+    Access, Dest, Duration, QpAttr, QpState, SendData, SendFlags, SendOp, SendRequest, Sge,
+    WcOpcode, WcStatus,
 };
 use ferroce_wire::{Ext, NakCode, Syndrome, opcode};
 
@@ -248,7 +248,7 @@ fn ghosts_are_dropped() {
         DUT_PSN - 5,
         DUT_PSN ^ 0x80_0000,
     ] {
-        t.now += 1;
+        t.now += Duration::from_nanos(1);
         t.ack(psn, 1);
         t.answer(Syndrome::Nak(NakCode::RemoteAccessError), psn, 1);
         t.answer(Syndrome::RnrNak { timer: 1 }, psn, 1);

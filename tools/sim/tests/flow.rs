@@ -3,8 +3,8 @@
 use ferroce_sim::Nothing;
 use ferroce_sim::tester::{DUT_PSN, Tester, aeth, ladder, usual};
 use ferroce_transport::{
-    Access, Dest, MemoryError, Qp, QpAttr, QpConfig, QpEvent, QpState, SendData, SendFlags, SendOp,
-    SendRequest, Sge, Sink, Time, TransmitOpts, TxPacket, WcStatus,
+    Access, Dest, Duration, MemoryError, Qp, QpAttr, QpConfig, QpEvent, QpState, SendData,
+    SendFlags, SendOp, SendRequest, Sge, Sink, Time, TransmitOpts, TxPacket, WcStatus,
 };
 use ferroce_wire::{Aeth, CreditCode, Ext, NakCode, Syndrome, opcode};
 
@@ -261,15 +261,15 @@ fn round_trips_are_measured_once_a_packet_and_not_on_retransmissions() {
     let buffer = t.buffer(8, Access::empty());
     t.post(1, WRITE, buffer);
     t.one();
-    t.now += 7_000;
+    t.now += Duration::from_micros(7);
     t.ack(DUT_PSN, 1);
-    assert_eq!(t.host.rtts, [7_000]);
+    assert_eq!(t.host.rtts, [Duration::from_micros(7)]);
     t.post(2, WRITE, buffer);
     t.one();
     t.expire();
     t.one();
     t.ack(DUT_PSN + 1, 2);
-    assert_eq!(t.host.rtts, [7_000]);
+    assert_eq!(t.host.rtts, [Duration::from_micros(7)]);
     assert_eq!(t.host.timeouts, 1);
 }
 

@@ -4,6 +4,7 @@
 
 use ferroce_sim::bulk::{self, Kind, Way};
 use ferroce_sim::paced::{self, Pace, Receiver};
+use ferroce_transport::Duration;
 use std::fmt::Write as _;
 
 const LOSSES: [u32; 9] = [
@@ -17,11 +18,11 @@ const KINDS: [(&str, Kind, u32, usize); 5] = [
     ("WRITE 512", Kind::Write, 512, 1000),
 ];
 /// Nanoseconds in one direction, and the attribute `timeout`, which is longer than a round trip.
-const DELAYS: [(&str, u64, u8); 4] = [
-    ("10 us", 10_000, 8),
-    ("100 us", 100_000, 8),
-    ("1 ms", 1_000_000, 11),
-    ("10 ms", 10_000_000, 14),
+const DELAYS: [(&str, Duration, u8); 4] = [
+    ("10 us", Duration::from_micros(10), 8),
+    ("100 us", Duration::from_micros(100), 8),
+    ("1 ms", Duration::from_millis(1), 11),
+    ("10 ms", Duration::from_millis(10), 14),
 ];
 
 /// The mean of five seeds, and how many of them ran out of retries.
@@ -82,7 +83,7 @@ fn goodput_against_loss() {
     let cell = |(_, kind, len, count): &(&str, Kind, u32, usize), loss| {
         let way = Way {
             loss,
-            delay: 10_000,
+            delay: Duration::from_micros(10),
             timeout: 8,
             window: 256 << 10,
             controlled: false,
@@ -97,7 +98,7 @@ fn goodput_with_congestion_control_against_loss_and_delay() {
     let head = "Goodput in Gb/s of 32 RDMA WRITEs of 1 MiB by one queue pair over a 25 Gb/s link, MTU 4096, its window the AIMD\n\
         controller's of at most 3 MiB, against the delay in one direction; Local ACK Timeout 8 (1.05 ms) to 100 us, 11 (8.4 ms)\n\
         at 1 ms, 14 (67 ms) at 10 ms, retry_cnt 7; the mean of five seeds. In brackets: seeds that ran out of retries.";
-    let cell = |(_, delay, timeout): &(&str, u64, u8), loss| {
+    let cell = |(_, delay, timeout): &(&str, Duration, u8), loss| {
         let way = Way {
             loss,
             delay: *delay,
@@ -113,12 +114,12 @@ fn goodput_with_congestion_control_against_loss_and_delay() {
     );
 }
 
-/// What a receiver is like, and the name of it.
+/// What a receiver is like, microseconds, and the name of it.
 const RECEIVERS: [(&str, Receiver); 4] = [
-    ("fast", receiver(160, 1_000_000, 1_000_000)),
-    ("half as fast", receiver(640, 1_000_000, 1_000_000)),
-    ("naps", receiver(160, 1_000_000, 300_000)),
-    ("stopped", receiver(160, 10_000_000_000, 5_000_000)),
+    ("fast", receiver(160, 1_000, 1_000)),
+    ("half as fast", receiver(640, 1_000, 1_000)),
+    ("naps", receiver(160, 1_000, 300)),
+    ("stopped", receiver(160, 10_000_000, 5_000)),
 ];
 
 /// A receiver with the default buffer of a user.
@@ -126,14 +127,14 @@ const fn receiver(byte_time: u64, cycle: u64, awake: u64) -> Receiver {
     Receiver {
         buffer: 425_984,
         byte_time,
-        cycle,
-        awake,
+        cycle: Duration::from_micros(cycle),
+        awake: Duration::from_micros(awake),
     }
 }
 
 #[test]
 fn goodput_of_what_nobody_acknowledges() {
-    const DURATION: u64 = 500_000_000;
+    const DURATION: Duration = Duration::from_millis(500);
     let head = "Goodput in Gb/s of SENDs of 4096 bytes by UC over a 25 Gb/s link with a delay of 10 us into a receive buffer of 416 KiB,\n\
         and in brackets what was lost, in percent, over 500 ms. The receiver is twice as fast as the link, half as fast, fast but\n\
         awake for 300 us of each ms, or stops for good after 5 ms. The sender goes by what the receiver has taken (counted), by\n\
@@ -150,7 +151,7 @@ fn goodput_of_what_nobody_acknowledges() {
         let _ = write!(out, "\n{name:<10}");
         for (_, receiver) in RECEIVERS {
             let all = paced::run(pace, receiver, DURATION);
-            let goodput = all.taken as f64 * 8.0 / DURATION as f64;
+            let goodput = all.taken as f64 * 8.0 / DURATION.as_nanos() as f64;
             let lost = all.lost as f64 * 100.0 / all.sent as f64;
             let _ = write!(out, "{goodput:>9.3} ({lost:>6.2})");
         }

@@ -4,7 +4,7 @@
 use ferroce_sim::tester::{DUT, DUT_PSN, QKEY, TT_PSN, Tester, usual};
 use ferroce_sim::{Buffer, Rng};
 use ferroce_transport::{
-    Access, Datagram, Dest, QpAttr, QpState, QpType, RecvWqe, SendFlags, SendOp, Time,
+    Access, Datagram, Dest, Duration, QpAttr, QpState, QpType, RecvWqe, SendFlags, SendOp,
 };
 use ferroce_wire::{
     Aeth, AtomicEth, Bth, Deth, Ext, Feth, Header, HeaderSet, MAX_HEADER, Packet, Reth, opcode,
@@ -231,18 +231,14 @@ fn fire(service: QpType, seed: u64, packets: u32) -> u32 {
             t.host.selected = None;
             // Either way in, whatever the packet is.
             if rng.percent(if service == QpType::Ud { 90 } else { 10 }) {
-                t.qp.receive_datagram(Time::from_nanos(t.now), &packet, &grh, &mut t.host);
+                t.qp.receive_datagram(t.now, &packet, &grh, &mut t.host);
             } else {
-                t.qp.receive(Time::from_nanos(t.now), &packet, &mut t.host);
+                t.qp.receive(t.now, &packet, &mut t.host);
             }
             reached += 1;
         }
-        t.now += rng.below(1_000_000);
-        if rng.percent(5)
-            || t.qp
-                .next_timeout()
-                .is_some_and(|at| at <= Time::from_nanos(t.now))
-        {
+        t.now += rng.span_below(Duration::from_millis(1));
+        if rng.percent(5) || t.qp.next_timeout().is_some_and(|at| at <= t.now) {
             t.expire();
         }
         if rng.percent(60) {

@@ -1,7 +1,7 @@
 //! Local ACK Timeout, RNR wait, and the two retry counters.
 
 use ferroce_sim::tester::{DUT_PSN, Tester, aeth, usual};
-use ferroce_transport::{Access, QpAttr, QpState, SendOp, Time, WcStatus};
+use ferroce_transport::{Access, Duration, QpAttr, QpState, SendOp, WcStatus};
 use ferroce_wire::{NakCode, Syndrome, opcode, rnr_timer_nanos};
 
 const READ: SendOp = SendOp::Read {
@@ -23,7 +23,7 @@ fn c9_142_outstanding_request_timeout() {
             retry_cnt: 2,
             ..usual()
         });
-        let t_tr = 4096u64 << exponent;
+        let t_tr = Duration::from_nanos(4096 << exponent);
         let buffer = t.buffer(1024, Access::LOCAL_WRITE);
         t.post(1, READ, buffer);
         t.post(2, SendOp::Send, buffer);
@@ -34,7 +34,7 @@ fn c9_142_outstanding_request_timeout() {
             t.expire().expect("the timer runs");
             assert!(
                 (t_tr..=4 * t_tr).contains(&(t.now - sent_at)),
-                "{}",
+                "{:?}",
                 t.now - sent_at
             );
             let again = t.sent();
@@ -59,7 +59,7 @@ fn c9_142_outstanding_request_timeout() {
 /// attributes are as they were set.
 #[test]
 fn stretched_timeouts_wait_for_a_stopped_peer() {
-    let t_tr = 4096u64 << 14;
+    let t_tr = Duration::from_nanos(4096 << 14);
     let stopped_for = 100 * t_tr;
     for (stretch, ending) in [(1, WcStatus::RetryExcErr), (50, WcStatus::Success)] {
         let mut t = Tester::stretched(usual(), stretch);
@@ -68,12 +68,12 @@ fn stretched_timeouts_wait_for_a_stopped_peer() {
         t.post(1, WRITE, buffer);
         assert_eq!(t.sent().len(), 1);
 
-        let due = t.qp.next_timeout().expect("the timer runs").as_nanos() - began;
-        let factor = u64::from(stretch);
-        assert!((factor * t_tr..=factor * 4 * t_tr).contains(&due), "{due}");
-        while t.host.sends.is_empty()
-            && t.qp.next_timeout().expect("runs") < Time::from_nanos(began + stopped_for)
-        {
+        let due = t.qp.next_timeout().expect("the timer runs") - began;
+        assert!(
+            (stretch * t_tr..=stretch * 4 * t_tr).contains(&due),
+            "{due:?}"
+        );
+        while t.host.sends.is_empty() && t.qp.next_timeout().expect("runs") < began + stopped_for {
             t.expire();
             t.sent();
         }
@@ -107,11 +107,11 @@ fn the_timer_runs_only_while_something_is_outstanding() {
     t.post(2, WRITE, buffer);
     t.sent();
     let first = t.qp.next_timeout().expect("runs");
-    t.now += 1000;
+    t.now += Duration::from_micros(1);
     t.ack(DUT_PSN, 1);
     let second = t.qp.next_timeout().expect("still runs");
     assert!(
-        second >= Time::from_nanos(t.now + (4096 << 14)),
+        second >= t.now + Duration::from_nanos(4096 << 14),
         "restarts on progress ({first:?})"
     );
     t.ack(DUT_PSN + 1, 2);
@@ -196,9 +196,9 @@ fn rnr_nak_waits_as_long_as_the_responder_says() {
         t.answer(Syndrome::RnrNak { timer }, DUT_PSN, 0);
         t.none();
         let due = t.qp.next_timeout().expect("the wait is timed");
-        assert_eq!(due, Time::from_nanos(t.now + rnr_timer_nanos(timer)));
-        t.now = due.as_nanos() - 1;
-        t.qp.handle_timeout(Time::from_nanos(t.now), &mut t.host);
+        assert_eq!(due, t.now + Duration::from_nanos(rnr_timer_nanos(timer)));
+        t.now = due - Duration::from_nanos(1);
+        t.qp.handle_timeout(t.now, &mut t.host);
         t.none();
         t.expire();
         let again = t.sent();
@@ -266,10 +266,10 @@ fn sequence_naks_count_as_retries_and_resume_at_their_psn() {
         again.iter().map(|p| p.bth.psn).collect::<Vec<_>>(),
         [DUT_PSN + 2, DUT_PSN + 3]
     );
-    t.now += 1_000_000;
+    t.now += Duration::from_millis(1);
     t.answer(nak, DUT_PSN + 2, 0);
     assert_eq!(t.sent().len(), 2);
-    t.now += 1_000_000;
+    t.now += Duration::from_millis(1);
     t.answer(nak, DUT_PSN + 2, 0);
     assert_eq!(t.send_statuses(), [(1, WcStatus::RetryExcErr)]);
     assert_eq!(t.host.losses, 3);

@@ -5,7 +5,7 @@ use crate::memory::{Buffer, Memory};
 use crate::rng::Rng;
 use crate::tester::QKEY;
 use ferroce_transport::{
-    Access, Datagram, Dest, QpType, SendFlags, SendOp, Sge, WcStatus, WindowBind,
+    Access, Datagram, Dest, Duration, QpType, SendFlags, SendOp, Sge, Time, WcStatus, WindowBind,
 };
 
 /// One request, and what it carries.
@@ -60,9 +60,9 @@ pub struct SidePlan {
     /// Bytes a `transmit` call.
     pub budget: u32,
     /// Longest pause between posts of send requests, and of receive requests.
-    pub pauses: [u64; 2],
+    pub pauses: [Duration; 2],
     /// When its send queue is drained, if it is.
-    pub drain: Option<u64>,
+    pub drain: Option<Time>,
     /// First PSN.
     pub psn: u32,
 }
@@ -91,9 +91,9 @@ struct Planner<'a> {
 /// Makes a plan.
 pub fn plan(service: QpType, rng: &mut Rng) -> Plan {
     let mut link = LinkConfig {
-        delay: rng.pick(&[500, 3_000, 20_000]),
+        delay: Duration::from_nanos(rng.pick(&[500, 3_000, 20_000])),
         byte_time: rng.pick(&[0, 80, 800]),
-        late: rng.pick(&[1_000, 10_000, 100_000]),
+        late: Duration::from_micros(rng.pick(&[1, 10, 100])),
         ..LinkConfig::default()
     };
     if rng.percent(85) {
@@ -130,8 +130,12 @@ pub fn plan(service: QpType, rng: &mut Rng) -> Plan {
     for side in &mut p.sides {
         side.srq = p.rng.percent(30);
         side.budget = p.rng.pick(&[1, 3_000, 16_384, 1 << 20]);
-        side.pauses = [p.rng.pick(&[0, 1_000, 30_000]), p.rng.pick(&[0, 0, 5_000])];
-        side.drain = p.rng.percent(15).then(|| p.rng.below(500_000));
+        let pauses = [p.rng.pick(&[0, 1, 30]), p.rng.pick(&[0, 0, 5])];
+        side.pauses = pauses.map(Duration::from_micros);
+        side.drain = p
+            .rng
+            .percent(15)
+            .then(|| Time::from_nanos(p.rng.below(500_000)));
         side.psn = p
             .rng
             .pick(&[0u32, 0xff_fff0, 0x7f_fff8])

@@ -32,9 +32,9 @@ pub(crate) struct Side {
     pub(crate) next: usize,
     pub(crate) delivered: Option<usize>,
     pub(crate) broken: bool,
-    pub(crate) post_at: Option<u64>,
-    pub(crate) recv_at: Option<u64>,
-    pub(crate) again_at: Option<u64>,
+    pub(crate) post_at: Option<Time>,
+    pub(crate) recv_at: Option<Time>,
+    pub(crate) again_at: Option<Time>,
 }
 
 impl Side {
@@ -70,8 +70,8 @@ impl Side {
             next: 0,
             delivered: None,
             broken: false,
-            post_at: Some(0),
-            recv_at: Some(0),
+            post_at: Some(Time::ZERO),
+            recv_at: Some(Time::ZERO),
             again_at: None,
             plan,
         };
