@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use ferroce_control::{DeviceInfo, capabilities};
+use ferroce_control::DeviceInfo;
 use ferroce_fabric::sma::{LinkCapabilities, NodeConfig, Port};
 use ferroce_wire::mtu;
 use ferroce_wire::smp::capability;
@@ -14,6 +14,10 @@ use crate::ib::Fabric;
 
 /// What the hosts' port does beside what the agent itself knows of.
 const CAPABILITIES: u32 = capability::IS_COMMUNICATION_MANAGEMENT_SUPPORTED;
+/// No vendor's device: of one whose number it knows, as is the part number that verbs give (4119), OpenSM asks for attributes that only the
+/// vendor's devices have.
+const VENDOR: u32 = 0;
+const DEVICE: u16 = 0;
 
 impl Adapter {
     /// Opens the cables' ends and makes the node. One end that cannot be had is an error.
@@ -82,10 +86,8 @@ fn config(info: &DeviceInfo, ports: usize) -> NodeConfig {
     let host = host.nodename().to_string_lossy();
     let description: String = format!("{host} {}", info.name).chars().take(63).collect();
     NodeConfig {
-        // As `ibv_query_device` says.
-        vendor_id: capabilities::VENDOR_ID,
-        device_id: capabilities::VENDOR_PART_ID,
-        revision: capabilities::HW_VER,
+        vendor_id: VENDOR,
+        device_id: DEVICE,
         description: truncated(description),
         link: LinkCapabilities {
             mtu: mtu::code(info.active_mtu),

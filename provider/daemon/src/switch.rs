@@ -5,7 +5,6 @@
 use std::time::Instant;
 
 use ferroce_control::CounterPage;
-use ferroce_control::capabilities::VENDOR_ID;
 use ferroce_fabric::gsi;
 use ferroce_fabric::link::Cable;
 use ferroce_fabric::pma::Pma;
@@ -89,7 +88,6 @@ impl Switch {
         let text: Vec<String> = cables.iter().map(Cable::to_string).collect();
         let guid = device::made_up(format!("switch\n{name}\n{}", text.join("\n")).as_bytes());
         let config = NodeConfig {
-            vendor_id: VENDOR_ID,
             description: name,
             ..NodeConfig::switch(u64::from_be_bytes(guid), ports)
         };

@@ -324,15 +324,6 @@ pub struct DeviceInfo {
     /// GUID of its system.
     #[serde(default)]
     pub system_image_guid: u64,
-    /// Vendor, 24 bits.
-    #[serde(default)]
-    pub vendor_id: u32,
-    /// Part of the vendor's.
-    #[serde(default)]
-    pub vendor_part_id: u32,
-    /// Version of the hardware.
-    #[serde(default)]
-    pub hw_ver: u32,
 }
 
 /// A port, `struct ibv_port_attr`.

@@ -127,9 +127,6 @@ impl MadSim {
                 ports: config.ports,
                 node_guid: config.node_guid,
                 system_image_guid: config.system_image_guid,
-                vendor_id: config.vendor_id,
-                vendor_part_id: config.device_id.into(),
-                hw_ver: config.revision,
                 ..DeviceInfo::default()
             },
             pma: Pma::new(1, config.ports),
