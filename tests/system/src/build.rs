@@ -30,18 +30,13 @@ pub const DRIVER: &str = "libferroce-provider.so";
 /// The programs.
 pub const PROGRAMS: &[&str] = &["ferroce", "ferroced", "ferroce-ibta"];
 
-/// The directory of the profile that `cargo xtask` is built with.
-const HARNESS: &str = "harness";
-
-/// Where cargo puts the product: in release mode, or in the mode that this program was built in: `cargo run --profile unit -p xtask`
-/// tries the product with all checks.
-pub fn product_dir() -> Result<PathBuf> {
+/// Where cargo puts release builds: this very program is one.
+pub fn release_dir() -> Result<PathBuf> {
     let exe = env::current_exe().context("the path of this program")?;
-    let own = exe.parent().context("this program has no directory")?;
-    Ok(match own.ends_with(HARNESS) {
-        true => own.with_file_name("release"),
-        false => own.to_path_buf(),
-    })
+    Ok(exe
+        .parent()
+        .context("this program has no directory")?
+        .to_path_buf())
 }
 
 /// The root of the workspace.
@@ -74,7 +69,8 @@ pub fn product() -> Result<PathBuf> {
 
 /// Builds some packages and answers the directory that holds the results.
 pub fn packages(names: &[&str]) -> Result<PathBuf> {
-    let dir = product_dir()?;
+    let dir = release_dir()?;
+    // In the mode that this program was built in: `cargo run --profile unit -p xtask` tries the product with all checks.
     let profile = match dir.file_name().and_then(|name| name.to_str()) {
         Some("debug") => "dev",
         Some(name) => name,
@@ -164,7 +160,7 @@ pub fn cache() -> Result<PathBuf> {
 
 /// A directory below the target directory for what a command leaves behind (logs, compiled C programs).
 pub fn scratch(name: &str) -> Result<PathBuf> {
-    let dir = product_dir()?
+    let dir = release_dir()?
         .parent()
         .context("no target directory")?
         .join("xtask")

@@ -86,7 +86,7 @@ pub fn run() -> Result<bool> {
 pub fn inside(tests: &Path, results: &Path) -> Result<()> {
     let _huge = HugePages::lend();
     let rxe = Contestant::rxe()?;
-    let ferroce = Contestant::ferroce(&build::product_dir()?)?;
+    let ferroce = Contestant::ferroce(&build::release_dir()?)?;
     // The first GID of rdma_rxe is the link-local one, which says nothing about its interface.
     for (contestant, gid) in [(&rxe, "1"), (&ferroce, "0")] {
         let [end, _] = contestant.alone();

@@ -118,7 +118,7 @@ fn file(results: &Path, family: &str) -> PathBuf {
 
 /// All families with their tests of the transport, less what is deadly.
 fn families(deadly: &BTreeSet<String>) -> Result<Vec<Family>> {
-    let mut list = Command::new(build::product_dir()?.join("ferroce-ibta"));
+    let mut list = Command::new(build::release_dir()?.join("ferroce-ibta"));
     let output = list
         .args(["list", "--transport"])
         .output()
@@ -148,7 +148,7 @@ pub fn inside(results: &Path, without: &[String]) -> Result<()> {
     let release = fs::read_to_string("/proc/sys/kernel/osrelease")?;
     fs::write(results.join("kernel"), release)?;
     link()?;
-    let program = build::product_dir()?.join("ferroce-ibta");
+    let program = build::release_dir()?.join("ferroce-ibta");
     for family in families(&without.iter().cloned().collect())? {
         if file(results, &family.name).exists() {
             continue;

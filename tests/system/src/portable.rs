@@ -192,7 +192,7 @@ fn zigbuild(target: Target) -> Result<Command> {
 
 /// Where cargo puts what it builds for a target.
 fn results(target: Target) -> Result<PathBuf> {
-    let release = build::product_dir()?;
+    let release = build::release_dir()?;
     let all = release.parent().context("no target directory")?;
     Ok(all.join(target.name()).join("release"))
 }

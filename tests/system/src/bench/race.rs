@@ -96,7 +96,7 @@ pub fn inside(results: &Path, quick: bool) -> Result<()> {
         .parent()
         .map_or_else(|| PathBuf::from("."), Path::to_path_buf);
     let rxe = Contestant::rxe()?;
-    let ferroce = Contestant::ferroce(&build::product_dir()?)?;
+    let ferroce = Contestant::ferroce(&build::release_dir()?)?;
     let mut laps: Vec<Lap> = EVENTS
         .iter()
         .map(|event| Lap {

@@ -41,7 +41,7 @@ pub fn run(share: &Path, scope: &Scope) -> Result<()> {
     let dir = tempfile::tempdir()?;
     let begun = Instant::now();
     println!("the guest runs");
-    let field = Field::new(&build::product_dir()?, MTUS[0]).map_err(|stop| stop.into_error())?;
+    let field = Field::new(&build::release_dir()?, MTUS[0]).map_err(|stop| stop.into_error())?;
     println!(
         "both sides are up after {:.1} s",
         begun.elapsed().as_secs_f64()

@@ -75,7 +75,7 @@ pub fn run(choice: &Choice) -> Result<bool> {
     let programs = if chosen.iter().any(|(group, _)| group.product) {
         build::product()?
     } else {
-        build::product_dir()?
+        build::release_dir()?
     };
 
     let started = Instant::now();
