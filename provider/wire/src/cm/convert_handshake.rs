@@ -52,23 +52,30 @@ impl Rej {
     }
 }
 
-impl Rtu {
-    pub(super) fn from_raw(raw: &RawPair) -> Rtu {
-        Rtu {
-            local_comm_id: raw.local_comm_id.get(),
-            remote_comm_id: raw.remote_comm_id.get(),
-            private_data: PrivateData(raw.private_data),
-        }
-    }
+/// Messages that say no more than which connection they are about.
+macro_rules! pairs {
+    ($($message:ident)*) => {$(
+        impl $message {
+            pub(super) fn from_raw(raw: &RawPair) -> $message {
+                $message {
+                    local_comm_id: raw.local_comm_id.get(),
+                    remote_comm_id: raw.remote_comm_id.get(),
+                    private_data: PrivateData(raw.private_data),
+                }
+            }
 
-    pub(super) fn to_raw(self) -> RawPair {
-        RawPair {
-            local_comm_id: self.local_comm_id.into(),
-            remote_comm_id: self.remote_comm_id.into(),
-            private_data: self.private_data.0,
+            pub(super) fn to_raw(self) -> RawPair {
+                RawPair {
+                    local_comm_id: self.local_comm_id.into(),
+                    remote_comm_id: self.remote_comm_id.into(),
+                    private_data: self.private_data.0,
+                }
+            }
         }
-    }
+    )*};
 }
+
+pairs!(Rtu Drep);
 
 impl Dreq {
     pub(super) fn from_raw(raw: &RawDreq) -> Dreq {
@@ -85,24 +92,6 @@ impl Dreq {
             local_comm_id: self.local_comm_id.into(),
             remote_comm_id: self.remote_comm_id.into(),
             qpn: NumberAnd8::new(self.remote_qpn, 0),
-            private_data: self.private_data.0,
-        }
-    }
-}
-
-impl Drep {
-    pub(super) fn from_raw(raw: &RawPair) -> Drep {
-        Drep {
-            local_comm_id: raw.local_comm_id.get(),
-            remote_comm_id: raw.remote_comm_id.get(),
-            private_data: PrivateData(raw.private_data),
-        }
-    }
-
-    pub(super) fn to_raw(self) -> RawPair {
-        RawPair {
-            local_comm_id: self.local_comm_id.into(),
-            remote_comm_id: self.remote_comm_id.into(),
             private_data: self.private_data.0,
         }
     }
