@@ -4,7 +4,7 @@ use super::Cm;
 use super::conn::{End, QpKey};
 use super::interval::service_time;
 use super::receive::Envelope;
-use super::types::{CmEvent, CmId, Sink, State};
+use super::types::{CmEvent, CmId, Sink, State, Time};
 use ferroce_wire::cm::{
     Drep, Dreq, Mra, PrivateData, Rej, Rep, Rtu, Transport, about, attribute, reject,
 };
@@ -85,11 +85,6 @@ impl Cm {
         rep: &Rep,
         out: &mut dyn Sink,
     ) {
-        let now = envelope.now;
-        self.change(id, |conn, _| {
-            conn.answer = None;
-            conn.enter_idle(now);
-        });
         let rej = Rej {
             local_comm_id: rep.local_comm_id,
             remote_comm_id: rep.remote_comm_id,
@@ -97,6 +92,15 @@ impl Cm {
             reason: reject::STALE_CONNECTION,
             ..Rej::default()
         };
+        self.end_as_rejected(envelope.now, id, rej, out);
+    }
+
+    /// A request of ours is over, and its owner hears that it was rejected.
+    fn end_as_rejected(&mut self, now: Time, id: CmId, rej: Rej, out: &mut dyn Sink) {
+        self.change(id, |conn, _| {
+            conn.answer = None;
+            conn.enter_idle(now);
+        });
         self.raise(id, CmEvent::Rejected(Box::new(rej)), out);
         self.forget_if_done(id);
     }
@@ -252,10 +256,6 @@ impl Cm {
         {
             return;
         }
-        self.change(id, |conn, _| {
-            conn.answer = None;
-            conn.enter_idle(envelope.now);
-        });
         let rej = Rej {
             local_comm_id: dreq.local_comm_id,
             remote_comm_id: dreq.remote_comm_id,
@@ -263,8 +263,7 @@ impl Cm {
             reason: reject::CONSUMER_DEFINED,
             ..Rej::default()
         };
-        self.raise(id, CmEvent::Rejected(Box::new(rej)), out);
-        self.forget_if_done(id);
+        self.end_as_rejected(envelope.now, id, rej, out);
     }
 
     /// The peer ends a connection; one that nobody owns agrees by itself.
