@@ -1,22 +1,21 @@
 //! Requests that are outstanding, messages that were sent, and what they make of completions.
 
 use super::completions::status;
-use super::memory::Memory;
-use super::requests::{Asked, gather};
+use super::memory::{Memory, READABLE};
+use super::requests::{Asked, gather, total};
 use super::responses::Sent;
 use crate::packet::{Crc, RxPacket, TxPacket};
 use crate::protocol::{
-    Command, Completion, CreateQp, Opcode, RecvQueue, Reply, SendRequest, Service, Sge, Side,
-    qp_state, send_flags,
+    Command, Completion, CreateQp, Opcode, RecvQueue, Reply, SendRequest, Service, Side, qp_state,
+    send_flags,
 };
+use ferroce_wire::psn::Psn;
 use ferroce_wire::{NakCode, OpcodeInfo, Operation, Packet, Syndrome};
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 
 /// `enum ibv_wc_opcode` of receive requests.
 pub(super) const RECV: u32 = 128;
 const RECV_RDMA_WITH_IMM: u32 = 129;
-/// Bytes of memory that are read at most to know what a request carries.
-const READABLE: u64 = 1 << 20;
 /// Bytes that stand before the payload of a datagram.
 const GRH: u32 = 40;
 
@@ -85,10 +84,6 @@ pub(super) struct Message {
     pub(super) src_qp: Option<u32>,
 }
 
-fn total(sges: &[Sge]) -> u32 {
-    sges.iter().map(|sge| sge.len).sum()
-}
-
 impl Books {
     /// The tester sends a packet. Of one whose ICRC is wrong nothing may come.
     pub(super) fn transmitted(&mut self, packet: &TxPacket, memory: Memory<'_>) {
@@ -116,7 +111,7 @@ impl Books {
         let before = match packet.info.begins() {
             true => BTreeSet::from([0]),
             false => {
-                let before = psn.wrapping_sub(1) & 0xff_ffff;
+                let before = Psn::new(psn).prev().value();
                 self.lengths.get(&(qp, before)).cloned().unwrap_or_default()
             }
         };
@@ -319,8 +314,7 @@ impl Books {
                 | Opcode::RdmaWrite
                 | Opcode::RdmaWriteWithImm
         );
-        let len: u64 = request.sges.iter().map(|sge| u64::from(sge.len)).sum();
-        let readable = carries && (1..=READABLE).contains(&len);
+        let readable = carries && READABLE.contains(&total(&request.sges));
         readable.then(|| gather(&request.sges, memory)).flatten()
     }
 

@@ -2,6 +2,10 @@
 
 use crate::protocol::{Command, Reply};
 use crate::rig::TransportRig;
+use std::ops::RangeInclusive;
+
+/// Of how many bytes the memory is read, to know what a packet carries.
+pub(super) const READABLE: RangeInclusive<u32> = 1..=1 << 20;
 
 /// Bytes of the device's memory as they are now, of an address and so many, if they can be read.
 pub(super) type Memory<'m> = &'m mut dyn FnMut(u64, u32) -> Option<Vec<u8>>;

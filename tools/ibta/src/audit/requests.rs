@@ -3,6 +3,7 @@
 use super::memory::Memory;
 use crate::packet::RxPacket;
 use crate::protocol::{Opcode, QpAttributes, SendRequest, Service, Sge, qp_state, send_flags};
+use ferroce_wire::psn::Psn;
 use ferroce_wire::{AtomicEth, OpcodeInfo, Operation, Packet, Position, Reth, Syndrome};
 use std::collections::BTreeSet;
 
@@ -47,15 +48,17 @@ impl Request {
             }
             _ => true,
         };
-        of_kind
-            && nth
-                .checked_sub(self.begins)
-                .is_some_and(|nth| nth < self.psns)
+        of_kind && self.place(nth).is_some()
+    }
+
+    /// Which of its PSNs this is, if it is one.
+    fn place(&self, nth: u32) -> Option<u32> {
+        nth.checked_sub(self.begins).filter(|nth| *nth < self.psns)
     }
 
     /// A response with this PSN answers it: an ACK and what answers later requests a SEND or WRITE, a READ and an atomic their own.
     fn responded(&mut self, nth: u32, operation: Operation) {
-        let own = nth.checked_sub(self.begins).filter(|nth| *nth < self.psns);
+        let own = self.place(nth);
         let last = self.begins + self.psns.saturating_sub(1);
         match (self.request.opcode, operation) {
             (Opcode::RdmaRead, Operation::ReadResponse)
@@ -95,13 +98,15 @@ fn is(opcode: Opcode, operation: Operation) -> bool {
     }
 }
 
-fn len(request: &SendRequest) -> u32 {
-    request.sges.iter().map(|sge| sge.len).sum()
+/// Bytes that elements name; of more than there can be, as a device is to refuse, the most.
+pub(super) fn total(sges: &[Sge]) -> u32 {
+    sges.iter()
+        .fold(0, |sum: u32, sge| sum.saturating_add(sge.len))
 }
 
 /// A RETH asks for what a request is about; a READ that lost responses asks for what is left of it, `skip` bytes behind its beginning.
 fn is_for(reth: &Reth, request: &SendRequest, skip: Option<u32>) -> bool {
-    let begins = len(request).checked_sub(reth.len).filter(|begins| {
+    let begins = total(&request.sges).checked_sub(reth.len).filter(|begins| {
         let due = match request.opcode {
             Opcode::RdmaRead => skip,
             _ => Some(0),
@@ -143,7 +148,7 @@ impl Life {
         match (request.opcode, self.service, self.attributes.path_mtu) {
             (Opcode::LocalInv | Opcode::BindMw, ..) => 0,
             (Opcode::CompareSwap | Opcode::FetchAdd, ..) | (_, Service::Ud, _) => 1,
-            (_, _, Some(path_mtu)) => len(request).div_ceil(path_mtu).max(1),
+            (_, _, Some(path_mtu)) => total(&request.sges).div_ceil(path_mtu).max(1),
             (_, _, None) => 1,
         }
     }
@@ -159,10 +164,15 @@ impl Life {
         }
     }
 
+    /// How far a PSN is behind the first of the queue pair; `None` where that is not known.
+    fn nth(&self, psn: u32) -> Option<u32> {
+        let first = self.attributes.sq_psn?;
+        Some(Psn::new(psn).forward_from(Psn::new(first)))
+    }
+
     /// How many bytes of a request are before a packet; `None` where that is not known.
     fn before(&self, asked: &Request, psn: u32) -> Option<u32> {
-        let first = self.attributes.sq_psn?;
-        let nth = (psn.wrapping_sub(first) & 0xff_ffff).wrapping_sub(asked.begins);
+        let nth = self.nth(psn)?.wrapping_sub(asked.begins);
         let path_mtu = match self.service {
             Service::Ud => 0,
             _ => self.attributes.path_mtu?,
@@ -172,11 +182,7 @@ impl Life {
 
     /// Whether a request has such a PSN.
     fn has_psn(&self, asked: &Request, psn: u32) -> bool {
-        self.attributes.sq_psn.is_none_or(|first| {
-            let nth = psn.wrapping_sub(first) & 0xff_ffff;
-            nth.checked_sub(asked.begins)
-                .is_some_and(|nth| nth < asked.psns)
-        })
+        self.nth(psn).is_none_or(|nth| asked.place(nth).is_some())
     }
 
     /// Whether a packet carries the bytes of a request: those of when it was posted, or, where a peer or the program has written there
@@ -201,12 +207,12 @@ impl Life {
         let payload = packet.payload.len() as u32;
         let whole = match info.operation {
             Operation::Send | Operation::Write if self.service == Service::Ud => {
-                payload == len(request)
+                payload == total(&request.sges)
             }
             Operation::Send | Operation::Write => self
                 .attributes
                 .path_mtu
-                .is_none_or(|mtu| fits(info.position, payload, len(request), mtu)),
+                .is_none_or(|mtu| fits(info.position, payload, total(&request.sges), mtu)),
             _ => payload == 0,
         };
         is(request.opcode, info.operation)
@@ -287,10 +293,9 @@ impl Asked {
         let Some(life) = lives.rfind(|life| life.qp == packet.bth.dest_qp) else {
             return;
         };
-        let Some(first) = life.attributes.sq_psn else {
+        let Some(nth) = life.nth(packet.bth.psn) else {
             return;
         };
-        let nth = packet.bth.psn.wrapping_sub(first) & 0xff_ffff;
         let operation = packet.info.operation;
         let owned = life.requests.iter().any(|asked| asked.owns(nth, operation));
         if nth < life.psns && owned {

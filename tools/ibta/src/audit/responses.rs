@@ -1,16 +1,11 @@
 //! Responses on the wire against what the tester sent: messages, READs and atomics.
 
-use super::memory::Memory;
+use super::memory::{Memory, READABLE};
 use super::requests::Life;
 use crate::packet::RxPacket;
+use ferroce_wire::psn::Psn;
 use ferroce_wire::{Aeth, AtomicEth, OpcodeInfo, Operation, Packet, Position, Syndrome};
 use std::collections::BTreeMap;
-
-/// How many bytes of memory are read at most to know what a READ is answered with.
-const READABLE: u32 = 1 << 20;
-/// PSNs are 24 bits; what is not behind another within half of them is before it.
-const MASK: u32 = 0xff_ffff;
-const HALF: u32 = 0x80_0000;
 
 /// What the tester sent to a queue pair of the device since that left RESET.
 #[derive(Default)]
@@ -54,9 +49,9 @@ impl Atomic {
     }
 }
 
-/// How far a PSN is behind another.
+/// How far a PSN is behind another; nothing if it is before that.
 fn behind(psn: u32, first: u32) -> Option<u32> {
-    Some(psn.wrapping_sub(first) & MASK).filter(|nth| *nth < HALF)
+    u32::try_from(Psn::new(psn).distance(Psn::new(first))).ok()
 }
 
 impl Sent {
@@ -72,7 +67,7 @@ impl Sent {
         }
         match (operation, ext.reth, ext.atomic) {
             (Operation::ReadRequest, Some(reth), _) => {
-                let readable = (1..=READABLE).contains(&reth.len);
+                let readable = READABLE.contains(&reth.len);
                 self.reads.push(Read {
                     psn,
                     addr: reth.va,
