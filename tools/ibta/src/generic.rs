@@ -50,6 +50,18 @@ enum Fate {
     Survived,
 }
 
+impl Fate {
+    /// Runs a test on a mutant, which says in `touched` whether there was anything to change.
+    fn of(test: &Test, mutant: &mut SimBackend, touched: &Cell<bool>) -> Fate {
+        let (result, _) = execute(test, mutant, Box::new(|_| {}));
+        match (touched.get(), result.result) {
+            (false, _) => Fate::Untouched,
+            (true, Verdict::Fail) => Fate::Caught,
+            (true, _) => Fate::Survived,
+        }
+    }
+}
+
 /// What became of a mutant.
 #[derive(Clone, Debug, Default)]
 pub struct Row {
@@ -319,11 +331,6 @@ impl Generic {
             faults: Some(self.faults(touched.clone())),
             ..SimBackend::default()
         };
-        let (result, _) = execute(test, &mut backend, Box::new(|_| {}));
-        match (touched.get(), result.result) {
-            (false, _) => Fate::Untouched,
-            (true, Verdict::Fail) => Fate::Caught,
-            (true, _) => Fate::Survived,
-        }
+        Fate::of(test, &mut backend, &touched)
     }
 }

@@ -4,7 +4,6 @@
 use super::Fate;
 use crate::catalog::Test;
 use crate::execute::execute;
-use crate::run::Verdict;
 use crate::sim::{MadFaults, OnCable, SimBackend};
 use ferroce_wire::bits::{Access, Field};
 use ferroce_wire::mad::LEN;
@@ -225,12 +224,7 @@ impl Component {
             mad_faults: Some(faults),
             ..SimBackend::default()
         };
-        let (result, _) = execute(test, &mut backend, Box::new(|_| {}));
-        match (touched.get(), result.result) {
-            (false, _) => Fate::Untouched,
-            (true, Verdict::Fail) => Fate::Caught,
-            (true, _) => Fate::Survived,
-        }
+        Fate::of(test, &mut backend, &touched)
     }
 
     /// Which of these are in what a sound device sends in a test: of others nothing can be changed.
