@@ -297,8 +297,8 @@ pub extern "C" fn exs_blocking_accept(
             event.accept().exs_evt_addrlen,
         );
         if !addr.is_null() {
-            let told = memory::write_bytes(addrlen as usize, &length.to_ne_bytes());
-            if let Err(error) = told {
+            let written = memory::write_bytes(addrlen as usize, &length.to_ne_bytes());
+            if let Err(error) = written {
                 // The room for it went away while this waited: nobody will know of the socket.
                 library.unname(fd)?.close(library, Target::none());
                 return Err(error);

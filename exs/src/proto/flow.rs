@@ -12,9 +12,9 @@ pub(super) struct Flow {
     control_credited: u16,
     data_held: u16,
     data_freed: u16,
-    data_told: u16,
+    data_announced: u16,
     control_freed: u16,
-    control_told: u16,
+    control_announced: u16,
     own_data: u16,
     pub data_posts: usize,
     pub control_posts: usize,
@@ -30,9 +30,9 @@ impl Flow {
             control_credited: 0,
             data_held: 0,
             data_freed: 0,
-            data_told: 0,
+            data_announced: 0,
             control_freed: 0,
-            control_told: 0,
+            control_announced: 0,
             own_data: limits.own_data,
             data_posts: 0,
             control_posts: 0,
@@ -70,8 +70,8 @@ impl Flow {
 
     /// Whether a Credit message is due, and may go.
     pub fn must_tell(&self, limits: &Limits) -> bool {
-        let due = self.data_freed.wrapping_sub(self.data_told) >= limits.own_data / 2
-            || self.control_freed.wrapping_sub(self.control_told) >= limits.own_control / 2;
+        let due = self.data_freed.wrapping_sub(self.data_announced) >= limits.own_data / 2
+            || self.control_freed.wrapping_sub(self.control_announced) >= limits.own_control / 2;
         due && self.control_out() < limits.peer_control && self.control_posts < limits.control_posts
     }
 
@@ -88,8 +88,8 @@ impl Flow {
     }
 
     fn tell(&mut self, header: &mut Header) {
-        self.data_told = self.data_freed;
-        self.control_told = self.control_freed;
+        self.data_announced = self.data_freed;
+        self.control_announced = self.control_freed;
         header.data_credit = self.data_freed;
         header.control_credit = self.control_freed;
     }

@@ -306,7 +306,7 @@ impl Machine {
 
     /// Whether all sends are over, and the peer knows that there will be no more.
     pub fn flushed(&self) -> bool {
-        self.gone || (self.tx.flushed() && self.rx.stop_told() && self.posted.is_empty())
+        self.gone || (self.tx.flushed() && self.rx.has_sent_stop() && self.posted.is_empty())
     }
 
     /// Whether the end of the stream was told, or cannot be any more.

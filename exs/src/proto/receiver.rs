@@ -52,9 +52,9 @@ pub(super) struct Source {
 pub(super) enum Reading {
     #[default]
     Open,
-    /// Told to stop; the peer is not told yet, as reads are under way.
+    /// To be stopped; the peer does not know yet, as reads are under way.
     Stopping,
-    Told,
+    StopSent,
     Stopped,
 }
 
@@ -134,15 +134,15 @@ impl Receiver {
     }
 
     pub fn stop_sent(&mut self) {
-        self.reading = Reading::Told;
+        self.reading = Reading::StopSent;
     }
 
-    pub fn stop_told(&self) -> bool {
-        matches!(self.reading, Reading::Told | Reading::Stopped)
+    pub fn has_sent_stop(&self) -> bool {
+        matches!(self.reading, Reading::StopSent | Reading::Stopped)
     }
 
     pub fn stop_acknowledged(&mut self) -> Result<(), Violation> {
-        if self.reading != Reading::Told {
+        if self.reading != Reading::StopSent {
             return Err(Violation("an answer to a stop that was not said"));
         }
         self.reading = Reading::Stopped;

@@ -42,8 +42,8 @@ pub struct Inner {
     pub file_limit: u64,
     pub bound: Option<Address>,
     pub phase: Phase,
-    sends: Lane,
-    receives: Lane,
+    sends: Direction,
+    receives: Direction,
     write_shut: bool,
     read_shut: bool,
     shutdowns: Vec<Shutdown>,
@@ -72,7 +72,7 @@ pub enum Phase {
 
 /// The operations of one direction that wait for a file transfer before them.
 #[derive(Default)]
-struct Lane {
+struct Direction {
     waiting: VecDeque<Waiting>,
     /// A file transfer has its turn.
     busy: bool,
@@ -128,8 +128,8 @@ impl Socket {
                 file_limit: EXS_FILE_LIMIT,
                 bound: None,
                 phase,
-                sends: Lane::default(),
-                receives: Lane::default(),
+                sends: Direction::default(),
+                receives: Direction::default(),
                 write_shut: false,
                 read_shut: false,
                 shutdowns: Vec::new(),
@@ -146,7 +146,7 @@ impl Socket {
     }
 }
 
-impl Lane {
+impl Direction {
     fn occupied(&self) -> bool {
         self.busy || !self.waiting.is_empty()
     }

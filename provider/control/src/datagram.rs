@@ -177,8 +177,8 @@ mod tests {
             let here = socket.local_addr().unwrap();
             let (kind, option) = kinds(v6);
             let mut buffer = [0; 4];
-            let mut came = || receive::<4>(&socket, &mut buffer, kind);
-            assert_eq!(came(), Err(Errno::AGAIN));
+            let mut received = || receive::<4>(&socket, &mut buffer, kind);
+            assert_eq!(received(), Err(Errno::AGAIN));
 
             send(&socket, b"unheard", here, Some((kind, 9))).unwrap();
             let expected = Datagram {
@@ -186,7 +186,7 @@ mod tests {
                 from: Some(here),
                 said: None,
             };
-            assert_eq!(came(), Ok(expected));
+            assert_eq!(received(), Ok(expected));
             crate::udp::set(&socket, (kind.0, option), 1).unwrap();
             send(&socket, b"heard", here, Some((kind, 9))).unwrap();
             let expected = Datagram {
@@ -194,12 +194,12 @@ mod tests {
                 said: Some(9i32.to_ne_bytes()),
                 ..expected
             };
-            assert_eq!(came(), Ok(expected));
+            assert_eq!(received(), Ok(expected));
             // What is of another kind is nothing.
             send(&socket, b"", here, Some((kind, 9))).unwrap();
             let other = (kind.0, kind.1 + 1);
-            let came = receive::<4>(&socket, &mut buffer, other).unwrap();
-            assert_eq!((came.len, came.said), (0, None));
+            let received = receive::<4>(&socket, &mut buffer, other).unwrap();
+            assert_eq!((received.len, received.said), (0, None));
             assert_eq!(buffer, *b"hear");
         }
     }

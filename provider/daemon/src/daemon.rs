@@ -173,15 +173,15 @@ impl Daemon {
             }
             for happened in happened {
                 match happened {
-                    Happened::Mad(came) => self.served().serve(&came),
+                    Happened::Mad(incoming) => self.served().serve(&incoming),
                     Happened::Port(port, event) => {
                         let number = event.verbs_number();
                         events.extend(number.map(|event| Event::Port { port, event }));
                     }
                 }
             }
-            for came in looped {
-                self.served().serve(&came);
+            for incoming in looped {
+                self.served().serve(&incoming);
             }
             // To this device's own addresses, too, by the wire, where all messages of connections can be seen.
             for mad in messages {

@@ -112,7 +112,7 @@ impl DaemonError {
 }
 
 /// The errno as a program is told it: descriptors of this process that have run out are not the program's, which has its own.
-pub(crate) fn told(errno: Errno) -> Errno {
+pub(crate) fn for_programs(errno: Errno) -> Errno {
     match errno {
         Errno::MFILE => Errno::NFILE,
         errno => errno,

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use crate::DaemonError;
 use crate::daemon::Daemon;
-use crate::nldev::Told;
+use crate::nldev::DeviceView;
 use crate::poller::{Ready, Token};
 use crate::service::Service;
 use crate::signals::Signals;
@@ -141,7 +141,7 @@ impl Daemon {
             }
             Token::NetlinkListener => netlink.accept(&adapter.poller),
             Token::NetlinkSession(id) => {
-                netlink.ready(id, &Told { adapter, rdma_cm }, &adapter.poller);
+                netlink.ready(id, &DeviceView { adapter, rdma_cm }, &adapter.poller);
             }
         }
     }
@@ -151,8 +151,8 @@ impl Daemon {
         if self.adapter.ib_receive(group) {
             return;
         }
-        for came in self.gsi.receive(group, &mut self.adapter) {
-            self.served().serve(&came);
+        for incoming in self.gsi.receive(group, &mut self.adapter) {
+            self.served().serve(&incoming);
         }
     }
 }

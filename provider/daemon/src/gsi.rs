@@ -116,39 +116,48 @@ pub(crate) struct Served<'a> {
 
 impl Served<'_> {
     /// Gives a MAD to whom it is for, and sends what is answered.
-    pub(crate) fn serve(&mut self, came: &Incoming) {
-        if let Some(mad) = self.answer(came) {
-            self.gsi.send(&came.answer(mad), self.adapter);
+    pub(crate) fn serve(&mut self, incoming: &Incoming) {
+        if let Some(mad) = self.answer(incoming) {
+            self.gsi.send(&incoming.answer(mad), self.adapter);
         }
     }
 
-    fn answer(&mut self, came: &Incoming) -> Option<Mad> {
-        gsi::serve(came.qpn, &came.mad, &mut Came { to: self, came })
+    fn answer(&mut self, incoming: &Incoming) -> Option<Mad> {
+        gsi::serve(
+            incoming.qpn,
+            &incoming.mad,
+            &mut Dispatch { to: self, incoming },
+        )
     }
 
     /// Whether a sender may change what the port counts. Who can send to an InfiniBand port is on its fabric, whose administrator expects
     /// `perfquery -R` to work from anywhere. To a RoCE port anybody can send who has an IP address, so there it is the programs of this host.
-    fn is_administrator(&self, came: &Incoming) -> bool {
-        let own = |adapter: &Adapter| came.from.grh.is_none_or(|grh| adapter.has_gid(&grh.gid));
+    fn is_administrator(&self, incoming: &Incoming) -> bool {
+        let own = |adapter: &Adapter| {
+            incoming
+                .from
+                .grh
+                .is_none_or(|grh| adapter.has_gid(&grh.gid))
+        };
         self.adapter.is_ib() || own(self.adapter)
     }
 }
 
 /// A MAD that has come, and to whom.
-struct Came<'a, 'b> {
+struct Dispatch<'a, 'b> {
     to: &'a mut Served<'b>,
-    came: &'a Incoming,
+    incoming: &'a Incoming,
 }
 
-impl Services for Came<'_, '_> {
+impl Services for Dispatch<'_, '_> {
     fn connection(&mut self) {
         let around = self.to.adapter.for_rdma_cm();
-        self.to.rdma_cm.message_came(self.came, &around);
+        self.to.rdma_cm.receive_message(self.incoming, &around);
     }
 
     fn performance(&mut self, header: &MadHeader) -> Option<Mad> {
-        let mad = &self.came.mad;
-        if header.method == method::SET && !self.to.is_administrator(self.came) {
+        let mad = &self.incoming.mad;
+        if header.method == method::SET && !self.to.is_administrator(self.incoming) {
             // Class and method there are, and Get of the same attribute (section 13.4.7, status 3).
             return gsi::refuse(mad);
         }
@@ -164,8 +173,9 @@ impl Services for Came<'_, '_> {
             adapter,
             ..
         } = &mut *self.to;
-        let asked = header.is_response() && rdma_cm.answer_came(self.came, &adapter.for_rdma_cm());
-        asked || umad.receive(self.came, header, &adapter.for_umad())
+        let asked =
+            header.is_response() && rdma_cm.receive_answer(self.incoming, &adapter.for_rdma_cm());
+        asked || umad.receive(self.incoming, header, &adapter.for_umad())
     }
 }
 

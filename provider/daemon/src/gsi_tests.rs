@@ -56,8 +56,8 @@ impl Devices {
     /// The status that goes back for a MAD, which must be the same from both; `None` if nothing does.
     fn status(&mut self, qpn: u32, mad: &Mad) -> Option<u16> {
         let [roce, infiniband] = self.daemons.each_mut().map(|daemon| {
-            let came = came(&daemon.adapter, qpn, mad);
-            daemon.served().answer(&came)
+            let incoming = incoming(&daemon.adapter, qpn, mad);
+            daemon.served().answer(&incoming)
         });
         assert_eq!(roce, infiniband, "{:?}", MadHeader::parse(mad));
         let answer = MadHeader::parse(&roce?).unwrap();
@@ -79,7 +79,7 @@ impl Devices {
 }
 
 /// As it comes from a program of the same host.
-fn came(adapter: &Adapter, qpn: u32, mad: &Mad) -> Incoming {
+fn incoming(adapter: &Adapter, qpn: u32, mad: &Mad) -> Incoming {
     let own: Gid = match adapter.is_ib() {
         true => adapter.ib.described()[0].gids[0].1,
         false => adapter.gids.entry(0).unwrap().gid,

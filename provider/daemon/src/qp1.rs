@@ -98,7 +98,7 @@ impl Qp1 {
         for _ in 0..DATAGRAMS {
             match receive(socket, local, &mut self.buffer, counters) {
                 Received::Mad { from, src_qp, mad } => {
-                    all.extend(index.map(|index| came(index, from, src_qp, mad)));
+                    all.extend(index.map(|index| incoming(index, from, src_qp, mad)));
                 }
                 Received::Other => {}
                 Received::Nothing => break,
@@ -222,7 +222,7 @@ fn receive<'a>(
 }
 
 /// A MAD that came to the address of that index. An address is what a GRH would name.
-fn came(index: u16, from: IpAddr, src_qp: u32, mad: &Mad) -> Incoming {
+fn incoming(index: u16, from: IpAddr, src_qp: u32, mad: &Mad) -> Incoming {
     Incoming {
         port: PORT,
         qpn: QP1,

@@ -17,7 +17,7 @@ use crate::adapter::Adapter;
 use crate::claims::Claimed;
 use crate::clients::Clients;
 use crate::connection;
-use crate::error::told;
+use crate::error::for_programs;
 use crate::gids::Wanted;
 use crate::group;
 use crate::limits;
@@ -64,7 +64,7 @@ fn out_of_something(errno: Errno, error: &dyn std::fmt::Display) -> Answer {
         Errno::MFILE => format!(": {}", limits::descriptors()),
         _ => String::new(),
     };
-    refuse(told(errno), format!("ferroced: {error}{hint}"))
+    refuse(for_programs(errno), format!("ferroced: {error}{hint}"))
 }
 
 /// What becomes of a connection after a message.

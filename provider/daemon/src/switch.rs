@@ -146,16 +146,19 @@ impl Switch {
     /// Answers what has come to the switch itself.
     fn settle(&mut self) {
         for happened in self.fabric.happened() {
-            if let Happened::Mad(came) = happened {
-                self.answer(&came);
+            if let Happened::Mad(incoming) = happened {
+                self.answer(&incoming);
             }
         }
     }
 
-    fn answer(&mut self, came: &Incoming) {
-        let mut served = Served { switch: self, came };
-        if let Some(mad) = gsi::serve(came.qpn, &came.mad, &mut served) {
-            self.fabric.send_gmp(&came.answer(mad));
+    fn answer(&mut self, incoming: &Incoming) {
+        let mut served = Served {
+            switch: self,
+            incoming,
+        };
+        if let Some(mad) = gsi::serve(incoming.qpn, &incoming.mad, &mut served) {
+            self.fabric.send_gmp(&incoming.answer(mad));
         }
     }
 
@@ -174,13 +177,13 @@ impl Switch {
 /// The agents of the switch that are asked about a MAD. It has no programs, nor connections.
 struct Served<'a> {
     switch: &'a mut Switch,
-    came: &'a Incoming,
+    incoming: &'a Incoming,
 }
 
 impl gsi::Services for Served<'_> {
     fn performance(&mut self, _: &MadHeader) -> Option<Mad> {
         let shown = self.switch.performance();
         let time = self.switch.clock.now();
-        self.switch.pma.receive(time, &self.came.mad, &shown)
+        self.switch.pma.receive(time, &self.incoming.mad, &shown)
     }
 }

@@ -276,8 +276,8 @@ fn the_gid_table_follows_the_interface() {
         });
     };
     assert!(namespace.ip(&["addr", "add", "10.77.0.2/24", "dev", "eth7"]));
-    let told = client.wait_event(PATIENCE);
-    assert_eq!(told, Some(Event::GidChange));
+    let event = client.wait_event(PATIENCE);
+    assert_eq!(event, Some(Event::GidChange));
     wait_for(&mut client, &["10.77.0.1", "10.77.0.2"]);
     let second = addresses(&mut client)[1].0;
     assert!(gid_of(second).ends_with("ffff:0a4d:0002\n"));

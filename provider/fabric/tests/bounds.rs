@@ -99,12 +99,15 @@ fn limits_hold() {
     assert_eq!(p.cm[1].len(), 5);
     assert_eq!(p.cm[1].counters().evicted, 195);
     assert!(p.out[1].sent.is_empty());
-    let came = p.out[1]
+    let requests = p.out[1]
         .events
         .iter()
         .rev()
         .find_map(|(id, event)| matches!(event, CmEvent::Request { .. }).then_some(*id));
-    assert_eq!(p.cm[1].state(came.unwrap()), Some(State::RequestReceived));
+    assert_eq!(
+        p.cm[1].state(requests.unwrap()),
+        Some(State::RequestReceived)
+    );
     // What is over makes room; what is not, does not.
     let mut p = Pair::with_limits(limits);
     p.cm[1].listen(SERVICE, !0).unwrap();

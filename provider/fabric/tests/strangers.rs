@@ -26,8 +26,9 @@ fn request(n: u32) -> Req {
 
 /// The ids of the requests that have come.
 fn requests(out: &mut Out) -> Vec<CmId> {
-    let came = out.events.drain(..);
-    came.filter_map(|(id, event)| matches!(event, CmEvent::Request { .. }).then_some(id))
+    let requests = out.events.drain(..);
+    requests
+        .filter_map(|(id, event)| matches!(event, CmEvent::Request { .. }).then_some(id))
         .collect()
 }
 

@@ -419,7 +419,7 @@ fn partitions_are_enforced_where_the_subnet_manager_says_so() {
     set_keys(&mut agent, 2, &[0x7fff, 0x8005]);
     set_keys(&mut agent, 3, &[0xffff]);
     let keys = [0xffff, 0x7fff, 0x8005, 0x0005, 0x8006, 0x8000, 0];
-    let told = |agent: &Agent, port| {
+    let says = |agent: &Agent, port| {
         let lets = |key: &u16| {
             (
                 agent.node.lets_in(port, *key),
@@ -428,7 +428,7 @@ fn partitions_are_enforced_where_the_subnet_manager_says_so() {
         };
         keys.iter().map(lets).collect::<Vec<_>>()
     };
-    assert!(told(&agent, 2).iter().all(|both| *both == (true, true)));
+    assert!(says(&agent, 2).iter().all(|both| *both == (true, true)));
     for port in [2, 3] {
         let on = |info: &mut ferroce_wire::smp::PortInfo| {
             info.partition_enforcement_inbound = true;
@@ -446,11 +446,11 @@ fn partitions_are_enforced_where_the_subnet_manager_says_so() {
         (false, false),
         (false, false),
     ];
-    assert_eq!(told(&agent, 2), limited);
+    assert_eq!(says(&agent, 2), limited);
     let no = (false, false);
     let full = [(true, true), (true, true), no, no, no, no, no];
-    assert_eq!(told(&agent, 3), full);
-    assert!(told(&agent, 4).iter().all(|both| *both == (true, true)));
+    assert_eq!(says(&agent, 3), full);
+    assert!(says(&agent, 4).iter().all(|both| *both == (true, true)));
     // One direction alone.
     agent
         .change(2, |info| info.partition_enforcement_inbound = false)

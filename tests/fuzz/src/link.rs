@@ -48,7 +48,7 @@ pub fn run(input: &[u8]) -> bool {
             // Its own frame comes back, as on a cable whose ends are joined.
             _ => {
                 let (frame, change) = training.tick(now, OFFER);
-                change.or_else(|| frame.and_then(|frame| training.came(now, &frame)))
+                change.or_else(|| frame.and_then(|frame| training.receive(now, &frame)))
             }
         };
         match change {
@@ -76,7 +76,7 @@ fn datagram(
     came: &mut bool,
 ) -> Option<Change> {
     if link::is_frame(bytes) {
-        return training.came(now, bytes);
+        return training.receive(now, bytes);
     }
     if let Some(packet) = LinkPacket::parse(bytes)
         && packet.is_intact()

@@ -47,15 +47,15 @@ pub(crate) fn frame(bytes: &[u8], repair: bool, change: impl FnOnce(&mut Request
 /// What came back for a request, if anything but that it is of another version: head, answer, descriptors.
 pub(crate) fn reply(end: &OwnedFd) -> Option<(Reply, Vec<u8>, Vec<OwnedFd>)> {
     let mut buffer = [0; 2048];
-    let came = seqpacket::receive(end, &mut buffer, Wait::Not).ok()?;
-    let (head, answer) = Reply::read_from_prefix(&buffer[..came.len]).expect("a whole head");
+    let received = seqpacket::receive(end, &mut buffer, Wait::Not).ok()?;
+    let (head, answer) = Reply::read_from_prefix(&buffer[..received.len]).expect("a whole head");
     let again = seqpacket::receive(end, &mut [0; 16], Wait::Not);
     assert!(again.is_err(), "two replies to one request");
     if head.result == OTHER_VERSION {
-        assert!(head.answer_len == VERSION && answer.is_empty() && came.fds.is_empty());
+        assert!(head.answer_len == VERSION && answer.is_empty() && received.fds.is_empty());
         return None;
     }
-    Some((head, answer.to_vec(), came.fds))
+    Some((head, answer.to_vec(), received.fds))
 }
 
 /// Takes out what is in descriptors that the server writes to.
@@ -69,7 +69,7 @@ pub(crate) fn drain<'a>(ends: impl Iterator<Item = &'a OwnedFd>) {
 }
 
 /// What was sent comes back, perhaps as a response.
-pub(crate) fn came_back(sent: Outgoing, response: bool) -> Incoming {
+pub(crate) fn returned(sent: Outgoing, response: bool) -> Incoming {
     let mut mad = sent.mad;
     mad[3] ^= if response { 0x80 } else { 0 };
     Incoming {

@@ -29,13 +29,13 @@ impl Fabric {
         for _ in 0..DATAGRAMS {
             match self.links[at].end.receive(&mut buffer) {
                 // Anybody may send to a UDP port.
-                Ok(came) if came.source == Source::Stranger => {
+                Ok(received) if received.source == Source::Stranger => {
                     self.sums.add(Counter::RxBadPeer, 1);
                 }
-                Ok(came) => match buffer.get(..came.len) {
+                Ok(received) => match buffer.get(..received.len) {
                     Some(bytes) => {
-                        self.hops = self.node.is_switch().then_some(came.hops);
-                        self.datagram(port, at, came.source, bytes);
+                        self.hops = self.node.is_switch().then_some(received.hops);
+                        self.datagram(port, at, received.source, bytes);
                         self.hops = None;
                     }
                     None => self.links[at].counts.rx_errors += 1,
@@ -53,7 +53,7 @@ impl Fabric {
             if source != Source::Far {
                 return self.sums.add(Counter::RxBadPeer, 1);
             }
-            if let Some(change) = self.links[at].training.came(Instant::now(), bytes) {
+            if let Some(change) = self.links[at].training.receive(Instant::now(), bytes) {
                 self.link_changed(port, change);
             }
             // An answer may be due at once.

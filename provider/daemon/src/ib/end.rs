@@ -70,13 +70,13 @@ impl End {
 
     /// The next datagram. Never waits.
     pub(super) fn receive(&self, buffer: &mut [u8]) -> Result<Came, Errno> {
-        let came = datagram::receive(&self.socket, buffer, self.hops)?;
-        let left = came.said.map(c_int::from_ne_bytes);
+        let received = datagram::receive(&self.socket, buffer, self.hops)?;
+        let left = received.said.map(c_int::from_ne_bytes);
         let left = left.and_then(|left| u8::try_from(left).ok());
         Ok(Came {
-            len: came.len,
+            len: received.len,
             hops: left.unwrap_or(UNKNOWN),
-            source: source(&self.cable, came.from),
+            source: source(&self.cable, received.from),
         })
     }
 
@@ -146,9 +146,9 @@ mod tests {
             let [mut a, mut b] = pair(address);
             let mut buffer = [0; 100];
             a.send(&[1; 40], None).unwrap();
-            let came = b.receive(&mut buffer).unwrap();
-            assert_eq!((came.len, came.source), (40, Source::Far));
-            let (len, mut left) = (came.len, came.hops);
+            let received = b.receive(&mut buffer).unwrap();
+            assert_eq!((received.len, received.source), (40, Source::Far));
+            let (len, mut left) = (received.len, received.hops);
             let mut crossed = 0;
             // A loop of two switches.
             while left > 1 {
@@ -167,7 +167,7 @@ mod tests {
     fn what_is_too_long_says_how_long() {
         let [a, b] = pair("127.0.0.1:0");
         a.send(&[1; 300], Some(7)).unwrap();
-        let came = b.receive(&mut [0; 100]).unwrap();
-        assert_eq!((came.len, came.hops), (300, 7));
+        let received = b.receive(&mut [0; 100]).unwrap();
+        assert_eq!((received.len, received.hops), (300, 7));
     }
 }

@@ -16,7 +16,7 @@ pub fn netlink(input: &[u8]) -> bool {
     let (ours, theirs) = connection();
     let mut session = Session::new(ours, Netlink::new(PID));
     let mut buffer = seqpacket::buffer();
-    let mut told = false;
+    let mut answered = false;
 
     for (_, _, datagram) in steps(input).take(16) {
         let sent = seqpacket::send(&theirs, datagram, &[], Wait::Not);
@@ -25,12 +25,12 @@ pub fn netlink(input: &[u8]) -> bool {
         }
         if turn(&mut session, &mut buffer, &device).is_err() {
             // Another version of the shim: the socket is at its end.
-            return told;
+            return answered;
         }
         // As long as there is no room nothing else is read, so this ends.
         loop {
             while let Ok(answer) = seqpacket::receive(&theirs, &mut buffer, Wait::Not) {
-                told |= check(&buffer[..answer.len], datagram.len());
+                answered |= check(&buffer[..answer.len], datagram.len());
             }
             if !session.state.is_full() {
                 break;
@@ -38,7 +38,7 @@ pub fn netlink(input: &[u8]) -> bool {
             turn(&mut session, &mut buffer, &device).expect("there is room");
         }
     }
-    told
+    answered
 }
 
 /// One answer to a datagram of that many bytes. Returns whether it says more than that something is refused.

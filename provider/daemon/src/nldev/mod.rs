@@ -2,10 +2,11 @@
 //! libibverbs and librdmacm find devices and their files.
 //!
 //! [`message`] takes messages apart and puts them together, [`device`], [`resources`] and [`statistics`] say what is, [`kernel`] asks the kernel
-//! about real devices, [`server`] is the programs' sockets, [`told`] is where it all comes from. This module decides who answers what. Nothing here changes the
+//! about real devices, [`server`] is the programs' sockets, [`device_view`] is where it all comes from. This module decides who answers what. Nothing here changes the
 //! device: what would is refused.
 
 mod device;
+mod device_view;
 #[cfg(any(test, feature = "fuzzing"))]
 mod example;
 #[cfg(feature = "fuzzing")]
@@ -18,17 +19,16 @@ mod server;
 mod statistics;
 #[cfg(test)]
 mod tests;
-mod told;
 
 use ferroce_cabi::rdma_netlink::*;
 use ferroce_control::{DeviceInfo, IbPort};
 use rustix::io::Errno;
 
+pub(crate) use self::device_view::DeviceView;
 use self::kernel::Kernel;
 use self::message::{Asker, Attributes, Refusal, Request, flag};
 pub(crate) use self::objects::{Client, Identifier};
 pub(crate) use self::server::Server;
-pub(crate) use self::told::Told;
 
 /// The device's index. Real devices have the lowest numbers that are free when they come, so none ever gets there.
 pub(crate) const INDEX: u32 = 10_000;

@@ -13,7 +13,7 @@ use super::fuzzing::device;
 use super::serve::{KIND, Program, Server};
 use super::surroundings::Surroundings as View;
 use crate::claims::Claims;
-use crate::fuzzing::inputs::{came_back, connection, drain, frame, mad, reply, steps};
+use crate::fuzzing::inputs::{connection, drain, frame, mad, reply, returned, steps};
 use crate::gids::GidTable;
 use crate::interfaces::Snapshot;
 use crate::mads::{Address, Incoming, Route};
@@ -70,10 +70,10 @@ pub fn rdma_cm_frames(input: &[u8]) -> bool {
             6 => drain(programs.channels.iter().map(|(_, end)| end)),
             7 => {
                 for sent in server.outgoing() {
-                    came(&mut server, &came_back(sent, which & 0x80 != 0), &view);
+                    incoming(&mut server, &returned(sent, which & 0x80 != 0), &view);
                 }
                 if !bytes.is_empty() {
-                    came(&mut server, &stranger(bytes), &view);
+                    incoming(&mut server, &stranger(bytes), &view);
                 }
             }
             _ => {}
@@ -144,10 +144,10 @@ fn enter(server: &mut Server, id: u64, pid: u32) -> OwnedFd {
 }
 
 /// A MAD has come.
-fn came(server: &mut Server, came: &Incoming, view: &View<'_>) {
-    match came.mad[1] {
-        CLASS_CM => server.message_came(came, view),
-        _ => drop(server.answer_came(came, view)),
+fn incoming(server: &mut Server, incoming: &Incoming, view: &View<'_>) {
+    match incoming.mad[1] {
+        CLASS_CM => server.receive_message(incoming, view),
+        _ => drop(server.receive_answer(incoming, view)),
     }
 }
 

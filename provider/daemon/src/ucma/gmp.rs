@@ -29,26 +29,26 @@ impl Server {
     }
 
     /// Takes a message that came to QP1 of a port from another communication manager.
-    pub fn message_came(&mut self, came: &Incoming, view: &View<'_>) {
+    pub fn receive_message(&mut self, incoming: &Incoming, view: &View<'_>) {
         let host = self.host(view);
-        match sender(came, &host) {
+        match sender(incoming, &host) {
             Some(from) => {
                 let out = &mut self.ucma.out;
-                self.ucma.cm.receive(host.now, &from, &came.mad, out);
+                self.ucma.cm.receive(host.now, &from, &incoming.mad, out);
             }
-            None => tracing::debug!(lid = came.from.lid, "a message without a GRH"),
+            None => tracing::debug!(lid = incoming.from.lid, "a message without a GRH"),
         }
         self.finish(&host);
     }
 
     /// Takes the subnet administrator's answer to a question. `false`: nobody here has asked.
-    pub fn answer_came(&mut self, came: &Incoming, view: &View<'_>) -> bool {
+    pub fn receive_answer(&mut self, incoming: &Incoming, view: &View<'_>) -> bool {
         let host = self.host(view);
-        let from_administrator = |port: &IbPort| came.from.lid == port.sm_lid;
-        let is_ours = host.port(came.port).is_some_and(from_administrator)
-            && self.ucma.questions.awaits(came.port, &came.mad);
+        let from_administrator = |port: &IbPort| incoming.from.lid == port.sm_lid;
+        let is_ours = host.port(incoming.port).is_some_and(from_administrator)
+            && self.ucma.questions.awaits(incoming.port, &incoming.mad);
         if is_ours {
-            self.ucma.sa_answered(came.port, &came.mad, &host);
+            self.ucma.sa_answered(incoming.port, &incoming.mad, &host);
             self.finish(&host);
         }
         is_ours
@@ -66,8 +66,8 @@ impl Server {
 }
 
 /// The way back to who sent a message. `None`: it does not say who, or came to an address that has gone.
-fn sender(came: &Incoming, host: &Host<'_>) -> Option<Av> {
-    let from = &came.from;
+fn sender(incoming: &Incoming, host: &Host<'_>) -> Option<Av> {
+    let from = &incoming.from;
     let grh = from.grh?;
     let av = Av {
         local_gid: [0; 16],
@@ -84,7 +84,7 @@ fn sender(came: &Incoming, host: &Host<'_>) -> Option<Av> {
         let local_gid = host.gids.entry(grh.gid_index.into())?.gid;
         return Some(Av { local_gid, ..av });
     }
-    let port = host.port(came.port)?;
+    let port = host.port(incoming.port)?;
     let own = |(index, _): &&(u16, mad::Gid)| *index == u16::from(grh.gid_index);
     let (_, local_gid) = port.gids.iter().find(own)?;
     Some(Av {

@@ -101,24 +101,24 @@ impl Ucma {
     /// The subnet administrator has answered.
     pub(super) fn sa_answered(&mut self, port: u8, mad: &Mad, host: &Host<'_>) {
         if let Some((number, asker, answer)) = self.questions.receive(port, mad) {
-            self.told(number, asker, answer, host);
+            self.answered(number, asker, answer, host);
         }
     }
 
     /// Repeats questions, and gives up those that nobody answers.
     pub(super) fn repeat_questions(&mut self, host: &Host<'_>) {
         for (number, asker, answer) in self.questions.repeat(host.now) {
-            self.told(number, asker, answer, host);
+            self.answered(number, asker, answer, host);
         }
     }
 
-    fn told(&mut self, number: u32, asker: Asker, answer: Answer, host: &Host<'_>) {
+    fn answered(&mut self, number: u32, asker: Asker, answer: Answer, host: &Host<'_>) {
         match asker {
             Asker::Leave(..) => {}
-            Asker::Group(group) => self.membership_told(group, number, answer),
-            Asker::Name(port) => self.names.told(port, answer, host.now),
-            Asker::Address(handle) => self.gid_told(handle, number, answer),
-            Asker::Path(handle) => self.path_told(handle, number, answer, host),
+            Asker::Group(group) => self.membership_answered(group, number, answer),
+            Asker::Name(port) => self.names.answered(port, answer, host.now),
+            Asker::Address(handle) => self.gid_answered(handle, number, answer),
+            Asker::Path(handle) => self.path_answered(handle, number, answer, host),
         }
     }
 
@@ -131,7 +131,7 @@ impl Ucma {
         Some(id)
     }
 
-    fn gid_told(&mut self, handle: u32, number: u32, answer: Answer) {
+    fn gid_answered(&mut self, handle: u32, number: u32, answer: Answer) {
         let Some(id) = self.waiting(handle, number) else {
             return;
         };
@@ -151,7 +151,7 @@ impl Ucma {
         }
     }
 
-    fn path_told(&mut self, handle: u32, number: u32, answer: Answer, host: &Host<'_>) {
+    fn path_answered(&mut self, handle: u32, number: u32, answer: Answer, host: &Host<'_>) {
         let Some(id) = self.waiting(handle, number) else {
             return;
         };

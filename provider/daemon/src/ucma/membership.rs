@@ -115,7 +115,7 @@ impl Ucma {
     }
 
     /// The administrator has answered.
-    pub(super) fn membership_told(&mut self, handle: u32, number: u32, answer: Answer) {
+    pub(super) fn membership_answered(&mut self, handle: u32, number: u32, answer: Answer) {
         let member = self.groups.get_mut(handle).and_then(|g| g.member.as_mut());
         let Some(member) = member.filter(|member| member.asks == Some(number)) else {
             return;

@@ -77,7 +77,7 @@ impl Names {
     }
 
     /// The subnet administrator has taken a record, or has not.
-    pub(super) fn told(&mut self, port: u8, answer: Answer, now: Time) {
+    pub(super) fn answered(&mut self, port: u8, answer: Answer, now: Time) {
         let Some(name) = self.0.get_mut(usize::from(port) - 1) else {
             return;
         };

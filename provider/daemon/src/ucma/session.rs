@@ -11,7 +11,7 @@ use zerocopy::{FromBytes, IntoBytes};
 use super::channel::{Caller, Channel};
 use super::serve::Server;
 use super::surroundings::Surroundings as View;
-use crate::error::told;
+use crate::error::for_programs;
 use crate::poller::{Poller, Token};
 use crate::sessions::Session;
 
@@ -155,7 +155,7 @@ impl Server {
         let flags = SocketFlags::CLOEXEC;
         let (ours, theirs) =
             rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)
-                .map_err(told)?;
+                .map_err(for_programs)?;
         // What a program writes past librdmacm goes nowhere.
         rustix::net::shutdown(&ours, rustix::net::Shutdown::Read)?;
         let inode = rustix::fs::fstat(&theirs)?.st_ino;

@@ -146,21 +146,22 @@ impl Exchanges {
         &mut self,
         agents: &Agents,
         agent: u32,
-        came: &Incoming,
+        incoming: &Incoming,
         now: Instant,
         out: &mut Output,
     ) {
-        let (Some(entry), Some(header)) = (agents.agent(agent), MadHeader::parse(&came.mad)) else {
+        let (Some(entry), Some(header)) = (agents.agent(agent), MadHeader::parse(&incoming.mad))
+        else {
             return;
         };
         let mut message = None;
-        if entry.does_rmpp(header.class) && rmpp::is_active(&came.mad) {
-            match rmpp::kind(&came.mad) {
-                rmpp::Kind::Data => match self.segment(agent, &header, came, now, out) {
+        if entry.does_rmpp(header.class) && rmpp::is_active(&incoming.mad) {
+            match rmpp::kind(&incoming.mad) {
+                rmpp::Kind::Data => match self.segment(agent, &header, incoming, now, out) {
                     Some(whole) => message = Some(whole),
                     None => return,
                 },
-                _ => return self.answered(agent, &header, came, now, out),
+                _ => return self.answered(agent, &header, incoming, now, out),
             }
         }
         if header.is_response() {
@@ -172,7 +173,7 @@ impl Exchanges {
             });
             let own_rmpp = entry.wants.user_rmpp
                 && rmpp::has_header(header.class)
-                && rmpp::is_active(&came.mad);
+                && rmpp::is_active(&incoming.mad);
             match index {
                 Some(index) => drop(self.sends.swap_remove(index)),
                 None if own_rmpp => {}
@@ -181,8 +182,8 @@ impl Exchanges {
         }
         out.deliveries.push(Delivery {
             file: entry.file,
-            header: header_of(entry.id, came),
-            bytes: message.unwrap_or_else(|| came.mad.to_vec()),
+            header: header_of(entry.id, incoming),
+            bytes: message.unwrap_or_else(|| incoming.mad.to_vec()),
         });
     }
 
@@ -191,11 +192,14 @@ impl Exchanges {
         &mut self,
         agent: u32,
         header: &MadHeader,
-        came: &Incoming,
+        incoming: &Incoming,
         now: Instant,
         out: &mut Output,
     ) -> Option<Vec<u8>> {
-        let from = (came.from.lid, came.from.grh.map_or([0; 16], |grh| grh.gid));
+        let from = (
+            incoming.from.lid,
+            incoming.from.grh.map_or([0; 16], |grh| grh.gid),
+        );
         let same = |r: &Receiving| {
             (r.agent, r.tid, r.class, r.from) == (agent, header.tid, header.class, from)
         };
@@ -217,9 +221,9 @@ impl Exchanges {
             }
         };
         let entry = &mut self.receiving[index];
-        let taken = entry.receiver.take(&came.mad);
+        let taken = entry.receiver.take(&incoming.mad);
         if let Some(mad) = taken.answer {
-            out.mads.push(came.answer(mad));
+            out.mads.push(incoming.answer(mad));
         }
         match taken.end? {
             Ok(message) => {
@@ -247,7 +251,7 @@ impl Exchanges {
         &mut self,
         agent: u32,
         header: &MadHeader,
-        came: &Incoming,
+        incoming: &Incoming,
         now: Instant,
         out: &mut Output,
     ) {
@@ -262,7 +266,7 @@ impl Exchanges {
         let Some(sender) = &mut send.segments else {
             return;
         };
-        match sender.answered(&came.mad) {
+        match sender.answered(&incoming.mad) {
             Progress::Going => send.go(now, out),
             Progress::Old => {}
             Progress::Done => match send.timeout {
@@ -276,7 +280,8 @@ impl Exchanges {
             },
             Progress::Stopped => drop(self.sends.swap_remove(index)),
             Progress::Abort(why) => {
-                out.mads.push(came.answer(rmpp::abort(&came.mad, why)));
+                out.mads
+                    .push(incoming.answer(rmpp::abort(&incoming.mad, why)));
                 self.sends.swap_remove(index);
             }
         }

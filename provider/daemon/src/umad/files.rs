@@ -8,7 +8,7 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType};
 use zerocopy::IntoBytes;
 
-use crate::error::told;
+use crate::error::for_programs;
 
 /// The most bytes that wait for one file; what comes beyond is lost, as on a wire.
 const MAX_WAITING: usize = 16 << 20;
@@ -100,7 +100,7 @@ pub(super) fn pair() -> Result<(OwnedFd, OwnedFd, u64), Errno> {
         SocketFlags::CLOEXEC,
         None,
     )
-    .map_err(told)?;
+    .map_err(for_programs)?;
     enlarge(&ours);
     // What a program writes past the shim goes nowhere.
     rustix::net::shutdown(&ours, rustix::net::Shutdown::Read)?;

@@ -7,7 +7,7 @@ use ferroce_wire::MadHeader;
 use rustix::net::SendFlags;
 
 use super::server::{KIND, Server, Surroundings};
-use crate::fuzzing::inputs::{came_back, connection, drain, frame, mad, reply, steps};
+use crate::fuzzing::inputs::{connection, drain, frame, mad, reply, returned, steps};
 use crate::mads::{Address, Incoming};
 use crate::poller::Poller;
 use crate::sessions::Sessions;
@@ -51,19 +51,19 @@ pub fn umad_frames(input: &[u8]) -> bool {
             }
             6 => drain(program.files.iter().map(|(_, end)| end)),
             7 => {
-                let came = Incoming {
+                let incoming = Incoming {
                     port: 1 + which % 2,
                     qpn: (which >> 1 & 1).into(),
                     from: Address::default(),
                     mad: mad(bytes),
                 };
-                receive(&mut server, &came, &around);
+                receive(&mut server, &incoming, &around);
             }
             _ => {}
         }
         for sent in server.outgoing().into_iter().take(16) {
-            let came = came_back(sent, which & 0x80 != 0);
-            receive(&mut server, &came, &around);
+            let incoming = returned(sent, which & 0x80 != 0);
+            receive(&mut server, &incoming, &around);
         }
     }
     program.done
@@ -103,9 +103,9 @@ impl Program {
 }
 
 /// A MAD has come.
-fn receive(server: &mut Server, came: &Incoming, around: &Surroundings<'_>) {
-    let header = MadHeader::parse(&came.mad).expect("a whole MAD");
-    server.receive(came, &header, around);
+fn receive(server: &mut Server, incoming: &Incoming, around: &Surroundings<'_>) {
+    let header = MadHeader::parse(&incoming.mad).expect("a whole MAD");
+    server.receive(incoming, &header, around);
 }
 
 /// The program connects; returns its end.

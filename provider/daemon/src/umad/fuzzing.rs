@@ -88,13 +88,13 @@ fn header(bytes: &[u8]) -> ib_user_mad_hdr {
 
 fn arrive(agents: &Agents, exchanges: &mut Exchanges, mad: &Mad, now: Instant, out: &mut Output) {
     let owner = MadHeader::parse(mad).and_then(|header| agents.owner(1, &header, mad));
-    let came = Incoming {
+    let incoming = Incoming {
         port: 1,
         qpn: 1,
         from: Address::default(),
         mad: *mad,
     };
     if let Some(owner) = owner {
-        exchanges.receive(agents, owner, &came, now, out);
+        exchanges.receive(agents, owner, &incoming, now, out);
     }
 }

@@ -45,13 +45,13 @@ pub(super) fn header_fields(address: &Address) -> ib_user_mad_hdr_old {
 }
 
 /// The header of a MAD that has come for an agent.
-pub(super) fn header_of(id: u32, came: &Incoming) -> ib_user_mad_hdr {
+pub(super) fn header_of(id: u32, incoming: &Incoming) -> ib_user_mad_hdr {
     ib_user_mad_hdr {
         old: ib_user_mad_hdr_old {
             id,
-            ..header_fields(&came.from)
+            ..header_fields(&incoming.from)
         },
-        pkey_index: came.from.pkey_index,
+        pkey_index: incoming.from.pkey_index,
         reserved: [0; 6],
     }
 }

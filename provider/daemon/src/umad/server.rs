@@ -119,16 +119,16 @@ impl Server {
     /// A MAD has come to a port that is nobody else's. `false`: it is no agent's either.
     pub(crate) fn receive(
         &mut self,
-        came: &Incoming,
+        incoming: &Incoming,
         header: &MadHeader,
         around: &Surroundings<'_>,
     ) -> bool {
-        let Some(owner) = self.agents.owner(came.port, header, &came.mad) else {
+        let Some(owner) = self.agents.owner(incoming.port, header, &incoming.mad) else {
             return false;
         };
         let now = Instant::now();
         self.exchanges
-            .receive(&self.agents, owner, came, now, &mut self.out);
+            .receive(&self.agents, owner, incoming, now, &mut self.out);
         self.deliver(around);
         true
     }

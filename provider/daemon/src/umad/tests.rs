@@ -83,10 +83,10 @@ fn a_request_is_repeated_and_given_up_with_its_header() {
     exchanges.handle_timeout(&agents, now + Duration::from_millis(100), &mut out);
     assert!(out.mads.is_empty());
     assert_eq!(out.deliveries.len(), 1);
-    let told = &out.deliveries[0];
-    assert_eq!((told.file, told.header.old.id), (1, 0));
-    assert_eq!(told.header.old.status, 110);
-    assert_eq!(told.bytes.len(), mad::HEADER_LEN);
+    let delivery = &out.deliveries[0];
+    assert_eq!((delivery.file, delivery.header.old.id), (1, 0));
+    assert_eq!(delivery.header.old.status, 110);
+    assert_eq!(delivery.bytes.len(), mad::HEADER_LEN);
     assert_eq!(exchanges.next_timeout(), None);
 }
 
@@ -102,19 +102,19 @@ fn a_response_ends_its_request_and_others_go_nowhere() {
     send(&mut exchanges, &mut out).unwrap();
     // The same again while the first is under way is a mistake.
     send(&mut exchanges, &mut out).unwrap_err();
-    let mut came = arrives(out.mads.pop().unwrap());
-    came.mad[3] = 0x81;
-    came.mad[15] = 8;
-    exchanges.receive(&agents, client, &came, now, &mut out);
+    let mut incoming = arrives(out.mads.pop().unwrap());
+    incoming.mad[3] = 0x81;
+    incoming.mad[15] = 8;
+    exchanges.receive(&agents, client, &incoming, now, &mut out);
     assert!(
         out.deliveries.is_empty(),
         "the response of another transaction"
     );
-    came.mad[15] = 7;
-    exchanges.receive(&agents, client, &came, now, &mut out);
-    exchanges.receive(&agents, client, &came, now, &mut out);
+    incoming.mad[15] = 7;
+    exchanges.receive(&agents, client, &incoming, now, &mut out);
+    exchanges.receive(&agents, client, &incoming, now, &mut out);
     assert_eq!(out.deliveries.len(), 1);
-    assert_eq!(out.deliveries[0].bytes, came.mad);
+    assert_eq!(out.deliveries[0].bytes, incoming.mad);
     assert_eq!(exchanges.next_timeout(), None);
 }
 
@@ -140,11 +140,15 @@ fn a_long_response_goes_in_segments_and_comes_whole() {
     let mut mads = 0;
     while let Some(mad) = out.mads.pop() {
         mads += 1;
-        let came = arrives(mad);
+        let incoming = arrives(mad);
         let owner = agents
-            .owner(1, &mad::MadHeader::parse(&came.mad).unwrap(), &came.mad)
+            .owner(
+                1,
+                &mad::MadHeader::parse(&incoming.mad).unwrap(),
+                &incoming.mad,
+            )
             .unwrap();
-        exchanges.receive(&agents, owner, &came, now, &mut out);
+        exchanges.receive(&agents, owner, &incoming, now, &mut out);
         // In order.
         out.mads.sort_by_key(|mad| std::cmp::Reverse(mad.mad[31]));
     }
@@ -171,11 +175,11 @@ fn messages_that_have_come_make_room_for_others() {
             .send(&agents, client, &header(100, 0), &asked, now, &mut out)
             .unwrap();
         // A response of one segment, whole or the first of some.
-        let mut came = arrives(out.mads.pop().unwrap());
-        came.mad[3] = 0x92;
-        came.mad[24..27].copy_from_slice(&[1, 1, flags]);
-        (came.mad[31], came.mad[35]) = (1, 220);
-        exchanges.receive(&agents, client, &came, now, &mut out);
+        let mut incoming = arrives(out.mads.pop().unwrap());
+        incoming.mad[3] = 0x92;
+        incoming.mad[24..27].copy_from_slice(&[1, 1, flags]);
+        (incoming.mad[31], incoming.mad[35]) = (1, 220);
+        exchanges.receive(&agents, client, &incoming, now, &mut out);
         let got = (out.deliveries.len(), out.mads.len());
         out.deliveries.clear();
         out.mads.clear();

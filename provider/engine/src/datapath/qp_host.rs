@@ -16,7 +16,7 @@ use crate::memory::keys::{KeyTable, Peer, Piece};
 use crate::memory::persist;
 use crate::port::ib::Origin;
 use crate::verbs::qp::Qp;
-use crate::verbs::rendezvous::{TmQp, Told};
+use crate::verbs::rendezvous::{TmCompletion, TmQp};
 use crate::verbs::shared_requests::SharedRequests;
 use crate::verbs::wc::Wc;
 
@@ -117,18 +117,18 @@ impl<'a> QpHost<'a> {
     }
 
     /// Completes a message on a queue that matches tags.
-    fn complete_tagged(&mut self, tm: &TmQp, mut wc: Wc, told: Told, solicited: bool) {
-        wc.opcode = told.opcode;
-        wc.status = told.status;
-        wc.wc_flags |= told.flags;
-        if let Some((sges, headers)) = told.place {
+    fn complete_tagged(&mut self, tm: &TmQp, mut wc: Wc, tagged: TmCompletion, solicited: bool) {
+        wc.opcode = tagged.opcode;
+        wc.status = tagged.status;
+        wc.wc_flags |= tagged.flags;
+        if let Some((sges, headers)) = tagged.place {
             let room: u64 = sges.iter().map(|sge| u64::from(sge.length)).sum();
             let headers = &headers[..room.min(headers.len() as u64) as usize];
             if self.scatter_received(&sges, 0, headers.into()).is_err() {
                 wc.status = WcStatus::LocProtErr as u32;
             }
         }
-        self.overrun |= !tm.completions().push_tagged(wc, solicited, told.info);
+        self.overrun |= !tm.completions().push_tagged(wc, solicited, tagged.info);
     }
 
     fn wc(&self, c: &Completion) -> Wc {
@@ -312,9 +312,9 @@ impl Host for QpHost<'_> {
         }
         let wc = self.wc(&completion);
         if let Some(tm) = &self.qp.tm
-            && let Some(told) = tm.received(completion.status)
+            && let Some(tagged) = tm.received(completion.status)
         {
-            self.complete_tagged(tm, wc, told, completion.solicited);
+            self.complete_tagged(tm, wc, tagged, completion.solicited);
             return;
         }
         // The queue may have gone while a request taken from it was under way: then nobody waits for it.

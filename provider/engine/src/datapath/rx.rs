@@ -53,7 +53,7 @@ impl Hca {
     }
 
     /// Takes what has come to every port but through the inbox; returns how many runs there were.
-    pub(crate) fn drain_all(&self, rx: &mut RxState, take: Take) -> usize {
+    pub(crate) fn receive_from_ports(&self, rx: &mut RxState, take: Take) -> usize {
         #[cfg(any(test, feature = "in-process"))]
         if let Ports::Ethernet(Medium::InProcess(end)) = self.ports() {
             return self.drain_end(rx, end, take);

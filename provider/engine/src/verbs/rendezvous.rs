@@ -46,7 +46,7 @@ pub(crate) struct TmQp {
 }
 
 /// What a receive completion becomes.
-pub(crate) struct Told {
+pub(crate) struct TmCompletion {
     pub(crate) opcode: u32,
     pub(crate) status: u32,
     pub(crate) flags: u32,
@@ -98,9 +98,9 @@ impl TmQp {
     }
 
     /// A message is complete, or failed. `None`: it was none that is matched (a WRITE with immediate data).
-    pub(crate) fn received(&self, status: WcStatus) -> Option<Told> {
+    pub(crate) fn received(&self, status: WcStatus) -> Option<TmCompletion> {
         let mut state = self.state.lock();
-        let mut told = Told {
+        let mut tagged = TmCompletion {
             opcode: WC_TM_RECV,
             status: status as u32,
             flags: 0,
@@ -109,28 +109,33 @@ impl TmQp {
         };
         let arrival = state.arrival.take()?;
         if status != WcStatus::Success {
-            return Some(told);
+            return Some(tagged);
         }
         match arrival {
-            Arrival::Untagged => told.opcode = WC_TM_NO_TAG,
-            Arrival::Unexpected { flags } => told.flags = flags,
-            Arrival::Eager { told: true, .. } => told.flags = WC_TM_DATA_VALID,
-            Arrival::Eager { info, told: false } => {
-                told.flags = WC_TM_MATCH | WC_TM_DATA_VALID;
-                told.info = info;
+            Arrival::Untagged => tagged.opcode = WC_TM_NO_TAG,
+            Arrival::Unexpected { flags } => tagged.flags = flags,
+            Arrival::Eager {
+                completed: true, ..
+            } => tagged.flags = WC_TM_DATA_VALID,
+            Arrival::Eager {
+                info,
+                completed: false,
+            } => {
+                tagged.flags = WC_TM_MATCH | WC_TM_DATA_VALID;
+                tagged.info = info;
             }
             Arrival::Rendezvous(rendezvous) => {
-                told.flags = WC_TM_MATCH;
-                told.info = rendezvous.info;
+                tagged.flags = WC_TM_MATCH;
+                tagged.info = rendezvous.info;
                 if rendezvous.fits {
                     state.waiting.push_back(rendezvous);
                 } else {
-                    told.status = WC_TM_RNDV_INCOMPLETE;
-                    told.place = Some((rendezvous.sges, rendezvous.headers));
+                    tagged.status = WC_TM_RNDV_INCOMPLETE;
+                    tagged.place = Some((rendezvous.sges, rendezvous.headers));
                 }
             }
         }
-        Some(told)
+        Some(tagged)
     }
 
     /// Puts what waits into the send queue, as far as that has room.

@@ -72,10 +72,10 @@ impl Route {
     pub(crate) fn path(&self, hca: &Hca, slot: u8) -> Result<Arc<Path>> {
         let key = self.key(slot)?;
         match self {
-            Route::Cable(port, _) => hca.path_or(key, || hca.by_cable(key, port)),
-            Route::Address { gid, .. } => match hca.by_address(key, gid) {
+            Route::Cable(port, _) => hca.path_or(key, || hca.path_by_cable(key, port)),
+            Route::Address { gid, .. } => match hca.path_by_address(key, gid) {
                 Err(e) => match around(key, &e) {
-                    Some(around) => hca.by_address(around, gid),
+                    Some(around) => hca.path_by_address(around, gid),
                     None => Err(e),
                 },
                 path => path,
@@ -132,7 +132,7 @@ fn around(key: PathKey, error: &Error) -> Option<PathKey> {
 
 impl Hca {
     /// The path with this key by RoCE, opened if nobody has it yet: through memory if it leads to a process of this device, else by a socket.
-    fn by_address(&self, key: PathKey, gid: &GidEntry) -> Result<Arc<Path>> {
+    fn path_by_address(&self, key: PathKey, gid: &GidEntry) -> Result<Arc<Path>> {
         // Asked for first: the answer of the daemon is not waited for under the lock of the paths.
         let ring = self.ring_to(key);
         self.path_or(key, || {
@@ -148,7 +148,7 @@ impl Hca {
         })
     }
 
-    fn by_cable(&self, key: PathKey, port: &Arc<Port>) -> Result<Exit> {
+    fn path_by_cable(&self, key: PathKey, port: &Arc<Port>) -> Result<Exit> {
         let (slot, buffer, gso) = (self.slot(), self.info().rcvbuf, self.cuts_runs());
         Ok(CableExit::open(key, port, slot, buffer, gso)?.into())
     }

@@ -93,13 +93,13 @@ struct List {
     buffers: VecDeque<Tagged>,
     last_handle: u32,
     /// Unexpected messages, those that came and those that the program has told of. Programs count with 16 bits.
-    came: u16,
+    arrived: u16,
     handled: u16,
 }
 
 impl List {
     fn agrees(&self) -> bool {
-        self.came == self.handled
+        self.arrived == self.handled
     }
 
     /// Takes out the first buffer that matches.
@@ -111,8 +111,8 @@ impl List {
 
     /// A message came that no buffer was for; returns what its completion says besides.
     fn unexpected(&mut self) -> u32 {
-        self.came = self.came.wrapping_add(1);
-        let behind = self.came.wrapping_sub(self.handled) > FAR_BEHIND;
+        self.arrived = self.arrived.wrapping_add(1);
+        let behind = self.arrived.wrapping_sub(self.handled) > FAR_BEHIND;
         if behind { WC_TM_SYNC_REQ } else { 0 }
     }
 
@@ -135,7 +135,13 @@ impl List {
                 sges: buffer.sges,
                 skip: TMH as u32,
             };
-            return Some((wqe, Arrival::Eager { info, told: !only }));
+            return Some((
+                wqe,
+                Arrival::Eager {
+                    info,
+                    completed: !only,
+                },
+            ));
         };
         let mut sges = buffer.sges;
         let fits = cut(&mut sges, rendezvous.len);
@@ -220,8 +226,8 @@ pub(crate) enum Arrival {
     Untagged,
     /// With a tag that no buffer has, for the program; with what the completion says besides.
     Unexpected { flags: u32 },
-    /// Into a buffer. `told`: that it matched was completed already, as more packets follow.
-    Eager { info: TagInfo, told: bool },
+    /// Into a buffer. `completed`: that it matched was completed already, as more packets follow.
+    Eager { info: TagInfo, completed: bool },
     /// The announcement of data to be read into a buffer.
     Rendezvous(Rendezvous),
 }
@@ -294,7 +300,10 @@ impl TagMatching {
         let (wqe, arrival) = list.receive(header, only, ordinary)?;
         let room = match &arrival {
             // The match is told at once, before what another message matches, also where the data is not all here.
-            Arrival::Eager { info, told: true } => {
+            Arrival::Eager {
+                info,
+                completed: true,
+            } => {
                 let wc = Wc {
                     wr_id: wqe.wr_id,
                     opcode: WC_TM_RECV,

@@ -74,7 +74,7 @@ impl Trial {
             mask,
         };
         // With some the program tells how many messages it has handled.
-        let handled = (length % 2 == 1).then_some(self.list.came.into());
+        let handled = (length % 2 == 1).then_some(self.list.arrived.into());
         let before = self.known.len();
         match self.list.operate(&op(what, handled), MOST) {
             Ok((handle, _)) => self.known.push(Known {
@@ -106,7 +106,7 @@ impl Trial {
             return;
         };
         let (tag, announced) = (header.info.tag, header.rendezvous.as_ref().map(|r| r.len));
-        let came = self.list.came;
+        let arrived = self.list.arrived;
         let mut asked = 0;
         let ordinary = || {
             asked += 1;
@@ -117,15 +117,15 @@ impl Trial {
             })
         };
         let Some((wqe, arrival)) = self.list.receive(header, only, ordinary) else {
-            assert!(!ready && asked == 1 && self.list.came == came);
+            assert!(!ready && asked == 1 && self.list.arrived == arrived);
             return;
         };
         if wqe.wr_id == ORDINARY {
             assert!(matches!(arrival, Arrival::Unexpected { .. }) && asked == 1);
-            assert_eq!(self.list.came, came.wrapping_add(1));
+            assert_eq!(self.list.arrived, arrived.wrapping_add(1));
             return;
         }
-        assert_eq!((asked, self.list.came), (0, came));
+        assert_eq!((asked, self.list.arrived), (0, arrived));
         let at = self
             .known
             .iter()
@@ -136,8 +136,8 @@ impl Trial {
 
         let bytes = |sges: &[Sge]| sges.iter().map(|s| u64::from(s.length)).sum::<u64>();
         match arrival {
-            Arrival::Eager { info, told } => {
-                assert_eq!((info.tag, told, announced), (tag, !only, None));
+            Arrival::Eager { info, completed } => {
+                assert_eq!((info.tag, completed, announced), (tag, !only, None));
                 assert_eq!((bytes(&wqe.sges), wqe.skip), (known.bytes, TMH as u32));
             }
             Arrival::Rendezvous(r) => {

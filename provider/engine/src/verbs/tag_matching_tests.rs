@@ -60,7 +60,7 @@ fn a_buffer_added_in_ignorance_waits_for_agreement() {
     for _ in 1..=0xffff {
         list.unexpected();
     }
-    assert_eq!(list.came, 0);
+    assert_eq!(list.arrived, 0);
     add(&mut list, 3, 3, 0xff, Some(0x1_0000));
     assert_eq!(taken(&mut list, 3), Some(3));
 }
@@ -73,7 +73,7 @@ fn a_program_far_behind_is_asked() {
         .collect();
     let first = asked.iter().position(|asked| *asked);
     assert_eq!(first, Some(usize::from(FAR_BEHIND)));
-    list.operate(&op(TagWork::Sync, Some(u32::from(list.came))), 4)
+    list.operate(&op(TagWork::Sync, Some(u32::from(list.arrived))), 4)
         .unwrap();
     assert_eq!(list.unexpected(), 0);
 }

@@ -147,27 +147,27 @@ fn who_wakes_the_helper_first_may_leave_it_asleep() {
 
 /// What the daemon has told waits for the helper, whom an event wakes; a polling thread, which the same event tells of its
 /// inbox, clears it.
-struct Told {
+struct Noticed {
     turn: Turn<AtomicU32>,
     receive: Mutex<()>,
     event: Event,
-    told: AtomicU32,
+    noticed: AtomicU32,
 }
 
 /// The helper gives the turn away and takes it back by `take`. It looks what it was told when it is woken, and not before.
-fn heard(take: fn(&Told) -> bool) {
+fn heard(take: fn(&Noticed) -> bool) {
     model::check(move || {
-        let device = Arc::new(Told {
+        let device = Arc::new(Noticed {
             turn: turn(),
             receive: Mutex::new(()),
             event: Event::new(),
-            told: AtomicU32::new(0),
+            noticed: AtomicU32::new(0),
         });
         device.turn.want();
         let tells = {
             let device = device.clone();
             thread::spawn(move || {
-                device.told.store(1, Relaxed);
+                device.noticed.store(1, Relaxed);
                 device.event.wake();
             })
         };
@@ -186,7 +186,7 @@ fn heard(take: fn(&Told) -> bool) {
             device.event.wake();
         }
         device.event.wait();
-        while device.told.load(Relaxed) == 0 {
+        while device.noticed.load(Relaxed) == 0 {
             device.event.wait();
         }
         tells.join().unwrap();

@@ -26,8 +26,8 @@ impl Cm {
                 _ => self.end_of_memory(id, out),
             };
         }
-        let told = matches!(conn.state, State::ReplySent | State::ReplyAcknowledged);
-        if told && heard(conn.link.local_qpn) {
+        let replied = matches!(conn.state, State::ReplySent | State::ReplyAcknowledged);
+        if replied && heard(conn.link.local_qpn) {
             // The RTU was lost, and the peer goes on as if it had not been.
             return self.peer_was_heard(id, out);
         }

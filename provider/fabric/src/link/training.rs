@@ -90,7 +90,7 @@ impl Training {
     }
 
     /// A frame has come.
-    pub fn came(&mut self, now: Instant, frame: &[u8]) -> Option<Change> {
+    pub fn receive(&mut self, now: Instant, frame: &[u8]) -> Option<Change> {
         let frame: &Frame = frame.try_into().ok()?;
         if frame[2] != VERSION || self.mode == LinkCommand::Disable {
             return None;
@@ -224,7 +224,7 @@ mod tests {
                     changes[i].push(change);
                 }
                 if let Some(frame) = frame.filter(|_| !cut)
-                    && let Some(change) = to.came(*now, &frame)
+                    && let Some(change) = to.receive(*now, &frame)
                 {
                     if change == Change::Down {
                         to.command(*now, LinkCommand::Poll);
@@ -285,8 +285,8 @@ mod tests {
         let now = Instant::now();
         let mut a = Training::new(now);
         for len in 0..40 {
-            assert_eq!(a.came(now, &vec![0x0f; len]), None);
-            assert_eq!(a.came(now, &vec![0; len]), None);
+            assert_eq!(a.receive(now, &vec![0x0f; len]), None);
+            assert_eq!(a.receive(now, &vec![0; len]), None);
         }
         assert!(!a.is_up());
     }

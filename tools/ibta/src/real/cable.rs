@@ -233,7 +233,7 @@ impl End {
     fn take(&mut self, at: Instant, bytes: &[u8]) {
         let now = Instant::now();
         if is_frame(bytes) {
-            if let Some(change) = self.training.came(now, bytes) {
+            if let Some(change) = self.training.receive(now, bytes) {
                 self.change(now, change);
             }
         } else if self.up {

@@ -287,14 +287,18 @@ fn of_datagrams_what_comes_is_as_it_was_sent() {
         let bytes = pattern(60, n);
         a.post(SendOp::Send, SendData::Inline(&bytes), Dest::Datagram(to));
     }
-    let [_, mut came] = wait(&sides, [MANY as usize, 0]);
+    let [_, mut completions] = wait(&sides, [MANY as usize, 0]);
     // Each poll takes a packet or more.
-    (0..MANY).for_each(|_| came.extend(poll(&b.cq)));
+    (0..MANY).for_each(|_| completions.extend(poll(&b.cq)));
     let dropped = b.count(Counter::RxIcrcErrors);
-    assert!((600..900).contains(&came.len()), "{} came", came.len());
+    assert!(
+        (600..900).contains(&completions.len()),
+        "{} arrived",
+        completions.len()
+    );
     assert!((50..200).contains(&dropped), "{dropped} had wrong ICRCs");
     let mut n = 0;
-    for wc in &came {
+    for wc in &completions {
         assert_eq!((wc.status, wc.byte_len), (0, 100));
         let bytes = &places[wc.wr_id as usize * 100 + 40..][..60];
         // In order, with gaps.

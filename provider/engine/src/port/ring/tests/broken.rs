@@ -61,13 +61,13 @@ fn comes_through_again(ring: &RingSender, inbox: &Inbox, ends: &mut Rings) {
     let bytes = pattern(5, 50_000);
     let lost = (0..).take_while(|_| {
         let refused = put(ring, &bytes).is_err();
-        let mut came = 0;
+        let mut intact = 0;
         let each = |arrived: Arrived<'_>| {
-            came += usize::from(arrived.bytes == bytes[..]);
+            intact += usize::from(arrived.bytes == bytes[..]);
             true
         };
         inbox.take(ends, each, || {});
-        refused || came == 0
+        refused || intact == 0
     });
     assert!(lost.take(5).count() < 5, "nothing comes through");
     for _ in 0..100 {

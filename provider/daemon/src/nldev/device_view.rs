@@ -1,4 +1,4 @@
-//! The device as what is told.
+//! What a device shows of itself.
 
 use ferroce_control::{DeviceInfo, IbPort};
 
@@ -7,12 +7,12 @@ use crate::adapter::Adapter;
 use crate::ucma;
 
 /// The device and its identifiers.
-pub(crate) struct Told<'a> {
+pub(crate) struct DeviceView<'a> {
     pub(crate) adapter: &'a Adapter,
     pub(crate) rdma_cm: &'a ucma::Server,
 }
 
-impl View for Told<'_> {
+impl View for DeviceView<'_> {
     fn info(&self) -> &DeviceInfo {
         &self.adapter.info
     }
