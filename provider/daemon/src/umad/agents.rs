@@ -49,7 +49,7 @@ pub(crate) struct Agent {
 
 impl Agent {
     /// Whether RMPP is done here for MADs of this class.
-    pub(crate) fn does_rmpp(&self, class: u8) -> bool {
+    pub(super) fn does_rmpp(&self, class: u8) -> bool {
         self.wants.rmpp != 0 && !self.wants.user_rmpp && rmpp::has_header(class)
     }
 }
@@ -94,7 +94,7 @@ impl Registration {
 
 impl Agents {
     /// Registers an agent; returns the upper half of its transaction IDs.
-    pub(crate) fn register(
+    pub(super) fn register(
         &mut self,
         file: u64,
         id: u32,

@@ -25,7 +25,7 @@ impl Congestion {
         self.controller.window() / self.active.load(Relaxed).max(1)
     }
 
-    pub(crate) fn qp_active(&self, active: bool) {
+    pub(super) fn qp_active(&self, active: bool) {
         if active {
             self.active.fetch_add(1, Relaxed);
         } else {

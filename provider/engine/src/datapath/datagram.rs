@@ -20,7 +20,7 @@ const MULTICAST_QP: u32 = 0xff_ffff;
 
 impl Qp {
     /// Gives a UD queue pair a datagram.
-    pub(crate) fn take_datagram(
+    pub(super) fn take_datagram(
         &self,
         inner: &mut Inner,
         packet: &Packet<'_>,
@@ -54,7 +54,7 @@ impl Qp {
 impl Hca {
     /// Gives each member of a multicast group in this process its copy of a datagram. Its sender gets one too if it is a member,
     /// unless it was made not to.
-    pub(crate) fn deliver_to_group(
+    pub(super) fn deliver_to_group(
         &self,
         members: &Members<Qp>,
         packet: &Packet<'_>,

@@ -84,7 +84,7 @@ pub(crate) struct Run<'a> {
 }
 
 /// Runs `f` with a sink and sends what it queued.
-pub(crate) fn with_run<R>(
+pub(super) fn with_run<R>(
     way: Way<'_>,
     source: Source<'_>,
     f: impl FnOnce(&mut Run<'_>) -> R,

@@ -72,7 +72,7 @@ static ZEROES: [u8; NULL_PIECE] = [0; NULL_PIECE];
 static SINK: NullPage = NullPage(UnsafeCell::new([0; NULL_PIECE]));
 
 /// Calls `f` with pieces of `len` bytes in all that stand for a null region: zeroes to read, a sink to write.
-pub(crate) fn null_pieces(
+pub(super) fn null_pieces(
     mut len: usize,
     access: Access,
     f: &mut impl FnMut(Piece) -> Result<(), MemoryError>,

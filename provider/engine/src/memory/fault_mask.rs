@@ -46,7 +46,7 @@ impl Drop for Admitted {
 }
 
 /// Makes faults deliverable in the calling thread, the first time that it is called there.
-pub(crate) fn admit() {
+pub(super) fn admit() {
     // A thread that ends has no storage any more; it keeps its mask.
     let _ = ADMITTED.try_with(|admitted| {
         if !admitted.done.replace(true) {
@@ -78,7 +78,7 @@ fn unblock() -> Option<&'static AtomicUsize> {
 ///
 /// # Safety
 /// The arguments are a signal handler's.
-pub(crate) unsafe fn send_on(
+pub(super) unsafe fn send_on(
     signal: libc::c_int,
     info: *mut libc::siginfo_t,
     context: *mut libc::c_void,

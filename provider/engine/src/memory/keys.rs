@@ -20,7 +20,7 @@ use crate::memory::window::Window;
 use crate::verbs::limits;
 
 /// Bits of a key that whoever binds a window chooses.
-pub(crate) const TAG_BITS: u32 = 8;
+pub(super) const TAG_BITS: u32 = 8;
 
 /// The part of a key that names a region or window.
 pub(crate) fn index(key: u32) -> u32 {

@@ -127,7 +127,7 @@ pub(crate) fn validate_huge(addr: u64, len: u64) -> Result<()> {
 
 /// Whether mappings of which `good` holds cover a range without a gap. `good` is told what stands behind a mapping's addresses,
 /// from the permissions on, and its flags where the file is `smaps`.
-pub(crate) fn covered(file: &str, range: &Range<u64>, good: impl Fn(&str, &str) -> bool) -> bool {
+pub(super) fn covered(file: &str, range: &Range<u64>, good: impl Fn(&str, &str) -> bool) -> bool {
     let Ok(maps) = std::fs::read_to_string(file) else {
         return false;
     };

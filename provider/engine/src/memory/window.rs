@@ -180,7 +180,7 @@ impl Window {
         Ok(())
     }
 
-    pub(crate) fn unbind(&self, table: &KeyTable) {
+    pub(super) fn unbind(&self, table: &KeyTable) {
         release(table, self.state.lock().bound.take());
     }
 

@@ -54,7 +54,7 @@ pub(crate) fn scope(ip: IpAddr, scope_id: u32) -> u32 {
 }
 
 /// The GID that stands for an IP address.
-pub(crate) fn address_gid(ip: IpAddr) -> [u8; 16] {
+pub(super) fn address_gid(ip: IpAddr) -> [u8; 16] {
     match ip {
         IpAddr::V4(ip) => ip.to_ipv6_mapped().octets(),
         IpAddr::V6(ip) => ip.octets(),

@@ -211,7 +211,7 @@ impl Port {
     }
 
     /// The same of a packet for a group.
-    pub(crate) fn takes_of_group(&self, packet: &LinkPacket<'_>) -> bool {
+    pub(super) fn takes_of_group(&self, packet: &LinkPacket<'_>) -> bool {
         self.active.load(Relaxed)
             && packet.lrh.vl != MANAGEMENT_LANE
             && is_multicast_lid(packet.lrh.dlid)

@@ -167,7 +167,7 @@ pub(crate) fn merge_runs(socket: &OwnedFd) {
 }
 
 /// Switches an option on. What the kernel lacks is not told then.
-pub(crate) fn set_option(socket: &OwnedFd, level: libc::c_int, name: libc::c_int) {
+pub(super) fn set_option(socket: &OwnedFd, level: libc::c_int, name: libc::c_int) {
     let on: libc::c_int = 1;
     // SAFETY: the option's value and length are valid for the call.
     unsafe {

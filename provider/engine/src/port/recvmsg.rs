@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsRawFd, OwnedFd};
 
 /// `IPV6_FLOWINFO`: as an option, has the kernel tell class and flow label.
-pub(crate) const IPV6_FLOWINFO: libc::c_int = 11;
+pub(super) const IPV6_FLOWINFO: libc::c_int = 11;
 
 /// What one receive call brought, beside the bytes.
 #[derive(Clone, Copy, Debug)]

@@ -21,13 +21,13 @@ pub(crate) struct Crowd {
 
 impl Crowd {
     /// Whether an offer would take long.
-    pub(crate) fn is_there(&self, now: Time) -> bool {
+    pub(super) fn is_there(&self, now: Time) -> bool {
         now < self.until.load()
     }
 
     /// Whether an offer has taken long and no short one has followed: without a look at the clock.
     #[inline]
-    pub(crate) fn is_suspected(&self) -> bool {
+    pub(super) fn is_suspected(&self) -> bool {
         self.backoff.load(Ordering::Relaxed) != 0
     }
 

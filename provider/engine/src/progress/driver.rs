@@ -72,7 +72,7 @@ impl Driver {
         wake(&self.event);
     }
 
-    pub(crate) fn clear_wake(&self) {
+    pub(super) fn clear_wake(&self) {
         let mut n = 0u64;
         // SAFETY: reads 8 bytes into `n`; an empty eventfd says EAGAIN.
         unsafe { libc::read(self.event.as_raw_fd(), (&raw mut n).cast(), 8) };
@@ -80,7 +80,7 @@ impl Driver {
 
     /// As [`clear_wake`](Self::clear_wake), for a thread that has the application's turn and the receive lock: the helper hears of it
     /// when the turn is its own.
-    pub(crate) fn clear_for_now(&self) {
+    pub(super) fn clear_for_now(&self) {
         self.turn.clears();
         self.clear_wake();
     }
@@ -104,7 +104,7 @@ impl Driver {
     /// For the helper, with nothing received that is not handled: gives the turn away if it is wanted, and then returns
     /// when it is the helper's again. `taking_back` holds the receive lock while it runs what it is given; `chores` is
     /// called about ten times a second.
-    pub(crate) fn stand_by(&self, taking_back: impl Fn(&dyn Fn()), chores: impl Fn()) {
+    pub(super) fn stand_by(&self, taking_back: impl Fn(&dyn Fn()), chores: impl Fn()) {
         if !self.turn.give() {
             return;
         }
@@ -134,12 +134,12 @@ impl Driver {
     }
 
     /// The application drives, though it waits: until then, at most.
-    pub(crate) fn polls_until(&self, at: Time) {
+    pub(super) fn polls_until(&self, at: Time) {
         self.polled_at.store(at);
     }
 
     /// Whether the application has the turn; for its threads to ask under the receive lock.
-    pub(crate) fn app_drives(&self) -> bool {
+    pub(super) fn app_drives(&self) -> bool {
         self.turn.is_apps()
     }
 }

@@ -12,7 +12,7 @@ pub(crate) struct Round {
 }
 
 /// The time left until a deadline; `None` for ever.
-pub(crate) fn timespec_until(until: Time) -> Option<libc::timespec> {
+pub(super) fn timespec_until(until: Time) -> Option<libc::timespec> {
     if until == Time::MAX {
         return None;
     }

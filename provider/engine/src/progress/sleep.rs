@@ -31,7 +31,7 @@ impl<W: Word<Value = u64>> Sleep<W> {
     }
 
     /// Whether the thread must be woken for a deadline, which has been added already.
-    pub(crate) fn outlasts(&self, at: Time) -> bool {
+    pub(super) fn outlasts(&self, at: Time) -> bool {
         // The deadline was made known by whatever means, the other side looks at it after its fence: of the two fences one comes
         // first, so either he finds the deadline or we that he sleeps. Without them a processor may look before it has told.
         W::fence();

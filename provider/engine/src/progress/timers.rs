@@ -34,7 +34,7 @@ fn read(clock: libc::clockid_t) -> u64 {
 }
 
 /// A span as the kernel takes it.
-pub(crate) fn timespec(span: Duration) -> libc::timespec {
+pub(super) fn timespec(span: Duration) -> libc::timespec {
     libc::timespec {
         tv_sec: span.as_secs() as _,
         tv_nsec: span.subsec_nanos() as libc::c_long,

@@ -5,11 +5,11 @@ use std::sync::atomic::Ordering;
 use super::words::Word;
 
 /// The helper receives.
-pub(crate) const HELPER: u32 = 0;
+pub(super) const HELPER: u32 = 0;
 /// The helper receives, and is to give the turn away when it has handled what it has.
 const WANTED: u32 = 1;
 /// The application receives; the helper stands by.
-pub(crate) const APP: u32 = 2;
+pub(super) const APP: u32 = 2;
 /// The application receives no more; the helper is to take the turn.
 const RETURNED: u32 = 3;
 
@@ -32,7 +32,7 @@ impl<W: Word<Value = u32>> Turn<W> {
     }
 
     /// Whether the application waits for it.
-    pub(crate) fn is_wanted(&self) -> bool {
+    pub(super) fn is_wanted(&self) -> bool {
         self.word.load(Ordering::Relaxed) == WANTED
     }
 
@@ -42,30 +42,30 @@ impl<W: Word<Value = u32>> Turn<W> {
     }
 
     /// Whether the application has it. Under the receive lock it stays so as long as that is held.
-    pub(crate) fn is_apps(&self) -> bool {
+    pub(super) fn is_apps(&self) -> bool {
         self.word.load(Ordering::Acquire) == APP
     }
 
     /// For the application: does not want it any more, or has it no more. `true`: the helper is to be told.
-    pub(crate) fn hand_back(&self) -> bool {
+    pub(super) fn hand_back(&self) -> bool {
         self.word.change(WANTED, HELPER);
         self.word.change(APP, RETURNED)
     }
 
     /// Whether the application has handed it back.
-    pub(crate) fn is_returned(&self) -> bool {
+    pub(super) fn is_returned(&self) -> bool {
         self.word.load(Ordering::Acquire) == RETURNED
     }
 
     /// For the helper, after it gave it away: naps until it is handed back, or `nap` says that it is to be taken. A nap ends when
     /// the word that it is given is not [`APP`] any more, for who hands back wakes all who wait for that.
-    pub(crate) fn stand_by(&self, mut nap: impl FnMut(&W) -> bool) {
+    pub(super) fn stand_by(&self, mut nap: impl FnMut(&W) -> bool) {
         while nap(&self.word) && !self.is_returned() {}
     }
 
     /// For a thread that has the application's turn and the receive lock: it clears what wakes the helper, which hears of it when
     /// the turn is its own.
-    pub(crate) fn clears(&self) {
+    pub(super) fn clears(&self) {
         self.cleared.store(1, Ordering::Relaxed);
     }
 

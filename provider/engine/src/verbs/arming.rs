@@ -50,7 +50,7 @@ impl Arming {
     }
 
     /// The event was sent, or the queue ends.
-    pub(crate) fn disarm(&mut self) {
+    pub(super) fn disarm(&mut self) {
         self.armed = Armed::No;
     }
 }

@@ -42,7 +42,7 @@ impl AsyncEvents {
 
     /// Takes back the unread ones of the `written` events that name `cookie`; returns how many the consumer has read, which it
     /// must acknowledge before the object may go.
-    pub(crate) fn take_back(&self, cookie: u64, written: u32) -> u32 {
+    pub(super) fn take_back(&self, cookie: u64, written: u32) -> u32 {
         if written == 0 {
             return 0;
         }

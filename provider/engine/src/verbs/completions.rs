@@ -167,7 +167,7 @@ impl Completions {
 
     /// Takes one with its times.
     #[inline]
-    pub(crate) fn take_entry(&self) -> Option<Entry> {
+    pub(super) fn take_entry(&self) -> Option<Entry> {
         let mut queue = self.queue.lock();
         let entry = queue.entries.pop();
         self.len.store(queue.entries.len(), Ordering::Release);
@@ -184,7 +184,7 @@ impl Completions {
     }
 
     /// Holds completion events back. One that is held back already goes out when the new rule says so.
-    pub(crate) fn moderate(self: &Arc<Self>, moderation: Moderation) {
+    pub(super) fn moderate(self: &Arc<Self>, moderation: Moderation) {
         let mut queue = self.queue.lock();
         queue.moderation = moderation;
         if queue.pending == 0 {
@@ -280,35 +280,35 @@ impl Completions {
     }
 
     /// Drops the completions of a queue pair that was destroyed or reset, as its number may come back.
-    pub(crate) fn purge(&self, qpn: u32) {
+    pub(super) fn purge(&self, qpn: u32) {
         let mut queue = self.queue.lock();
         queue.entries.retain(|wc| wc.qp_num != qpn);
         self.len.store(queue.entries.len(), Ordering::Release);
     }
 
-    pub(crate) fn add_user(&self) {
+    pub(super) fn add_user(&self) {
         self.users.fetch_add(1, Ordering::Relaxed);
         self.of.listing.add_user();
     }
 
     /// The number by which others are told of it.
-    pub(crate) fn listed_number(&self) -> u32 {
+    pub(super) fn listed_number(&self) -> u32 {
         self.of.listing.number()
     }
 
-    pub(crate) fn remove_user(&self) {
+    pub(super) fn remove_user(&self) {
         self.users.fetch_sub(1, Ordering::Relaxed);
         self.of.listing.remove_user();
     }
 
     /// Whether a queue pair, or a shared receive queue, completes here.
-    pub(crate) fn is_used(&self) -> bool {
+    pub(super) fn is_used(&self) -> bool {
         self.users.load(Ordering::Relaxed) != 0
     }
 
     /// Changes the capacity; completions already there must fit. Those of a queue in lent memory move to what is lent now. It is
     /// told of as `listed` from now on.
-    pub(crate) fn resize(&self, capacity: u32, memory: Option<Lent>, listed: Object) -> Result<()> {
+    pub(super) fn resize(&self, capacity: u32, memory: Option<Lent>, listed: Object) -> Result<()> {
         let mut queue = self.queue.lock();
         if queue.entries.len() > capacity as usize {
             return Err(Error::Invalid(
@@ -347,7 +347,7 @@ impl Completions {
     }
 
     /// Others are told no more of it.
-    pub(crate) fn unlist(&self) {
+    pub(super) fn unlist(&self) {
         self.of.listing.remove();
     }
 }

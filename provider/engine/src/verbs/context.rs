@@ -63,7 +63,7 @@ impl Context {
     }
 
     /// How others are told of it.
-    pub(crate) fn listing(&self) -> &Arc<Listing> {
+    pub(super) fn listing(&self) -> &Arc<Listing> {
         &self.listing
     }
 
@@ -141,14 +141,14 @@ impl Pd {
         &self.context
     }
 
-    pub(crate) fn add_user(&self) {
+    pub(super) fn add_user(&self) {
         self.domain.users.fetch_add(1, Ordering::Relaxed);
         if let Some(listing) = &self.domain.listing {
             listing.add_user();
         }
     }
 
-    pub(crate) fn remove_user(&self) {
+    pub(super) fn remove_user(&self) {
         self.domain.users.fetch_sub(1, Ordering::Relaxed);
         if let Some(listing) = &self.domain.listing {
             listing.remove_user();
@@ -156,7 +156,7 @@ impl Pd {
     }
 
     /// The number by which others are told of it, or of the one whose protection it shares.
-    pub(crate) fn listed_number(&self) -> u32 {
+    pub(super) fn listed_number(&self) -> u32 {
         match (&self.domain.listing, &self.domain.base) {
             (None, Some(base)) => base.listed_number(),
             (listing, _) => listing.as_ref().map_or(MAX_OBJECTS, Listing::number),

@@ -120,7 +120,7 @@ impl Dm {
         })
     }
 
-    pub(crate) fn add_user(&self) -> Result<()> {
+    pub(super) fn add_user(&self) -> Result<()> {
         let mut life = self.life.lock();
         if life.gone {
             return Err(Error::Invalid("the device memory was freed"));
@@ -129,7 +129,7 @@ impl Dm {
         Ok(())
     }
 
-    pub(crate) fn remove_user(&self) {
+    pub(super) fn remove_user(&self) {
         self.life.lock().users -= 1;
     }
 

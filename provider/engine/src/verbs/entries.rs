@@ -156,7 +156,7 @@ impl Entries {
     }
 
     /// Moves everything into other memory; returns what held it.
-    pub(crate) fn move_to(&mut self, memory: Option<Lent>) -> Entries {
+    pub(super) fn move_to(&mut self, memory: Option<Lent>) -> Entries {
         let mut new = Entries::new(memory);
         while let Some(entry) = self.pop() {
             new.push(entry);

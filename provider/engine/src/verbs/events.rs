@@ -47,7 +47,7 @@ impl<const N: usize> EventPipe<N> {
     }
 
     /// Takes back the unread records that `mine` recognises; returns how many.
-    pub(crate) fn take_back(&self, mine: impl Fn(&[u8; N]) -> bool) -> u32 {
+    pub(super) fn take_back(&self, mine: impl Fn(&[u8; N]) -> bool) -> u32 {
         let end = self.end.lock();
         let mut others = Vec::new();
         let mut taken = 0;
@@ -92,7 +92,7 @@ impl Channels {
 }
 
 /// A pipe with a single descriptor open for both directions.
-pub(crate) fn pipe_rdwr() -> Result<OwnedFd> {
+pub(super) fn pipe_rdwr() -> Result<OwnedFd> {
     let mut fds = [0; 2];
     // SAFETY: `fds` has room for the two descriptors that the call writes.
     if unsafe { libc::pipe2(fds.as_mut_ptr(), libc::O_CLOEXEC) } != 0 {
@@ -113,7 +113,7 @@ pub(crate) fn pipe_rdwr() -> Result<OwnedFd> {
 }
 
 /// `struct ib_uverbs_async_event_desc`.
-pub(crate) fn async_record(element: u64, event: u32) -> [u8; 16] {
+pub(super) fn async_record(element: u64, event: u32) -> [u8; 16] {
     let mut r = [0; 16];
     r[..8].copy_from_slice(&element.to_ne_bytes());
     r[8..12].copy_from_slice(&event.to_ne_bytes());

@@ -13,7 +13,7 @@ use crate::verbs::mr::Mr;
 
 impl Context {
     /// Whether `other` is this context or they come from one by import.
-    pub(crate) fn shares_with(&self, other: &Context) -> bool {
+    pub(super) fn shares_with(&self, other: &Context) -> bool {
         Arc::ptr_eq(self.shared(), other.shared())
     }
 

@@ -7,47 +7,47 @@ use crate::memory::guard;
 use crate::memory::paging::OdpCaps;
 
 /// Queue pairs of one process: the index part of a QPN has 16 bits and a full table would make random indexes slow to find.
-pub(crate) const MAX_QP: u32 = 32_768;
-pub(crate) const MAX_QP_WR: u32 = 32_768;
-pub(crate) const MAX_SGE: u32 = 32;
-pub(crate) const MAX_CQ: u32 = 65_536;
-pub(crate) const MAX_CQE: u32 = (1 << 22) - 1;
+pub(super) const MAX_QP: u32 = 32_768;
+pub(super) const MAX_QP_WR: u32 = 32_768;
+pub(super) const MAX_SGE: u32 = 32;
+pub(super) const MAX_CQ: u32 = 65_536;
+pub(super) const MAX_CQE: u32 = (1 << 22) - 1;
 pub(crate) const MAX_MR: u32 = 1 << 20;
 /// Largest region, in bytes; an implicit one has no length.
-pub(crate) const MAX_MR_SIZE: u64 = 1 << 46;
+pub(super) const MAX_MR_SIZE: u64 = 1 << 46;
 /// Memory windows: with the regions they share the 2^24 indexes that keys have, and random free ones must stay easy to find.
 pub(crate) const MAX_MW: u32 = 1 << 20;
 /// Device memory of one process, in bytes.
 pub(crate) const MAX_DM_SIZE: u64 = 1 << 20;
-pub(crate) const MAX_PD: u32 = 65_536;
+pub(super) const MAX_PD: u32 = 65_536;
 pub(crate) const MAX_SRQ: u32 = 32_768;
-pub(crate) const MAX_SRQ_WR: u32 = 32_768;
+pub(super) const MAX_SRQ_WR: u32 = 32_768;
 /// Tagged buffers of a shared receive queue that matches tags. The list is searched in order.
-pub(crate) const MAX_TAGS: u32 = 1_024;
+pub(super) const MAX_TAGS: u32 = 1_024;
 /// Operations on such a list that may be outstanding: each is done when it is posted.
-pub(crate) const MAX_TAG_OPS: u32 = 1_024;
+pub(super) const MAX_TAG_OPS: u32 = 1_024;
 /// Bytes of a message that announces a rendezvous; such a message is one packet at every path MTU.
-pub(crate) const MAX_RNDV_HEADER: u32 = 64;
-pub(crate) const MAX_AH: u32 = 65_536;
+pub(super) const MAX_RNDV_HEADER: u32 = 64;
+pub(super) const MAX_AH: u32 = 65_536;
 /// Multicast groups of a process: each takes a socket or two.
-pub(crate) const MAX_MCAST_GROUPS: u32 = 128;
-pub(crate) const MAX_MCAST_QP_ATTACH: u32 = 256;
-pub(crate) const MAX_TOTAL_MCAST_QP: u32 = MAX_MCAST_GROUPS * MAX_MCAST_QP_ATTACH;
+pub(super) const MAX_MCAST_GROUPS: u32 = 128;
+pub(super) const MAX_MCAST_QP_ATTACH: u32 = 256;
+pub(super) const MAX_TOTAL_MCAST_QP: u32 = MAX_MCAST_GROUPS * MAX_MCAST_QP_ATTACH;
 /// XRC domains that a process has open at a time.
-pub(crate) const MAX_XRCD: u32 = 32_768;
-pub(crate) const MAX_INLINE: u32 = 1_024;
+pub(super) const MAX_XRCD: u32 = 32_768;
+pub(super) const MAX_INLINE: u32 = 1_024;
 /// READ and ATOMIC requests outstanding, in either role.
-pub(crate) const MAX_RD_ATOMIC: u8 = 128;
+pub(super) const MAX_RD_ATOMIC: u8 = 128;
 /// An OUI that no vendor has, as the device is nobody's hardware.
 const VENDOR_ID: u32 = 0x00ff_ffff;
 /// A part number of our own vendor's. Its value is that of a part that perftest knows: of a number that it does not
 /// know, whoever the vendor, it thinks that it cannot send inline.
 const VENDOR_PART_ID: u32 = 4119;
 /// Largest message, 1 GiB: PSN arithmetic stays unambiguous for every path MTU from 256 on.
-pub(crate) const MAX_MSG: u32 = 1 << 30;
+pub(super) const MAX_MSG: u32 = 1 << 30;
 
 /// Rights a region may be registered with.
-pub(crate) fn known_access() -> Access {
+pub(super) fn known_access() -> Access {
     let mut known = Access::LOCAL_WRITE
         | Access::REMOTE_WRITE
         | Access::REMOTE_READ

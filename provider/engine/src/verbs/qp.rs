@@ -198,7 +198,7 @@ impl Qp {
         matches!(self.service, QpType::Uc | QpType::Ud)
     }
 
-    pub(crate) fn is_attached(&self) -> bool {
+    pub(super) fn is_attached(&self) -> bool {
         !self.groups.lock().is_empty()
     }
 

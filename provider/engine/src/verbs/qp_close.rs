@@ -115,7 +115,7 @@ impl Qp {
     }
 
     /// Drops its completions, as its number may come back.
-    pub(crate) fn purge(&self) {
+    pub(super) fn purge(&self) {
         for cq in [&self.send_cq, &self.recv_cq].into_iter().flatten() {
             cq.purge(self.number);
         }

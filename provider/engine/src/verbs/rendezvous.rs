@@ -69,7 +69,7 @@ impl TmQp {
     }
 
     /// The capacities of the queue pair underneath.
-    pub(crate) fn capacities(asked: QpCap) -> QpCap {
+    pub(super) fn capacities(asked: QpCap) -> QpCap {
         QpCap {
             max_send_wr: SEND_QUEUE,
             max_send_sge: limits::MAX_SGE,
@@ -93,7 +93,7 @@ impl TmQp {
     }
 
     /// The connection starts afresh.
-    pub(crate) fn reset(&self) {
+    pub(super) fn reset(&self) {
         *self.state.lock() = State::default();
     }
 

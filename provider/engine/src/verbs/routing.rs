@@ -19,7 +19,7 @@ use crate::verbs::route::Route;
 
 impl Route {
     /// To the peer of a connected queue pair.
-    pub(crate) fn to_peer(hca: &Hca, av: &AddressVector) -> Result<Route> {
+    pub(super) fn to_peer(hca: &Hca, av: &AddressVector) -> Result<Route> {
         match hca.ports() {
             Ports::Infiniband(ports) => by_cable(ports, av),
             Ports::Ethernet(_) if !av.is_global => Err(NO_GRH),
@@ -31,7 +31,7 @@ impl Route {
     }
 
     /// To where an address handle leads. `to_itself`: without a GRH it may lead back to the port.
-    pub(crate) fn of_handle(
+    pub(super) fn of_handle(
         hca: &Hca,
         av: &AddressVector,
         to_itself: impl FnOnce() -> bool,

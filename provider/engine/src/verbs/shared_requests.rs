@@ -41,7 +41,7 @@ pub(crate) enum Serves {
 
 impl Serves {
     /// As `enum ib_srq_type` has it.
-    pub(crate) fn srq_type(&self) -> u8 {
+    pub(super) fn srq_type(&self) -> u8 {
         match self {
             Serves::QueuePairs => 0,
             Serves::XrcTargets(_) => 1,
@@ -197,20 +197,20 @@ impl SharedRequests {
     }
 
     /// The number by which others are told of it.
-    pub(crate) fn listed_number(&self) -> u32 {
+    pub(super) fn listed_number(&self) -> u32 {
         self.of.listing.number()
     }
 
-    pub(crate) fn add_user(&self) {
+    pub(super) fn add_user(&self) {
         self.users.fetch_add(1, Ordering::Relaxed);
     }
 
-    pub(crate) fn remove_user(&self) {
+    pub(super) fn remove_user(&self) {
         self.users.fetch_sub(1, Ordering::Relaxed);
     }
 
     /// Whether a queue pair receives from it.
-    pub(crate) fn is_used(&self) -> bool {
+    pub(super) fn is_used(&self) -> bool {
         self.users.load(Ordering::Relaxed) != 0
     }
 
@@ -223,7 +223,7 @@ impl SharedRequests {
     }
 
     /// Others are told no more of it.
-    pub(crate) fn unlist(&self) {
+    pub(super) fn unlist(&self) {
         self.of.listing.remove();
     }
 }

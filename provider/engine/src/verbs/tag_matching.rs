@@ -22,25 +22,25 @@ use crate::verbs::limits;
 use crate::verbs::wc::{TagInfo, Wc};
 
 /// `enum ibv_wc_opcode`
-pub(crate) const WC_TM_ADD: u32 = 130;
+pub(super) const WC_TM_ADD: u32 = 130;
 const WC_TM_DEL: u32 = 131;
 const WC_TM_SYNC: u32 = 132;
-pub(crate) const WC_TM_RECV: u32 = 133;
-pub(crate) const WC_TM_NO_TAG: u32 = 134;
+pub(super) const WC_TM_RECV: u32 = 133;
+pub(super) const WC_TM_NO_TAG: u32 = 134;
 /// `enum ibv_wc_status`
 const WC_TM_ERR: u32 = 22;
 /// `enum ibv_wc_flags`
-pub(crate) const WC_TM_SYNC_REQ: u32 = 1 << 4;
-pub(crate) const WC_TM_MATCH: u32 = 1 << 5;
-pub(crate) const WC_TM_DATA_VALID: u32 = 1 << 6;
+pub(super) const WC_TM_SYNC_REQ: u32 = 1 << 4;
+pub(super) const WC_TM_MATCH: u32 = 1 << 5;
+pub(super) const WC_TM_DATA_VALID: u32 = 1 << 6;
 /// `enum ibv_tmh_op`
 const TMH_RNDV: u8 = 1;
-pub(crate) const TMH_FIN: u8 = 2;
+pub(super) const TMH_FIN: u8 = 2;
 const TMH_EAGER: u8 = 3;
 /// Bytes of `struct ibv_tmh`.
-pub(crate) const TMH: usize = 16;
+pub(super) const TMH: usize = 16;
 /// Bytes of both headers of a rendezvous request, `struct ibv_tmh` and `struct ibv_rvh`.
-pub(crate) const HEADERS: usize = 32;
+pub(super) const HEADERS: usize = 32;
 /// Unexpected messages that the program has not told of yet, from which on it is asked to.
 const FAR_BEHIND: u16 = 1 << 14;
 
@@ -274,7 +274,7 @@ impl TagMatching {
     }
 
     /// Carries an operation out; returns the handle of a buffer that was added.
-    pub(crate) fn operate(&self, op: &TagOp<'_>) -> Result<u32> {
+    pub(super) fn operate(&self, op: &TagOp<'_>) -> Result<u32> {
         let mut list = self.list.lock();
         let (handle, wc) = list.operate(op, self.max)?;
         if op.signaled {

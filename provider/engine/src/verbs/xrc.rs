@@ -32,19 +32,19 @@ impl Domain {
         self.srqs.lock().get(&number).cloned()
     }
 
-    pub(crate) fn add_srq(&self, srq: &Arc<SharedRequests>) {
+    pub(super) fn add_srq(&self, srq: &Arc<SharedRequests>) {
         self.srqs.lock().insert(srq.number(), srq.clone());
     }
 
-    pub(crate) fn remove_srq(&self, number: u32) {
+    pub(super) fn remove_srq(&self, number: u32) {
         self.srqs.lock().remove(&number);
     }
 
-    pub(crate) fn add_target(&self, qp: &Arc<Qp>) {
+    pub(super) fn add_target(&self, qp: &Arc<Qp>) {
         self.targets.lock().insert(qp.qp_num(), qp.clone());
     }
 
-    pub(crate) fn remove_target(&self, number: u32) {
+    pub(super) fn remove_target(&self, number: u32) {
         self.targets.lock().remove(&number);
     }
 
@@ -162,7 +162,7 @@ impl Xrcd {
         self.context.hca()
     }
 
-    pub(crate) fn add_user(&self) -> Result<()> {
+    pub(super) fn add_user(&self) -> Result<()> {
         let closed = self.closed.lock();
         if *closed {
             return Err(Error::Invalid("the XRC domain is closed"));
@@ -171,7 +171,7 @@ impl Xrcd {
         Ok(())
     }
 
-    pub(crate) fn remove_user(&self) {
+    pub(super) fn remove_user(&self) {
         self.users.fetch_sub(1, Ordering::Relaxed);
     }
 }

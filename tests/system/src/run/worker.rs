@@ -13,7 +13,7 @@ use crate::harness::case::{Case, Endings, Stop};
 use crate::lab::Lab;
 
 /// The first line that a worker says.
-pub(crate) const READY: &str = "ready";
+pub(super) const READY: &str = "ready";
 
 /// How a case ended.
 #[derive(Deserialize, Serialize)]

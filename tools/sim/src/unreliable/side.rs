@@ -160,7 +160,7 @@ impl Side {
     }
 
     /// Each request completes once, in order: with success, its own error, or flushed after another's.
-    pub(crate) fn look_at_sends(&mut self) {
+    pub(super) fn look_at_sends(&mut self) {
         while let Some(c) = self.host.sends.get(self.seen[0]) {
             self.seen[0] += 1;
             let index = c.wr_id as usize;

@@ -80,7 +80,7 @@ impl RingSender {
     }
 
     /// Whether the receiving process has gone. Its slot may be another's by now.
-    pub(crate) fn is_closed(&self) -> bool {
+    pub(super) fn is_closed(&self) -> bool {
         self.inbox.is_closed()
     }
 

@@ -193,7 +193,7 @@ fn launch(
 }
 
 /// Open MPI would refuse root, who runs the tests in containers.
-pub(crate) fn allow_root(command: &mut Command) {
+pub(super) fn allow_root(command: &mut Command) {
     command.env("OMPI_ALLOW_RUN_AS_ROOT", "1");
     command.env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
 }

@@ -21,13 +21,13 @@ pub(crate) const LISTEN_LIMIT: Duration = Duration::from_secs(20);
 /// Port spaces as service IDs have them: `RDMA_PS_TCP`, `RDMA_PS_UDP`.
 pub(crate) const TCP: u64 = 0x0106;
 pub(crate) const UDP: u64 = 0x0111;
-pub(crate) const IB: u64 = 0x013f;
+pub(super) const IB: u64 = 0x013f;
 /// The port that these programs use unless told otherwise.
 pub(crate) const USUAL_PORT: u16 = 7174;
 /// The library that makes rsockets of a program's TCP sockets.
 pub(crate) const RSOCKETS: &str = "/usr/lib/x86_64-linux-gnu/rsocket/librspreload.so";
 /// No port space: the server listens at the UDP port itself, as datagram rsockets do.
-pub(crate) const NONE: u64 = 0;
+pub(super) const NONE: u64 = 0;
 
 /// A stock program: its server's and its client's command line, where `ADDR` and `PORT` stand for the server's.
 pub(crate) struct Stock {
@@ -59,7 +59,7 @@ pub(crate) const fn stock(
 }
 
 /// rping's clients say each round trip at once, so that what they have done is known even of one that must be killed.
-pub(crate) const STOCK: &[Stock] = &[
+pub(super) const STOCK: &[Stock] = &[
     stock(
         "rping",
         "rping -s -a ADDR -p PORT -v -V -C 20",
@@ -157,7 +157,7 @@ pub(crate) const STOCK: &[Stock] = &[
 ];
 
 /// cmtime as it is from rdma-core 59 on: which end is which is said by `-L`, and agreed upon over TCP.
-pub(crate) const CMTIME_59: Stock = Stock {
+pub(super) const CMTIME_59: Stock = Stock {
     space: NONE,
     ..stock(
         "cmtime, 1,000 connections",
@@ -324,7 +324,7 @@ fn bound(process: u32, port: u16) -> bool {
     })
 }
 
-pub(crate) fn wait_for_listener(server: &mut Running, host: &Host, space: u64, port: u16) -> bool {
+pub(super) fn wait_for_listener(server: &mut Running, host: &Host, space: u64, port: u16) -> bool {
     let deadline = Instant::now() + LISTEN_LIMIT;
     while Instant::now() < deadline {
         let ready = match space {

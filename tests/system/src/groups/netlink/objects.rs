@@ -16,7 +16,7 @@ use crate::lab::{Lab, Place};
 const KINDS: [&str; 7] = ["pd", "cq", "qp", "cm_id", "mr", "ctx", "srq"];
 
 /// A pingpong that waits for its other end: one object of each kind that it uses, and these belong together.
-pub(crate) fn of_a_program(lab: &mut Lab) -> Ending {
+pub(super) fn of_a_program(lab: &mut Lab) -> Ending {
     let dir = lab.case_dir()?;
     let port = lab.port();
     let site = lab.site(Place::OneDaemon)?;
@@ -117,7 +117,7 @@ fn numbers(pairs: &[Value]) -> Result<Vec<u64>, Stop> {
 }
 
 /// Two connected programs, that of the server with the identifier that listens.
-pub(crate) fn of_a_connection(lab: &mut Lab) -> Ending {
+pub(super) fn of_a_connection(lab: &mut Lab) -> Ending {
     let dir = lab.case_dir()?;
     let port = lab.port();
     let site = lab.site(Place::OneDaemon)?;

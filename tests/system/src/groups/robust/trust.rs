@@ -19,9 +19,9 @@ use crate::programs::cprogram;
 
 const LIMIT: Duration = Duration::from_secs(30);
 /// Long enough for all that is done here beside the programs.
-pub(crate) const SOON: Duration = Duration::from_secs(20);
+pub(super) const SOON: Duration = Duration::from_secs(20);
 /// A user that is not this one.
-pub(crate) const NOBODY: u32 = 65_534;
+pub(super) const NOBODY: u32 = 65_534;
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![
@@ -74,7 +74,7 @@ pub(crate) fn well(finished: &Finished) -> Ending {
     }
 }
 
-pub(crate) fn only_root() -> Ending {
+pub(super) fn only_root() -> Ending {
     match rustix::process::geteuid().is_root() {
         true => Ok(()),
         false => Err(Stop::Skip("only root can be another user".to_owned())),

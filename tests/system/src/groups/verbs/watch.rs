@@ -12,7 +12,7 @@ use rustix::process::Signal;
 
 const LIMIT: Duration = Duration::from_secs(30);
 
-pub(crate) fn asyncwatch(lab: &mut Lab) -> Ending {
+pub(super) fn asyncwatch(lab: &mut Lab) -> Ending {
     if packages::which("ibv_asyncwatch").is_none() {
         return Err(Stop::Skip("ibv_asyncwatch is not installed".to_owned()));
     }
