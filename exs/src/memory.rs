@@ -144,12 +144,24 @@ impl Memory {
             flags,
             regions: Mutex::new(Vec::new()),
         };
-        memory.region(device).map_err(|error| match error {
-            // Verbs know one word for both.
-            Errno(libc::EFAULT) if mapped(address, length) => Errno(libc::EACCES),
-            error => error,
-        })?;
+        memory
+            .readable()
+            .and_then(|()| memory.region(device).map(drop))
+            .map_err(|error| match error {
+                // Verbs know one word for both.
+                Errno(libc::EFAULT) if mapped(address, length) => Errno(libc::EACCES),
+                error => error,
+            })?;
         Ok(memory)
+    }
+
+    /// Whether what is only sent can be read. Linux before 6.2 lets adapters read pages of a program whatever their protection; asked
+    /// to write them, it looks.
+    fn readable(&self) -> Result<()> {
+        match self.flags & EXS_MRF_RECV_DISABLE {
+            0 => Ok(()),
+            _ => check(self.address, self.length, Use::Send),
+        }
     }
 
     fn region(&self, device: &Arc<Device>) -> Result<Arc<Mr>> {
