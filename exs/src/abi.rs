@@ -3,62 +3,62 @@
 use std::ffi::c_int;
 
 /// `EXS_VERSION1`, the one there is.
-pub const EXS_VERSION1: c_int = 1;
+pub(crate) const EXS_VERSION1: c_int = 1;
 
-pub const EXS_BLOCK: c_int = 0x0010_0000;
-pub const EXS_UNSIGNALED: c_int = 0x0020_0000;
-pub const EXS_SHUT_WR: c_int = 0x0040_0000;
+pub(crate) const EXS_BLOCK: c_int = 0x0010_0000;
+pub(crate) const EXS_UNSIGNALED: c_int = 0x0020_0000;
+pub(crate) const EXS_SHUT_WR: c_int = 0x0040_0000;
 
-pub const EXS_EVTVEC_MAX: usize = 1024;
-pub const EXS_XFERVEC_MAX: usize = 1024;
-pub const EXS_LENGTH_MAX: usize = 1 << 30;
-pub const EXS_FILE_LIMIT: u64 = 1 << 30;
-pub const EXS_SENDS_MAX: usize = 256;
-pub const EXS_RECVS_MAX: usize = 256;
-pub const EXS_ACCEPTS_MAX: usize = 1024;
-pub const EXS_QUEUES_MAX: usize = 1024;
-pub const EXS_QDEPTH_MAX: c_int = 1 << 20;
+pub(crate) const EXS_EVTVEC_MAX: usize = 1024;
+pub(crate) const EXS_XFERVEC_MAX: usize = 1024;
+pub(crate) const EXS_LENGTH_MAX: usize = 1 << 30;
+pub(crate) const EXS_FILE_LIMIT: u64 = 1 << 30;
+pub(crate) const EXS_SENDS_MAX: usize = 256;
+pub(crate) const EXS_RECVS_MAX: usize = 256;
+pub(crate) const EXS_ACCEPTS_MAX: usize = 1024;
+pub(crate) const EXS_QUEUES_MAX: usize = 1024;
+pub(crate) const EXS_QDEPTH_MAX: c_int = 1 << 20;
 
-pub const EXS_QHANDLE_INVALID: usize = usize::MAX;
-pub const EXS_MHANDLE_INVALID: usize = usize::MAX;
-pub const EXS_MHANDLE_UNREGISTERED: usize = usize::MAX - 1;
+pub(crate) const EXS_QHANDLE_INVALID: usize = usize::MAX;
+pub(crate) const EXS_MHANDLE_INVALID: usize = usize::MAX;
+pub(crate) const EXS_MHANDLE_UNREGISTERED: usize = usize::MAX - 1;
 
-pub const EXS_MRF_SHARED: c_int = 0x1;
-pub const EXS_MRF_SEND_DISABLE: c_int = 0x4;
-pub const EXS_MRF_RECV_DISABLE: c_int = 0x8;
+pub(crate) const EXS_MRF_SHARED: c_int = 0x1;
+pub(crate) const EXS_MRF_SEND_DISABLE: c_int = 0x4;
+pub(crate) const EXS_MRF_RECV_DISABLE: c_int = 0x8;
 
-pub const EXS_EVT_CONNECT: c_int = 1;
-pub const EXS_EVT_ACCEPT: c_int = 2;
-pub const EXS_EVT_SEND: c_int = 3;
-pub const EXS_EVT_RECV: c_int = 4;
-pub const EXS_EVT_SENDFILE: c_int = 5;
-pub const EXS_EVT_RECVFILE: c_int = 6;
-pub const EXS_EVT_SHUTDOWN: c_int = 7;
-pub const EXS_EVT_CLOSE: c_int = 8;
+pub(crate) const EXS_EVT_CONNECT: c_int = 1;
+pub(crate) const EXS_EVT_ACCEPT: c_int = 2;
+pub(crate) const EXS_EVT_SEND: c_int = 3;
+pub(crate) const EXS_EVT_RECV: c_int = 4;
+pub(crate) const EXS_EVT_SENDFILE: c_int = 5;
+pub(crate) const EXS_EVT_RECVFILE: c_int = 6;
+pub(crate) const EXS_EVT_SHUTDOWN: c_int = 7;
+pub(crate) const EXS_EVT_CLOSE: c_int = 8;
 
-pub const EXS_EVF_EOF: c_int = 0x0100_0000;
+pub(crate) const EXS_EVF_EOF: c_int = 0x0100_0000;
 
-pub const EXS_IOVEC: c_int = 1;
-pub const EXS_FDVEC: c_int = 2;
-pub const EXS_PATHVEC: c_int = 3;
+pub(crate) const EXS_IOVEC: c_int = 1;
+pub(crate) const EXS_FDVEC: c_int = 2;
+pub(crate) const EXS_PATHVEC: c_int = 3;
 
-pub const EXS_QATTR_DEPTH: c_int = 1;
-pub const EXS_QATTR_SIGNAL: c_int = 2;
-pub const EXS_QATTR_EVENTS: c_int = 3;
-pub const EXS_QATTR_WAIT: c_int = 4;
-pub const EXS_WAIT_ADAPTIVE: c_int = 0;
-pub const EXS_WAIT_NOTIFY: c_int = 1;
-pub const EXS_WAIT_BUSY_POLL: c_int = 2;
-pub const EXS_SIG_DISABLE: c_int = 0;
-pub const EXS_SIG_ENABLE: c_int = 1;
+pub(crate) const EXS_QATTR_DEPTH: c_int = 1;
+pub(crate) const EXS_QATTR_SIGNAL: c_int = 2;
+pub(crate) const EXS_QATTR_EVENTS: c_int = 3;
+pub(crate) const EXS_QATTR_WAIT: c_int = 4;
+pub(crate) const EXS_WAIT_ADAPTIVE: c_int = 0;
+pub(crate) const EXS_WAIT_NOTIFY: c_int = 1;
+pub(crate) const EXS_WAIT_BUSY_POLL: c_int = 2;
+pub(crate) const EXS_SIG_DISABLE: c_int = 0;
+pub(crate) const EXS_SIG_ENABLE: c_int = 1;
 
-pub const EXS_F_GETFILELIMIT: c_int = 0x4501;
-pub const EXS_F_SETFILELIMIT: c_int = 0x4502;
+pub(crate) const EXS_F_GETFILELIMIT: c_int = 0x4501;
+pub(crate) const EXS_F_SETFILELIMIT: c_int = 0x4502;
 
 /// `exs_evt_accept_t`; addresses are numbers, as nobody here follows them.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
-pub struct EvtAccept {
+pub(crate) struct EvtAccept {
     pub exs_evt_newsocket: c_int,
     pub exs_evt_addr: usize,
     pub exs_evt_addrlen: libc::socklen_t,
@@ -67,7 +67,7 @@ pub struct EvtAccept {
 /// `exs_evt_xfer_t`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
-pub struct EvtXfer {
+pub(crate) struct EvtXfer {
     pub exs_evt_buffer: usize,
     pub exs_evt_length: usize,
     pub exs_evt_mhandle: usize,
@@ -77,7 +77,7 @@ pub struct EvtXfer {
 /// `exs_evt_xferfile_t`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
-pub struct EvtXferfile {
+pub(crate) struct EvtXferfile {
     pub exs_evt_xfervec: usize,
     pub exs_evt_xfervec_cnt: c_int,
     pub exs_evt_length: i64,
@@ -87,7 +87,7 @@ pub struct EvtXferfile {
 /// `union exs_evt_union`.
 #[repr(C)]
 #[derive(Clone, Copy)]
-pub union EvtUnion {
+pub(crate) union EvtUnion {
     pub exs_evt_accept: EvtAccept,
     pub exs_evt_xfer: EvtXfer,
     pub exs_evt_xferfile: EvtXferfile,
@@ -98,7 +98,7 @@ pub union EvtUnion {
 /// `exs_event_t`.
 #[repr(C)]
 #[derive(Clone, Copy)]
-pub struct Event {
+pub(crate) struct Event {
     pub exs_evt_type: c_int,
     pub exs_evt_socket: c_int,
     pub exs_evt_errno: c_int,
@@ -108,7 +108,7 @@ pub struct Event {
 
 /// The member of an event's union.
 #[derive(Clone, Copy, Debug)]
-pub enum EventDetail {
+pub(crate) enum EventDetail {
     None,
     Accept(EvtAccept),
     Xfer(EvtXfer),
@@ -116,7 +116,7 @@ pub enum EventDetail {
 }
 
 impl Event {
-    pub fn new(
+    pub(crate) fn new(
         kind: c_int,
         socket: c_int,
         errno: c_int,
@@ -140,19 +140,19 @@ impl Event {
     }
 
     /// The member of a send's or receive's event.
-    pub fn xfer(&self) -> EvtXfer {
+    pub(crate) fn xfer(&self) -> EvtXfer {
         // SAFETY: every member is made of integers, and the whole union is always set.
         unsafe { self.exs_evt_union.exs_evt_xfer }
     }
 
     /// The member of an accept's event.
-    pub fn accept(&self) -> EvtAccept {
+    pub(crate) fn accept(&self) -> EvtAccept {
         // SAFETY: as above.
         unsafe { self.exs_evt_union.exs_evt_accept }
     }
 
     /// The member of a file transfer's event.
-    pub fn xferfile(&self) -> EvtXferfile {
+    pub(crate) fn xferfile(&self) -> EvtXferfile {
         // SAFETY: as above.
         unsafe { self.exs_evt_union.exs_evt_xferfile }
     }
@@ -161,7 +161,7 @@ impl Event {
 /// `exs_acceptaddr_t`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
-pub struct AcceptAddr {
+pub(crate) struct AcceptAddr {
     pub exs_addr: usize,
     pub exs_addrlen: libc::socklen_t,
     pub exs_newsocket: c_int,
@@ -171,7 +171,7 @@ pub struct AcceptAddr {
 /// `exs_iovec_t`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
-pub struct IoVec {
+pub(crate) struct IoVec {
     pub exs_iov_base: usize,
     pub exs_iov_len: usize,
     pub exs_iov_mhandle: usize,
@@ -180,7 +180,7 @@ pub struct IoVec {
 /// `exs_fdvec_t`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
-pub struct FdVec {
+pub(crate) struct FdVec {
     pub exs_offset: i64,
     pub exs_length: usize,
     pub exs_flags: c_int,
@@ -190,7 +190,7 @@ pub struct FdVec {
 /// `exs_pathvec_t`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
-pub struct PathVec {
+pub(crate) struct PathVec {
     pub exs_offset: i64,
     pub exs_length: usize,
     pub exs_flags: c_int,
@@ -200,7 +200,7 @@ pub struct PathVec {
 /// `union exs_xfvec`.
 #[repr(C)]
 #[derive(Clone, Copy)]
-pub union XfVec {
+pub(crate) union XfVec {
     pub exs_iov: IoVec,
     pub exs_fdv: FdVec,
     pub exs_pathv: PathVec,
@@ -209,7 +209,7 @@ pub union XfVec {
 /// `exs_xferfile_t`.
 #[repr(C)]
 #[derive(Clone, Copy)]
-pub struct XferFile {
+pub(crate) struct XferFile {
     pub exs_xfv_type: c_int,
     pub exs_xfv: XfVec,
 }
@@ -217,7 +217,7 @@ pub struct XferFile {
 /// `exs_signal_t`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
-pub struct ExsSignal {
+pub(crate) struct ExsSignal {
     pub exs_sig_state: c_int,
     pub exs_sig_signo: c_int,
     pub exs_sig_value: usize,
@@ -225,7 +225,7 @@ pub struct ExsSignal {
 
 /// The flags of a receive's event.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct EvtFlags {
+pub(crate) struct EvtFlags {
     /// `MSG_TRUNC`.
     pub truncated: bool,
     /// `MSG_EOR`: a message ended here.
@@ -235,7 +235,7 @@ pub struct EvtFlags {
 }
 
 impl EvtFlags {
-    pub fn bits(self) -> c_int {
+    pub(crate) fn bits(self) -> c_int {
         let bit = |set, bit| if set { bit } else { 0 };
         bit(self.truncated, libc::MSG_TRUNC)
             | bit(self.end, libc::MSG_EOR)

@@ -11,11 +11,11 @@ use std::time::{Duration, Instant};
 /// A pause so short that another such is expected.
 const SHORT: Duration = Duration::from_micros(200);
 /// How often the progress thread looks whether the lookers are back.
-pub const WATCH: Duration = Duration::from_millis(1);
+pub(crate) const WATCH: Duration = Duration::from_millis(1);
 
 /// What a thread does that looks no more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Next {
+pub(crate) enum Next {
     /// It has what it waited for and is likely to be back.
     Back,
     /// It sleeps until there is an event, and says when it is awake.
@@ -25,7 +25,7 @@ pub enum Next {
 }
 
 /// The threads that look and those that sleep.
-pub struct Attention {
+pub(crate) struct Attention {
     origin: Instant,
     lookers: AtomicUsize,
     sleepers: AtomicUsize,
@@ -41,7 +41,7 @@ pub struct Attention {
 
 /// Who must see to it that completions are taken, when a thread looks no more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Duty {
+pub(crate) enum Duty {
     /// Others look, or the progress thread watches already.
     None,
     /// The progress thread, which has to be told to watch.
@@ -52,7 +52,7 @@ pub enum Duty {
 
 impl Attention {
     /// Nobody looks.
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             origin: Instant::now(),
             lookers: AtomicUsize::new(0),
@@ -69,7 +69,7 @@ impl Attention {
     }
 
     /// A thread looks from here on.
-    pub fn begin(&self) {
+    pub(crate) fn begin(&self) {
         if self.lookers.fetch_add(1, SeqCst) == 0 {
             let pause = self.now().saturating_sub(self.left.load(SeqCst));
             self.brisk.store(pause < SHORT.as_nanos() as u64, SeqCst);
@@ -78,7 +78,7 @@ impl Attention {
     }
 
     /// It looks no more.
-    pub fn end(&self, next: Next) -> Duty {
+    pub(crate) fn end(&self, next: Next) -> Duty {
         if next == Next::Sleep {
             self.sleepers.fetch_add(1, SeqCst);
         }
@@ -97,12 +97,12 @@ impl Attention {
     }
 
     /// A sleep is over.
-    pub fn awake(&self) {
+    pub(crate) fn awake(&self) {
         self.sleepers.fetch_sub(1, SeqCst);
     }
 
     /// Whether the progress thread need not ask for events, as somebody else will.
-    pub fn attended(&self) -> bool {
+    pub(crate) fn attended(&self) -> bool {
         self.lookers.load(SeqCst) > 0
             || (self.watched.load(SeqCst) && self.sleepers.load(SeqCst) == 0)
     }
@@ -110,14 +110,18 @@ impl Attention {
 
 /// What the progress thread knows of the lookers.
 #[derive(Default)]
-pub struct Watcher {
+pub(crate) struct Watcher {
     /// When it looks next, and how many looks there had been at the last time.
     next: Option<(Instant, u64)>,
 }
 
 impl Watcher {
     /// Looks, if it is time to. Whether events must be asked for, as nobody has come back; and how long to wait at most.
-    pub fn watch(&mut self, attention: &Attention, now: Instant) -> (bool, Option<Duration>) {
+    pub(crate) fn watch(
+        &mut self,
+        attention: &Attention,
+        now: Instant,
+    ) -> (bool, Option<Duration>) {
         if !attention.watched.load(SeqCst) {
             self.next = None;
             return (false, None);

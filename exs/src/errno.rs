@@ -5,14 +5,14 @@ use std::io;
 /// An errno value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}", io::Error::from_raw_os_error(*.0))]
-pub struct Errno(pub i32);
+pub(crate) struct Errno(pub i32);
 
 /// What may fail with an errno.
-pub type Result<T> = std::result::Result<T, Errno>;
+pub(crate) type Result<T> = std::result::Result<T, Errno>;
 
 impl Errno {
     /// The calling thread's errno, as a C function has just set it.
-    pub fn last() -> Self {
+    pub(crate) fn last() -> Self {
         io::Error::last_os_error().into()
     }
 }

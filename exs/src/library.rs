@@ -24,11 +24,11 @@ static LIBRARY: AtomicPtr<Library> = AtomicPtr::new(std::ptr::null_mut());
 static STARTING: Mutex<()> = Mutex::new(());
 
 /// What a descriptor that the progress thread waits for stands for; smaller numbers are devices.
-pub const CM: u64 = u64::MAX;
-pub const WAKE: u64 = u64::MAX - 1;
+pub(crate) const CM: u64 = u64::MAX;
+pub(crate) const WAKE: u64 = u64::MAX - 1;
 
 /// The library of this process.
-pub struct Library {
+pub(crate) struct Library {
     /// The connection manager.
     pub cm: CmChannel,
     sockets: RwLock<HashMap<u64, Arc<Socket>>>,
@@ -47,14 +47,14 @@ pub struct Library {
 
 impl Library {
     /// The library: `EPERM` before [`Library::init`].
-    pub fn running() -> Result<&'static Self> {
+    pub(crate) fn running() -> Result<&'static Self> {
         let library = LIBRARY.load(Ordering::Acquire);
         // SAFETY: null, or leaked by `init` and never freed.
         unsafe { library.as_ref() }.ok_or(Errno(libc::EPERM))
     }
 
     /// Starts it, and by `start` its progress thread: `EALREADY` a second time.
-    pub fn init(start: impl FnOnce(&'static Self) -> Result<()>) -> Result<()> {
+    pub(crate) fn init(start: impl FnOnce(&'static Self) -> Result<()>) -> Result<()> {
         let _starting = STARTING.lock();
         if !LIBRARY.load(Ordering::Acquire).is_null() {
             return Err(Errno(libc::EALREADY));
@@ -106,7 +106,7 @@ impl Library {
     }
 
     /// A number for a socket. It is part of each work request's, which has 32 bits for it.
-    pub fn next_key(&self) -> u64 {
+    pub(crate) fn next_key(&self) -> u64 {
         loop {
             let key = self.next_key.fetch_add(1, Ordering::Relaxed) & 0xffff_ffff;
             if key != 0 && !self.sockets.read().contains_key(&key) {
@@ -116,12 +116,12 @@ impl Library {
     }
 
     /// Makes a socket known by its number.
-    pub fn add(&self, socket: &Arc<Socket>) {
+    pub(crate) fn add(&self, socket: &Arc<Socket>) {
         self.sockets.write().insert(socket.key, Arc::clone(socket));
     }
 
     /// Gives a socket a descriptor: a real one, so that no other file ever has its number.
-    pub fn give_descriptor(&self, socket: &Arc<Socket>) -> Result<i32> {
+    pub(crate) fn give_descriptor(&self, socket: &Arc<Socket>) -> Result<i32> {
         // SAFETY: makes a descriptor.
         let fd = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC) };
         if fd < 0 {
@@ -137,7 +137,7 @@ impl Library {
     }
 
     /// A socket by its descriptor.
-    pub fn socket(&self, fd: i32) -> Result<Arc<Socket>> {
+    pub(crate) fn socket(&self, fd: i32) -> Result<Arc<Socket>> {
         self.descriptors
             .read()
             .get(&fd)
@@ -146,7 +146,7 @@ impl Library {
     }
 
     /// Takes the name away from a socket that is being closed.
-    pub fn unname(&self, fd: i32) -> Result<Arc<Socket>> {
+    pub(crate) fn unname(&self, fd: i32) -> Result<Arc<Socket>> {
         self.descriptors
             .write()
             .remove(&fd)
@@ -154,17 +154,17 @@ impl Library {
     }
 
     /// A socket by its number.
-    pub fn by_key(&self, key: u64) -> Option<Arc<Socket>> {
+    pub(crate) fn by_key(&self, key: u64) -> Option<Arc<Socket>> {
         self.sockets.read().get(&key).cloned()
     }
 
     /// A socket is no more.
-    pub fn forget(&self, key: u64) {
+    pub(crate) fn forget(&self, key: u64) {
         self.sockets.write().remove(&key);
     }
 
     /// A device, prepared at its first use.
-    pub fn device(&self, verbs: *mut c_void) -> Result<Arc<Device>> {
+    pub(crate) fn device(&self, verbs: *mut c_void) -> Result<Arc<Device>> {
         let find =
             |devices: &[Arc<Device>]| devices.iter().find(|device| device.is(verbs)).cloned();
         if let Some(device) = find(&self.devices.read()) {
@@ -181,7 +181,7 @@ impl Library {
     }
 
     /// Some device: one that is used, or the first there is.
-    pub fn any_device(&self) -> Result<Arc<Device>> {
+    pub(crate) fn any_device(&self) -> Result<Arc<Device>> {
         if let Some(device) = self.devices.read().first() {
             return Ok(Arc::clone(device));
         }
@@ -191,12 +191,12 @@ impl Library {
     }
 
     /// The device that the progress thread knows by this token.
-    pub fn device_at(&self, index: u64) -> Option<Arc<Device>> {
+    pub(crate) fn device_at(&self, index: u64) -> Option<Arc<Device>> {
         self.devices.read().get(index as usize).cloned()
     }
 
     /// Makes a queue: `EAGAIN` when there are too many.
-    pub fn add_queue(&self, queue: Arc<Queue>) -> Result<usize> {
+    pub(crate) fn add_queue(&self, queue: Arc<Queue>) -> Result<usize> {
         let mut queues = self.queues.lock();
         if queues.len() >= EXS_QUEUES_MAX {
             return Err(Errno(libc::EAGAIN));
@@ -205,7 +205,7 @@ impl Library {
     }
 
     /// A queue by its handle: `EINVAL` if there is none.
-    pub fn queue(&self, handle: usize) -> Result<Arc<Queue>> {
+    pub(crate) fn queue(&self, handle: usize) -> Result<Arc<Queue>> {
         self.queues
             .lock()
             .get(handle)
@@ -214,7 +214,7 @@ impl Library {
     }
 
     /// Deletes a queue.
-    pub fn delete_queue(&self, handle: usize) -> Result<()> {
+    pub(crate) fn delete_queue(&self, handle: usize) -> Result<()> {
         let mut queues = self.queues.lock();
         let queue = queues.get(handle).ok_or(Errno(libc::EINVAL))?;
         queue.delete()?;
@@ -223,12 +223,12 @@ impl Library {
     }
 
     /// Keeps a registration; answers its handle.
-    pub fn add_memory(&self, memory: Arc<Memory>) -> usize {
+    pub(crate) fn add_memory(&self, memory: Arc<Memory>) -> usize {
         self.memories.lock().insert(memory)
     }
 
     /// A registration by its handle.
-    pub fn memory(&self, handle: usize) -> Result<Arc<Memory>> {
+    pub(crate) fn memory(&self, handle: usize) -> Result<Arc<Memory>> {
         self.memories
             .lock()
             .get(handle)
@@ -237,7 +237,7 @@ impl Library {
     }
 
     /// Drops a registration: `EBUSY` while an operation uses it.
-    pub fn remove_memory(&self, handle: usize) -> Result<()> {
+    pub(crate) fn remove_memory(&self, handle: usize) -> Result<()> {
         let mut memories = self.memories.lock();
         let memory = memories.get(handle).ok_or(Errno(libc::EINVAL))?;
         if Arc::strong_count(memory) > 1 {
@@ -248,7 +248,7 @@ impl Library {
     }
 
     /// Has [`Socket::overdue`] called at a time.
-    pub fn timer(&self, when: Instant, key: u64) {
+    pub(crate) fn timer(&self, when: Instant, key: u64) {
         let first = {
             let mut timers = self.timers.lock();
             timers.insert((when, key));
@@ -260,7 +260,7 @@ impl Library {
     }
 
     /// The same, unless the socket has a timer before that time.
-    pub fn timer_once(&self, when: Instant, key: u64) {
+    pub(crate) fn timer_once(&self, when: Instant, key: u64) {
         let known = self
             .timers
             .lock()
@@ -272,7 +272,7 @@ impl Library {
     }
 
     /// The sockets whose time has come, and how long until the next.
-    pub fn expired(&self, now: Instant) -> (Vec<u64>, Option<std::time::Duration>) {
+    pub(crate) fn expired(&self, now: Instant) -> (Vec<u64>, Option<std::time::Duration>) {
         let mut timers = self.timers.lock();
         let mut keys = Vec::new();
         while let Some((when, key)) = timers.first().copied() {
@@ -292,7 +292,7 @@ impl Library {
     }
 
     /// Takes completions from a queue and gives them to their connections.
-    pub fn poll(&self, cq: &Cq, wait: bool) -> usize {
+    pub(crate) fn poll(&self, cq: &Cq, wait: bool) -> usize {
         cq.poll(wait, |completions| {
             for batch in completions.chunk_by(|a, b| a.wr_id >> 32 == b.wr_id >> 32) {
                 self.deliver(batch);
@@ -327,7 +327,7 @@ impl Library {
     }
 
     /// Has every completion queue wake the progress thread; what came before it was asked for is taken here.
-    pub fn arm(&self) {
+    pub(crate) fn arm(&self) {
         self.each_cq(|cq| {
             cq.arm();
             while self.poll(cq, true) > 0 {}

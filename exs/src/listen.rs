@@ -15,7 +15,7 @@ use crate::socket::{Phase, Socket};
 use crate::verbs::{Address, CmEvent, CmId};
 
 /// A listening socket's own.
-pub struct Listener {
+pub(crate) struct Listener {
     _id: CmId,
     backlog: usize,
     /// Connections whose handshake is under way.
@@ -25,7 +25,7 @@ pub struct Listener {
 }
 
 /// An accept in progress.
-pub struct Accept {
+pub(crate) struct Accept {
     /// Where the application's `exs_acceptaddr_t` is.
     element: usize,
     address: usize,
@@ -36,7 +36,12 @@ pub struct Accept {
 impl Accept {
     /// The element at an address, as it is now: `EFAULT` unless it and the room for an address of the family can be
     /// written. That is looked at before a connection is taken, which would be lost otherwise.
-    pub fn new(element: usize, value: &AcceptAddr, family: i32, target: Target) -> Result<Self> {
+    pub(crate) fn new(
+        element: usize,
+        value: &AcceptAddr,
+        family: i32,
+        target: Target,
+    ) -> Result<Self> {
         memory::check(element, size_of::<AcceptAddr>(), Use::Receive)?;
         let room = match value.exs_addr {
             0 => 0,
@@ -90,7 +95,7 @@ impl Accept {
 
 impl Listener {
     /// A listener on an identifier that listens.
-    pub fn new(id: CmId, backlog: i32) -> Self {
+    pub(crate) fn new(id: CmId, backlog: i32) -> Self {
         Self {
             _id: id,
             backlog: backlog.clamp(1, 4096) as usize,
@@ -101,7 +106,7 @@ impl Listener {
     }
 
     /// Queues accepts: all of them or none.
-    pub fn accept(&mut self, accepts: Vec<Accept>) -> Result<()> {
+    pub(crate) fn accept(&mut self, accepts: Vec<Accept>) -> Result<()> {
         if self.accepts.len() + accepts.len() > EXS_ACCEPTS_MAX {
             return Err(Errno(libc::EAGAIN));
         }
@@ -110,7 +115,7 @@ impl Listener {
     }
 
     /// Whether an accept would be served at once.
-    pub fn has_ready(&self) -> bool {
+    pub(crate) fn has_ready(&self) -> bool {
         self.ready.len() > self.accepts.len()
     }
 
@@ -122,7 +127,7 @@ impl Listener {
     }
 
     /// Cancels accepts and answers the connections that nobody took.
-    pub fn close(mut self, fd: i32) -> Vec<Arc<Socket>> {
+    pub(crate) fn close(mut self, fd: i32) -> Vec<Arc<Socket>> {
         for accept in std::mem::take(&mut self.accepts) {
             accept.end(fd, Err(Errno(libc::ECANCELED)));
         }
@@ -131,7 +136,7 @@ impl Listener {
 }
 
 /// Gives connections that are ready to accepts that wait.
-pub fn serve(library: &Library, listener: &Socket) {
+pub(crate) fn serve(library: &Library, listener: &Socket) {
     loop {
         let mut inner = listener.lock();
         let fd = inner.fd;
@@ -158,7 +163,7 @@ pub fn serve(library: &Library, listener: &Socket) {
 }
 
 /// A connection request has come for a listener.
-pub fn request(library: &Library, event: &CmEvent) {
+pub(crate) fn request(library: &Library, event: &CmEvent) {
     let key = library.next_key();
     // SAFETY: the connection manager has just handed it over.
     let Some(mut id) = (unsafe { CmId::adopt(event, key) }) else {
@@ -227,7 +232,7 @@ fn arrived(listener: &Socket, child: Option<Arc<Socket>>) -> Option<Arc<Socket>>
 }
 
 /// The connection of an accepted request is there (or, with false, will never be).
-pub fn established(library: &Library, child: &Arc<Socket>, good: bool) {
+pub(crate) fn established(library: &Library, child: &Arc<Socket>, good: bool) {
     let listener = {
         let mut inner = child.lock();
         match std::mem::replace(&mut inner.phase, Phase::Dead) {

@@ -12,7 +12,7 @@ use crate::verbs::{Device, Mr};
 const PAGE: usize = 4096;
 
 /// Copies out of memory that may not be there: `EFAULT` instead of a fault.
-pub fn read_bytes(address: usize, length: usize) -> Result<Vec<u8>> {
+pub(crate) fn read_bytes(address: usize, length: usize) -> Result<Vec<u8>> {
     let mut bytes = vec![0_u8; length];
     if length > 0 {
         let local = iovec(bytes.as_mut_ptr() as usize, length);
@@ -28,7 +28,7 @@ pub fn read_bytes(address: usize, length: usize) -> Result<Vec<u8>> {
 }
 
 /// Copies a string without its end out of memory that may not be there; `ENAMETOOLONG` from `most` bytes on.
-pub fn read_string(address: usize, most: usize) -> Result<Vec<u8>> {
+pub(crate) fn read_string(address: usize, most: usize) -> Result<Vec<u8>> {
     let mut string = Vec::new();
     while string.len() < most {
         let at = address
@@ -47,7 +47,7 @@ pub fn read_string(address: usize, most: usize) -> Result<Vec<u8>> {
 }
 
 /// Copies into memory that may not be there, or not be writable.
-pub fn write_bytes(address: usize, bytes: &[u8]) -> Result<()> {
+pub(crate) fn write_bytes(address: usize, bytes: &[u8]) -> Result<()> {
     // SAFETY: the slice's own bytes.
     unsafe { write_from(address, bytes.as_ptr(), bytes.len()) }
 }
@@ -56,7 +56,7 @@ pub fn write_bytes(address: usize, bytes: &[u8]) -> Result<()> {
 ///
 /// # Safety
 /// There are `length` bytes at `from`.
-pub unsafe fn write_from(address: usize, from: *const u8, length: usize) -> Result<()> {
+pub(crate) unsafe fn write_from(address: usize, from: *const u8, length: usize) -> Result<()> {
     if length == 0 {
         return Ok(());
     }
@@ -72,7 +72,7 @@ pub unsafe fn write_from(address: usize, from: *const u8, length: usize) -> Resu
 
 /// Whether a range can be read, and for a receive written: `EFAULT` if not. Its bytes stay what they are, and nobody
 /// else may be changing them: the range belongs to the call.
-pub fn check(address: usize, length: usize, used: Use) -> Result<()> {
+pub(crate) fn check(address: usize, length: usize, used: Use) -> Result<()> {
     let last = address
         .checked_add(length.max(1) - 1)
         .ok_or(Errno(libc::EFAULT))?;
@@ -122,7 +122,7 @@ fn whole(done: isize, wanted: usize, otherwise: impl FnOnce()) -> Result<()> {
 }
 
 /// Memory that the application has registered.
-pub struct Memory {
+pub(crate) struct Memory {
     address: usize,
     length: usize,
     flags: i32,
@@ -132,7 +132,7 @@ pub struct Memory {
 
 impl Memory {
     /// Registers it on one device; on the others when they are first used.
-    pub fn register(
+    pub(crate) fn register(
         device: &Arc<Device>,
         address: usize,
         length: usize,
@@ -200,13 +200,13 @@ fn mapped(address: usize, length: usize) -> bool {
 
 /// Which way an operation uses its memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Use {
+pub(crate) enum Use {
     Send,
     Receive,
 }
 
 /// The memory of one operation.
-pub struct Buffer {
+pub(crate) struct Buffer {
     /// Where it is.
     pub address: usize,
     /// Bytes.
@@ -218,7 +218,7 @@ pub struct Buffer {
 
 impl Buffer {
     /// Memory that is registered already by ourselves.
-    pub fn of_region(address: usize, length: usize, region: &Arc<Mr>) -> Self {
+    pub(crate) fn of_region(address: usize, length: usize, region: &Arc<Mr>) -> Self {
         Self {
             address,
             length,
@@ -228,7 +228,7 @@ impl Buffer {
     }
 
     /// The application's: with its registration, or a registration for this operation if it is large enough.
-    pub fn new(
+    pub(crate) fn new(
         device: &Arc<Device>,
         address: usize,
         length: usize,
@@ -267,7 +267,7 @@ impl Buffer {
     }
 
     /// The application's, to be copied through messages whatever its size.
-    pub fn copied(address: usize, length: usize) -> Result<Self> {
+    pub(crate) fn copied(address: usize, length: usize) -> Result<Self> {
         check(address, length, Use::Send)?;
         Ok(Self {
             address,
@@ -278,7 +278,7 @@ impl Buffer {
     }
 
     /// Registers it for as long as the operation takes.
-    pub fn register(&mut self, device: &Device, used: Use) -> Result<()> {
+    pub(crate) fn register(&mut self, device: &Device, used: Use) -> Result<()> {
         let (receive, send) = (used == Use::Receive, used == Use::Send);
         // SAFETY: the application has given the memory to the operation, during which the registration lives.
         let mr = unsafe { device.register(self.address, self.length, receive, send) }?;
@@ -287,12 +287,12 @@ impl Buffer {
     }
 
     /// Whether it can be read and written directly.
-    pub fn exposable(&self) -> bool {
+    pub(crate) fn exposable(&self) -> bool {
         self.region.is_some()
     }
 
     /// Local and remote key, 0 without a registration.
-    pub fn keys(&self) -> (u32, u32) {
+    pub(crate) fn keys(&self) -> (u32, u32) {
         self.region
             .as_ref()
             .map_or((0, 0), |region| (region.lkey, region.rkey))

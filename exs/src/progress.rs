@@ -31,12 +31,12 @@ const TIMEWAIT_EXIT: i32 = 15;
 const ROUTE_MS: i32 = 5000;
 
 /// Starts the thread.
-pub fn start(library: &'static Library) -> Result<()> {
+pub(crate) fn start(library: &'static Library) -> Result<()> {
     spawn("exs-progress", move || run(library))
 }
 
 /// Starts a thread of the library's, with all signals blocked: they are the application's.
-pub fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> Result<()> {
+pub(crate) fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> Result<()> {
     // SAFETY: plain signal masks, of this thread, restored below.
     let old = unsafe {
         let mut all: libc::sigset_t = std::mem::zeroed();
@@ -93,7 +93,7 @@ fn run(library: &'static Library) {
 }
 
 /// Runs something whose panic must not end all progress: it is one event's, and the next may be good.
-pub fn guarded(work: impl FnOnce()) {
+pub(crate) fn guarded(work: impl FnOnce()) {
     let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
 }
 

@@ -15,7 +15,7 @@ use crate::errno::{Errno, Result};
 
 /// How [`Queue::take`] waits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Wait {
+pub(crate) enum Wait {
     /// Look for some time, which depends on how long it took before, then sleep.
     #[default]
     Adaptive,
@@ -27,7 +27,7 @@ pub enum Wait {
 
 /// The signal that announces events.
 #[derive(Clone, Copy, Debug)]
-pub struct Signal {
+pub(crate) struct Signal {
     /// Its number.
     pub number: i32,
     /// The value that comes with it.
@@ -47,7 +47,7 @@ struct State {
 }
 
 /// An event queue.
-pub struct Queue {
+pub(crate) struct Queue {
     state: Mutex<State>,
     /// Changes with every event; the futex word.
     posted: AtomicU32,
@@ -55,7 +55,7 @@ pub struct Queue {
 }
 
 /// What brings completions forward while a thread waits; how the threads share that work is not the queue's business.
-pub trait Progress {
+pub(crate) trait Progress {
     /// The caller is going to look instead of sleeping.
     fn begin(&self);
     /// Does what there is to do; true if there was something.
@@ -71,7 +71,7 @@ const PATIENCE: (Duration, Duration) = (Duration::from_micros(5), Duration::from
 
 impl Queue {
     /// A queue that holds at least `depth` events.
-    pub fn new(depth: usize) -> Arc<Self> {
+    pub(crate) fn new(depth: usize) -> Arc<Self> {
         Arc::new(Self {
             state: Mutex::new(State {
                 events: VecDeque::with_capacity(depth.min(64)),
@@ -88,7 +88,7 @@ impl Queue {
     }
 
     /// An operation that will post an event begins. `EINVAL` when the queue was deleted meanwhile.
-    pub fn begin(&self) -> Result<()> {
+    pub(crate) fn begin(&self) -> Result<()> {
         let mut state = self.state.lock();
         if state.deleted {
             return Err(Errno(libc::EINVAL));
@@ -98,7 +98,7 @@ impl Queue {
     }
 
     /// An operation is over, with an event or (unsignaled) without.
-    pub fn end(&self, event: Option<Event>) {
+    pub(crate) fn end(&self, event: Option<Event>) {
         let signal = {
             let mut state = self.state.lock();
             state.pending -= 1;
@@ -120,7 +120,7 @@ impl Queue {
     }
 
     /// Deletes it, unless operations are in progress: `EBUSY`.
-    pub fn delete(&self) -> Result<()> {
+    pub(crate) fn delete(&self) -> Result<()> {
         let mut state = self.state.lock();
         if state.pending > 0 {
             return Err(Errno(libc::EBUSY));
@@ -135,7 +135,7 @@ impl Queue {
 
     /// Takes up to `most` events, once there are `least` or the time is over. What `ready_to_wait` says is the answer where
     /// the wait may be long.
-    pub fn take(
+    pub(crate) fn take(
         &self,
         least: usize,
         most: usize,
@@ -289,7 +289,7 @@ impl Queue {
     }
 
     /// Puts events back in front that could not be handed over.
-    pub fn give_back(&self, events: Vec<Event>) {
+    pub(crate) fn give_back(&self, events: Vec<Event>) {
         let mut state = self.state.lock();
         for event in events.into_iter().rev() {
             state.events.push_front(event);
@@ -297,13 +297,13 @@ impl Queue {
     }
 
     /// Its guaranteed depth, and how many events are in it.
-    pub fn depth(&self) -> (usize, usize) {
+    pub(crate) fn depth(&self) -> (usize, usize) {
         let state = self.state.lock();
         (state.depth, state.events.len())
     }
 
     /// Changes the guaranteed depth.
-    pub fn set_depth(&self, depth: usize) {
+    pub(crate) fn set_depth(&self, depth: usize) {
         let mut state = self.state.lock();
         state.depth = depth;
         let more = depth.min(1 << 12).saturating_sub(state.events.len());
@@ -311,22 +311,22 @@ impl Queue {
     }
 
     /// The signal that announces events.
-    pub fn signal(&self) -> Option<Signal> {
+    pub(crate) fn signal(&self) -> Option<Signal> {
         self.state.lock().signal
     }
 
     /// Changes it.
-    pub fn set_signal(&self, signal: Option<Signal>) {
+    pub(crate) fn set_signal(&self, signal: Option<Signal>) {
         self.state.lock().signal = signal;
     }
 
     /// How threads wait.
-    pub fn wait(&self) -> Wait {
+    pub(crate) fn wait(&self) -> Wait {
         self.state.lock().wait
     }
 
     /// Changes it.
-    pub fn set_wait(&self, wait: Wait) {
+    pub(crate) fn set_wait(&self, wait: Wait) {
         self.state.lock().wait = wait;
     }
 }
@@ -343,7 +343,7 @@ fn ready(state: &mut State, least: usize, most: usize) -> Result<Option<Vec<Even
 }
 
 /// Where an operation's event goes.
-pub struct Target {
+pub(crate) struct Target {
     queue: Option<Arc<Queue>>,
     /// The application's handle.
     pub ahandle: usize,
@@ -353,7 +353,7 @@ pub struct Target {
 
 impl Target {
     /// A target that has begun on its queue, if it names one.
-    pub fn new(queue: Option<Arc<Queue>>, ahandle: usize, signaled: bool) -> Result<Self> {
+    pub(crate) fn new(queue: Option<Arc<Queue>>, ahandle: usize, signaled: bool) -> Result<Self> {
         if let Some(queue) = &queue {
             queue.begin()?;
         }
@@ -365,7 +365,7 @@ impl Target {
     }
 
     /// No event, whatever happens.
-    pub fn none() -> Self {
+    pub(crate) fn none() -> Self {
         Self {
             queue: None,
             ahandle: 0,
@@ -374,12 +374,18 @@ impl Target {
     }
 
     /// The same place for one more event.
-    pub fn again(&self, ahandle: usize) -> Result<Self> {
+    pub(crate) fn again(&self, ahandle: usize) -> Result<Self> {
         Self::new(self.queue.clone(), ahandle, self.signaled)
     }
 
     /// The operation is over. Without a queue, or when it went well and that is not wanted, nobody hears of it.
-    pub fn end(mut self, kind: i32, socket: i32, result: Result<()>, detail: abi::EventDetail) {
+    pub(crate) fn end(
+        mut self,
+        kind: i32,
+        socket: i32,
+        result: Result<()>,
+        detail: abi::EventDetail,
+    ) {
         let code = result.err().map_or(0, |errno| errno.0);
         if let Some(queue) = self.queue.take() {
             let wanted = self.signaled || code != 0;

@@ -1,7 +1,7 @@
 //! Handles: numbers that are looked up, so that a wrong or old one is an error and nothing worse.
 
 /// Values by handle. A handle is never given out twice while fewer than 2^24 others have taken its place.
-pub struct Table<T> {
+pub(crate) struct Table<T> {
     places: Vec<(u32, Option<T>)>,
     free: Vec<usize>,
 }
@@ -19,7 +19,7 @@ const GENERATIONS: u32 = 1 << 24;
 
 impl<T> Table<T> {
     /// Adds a value and answers its handle: never 0, and far from the invalid handles.
-    pub fn insert(&mut self, value: T) -> usize {
+    pub(crate) fn insert(&mut self, value: T) -> usize {
         let index = self.free.pop().unwrap_or_else(|| {
             self.places.push((0, None));
             self.places.len() - 1
@@ -38,12 +38,12 @@ impl<T> Table<T> {
     }
 
     /// The value of a handle.
-    pub fn get(&self, handle: usize) -> Option<&T> {
+    pub(crate) fn get(&self, handle: usize) -> Option<&T> {
         self.places[self.index(handle)?].1.as_ref()
     }
 
     /// Takes a value out.
-    pub fn remove(&mut self, handle: usize) -> Option<T> {
+    pub(crate) fn remove(&mut self, handle: usize) -> Option<T> {
         let index = self.index(handle)?;
         let value = self.places[index].1.take();
         if value.is_some() {
@@ -53,7 +53,7 @@ impl<T> Table<T> {
     }
 
     /// How many values there are.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.places.len() - self.free.len()
     }
 }

@@ -17,7 +17,7 @@ use crate::socket::{Phase, Socket};
 
 /// Starts the library.
 #[unsafe(no_mangle)]
-pub extern "C" fn exs_init(version: c_int) -> c_int {
+pub(super) extern "C" fn exs_init(version: c_int) -> c_int {
     call(-1, || {
         if version != EXS_VERSION1 {
             return Err(Errno(libc::ENOTSUP));
@@ -28,7 +28,7 @@ pub extern "C" fn exs_init(version: c_int) -> c_int {
 
 /// Makes a socket.
 #[unsafe(no_mangle)]
-pub extern "C" fn exs_socket(family: c_int, socktype: c_int, protocol: c_int) -> c_int {
+pub(super) extern "C" fn exs_socket(family: c_int, socktype: c_int, protocol: c_int) -> c_int {
     call(-1, || {
         let library = Library::running()?;
         if !matches!(family, libc::AF_INET | libc::AF_INET6) {
@@ -51,7 +51,7 @@ pub extern "C" fn exs_socket(family: c_int, socktype: c_int, protocol: c_int) ->
 
 /// Binds a socket to a local address.
 #[unsafe(no_mangle)]
-pub extern "C" fn exs_bind(fd: c_int, addr: *const sockaddr, addrlen: socklen_t) -> c_int {
+pub(super) extern "C" fn exs_bind(fd: c_int, addr: *const sockaddr, addrlen: socklen_t) -> c_int {
     call(-1, || {
         let library = Library::running()?;
         let socket = library.socket(fd)?;
@@ -62,7 +62,7 @@ pub extern "C" fn exs_bind(fd: c_int, addr: *const sockaddr, addrlen: socklen_t)
 
 /// Listens for connections.
 #[unsafe(no_mangle)]
-pub extern "C" fn exs_listen(fd: c_int, backlog: c_int) -> c_int {
+pub(super) extern "C" fn exs_listen(fd: c_int, backlog: c_int) -> c_int {
     call(-1, || {
         let library = Library::running()?;
         let socket = library.socket(fd)?;
@@ -75,7 +75,7 @@ pub extern "C" fn exs_listen(fd: c_int, backlog: c_int) -> c_int {
 
 /// Accepts connections.
 #[unsafe(no_mangle)]
-pub extern "C" fn exs_accept(
+pub(super) extern "C" fn exs_accept(
     socket: c_int,
     addrvec: *mut AcceptAddr,
     addrvec_cnt: c_int,
@@ -139,7 +139,7 @@ fn accept(
 
 /// Connects to a peer.
 #[unsafe(no_mangle)]
-pub extern "C" fn exs_connect(
+pub(super) extern "C" fn exs_connect(
     sockno: c_int,
     addr: *const sockaddr,
     address_len: socklen_t,
@@ -169,7 +169,7 @@ pub extern "C" fn exs_connect(
 
 /// Shuts a connection down, in one direction or both.
 #[unsafe(no_mangle)]
-pub extern "C" fn exs_shutdown(
+pub(super) extern "C" fn exs_shutdown(
     sockno: c_int,
     how: c_int,
     flags: c_int,
@@ -201,7 +201,12 @@ pub extern "C" fn exs_shutdown(
 
 /// Closes a socket.
 #[unsafe(no_mangle)]
-pub extern "C" fn exs_close(sockno: c_int, flags: c_int, qhandle: usize, ahandle: usize) -> c_int {
+pub(super) extern "C" fn exs_close(
+    sockno: c_int,
+    flags: c_int,
+    qhandle: usize,
+    ahandle: usize,
+) -> c_int {
     call(-1, || {
         let library = Library::running()?;
         let block = super::flags(flags, EXS_BLOCK | EXS_UNSIGNALED, INVALID)?;
@@ -224,7 +229,7 @@ pub extern "C" fn exs_close(sockno: c_int, flags: c_int, qhandle: usize, ahandle
 
 /// `exs_fcntl` with its argument as a number.
 #[unsafe(no_mangle)]
-pub extern "C" fn exs_fcntl_argument(sockno: c_int, cmd: c_int, argument: usize) -> c_int {
+pub(super) extern "C" fn exs_fcntl_argument(sockno: c_int, cmd: c_int, argument: usize) -> c_int {
     call(-1, || {
         let library = Library::running()?;
         let socket = library.socket(sockno)?;
@@ -265,7 +270,7 @@ pub extern "C" fn exs_fcntl_argument(sockno: c_int, cmd: c_int, argument: usize)
 
 /// Accepts one connection.
 #[unsafe(no_mangle)]
-pub extern "C" fn exs_blocking_accept(
+pub(super) extern "C" fn exs_blocking_accept(
     sockno: c_int,
     addr: *mut sockaddr,
     addrlen: *mut socklen_t,
@@ -310,7 +315,7 @@ pub extern "C" fn exs_blocking_accept(
 
 /// Connects and waits.
 #[unsafe(no_mangle)]
-pub extern "C" fn exs_blocking_connect(
+pub(super) extern "C" fn exs_blocking_connect(
     sockno: c_int,
     address: *const sockaddr,
     address_len: socklen_t,
@@ -328,6 +333,6 @@ pub extern "C" fn exs_blocking_connect(
 
 /// Closes and waits.
 #[unsafe(no_mangle)]
-pub extern "C" fn exs_blocking_close(sockno: c_int) -> c_int {
+pub(super) extern "C" fn exs_blocking_close(sockno: c_int) -> c_int {
     exs_close(sockno, EXS_BLOCK, 0, 0)
 }

@@ -15,7 +15,7 @@ use crate::queue::{Queue, Signal, Wait};
 
 /// Registers memory.
 #[unsafe(no_mangle)]
-pub extern "C" fn exs_mregister(addr: *mut c_void, size: usize, flags: c_int) -> usize {
+pub(super) extern "C" fn exs_mregister(addr: *mut c_void, size: usize, flags: c_int) -> usize {
     call(EXS_MHANDLE_INVALID, || {
         let library = Library::running()?;
         let known = EXS_MRF_SHARED | EXS_MRF_SEND_DISABLE | EXS_MRF_RECV_DISABLE;
@@ -31,7 +31,7 @@ pub extern "C" fn exs_mregister(addr: *mut c_void, size: usize, flags: c_int) ->
 
 /// Ends a registration.
 #[unsafe(no_mangle)]
-pub extern "C" fn exs_mderegister(mhandle: usize, flags: c_int) -> c_int {
+pub(super) extern "C" fn exs_mderegister(mhandle: usize, flags: c_int) -> c_int {
     call(-1, || {
         let library = Library::running()?;
         if flags != 0 {
@@ -43,7 +43,7 @@ pub extern "C" fn exs_mderegister(mhandle: usize, flags: c_int) -> c_int {
 
 /// Makes an event queue.
 #[unsafe(no_mangle)]
-pub extern "C" fn exs_qcreate(depth: c_int) -> usize {
+pub(super) extern "C" fn exs_qcreate(depth: c_int) -> usize {
     call(EXS_QHANDLE_INVALID, || {
         let library = Library::running()?;
         library.add_queue(Queue::new(self::depth(depth)?))
@@ -61,7 +61,7 @@ fn depth(depth: c_int) -> Result<usize> {
 
 /// Deletes an event queue.
 #[unsafe(no_mangle)]
-pub extern "C" fn exs_qdelete(qhandle: usize) -> c_int {
+pub(super) extern "C" fn exs_qdelete(qhandle: usize) -> c_int {
     call(-1, || {
         let library = Library::running()?;
         library.delete_queue(qhandle).map(|()| 0)
@@ -70,7 +70,7 @@ pub extern "C" fn exs_qdelete(qhandle: usize) -> c_int {
 
 /// Takes events.
 #[unsafe(no_mangle)]
-pub extern "C" fn exs_qdequeue(
+pub(super) extern "C" fn exs_qdequeue(
     qhandle: usize,
     evtvec: *mut Event,
     evtvec_cnt: c_int,
@@ -114,7 +114,7 @@ pub extern "C" fn exs_qdequeue(
 
 /// Changes an attribute of a queue.
 #[unsafe(no_mangle)]
-pub extern "C" fn exs_qmodify(
+pub(super) extern "C" fn exs_qmodify(
     qhandle: usize,
     attribute: c_int,
     value: *const c_void,
@@ -168,7 +168,7 @@ pub extern "C" fn exs_qmodify(
 
 /// Tells an attribute of a queue.
 #[unsafe(no_mangle)]
-pub extern "C" fn exs_qstatus(
+pub(super) extern "C" fn exs_qstatus(
     qhandle: usize,
     attribute: c_int,
     value: *mut c_void,

@@ -102,7 +102,7 @@ fn blocking(library: &'static Library, start: impl FnOnce(Target) -> Result<()>)
 }
 
 /// The registration that a handle names, if it names one.
-pub fn memory_of(library: &Library, handle: usize) -> Result<Option<Arc<Memory>>> {
+pub(crate) fn memory_of(library: &Library, handle: usize) -> Result<Option<Arc<Memory>>> {
     match handle {
         0 | EXS_MHANDLE_UNREGISTERED => Ok(None),
         handle => library.memory(handle).map(Some),

@@ -78,7 +78,7 @@ fn transfer(used: Use, asked: &Asked) -> Result<ssize_t> {
 
 /// Sends from memory.
 #[unsafe(no_mangle)]
-pub extern "C" fn exs_send(
+pub(super) extern "C" fn exs_send(
     sockno: c_int,
     buffer: *const c_void,
     length: usize,
@@ -100,7 +100,7 @@ pub extern "C" fn exs_send(
 
 /// Receives into memory.
 #[unsafe(no_mangle)]
-pub extern "C" fn exs_recv(
+pub(super) extern "C" fn exs_recv(
     sockno: c_int,
     buffer: *mut c_void,
     length: usize,
@@ -188,7 +188,7 @@ fn transfer_file(
 
 /// Sends files.
 #[unsafe(no_mangle)]
-pub extern "C" fn exs_sendfile(
+pub(super) extern "C" fn exs_sendfile(
     socket: c_int,
     sendvec: *mut XferFile,
     sendvec_cnt: c_int,
@@ -204,7 +204,7 @@ pub extern "C" fn exs_sendfile(
 
 /// Receives into files.
 #[unsafe(no_mangle)]
-pub extern "C" fn exs_recvfile(
+pub(super) extern "C" fn exs_recvfile(
     socket: c_int,
     recvvec: *mut XferFile,
     recvvec_cnt: c_int,
@@ -221,7 +221,7 @@ pub extern "C" fn exs_recvfile(
 
 /// Sends and waits.
 #[unsafe(no_mangle)]
-pub extern "C" fn exs_blocking_send(
+pub(super) extern "C" fn exs_blocking_send(
     sockno: c_int,
     buffer: *const c_void,
     max_bytes: usize,
@@ -233,7 +233,7 @@ pub extern "C" fn exs_blocking_send(
 
 /// Receives and waits.
 #[unsafe(no_mangle)]
-pub extern "C" fn exs_blocking_recv(
+pub(super) extern "C" fn exs_blocking_recv(
     sockno: c_int,
     buffer: *mut c_void,
     max_bytes: usize,
@@ -245,7 +245,7 @@ pub extern "C" fn exs_blocking_recv(
 
 /// Sends files and waits.
 #[unsafe(no_mangle)]
-pub extern "C" fn exs_blocking_sendfile(
+pub(super) extern "C" fn exs_blocking_sendfile(
     socket: c_int,
     sendvec: *mut XferFile,
     sendvec_cnt: c_int,
@@ -256,7 +256,7 @@ pub extern "C" fn exs_blocking_sendfile(
 
 /// Receives into files and waits.
 #[unsafe(no_mangle)]
-pub extern "C" fn exs_blocking_recvfile(
+pub(super) extern "C" fn exs_blocking_recvfile(
     socket: c_int,
     recvvec: *mut XferFile,
     recvvec_cnt: c_int,
@@ -267,12 +267,16 @@ pub extern "C" fn exs_blocking_recvfile(
 
 /// Receives without registration, and waits.
 #[unsafe(no_mangle)]
-pub extern "C" fn exs_read(sockno: c_int, buffer: *mut c_void, max_bytes: usize) -> ssize_t {
+pub(super) extern "C" fn exs_read(sockno: c_int, buffer: *mut c_void, max_bytes: usize) -> ssize_t {
     exs_recv(sockno, buffer, max_bytes, EXS_BLOCK, 0, 0, 0)
 }
 
 /// Sends without registration, and waits.
 #[unsafe(no_mangle)]
-pub extern "C" fn exs_write(sockno: c_int, buffer: *const c_void, max_bytes: usize) -> ssize_t {
+pub(super) extern "C" fn exs_write(
+    sockno: c_int,
+    buffer: *const c_void,
+    max_bytes: usize,
+) -> ssize_t {
     exs_send(sockno, buffer, max_bytes, EXS_BLOCK, 0, 0, 0)
 }

@@ -19,7 +19,7 @@ use slots::{
 };
 
 /// Completions that a connection can have outstanding.
-pub const COMPLETIONS: usize = POSTS + SLOTS;
+pub(crate) const COMPLETIONS: usize = POSTS + SLOTS;
 
 /// In a `wr_id` beside the socket's key: a receive slot.
 const RECEIVE: u64 = 1 << 31;
@@ -27,7 +27,7 @@ const RECEIVE: u64 = 1 << 31;
 const _: () = assert!(SLOTS < RECEIVE as usize);
 
 /// An operation on memory.
-pub struct Op {
+pub(crate) struct Op {
     /// The memory.
     pub buffer: Buffer,
     /// Send: a message ends with it. Receive: it wants to be filled, as [`Machine::receive`] has it.
@@ -40,7 +40,7 @@ pub struct Op {
 
 /// How far the link is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Link {
+pub(crate) enum Link {
     /// In use, or about to be.
     Up,
     /// In the error state; what is posted is coming back.
@@ -50,7 +50,7 @@ pub enum Link {
 }
 
 /// A connection.
-pub struct Conn {
+pub(crate) struct Conn {
     key: u64,
     /// The socket's descriptor, for events.
     pub socket: i32,
@@ -81,7 +81,7 @@ pub struct Conn {
 
 impl Conn {
     /// Makes the queue pair of an identifier and posts all slots.
-    pub fn new(key: u64, messages: bool, mut id: CmId, device: Arc<Device>) -> Result<Self> {
+    pub(crate) fn new(key: u64, messages: bool, mut id: CmId, device: Arc<Device>) -> Result<Self> {
         let cq = device.cq(COMPLETIONS)?;
         let made = Slots::new(&device)
             .and_then(|slots| Ok((slots, id.create_qp(&device, &cq, POSTS, SLOTS)?)));
@@ -123,7 +123,7 @@ impl Conn {
     }
 
     /// What to tell the peer while connecting.
-    pub fn hello(&self) -> Hello {
+    pub(crate) fn hello(&self) -> Hello {
         Hello {
             messages: self.messages,
             data_slots: DATA_SLOTS as u16,
@@ -133,20 +133,20 @@ impl Conn {
     }
 
     /// Sends the connection request.
-    pub fn connect(&mut self) -> Result<()> {
+    pub(crate) fn connect(&mut self) -> Result<()> {
         let hello = self.hello().encode();
         self.id.connect(&hello)
     }
 
     /// Accepts the request, which said this.
-    pub fn accept(&mut self, theirs: &Hello) -> Result<()> {
+    pub(crate) fn accept(&mut self, theirs: &Hello) -> Result<()> {
         self.establish(theirs);
         let hello = self.hello().encode();
         self.id.accept(&hello)
     }
 
     /// Both ends know each other: the protocol begins.
-    pub fn establish(&mut self, theirs: &Hello) {
+    pub(crate) fn establish(&mut self, theirs: &Hello) {
         if self.machine.is_some() {
             return;
         }
@@ -169,27 +169,27 @@ impl Conn {
     }
 
     /// The peer's address.
-    pub fn peer(&self) -> Address {
+    pub(crate) fn peer(&self) -> Address {
         self.id.peer()
     }
 
     /// The device.
-    pub fn device(&self) -> &Arc<Device> {
+    pub(crate) fn device(&self) -> &Arc<Device> {
         &self.device
     }
 
     /// The machine, once there is a connection.
-    pub fn machine(&self) -> Option<&Machine> {
+    pub(crate) fn machine(&self) -> Option<&Machine> {
         self.machine.as_ref()
     }
 
     /// How far the link is.
-    pub fn link(&self) -> Link {
+    pub(crate) fn link(&self) -> Link {
         self.link
     }
 
     /// Starts a send.
-    pub fn send(&mut self, op: Op) {
+    pub(crate) fn send(&mut self, op: Op) {
         let (length, end, exposable) = op.to_machine();
         self.sends.push_back(op);
         self.with_machine(|machine| {
@@ -198,7 +198,7 @@ impl Conn {
     }
 
     /// Starts a receive.
-    pub fn receive(&mut self, op: Op) {
+    pub(crate) fn receive(&mut self, op: Op) {
         let (length, fill, exposable) = op.to_machine();
         self.receives.push_back(op);
         self.with_machine(|machine| {
@@ -207,12 +207,12 @@ impl Conn {
     }
 
     /// Ends the stream.
-    pub fn finish(&mut self) {
+    pub(crate) fn finish(&mut self) {
         self.with_machine(Machine::finish);
     }
 
     /// Takes no more.
-    pub fn stop(&mut self) {
+    pub(crate) fn stop(&mut self) {
         self.with_machine(Machine::stop);
     }
 
@@ -224,7 +224,7 @@ impl Conn {
     }
 
     /// Takes completions, in their order.
-    pub fn completions<'a>(&mut self, completions: impl Iterator<Item = &'a Completion>) {
+    pub(crate) fn completions<'a>(&mut self, completions: impl Iterator<Item = &'a Completion>) {
         for completion in completions {
             let low = completion.wr_id & 0xffff_ffff;
             let good = completion.status == 0;
@@ -263,7 +263,7 @@ impl Conn {
     }
 
     /// Ends the link: what is posted comes back, then [`Link::Gone`].
-    pub fn sever(&mut self) {
+    pub(crate) fn sever(&mut self) {
         if self.link == Link::Up {
             self.link = Link::Draining;
             self.works.clear();
@@ -273,7 +273,7 @@ impl Conn {
     }
 
     /// Answers the peer's end, though the link is ending already.
-    pub fn answer_disconnect(&mut self) {
+    pub(crate) fn answer_disconnect(&mut self) {
         match self.link {
             Link::Up => self.sever(),
             _ => self.id.disconnect(),
@@ -287,7 +287,7 @@ impl Conn {
     }
 
     /// Takes the queue pair away, whether all has come back or not, and ends all operations.
-    pub fn end(&mut self) {
+    pub(crate) fn end(&mut self) {
         if self.link == Link::Gone {
             return;
         }

@@ -15,13 +15,13 @@ use crate::abi::EvtFlags;
 use crate::memory::Memory;
 use crate::socket::Transfer;
 
-pub use plan::{Plan, plan};
-pub use receive::receive;
-pub use ring::wait_one;
-pub use send::send;
+pub(crate) use plan::{Plan, plan};
+pub(crate) use receive::receive;
+pub(crate) use ring::wait_one;
+pub(crate) use send::send;
 
 /// A part of a transfer.
-pub enum Extent {
+pub(crate) enum Extent {
     /// The application's memory.
     Memory(Piece),
     /// A part of a file. Received without a length: to the end of what comes.
@@ -33,7 +33,7 @@ pub enum Extent {
 }
 
 /// Memory of the application's, as an element names it.
-pub struct Piece {
+pub(crate) struct Piece {
     pub address: usize,
     pub length: usize,
     pub mhandle: usize,
@@ -56,7 +56,7 @@ impl Piece {
 
 /// What came of a transfer.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Moved {
+pub(crate) struct Moved {
     pub bytes: u64,
     pub flags: EvtFlags,
 }

@@ -21,7 +21,7 @@ use crate::library::Library;
 use crate::memory::{self, Use};
 
 /// A checked vector.
-pub struct Plan {
+pub(crate) struct Plan {
     extents: Vec<Extent>,
     /// Shut down for writing afterwards.
     pub shut: bool,
@@ -52,7 +52,13 @@ impl Drop for Made {
 }
 
 /// Reads and checks a vector; nothing has happened when it fails, or when the plan is not begun.
-pub fn plan(library: &Library, vector: usize, count: i32, used: Use, limit: u64) -> Result<Plan> {
+pub(crate) fn plan(
+    library: &Library,
+    vector: usize,
+    count: i32,
+    used: Use,
+    limit: u64,
+) -> Result<Plan> {
     let elements = read(vector, count, used)?;
     let mut plan = Plan {
         extents: Vec::with_capacity(elements.len()),
@@ -138,7 +144,7 @@ fn read_element(element: &XferFile, used: Use) -> Result<Element> {
 
 impl Plan {
     /// The transfer has its turn: files are cut, and kept. Answers what to transfer, and whether to shut down then.
-    pub fn begin(mut self) -> Result<(Vec<Extent>, bool)> {
+    pub(crate) fn begin(mut self) -> Result<(Vec<Extent>, bool)> {
         for index in &self.cut {
             if let Extent::File { file, offset, .. } = &self.extents[*index] {
                 file.set_len(*offset)?;

@@ -20,7 +20,7 @@ struct Job<'a> {
 }
 
 /// Receives what a plan has, whose turn has come.
-pub fn receive(
+pub(crate) fn receive(
     library: &'static Library,
     socket: &Arc<Socket>,
     extents: &[Extent],

@@ -101,7 +101,7 @@ impl Drop for Ring<'_> {
 }
 
 /// Waits for one event of a private queue, through signals.
-pub fn wait_one(library: &'static Library, queue: &Queue) -> Result<Event> {
+pub(crate) fn wait_one(library: &'static Library, queue: &Queue) -> Result<Event> {
     loop {
         match queue.take(1, 1, None, &library, || Ok(())) {
             Ok(events) => {

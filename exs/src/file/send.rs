@@ -12,7 +12,7 @@ use crate::queue::Target;
 use crate::socket::{Admission, Socket};
 
 /// Sends what a plan has, whose turn has come; with `shut`, then shuts down for writing.
-pub fn send(
+pub(crate) fn send(
     library: &'static Library,
     socket: &Arc<Socket>,
     extents: &[Extent],

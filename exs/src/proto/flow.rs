@@ -22,7 +22,7 @@ pub(super) struct Flow {
 }
 
 impl Flow {
-    pub fn new(limits: &Limits) -> Self {
+    pub(super) fn new(limits: &Limits) -> Self {
         Self {
             data_sent: 0,
             data_credited: 0,
@@ -48,40 +48,40 @@ impl Flow {
         self.control_sent.wrapping_sub(self.control_credited)
     }
 
-    pub fn may_data(&self, limits: &Limits) -> bool {
+    pub(super) fn may_data(&self, limits: &Limits) -> bool {
         self.data_out() < limits.peer_data && self.data_posts < limits.data_posts
     }
 
     /// How many data messages may go out.
-    pub fn data_room(&self, limits: &Limits) -> u64 {
+    pub(super) fn data_room(&self, limits: &Limits) -> u64 {
         let credit = usize::from(limits.peer_data.saturating_sub(self.data_out()));
         credit.min(limits.data_posts.saturating_sub(self.data_posts)) as u64
     }
 
     /// Room for a control message other than Credit.
-    pub fn may_control(&self, limits: &Limits) -> bool {
+    pub(super) fn may_control(&self, limits: &Limits) -> bool {
         self.control_out() + 1 < limits.peer_control
             && self.control_posts + 1 < limits.control_posts
     }
 
-    pub fn may_rdma(&self, limits: &Limits) -> bool {
+    pub(super) fn may_rdma(&self, limits: &Limits) -> bool {
         self.rdma_posts < limits.rdma_posts
     }
 
     /// Whether a Credit message is due, and may go.
-    pub fn must_tell(&self, limits: &Limits) -> bool {
+    pub(super) fn must_tell(&self, limits: &Limits) -> bool {
         let due = self.data_freed.wrapping_sub(self.data_announced) >= limits.own_data / 2
             || self.control_freed.wrapping_sub(self.control_announced) >= limits.own_control / 2;
         due && self.control_out() < limits.peer_control && self.control_posts < limits.control_posts
     }
 
-    pub fn data_sent(&mut self, header: &mut Header) {
+    pub(super) fn data_sent(&mut self, header: &mut Header) {
         self.data_sent = self.data_sent.wrapping_add(1);
         self.data_posts += 1;
         self.tell(header);
     }
 
-    pub fn control_sent(&mut self, header: &mut Header) {
+    pub(super) fn control_sent(&mut self, header: &mut Header) {
         self.control_sent = self.control_sent.wrapping_add(1);
         self.control_posts += 1;
         self.tell(header);
@@ -95,7 +95,7 @@ impl Flow {
     }
 
     /// Takes the credits of a message.
-    pub fn credited(&mut self, header: &Header) -> Result<(), Violation> {
+    pub(super) fn credited(&mut self, header: &Header) -> Result<(), Violation> {
         let data = header.data_credit.wrapping_sub(self.data_credited);
         let control = header.control_credit.wrapping_sub(self.control_credited);
         if data > self.data_out() || control > self.control_out() {
@@ -106,7 +106,7 @@ impl Flow {
         Ok(())
     }
 
-    pub fn data_arrived(&mut self) -> Result<(), Violation> {
+    pub(super) fn data_arrived(&mut self) -> Result<(), Violation> {
         if self.data_held >= self.own_data {
             return Err(Violation("data without credit"));
         }
@@ -114,13 +114,13 @@ impl Flow {
         Ok(())
     }
 
-    pub fn data_freed(&mut self) {
+    pub(super) fn data_freed(&mut self) {
         self.data_held -= 1;
         self.data_freed = self.data_freed.wrapping_add(1);
     }
 
     /// A control message arrived; its slot is free again at once.
-    pub fn control_arrived(&mut self) {
+    pub(super) fn control_arrived(&mut self) {
         self.control_freed = self.control_freed.wrapping_add(1);
     }
 }

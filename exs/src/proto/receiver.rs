@@ -98,7 +98,7 @@ impl Default for Receiver {
 }
 
 impl Receiver {
-    pub fn push(&mut self, length: u64, fill: bool, exposable: bool) -> u64 {
+    pub(super) fn push(&mut self, length: u64, fill: bool, exposable: bool) -> u64 {
         self.ops.push_back(Op {
             length,
             bound: 0,
@@ -115,33 +115,33 @@ impl Receiver {
         self.first + self.ops.len() as u64 - 1
     }
 
-    pub fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.ops.len()
     }
 
-    pub fn readable(&self) -> bool {
+    pub(super) fn readable(&self) -> bool {
         !self.items.is_empty() || self.fin || self.reading != Reading::Open
     }
 
-    pub fn stop(&mut self) {
+    pub(super) fn stop(&mut self) {
         if self.reading == Reading::Open {
             self.reading = Reading::Stopping;
         }
     }
 
-    pub fn wants_stop(&self) -> bool {
+    pub(super) fn wants_stop(&self) -> bool {
         self.reading == Reading::Stopping && self.sources.iter().all(|source| source.parts == 0)
     }
 
-    pub fn stop_sent(&mut self) {
+    pub(super) fn stop_sent(&mut self) {
         self.reading = Reading::StopSent;
     }
 
-    pub fn has_sent_stop(&self) -> bool {
+    pub(super) fn has_sent_stop(&self) -> bool {
         matches!(self.reading, Reading::StopSent | Reading::Stopped)
     }
 
-    pub fn stop_acknowledged(&mut self) -> Result<(), Violation> {
+    pub(super) fn stop_acknowledged(&mut self) -> Result<(), Violation> {
         if self.reading != Reading::StopSent {
             return Err(Violation("an answer to a stop that was not said"));
         }
@@ -149,11 +149,11 @@ impl Receiver {
         Ok(())
     }
 
-    pub fn drained(&self) -> bool {
+    pub(super) fn drained(&self) -> bool {
         self.reading == Reading::Stopped && self.ops.is_empty()
     }
 
-    pub fn read_completed(&mut self, op: u64, source: u64) {
+    pub(super) fn read_completed(&mut self, op: u64, source: u64) {
         if let Some(op) = self.op(op) {
             op.parts -= 1;
         }
@@ -164,7 +164,7 @@ impl Receiver {
     }
 
     /// The connection is gone: what was being read, or is only offered, is lost, and all that comes after it.
-    pub fn cut(&mut self, messages: bool) {
+    pub(super) fn cut(&mut self, messages: bool) {
         self.sources.clear();
         self.reading = match self.reading {
             Reading::Open => Reading::Open,
@@ -201,7 +201,7 @@ impl Receiver {
     }
 
     /// Ends what can take nothing more, and reports what is over, oldest first.
-    pub fn retire(&mut self, actions: &mut VecDeque<Action>, messages: bool, gone: bool) {
+    pub(super) fn retire(&mut self, actions: &mut VecDeque<Action>, messages: bool, gone: bool) {
         if self.items.is_empty() {
             let outcome = match self.reading {
                 Reading::Stopped => Some(Outcome::Canceled),
@@ -239,18 +239,18 @@ impl Receiver {
         }
     }
 
-    pub fn op(&mut self, number: u64) -> Option<&mut Op> {
+    pub(super) fn op(&mut self, number: u64) -> Option<&mut Op> {
         let index = usize::try_from(number.checked_sub(self.first)?).ok()?;
         self.ops.get_mut(index)
     }
 
     /// The receive that takes the next bytes: its index.
-    pub fn open(&self) -> Option<usize> {
+    pub(super) fn open(&self) -> Option<usize> {
         self.ops.iter().position(|op| !op.finished)
     }
 
     /// A Data or Source has come: no advert is good any more.
-    pub fn void(&mut self) {
+    pub(super) fn void(&mut self) {
         self.seen = self.seen.wrapping_add(1);
         for op in &mut self.ops {
             op.advertised = false;

@@ -57,7 +57,7 @@ pub(super) struct Sender {
 }
 
 impl Sender {
-    pub fn push(&mut self, length: u64, end: bool, exposable: bool) -> u64 {
+    pub(super) fn push(&mut self, length: u64, end: bool, exposable: bool) -> u64 {
         self.ops.push_back(Op {
             length,
             issued: 0,
@@ -75,45 +75,45 @@ impl Sender {
         number
     }
 
-    pub fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.ops.len()
     }
 
-    pub fn all_issued(&self) -> bool {
+    pub(super) fn all_issued(&self) -> bool {
         self.next == self.first + self.ops.len() as u64
     }
 
-    pub fn finish(&mut self) {
+    pub(super) fn finish(&mut self) {
         self.finishing = true;
     }
 
-    pub fn wants_fin(&self) -> bool {
+    pub(super) fn wants_fin(&self) -> bool {
         self.finishing && !self.fin_sent && self.all_issued()
     }
 
-    pub fn fin_sent(&mut self) {
+    pub(super) fn fin_sent(&mut self) {
         self.fin_sent = true;
     }
 
-    pub fn flushed(&self) -> bool {
+    pub(super) fn flushed(&self) -> bool {
         self.ops.is_empty() && self.fin_sent
     }
 
     /// A post of an operation is over. Operations that were already retired had none.
-    pub fn part_done(&mut self, op: u64) {
+    pub(super) fn part_done(&mut self, op: u64) {
         if let Some(op) = self.op(op) {
             op.parts -= 1;
         }
     }
 
     /// An RDMA WRITE is over.
-    pub fn write_done(&mut self, op: u64) {
+    pub(super) fn write_done(&mut self, op: u64) {
         self.writes -= 1;
         self.part_done(op);
     }
 
     /// The connection is gone: nothing posted will complete any more.
-    pub fn abandon(&mut self, outcome: Outcome) {
+    pub(super) fn abandon(&mut self, outcome: Outcome) {
         self.writes = 0;
         self.refusal = Some(outcome);
         self.stopped = true;
@@ -130,7 +130,7 @@ impl Sender {
     }
 
     /// Reports operations that are over, oldest first.
-    pub fn retire(&mut self, actions: &mut VecDeque<Action>) {
+    pub(super) fn retire(&mut self, actions: &mut VecDeque<Action>) {
         while self
             .ops
             .front()

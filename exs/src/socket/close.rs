@@ -16,7 +16,7 @@ const FAREWELL: Duration = Duration::from_secs(3);
 
 impl Socket {
     /// Closes: nobody can name the socket any more. What is in progress is finished or canceled first.
-    pub fn close(self: &Arc<Self>, library: &Library, target: Target) {
+    pub(crate) fn close(self: &Arc<Self>, library: &Library, target: Target) {
         let mut inner = self.lock();
         inner.close = Some(target);
         inner.closing = true;
@@ -58,7 +58,7 @@ impl Socket {
     }
 
     /// Ends a connection that no one has accepted, or can.
-    pub fn abandon(self: &Arc<Self>, library: &Library) {
+    pub(crate) fn abandon(self: &Arc<Self>, library: &Library) {
         let mut inner = self.lock();
         inner.closing = true;
         inner.phase = Phase::Dead;
@@ -66,7 +66,7 @@ impl Socket {
     }
 
     /// A timer of this socket's has run out: what is overdue ends.
-    pub fn overdue(self: &Arc<Self>, library: &Library) {
+    pub(crate) fn overdue(self: &Arc<Self>, library: &Library) {
         let mut inner = self.lock();
         match std::mem::replace(&mut inner.phase, Phase::Dead) {
             Phase::Resolving(id, target) => {
@@ -98,7 +98,7 @@ impl Socket {
     }
 
     /// After anything that may have changed the connection: does what follows from it.
-    pub fn settle(self: &Arc<Self>, library: &Library) {
+    pub(crate) fn settle(self: &Arc<Self>, library: &Library) {
         let mut inner = self.lock();
         inner.look();
         let Ok(link) = inner.connected().map(Conn::link) else {
@@ -115,7 +115,7 @@ impl Socket {
     }
 
     /// The connection manager says that the connection has ended.
-    pub fn disconnected(&self) {
+    pub(crate) fn disconnected(&self) {
         let mut inner = self.lock();
         inner.disconnected = true;
         if let Phase::Connected(conn) | Phase::Accepting(conn, _) = &mut inner.phase {

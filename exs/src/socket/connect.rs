@@ -12,7 +12,7 @@ use crate::verbs::{Address, CmId};
 
 impl Socket {
     /// Starts a connection; the events of the connection manager do the rest.
-    pub fn connect(
+    pub(crate) fn connect(
         self: &Arc<Self>,
         library: &Library,
         to: &Address,
@@ -53,7 +53,7 @@ impl Socket {
     }
 
     /// Binds to a local address.
-    pub fn bind(&self, library: &Library, address: &Address) -> Result<()> {
+    pub(crate) fn bind(&self, library: &Library, address: &Address) -> Result<()> {
         let mut inner = self.lock();
         if !matches!(inner.phase, Phase::Idle(_)) || inner.bound.is_some() {
             return Err(Errno(libc::EINVAL));
@@ -66,7 +66,7 @@ impl Socket {
     }
 
     /// Listens.
-    pub fn listen(&self, library: &Library, backlog: i32) -> Result<()> {
+    pub(crate) fn listen(&self, library: &Library, backlog: i32) -> Result<()> {
         let mut inner = self.lock();
         if !matches!(inner.phase, Phase::Idle(_)) {
             return Err(Errno(libc::EINVAL));
@@ -80,7 +80,7 @@ impl Socket {
         Ok(())
     }
     /// Ends a connection attempt.
-    pub fn connect_failed(&self, error: Errno) {
+    pub(crate) fn connect_failed(&self, error: Errno) {
         let mut inner = self.lock();
         match std::mem::replace(&mut inner.phase, Phase::Dead) {
             Phase::Resolving(_, target) | Phase::Connecting(_, target) => {
@@ -93,7 +93,7 @@ impl Socket {
 }
 
 /// The word for "there is no way" that an application expects.
-pub fn unreachable_as(error: Errno) -> Errno {
+pub(crate) fn unreachable_as(error: Errno) -> Errno {
     match error.0 {
         libc::ENODEV | libc::ENXIO | libc::EADDRNOTAVAIL => Errno(libc::EHOSTUNREACH),
         _ => error,

@@ -19,10 +19,10 @@ use crate::memory::Memory;
 use crate::queue::Target;
 use crate::verbs::{Address, CmId, Mr};
 
-pub use connect::unreachable_as;
+pub(crate) use connect::unreachable_as;
 
 /// A socket.
-pub struct Socket {
+pub(crate) struct Socket {
     /// Its number in the library; never used again.
     pub key: u64,
     /// `AF_INET` or `AF_INET6`.
@@ -33,7 +33,7 @@ pub struct Socket {
 }
 
 /// What is behind a socket's lock.
-pub struct Inner {
+pub(crate) struct Inner {
     /// Its descriptor; -1 before it has one.
     pub fd: i32,
     /// O_NONBLOCK was set.
@@ -54,7 +54,7 @@ pub struct Inner {
 }
 
 /// What a socket is.
-pub enum Phase {
+pub(crate) enum Phase {
     /// Neither connected nor listening; with the identifier that it is bound with.
     Idle(Option<CmId>),
     /// Finding the way to a peer.
@@ -91,7 +91,7 @@ struct Shutdown {
 }
 
 /// What an operation on memory is given.
-pub struct Transfer {
+pub(crate) struct Transfer {
     pub address: usize,
     pub length: usize,
     pub memory: Option<Arc<Memory>>,
@@ -104,7 +104,7 @@ pub struct Transfer {
 
 /// Limits on what may be in progress.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Admission {
+pub(crate) enum Admission {
     /// As many as there may be.
     Queued,
     /// A caller that will wait, however many there are.
@@ -117,7 +117,7 @@ pub enum Admission {
 
 impl Socket {
     /// A socket without a descriptor yet.
-    pub fn new(key: u64, family: i32, messages: bool, phase: Phase) -> Arc<Self> {
+    pub(crate) fn new(key: u64, family: i32, messages: bool, phase: Phase) -> Arc<Self> {
         Arc::new(Self {
             key,
             family,
@@ -141,7 +141,7 @@ impl Socket {
     }
 
     /// Its state.
-    pub fn lock(&self) -> MutexGuard<'_, Inner> {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock()
     }
 }
@@ -154,7 +154,7 @@ impl Direction {
 
 impl Inner {
     /// The connection.
-    pub fn connected(&self) -> Result<&Conn> {
+    pub(crate) fn connected(&self) -> Result<&Conn> {
         match &self.phase {
             Phase::Connected(conn) => Ok(conn),
             _ => Err(Errno(libc::ENOTCONN)),
@@ -184,7 +184,7 @@ impl Inner {
     }
 
     /// Starts what waited for its turn, ends the stream when it is time, and reports shutdowns that are done.
-    pub fn look(&mut self) {
+    pub(crate) fn look(&mut self) {
         let Phase::Connected(conn) = &mut self.phase else {
             return;
         };

@@ -12,19 +12,24 @@ use crate::verbs::Device;
 
 impl Socket {
     /// Whether this socket can send: its errno if not.
-    pub fn may_send(&self) -> Result<()> {
+    pub(crate) fn may_send(&self) -> Result<()> {
         let inner = self.lock();
         inner.writable().map(|_| ())
     }
 
     /// Whether this socket can receive.
-    pub fn may_receive(&self) -> Result<()> {
+    pub(crate) fn may_receive(&self) -> Result<()> {
         let inner = self.lock();
         inner.connected().map(|_| ())
     }
 
     /// Starts a send from memory.
-    pub fn send(&self, transfer: Transfer, admission: Admission, target: Target) -> Result<()> {
+    pub(crate) fn send(
+        &self,
+        transfer: Transfer,
+        admission: Admission,
+        target: Target,
+    ) -> Result<()> {
         let mut inner = self.lock();
         let file = admission == Admission::File;
         let conn = if file {
@@ -72,7 +77,12 @@ impl Socket {
     }
 
     /// Starts a receive into memory.
-    pub fn receive(&self, transfer: Transfer, admission: Admission, target: Target) -> Result<()> {
+    pub(crate) fn receive(
+        &self,
+        transfer: Transfer,
+        admission: Admission,
+        target: Target,
+    ) -> Result<()> {
         let mut inner = self.lock();
         let file = admission == Admission::File;
         let conn = inner.connected()?;
@@ -108,7 +118,7 @@ impl Socket {
 
     /// Queues a file transfer, whose `turn` is called once everything before it is on its way. It may be called right
     /// here, under the socket's lock: it must only pass the word on.
-    pub fn queue_file(&self, used: Use, turn: Box<dyn FnOnce() + Send>) -> Result<()> {
+    pub(crate) fn queue_file(&self, used: Use, turn: Box<dyn FnOnce() + Send>) -> Result<()> {
         let mut inner = self.lock();
         match used {
             Use::Send => {
@@ -131,7 +141,7 @@ impl Socket {
     }
 
     /// The file transfer that had its turn has queued all it had.
-    pub fn file_over(&self, used: Use) {
+    pub(crate) fn file_over(&self, used: Use) {
         let mut inner = self.lock();
         match used {
             Use::Send => inner.sends.busy = false,
@@ -141,13 +151,13 @@ impl Socket {
     }
 
     /// The device under a connection.
-    pub fn device(&self) -> Result<Arc<Device>> {
+    pub(crate) fn device(&self) -> Result<Arc<Device>> {
         let inner = self.lock();
         inner.connected().map(|conn| Arc::clone(conn.device()))
     }
 
     /// Shuts down one direction or both.
-    pub fn shutdown(&self, read: bool, write: bool, target: Target) -> Result<()> {
+    pub(crate) fn shutdown(&self, read: bool, write: bool, target: Target) -> Result<()> {
         let mut inner = self.lock();
         inner.connected()?;
         inner.write_shut |= write;

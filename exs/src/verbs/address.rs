@@ -4,7 +4,7 @@ use crate::errno::{Errno, Result};
 
 /// A socket address of IPv4 or IPv6.
 #[derive(Clone, Copy)]
-pub struct Address {
+pub(crate) struct Address {
     storage: libc::sockaddr_storage,
 }
 
@@ -16,7 +16,7 @@ impl Address {
     }
 
     /// Takes the bytes of an address: `EINVAL` if there are too few, `EAFNOSUPPORT` if it is of another family.
-    pub fn parse(bytes: &[u8], family: i32) -> Result<Self> {
+    pub(crate) fn parse(bytes: &[u8], family: i32) -> Result<Self> {
         let Some(said) = bytes.first_chunk::<2>() else {
             return Err(Errno(libc::EINVAL));
         };
@@ -48,14 +48,14 @@ impl Address {
     }
 
     /// Its bytes.
-    pub fn bytes(&self) -> &[u8] {
+    pub(crate) fn bytes(&self) -> &[u8] {
         let length = Self::size(i32::from(self.storage.ss_family));
         // SAFETY: the storage is at least that large and initialised.
         unsafe { std::slice::from_raw_parts((&raw const self.storage).cast(), length) }
     }
 
     /// Bytes of an address of a family.
-    pub fn size(family: i32) -> usize {
+    pub(crate) fn size(family: i32) -> usize {
         match family {
             libc::AF_INET => size_of::<libc::sockaddr_in>(),
             libc::AF_INET6 => size_of::<libc::sockaddr_in6>(),

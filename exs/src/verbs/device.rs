@@ -14,7 +14,7 @@ use crate::errno::{Errno, Result};
 const CQ_ENTRIES: i32 = 4096;
 
 /// A device that is used: protection domain, completion channel and completion queues. Lives for good.
-pub struct Device {
+pub(crate) struct Device {
     verbs: *mut c_void,
     pd: *mut c_void,
     channel: *mut c_void,
@@ -30,7 +30,7 @@ unsafe impl Sync for Device {}
 
 impl Device {
     /// The contexts of all devices.
-    pub fn contexts() -> Vec<*mut c_void> {
+    pub(crate) fn contexts() -> Vec<*mut c_void> {
         let mut contexts = [std::ptr::null_mut(); 64];
         // SAFETY: there is room for as many as are asked for.
         let count = unsafe { ffi::xv_devices(contexts.as_mut_ptr(), contexts.len() as i32) };
@@ -38,7 +38,7 @@ impl Device {
     }
 
     /// Prepares a device.
-    pub fn open(verbs: *mut c_void) -> Result<Self> {
+    pub(crate) fn open(verbs: *mut c_void) -> Result<Self> {
         if verbs.is_null() {
             return Err(Errno(libc::ENODEV));
         }
@@ -67,12 +67,12 @@ impl Device {
     }
 
     /// Whether it is this context's.
-    pub fn is(&self, verbs: *mut c_void) -> bool {
+    pub(crate) fn is(&self, verbs: *mut c_void) -> bool {
         self.verbs == verbs
     }
 
     /// A completion queue with room for another connection of so many completions.
-    pub fn cq(&self, completions: usize) -> Result<Arc<Cq>> {
+    pub(crate) fn cq(&self, completions: usize) -> Result<Arc<Cq>> {
         let mut cqs = self.cqs.write();
         if let Some(cq) = cqs.iter().find(|cq| cq.reserve(completions)) {
             return Ok(Arc::clone(cq));
@@ -87,7 +87,7 @@ impl Device {
     }
 
     /// Visits all completion queues.
-    pub fn each_cq(&self, mut each: impl FnMut(&Cq)) {
+    pub(crate) fn each_cq(&self, mut each: impl FnMut(&Cq)) {
         // Not under the lock: a completion may need another queue.
         let mut index = 0;
         while let Some(cq) = {
@@ -100,7 +100,7 @@ impl Device {
     }
 
     /// Takes one event: the completion queue that has something.
-    pub fn event(&self) -> Option<Arc<Cq>> {
+    pub(crate) fn event(&self) -> Option<Arc<Cq>> {
         let mut context = 0;
         // SAFETY: the channel lives, and `context` is a place for a number.
         if unsafe { ffi::xv_channel_event(self.channel, &mut context) } == 0 {
@@ -113,7 +113,7 @@ impl Device {
     ///
     /// # Safety
     /// With `write` the peer may change the memory while the region lives: nobody else must rely on its bytes.
-    pub unsafe fn register(
+    pub(crate) unsafe fn register(
         &self,
         address: usize,
         length: usize,
@@ -141,7 +141,7 @@ impl Device {
 }
 
 /// A registered range; dropped with it.
-pub struct Mr {
+pub(crate) struct Mr {
     raw: *mut c_void,
     /// For our own requests.
     pub lkey: u32,
@@ -162,7 +162,7 @@ impl Drop for Mr {
 }
 
 /// A completion queue that several connections share.
-pub struct Cq {
+pub(crate) struct Cq {
     raw: *mut c_void,
     /// Held while completions are taken *and* worked on, so that those of one connection stay in order.
     polling: Mutex<()>,
@@ -207,12 +207,12 @@ impl Cq {
     }
 
     /// Gives back what a connection had reserved, once its queue pair is gone.
-    pub fn release(&self, completions: usize) {
+    pub(crate) fn release(&self, completions: usize) {
         self.reserved.fetch_sub(completions, Ordering::Relaxed);
     }
 
     /// Asks for an event at the next completion, unless that was asked already.
-    pub fn arm(&self) {
+    pub(crate) fn arm(&self) {
         if !self.armed.swap(true, Ordering::SeqCst) {
             // SAFETY: the queue lives for good.
             unsafe { ffi::xv_cq_arm(self.raw) };
@@ -220,12 +220,12 @@ impl Cq {
     }
 
     /// Its event has come.
-    pub fn disarmed(&self) {
+    pub(crate) fn disarmed(&self) {
         self.armed.store(false, Ordering::SeqCst);
     }
 
     /// Takes what there is and hands it to `each`; answers how many. Without `wait` another thread at it is left to it.
-    pub fn poll(&self, wait: bool, mut each: impl FnMut(&[Completion])) -> usize {
+    pub(crate) fn poll(&self, wait: bool, mut each: impl FnMut(&[Completion])) -> usize {
         let _guard = if wait {
             self.polling.lock()
         } else {

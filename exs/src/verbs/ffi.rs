@@ -5,7 +5,7 @@ use std::ffi::c_void;
 /// An event of the connection manager.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
-pub struct CmEvent {
+pub(crate) struct CmEvent {
     /// The identifier's context; of a connection request the listener's.
     pub context: u64,
     /// The identifier. Only a connection request's is new and may be adopted.
@@ -36,7 +36,7 @@ impl Default for CmEvent {
 /// A work request.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Work {
+pub(crate) struct Work {
     /// Comes back in the completion.
     pub wr_id: u64,
     /// The pieces' addresses.
@@ -60,7 +60,7 @@ pub struct Work {
 /// A completion.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Completion {
+pub(crate) struct Completion {
     /// The work request's.
     pub wr_id: u64,
     /// 0 for success.
@@ -73,40 +73,40 @@ const _: () =
     assert!(size_of::<CmEvent>() == 96 && size_of::<Work>() == 64 && size_of::<Completion>() == 16);
 
 unsafe extern "C" {
-    pub fn xv_cm_channel(fd: *mut i32) -> *mut c_void;
-    pub fn xv_cm_event(channel: *mut c_void, event: *mut CmEvent) -> i32;
-    pub fn xv_id_create(channel: *mut c_void, context: u64) -> *mut c_void;
-    pub fn xv_id_context(id: *mut c_void, context: u64);
-    pub fn xv_id_destroy(id: *mut c_void);
-    pub fn xv_id_bind(id: *mut c_void, address: *const libc::sockaddr_storage) -> i32;
-    pub fn xv_id_reuse(id: *mut c_void) -> i32;
-    pub fn xv_id_listen(id: *mut c_void, backlog: i32) -> i32;
-    pub fn xv_id_resolve_address(
+    pub(super) fn xv_cm_channel(fd: *mut i32) -> *mut c_void;
+    pub(super) fn xv_cm_event(channel: *mut c_void, event: *mut CmEvent) -> i32;
+    pub(super) fn xv_id_create(channel: *mut c_void, context: u64) -> *mut c_void;
+    pub(super) fn xv_id_context(id: *mut c_void, context: u64);
+    pub(super) fn xv_id_destroy(id: *mut c_void);
+    pub(super) fn xv_id_bind(id: *mut c_void, address: *const libc::sockaddr_storage) -> i32;
+    pub(super) fn xv_id_reuse(id: *mut c_void) -> i32;
+    pub(super) fn xv_id_listen(id: *mut c_void, backlog: i32) -> i32;
+    pub(super) fn xv_id_resolve_address(
         id: *mut c_void,
         address: *const libc::sockaddr_storage,
         ms: i32,
     ) -> i32;
-    pub fn xv_id_resolve_route(id: *mut c_void, ms: i32) -> i32;
-    pub fn xv_id_connect(id: *mut c_void, data: *const u8, length: u8) -> i32;
-    pub fn xv_id_accept(id: *mut c_void, data: *const u8, length: u8) -> i32;
-    pub fn xv_id_reject(id: *mut c_void) -> i32;
-    pub fn xv_id_disconnect(id: *mut c_void) -> i32;
-    pub fn xv_id_verbs(id: *mut c_void) -> *mut c_void;
-    pub fn xv_id_peer(id: *mut c_void, address: *mut libc::sockaddr_storage);
-    pub fn xv_devices(contexts: *mut *mut c_void, room: i32) -> i32;
-    pub fn xv_pd(verbs: *mut c_void) -> *mut c_void;
-    pub fn xv_channel(verbs: *mut c_void, fd: *mut i32) -> *mut c_void;
-    pub fn xv_channel_event(channel: *mut c_void, context: *mut u64) -> i32;
-    pub fn xv_cq(
+    pub(super) fn xv_id_resolve_route(id: *mut c_void, ms: i32) -> i32;
+    pub(super) fn xv_id_connect(id: *mut c_void, data: *const u8, length: u8) -> i32;
+    pub(super) fn xv_id_accept(id: *mut c_void, data: *const u8, length: u8) -> i32;
+    pub(super) fn xv_id_reject(id: *mut c_void) -> i32;
+    pub(super) fn xv_id_disconnect(id: *mut c_void) -> i32;
+    pub(super) fn xv_id_verbs(id: *mut c_void) -> *mut c_void;
+    pub(super) fn xv_id_peer(id: *mut c_void, address: *mut libc::sockaddr_storage);
+    pub(super) fn xv_devices(contexts: *mut *mut c_void, room: i32) -> i32;
+    pub(super) fn xv_pd(verbs: *mut c_void) -> *mut c_void;
+    pub(super) fn xv_channel(verbs: *mut c_void, fd: *mut i32) -> *mut c_void;
+    pub(super) fn xv_channel_event(channel: *mut c_void, context: *mut u64) -> i32;
+    pub(super) fn xv_cq(
         verbs: *mut c_void,
         entries: i32,
         context: u64,
         channel: *mut c_void,
     ) -> *mut c_void;
-    pub fn xv_cq_entries(cq: *mut c_void) -> i32;
-    pub fn xv_cq_arm(cq: *mut c_void) -> i32;
-    pub fn xv_cq_poll(cq: *mut c_void, out: *mut Completion, room: i32) -> i32;
-    pub fn xv_mr(
+    pub(super) fn xv_cq_entries(cq: *mut c_void) -> i32;
+    pub(super) fn xv_cq_arm(cq: *mut c_void) -> i32;
+    pub(super) fn xv_cq_poll(cq: *mut c_void, out: *mut Completion, room: i32) -> i32;
+    pub(super) fn xv_mr(
         pd: *mut c_void,
         address: *mut c_void,
         length: usize,
@@ -114,8 +114,8 @@ unsafe extern "C" {
         lkey: *mut u32,
         rkey: *mut u32,
     ) -> *mut c_void;
-    pub fn xv_mr_free(mr: *mut c_void);
-    pub fn xv_qp(
+    pub(super) fn xv_mr_free(mr: *mut c_void);
+    pub(super) fn xv_qp(
         id: *mut c_void,
         pd: *mut c_void,
         cq: *mut c_void,
@@ -123,9 +123,9 @@ unsafe extern "C" {
         receives: i32,
         inline: *mut u32,
     ) -> i32;
-    pub fn xv_qp_destroy(id: *mut c_void);
-    pub fn xv_post(id: *mut c_void, works: *const Work, count: i32) -> i32;
-    pub fn xv_post_receive(
+    pub(super) fn xv_qp_destroy(id: *mut c_void);
+    pub(super) fn xv_post(id: *mut c_void, works: *const Work, count: i32) -> i32;
+    pub(super) fn xv_post_receive(
         id: *mut c_void,
         wr_id: u64,
         address: u64,

@@ -9,7 +9,7 @@ use super::{Address, Cq, Device, check};
 use crate::errno::{Errno, Result};
 
 /// The connection manager's channel: its events come out of a descriptor.
-pub struct CmChannel {
+pub(crate) struct CmChannel {
     raw: NonNull<c_void>,
     /// Readable when there are events.
     pub fd: RawFd,
@@ -22,7 +22,7 @@ unsafe impl Sync for CmChannel {}
 
 impl CmChannel {
     /// Opens it; `ENODEV` and the like where there is no RDMA.
-    pub fn open() -> Result<Self> {
+    pub(crate) fn open() -> Result<Self> {
         let mut fd = -1;
         // SAFETY: `fd` is a place for an int.
         let raw = unsafe { ffi::xv_cm_channel(&mut fd) };
@@ -31,7 +31,7 @@ impl CmChannel {
     }
 
     /// Takes the next event, if there is one.
-    pub fn next(&self) -> Option<CmEvent> {
+    pub(crate) fn next(&self) -> Option<CmEvent> {
         let mut event = CmEvent::default();
         // SAFETY: the channel is open and `event` is a place for one.
         let found = unsafe { ffi::xv_cm_event(self.raw.as_ptr(), &mut event) };
@@ -39,7 +39,7 @@ impl CmChannel {
     }
 
     /// A new identifier, whose events carry `context`.
-    pub fn id(&self, context: u64) -> Result<CmId> {
+    pub(crate) fn id(&self, context: u64) -> Result<CmId> {
         // SAFETY: the channel is open.
         let raw = unsafe { ffi::xv_id_create(self.raw.as_ptr(), context) };
         NonNull::new(raw).map(CmId::new).ok_or_else(Errno::last)
@@ -47,7 +47,7 @@ impl CmChannel {
 }
 
 /// A connection identifier, with its queue pair once it has one. Both go when it is dropped.
-pub struct CmId {
+pub(crate) struct CmId {
     raw: NonNull<c_void>,
     has_qp: bool,
 }
@@ -64,7 +64,7 @@ impl CmId {
     ///
     /// # Safety
     /// `event` is a connection request that no one has adopted yet.
-    pub unsafe fn adopt(event: &CmEvent, context: u64) -> Option<Self> {
+    pub(crate) unsafe fn adopt(event: &CmEvent, context: u64) -> Option<Self> {
         let raw = NonNull::new(event.id)?;
         // SAFETY: the caller says that it is a live identifier, which is ours from here on.
         unsafe { ffi::xv_id_context(raw.as_ptr(), context) };
@@ -72,7 +72,7 @@ impl CmId {
     }
 
     /// Binds to an address; `bytes` is a whole `sockaddr` of its family.
-    pub fn bind(&mut self, bytes: &Address, reuse: bool) -> Result<()> {
+    pub(crate) fn bind(&mut self, bytes: &Address, reuse: bool) -> Result<()> {
         if reuse {
             // An older kernel without the option binds all the same.
             // SAFETY: the identifier lives.
@@ -83,25 +83,25 @@ impl CmId {
     }
 
     /// Listens for requests.
-    pub fn listen(&mut self, backlog: i32) -> Result<()> {
+    pub(crate) fn listen(&mut self, backlog: i32) -> Result<()> {
         // SAFETY: the identifier lives.
         check(unsafe { ffi::xv_id_listen(self.raw.as_ptr(), backlog) })
     }
 
     /// Starts to find device and path towards an address.
-    pub fn resolve_address(&mut self, to: &Address, ms: i32) -> Result<()> {
+    pub(crate) fn resolve_address(&mut self, to: &Address, ms: i32) -> Result<()> {
         // SAFETY: the identifier lives; the storage is as large as any address.
         check(unsafe { ffi::xv_id_resolve_address(self.raw.as_ptr(), to.storage(), ms) })
     }
 
     /// Starts to find the route.
-    pub fn resolve_route(&mut self, ms: i32) -> Result<()> {
+    pub(crate) fn resolve_route(&mut self, ms: i32) -> Result<()> {
         // SAFETY: the identifier lives.
         check(unsafe { ffi::xv_id_resolve_route(self.raw.as_ptr(), ms) })
     }
 
     /// Sends the connection request.
-    pub fn connect(&mut self, private: &[u8]) -> Result<()> {
+    pub(crate) fn connect(&mut self, private: &[u8]) -> Result<()> {
         // SAFETY: the identifier lives; the bytes are there.
         check(unsafe {
             ffi::xv_id_connect(self.raw.as_ptr(), private.as_ptr(), private.len() as u8)
@@ -109,7 +109,7 @@ impl CmId {
     }
 
     /// Accepts a request.
-    pub fn accept(&mut self, private: &[u8]) -> Result<()> {
+    pub(crate) fn accept(&mut self, private: &[u8]) -> Result<()> {
         // SAFETY: as above.
         check(unsafe {
             ffi::xv_id_accept(self.raw.as_ptr(), private.as_ptr(), private.len() as u8)
@@ -117,19 +117,19 @@ impl CmId {
     }
 
     /// Refuses a request.
-    pub fn reject(&mut self) {
+    pub(crate) fn reject(&mut self) {
         // SAFETY: the identifier lives. That it fails when the peer is gone already changes nothing.
         unsafe { ffi::xv_id_reject(self.raw.as_ptr()) };
     }
 
     /// Ends the connection, or answers the peer's end; the queue pair goes into the error state.
-    pub fn disconnect(&mut self) {
+    pub(crate) fn disconnect(&mut self) {
         // SAFETY: the identifier lives. It fails when there is no connection (any more), which is as good.
         unsafe { ffi::xv_id_disconnect(self.raw.as_ptr()) };
     }
 
     /// The peer's address.
-    pub fn peer(&self) -> Address {
+    pub(crate) fn peer(&self) -> Address {
         let mut address = Address::unspecified();
         // SAFETY: the identifier lives; the storage is as large as any address.
         unsafe { ffi::xv_id_peer(self.raw.as_ptr(), address.storage_mut()) };
@@ -137,13 +137,13 @@ impl CmId {
     }
 
     /// The device's context; null before it is known.
-    pub fn verbs(&self) -> *mut c_void {
+    pub(crate) fn verbs(&self) -> *mut c_void {
         // SAFETY: the identifier lives.
         unsafe { ffi::xv_id_verbs(self.raw.as_ptr()) }
     }
 
     /// Makes the queue pair; answers how many bytes can be posted inline.
-    pub fn create_qp(
+    pub(crate) fn create_qp(
         &mut self,
         device: &Device,
         cq: &Cq,
@@ -167,7 +167,7 @@ impl CmId {
     }
 
     /// Takes the queue pair away: nothing of it is used any more, nothing of it completes any more.
-    pub fn destroy_qp(&mut self) {
+    pub(crate) fn destroy_qp(&mut self) {
         if std::mem::take(&mut self.has_qp) {
             // SAFETY: it was created and not destroyed.
             unsafe { ffi::xv_qp_destroy(self.raw.as_ptr()) };
@@ -178,7 +178,7 @@ impl CmId {
     ///
     /// # Safety
     /// The memory that the works name stays as it is until they complete or the queue pair is destroyed.
-    pub unsafe fn post(&mut self, works: &[Work]) -> Result<()> {
+    pub(crate) unsafe fn post(&mut self, works: &[Work]) -> Result<()> {
         if !self.has_qp {
             return Err(Errno(libc::ENOTCONN));
         }
@@ -190,7 +190,7 @@ impl CmId {
     ///
     /// # Safety
     /// The memory is only used when the receive has completed or the queue pair is destroyed.
-    pub unsafe fn post_receive(
+    pub(crate) unsafe fn post_receive(
         &mut self,
         wr_id: u64,
         address: u64,

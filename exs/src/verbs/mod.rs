@@ -8,21 +8,21 @@ mod id;
 
 use std::io;
 
-pub use address::Address;
-pub use device::{Cq, Device, Mr};
-pub use ffi::{CmEvent, Completion, Work};
-pub use id::{CmChannel, CmId};
+pub(crate) use address::Address;
+pub(crate) use device::{Cq, Device, Mr};
+pub(crate) use ffi::{CmEvent, Completion, Work};
+pub(crate) use id::{CmChannel, CmId};
 
 use crate::errno::{Errno, Result};
 
 /// Opcodes of [`Work`].
-pub const SEND: u32 = 0;
+pub(crate) const SEND: u32 = 0;
 /// RDMA WRITE.
-pub const WRITE: u32 = 1;
+pub(crate) const WRITE: u32 = 1;
 /// RDMA READ.
-pub const READ: u32 = 2;
+pub(crate) const READ: u32 = 2;
 /// A flag of [`Work`]: the bytes are copied when it is posted.
-pub const INLINE: u32 = 1;
+pub(crate) const INLINE: u32 = 1;
 
 /// The answer of a shim function: 0, an errno value, or -1 with errno set.
 fn check(answer: i32) -> Result<()> {

@@ -11,7 +11,7 @@ use crate::sessions::Session;
 
 /// A connection.
 #[derive(Debug)]
-pub struct Connection {
+pub(crate) struct Connection {
     /// The process, 0 if it is in a namespace that this one does not see.
     pub pid: u32,
     /// The program's name; empty before it attaches.
@@ -26,7 +26,7 @@ pub struct Connection {
 
 impl Connection {
     /// The connection of a process that was let in.
-    pub fn new(pid: u32, now: Instant) -> Self {
+    pub(crate) fn new(pid: u32, now: Instant) -> Self {
         Self {
             pid,
             name: String::new(),
@@ -37,14 +37,14 @@ impl Connection {
     }
 
     /// Queues an event. Of a kind only the newest is kept.
-    pub fn push_event(&mut self, event: Event) {
+    pub(crate) fn push_event(&mut self, event: Event) {
         self.pending
             .retain(|e| std::mem::discriminant(e) != std::mem::discriminant(&event));
         self.pending.push(event);
     }
 
     /// Takes the name that the client gives itself, shortened and made printable.
-    pub fn rename(&mut self, name: &str) {
+    pub(crate) fn rename(&mut self, name: &str) {
         let mut kept = String::new();
         for c in name.chars().filter(|c| !c.is_control()) {
             if kept.len() + c.len_utf8() > MAX_NAME {
@@ -56,7 +56,7 @@ impl Connection {
     }
 
     /// For `ferroce status`.
-    pub fn status(&self, now: Instant) -> ClientStatus {
+    pub(crate) fn status(&self, now: Instant) -> ClientStatus {
         ClientStatus {
             pid: self.pid,
             name: self.name.clone(),

@@ -13,7 +13,7 @@ use crate::{DaemonError, real};
 
 /// Where the device's addresses come from.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Source {
+pub(crate) enum Source {
     /// They were given, and stay.
     Fixed {
         /// The addresses.
@@ -28,7 +28,7 @@ pub enum Source {
 impl Source {
     /// Chooses as the settings say: the given addresses, else the given interface's, else `loopback`, an address that was found free
     /// because nothing was given.
-    pub fn choose(
+    pub(crate) fn choose(
         settings: &Settings,
         snapshot: &Snapshot,
         loopback: Option<IpAddr>,
@@ -77,14 +77,14 @@ impl Source {
     }
 
     /// The interface that stands for the port.
-    pub fn netdev(&self) -> &str {
+    pub(crate) fn netdev(&self) -> &str {
         match self {
             Self::Fixed { netdev, .. } | Self::Interface(netdev) => netdev,
         }
     }
 
     /// The addresses that were given or found; none of an interface, whose addresses come and go.
-    pub fn fixed(&self) -> &[AddrSpec] {
+    pub(crate) fn fixed(&self) -> &[AddrSpec] {
         match self {
             Self::Fixed { addrs, .. } => addrs,
             Self::Interface(_) => &[],
@@ -92,7 +92,7 @@ impl Source {
     }
 
     /// The addresses as of now.
-    pub fn wanted(&self, snapshot: &Snapshot) -> Result<Vec<Wanted>, DaemonError> {
+    pub(crate) fn wanted(&self, snapshot: &Snapshot) -> Result<Vec<Wanted>, DaemonError> {
         match self {
             Self::Fixed { addrs, .. } => addrs
                 .iter()
@@ -123,7 +123,7 @@ fn link_of<'a>(addr: &AddrSpec, snapshot: &'a Snapshot) -> Option<&'a Link> {
 }
 
 /// Refuses a name that a real device has.
-pub fn check_name(name: &str) -> Result<(), DaemonError> {
+pub(crate) fn check_name(name: &str) -> Result<(), DaemonError> {
     if real::entries("/sys/class/infiniband").contains(name) {
         return Err(DaemonError::Setting(format!(
             "this host has a device named {name} already: choose another name with --name"
@@ -133,7 +133,7 @@ pub fn check_name(name: &str) -> Result<(), DaemonError> {
 }
 
 /// The part of a [`DeviceInfo`] that never changes.
-pub fn identify(settings: &Settings, source: &Source, snapshot: &Snapshot) -> DeviceInfo {
+pub(crate) fn identify(settings: &Settings, source: &Source, snapshot: &Snapshot) -> DeviceInfo {
     let mac = snapshot.link(source.netdev()).and_then(|link| link.mac);
     let guid = match (source, mac) {
         (Source::Interface(_), Some(mac)) => eui64(mac),
@@ -173,7 +173,7 @@ pub fn identify(settings: &Settings, source: &Source, snapshot: &Snapshot) -> De
 }
 
 /// Brings the parts that follow the interface up to date. Returns whether the port went up or down.
-pub fn refresh(info: &mut DeviceInfo, source: &Source, snapshot: &Snapshot) -> bool {
+pub(crate) fn refresh(info: &mut DeviceInfo, source: &Source, snapshot: &Snapshot) -> bool {
     let was_active = info.port_active;
     match snapshot.link(source.netdev()) {
         Some(link) => {

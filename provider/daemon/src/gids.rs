@@ -9,7 +9,7 @@ use crate::interfaces::{Link, Snapshot};
 
 /// An address that the table should have.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Wanted {
+pub(crate) struct Wanted {
     /// The address.
     pub addr: IpAddr,
     /// The scope of a link-local address, else 0.
@@ -22,7 +22,7 @@ pub struct Wanted {
 
 impl Wanted {
     /// `ip` on `link`.
-    pub fn new(ip: IpAddr, link: &Link) -> Self {
+    pub(crate) fn new(ip: IpAddr, link: &Link) -> Self {
         Self {
             addr: ip,
             scope_id: if is_link_local(ip) { link.index } else { 0 },
@@ -33,7 +33,7 @@ impl Wanted {
 
     /// All of an interface: IPv4 first, then global IPv6, then link-local, so that index 0 is an address
     /// that programs which take the first one can use.
-    pub fn all_of(link: &Link, snapshot: &Snapshot) -> Vec<Self> {
+    pub(crate) fn all_of(link: &Link, snapshot: &Snapshot) -> Vec<Self> {
         let mut wanted: Vec<Self> = snapshot
             .addresses
             .iter()
@@ -51,7 +51,7 @@ fn is_link_local(ip: IpAddr) -> bool {
 }
 
 /// The GID of an address, in network order.
-pub fn gid_of(addr: IpAddr) -> [u8; 16] {
+pub(crate) fn gid_of(addr: IpAddr) -> [u8; 16] {
     match addr {
         IpAddr::V4(v4) => v4.to_ipv6_mapped().octets(),
         IpAddr::V6(v6) => v6.octets(),
@@ -59,7 +59,7 @@ pub fn gid_of(addr: IpAddr) -> [u8; 16] {
 }
 
 /// The address that a GID stands for.
-pub fn ip_of(gid: &[u8; 16]) -> IpAddr {
+pub(crate) fn ip_of(gid: &[u8; 16]) -> IpAddr {
     let ip = std::net::Ipv6Addr::from(*gid);
     ip.to_ipv4_mapped().map_or(IpAddr::V6(ip), IpAddr::V4)
 }
@@ -73,7 +73,7 @@ struct Row {
 
 /// The table of one port.
 #[derive(Clone, Debug)]
-pub struct GidTable {
+pub(crate) struct GidTable {
     rows: Vec<Row>,
 }
 
@@ -87,7 +87,7 @@ impl Default for GidTable {
 
 impl GidTable {
     /// A table of just these entries, each at its index.
-    pub fn of(entries: Vec<GidEntry>) -> Self {
+    pub(crate) fn of(entries: Vec<GidEntry>) -> Self {
         let len = entries.iter().map(|entry| entry.index).max();
         let len = len.map_or(0, |last| usize::from(last) + 1);
         let mut rows = vec![Row::default(); len];
@@ -100,7 +100,7 @@ impl GidTable {
 
     /// Makes the table hold what is wanted and nothing else. Returns whether anything changed. What does
     /// not fit is left out.
-    pub fn update(&mut self, wanted: &[Wanted]) -> bool {
+    pub(crate) fn update(&mut self, wanted: &[Wanted]) -> bool {
         let mut changed = false;
         for row in &mut self.rows {
             let Some(entry) = &mut row.entry else {
@@ -162,12 +162,12 @@ impl GidTable {
     }
 
     /// The used entries, by index.
-    pub fn entries(&self) -> impl Iterator<Item = &GidEntry> {
+    pub(crate) fn entries(&self) -> impl Iterator<Item = &GidEntry> {
         self.rows.iter().filter_map(|row| row.entry.as_ref())
     }
 
     /// One entry.
-    pub fn entry(&self, index: u16) -> Option<&GidEntry> {
+    pub(crate) fn entry(&self, index: u16) -> Option<&GidEntry> {
         self.rows.get(usize::from(index))?.entry.as_ref()
     }
 }

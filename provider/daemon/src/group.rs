@@ -35,7 +35,7 @@ enum Packets {
 /// The group of one address. Members are never closed while it lives: closing one would change the
 /// kernel's numbering of the others.
 #[derive(Debug)]
-pub struct Group {
+pub(crate) struct Group {
     address: SocketAddr,
     packets: Packets,
     receive_buffer: usize,
@@ -48,7 +48,11 @@ pub struct Group {
 
 impl Group {
     /// Takes the port at `ip` for good. `scope_id` is that of a link-local address, else 0.
-    pub fn open(ip: IpAddr, scope_id: u32, receive_buffer: usize) -> Result<Self, DaemonError> {
+    pub(crate) fn open(
+        ip: IpAddr,
+        scope_id: u32,
+        receive_buffer: usize,
+    ) -> Result<Self, DaemonError> {
         let address = match ip {
             IpAddr::V4(_) => SocketAddr::new(ip, ROCE_V2_PORT),
             IpAddr::V6(v6) => SocketAddr::V6(SocketAddrV6::new(v6, ROCE_V2_PORT, 0, scope_id)),
@@ -60,7 +64,7 @@ impl Group {
     }
 
     /// Takes a cable's end for good.
-    pub fn open_cable(end: SocketAddr, receive_buffer: usize) -> Result<Self, DaemonError> {
+    pub(crate) fn open_cable(end: SocketAddr, receive_buffer: usize) -> Result<Self, DaemonError> {
         Self::take(end, Packets::Infiniband, receive_buffer)
     }
 
@@ -86,7 +90,7 @@ impl Group {
     }
 
     /// Whether this is the group of that address and scope.
-    pub fn serves(&self, ip: IpAddr, scope_id: u32) -> bool {
+    pub(crate) fn serves(&self, ip: IpAddr, scope_id: u32) -> bool {
         let scope = match self.address {
             SocketAddr::V4(_) => 0,
             SocketAddr::V6(v6) => v6.scope_id(),
@@ -95,7 +99,7 @@ impl Group {
     }
 
     /// The address.
-    pub fn ip(&self) -> IpAddr {
+    pub(crate) fn ip(&self) -> IpAddr {
         self.address.ip()
     }
 
@@ -106,22 +110,22 @@ impl Group {
     }
 
     /// How many slots have a socket so far.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.members.len()
     }
 
     /// Another descriptor of slot 0's socket.
-    pub fn socket_of_daemon(&self) -> io::Result<OwnedFd> {
+    pub(crate) fn socket_of_daemon(&self) -> io::Result<OwnedFd> {
         self.members[0].try_clone()
     }
 
     /// The socket of a slot if it exists.
-    pub fn existing(&self, slot: u8) -> Option<&OwnedFd> {
+    pub(crate) fn existing(&self, slot: u8) -> Option<&OwnedFd> {
         self.members.get(usize::from(slot))
     }
 
     /// The socket of a slot. It and all of lower slots are created if they do not exist.
-    pub fn socket(&mut self, slot: u8) -> Result<&OwnedFd, DaemonError> {
+    pub(crate) fn socket(&mut self, slot: u8) -> Result<&OwnedFd, DaemonError> {
         let wanted = usize::from(slot) + 1;
         let before = self.members.len();
         let mut result = Ok(());
@@ -196,7 +200,7 @@ impl Group {
     }
 
     /// The receive buffer that the kernel granted, as it counts it.
-    pub fn granted_receive_buffer(&self) -> u32 {
+    pub(crate) fn granted_receive_buffer(&self) -> u32 {
         let granted = options::socket_recv_buffer_size(&self.members[0]).unwrap_or(0);
         u32::try_from(granted).unwrap_or(u32::MAX)
     }
@@ -211,13 +215,13 @@ fn not_steered(address: SocketAddr, errno: Errno) -> DaemonError {
 }
 
 /// Makes a socket ready for a client: receive offload on.
-pub fn hand_out(socket: &OwnedFd) {
+pub(crate) fn hand_out(socket: &OwnedFd) {
     offload(socket, true);
 }
 
 /// Makes a socket ready for the daemon to drain: receive offload off, so that datagrams count as one
 /// packet each.
-pub fn take_back(socket: &OwnedFd) {
+pub(crate) fn take_back(socket: &OwnedFd) {
     offload(socket, false);
 }
 
@@ -230,7 +234,7 @@ fn offload(socket: &OwnedFd, on: bool) {
 
 /// Throws away up to `limit` packets. Returns how many there were and their bytes; fewer than `limit`
 /// means that the socket is empty.
-pub fn drain(socket: &OwnedFd, limit: usize) -> (u64, u64) {
+pub(crate) fn drain(socket: &OwnedFd, limit: usize) -> (u64, u64) {
     let (mut packets, mut bytes) = (0, 0);
     let mut buffer = [0u8; 0];
     // Errors that a peer's ICMP left on the socket come up here too, once each.

@@ -25,7 +25,7 @@ const NEW: &str = ".new-ferroced.image";
 
 /// The image in a runtime directory.
 #[derive(Debug)]
-pub struct Image {
+pub(crate) struct Image {
     root: OwnedFd,
     path: PathBuf,
     /// What is there, and listed.
@@ -34,7 +34,7 @@ pub struct Image {
 
 impl Image {
     /// An empty image. What a daemon that died has left of its own is removed.
-    pub fn create(premises: &Premises) -> Result<Self, DaemonError> {
+    pub(crate) fn create(premises: &Premises) -> Result<Self, DaemonError> {
         let path = premises.path().to_path_buf();
         let root = premises.descriptor().try_clone_to_owned();
         let image = Self {
@@ -49,7 +49,7 @@ impl Image {
     }
 
     /// Makes the image show `view`.
-    pub fn show(&mut self, view: &View<'_>) -> Result<(), DaemonError> {
+    pub(crate) fn show(&mut self, view: &View<'_>) -> Result<(), DaemonError> {
         self.turn_into(render(view))
     }
 
@@ -86,7 +86,7 @@ impl Image {
     }
 
     /// Removes it.
-    pub fn remove(&mut self) -> Result<(), DaemonError> {
+    pub(crate) fn remove(&mut self) -> Result<(), DaemonError> {
         let written: BTreeSet<PathBuf> = std::mem::take(&mut self.written).into_keys().collect();
         self.erase(&written)?;
         self.unlink(LIST)

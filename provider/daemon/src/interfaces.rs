@@ -18,7 +18,7 @@ use netlink_sys::{Socket, SocketAddr};
 
 /// One network interface.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Link {
+pub(crate) struct Link {
     /// Its index.
     pub index: u32,
     /// Its name.
@@ -36,7 +36,7 @@ pub struct Link {
 /// One address that can be bound now: IPv6 addresses whose duplicate detection is still running are
 /// left out.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Address {
+pub(crate) struct Address {
     /// The interface's index.
     pub ifindex: u32,
     /// The address.
@@ -63,7 +63,7 @@ impl Address {
 
 /// Everything at one time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Snapshot {
+pub(crate) struct Snapshot {
     /// All interfaces.
     pub links: Vec<Link>,
     /// All usable addresses.
@@ -72,7 +72,7 @@ pub struct Snapshot {
 
 impl Snapshot {
     /// Asks the kernel.
-    pub fn read() -> io::Result<Self> {
+    pub(crate) fn read() -> io::Result<Self> {
         let mut snapshot = Self::default();
         dump(
             RouteNetlinkMessage::GetLink(LinkMessage::default()),
@@ -94,12 +94,12 @@ impl Snapshot {
     }
 
     /// The interface of that name.
-    pub fn link(&self, name: &str) -> Option<&Link> {
+    pub(crate) fn link(&self, name: &str) -> Option<&Link> {
         self.links.iter().find(|link| link.name == name)
     }
 
     /// The interfaces that had another hardware address in `old`.
-    pub fn other_hardware(&self, old: &Snapshot) -> Vec<u32> {
+    pub(crate) fn other_hardware(&self, old: &Snapshot) -> Vec<u32> {
         let before = |link: &Link| old.links.iter().find(|other| other.index == link.index);
         let changed = self
             .links
@@ -110,7 +110,7 @@ impl Snapshot {
 
     /// The interface to which an address belongs: the one that has it, else the loopback interface
     /// whose prefix contains it, as every address of 127.0.0.0/8 is local.
-    pub fn link_of(&self, ip: IpAddr, ifindex: Option<u32>) -> Option<&Link> {
+    pub(crate) fn link_of(&self, ip: IpAddr, ifindex: Option<u32>) -> Option<&Link> {
         let by_index = |index: u32| self.links.iter().find(|link| link.index == index);
         if let Some(index) = ifindex {
             return by_index(index);
@@ -132,13 +132,13 @@ impl Snapshot {
 
 /// Tells when links or addresses may have changed.
 #[derive(Debug)]
-pub struct Watch {
+pub(crate) struct Watch {
     socket: Socket,
 }
 
 impl Watch {
     /// Begins to watch. What changed before is not told.
-    pub fn new() -> io::Result<Self> {
+    pub(crate) fn new() -> io::Result<Self> {
         let mut socket = Socket::new(NETLINK_ROUTE)?;
         let groups = libc::RTMGRP_LINK | libc::RTMGRP_IPV4_IFADDR | libc::RTMGRP_IPV6_IFADDR;
         socket.bind(&SocketAddr::new(0, groups as u32))?;
@@ -147,7 +147,7 @@ impl Watch {
     }
 
     /// Takes all notifications. An overrun is one too.
-    pub fn drain(&self) {
+    pub(crate) fn drain(&self) {
         let mut buffer = Vec::with_capacity(16 * 1024);
         for _ in 0..10_000 {
             buffer.clear();

@@ -22,7 +22,7 @@ const LOGS: [&str; 2] = ["ferroced.log", "ferroced.log.1"];
 /// The held lock, and the runtime directory. When it is released, its file goes, the log, and the directory too if it was made by
 /// ferroce and nothing else is in it.
 #[derive(Debug)]
-pub struct Lock {
+pub(crate) struct Lock {
     premises: Premises,
     _file: File,
     keep_log: bool,
@@ -42,12 +42,12 @@ impl Drop for Lock {
 
 impl Lock {
     /// Says that the log tells of something that ought to be read.
-    pub fn keep_log(&mut self) {
+    pub(crate) fn keep_log(&mut self) {
         self.keep_log = true;
     }
 
     /// Writes down how the device is configured.
-    pub fn remember(&self, config: &Config) -> Result<(), DaemonError> {
+    pub(crate) fn remember(&self, config: &Config) -> Result<(), DaemonError> {
         const NEW: &str = ".new-ferroced.toml";
         let text = toml::to_string(config)
             .map_err(|e| DaemonError::Setting(format!("remembering the settings: {e}")))?;
@@ -62,24 +62,24 @@ impl Lock {
     }
 
     /// Removes what [`remember`](Self::remember) has written.
-    pub fn forget(&self) {
+    pub(crate) fn forget(&self) {
         let _ = self.premises.remove(SETTINGS);
     }
 
     /// The runtime directory.
-    pub fn premises(&self) -> &Premises {
+    pub(crate) fn premises(&self) -> &Premises {
         &self.premises
     }
 
     /// Removes the links that `ferroce run` has made.
-    pub fn remove_links(&self) {
+    pub(crate) fn remove_links(&self) {
         if let Err(error) = self.premises.remove_links("lib", is_link_of_run) {
             tracing::warn!(%error, "cannot clean up");
         }
     }
 
     /// Takes the lock or says who has it.
-    pub fn take(dir: &RuntimeDir) -> Result<Self, DaemonError> {
+    pub(crate) fn take(dir: &RuntimeDir) -> Result<Self, DaemonError> {
         let premises = dir.prepare()?;
         let path = dir.lock();
         let failed = |errno: Errno| DaemonError::file(&path)(errno.into());

@@ -10,7 +10,7 @@ use rustix::io::Errno;
 
 /// Whose descriptor it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Token {
+pub(crate) enum Token {
     /// The control socket.
     Listener,
     /// The signals that end the daemon.
@@ -106,7 +106,7 @@ impl Token {
 
 /// One descriptor that has something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ready {
+pub(crate) struct Ready {
     /// Whose it is.
     pub token: Token,
     /// It can be written (and that was asked for).
@@ -117,30 +117,30 @@ pub struct Ready {
 
 /// The set of descriptors.
 #[derive(Debug)]
-pub struct Poller {
+pub(crate) struct Poller {
     epoll: OwnedFd,
 }
 
 impl Poller {
     /// An empty set.
-    pub fn new() -> Result<Self, Errno> {
+    pub(crate) fn new() -> Result<Self, Errno> {
         Ok(Self {
             epoll: epoll::create(CreateFlags::CLOEXEC)?,
         })
     }
 
     /// Adds a descriptor, to be read.
-    pub fn add(&self, fd: impl AsFd, token: Token) -> Result<(), Errno> {
+    pub(crate) fn add(&self, fd: impl AsFd, token: Token) -> Result<(), Errno> {
         epoll::add(&self.epoll, fd, token.encode(), EventFlags::IN)
     }
 
     /// Adds a descriptor of which only the end is of interest.
-    pub fn add_hangup(&self, fd: impl AsFd, token: Token) -> Result<(), Errno> {
+    pub(crate) fn add_hangup(&self, fd: impl AsFd, token: Token) -> Result<(), Errno> {
         epoll::add(&self.epoll, fd, token.encode(), EventFlags::empty())
     }
 
     /// Says whether room to write is of interest as well.
-    pub fn want_write(&self, fd: impl AsFd, token: Token, write: bool) -> Result<(), Errno> {
+    pub(crate) fn want_write(&self, fd: impl AsFd, token: Token, write: bool) -> Result<(), Errno> {
         let flags = if write {
             EventFlags::IN | EventFlags::OUT
         } else {
@@ -150,7 +150,12 @@ impl Poller {
     }
 
     /// Of a descriptor of which only the end is of interest: says whether room to write is as well.
-    pub fn want_write_only(&self, fd: impl AsFd, token: Token, write: bool) -> Result<(), Errno> {
+    pub(crate) fn want_write_only(
+        &self,
+        fd: impl AsFd,
+        token: Token,
+        write: bool,
+    ) -> Result<(), Errno> {
         let flags = if write {
             EventFlags::OUT
         } else {
@@ -160,12 +165,12 @@ impl Poller {
     }
 
     /// Removes a descriptor.
-    pub fn remove(&self, fd: impl AsFd) -> Result<(), Errno> {
+    pub(crate) fn remove(&self, fd: impl AsFd) -> Result<(), Errno> {
         epoll::delete(&self.epoll, fd)
     }
 
     /// Waits until something is there, at most `timeout`.
-    pub fn wait(&self, timeout: Option<Duration>) -> Result<Vec<Ready>, Errno> {
+    pub(crate) fn wait(&self, timeout: Option<Duration>) -> Result<Vec<Ready>, Errno> {
         // Rounded up to epoll's milliseconds, lest the last one be spent spinning.
         let timeout = timeout
             .map(|t| t + Duration::from_millis(1))

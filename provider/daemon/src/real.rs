@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 
 /// The names in a directory; none if it does not exist.
-pub fn entries(dir: impl AsRef<Path>) -> BTreeSet<String> {
+pub(crate) fn entries(dir: impl AsRef<Path>) -> BTreeSet<String> {
     fs::read_dir(dir)
         .into_iter()
         .flatten()
@@ -15,7 +15,7 @@ pub fn entries(dir: impl AsRef<Path>) -> BTreeSet<String> {
 }
 
 /// The first number that no real `uverbsN` has.
-pub fn free_uverbs_number() -> u32 {
+pub(crate) fn free_uverbs_number() -> u32 {
     let mut taken = entries("/sys/class/infiniband_verbs");
     taken.extend(entries("/dev/infiniband"));
     first_free(&taken)
@@ -28,7 +28,7 @@ fn first_free(taken: &BTreeSet<String>) -> u32 {
 }
 
 /// The first number above those of all real `umadN`: a device of ours takes as many as it has ports, from there.
-pub fn free_umad_number() -> u32 {
+pub(crate) fn free_umad_number() -> u32 {
     first_above(&entries("/dev/infiniband"))
 }
 

@@ -5,10 +5,10 @@ use std::time::{Duration, Instant};
 use ferroce_control::SlotStatus;
 
 /// The number of slots: all values of a queue pair number's top byte.
-pub const SLOTS: usize = 256;
+pub(crate) const SLOTS: usize = 256;
 
 /// How long a slot rests at least after its owner has gone: packets to the dead may still be under way.
-pub const REST: Duration = Duration::from_millis(500);
+pub(crate) const REST: Duration = Duration::from_millis(500);
 
 /// How long a slot must have rested to be preferred to one that was never used. Sockets of a new slot
 /// cost memory for ever, so a daemon with few clients should not wander through all of them.
@@ -25,7 +25,7 @@ enum State {
 
 /// What came of a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Claim {
+pub(crate) enum Claim {
     /// This slot is the caller's now.
     Granted(u8),
     /// Nothing is free yet, but something will have rested after this time.
@@ -36,7 +36,7 @@ pub enum Claim {
 
 /// The table of slots. Slot 0 is the daemon's and never handed out; the others come into use in order.
 #[derive(Debug, Default)]
-pub struct Slots {
+pub(crate) struct Slots {
     /// The states of slots 1, 2, …
     used: Vec<State>,
 }
@@ -44,7 +44,7 @@ pub struct Slots {
 impl Slots {
     /// Claims a slot: the settled one that has been quiet for longest, else one never used, else the
     /// rested one that has been quiet for longest.
-    pub fn claim(&mut self, now: Instant) -> Claim {
+    pub(crate) fn claim(&mut self, now: Instant) -> Claim {
         let quietest = |least: Duration| {
             self.used
                 .iter()
@@ -90,7 +90,7 @@ impl Slots {
     }
 
     /// Takes a slot from its owner. It begins to rest.
-    pub fn release(&mut self, now: Instant, slot: u8) {
+    pub(crate) fn release(&mut self, now: Instant, slot: u8) {
         if let Some(state) = usize::from(slot)
             .checked_sub(1)
             .and_then(|i| self.used.get_mut(i))
@@ -103,7 +103,7 @@ impl Slots {
     }
 
     /// Notes that a packet came for a slot that nobody holds.
-    pub fn disturb(&mut self, now: Instant, slot: u8) {
+    pub(crate) fn disturb(&mut self, now: Instant, slot: u8) {
         let state = usize::from(slot)
             .checked_sub(1)
             .and_then(|i| self.used.get_mut(i));
@@ -113,7 +113,7 @@ impl Slots {
     }
 
     /// How many are in which state.
-    pub fn status(&self, now: Instant) -> SlotStatus {
+    pub(crate) fn status(&self, now: Instant) -> SlotStatus {
         let mut status = SlotStatus::default();
         for state in &self.used {
             match state {

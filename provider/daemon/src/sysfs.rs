@@ -24,7 +24,7 @@ const NULL_DEVICE: &str = "1:3";
 
 /// Everything that the image shows.
 #[derive(Debug)]
-pub struct View<'a> {
+pub(crate) struct View<'a> {
     /// The device.
     pub info: &'a DeviceInfo,
     /// The ports of an InfiniBand device.

@@ -4,7 +4,7 @@ use ferroce_control::{Counter, CounterPage, MAX_PORTS, PortCounter};
 
 /// One value for each [`Counter`], and each [`PortCounter`] of each InfiniBand port.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Totals {
+pub(crate) struct Totals {
     values: Vec<u64>,
     ports: [[u64; PortCounter::COUNT]; MAX_PORTS],
 }
@@ -21,7 +21,7 @@ impl Default for Totals {
 impl Totals {
     /// Adds what a page says now. A page counts a packet once, as one to a group or as another; here all packets are together too.
     /// Each is read once, so that what is left when those of groups are taken away never shrinks.
-    pub fn add(&mut self, page: &CounterPage) {
+    pub(crate) fn add(&mut self, page: &CounterPage) {
         for &counter in Counter::ALL {
             let n = page.read(counter);
             let add = |value: &mut u64| *value = value.wrapping_add(n);
@@ -45,7 +45,7 @@ impl Totals {
     }
 
     /// One sum of an InfiniBand port; 0 of one that there is not.
-    pub fn at(&self, port: u8, counter: PortCounter) -> u64 {
+    pub(crate) fn at(&self, port: u8, counter: PortCounter) -> u64 {
         let values = usize::from(port)
             .checked_sub(1)
             .and_then(|index| self.ports.get(index));
@@ -53,19 +53,19 @@ impl Totals {
     }
 
     /// One sum.
-    pub fn value(&self, counter: Counter) -> u64 {
+    pub(crate) fn value(&self, counter: Counter) -> u64 {
         self.values[counter as usize]
     }
 
     /// All, by name.
-    pub fn named(&self) -> impl Iterator<Item = (&'static str, u64)> {
+    pub(crate) fn named(&self) -> impl Iterator<Item = (&'static str, u64)> {
         Counter::ALL
             .iter()
             .map(|&counter| (counter.name(), self.value(counter)))
     }
 
     /// As sysfs's `hw_counters` shows them. `lifespan` is how long in milliseconds a value may be old.
-    pub fn hw_counters(&self) -> Vec<(&'static str, u64)> {
+    pub(crate) fn hw_counters(&self) -> Vec<(&'static str, u64)> {
         self.named().chain([("lifespan", 1000)]).collect()
     }
 }

@@ -7,15 +7,15 @@ pub(crate) struct Budget(i64);
 
 impl Budget {
     /// Of so many bytes, but of one packet at least.
-    pub fn of(bytes: u32) -> Budget {
+    pub(crate) fn of(bytes: u32) -> Budget {
         Budget(i64::from(bytes.max(1)))
     }
 
-    pub fn spend(&mut self, bytes: u32) {
+    pub(crate) fn spend(&mut self, bytes: u32) {
         self.0 -= i64::from(bytes) + PACKET_OVERHEAD;
     }
 
-    pub fn is_spent(&self) -> bool {
+    pub(crate) fn is_spent(&self) -> bool {
         self.0 <= 0
     }
 }

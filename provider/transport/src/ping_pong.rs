@@ -16,14 +16,14 @@ pub(crate) struct PingPong {
 
 impl PingPong {
     /// The last packet of a message came.
-    pub fn message(&mut self, now: Time) {
+    pub(crate) fn message(&mut self, now: Time) {
         if self.unanswered.replace(now).is_some() {
             self.score = self.score.saturating_sub(2);
         }
     }
 
     /// The first packet of a new request goes out.
-    pub fn request(&mut self, now: Time) {
+    pub(crate) fn request(&mut self, now: Time) {
         if let Some(received_at) = self.unanswered.take() {
             let took = now - received_at;
             if took <= MAX_ACK_DELAY {
@@ -36,12 +36,12 @@ impl PingPong {
     }
 
     /// How long it is worth waiting for an answer, going by the earlier ones.
-    pub fn patience(&self) -> Duration {
+    pub(crate) fn patience(&self) -> Duration {
         (ACK_DELAY_FACTOR * self.usual).min(MAX_ACK_DELAY)
     }
 
     /// Is the next received message likely to be answered by a request soon?
-    pub fn is_likely(&self) -> bool {
+    pub(crate) fn is_likely(&self) -> bool {
         self.score >= PING_PONG_ANSWERS
     }
 }

@@ -21,11 +21,11 @@ pub(crate) struct RecvQueue {
 }
 
 impl RecvQueue {
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.entries.len()
     }
 
-    pub fn push(&mut self, wr_id: u64, list: &[Sge]) {
+    pub(crate) fn push(&mut self, wr_id: u64, list: &[Sge]) {
         let run = match self.sges.push(list) {
             Some(run) => run,
             None => {
@@ -41,12 +41,12 @@ impl RecvQueue {
     }
 
     /// The scatter list of the oldest request, empty if there is none.
-    pub fn front_sges(&self) -> &[Sge] {
+    pub(crate) fn front_sges(&self) -> &[Sge] {
         self.entries.front().map_or(&[], |e| self.sges.slice(e.run))
     }
 
     /// Removes the oldest request and returns its `wr_id`.
-    pub fn pop(&mut self) -> Option<u64> {
+    pub(crate) fn pop(&mut self) -> Option<u64> {
         let entry = self.entries.pop_front()?;
         self.sges.release(entry.run);
         Some(entry.wr_id)

@@ -97,7 +97,7 @@ impl SendWqe {
     }
 
     /// The window's accounting before the message's packet `k`.
-    pub fn cost_at(&self, k: u64, mtu: u32) -> u64 {
+    pub(crate) fn cost_at(&self, k: u64, mtu: u32) -> u64 {
         let whole = u64::from(self.len).max(MIN_MESSAGE_COST);
         self.cost
             + if k >= self.end - self.first {
@@ -110,7 +110,7 @@ impl SendWqe {
 
 impl Requester {
     /// Starts afresh for a connection whose first PSN is `psn`.
-    pub fn connect(&mut self, psn: u32, seq: u64, attr: &QpAttr) {
+    pub(crate) fn connect(&mut self, psn: u32, seq: u64, attr: &QpAttr) {
         // A whole turn above zero, so that a PSN before the first is still positive.
         let psn = u64::from(psn) + (1 << 24);
         let awaited = std::mem::take(&mut self.awaited);
@@ -132,7 +132,7 @@ impl Requester {
     }
 
     /// Forgets what is outstanding: the queue was emptied and will go on at `seq`.
-    pub fn forget(&mut self, seq: u64) {
+    pub(crate) fn forget(&mut self, seq: u64) {
         self.cursor = seq;
         self.started = seq;
         self.una = self.max;
@@ -145,7 +145,7 @@ impl Requester {
     }
 
     /// Goes back to the oldest unacknowledged PSN.
-    pub fn rewind(&mut self, oldest: u64) {
+    pub(crate) fn rewind(&mut self, oldest: u64) {
         self.calm_from = self.max + LOSS_FREE_PACKETS;
         self.next = self.una;
         self.next_cost = self.una_cost;
@@ -158,7 +158,7 @@ impl Requester {
 
     /// May a packet after which `in_flight` bytes are outstanding be sent? One always may; and one more where
     /// nothing on its way asks for an answer that would move the window.
-    pub fn fits(&self, in_flight: u64, window: u64) -> bool {
+    pub(crate) fn fits(&self, in_flight: u64, window: u64) -> bool {
         self.next == self.una || in_flight <= window || self.asked <= self.una
     }
 
@@ -171,7 +171,7 @@ impl Requester {
     }
 
     /// Books a packet that was sent.
-    pub fn sent(&mut self, now: Time, after: u64, end: u64, asks: bool, timeout: u8) {
+    pub(crate) fn sent(&mut self, now: Time, after: u64, end: u64, asks: bool, timeout: u8) {
         if asks {
             if self.next >= self.max && self.timed.is_none() {
                 self.timed = Some((self.next, now));

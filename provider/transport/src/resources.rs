@@ -26,7 +26,7 @@ pub(crate) enum Answer {
 
 impl Answer {
     /// The response to a READ of nothing, by which other requests are answered.
-    pub fn nothing(reth: &Reth) -> Answer {
+    pub(crate) fn nothing(reth: &Reth) -> Answer {
         Answer::Read {
             va: reth.va,
             rkey: reth.rkey,
@@ -57,7 +57,7 @@ pub(crate) struct Resource {
 }
 
 impl Resource {
-    pub fn is_owed(&self) -> bool {
+    pub(crate) fn is_owed(&self) -> bool {
         self.next < self.end
     }
 }
@@ -74,7 +74,7 @@ pub(crate) struct TooMany;
 
 impl Resources {
     /// Makes room for one more of at most `limit`.
-    pub fn reserve(&mut self, limit: usize) -> Result<(), TooMany> {
+    pub(crate) fn reserve(&mut self, limit: usize) -> Result<(), TooMany> {
         if limit == 0 {
             return Err(TooMany);
         }
@@ -93,18 +93,18 @@ impl Resources {
         Ok(())
     }
 
-    pub fn push(&mut self, resource: Resource) {
+    pub(crate) fn push(&mut self, resource: Resource) {
         self.owed += 1;
         self.ring.push_back(resource);
     }
 
     /// Is any answer owed?
-    pub fn owed(&self) -> bool {
+    pub(crate) fn owed(&self) -> bool {
         self.owed > 0
     }
 
     /// The oldest record whose answer is owed.
-    pub fn first_owed(&mut self) -> Option<&mut Resource> {
+    pub(crate) fn first_owed(&mut self) -> Option<&mut Resource> {
         if self.owed == 0 {
             return None;
         }
@@ -112,7 +112,7 @@ impl Resources {
     }
 
     /// The answer of the oldest owed record has been sent.
-    pub fn settled(&mut self) {
+    pub(crate) fn settled(&mut self) {
         self.owed -= 1;
     }
 
@@ -127,7 +127,7 @@ impl Resources {
     }
 
     /// A duplicate READ request: its answer is owed again, from `psn` on. Returns whether it is one.
-    pub fn replay_read(&mut self, psn: Psn, va: u64, rkey: u32, len: u32, mtu: u32) -> bool {
+    pub(crate) fn replay_read(&mut self, psn: Psn, va: u64, rkey: u32, len: u32, mtu: u32) -> bool {
         let Some((r, index)) = self.find(psn) else {
             return false;
         };
@@ -168,7 +168,7 @@ impl Resources {
     }
 
     /// A duplicate ATOMIC request: its stored result is owed again.
-    pub fn replay_atomic(&mut self, psn: Psn) -> bool {
+    pub(crate) fn replay_atomic(&mut self, psn: Psn) -> bool {
         let Some((r, _)) = self.find(psn) else {
             return false;
         };
@@ -183,7 +183,7 @@ impl Resources {
     }
 
     /// Forgets every record.
-    pub fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         self.ring.clear();
         self.owed = 0;
     }

@@ -54,7 +54,7 @@ pub(crate) struct Responder {
 
 impl Responder {
     /// Starts afresh for a connection whose first PSN is `psn`.
-    pub fn connect(&mut self, psn: u32) {
+    pub(crate) fn connect(&mut self, psn: u32) {
         let mut resources = std::mem::take(&mut self.resources);
         resources.clear();
         *self = Responder {
@@ -64,12 +64,12 @@ impl Responder {
         };
     }
 
-    pub fn ack_owed(&self) -> bool {
+    pub(crate) fn ack_owed(&self) -> bool {
         self.ack_pending && !self.resources.owed() && self.nak.is_none()
     }
 
     /// Drops every owed answer.
-    pub fn silence(&mut self) {
+    pub(crate) fn silence(&mut self) {
         self.resources.clear();
         self.nak = None;
         self.ack_pending = false;

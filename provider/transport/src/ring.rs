@@ -24,7 +24,7 @@ pub(crate) struct RunRing<T> {
 
 impl<T: Copy + Default> RunRing<T> {
     /// Copies a run in, or `None` where there is no room: then call [`grown`](Self::grown).
-    pub fn push(&mut self, items: &[T]) -> Option<Run> {
+    pub(crate) fn push(&mut self, items: &[T]) -> Option<Run> {
         if items.is_empty() {
             return Some(Run::default());
         }
@@ -52,7 +52,7 @@ impl<T: Copy + Default> RunRing<T> {
     }
 
     /// An empty ring with room for everything in this one and `more` besides.
-    pub fn grown(&self, more: usize) -> RunRing<T> {
+    pub(crate) fn grown(&self, more: usize) -> RunRing<T> {
         let len = (self.buf.len() * 2).max(self.buf.len() + more).max(8);
         RunRing {
             buf: vec![T::default(); len],
@@ -63,12 +63,12 @@ impl<T: Copy + Default> RunRing<T> {
     }
 
     /// The contents of a live run.
-    pub fn slice(&self, run: Run) -> &[T] {
+    pub(crate) fn slice(&self, run: Run) -> &[T] {
         &self.buf[run.start as usize..][..run.len as usize]
     }
 
     /// Releases the oldest live run.
-    pub fn release(&mut self, run: Run) {
+    pub(crate) fn release(&mut self, run: Run) {
         if run.len == 0 {
             return;
         }

@@ -39,7 +39,7 @@ pub(crate) struct SendWqe {
 }
 
 impl SendWqe {
-    pub fn opcode(&self) -> WcOpcode {
+    pub(crate) fn opcode(&self) -> WcOpcode {
         match self.op {
             SendOp::Send | SendOp::SendWithImm(_) | SendOp::SendWithInv(_) => WcOpcode::Send,
             SendOp::Write { .. } | SendOp::WriteWithImm { .. } => WcOpcode::RdmaWrite,
@@ -53,7 +53,7 @@ impl SendWqe {
         }
     }
 
-    pub fn is_atomic(&self) -> bool {
+    pub(crate) fn is_atomic(&self) -> bool {
         matches!(
             self.op,
             SendOp::CompareSwap { .. } | SendOp::FetchAdd { .. }
@@ -61,30 +61,30 @@ impl SendWqe {
     }
 
     /// Carried out here, without a packet?
-    pub fn is_local(&self) -> bool {
+    pub(crate) fn is_local(&self) -> bool {
         is_local(&self.op)
     }
 
-    pub fn is_read(&self) -> bool {
+    pub(crate) fn is_read(&self) -> bool {
         matches!(self.op, SendOp::Read { .. })
     }
 
-    pub fn is_atomic_write(&self) -> bool {
+    pub(crate) fn is_atomic_write(&self) -> bool {
         matches!(self.op, SendOp::AtomicWrite { .. })
     }
 
     /// Is the answer a READ response, if only one to a READ of nothing?
-    pub fn is_answered_as_read(&self) -> bool {
+    pub(crate) fn is_answered_as_read(&self) -> bool {
         self.is_read() || self.is_atomic_write() || matches!(self.op, SendOp::Flush(_))
     }
 
     /// Is there an answer of its own to wait for, beside an acknowledgement?
-    pub fn is_answered(&self) -> bool {
+    pub(crate) fn is_answered(&self) -> bool {
         self.is_answered_as_read() || self.is_atomic()
     }
 
     /// Does the peer consume a receive request for it?
-    pub fn consumes_receive(&self) -> bool {
+    pub(crate) fn consumes_receive(&self) -> bool {
         matches!(
             self.op,
             SendOp::Send
@@ -106,34 +106,34 @@ pub(crate) struct SendQueue {
 }
 
 impl SendQueue {
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.wqes.len()
     }
 
     /// Sequence number of the oldest request.
-    pub fn base(&self) -> u64 {
+    pub(crate) fn base(&self) -> u64 {
         self.base
     }
 
     /// Sequence number that the next request will get.
-    pub fn end(&self) -> u64 {
+    pub(crate) fn end(&self) -> u64 {
         self.base + self.wqes.len() as u64
     }
 
-    pub fn wqe(&self, seq: u64) -> Option<&SendWqe> {
+    pub(crate) fn wqe(&self, seq: u64) -> Option<&SendWqe> {
         self.wqes.get(seq.checked_sub(self.base)? as usize)
     }
 
-    pub fn wqe_mut(&mut self, seq: u64) -> Option<&mut SendWqe> {
+    pub(crate) fn wqe_mut(&mut self, seq: u64) -> Option<&mut SendWqe> {
         self.wqes.get_mut(seq.checked_sub(self.base)? as usize)
     }
 
-    pub fn front(&self) -> Option<&SendWqe> {
+    pub(crate) fn front(&self) -> Option<&SendWqe> {
         self.wqes.front()
     }
 
     /// Queues a request whose length was checked.
-    pub fn push(&mut self, req: &SendRequest<'_>, len: u32) {
+    pub(crate) fn push(&mut self, req: &SendRequest<'_>, len: u32) {
         let payload = match req.data {
             SendData::Sges(list) => Payload::Sges(self.hold_sges(list)),
             SendData::Inline(bytes) => Payload::Inline(self.hold_inline(bytes)),
@@ -152,7 +152,7 @@ impl SendQueue {
     }
 
     /// Removes the oldest request.
-    pub fn pop(&mut self) -> Option<SendWqe> {
+    pub(crate) fn pop(&mut self) -> Option<SendWqe> {
         let wqe = self.wqes.pop_front()?;
         self.base += 1;
         match wqe.payload {
@@ -163,7 +163,7 @@ impl SendQueue {
     }
 
     /// The gather (or scatter) list of a request, empty for inline data.
-    pub fn sges(&self, wqe: &SendWqe) -> &[Sge] {
+    pub(crate) fn sges(&self, wqe: &SendWqe) -> &[Sge] {
         match wqe.payload {
             Payload::Sges(run) => self.sges.slice(run),
             Payload::Inline(_) => &[],
@@ -171,7 +171,7 @@ impl SendQueue {
     }
 
     /// `len` bytes at `offset` of a request's payload.
-    pub fn gather(&self, wqe: &SendWqe, offset: u32, len: u32) -> Gather<'_> {
+    pub(crate) fn gather(&self, wqe: &SendWqe, offset: u32, len: u32) -> Gather<'_> {
         match wqe.payload {
             _ if len == 0 => Gather::None,
             Payload::Sges(run) => Gather::Sges {

@@ -31,7 +31,7 @@ impl Timers {
     /// T_tr more, since programs set it with an adapter's answering time in mind. Of a long one: after T_tr and two to four parts in 256,
     /// as adapters do; the two are for a request that leaves a little after its timer has started. What is random spreads queue pairs
     /// that lost together, so that they do not retry together.
-    pub fn ack_deadline(&mut self, now: Time, exponent: u8) -> Option<Time> {
+    pub(crate) fn ack_deadline(&mut self, now: Time, exponent: u8) -> Option<Time> {
         let t = ack_timeout(exponent)?.saturating_mul(u64::from(self.stretch.max(1)));
         // xorshift64
         self.seed ^= self.seed << 13;
@@ -45,14 +45,14 @@ impl Timers {
         Some(now + Duration::from_nanos(waits))
     }
 
-    pub fn next(&self) -> Option<Time> {
+    pub(crate) fn next(&self) -> Option<Time> {
         match (self.ack, self.rnr) {
             (Some(a), Some(b)) => Some(a.min(b)),
             (a, b) => a.or(b),
         }
     }
 
-    pub fn stop(&mut self) {
+    pub(crate) fn stop(&mut self) {
         self.ack = None;
         self.rnr = None;
     }

@@ -49,7 +49,7 @@ pub(crate) struct Traced<'a, S> {
 }
 
 impl<'a, S> Traced<'a, S> {
-    pub fn new(qpn: u32, sink: &'a mut S) -> Self {
+    pub(crate) fn new(qpn: u32, sink: &'a mut S) -> Self {
         Traced { qpn, sink }
     }
 }

@@ -17,7 +17,7 @@ struct Ah {
     _engine: Arc<ferroce_engine::Ah>,
 }
 
-pub unsafe extern "C" fn create_ah(pd: *mut ibv_pd, attr: *mut ibv_ah_attr) -> *mut ibv_ah {
+pub(crate) unsafe extern "C" fn create_ah(pd: *mut ibv_pd, attr: *mut ibv_ah_attr) -> *mut ibv_ah {
     guard::run(|| {
         // SAFETY: the caller's structure.
         let av = convert::av_in(unsafe { attr.as_ref() }.ok_or(Errno(libc::EINVAL))?);
@@ -43,7 +43,7 @@ pub unsafe extern "C" fn create_ah(pd: *mut ibv_pd, attr: *mut ibv_ah_attr) -> *
     })
 }
 
-pub unsafe extern "C" fn destroy_ah(ah: *mut ibv_ah) -> c_int {
+pub(crate) unsafe extern "C" fn destroy_ah(ah: *mut ibv_ah) -> c_int {
     guard::run(|| {
         live::check(ah)?;
         live::leave(ah);
@@ -63,7 +63,7 @@ fn cookie(ah: *const ibv_ah) -> u32 {
 ///
 /// # Safety
 /// `ah` is null or readable as an `ibv_ah`.
-pub unsafe fn destination(ah: *mut ibv_ah, qpn: u32, qkey: u32) -> Result<Dest, Errno> {
+pub(crate) unsafe fn destination(ah: *mut ibv_ah, qpn: u32, qkey: u32) -> Result<Dest, Errno> {
     // SAFETY: as the caller promises.
     let handle = unsafe { ah.as_ref() }.ok_or(Errno(libc::EINVAL))?.handle;
     Ok(Dest::Datagram(Datagram {

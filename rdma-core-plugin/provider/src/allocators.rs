@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 /// kernel knows no driver of ours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]
-pub enum Resource {
+pub(crate) enum Resource {
     /// A queue pair.
     Qp = 1,
     /// A shared receive queue.
@@ -23,7 +23,7 @@ pub enum Resource {
 }
 
 /// The program's allocators.
-pub struct Allocators {
+pub(crate) struct Allocators {
     alloc: ibv_pd_alloc,
     free: ibv_pd_free,
     /// The parent domain that they are called with. Everything allocated is freed before the domain is.
@@ -33,7 +33,7 @@ pub struct Allocators {
 
 impl Allocators {
     /// Those of a parent domain that has no address yet.
-    pub fn new(alloc: ibv_pd_alloc, free: ibv_pd_free, context: usize) -> Allocators {
+    pub(crate) fn new(alloc: ibv_pd_alloc, free: ibv_pd_free, context: usize) -> Allocators {
         Allocators {
             alloc,
             free,
@@ -43,12 +43,12 @@ impl Allocators {
     }
 
     /// Tells the domain's address, before anything is allocated.
-    pub fn set_domain(&self, pd: *mut ibv_pd) {
+    pub(crate) fn set_domain(&self, pd: *mut ibv_pd) {
         self.pd.store(pd, Ordering::Relaxed);
     }
 
     /// Memory, or `None` where the program leaves it to us; `ENOMEM` if it has none, `EINVAL` if it is misaligned.
-    pub fn allocate(
+    pub(crate) fn allocate(
         &self,
         layout: Layout,
         resource: Resource,
@@ -77,7 +77,7 @@ impl Allocators {
     }
 
     /// Gives back what [`allocate`](Self::allocate) returned.
-    pub fn release(&self, start: NonNull<u8>, resource: Resource) {
+    pub(crate) fn release(&self, start: NonNull<u8>, resource: Resource) {
         // SAFETY: as in `allocate`.
         unsafe {
             (self.free)(

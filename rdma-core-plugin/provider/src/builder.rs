@@ -12,7 +12,7 @@ use std::cell::UnsafeCell;
 use std::ops::Range;
 
 /// The requests of one queue pair between `wr_start` and `wr_complete`.
-pub struct Builder {
+pub(crate) struct Builder {
     /// Held from `wr_start` to `wr_complete` or `wr_abort`: a critical section of the consumer's.
     pub lock: RawMutex,
     pub batch: UnsafeCell<Batch>,
@@ -29,7 +29,7 @@ impl Default for Builder {
 
 /// Requests that are being collected.
 #[derive(Default)]
-pub struct Batch {
+pub(crate) struct Batch {
     requests: Vec<Staged>,
     sges: Vec<Sge>,
     inline: Vec<u8>,
@@ -52,24 +52,24 @@ enum StagedData {
 }
 
 impl Batch {
-    pub fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         self.requests.clear();
         self.sges.clear();
         self.inline.clear();
         self.error = None;
     }
 
-    pub fn fail(&mut self, errno: c_int) {
+    pub(crate) fn fail(&mut self, errno: c_int) {
         self.error.get_or_insert(Errno(errno));
     }
 
     /// The first thing that went wrong.
-    pub fn check(&self) -> Result<(), Errno> {
+    pub(crate) fn check(&self) -> Result<(), Errno> {
         self.error.map_or(Ok(()), Err)
     }
 
     /// Posts all requests, or none if there is no room for all.
-    pub fn post(&self, engine: &ferroce_engine::Qp) -> Result<(), Errno> {
+    pub(crate) fn post(&self, engine: &ferroce_engine::Qp) -> Result<(), Errno> {
         let mut queue = engine.send_queue();
         let posted = self.post_to(&mut queue);
         queue.doorbell();
@@ -98,7 +98,7 @@ impl Batch {
 
     /// Starts a request, which has neither payload nor destination yet.
     #[inline]
-    pub fn begin(&mut self, wr_id: u64, op: SendOp, flags: SendFlags) {
+    pub(crate) fn begin(&mut self, wr_id: u64, op: SendOp, flags: SendFlags) {
         self.requests.push(Staged {
             wr_id,
             op,
@@ -123,7 +123,7 @@ impl Batch {
     }
 
     /// Gives the newest request its destination.
-    pub fn set_destination(&mut self, dest: Result<Dest, Errno>) {
+    pub(crate) fn set_destination(&mut self, dest: Result<Dest, Errno>) {
         match (self.requests.last_mut(), dest) {
             (Some(request), Ok(dest)) => request.dest = dest,
             (_, Err(Errno(errno))) => self.fail(errno),
@@ -132,7 +132,7 @@ impl Batch {
     }
 
     /// Gives the newest request a list of at most `limit` elements.
-    pub fn set_sges(&mut self, limit: usize, list: &[Sge]) {
+    pub(crate) fn set_sges(&mut self, limit: usize, list: &[Sge]) {
         if list.len() > limit {
             return self.fail(libc::EINVAL);
         }
@@ -142,7 +142,7 @@ impl Batch {
     }
 
     /// The value of an ATOMIC WRITE, which takes none of the room for inline data.
-    pub fn set_word(&mut self, value: [u8; 8]) {
+    pub(crate) fn set_word(&mut self, value: [u8; 8]) {
         let start = self.inline.len();
         self.inline.extend_from_slice(&value);
         self.set(StagedData::Inline(start..self.inline.len()));
@@ -152,7 +152,7 @@ impl Batch {
     ///
     /// # Safety
     /// The buffers are readable.
-    pub unsafe fn set_inline(&mut self, limit: usize, buffers: &[ibv_data_buf]) {
+    pub(crate) unsafe fn set_inline(&mut self, limit: usize, buffers: &[ibv_data_buf]) {
         let total = buffers
             .iter()
             .fold(0usize, |sum, buffer| sum.saturating_add(buffer.length));

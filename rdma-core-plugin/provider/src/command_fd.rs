@@ -6,11 +6,11 @@ use parking_lot::Mutex;
 use std::sync::{Arc, Weak};
 
 /// The command descriptor until libibverbs has it.
-pub struct OwnedCommandFd(pub c_int);
+pub(crate) struct OwnedCommandFd(pub c_int);
 
 impl OwnedCommandFd {
     /// For who closes it from now on.
-    pub fn take(&mut self) -> c_int {
+    pub(crate) fn take(&mut self) -> c_int {
         std::mem::replace(&mut self.0, -1)
     }
 }
@@ -28,17 +28,17 @@ impl Drop for OwnedCommandFd {
 static CONTEXTS: Mutex<Vec<(c_int, Weak<EngineContext>)>> = Mutex::new(Vec::new());
 
 /// Remembers a context for imports.
-pub fn opened(cmd_fd: c_int, engine: &Arc<EngineContext>) {
+pub(crate) fn opened(cmd_fd: c_int, engine: &Arc<EngineContext>) {
     CONTEXTS.lock().push((cmd_fd, Arc::downgrade(engine)));
 }
 
 /// Forgets the context of a command descriptor.
-pub fn closed(cmd_fd: c_int) {
+pub(crate) fn closed(cmd_fd: c_int) {
     CONTEXTS.lock().retain(|(fd, _)| *fd != cmd_fd);
 }
 
 /// The context whose command descriptor this is a duplicate of.
-pub fn original(cmd_fd: c_int) -> Option<Arc<EngineContext>> {
+pub(crate) fn original(cmd_fd: c_int) -> Option<Arc<EngineContext>> {
     let contexts = CONTEXTS.lock();
     let (_, engine) = contexts.iter().find(|(fd, _)| same_file(*fd, cmd_fd))?;
     engine.upgrade()

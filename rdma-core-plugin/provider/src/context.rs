@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 /// Our part follows libibverbs' own; the whole is libibverbs' memory (`malloc`).
 #[repr(C)]
-pub struct Context {
+pub(crate) struct Context {
     /// Where the `verbs_context` of later versions begins, which grows at its head.
     head: [Op; CONTEXT_HEAD_MAX],
     pub verbs: verbs_context,
@@ -26,13 +26,13 @@ pub struct Context {
 ///
 /// # Safety
 /// `context` is one of ours and open.
-pub unsafe fn engine<'a>(context: *mut ibv_context) -> &'a Arc<EngineContext> {
+pub(crate) unsafe fn engine<'a>(context: *mut ibv_context) -> &'a Arc<EngineContext> {
     let offset = offset_of!(Context, verbs) + offset_of!(verbs_context, context);
     // SAFETY: every context that reaches this provider was made by `open::make`, which put it at this offset.
     unsafe { &(*context.byte_sub(offset).cast::<Context>()).engine }
 }
 
-pub unsafe extern "C" fn free_context(context: *mut ibv_context) {
+pub(crate) unsafe extern "C" fn free_context(context: *mut ibv_context) {
     let offset = offset_of!(Context, verbs) + offset_of!(verbs_context, context);
     // SAFETY: an open context of ours; libibverbs calls this once and forgets it.
     let context: *mut Context = unsafe { context.byte_sub(offset) }.cast();
@@ -52,7 +52,7 @@ pub unsafe extern "C" fn free_context(context: *mut ibv_context) {
     }
 }
 
-pub unsafe extern "C" fn query_device_ex(
+pub(crate) unsafe extern "C" fn query_device_ex(
     context: *mut ibv_context,
     input: *const ibv_query_device_ex_input,
     attr: *mut ibv_device_attr_ex,
@@ -81,7 +81,7 @@ pub unsafe extern "C" fn query_device_ex(
     })
 }
 
-pub unsafe extern "C" fn query_port(
+pub(crate) unsafe extern "C" fn query_port(
     context: *mut ibv_context,
     port: u8,
     attr: *mut ibv_port_attr,
@@ -96,7 +96,7 @@ pub unsafe extern "C" fn query_port(
 }
 
 /// The port's effective speed in units of 100 Mbit/s.
-pub unsafe extern "C" fn query_port_speed(
+pub(crate) unsafe extern "C" fn query_port_speed(
     context: *mut ibv_context,
     port: u32,
     speed: *mut u64,
@@ -113,7 +113,7 @@ pub unsafe extern "C" fn query_port_speed(
 }
 
 /// The device's clock, as it stamps completions: its ticks stand in `tv_nsec`, all of them, whatever their number.
-pub unsafe extern "C" fn query_rt_values(
+pub(crate) unsafe extern "C" fn query_rt_values(
     context: *mut ibv_context,
     values: *mut ibv_values_ex,
 ) -> c_int {

@@ -10,7 +10,7 @@ use libc::{c_int, c_uint};
 const INVALID: Errno = Errno(libc::EINVAL);
 
 /// What `ibv_query_device_ex(3)` returns.
-pub fn device_attr(d: &DeviceAttr) -> ibv_device_attr_ex {
+pub(crate) fn device_attr(d: &DeviceAttr) -> ibv_device_attr_ex {
     // SAFETY: all bits zero is a valid value of these integers.
     let mut attr: ibv_device_attr_ex = unsafe { std::mem::zeroed() };
     let orig = &mut attr.orig_attr;
@@ -81,7 +81,7 @@ pub fn device_attr(d: &DeviceAttr) -> ibv_device_attr_ex {
 }
 
 /// What `ibv_query_port(3)` returns.
-pub fn port_attr(p: &PortAttr) -> ibv_port_attr {
+pub(crate) fn port_attr(p: &PortAttr) -> ibv_port_attr {
     ibv_port_attr {
         state: p.state,
         max_mtu: mtu::code(p.max_mtu).into(),
@@ -110,7 +110,7 @@ pub fn port_attr(p: &PortAttr) -> ibv_port_attr {
 
 /// The speed of a port in units of 100 Mbit/s, all lanes together, as the kernel reckons it; `None` for codes that it does
 /// not know. Of a port that is down it is what the link would have.
-pub fn port_speed(p: &PortAttr) -> Option<u64> {
+pub(crate) fn port_speed(p: &PortAttr) -> Option<u64> {
     let lanes = match p.active_width {
         1 => 1,
         2 => 4,
@@ -133,7 +133,7 @@ pub fn port_speed(p: &PortAttr) -> Option<u64> {
 }
 
 /// Capacities asked for.
-pub fn cap_in(cap: &ibv_qp_cap) -> QpCap {
+pub(crate) fn cap_in(cap: &ibv_qp_cap) -> QpCap {
     QpCap {
         max_send_wr: cap.max_send_wr,
         max_recv_wr: cap.max_recv_wr,
@@ -144,7 +144,7 @@ pub fn cap_in(cap: &ibv_qp_cap) -> QpCap {
 }
 
 /// Capacities granted.
-pub fn cap_out(cap: &QpCap) -> ibv_qp_cap {
+pub(crate) fn cap_out(cap: &QpCap) -> ibv_qp_cap {
     ibv_qp_cap {
         max_send_wr: cap.max_send_wr,
         max_recv_wr: cap.max_recv_wr,
@@ -155,7 +155,7 @@ pub fn cap_out(cap: &QpCap) -> ibv_qp_cap {
 }
 
 /// An address vector.
-pub fn av_in(ah: &ibv_ah_attr) -> AddressVector {
+pub(crate) fn av_in(ah: &ibv_ah_attr) -> AddressVector {
     AddressVector {
         dgid: ah.grh.dgid.raw,
         flow_label: ah.grh.flow_label,
@@ -191,7 +191,7 @@ fn av_out(av: &AddressVector) -> ibv_ah_attr {
 
 /// Attributes of the other end of an extended connection. Programs that treat XRC as RC give them all the same, and
 /// like the kernel's uverbs we do not mind.
-pub fn not_its_own(qp_type: c_uint) -> QpAttrMask {
+pub(crate) fn not_its_own(qp_type: c_uint) -> QpAttrMask {
     match qp_type {
         qp_type::XRC_SEND => QpAttrMask::MAX_DEST_RD_ATOMIC | QpAttrMask::MIN_RNR_TIMER,
         qp_type::XRC_RECV => {
@@ -203,7 +203,7 @@ pub fn not_its_own(qp_type: c_uint) -> QpAttrMask {
 
 /// The attributes of `ibv_modify_qp(3)` that the mask names; the others keep their defaults, as the caller's structure
 /// need not even be initialised there.
-pub fn qp_attr_in(a: &ibv_qp_attr, mask: c_int) -> Result<(QpAttr, QpAttrMask), Errno> {
+pub(crate) fn qp_attr_in(a: &ibv_qp_attr, mask: c_int) -> Result<(QpAttr, QpAttrMask), Errno> {
     // What came later than these, such as a rate limit, is offered by none but the devices that it came with.
     let mask = QpAttrMask::from_bits(mask as u32).ok_or(Errno(libc::EOPNOTSUPP))?;
     let has = |bit| mask.contains(bit);
@@ -253,7 +253,7 @@ pub fn qp_attr_in(a: &ibv_qp_attr, mask: c_int) -> Result<(QpAttr, QpAttrMask), 
 }
 
 /// What `ibv_query_qp(3)` returns.
-pub fn qp_attr_out(a: &QpAttr) -> ibv_qp_attr {
+pub(crate) fn qp_attr_out(a: &QpAttr) -> ibv_qp_attr {
     ibv_qp_attr {
         qp_state: a.qp_state as c_uint,
         cur_qp_state: a.cur_qp_state as c_uint,

@@ -32,7 +32,7 @@ const _: () = {
 
 /// A completion queue.
 #[repr(C)]
-pub struct Cq {
+pub(crate) struct Cq {
     pub verbs: verbs_cq,
     pub engine: Arc<ferroce_engine::Cq>,
     pub health: Health,
@@ -50,7 +50,7 @@ impl Cq {
     ///
     /// # Safety
     /// `cq` was made by [`create`] and not freed.
-    pub unsafe fn of<'a>(cq: *mut ibv_cq) -> &'a Cq {
+    pub(crate) unsafe fn of<'a>(cq: *mut ibv_cq) -> &'a Cq {
         // SAFETY: as the caller promises; the C structure is the head of ours.
         unsafe { &*cq.cast::<Cq>() }
     }
@@ -59,7 +59,7 @@ impl Cq {
     ///
     /// # Safety
     /// Nobody frees it meanwhile.
-    pub unsafe fn live<'a>(cq: *mut ibv_cq) -> Result<&'a Cq, Errno> {
+    pub(crate) unsafe fn live<'a>(cq: *mut ibv_cq) -> Result<&'a Cq, Errno> {
         live::check(cq)?;
         // SAFETY: it is alive.
         Ok(unsafe { Self::of(cq) })
@@ -67,7 +67,7 @@ impl Cq {
 
     /// `EINVAL` if the handle was overwritten: the look at an object that posting and polling afford.
     #[inline]
-    pub fn check_handle(&self) -> Result<(), Errno> {
+    pub(crate) fn check_handle(&self) -> Result<(), Errno> {
         if self.verbs.cq_ex.handle != self.engine.handle() {
             return Err(Errno(libc::EINVAL));
         }
@@ -82,7 +82,7 @@ impl AsRef<Health> for Cq {
 }
 
 /// How to create a queue, as libibverbs passes it.
-pub struct Init<'a> {
+pub(crate) struct Init<'a> {
     pub cqe: u32,
     pub channel: *mut ibv_comp_channel,
     pub vector: u32,
@@ -97,7 +97,7 @@ pub struct Init<'a> {
 ///
 /// # Safety
 /// A context of ours; a channel of libibverbs or null.
-pub unsafe fn create(context: *mut ibv_context, init: Init<'_>) -> Result<*mut Cq, Errno> {
+pub(crate) unsafe fn create(context: *mut ibv_context, init: Init<'_>) -> Result<*mut Cq, Errno> {
     if init.vector != 0 {
         return Err(Errno(libc::EINVAL));
     }
@@ -165,7 +165,7 @@ fn lend(
     Ok(Some(unsafe { Lent::new(start, layout.size(), release) }))
 }
 
-pub unsafe extern "C" fn create_cq(
+pub(crate) unsafe extern "C" fn create_cq(
     context: *mut ibv_context,
     cqe: c_int,
     channel: *mut ibv_comp_channel,
@@ -199,7 +199,7 @@ impl Failure for Polled {
     }
 }
 
-pub unsafe extern "C" fn poll_cq(cq: *mut ibv_cq, entries: c_int, wc: *mut ibv_wc) -> c_int {
+pub(crate) unsafe extern "C" fn poll_cq(cq: *mut ibv_cq, entries: c_int, wc: *mut ibv_wc) -> c_int {
     // SAFETY: a queue of ours.
     let cq = unsafe { Cq::of(cq) };
     let polled = cq.health.run(|| {
@@ -215,7 +215,7 @@ pub unsafe extern "C" fn poll_cq(cq: *mut ibv_cq, entries: c_int, wc: *mut ibv_w
     polled.0
 }
 
-pub unsafe extern "C" fn req_notify_cq(cq: *mut ibv_cq, solicited_only: c_int) -> c_int {
+pub(crate) unsafe extern "C" fn req_notify_cq(cq: *mut ibv_cq, solicited_only: c_int) -> c_int {
     // SAFETY: a queue of ours.
     let object = unsafe { Cq::of(cq) };
     object.health.run(|| {
@@ -225,7 +225,7 @@ pub unsafe extern "C" fn req_notify_cq(cq: *mut ibv_cq, solicited_only: c_int) -
     })
 }
 
-pub unsafe extern "C" fn resize_cq(cq: *mut ibv_cq, cqe: c_int) -> c_int {
+pub(crate) unsafe extern "C" fn resize_cq(cq: *mut ibv_cq, cqe: c_int) -> c_int {
     // SAFETY: a queue of ours.
     let object = unsafe { Cq::live(cq) };
     guard::on(object, |object| {
@@ -243,7 +243,7 @@ pub unsafe extern "C" fn resize_cq(cq: *mut ibv_cq, cqe: c_int) -> c_int {
 }
 
 /// Holds completion events back, as `ibv_modify_cq(3)` asks.
-pub unsafe extern "C" fn modify_cq(cq: *mut ibv_cq, attr: *mut ibv_modify_cq_attr) -> c_int {
+pub(crate) unsafe extern "C" fn modify_cq(cq: *mut ibv_cq, attr: *mut ibv_modify_cq_attr) -> c_int {
     // SAFETY: a queue of ours.
     let object = unsafe { Cq::live(cq) };
     guard::on(object, |object| {
@@ -262,7 +262,7 @@ pub unsafe extern "C" fn modify_cq(cq: *mut ibv_cq, attr: *mut ibv_modify_cq_att
     })
 }
 
-pub unsafe extern "C" fn destroy_cq(cq: *mut ibv_cq) -> c_int {
+pub(crate) unsafe extern "C" fn destroy_cq(cq: *mut ibv_cq) -> c_int {
     guard::run(|| {
         // SAFETY: a queue of ours.
         let delivered = unsafe { Cq::live(cq) }?

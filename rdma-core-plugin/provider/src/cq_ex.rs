@@ -7,7 +7,7 @@ use ferroce_cabi::*;
 use libc::{c_int, c_uint};
 use parking_lot::lock_api::RawMutex as _;
 
-pub unsafe extern "C" fn create_cq_ex(
+pub(crate) unsafe extern "C" fn create_cq_ex(
     context: *mut ibv_context,
     attr: *mut ibv_cq_init_attr_ex,
 ) -> *mut ibv_cq_ex {

@@ -35,14 +35,14 @@ static OPS: verbs_device_ops = verbs_device_ops {
 };
 
 /// Registers with the libibverbs of this process; without one of a known version, says so on stderr and does nothing.
-pub fn register() {
+pub(crate) fn register() {
     if let Some(library) = library() {
         register_with(library);
     }
 }
 
 /// Registers with one library.
-pub fn register_with(library: &Library) {
+pub(crate) fn register_with(library: &Library) {
     // SAFETY: the table is static and as all versions of the interface have it.
     unsafe { (library.register_driver)(&OPS) };
 }

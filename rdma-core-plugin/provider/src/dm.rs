@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 /// Device memory.
 #[repr(C)]
-pub struct Dm {
+pub(crate) struct Dm {
     verbs: verbs_dm,
     engine: Arc<ferroce_engine::Dm>,
 }
@@ -20,7 +20,7 @@ impl Dm {
     ///
     /// # Safety
     /// Nobody frees it meanwhile.
-    pub unsafe fn of<'a>(dm: *mut ibv_dm) -> Result<&'a Arc<ferroce_engine::Dm>, Errno> {
+    pub(crate) unsafe fn of<'a>(dm: *mut ibv_dm) -> Result<&'a Arc<ferroce_engine::Dm>, Errno> {
         live::check(dm)?;
         // SAFETY: it is alive; the C structure is the head of ours.
         Ok(unsafe { &(*dm.cast::<Dm>()).engine })
@@ -41,7 +41,7 @@ impl Dm {
     }
 }
 
-pub unsafe extern "C" fn alloc_dm(
+pub(crate) unsafe extern "C" fn alloc_dm(
     context: *mut ibv_context,
     attr: *mut ibv_alloc_dm_attr,
 ) -> *mut ibv_dm {
@@ -59,7 +59,7 @@ pub unsafe extern "C" fn alloc_dm(
     })
 }
 
-pub unsafe extern "C" fn free_dm(dm: *mut ibv_dm) -> c_int {
+pub(crate) unsafe extern "C" fn free_dm(dm: *mut ibv_dm) -> c_int {
     guard::run(|| {
         // SAFETY: device memory of ours.
         unsafe { Dm::of(dm) }?
@@ -72,7 +72,7 @@ pub unsafe extern "C" fn free_dm(dm: *mut ibv_dm) -> c_int {
     })
 }
 
-pub unsafe extern "C" fn import_dm(context: *mut ibv_context, handle: u32) -> *mut ibv_dm {
+pub(crate) unsafe extern "C" fn import_dm(context: *mut ibv_context, handle: u32) -> *mut ibv_dm {
     guard::run(|| {
         // SAFETY: a context of ours.
         let dm = unsafe { engine(context) }
@@ -83,7 +83,7 @@ pub unsafe extern "C" fn import_dm(context: *mut ibv_context, handle: u32) -> *m
 }
 
 /// Forgets an import; the memory lives on.
-pub unsafe extern "C" fn unimport_dm(dm: *mut ibv_dm) {
+pub(crate) unsafe extern "C" fn unimport_dm(dm: *mut ibv_dm) {
     let _: c_int = guard::run(|| {
         live::check(dm)?;
         live::leave(dm);

@@ -12,7 +12,7 @@ use tracing::debug;
 
 /// A positive errno.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Errno(pub c_int);
+pub(crate) struct Errno(pub c_int);
 
 impl From<Error> for Errno {
     fn from(error: Error) -> Self {
@@ -21,7 +21,7 @@ impl From<Error> for Errno {
 }
 
 /// How a C function reports that it failed.
-pub trait Failure {
+pub(crate) trait Failure {
     /// The value, with `errno` set.
     fn failure(errno: Errno) -> Self;
 }
@@ -42,20 +42,20 @@ impl<T> Failure for *mut T {
 }
 
 /// The calling thread's `errno`.
-pub fn errno() -> Errno {
+pub(crate) fn errno() -> Errno {
     // SAFETY: the C library returns a valid pointer to the calling thread's errno.
     Errno(unsafe { *libc::__errno_location() })
 }
 
 /// Sets the calling thread's `errno`.
-pub fn set_errno(errno: Errno) {
+pub(crate) fn set_errno(errno: Errno) {
     // SAFETY: the C library returns a valid pointer to the calling thread's errno.
     unsafe { *libc::__errno_location() = errno.0 };
 }
 
 /// Whether an object can still be trusted.
 #[derive(Default)]
-pub struct Health {
+pub(crate) struct Health {
     dead: AtomicBool,
 }
 
@@ -63,7 +63,7 @@ impl Health {
     /// Does the work of one verb on this object.
     #[inline]
     #[track_caller]
-    pub fn run<R: Failure>(&self, work: impl FnOnce() -> Result<R, Errno>) -> R {
+    pub(crate) fn run<R: Failure>(&self, work: impl FnOnce() -> Result<R, Errno>) -> R {
         if self.dead.load(Ordering::Relaxed) {
             return R::failure(Errno(libc::EIO));
         }
@@ -80,7 +80,7 @@ impl Health {
 
 /// Does the work of a verb of the control path on an object that was looked up.
 #[track_caller]
-pub fn on<T: AsRef<Health>, R: Failure>(
+pub(crate) fn on<T: AsRef<Health>, R: Failure>(
     object: Result<&T, Errno>,
     work: impl FnOnce(&T) -> Result<R, Errno>,
 ) -> R {
@@ -92,7 +92,7 @@ pub fn on<T: AsRef<Health>, R: Failure>(
 
 /// Does the work of a verb that creates or ends an object.
 #[track_caller]
-pub fn run<R: Failure>(work: impl FnOnce() -> Result<R, Errno>) -> R {
+pub(crate) fn run<R: Failure>(work: impl FnOnce() -> Result<R, Errno>) -> R {
     match catch_unwind(AssertUnwindSafe(|| keeping_errno(work))) {
         Ok(Ok(value)) => value,
         Ok(Err(errno)) => refused(errno),
@@ -119,7 +119,7 @@ fn report() -> Errno {
 
 /// An error of a verb of the control path, with its text for who watches: an errno says little.
 #[cold]
-pub fn explain(verb: &str, error: Error) -> Errno {
+pub(crate) fn explain(verb: &str, error: Error) -> Errno {
     debug!("{verb} is refused: {error}");
     error.into()
 }

@@ -33,7 +33,7 @@ unsafe fn uverbs_number(device: *const ibv_device) -> Option<u16> {
 }
 
 /// Opens a context on a duplicate of another's command descriptor, which it takes over unless it fails.
-pub unsafe extern "C" fn import_context(
+pub(crate) unsafe extern "C" fn import_context(
     device: *mut ibv_device,
     cmd_fd: c_int,
 ) -> *mut verbs_context {

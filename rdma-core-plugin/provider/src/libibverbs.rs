@@ -16,7 +16,7 @@ use std::sync::OnceLock;
 mod tests;
 
 /// The functions of one libibverbs, and its version.
-pub struct Library {
+pub(crate) struct Library {
     pub served: Served,
     pub register_driver: pabi::verbs_register_driver,
     pub init_and_alloc_context: pabi::verbs_init_and_alloc_context,
@@ -25,7 +25,7 @@ pub struct Library {
 }
 
 /// The library that is loaded in this process, if its interface is one of those that we know.
-pub fn library() -> Option<&'static Library> {
+pub(crate) fn library() -> Option<&'static Library> {
     static LIBRARY: OnceLock<Option<Library>> = OnceLock::new();
     LIBRARY.get_or_init(Library::find).as_ref()
 }
@@ -68,7 +68,7 @@ impl Library {
     }
 
     /// The bytes by which this library's `verbs_context` begins before ours.
-    pub fn context_head(&self) -> usize {
+    pub(crate) fn context_head(&self) -> usize {
         self.served.layout.context_head() * size_of::<Op>()
     }
 }
@@ -153,7 +153,11 @@ impl Symbols {
 }
 
 /// Whether a context looks as the layout says, after the library has filled it in for `device`.
-pub fn is_as_expected(library: &Library, verbs: &verbs_context, device: *const ibv_device) -> bool {
+pub(crate) fn is_as_expected(
+    library: &Library,
+    verbs: &verbs_context,
+    device: *const ibv_device,
+) -> bool {
     verbs.sz == size_of::<verbs_context>() + library.context_head()
         && std::ptr::eq(verbs.context.device, device)
 }
@@ -202,7 +206,7 @@ const EXTENDED: &[(usize, &str)] = slots!(
 
 /// Whether the operations that programs call without libibverbs in between stand where they belong, after `verbs_set_ops`: a
 /// table with another order of slots would have put others there.
-pub fn is_in_order(verbs: &verbs_context, offered: &Operations) -> bool {
+pub(crate) fn is_in_order(verbs: &verbs_context, offered: &Operations) -> bool {
     let all = |pairs: &[(usize, &str)], base: *const u8| {
         pairs.iter().all(|(offset, name)| {
             // SAFETY: the offset of an optional function in the structure, of which `Op` is one.

@@ -11,7 +11,7 @@ use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 
 /// What an object is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub(crate) enum Kind {
     Ah,
     Cq,
     Dm,
@@ -25,7 +25,7 @@ pub enum Kind {
 }
 
 /// A C structure that programs hold a pointer to.
-pub trait Object {
+pub(crate) trait Object {
     const KIND: Kind;
 
     /// The handle that stands in it now; 0 where the program sees none.
@@ -85,7 +85,7 @@ extern "C" fn after_fork() {
 ///
 /// # Safety
 /// `object` is initialised.
-pub unsafe fn enter<C: Object>(object: *mut C) -> *mut C {
+pub(crate) unsafe fn enter<C: Object>(object: *mut C) -> *mut C {
     static AT_FORK: Once = Once::new();
     AT_FORK.call_once(|| {
         // SAFETY: the handlers take no argument and do not unwind.
@@ -98,12 +98,12 @@ pub unsafe fn enter<C: Object>(object: *mut C) -> *mut C {
 }
 
 /// An object is about to be freed.
-pub fn leave<C: Object>(object: *mut C) {
+pub(crate) fn leave<C: Object>(object: *mut C) {
     table().remove(&object.addr());
 }
 
 /// `EINVAL` unless this is an object of its kind with the handle that it was given.
-pub fn check<C: Object>(object: *const C) -> Result<(), Errno> {
+pub(crate) fn check<C: Object>(object: *const C) -> Result<(), Errno> {
     let found = table().get(&object.addr()).copied();
     match found {
         // SAFETY: in the table, so it was made here and not freed.

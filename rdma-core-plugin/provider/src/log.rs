@@ -13,7 +13,7 @@ use tracing_subscriber::util::SubscriberInitExt;
 const VARIABLE: &str = "FERROCE_LOG";
 
 /// Begins to log as the environment says: a level (`debug`, `trace`), or levels of parts (`ferroce_transport=trace`).
-pub fn start() {
+pub(crate) fn start() {
     let Some(wanted) = std::env::var_os(VARIABLE) else {
         return;
     };

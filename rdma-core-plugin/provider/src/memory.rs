@@ -12,7 +12,7 @@ use std::sync::atomic::Ordering;
 
 /// A protection domain.
 #[repr(C)]
-pub struct Pd {
+pub(crate) struct Pd {
     pub ibv: ibv_pd,
     pub engine: Arc<ferroce_engine::Pd>,
     /// What a parent domain has beside that.
@@ -20,7 +20,7 @@ pub struct Pd {
 }
 
 /// What a parent domain has beside a domain.
-pub struct Parent {
+pub(crate) struct Parent {
     pub td: *mut Td,
     pub allocators: Option<Arc<Allocators>>,
 }
@@ -40,14 +40,14 @@ impl Pd {
     ///
     /// # Safety
     /// Nobody frees it meanwhile.
-    pub unsafe fn of<'a>(pd: *mut ibv_pd) -> Result<&'a Pd, Errno> {
+    pub(crate) unsafe fn of<'a>(pd: *mut ibv_pd) -> Result<&'a Pd, Errno> {
         live::check(pd)?;
         // SAFETY: it is alive; the C structure is the head of ours.
         Ok(unsafe { &*pd.cast::<Pd>() })
     }
 
     /// Hands a domain over to C code.
-    pub fn into_raw(self) -> *mut ibv_pd {
+    pub(crate) fn into_raw(self) -> *mut ibv_pd {
         // SAFETY: initialised.
         unsafe { live::enter(Box::into_raw(Box::new(self)).cast()) }
     }
@@ -61,12 +61,12 @@ impl Pd {
     }
 
     /// Where the program wants what is made in this domain.
-    pub fn allocators(&self) -> Option<&Arc<Allocators>> {
+    pub(crate) fn allocators(&self) -> Option<&Arc<Allocators>> {
         self.parent.as_ref()?.allocators.as_ref()
     }
 }
 
-pub unsafe extern "C" fn alloc_pd(context: *mut ibv_context) -> *mut ibv_pd {
+pub(crate) unsafe extern "C" fn alloc_pd(context: *mut ibv_context) -> *mut ibv_pd {
     guard::run(|| {
         // SAFETY: a context of ours.
         let engine = unsafe { engine(context) }
@@ -85,7 +85,7 @@ pub unsafe extern "C" fn alloc_pd(context: *mut ibv_context) -> *mut ibv_pd {
     })
 }
 
-pub unsafe extern "C" fn dealloc_pd(pd: *mut ibv_pd) -> c_int {
+pub(crate) unsafe extern "C" fn dealloc_pd(pd: *mut ibv_pd) -> c_int {
     guard::run(|| {
         // SAFETY: a domain of ours.
         let domain = unsafe { Pd::of(pd) }?;
@@ -102,7 +102,7 @@ pub unsafe extern "C" fn dealloc_pd(pd: *mut ibv_pd) -> c_int {
     })
 }
 
-pub unsafe extern "C" fn import_pd(context: *mut ibv_context, handle: u32) -> *mut ibv_pd {
+pub(crate) unsafe extern "C" fn import_pd(context: *mut ibv_context, handle: u32) -> *mut ibv_pd {
     guard::run(|| {
         // SAFETY: a context of ours.
         let engine = unsafe { engine(context) }
@@ -119,7 +119,7 @@ pub unsafe extern "C" fn import_pd(context: *mut ibv_context, handle: u32) -> *m
 }
 
 /// Forgets an import; the domain lives on.
-pub unsafe extern "C" fn unimport_pd(pd: *mut ibv_pd) {
+pub(crate) unsafe extern "C" fn unimport_pd(pd: *mut ibv_pd) {
     let _: c_int = guard::run(|| {
         live::check(pd)?;
         // SAFETY: it is alive; the caller may not use it again.

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 /// A memory region.
 #[repr(C)]
-pub struct Mr {
+pub(crate) struct Mr {
     verbs: verbs_mr,
     engine: Arc<ferroce_engine::Mr>,
 }
@@ -24,7 +24,7 @@ impl Mr {
     ///
     /// # Safety
     /// `pd` is a domain of ours.
-    pub unsafe fn object(
+    pub(crate) unsafe fn object(
         pd: *mut ibv_pd,
         engine: Arc<ferroce_engine::Mr>,
         mr_type: c_uint,
@@ -60,7 +60,7 @@ impl Mr {
     }
 }
 
-pub unsafe extern "C" fn reg_mr(
+pub(crate) unsafe extern "C" fn reg_mr(
     pd: *mut ibv_pd,
     addr: *mut c_void,
     length: size_t,
@@ -79,7 +79,7 @@ pub unsafe extern "C" fn reg_mr(
     })
 }
 
-pub unsafe extern "C" fn alloc_null_mr(pd: *mut ibv_pd) -> *mut ibv_mr {
+pub(crate) unsafe extern "C" fn alloc_null_mr(pd: *mut ibv_pd) -> *mut ibv_mr {
     guard::run(|| {
         // SAFETY: a domain of ours.
         unsafe {
@@ -94,7 +94,7 @@ pub unsafe extern "C" fn alloc_null_mr(pd: *mut ibv_pd) -> *mut ibv_mr {
     })
 }
 
-pub unsafe extern "C" fn reg_dm_mr(
+pub(crate) unsafe extern "C" fn reg_dm_mr(
     pd: *mut ibv_pd,
     dm: *mut ibv_dm,
     offset: u64,
@@ -116,7 +116,7 @@ pub unsafe extern "C" fn reg_dm_mr(
     })
 }
 
-pub unsafe extern "C" fn reg_dmabuf_mr(
+pub(crate) unsafe extern "C" fn reg_dmabuf_mr(
     pd: *mut ibv_pd,
     offset: u64,
     length: size_t,
@@ -138,7 +138,10 @@ pub unsafe extern "C" fn reg_dmabuf_mr(
 }
 
 /// Registers memory or a dma-buf, as the mask says. DMA handles have no meaning here: `EOPNOTSUPP`.
-pub unsafe extern "C" fn reg_mr_ex(pd: *mut ibv_pd, attr: *mut ibv_mr_init_attr) -> *mut ibv_mr {
+pub(crate) unsafe extern "C" fn reg_mr_ex(
+    pd: *mut ibv_pd,
+    attr: *mut ibv_mr_init_attr,
+) -> *mut ibv_mr {
     use reg_mr_mask::{ADDR, FD, FD_OFFSET, IOVA};
     guard::run(|| {
         // SAFETY: the caller's structure.
@@ -172,7 +175,7 @@ pub unsafe extern "C" fn reg_mr_ex(pd: *mut ibv_pd, attr: *mut ibv_mr_init_attr)
     })
 }
 
-pub unsafe extern "C" fn import_mr(pd: *mut ibv_pd, handle: u32) -> *mut ibv_mr {
+pub(crate) unsafe extern "C" fn import_mr(pd: *mut ibv_pd, handle: u32) -> *mut ibv_mr {
     guard::run(|| {
         // SAFETY: a domain of ours.
         unsafe {
@@ -188,7 +191,7 @@ pub unsafe extern "C" fn import_mr(pd: *mut ibv_pd, handle: u32) -> *mut ibv_mr 
 }
 
 /// Forgets an import; the region lives on.
-pub unsafe extern "C" fn unimport_mr(mr: *mut ibv_mr) {
+pub(crate) unsafe extern "C" fn unimport_mr(mr: *mut ibv_mr) {
     let _: c_int = guard::run(|| {
         live::check(mr)?;
         // SAFETY: it is alive; the caller may not use it again.
@@ -197,7 +200,7 @@ pub unsafe extern "C" fn unimport_mr(mr: *mut ibv_mr) {
     });
 }
 
-pub unsafe extern "C" fn advise_mr(
+pub(crate) unsafe extern "C" fn advise_mr(
     pd: *mut ibv_pd,
     advice: c_uint,
     flags: u32,
@@ -227,7 +230,7 @@ pub unsafe extern "C" fn advise_mr(
 }
 
 /// Changes a region in place; the keys stay. On an error nothing has changed.
-pub unsafe extern "C" fn rereg_mr(
+pub(crate) unsafe extern "C" fn rereg_mr(
     mr: *mut verbs_mr,
     flags: c_int,
     pd: *mut ibv_pd,
@@ -262,7 +265,7 @@ pub unsafe extern "C" fn rereg_mr(
     })
 }
 
-pub unsafe extern "C" fn dereg_mr(mr: *mut verbs_mr) -> c_int {
+pub(crate) unsafe extern "C" fn dereg_mr(mr: *mut verbs_mr) -> c_int {
     guard::run(|| {
         let mr: *mut ibv_mr = mr.cast();
         live::check(mr)?;

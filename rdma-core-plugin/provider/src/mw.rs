@@ -16,7 +16,7 @@ struct Mw {
     engine: Arc<ferroce_engine::Mw>,
 }
 
-pub unsafe extern "C" fn alloc_mw(pd: *mut ibv_pd, kind: c_uint) -> *mut ibv_mw {
+pub(crate) unsafe extern "C" fn alloc_mw(pd: *mut ibv_pd, kind: c_uint) -> *mut ibv_mw {
     guard::run(|| {
         let engine_kind = match kind {
             IBV_MW_TYPE_1 => MwType::One,
@@ -41,7 +41,7 @@ pub unsafe extern "C" fn alloc_mw(pd: *mut ibv_pd, kind: c_uint) -> *mut ibv_mw 
     })
 }
 
-pub unsafe extern "C" fn dealloc_mw(mw: *mut ibv_mw) -> c_int {
+pub(crate) unsafe extern "C" fn dealloc_mw(mw: *mut ibv_mw) -> c_int {
     guard::run(|| {
         live::check(mw)?;
         // SAFETY: it is alive.
@@ -86,7 +86,7 @@ unsafe fn bind(
 ///
 /// # Safety
 /// Nobody frees the window or the region meanwhile.
-pub unsafe fn bind_type_2(
+pub(crate) unsafe fn bind_type_2(
     mw: *const ibv_mw,
     rkey: u32,
     info: &ibv_mw_bind_info,
@@ -96,7 +96,7 @@ pub unsafe fn bind_type_2(
 }
 
 /// Posts a bind of a type 1 window. The window has its new key when this returns, though the bind may fail later.
-pub unsafe extern "C" fn bind_mw(
+pub(crate) unsafe extern "C" fn bind_mw(
     qp: *mut ibv_qp,
     mw: *mut ibv_mw,
     request: *mut ibv_mw_bind,

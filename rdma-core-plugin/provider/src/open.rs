@@ -13,7 +13,7 @@ use std::os::fd::RawFd;
 use std::sync::Arc;
 
 /// Opens the device. Takes over `cmd_fd`, also when it fails.
-pub unsafe extern "C" fn alloc_context(
+pub(crate) unsafe extern "C" fn alloc_context(
     device: *mut ibv_device,
     cmd_fd: c_int,
     _private: *mut c_void,
@@ -41,7 +41,7 @@ pub unsafe extern "C" fn alloc_context(
 ///
 /// # Safety
 /// `device` is libibverbs'.
-pub unsafe fn make(
+pub(crate) unsafe fn make(
     device: *mut ibv_device,
     cmd_fd: c_int,
     engine: Arc<EngineContext>,
@@ -83,7 +83,7 @@ pub unsafe fn make(
 }
 
 /// libibverbs closes a context's descriptor, and the engine keeps its own.
-pub fn duplicate(fd: RawFd) -> Result<c_int, Errno> {
+pub(crate) fn duplicate(fd: RawFd) -> Result<c_int, Errno> {
     // SAFETY: touches no memory.
     match unsafe { libc::fcntl(fd, libc::F_DUPFD_CLOEXEC, 0) } {
         -1 => Err(guard::errno()),

@@ -10,7 +10,7 @@ use ferroce_cabi::{Op, verbs_context};
 use std::sync::OnceLock;
 
 /// What libibverbs or its defaults do not do for us. What is missing here fails with `EOPNOTSUPP` by libibverbs' own defaults.
-pub static OPS: Operations = Operations {
+pub(crate) static OPS: Operations = Operations {
     advise_mr: Some(mr::advise_mr),
     alloc_dm: Some(dm::alloc_dm),
     alloc_mw: Some(mw::alloc_mw),
@@ -80,7 +80,7 @@ pub static OPS: Operations = Operations {
 ///
 /// # Safety
 /// A context that libibverbs has filled in as its layout says.
-pub unsafe fn offer(library: &Library, verbs: *mut verbs_context) -> bool {
+pub(crate) unsafe fn offer(library: &Library, verbs: *mut verbs_context) -> bool {
     static TABLE: OnceLock<Box<[Op]>> = OnceLock::new();
     let table = TABLE.get_or_init(|| library.served.layout.table(&OPS));
     // SAFETY: as the caller promises; the table has the length and order of this library's.

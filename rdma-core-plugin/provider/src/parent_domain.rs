@@ -13,7 +13,7 @@ use ferroce_cabi::*;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-pub unsafe extern "C" fn alloc_parent_domain(
+pub(crate) unsafe extern "C" fn alloc_parent_domain(
     context: *mut ibv_context,
     attr: *mut ibv_parent_domain_init_attr,
 ) -> *mut ibv_pd {

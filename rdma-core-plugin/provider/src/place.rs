@@ -20,14 +20,14 @@ struct Placed<T> {
 }
 
 /// Memory for one object that is not there yet.
-pub struct Place<T> {
+pub(crate) struct Place<T> {
     at: NonNull<Placed<T>>,
     release: Option<Release>,
 }
 
 impl<T> Place<T> {
     /// Asks the allocators, if there are any, and else the heap. `ENOMEM` where the program's allocator has none.
-    pub fn new(
+    pub(crate) fn new(
         allocators: Option<&Arc<Allocators>>,
         resource: Resource,
     ) -> Result<Place<T>, Errno> {
@@ -46,12 +46,12 @@ impl<T> Place<T> {
     }
 
     /// The address that the object will have.
-    pub fn address(&self) -> u64 {
+    pub(crate) fn address(&self) -> u64 {
         self.at.as_ptr() as u64
     }
 
     /// Puts the object there.
-    pub fn write(mut self, object: T) -> *mut T {
+    pub(crate) fn write(mut self, object: T) -> *mut T {
         let release = self.release.take();
         let at = self.at.as_ptr();
         // It is the object's memory from here on.
@@ -73,7 +73,7 @@ impl<T> Drop for Place<T> {
 ///
 /// # Safety
 /// It came from [`Place::write`], and nobody refers to it any more.
-pub unsafe fn destroy<T>(object: *mut T) {
+pub(crate) unsafe fn destroy<T>(object: *mut T) {
     // SAFETY: as the caller promises; an object in a place is never null.
     unsafe {
         let at = NonNull::new_unchecked(object.cast::<Placed<T>>());

@@ -117,7 +117,7 @@ unsafe fn post_list(
     Ok(())
 }
 
-pub unsafe extern "C" fn post_send(
+pub(crate) unsafe extern "C" fn post_send(
     qp: *mut ibv_qp,
     wr: *mut ibv_send_wr,
     bad_wr: *mut *mut ibv_send_wr,
@@ -142,7 +142,7 @@ pub unsafe extern "C" fn post_send(
     result
 }
 
-pub unsafe extern "C" fn post_recv(
+pub(crate) unsafe extern "C" fn post_recv(
     qp: *mut ibv_qp,
     wr: *mut ibv_recv_wr,
     bad_wr: *mut *mut ibv_recv_wr,

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 /// A queue pair.
 #[repr(C)]
-pub struct Qp {
+pub(crate) struct Qp {
     pub verbs: verbs_qp,
     pub engine: Arc<ferroce_engine::Qp>,
     pub health: Health,
@@ -29,7 +29,7 @@ impl Qp {
     ///
     /// # Safety
     /// `qp` was made by [`crate::qp_create`] and not freed.
-    pub unsafe fn of<'a>(qp: *mut ibv_qp) -> &'a Qp {
+    pub(crate) unsafe fn of<'a>(qp: *mut ibv_qp) -> &'a Qp {
         // SAFETY: as the caller promises; the C structure is the head of ours.
         unsafe { &*qp.cast::<Qp>() }
     }
@@ -38,7 +38,7 @@ impl Qp {
     ///
     /// # Safety
     /// Nobody frees it meanwhile.
-    pub unsafe fn live<'a>(qp: *mut ibv_qp) -> Result<&'a Qp, Errno> {
+    pub(crate) unsafe fn live<'a>(qp: *mut ibv_qp) -> Result<&'a Qp, Errno> {
         live::check(qp)?;
         // SAFETY: it is alive.
         Ok(unsafe { Self::of(qp) })
@@ -46,7 +46,7 @@ impl Qp {
 
     /// `EINVAL` if the handle was overwritten: the look at an object that posting and polling afford.
     #[inline]
-    pub fn check_handle(&self) -> Result<(), Errno> {
+    pub(crate) fn check_handle(&self) -> Result<(), Errno> {
         if self.verbs.qp_ex.qp_base.handle != self.engine.handle() {
             return Err(Errno(libc::EINVAL));
         }
@@ -60,7 +60,11 @@ impl AsRef<Health> for Qp {
     }
 }
 
-pub unsafe extern "C" fn modify_qp(qp: *mut ibv_qp, attr: *mut ibv_qp_attr, mask: c_int) -> c_int {
+pub(crate) unsafe extern "C" fn modify_qp(
+    qp: *mut ibv_qp,
+    attr: *mut ibv_qp_attr,
+    mask: c_int,
+) -> c_int {
     // SAFETY: a queue pair of ours.
     let object = unsafe { Qp::live(qp) };
     guard::on(object, |object| {
@@ -77,7 +81,7 @@ pub unsafe extern "C" fn modify_qp(qp: *mut ibv_qp, attr: *mut ibv_qp_attr, mask
     })
 }
 
-pub unsafe extern "C" fn query_qp(
+pub(crate) unsafe extern "C" fn query_qp(
     qp: *mut ibv_qp,
     attr: *mut ibv_qp_attr,
     _mask: c_int,
@@ -108,7 +112,11 @@ pub unsafe extern "C" fn query_qp(
 }
 
 /// 1: the bytes of a message are placed in the order of their addresses, for every operation that places any.
-pub unsafe extern "C" fn query_qp_data_in_order(_qp: *mut ibv_qp, op: c_uint, flags: u32) -> c_int {
+pub(crate) unsafe extern "C" fn query_qp_data_in_order(
+    _qp: *mut ibv_qp,
+    op: c_uint,
+    flags: u32,
+) -> c_int {
     let placing = [
         wr_opcode::RDMA_WRITE,
         wr_opcode::RDMA_WRITE_WITH_IMM,
@@ -120,7 +128,7 @@ pub unsafe extern "C" fn query_qp_data_in_order(_qp: *mut ibv_qp, op: c_uint, fl
     (flags == 0 && placing.contains(&op)).into()
 }
 
-pub unsafe extern "C" fn destroy_qp(qp: *mut ibv_qp) -> c_int {
+pub(crate) unsafe extern "C" fn destroy_qp(qp: *mut ibv_qp) -> c_int {
     guard::run(|| {
         // SAFETY: a queue pair of ours.
         let delivered = unsafe { Qp::live(qp) }?
@@ -160,12 +168,20 @@ unsafe fn multicast(
     })
 }
 
-pub unsafe extern "C" fn attach_mcast(qp: *mut ibv_qp, gid: *const ibv_gid, lid: u16) -> c_int {
+pub(crate) unsafe extern "C" fn attach_mcast(
+    qp: *mut ibv_qp,
+    gid: *const ibv_gid,
+    lid: u16,
+) -> c_int {
     // SAFETY: a queue pair of ours, and the caller's GID.
     unsafe { multicast(qp, gid, |qp, gid| qp.attach_mcast(gid, lid)) }
 }
 
-pub unsafe extern "C" fn detach_mcast(qp: *mut ibv_qp, gid: *const ibv_gid, lid: u16) -> c_int {
+pub(crate) unsafe extern "C" fn detach_mcast(
+    qp: *mut ibv_qp,
+    gid: *const ibv_gid,
+    lid: u16,
+) -> c_int {
     // SAFETY: a queue pair of ours, and the caller's GID.
     unsafe { multicast(qp, gid, |qp, gid| qp.detach_mcast(gid, lid)) }
 }

@@ -50,7 +50,10 @@ fn qp_mask() -> usize {
     library().map_or(QP_MASK_FIRST, |library| library.served.qp_mask)
 }
 
-pub unsafe extern "C" fn create_qp(pd: *mut ibv_pd, attr: *mut ibv_qp_init_attr) -> *mut ibv_qp {
+pub(crate) unsafe extern "C" fn create_qp(
+    pd: *mut ibv_pd,
+    attr: *mut ibv_qp_init_attr,
+) -> *mut ibv_qp {
     guard::run(|| {
         // SAFETY: the caller's structure, and a domain of ours.
         unsafe {
@@ -66,7 +69,7 @@ pub unsafe extern "C" fn create_qp(pd: *mut ibv_pd, attr: *mut ibv_qp_init_attr)
     })
 }
 
-pub unsafe extern "C" fn create_qp_ex(
+pub(crate) unsafe extern "C" fn create_qp_ex(
     context: *mut ibv_context,
     attr: *mut ibv_qp_init_attr_ex,
 ) -> *mut ibv_qp {
@@ -181,7 +184,7 @@ unsafe fn create(attr: &mut ibv_qp_init_attr, extra: Extra) -> Result<*mut ibv_q
     Ok(unsafe { finish(place, engine, attr, extra) })
 }
 
-pub unsafe extern "C" fn open_qp(
+pub(crate) unsafe extern "C" fn open_qp(
     context: *mut ibv_context,
     attr: *mut ibv_qp_open_attr,
 ) -> *mut ibv_qp {

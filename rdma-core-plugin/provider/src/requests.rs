@@ -15,13 +15,13 @@ const _: () = {
 };
 
 /// Most bytes that any queue pair takes inline.
-pub const INLINE_MAX: usize = 1024;
+pub(crate) const INLINE_MAX: usize = 1024;
 
 /// A C scatter/gather list.
 ///
 /// # Safety
 /// `list` has `count` elements.
-pub unsafe fn sges<'a>(list: *const ibv_sge, count: usize) -> Result<&'a [Sge], Errno> {
+pub(crate) unsafe fn sges<'a>(list: *const ibv_sge, count: usize) -> Result<&'a [Sge], Errno> {
     if count == 0 {
         return Ok(&[]);
     }
@@ -36,7 +36,7 @@ pub unsafe fn sges<'a>(list: *const ibv_sge, count: usize) -> Result<&'a [Sge], 
 ///
 /// # Safety
 /// The elements name readable memory, as the consumer of inline data promises; keys are not looked at.
-pub unsafe fn gather<'a>(
+pub(crate) unsafe fn gather<'a>(
     list: &[Sge],
     limit: usize,
     buffer: &'a mut [MaybeUninit<u8>; INLINE_MAX],
@@ -74,7 +74,7 @@ pub unsafe fn gather<'a>(
 ///
 /// # Safety
 /// `wr` is a list that ends in null; `bad_wr` is null or writable.
-pub unsafe fn receive_list<P>(
+pub(crate) unsafe fn receive_list<P>(
     health: &Health,
     wr: *mut ibv_recv_wr,
     bad_wr: *mut *mut ibv_recv_wr,

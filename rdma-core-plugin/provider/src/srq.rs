@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 /// A shared receive queue.
 #[repr(C)]
-pub struct Srq {
+pub(crate) struct Srq {
     verbs: verbs_srq,
     pub engine: Arc<ferroce_engine::Srq>,
     pub health: Health,
@@ -20,7 +20,7 @@ pub struct Srq {
 
 impl Srq {
     /// An object about to be put in its place.
-    pub fn new(verbs: verbs_srq, engine: Arc<ferroce_engine::Srq>) -> Srq {
+    pub(crate) fn new(verbs: verbs_srq, engine: Arc<ferroce_engine::Srq>) -> Srq {
         Srq {
             verbs,
             engine,
@@ -32,7 +32,7 @@ impl Srq {
     ///
     /// # Safety
     /// `srq` was made by [`crate::srq_create`] and not freed.
-    pub unsafe fn of<'a>(srq: *mut ibv_srq) -> &'a Srq {
+    pub(crate) unsafe fn of<'a>(srq: *mut ibv_srq) -> &'a Srq {
         // SAFETY: as the caller promises; the C structure is the head of ours.
         unsafe { &*srq.cast::<Srq>() }
     }
@@ -41,7 +41,7 @@ impl Srq {
     ///
     /// # Safety
     /// Nobody frees it meanwhile.
-    pub unsafe fn live<'a>(srq: *mut ibv_srq) -> Result<&'a Srq, Errno> {
+    pub(crate) unsafe fn live<'a>(srq: *mut ibv_srq) -> Result<&'a Srq, Errno> {
         live::check(srq)?;
         // SAFETY: it is alive.
         Ok(unsafe { Self::of(srq) })
@@ -49,7 +49,7 @@ impl Srq {
 
     /// `EINVAL` if the handle was overwritten: the look at an object that posting and polling afford.
     #[inline]
-    pub fn check_handle(&self) -> Result<(), Errno> {
+    pub(crate) fn check_handle(&self) -> Result<(), Errno> {
         if self.verbs.srq.handle != self.engine.handle() {
             return Err(Errno(libc::EINVAL));
         }
@@ -63,7 +63,7 @@ impl AsRef<Health> for Srq {
     }
 }
 
-pub unsafe extern "C" fn modify_srq(
+pub(crate) unsafe extern "C" fn modify_srq(
     srq: *mut ibv_srq,
     attr: *mut ibv_srq_attr,
     mask: c_int,
@@ -86,7 +86,7 @@ pub unsafe extern "C" fn modify_srq(
     })
 }
 
-pub unsafe extern "C" fn query_srq(srq: *mut ibv_srq, attr: *mut ibv_srq_attr) -> c_int {
+pub(crate) unsafe extern "C" fn query_srq(srq: *mut ibv_srq, attr: *mut ibv_srq_attr) -> c_int {
     // SAFETY: a queue of ours.
     let object = unsafe { Srq::live(srq) };
     guard::on(object, |object| {
@@ -105,7 +105,7 @@ pub unsafe extern "C" fn query_srq(srq: *mut ibv_srq, attr: *mut ibv_srq_attr) -
     })
 }
 
-pub unsafe extern "C" fn get_srq_num(srq: *mut ibv_srq, number: *mut u32) -> c_int {
+pub(crate) unsafe extern "C" fn get_srq_num(srq: *mut ibv_srq, number: *mut u32) -> c_int {
     guard::run(|| {
         if number.is_null() {
             return Err(Errno(libc::EINVAL));
@@ -116,7 +116,7 @@ pub unsafe extern "C" fn get_srq_num(srq: *mut ibv_srq, number: *mut u32) -> c_i
     })
 }
 
-pub unsafe extern "C" fn post_srq_recv(
+pub(crate) unsafe extern "C" fn post_srq_recv(
     srq: *mut ibv_srq,
     wr: *mut ibv_recv_wr,
     bad_wr: *mut *mut ibv_recv_wr,
@@ -132,7 +132,7 @@ pub unsafe extern "C" fn post_srq_recv(
     }
 }
 
-pub unsafe extern "C" fn destroy_srq(srq: *mut ibv_srq) -> c_int {
+pub(crate) unsafe extern "C" fn destroy_srq(srq: *mut ibv_srq) -> c_int {
     guard::run(|| {
         // SAFETY: a queue of ours.
         let delivered = unsafe { Srq::live(srq) }?

@@ -14,7 +14,10 @@ use ferroce_cabi::pabi::verbs_srq;
 use ferroce_cabi::*;
 use ferroce_engine::SrqInit;
 
-pub unsafe extern "C" fn create_srq(pd: *mut ibv_pd, init: *mut ibv_srq_init_attr) -> *mut ibv_srq {
+pub(crate) unsafe extern "C" fn create_srq(
+    pd: *mut ibv_pd,
+    init: *mut ibv_srq_init_attr,
+) -> *mut ibv_srq {
     guard::run(|| {
         // SAFETY: the caller's structure, and a domain of ours.
         unsafe { create(pd, init.as_mut().ok_or(Errno(libc::EINVAL))?, None) }
@@ -22,7 +25,7 @@ pub unsafe extern "C" fn create_srq(pd: *mut ibv_pd, init: *mut ibv_srq_init_att
 }
 
 /// `ibv_create_srq_ex(3)`: libibverbs sends basic queues to [`create_srq`]. Unlike that one, this initialises the whole.
-pub unsafe extern "C" fn create_srq_ex(
+pub(crate) unsafe extern "C" fn create_srq_ex(
     context: *mut ibv_context,
     init: *mut ibv_srq_init_attr_ex,
 ) -> *mut ibv_srq {

@@ -20,7 +20,7 @@ use libc::c_int;
 ///
 /// # Safety
 /// A context of ours, and a domain and a queue of its, or null.
-pub unsafe fn create(
+pub(crate) unsafe fn create(
     context: *mut ibv_context,
     ex: &mut ibv_srq_init_attr_ex,
 ) -> Result<*mut ibv_srq, Errno> {
@@ -66,7 +66,7 @@ pub unsafe fn create(
 }
 
 /// Carries out the operations of a list; on an error `bad` names the first that was not.
-pub unsafe extern "C" fn post_srq_ops(
+pub(crate) unsafe extern "C" fn post_srq_ops(
     srq: *mut ibv_srq,
     ops: *mut ibv_ops_wr,
     bad: *mut *mut ibv_ops_wr,

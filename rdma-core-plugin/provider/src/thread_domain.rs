@@ -8,13 +8,13 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 /// A thread domain.
 #[repr(C)]
-pub struct Td {
+pub(crate) struct Td {
     pub ibv: ibv_td,
     /// Parent domains that have it.
     pub users: AtomicU32,
 }
 
-pub unsafe extern "C" fn alloc_td(
+pub(crate) unsafe extern "C" fn alloc_td(
     context: *mut ibv_context,
     init: *mut ibv_td_init_attr,
 ) -> *mut ibv_td {
@@ -34,7 +34,7 @@ pub unsafe extern "C" fn alloc_td(
 }
 
 /// `EBUSY` while a parent domain has it.
-pub unsafe extern "C" fn dealloc_td(td: *mut ibv_td) -> c_int {
+pub(crate) unsafe extern "C" fn dealloc_td(td: *mut ibv_td) -> c_int {
     guard::run(|| {
         live::check(td)?;
         let object: *mut Td = td.cast();

@@ -7,7 +7,7 @@ use std::ptr::null;
 ///
 /// # Safety
 /// Both are writable and not in use.
-pub unsafe fn prepare(mutex: *mut pthread_mutex_t, cond: *mut pthread_cond_t) {
+pub(crate) unsafe fn prepare(mutex: *mut pthread_mutex_t, cond: *mut pthread_cond_t) {
     // SAFETY: as the caller promises.
     unsafe {
         libc::pthread_mutex_init(mutex, null());
@@ -19,7 +19,7 @@ pub unsafe fn prepare(mutex: *mut pthread_mutex_t, cond: *mut pthread_cond_t) {
 ///
 /// # Safety
 /// A live C object's lock, condition and counters.
-pub unsafe fn acknowledged(
+pub(crate) unsafe fn acknowledged(
     mutex: *mut pthread_mutex_t,
     cond: *mut pthread_cond_t,
     counters: &[(*const u32, u32)],

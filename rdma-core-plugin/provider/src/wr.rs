@@ -15,7 +15,7 @@ use parking_lot::lock_api::RawMutex as _;
 use std::mem::offset_of;
 
 /// The operations for which an extended queue pair has a function that ends before `end`, an offset in bytes.
-pub fn known(end: usize) -> u64 {
+pub(crate) fn known(end: usize) -> u64 {
     let mut all = u64::MAX;
     if offset_of!(ibv_qp_ex, wr_atomic_write) >= end {
         all &= !send_ops::ATOMIC_WRITE;
@@ -27,7 +27,7 @@ pub fn known(end: usize) -> u64 {
 }
 
 /// Fills in the functions of an extended queue pair.
-pub fn install(ex: &mut ibv_qp_ex) {
+pub(crate) fn install(ex: &mut ibv_qp_ex) {
     ex.wr_atomic_cmp_swp = Some(wr_atomic_cmp_swp);
     ex.wr_atomic_fetch_add = Some(wr_atomic_fetch_add);
     ex.wr_atomic_write = Some(wr_atomic_write);

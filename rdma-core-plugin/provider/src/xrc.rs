@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 /// An XRC domain.
 #[repr(C)]
-pub struct Xrcd {
+pub(crate) struct Xrcd {
     verbs: verbs_xrcd,
     pub engine: Arc<ferroce_engine::Xrcd>,
 }
@@ -23,14 +23,14 @@ impl Xrcd {
     ///
     /// # Safety
     /// Nobody closes it meanwhile.
-    pub unsafe fn of<'a>(xrcd: *mut ibv_xrcd) -> Result<&'a Xrcd, Errno> {
+    pub(crate) unsafe fn of<'a>(xrcd: *mut ibv_xrcd) -> Result<&'a Xrcd, Errno> {
         live::check(xrcd)?;
         // SAFETY: it is alive; the C structure is the head of ours.
         Ok(unsafe { &*xrcd.cast::<Xrcd>() })
     }
 }
 
-pub unsafe extern "C" fn open_xrcd(
+pub(crate) unsafe extern "C" fn open_xrcd(
     context: *mut ibv_context,
     attr: *mut ibv_xrcd_init_attr,
 ) -> *mut ibv_xrcd {
@@ -59,7 +59,7 @@ pub unsafe extern "C" fn open_xrcd(
     })
 }
 
-pub unsafe extern "C" fn close_xrcd(xrcd: *mut ibv_xrcd) -> c_int {
+pub(crate) unsafe extern "C" fn close_xrcd(xrcd: *mut ibv_xrcd) -> c_int {
     guard::run(|| {
         // SAFETY: a domain of ours.
         unsafe { Xrcd::of(xrcd) }?

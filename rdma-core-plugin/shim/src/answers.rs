@@ -25,7 +25,7 @@ const GENERATIONS: usize = 1 << 16;
 
 /// What is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Question {
+pub(crate) enum Question {
     /// `RDMA_USER_CM_CMD_QUERY` with this option.
     Query(u32),
     /// `RDMA_USER_CM_CMD_INIT_QP_ATTR` for this state.
@@ -54,7 +54,7 @@ static PAGE_INODE: AtomicU64 = AtomicU64::new(0);
 
 /// Takes the page of generations that came with a channel, unless it is the same as before. What an earlier ferroced has said
 /// is forgotten. Callers hold the carrier's lock. The descriptor stays the caller's.
-pub fn adopt(page: c_int) {
+pub(crate) fn adopt(page: c_int) {
     let Some(inode) = sys::inode(page) else {
         return;
     };
@@ -75,7 +75,7 @@ pub fn adopt(page: c_int) {
 }
 
 /// Keeps what came with an event of a channel.
-pub fn keep(channel: u16, record: &Record, answers: &Answers) {
+pub(crate) fn keep(channel: u16, record: &Record, answers: &Answers) {
     with_entry(record.id, |entry| {
         entry.channel = u32::from(channel) + 1;
         entry.record = *record;
@@ -84,7 +84,7 @@ pub fn keep(channel: u16, record: &Record, answers: &Answers) {
 }
 
 /// An id's events come through another channel now; the answers stay what they are.
-pub fn moved(from: u16, to: u16, id: u32) {
+pub(crate) fn moved(from: u16, to: u16, id: u32) {
     with_entry(id, |entry| {
         if entry.is_about(from, id) {
             entry.channel = u32::from(to) + 1;
@@ -94,7 +94,7 @@ pub fn moved(from: u16, to: u16, id: u32) {
 
 /// Whether a command of a channel succeeds that makes a connection of an id: one of [`answer::CONNECT`], [`answer::ACCEPT`] and
 /// [`answer::ESTABLISH`]. If so it is about to be carried out, and what was known of the id holds no longer.
-pub fn succeeds(channel: u16, id: u32, command: u32) -> bool {
+pub(crate) fn succeeds(channel: u16, id: u32, command: u32) -> bool {
     let succeeds = with_entry(id, |entry| {
         let known = entry.is_about(channel, id)
             && entry.record.answers & command != 0
@@ -108,7 +108,7 @@ pub fn succeeds(channel: u16, id: u32, command: u32) -> bool {
 }
 
 /// Whether an id of a channel is or was connected, so that the connection may be ended; as with [`succeeds`].
-pub fn is_connected(channel: u16, id: u32) -> bool {
+pub(crate) fn is_connected(channel: u16, id: u32) -> bool {
     let connected = with_entry(id, |entry| {
         let known = entry.is_about(channel, id)
             && number(GENERATIONS, id) == Some(entry.record.life | CONNECTED);
@@ -125,7 +125,7 @@ pub fn is_connected(channel: u16, id: u32) -> bool {
 ///
 /// # Safety
 /// `address` is the program's word for where the answer belongs; what lies there is overwritten.
-pub unsafe fn give(
+pub(crate) unsafe fn give(
     channel: u16,
     id: u32,
     question: Question,

@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 const CHANGING: pid_t = -1;
 
 /// One connection.
-pub struct Carrier {
+pub(crate) struct Carrier {
     name: &'static str,
     owner: AtomicI32,
     lock: Lock,
@@ -36,12 +36,12 @@ struct Socket {
 unsafe impl Sync for Carrier {}
 
 /// For `rdma_cm`.
-pub static RDMA_CM: Carrier = Carrier::new(ucma_frame::SOCKET);
+pub(crate) static RDMA_CM: Carrier = Carrier::new(ucma_frame::SOCKET);
 /// For `umadN` and `issmN`.
-pub static UMAD: Carrier = Carrier::new(ucma_frame::UMAD_SOCKET);
+pub(crate) static UMAD: Carrier = Carrier::new(ucma_frame::UMAD_SOCKET);
 
 /// The right to use a connection.
-pub struct Guard(&'static Carrier, #[allow(dead_code)] lock::Guard<'static>);
+pub(crate) struct Guard(&'static Carrier, #[allow(dead_code)] lock::Guard<'static>);
 
 impl Carrier {
     const fn new(name: &'static str) -> Self {
@@ -54,7 +54,7 @@ impl Carrier {
     }
 
     /// Waits for the connection to be free.
-    pub fn lock(&'static self) -> Guard {
+    pub(crate) fn lock(&'static self) -> Guard {
         let me = sys::getpid();
         loop {
             let owner = self.owner.load(Ordering::Acquire);
@@ -111,7 +111,11 @@ impl Guard {
     ///
     /// # Safety
     /// The parts are the program's memory: the kernel checks them.
-    pub unsafe fn send(&mut self, request: &Request, parts: [iovec; 2]) -> Result<c_int, c_int> {
+    pub(crate) unsafe fn send(
+        &mut self,
+        request: &Request,
+        parts: [iovec; 2],
+    ) -> Result<c_int, c_int> {
         let fd = self.socket()?;
         let mut vector = [sys::vector_of(request), parts[0], parts[1]];
         // SAFETY: all zeros is a message without name, parts and control data.
@@ -126,7 +130,7 @@ impl Guard {
     ///
     /// # Safety
     /// Parts and answer are the program's memory: the kernel checks them, but what lies there is overwritten.
-    pub unsafe fn exchange(
+    pub(crate) unsafe fn exchange(
         &mut self,
         request: &Request,
         parts: [iovec; 2],

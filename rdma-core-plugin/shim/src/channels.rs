@@ -7,7 +7,7 @@ use libc::pid_t;
 use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 
 /// One channel.
-pub struct Channel {
+pub(crate) struct Channel {
     /// The process that opened it; another's child must not touch the lock, which a thread of its parent's may hold.
     owner: AtomicI32,
     taken: AtomicU32,
@@ -26,13 +26,13 @@ static CHANNELS: [Channel; MAX_CHANNELS] = [const {
 }; MAX_CHANNELS];
 
 /// The channel of a number.
-pub fn by_number(number: u16) -> &'static Channel {
+pub(crate) fn by_number(number: u16) -> &'static Channel {
     &CHANNELS[usize::from(number)]
 }
 
 impl Channel {
     /// It is new, and process `owner`'s.
-    pub fn open(&self, owner: pid_t, inode: u64) {
+    pub(crate) fn open(&self, owner: pid_t, inode: u64) {
         self.lock.reset();
         self.taken.store(0, Ordering::Relaxed);
         self.inode.store(inode, Ordering::Relaxed);
@@ -40,27 +40,27 @@ impl Channel {
     }
 
     /// Whether that process has opened it.
-    pub fn is_of(&self, process: pid_t) -> bool {
+    pub(crate) fn is_of(&self, process: pid_t) -> bool {
         self.owner.load(Ordering::Acquire) == process
     }
 
     /// The inode number of its descriptor.
-    pub fn inode(&self) -> u64 {
+    pub(crate) fn inode(&self) -> u64 {
         self.inode.load(Ordering::Relaxed)
     }
 
     /// The right to take records, of the process that has opened it only.
-    pub fn lock(&self) -> Guard<'_> {
+    pub(crate) fn lock(&self) -> Guard<'_> {
         self.lock.lock()
     }
 
     /// How many records have been taken, modulo 2^32; exactly so many for whoever holds the lock.
-    pub fn taken(&self) -> u32 {
+    pub(crate) fn taken(&self) -> u32 {
         self.taken.load(Ordering::Relaxed)
     }
 
     /// Some more have been taken, under the lock.
-    pub fn add_taken(&self, n: u32) {
+    pub(crate) fn add_taken(&self, n: u32) {
         self.taken.fetch_add(n, Ordering::Relaxed);
     }
 }

@@ -15,7 +15,7 @@ use std::mem::size_of;
 ///
 /// # Safety
 /// `command` is readable for `len` bytes, and the response address in it is writable, as the uverbs ABI asks.
-pub unsafe fn write(command: *const c_void, len: usize) -> Result<usize, c_int> {
+pub(crate) unsafe fn write(command: *const c_void, len: usize) -> Result<usize, c_int> {
     if len < size_of::<ib_uverbs_cmd_hdr>() || command.is_null() {
         return Err(libc::EINVAL);
     }
@@ -65,7 +65,7 @@ pub unsafe fn write(command: *const c_void, len: usize) -> Result<usize, c_int> 
 ///
 /// # Safety
 /// `request` is an `ib_uverbs_ioctl_hdr` with its attributes, whose addresses are as the uverbs ABI asks.
-pub unsafe fn ioctl(fd: c_int, uverbs: u16, request: *mut c_void) -> Result<(), c_int> {
+pub(crate) unsafe fn ioctl(fd: c_int, uverbs: u16, request: *mut c_void) -> Result<(), c_int> {
     if request.is_null() {
         return Err(libc::EFAULT);
     }
@@ -98,7 +98,7 @@ thread_local! {
 }
 
 /// Takes the descriptor that [`async_event`] will return to this thread for `fd`.
-pub fn offer_async_event(fd: c_int, async_fd: c_int) {
+pub(crate) fn offer_async_event(fd: c_int, async_fd: c_int) {
     let (_, unclaimed) = OFFERED.replace((fd, async_fd));
     if unclaimed >= 0 {
         sys::close(unclaimed);

@@ -28,13 +28,13 @@ fn entry(fd: c_int) -> Option<&'static AtomicU32> {
 
 /// The uverbs device of a descriptor, by the table.
 #[inline]
-pub fn uverbs(fd: c_int) -> Option<u16> {
+pub(crate) fn uverbs(fd: c_int) -> Option<u16> {
     Some(kind(fd).filter(|kind| *kind < RDMA_CM)?.checked_sub(1)? as u16)
 }
 
 /// The number of the channel of `rdma_cm` that a descriptor is, or was until it was closed, by the table.
 #[inline]
-pub fn rdma_cm(fd: c_int) -> Option<u16> {
+pub(crate) fn rdma_cm(fd: c_int) -> Option<u16> {
     kind(fd)
         .map(|kind| kind & !CLOSED)
         .filter(|kind| (RDMA_CM..UMAD).contains(kind))
@@ -43,13 +43,13 @@ pub fn rdma_cm(fd: c_int) -> Option<u16> {
 
 /// Is this descriptor a umad file, by the table?
 #[inline]
-pub fn umad(fd: c_int) -> bool {
+pub(crate) fn umad(fd: c_int) -> bool {
     kind(fd) == Some(UMAD)
 }
 
 /// The options that are set of a descriptor that is a netlink socket, by the table.
 #[inline]
-pub fn netlink(fd: c_int) -> Option<u16> {
+pub(crate) fn netlink(fd: c_int) -> Option<u16> {
     kind(fd)
         .filter(|kind| kind & NETLINK != 0)
         .map(|kind| kind as u16)
@@ -57,7 +57,7 @@ pub fn netlink(fd: c_int) -> Option<u16> {
 
 /// Is this descriptor a socket that stands for a device file, by the table?
 #[inline]
-pub fn device_socket(fd: c_int) -> bool {
+pub(crate) fn device_socket(fd: c_int) -> bool {
     kind(fd).is_some_and(|kind| (RDMA_CM..CLOSED).contains(&kind))
 }
 
@@ -67,17 +67,17 @@ fn kind(fd: c_int) -> Option<u32> {
 }
 
 /// Enters a new descriptor as a channel of `rdma_cm`. `false`: the table has no room for it.
-pub fn set_rdma_cm(fd: c_int, channel: u16) -> bool {
+pub(crate) fn set_rdma_cm(fd: c_int, channel: u16) -> bool {
     set_kind(fd, RDMA_CM | u32::from(channel))
 }
 
 /// Enters a new descriptor as a umad file, or else an issm file. `false`: the table has no room for it.
-pub fn set_umad(fd: c_int, umad: bool) -> bool {
+pub(crate) fn set_umad(fd: c_int, umad: bool) -> bool {
     set_kind(fd, if umad { UMAD } else { ISSM })
 }
 
 /// Enters a descriptor as a netlink socket with some options set. `false`: the table has no room for it.
-pub fn set_netlink(fd: c_int, options: u16) -> bool {
+pub(crate) fn set_netlink(fd: c_int, options: u16) -> bool {
     set_kind(fd, NETLINK | u32::from(options))
 }
 
@@ -89,7 +89,7 @@ fn set_kind(fd: c_int, kind: u32) -> bool {
 
 /// Enters a copy of a descriptor as what that one is. A copy beyond the table keeps what it was opened on, but is not
 /// served.
-pub fn copy(from: c_int, to: c_int) {
+pub(crate) fn copy(from: c_int, to: c_int) {
     let kind = kind(from).unwrap_or(0);
     if let Some(entry) = entry(to)
         && entry.load(Ordering::Relaxed) != kind
@@ -99,7 +99,7 @@ pub fn copy(from: c_int, to: c_int) {
 }
 
 /// Enters what a new descriptor is. `false`: the table has no room for it.
-pub fn set(fd: c_int, uverbs: Option<u16>) -> bool {
+pub(crate) fn set(fd: c_int, uverbs: Option<u16>) -> bool {
     let kind = uverbs.map_or(0, |n| u32::from(n.saturating_add(1)));
     match entry(fd) {
         Some(entry) => {
@@ -114,7 +114,7 @@ pub fn set(fd: c_int, uverbs: Option<u16>) -> bool {
 
 /// A descriptor is about to be closed. A channel's entry stays, marked, until the number is another file's: what another
 /// thread writes meanwhile must not go into the socket that stands for the channel.
-pub fn closing(fd: c_int) {
+pub(crate) fn closing(fd: c_int) {
     match (entry(fd), rdma_cm(fd)) {
         (Some(entry), Some(number)) => {
             entry.store(CLOSED | RDMA_CM | u32::from(number), Ordering::Relaxed);
@@ -124,7 +124,7 @@ pub fn closing(fd: c_int) {
 }
 
 /// Forgets the descriptors of a range, both ends included.
-pub fn clear_range(first: u32, last: u32) {
+pub(crate) fn clear_range(first: u32, last: u32) {
     for entry in KINDS.iter().take(last as usize + 1).skip(first as usize) {
         entry.store(0, Ordering::Relaxed);
     }

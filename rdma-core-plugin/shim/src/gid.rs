@@ -12,14 +12,14 @@ const IBV_GID_TYPE_IB: u32 = 0;
 const DEVICES: u16 = 32;
 
 /// A device of the image, by its directory in `/sys/class/infiniband`.
-pub struct Device {
+pub(crate) struct Device {
     name: [u8; 64],
     len: usize,
 }
 
 impl Device {
     /// The device behind `uverbsN`.
-    pub fn of_uverbs(number: u16) -> Option<Device> {
+    pub(crate) fn of_uverbs(number: u16) -> Option<Device> {
         let mut path = class(b"/sys/class/infiniband_verbs/uverbs")?;
         path.push_number(number.into());
         path.push(b"/ibdev");
@@ -40,7 +40,7 @@ impl Device {
     }
 
     /// One entry; `None` if the port or the index does not exist. An empty entry has a GID of zero.
-    pub fn entry(&self, port: u32, index: u32) -> Option<ibv_gid_entry> {
+    pub(crate) fn entry(&self, port: u32, index: u32) -> Option<ibv_gid_entry> {
         let mut text = [0; 64];
         let mut read = |directory: &[u8]| -> Option<([u8; 64], usize)> {
             let mut path = self.port(port)?;
@@ -102,7 +102,7 @@ impl Device {
     }
 
     /// Is there such a port?
-    pub fn has_port(&self, port: u32) -> bool {
+    pub(crate) fn has_port(&self, port: u32) -> bool {
         let mut state = [0; 32];
         let Some(mut path) = self.port(port) else {
             return false;
@@ -114,7 +114,7 @@ impl Device {
 }
 
 /// Is this the GID of a port of a device of the image?
-pub fn is_a_ports(gid: &ibv_gid) -> bool {
+pub(crate) fn is_a_ports(gid: &ibv_gid) -> bool {
     (0..DEVICES)
         .filter_map(Device::of_uverbs)
         .any(|device| device.has_gid(gid))

@@ -17,7 +17,7 @@ const ABSENT: u8 = 2;
 const PRESENT: u8 = 3;
 
 /// The runtime directory of this process.
-pub struct Image {
+pub(crate) struct Image {
     state: AtomicU8,
     directory: UnsafeCell<([u8; DIRECTORY_MAX], usize)>,
 }
@@ -27,14 +27,14 @@ pub struct Image {
 unsafe impl Sync for Image {}
 
 /// The one image.
-pub static IMAGE: Image = Image {
+pub(crate) static IMAGE: Image = Image {
     state: AtomicU8::new(UNKNOWN),
     directory: UnsafeCell::new(([0; DIRECTORY_MAX], 0)),
 };
 
 impl Image {
     /// Reads `FERROCE_RUNTIME_DIR`, once.
-    pub fn locate(&self) {
+    pub(crate) fn locate(&self) {
         if self
             .state
             .compare_exchange(UNKNOWN, LOCATING, Ordering::Acquire, Ordering::Relaxed)
@@ -63,7 +63,7 @@ impl Image {
     }
 
     /// The runtime directory, if this process has one.
-    pub fn directory(&self) -> Option<&[u8]> {
+    pub(crate) fn directory(&self) -> Option<&[u8]> {
         if self.state.load(Ordering::Acquire) == UNKNOWN {
             self.locate();
         }
@@ -114,7 +114,7 @@ unsafe fn starts_with(string: *const c_char, prefix: &[u8]) -> bool {
 /// # Safety
 /// `path` is null or NUL-terminated.
 #[inline]
-pub unsafe fn concerns(path: *const c_char) -> bool {
+pub(crate) unsafe fn concerns(path: *const c_char) -> bool {
     // SAFETY: as the caller promises; the second byte is read only if the first is not the end.
     unsafe {
         if path.is_null() || *path as u8 != b'/' || !matches!(*path.add(1) as u8, b's' | b'd') {
@@ -141,11 +141,11 @@ unsafe fn concerns_slowly(path: *const c_char) -> bool {
 }
 
 /// A path of the image, on the stack.
-pub struct Rewritten(MaybeUninit<[u8; PATH_MAX]>);
+pub(crate) struct Rewritten(MaybeUninit<[u8; PATH_MAX]>);
 
 impl Rewritten {
     /// Room for one.
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Rewritten(MaybeUninit::uninit())
     }
 
@@ -153,7 +153,7 @@ impl Rewritten {
     ///
     /// # Safety
     /// `path` is NUL-terminated and outlives the result.
-    pub unsafe fn path(&mut self, path: *const c_char) -> *const c_char {
+    pub(crate) unsafe fn path(&mut self, path: *const c_char) -> *const c_char {
         let Some(directory) = IMAGE.directory() else {
             return path;
         };
@@ -176,13 +176,13 @@ fn join<'a>(directory: &[u8], path: &[u8], buffer: &'a mut [u8]) -> Option<&'a [
 }
 
 /// The number of `/dev/infiniband/uverbsN`, for a path that [`concerns`] us.
-pub fn uverbs_number(path: &CStr) -> Option<u16> {
+pub(crate) fn uverbs_number(path: &CStr) -> Option<u16> {
     device_number(path, b"/dev/infiniband/uverbs")
 }
 
 /// A file for management datagrams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum MadFile {
+pub(crate) enum MadFile {
     /// `/dev/infiniband/umadN`.
     Umad(u16),
     /// `/dev/infiniband/issmN`.
@@ -190,7 +190,7 @@ pub enum MadFile {
 }
 
 /// Which file for management datagrams this is, if it is one.
-pub fn mad_file(path: &CStr) -> Option<MadFile> {
+pub(crate) fn mad_file(path: &CStr) -> Option<MadFile> {
     device_number(path, b"/dev/infiniband/umad")
         .map(MadFile::Umad)
         .or_else(|| device_number(path, b"/dev/infiniband/issm").map(MadFile::Issm))
@@ -208,7 +208,7 @@ fn device_number(path: &CStr, prefix: &[u8]) -> Option<u16> {
 }
 
 /// Is this the connection manager's device file?
-pub fn is_rdma_cm(path: &CStr) -> bool {
+pub(crate) fn is_rdma_cm(path: &CStr) -> bool {
     path == c"/dev/infiniband/rdma_cm"
 }
 

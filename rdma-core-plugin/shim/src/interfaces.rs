@@ -13,7 +13,7 @@ const LIBFABRIC: &CStr = c"libfabric.so.1";
 const LOOPBACK: c_uint = libc::IFF_LOOPBACK as c_uint;
 
 /// Is libfabric in this process?
-pub fn asked_by_libfabric() -> bool {
+pub(crate) fn asked_by_libfabric() -> bool {
     // SAFETY: a constant name; nothing is loaded, and what was found is given back.
     unsafe {
         let library = libc::dlopen(LIBFABRIC.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD);
@@ -25,7 +25,7 @@ pub fn asked_by_libfabric() -> bool {
 ///
 /// # Safety
 /// `list` is what `getifaddrs` answered, and nobody else has it yet.
-pub unsafe fn unmark(mut list: *mut ifaddrs) {
+pub(crate) unsafe fn unmark(mut list: *mut ifaddrs) {
     // SAFETY: as the caller promises.
     while let Some(entry) = unsafe { list.as_mut() } {
         // SAFETY: null, or an address of the list.

@@ -25,7 +25,7 @@ macro_rules! path_functions {
         /// As the C library's function of this name.
         #[cfg_attr(not(test), unsafe(no_mangle))]
         #[cfg_attr(test, allow(dead_code))]
-        pub unsafe extern "C" fn $name($($before: $bt,)* $path: *const c_char $(, $arg: $ty)*) -> $ret {
+        pub(crate) unsafe extern "C" fn $name($($before: $bt,)* $path: *const c_char $(, $arg: $ty)*) -> $ret {
             let pass = |$path: *const c_char| -> $ret {
                 call_next!($name($($before => $bt,)* $path => *const c_char $(, $arg => $ty)*) -> $ret, $failed)
             };
@@ -88,7 +88,7 @@ macro_rules! open_functions {
         /// As the C library's function of this name. Variadic there; see [`call_next`].
         #[cfg_attr(not(test), unsafe(no_mangle))]
         #[cfg_attr(test, allow(dead_code))]
-        pub unsafe extern "C" fn $name($($before: $bt,)* $path: *const c_char, $($arg: $ty),*) -> c_int {
+        pub(crate) unsafe extern "C" fn $name($($before: $bt,)* $path: *const c_char, $($arg: $ty),*) -> c_int {
             let pass = |$path: *const c_char| -> c_int {
                 call_next!($name($($before => $bt,)* $path => *const c_char, $($arg => $ty),*) -> c_int, -1)
             };
@@ -196,7 +196,7 @@ fn succeeded(n: usize, before: c_int) -> ssize_t {
 /// As `write(2)`.
 #[cfg_attr(not(test), unsafe(no_mangle))]
 #[cfg_attr(test, allow(dead_code))]
-pub unsafe extern "C" fn write(fd: c_int, buf: *const c_void, count: size_t) -> ssize_t {
+pub(crate) unsafe extern "C" fn write(fd: c_int, buf: *const c_void, count: size_t) -> ssize_t {
     let before = sys::errno();
     if let Some(channel) = descriptors::rdma_cm(fd) {
         // SAFETY: the caller's buffer, holding an rdma_cm command.
@@ -236,7 +236,7 @@ pub unsafe extern "C" fn write(fd: c_int, buf: *const c_void, count: size_t) -> 
 /// As `read(2)`.
 #[cfg_attr(not(test), unsafe(no_mangle))]
 #[cfg_attr(test, allow(dead_code))]
-pub unsafe extern "C" fn read(fd: c_int, buf: *mut c_void, count: size_t) -> ssize_t {
+pub(crate) unsafe extern "C" fn read(fd: c_int, buf: *mut c_void, count: size_t) -> ssize_t {
     if descriptors::umad(fd) {
         // SAFETY: the caller's buffer.
         match unsafe { umad::read(fd, buf, count) } {
@@ -252,7 +252,7 @@ pub unsafe extern "C" fn read(fd: c_int, buf: *mut c_void, count: size_t) -> ssi
 /// As glibc's checked `read`, which aborts when `room` is too small for `count`.
 #[cfg_attr(not(test), unsafe(no_mangle))]
 #[cfg_attr(test, allow(dead_code))]
-pub unsafe extern "C" fn __read_chk(
+pub(crate) unsafe extern "C" fn __read_chk(
     fd: c_int,
     buf: *mut c_void,
     count: size_t,
@@ -273,7 +273,7 @@ macro_rules! status_functions {
         /// As the C library's function of this name.
         #[cfg_attr(not(test), unsafe(no_mangle))]
         #[cfg_attr(test, allow(dead_code))]
-        pub unsafe extern "C" fn $name($($before: $bt,)* $fd: c_int, $buf: *mut $ty) -> c_int {
+        pub(crate) unsafe extern "C" fn $name($($before: $bt,)* $fd: c_int, $buf: *mut $ty) -> c_int {
             let r = call_next!($name($($before => $bt,)* $fd => c_int, $buf => *mut $ty) -> c_int, -1);
             if r == 0 && descriptors::device_socket($fd) {
                 // SAFETY: filled in by the successful call.
@@ -299,7 +299,7 @@ status_functions! {
 /// As `ioctl(2)`. Variadic in C; see [`call_next`].
 #[cfg_attr(not(test), unsafe(no_mangle))]
 #[cfg_attr(test, allow(dead_code))]
-pub unsafe extern "C" fn ioctl(fd: c_int, request: c_ulong, arg: *mut c_void) -> c_int {
+pub(crate) unsafe extern "C" fn ioctl(fd: c_int, request: c_ulong, arg: *mut c_void) -> c_int {
     if request == ferroce_cabi::uverbs::RDMA_VERBS_IOCTL
         && let Some(number) = uverbs(fd)
     {
@@ -323,7 +323,7 @@ pub unsafe extern "C" fn ioctl(fd: c_int, request: c_ulong, arg: *mut c_void) ->
 /// For the provider: see [`ferroce_cabi::uverbs::shim_adopt`].
 #[cfg_attr(not(test), unsafe(no_mangle))]
 #[cfg_attr(test, allow(dead_code))]
-pub extern "C" fn ferroce_shim_adopt(fd: c_int, uverbs: u16, async_fd: c_int) {
+pub(crate) extern "C" fn ferroce_shim_adopt(fd: c_int, uverbs: u16, async_fd: c_int) {
     descriptors::set(fd, Some(uverbs));
     command::offer_async_event(fd, async_fd);
 }
@@ -332,7 +332,7 @@ pub extern "C" fn ferroce_shim_adopt(fd: c_int, uverbs: u16, async_fd: c_int) {
 /// As `getifaddrs(3)`.
 #[cfg_attr(not(test), unsafe(no_mangle))]
 #[cfg_attr(test, allow(dead_code))]
-pub unsafe extern "C" fn getifaddrs(list: *mut *mut ifaddrs) -> c_int {
+pub(crate) unsafe extern "C" fn getifaddrs(list: *mut *mut ifaddrs) -> c_int {
     let r = call_next!(getifaddrs(list => *mut *mut ifaddrs) -> c_int, -1);
     if r == 0 && IMAGE.directory().is_some() && interfaces::asked_by_libfabric() {
         // SAFETY: filled in by the successful call, for a caller who does not have it yet.

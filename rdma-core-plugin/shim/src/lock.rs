@@ -9,10 +9,10 @@ const HELD: u32 = 1;
 const CONTENDED: u32 = 2;
 
 /// The lock. Whoever takes it must not wait for anything that another thread does under it.
-pub struct Lock(AtomicU32);
+pub(crate) struct Lock(AtomicU32);
 
 /// The right to what a lock protects.
-pub struct Guard<'a>(&'a Lock);
+pub(crate) struct Guard<'a>(&'a Lock);
 
 impl Drop for Guard<'_> {
     fn drop(&mut self) {
@@ -24,12 +24,12 @@ impl Drop for Guard<'_> {
 
 impl Lock {
     /// A free one.
-    pub const fn new() -> Self {
+    pub(crate) const fn new() -> Self {
         Lock(AtomicU32::new(FREE))
     }
 
     /// Waits for it.
-    pub fn lock(&self) -> Guard<'_> {
+    pub(crate) fn lock(&self) -> Guard<'_> {
         let free = (FREE, HELD, Ordering::Acquire, Ordering::Relaxed);
         if self
             .0
@@ -44,7 +44,7 @@ impl Lock {
     }
 
     /// Takes it if it is free.
-    pub fn try_lock(&self) -> Option<Guard<'_>> {
+    pub(crate) fn try_lock(&self) -> Option<Guard<'_>> {
         self.0
             .compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Relaxed)
             .ok()
@@ -52,7 +52,7 @@ impl Lock {
     }
 
     /// Makes it free whoever held it: a forked child does this, where the holders do not exist.
-    pub fn reset(&self) {
+    pub(crate) fn reset(&self) {
         self.0.store(FREE, Ordering::Relaxed);
     }
 }

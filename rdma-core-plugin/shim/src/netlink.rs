@@ -12,7 +12,7 @@ use libc::{c_int, c_void, msghdr, sockaddr, sockaddr_nl, socklen_t, ssize_t};
 use std::mem::size_of;
 
 /// The kernel's own port number.
-pub const KERNEL: u32 = 0;
+pub(crate) const KERNEL: u32 = 0;
 
 /// Kinds of socket that netlink has, and what may be added to them.
 const KINDS: [c_int; 2] = [libc::SOCK_RAW, libc::SOCK_DGRAM];
@@ -33,7 +33,7 @@ const GET_STRICT_CHK: c_int = 12;
 const GROUPS: u32 = 32;
 
 /// Opens a socket; -1 and `errno` on failure. `make` makes one of the kernel's, of a kind.
-pub fn open(kind: c_int, make: impl Fn(c_int) -> c_int) -> c_int {
+pub(crate) fn open(kind: c_int, make: impl Fn(c_int) -> c_int) -> c_int {
     if !KINDS.contains(&(kind & !KIND_FLAGS)) {
         return sys::fail(libc::ESOCKTNOSUPPORT);
     }
@@ -74,7 +74,7 @@ pub fn open(kind: c_int, make: impl Fn(c_int) -> c_int) -> c_int {
 
 /// Is this descriptor such a socket?
 #[inline]
-pub fn is_ours(fd: c_int) -> bool {
+pub(crate) fn is_ours(fd: c_int) -> bool {
     descriptors::netlink(fd).is_some() && still_ours(fd)
 }
 
@@ -88,7 +88,7 @@ fn still_ours(fd: c_int) -> bool {
 }
 
 /// The port number that a socket is bound to; 0: none yet.
-pub fn port(fd: c_int) -> u32 {
+pub(crate) fn port(fd: c_int) -> u32 {
     let mut name = [0; 108];
     sys::abstract_name(fd, &mut name)
         .and_then(port_of_name)
@@ -99,7 +99,11 @@ pub fn port(fd: c_int) -> u32 {
 ///
 /// # Safety
 /// `address` is readable for `len` bytes.
-pub unsafe fn bind(fd: c_int, address: *const sockaddr, len: socklen_t) -> Result<(), c_int> {
+pub(crate) unsafe fn bind(
+    fd: c_int,
+    address: *const sockaddr,
+    len: socklen_t,
+) -> Result<(), c_int> {
     if (len as usize) < size_of::<sockaddr_nl>() {
         return Err(libc::EINVAL);
     }
@@ -136,7 +140,7 @@ fn bind_anywhere(fd: c_int) -> Result<(), c_int> {
 ///
 /// # Safety
 /// `len` says for how many bytes `address` is writable.
-pub unsafe fn give_address(
+pub(crate) unsafe fn give_address(
     port: u32,
     address: *mut sockaddr,
     len: *mut socklen_t,
@@ -179,7 +183,7 @@ unsafe fn give(bytes: &[u8], to: *mut c_void, len: *mut socklen_t) -> Result<(),
 ///
 /// # Safety
 /// `message` names writable memory for an address, or none.
-pub unsafe fn name_sender(message: &mut msghdr, room: socklen_t) {
+pub(crate) unsafe fn name_sender(message: &mut msghdr, room: socklen_t) {
     message.msg_namelen = room;
     // SAFETY: as the caller promises.
     let _ = unsafe {
@@ -192,7 +196,7 @@ pub unsafe fn name_sender(message: &mut msghdr, room: socklen_t) {
 }
 
 /// What receiving gives: netlink has no end, so that of the connection, whose ferroced has gone, is an error.
-pub fn received(n: ssize_t) -> ssize_t {
+pub(crate) fn received(n: ssize_t) -> ssize_t {
     match n {
         0 => sys::fail(libc::ECONNRESET) as ssize_t,
         n => n,
@@ -203,7 +207,7 @@ pub fn received(n: ssize_t) -> ssize_t {
 ///
 /// # Safety
 /// `value` is readable for `len` bytes.
-pub unsafe fn set_option(
+pub(crate) unsafe fn set_option(
     fd: c_int,
     option: c_int,
     value: *const c_void,
@@ -244,7 +248,7 @@ fn option_bit(option: c_int) -> u16 {
 }
 
 /// The value of an option of such a socket, or an errno; `None`: it is no such socket, or the connection's own option is meant.
-pub fn option(fd: c_int, level: c_int, option: c_int) -> Option<Result<c_int, c_int>> {
+pub(crate) fn option(fd: c_int, level: c_int, option: c_int) -> Option<Result<c_int, c_int>> {
     let bits = descriptors::netlink(fd)?;
     if !still_ours(fd) {
         return None;
@@ -263,7 +267,11 @@ pub fn option(fd: c_int, level: c_int, option: c_int) -> Option<Result<c_int, c_
 ///
 /// # Safety
 /// `len` says for how many bytes `to` is writable.
-pub unsafe fn give_option(value: c_int, to: *mut c_void, len: *mut socklen_t) -> Result<(), c_int> {
+pub(crate) unsafe fn give_option(
+    value: c_int,
+    to: *mut c_void,
+    len: *mut socklen_t,
+) -> Result<(), c_int> {
     // SAFETY: as the caller promises.
     unsafe { give(&value.to_ne_bytes(), to, len) }
 }

@@ -4,7 +4,7 @@ use libc::{c_char, c_void};
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 /// One function of the libraries after the shim, resolved when it is first called.
-pub struct Next {
+pub(crate) struct Next {
     name: *const c_char,
     address: AtomicPtr<c_void>,
 }
@@ -14,7 +14,7 @@ unsafe impl Sync for Next {}
 
 impl Next {
     /// A function by its name.
-    pub const fn new(name: &'static std::ffi::CStr) -> Self {
+    pub(crate) const fn new(name: &'static std::ffi::CStr) -> Self {
         Next {
             name: name.as_ptr(),
             address: AtomicPtr::new(std::ptr::null_mut()),
@@ -23,7 +23,7 @@ impl Next {
 
     /// Its address; null if no later library has it.
     #[inline]
-    pub fn get(&self) -> *mut c_void {
+    pub(crate) fn get(&self) -> *mut c_void {
         let address = self.address.load(Ordering::Relaxed);
         if address.is_null() {
             self.resolve()

@@ -20,7 +20,7 @@ use std::ptr::null_mut;
 use std::time::Duration;
 
 /// The numbers that a channel shows as its device's: those of the image's device files.
-pub const DEVICE: libc::dev_t = libc::makedev(1, 3);
+pub(crate) const DEVICE: libc::dev_t = libc::makedev(1, 3);
 
 const NOTHING: iovec = iovec {
     iov_base: null_mut(),
@@ -35,7 +35,7 @@ fn bytes(base: *const c_void, len: usize) -> iovec {
 }
 
 /// Opens a channel, with `O_CLOEXEC` and `O_NONBLOCK` as they are in `flags`; -1 and `errno` on failure.
-pub fn open(flags: c_int) -> c_int {
+pub(crate) fn open(flags: c_int) -> c_int {
     let request = Request {
         version: VERSION,
         kind: OPEN,
@@ -87,7 +87,7 @@ pub fn open(flags: c_int) -> c_int {
 ///
 /// # Safety
 /// `command` is readable for `len` bytes, and the addresses in it are as the rdma_cm ABI asks.
-pub unsafe fn write(
+pub(crate) unsafe fn write(
     fd: c_int,
     number: u16,
     command: *const c_void,
@@ -164,7 +164,7 @@ const LAST_WAIT: Duration = Duration::from_secs(1);
 /// # Safety
 /// `command` is readable for `len` bytes.
 #[cold]
-pub unsafe fn nowhere(command: *const c_void, len: usize) {
+pub(crate) unsafe fn nowhere(command: *const c_void, len: usize) {
     // The command is the place of the answer alone.
     let whole = size_of::<rdma_ucm_cmd_hdr>() + size_of::<u64>();
     if len != whole || command.is_null() {

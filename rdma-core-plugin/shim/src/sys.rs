@@ -3,8 +3,8 @@
 mod path;
 mod socket;
 
-pub use path::PathBuffer;
-pub use socket::*;
+pub(crate) use path::PathBuffer;
+pub(crate) use socket::*;
 
 use libc::{c_char, c_int, c_long, c_void, iovec, msghdr, pid_t, stat};
 use std::ffi::CStr;
@@ -14,19 +14,19 @@ use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
 /// Sets the calling thread's `errno`.
-pub fn set_errno(value: c_int) {
+pub(crate) fn set_errno(value: c_int) {
     // SAFETY: the C library returns a valid pointer to the calling thread's errno.
     unsafe { *libc::__errno_location() = value };
 }
 
 /// Sets `errno` and gives the value that says so.
-pub fn fail(errno: c_int) -> c_int {
+pub(crate) fn fail(errno: c_int) -> c_int {
     set_errno(errno);
     -1
 }
 
 /// Opens a path; -1 on failure.
-pub fn open(path: &CStr, flags: c_int) -> c_int {
+pub(crate) fn open(path: &CStr, flags: c_int) -> c_int {
     // SAFETY: a NUL-terminated path; no mode is needed as nothing is created.
     let fd: c_long = unsafe {
         libc::syscall(
@@ -41,13 +41,13 @@ pub fn open(path: &CStr, flags: c_int) -> c_int {
 }
 
 /// Closes a descriptor of the shim's own.
-pub fn close(fd: c_int) {
+pub(crate) fn close(fd: c_int) {
     // SAFETY: closing a descriptor number touches no memory.
     unsafe { libc::syscall(libc::SYS_close, fd) };
 }
 
 /// Writes to the program's standard error, as far as that goes.
-pub fn say(text: &[u8]) {
+pub(crate) fn say(text: &[u8]) {
     // SAFETY: the text is readable for its length.
     unsafe {
         libc::syscall(
@@ -60,7 +60,7 @@ pub fn say(text: &[u8]) {
 }
 
 /// Reads a whole small file; `None` if it cannot be opened or read.
-pub fn read_file<'a>(path: &CStr, buffer: &'a mut [u8]) -> Option<&'a [u8]> {
+pub(crate) fn read_file<'a>(path: &CStr, buffer: &'a mut [u8]) -> Option<&'a [u8]> {
     let fd = open(path, libc::O_RDONLY);
     if fd < 0 {
         return None;
@@ -73,21 +73,21 @@ pub fn read_file<'a>(path: &CStr, buffer: &'a mut [u8]) -> Option<&'a [u8]> {
 }
 
 /// Is this descriptor `/dev/null`, to which the image's device files lead?
-pub fn is_null_device(fd: c_int) -> bool {
+pub(crate) fn is_null_device(fd: c_int) -> bool {
     status(fd).is_some_and(|st| {
         st.st_mode & libc::S_IFMT == libc::S_IFCHR && st.st_rdev == libc::makedev(1, 3)
     })
 }
 
 /// The inode number of a socket; `None` if the descriptor is none.
-pub fn socket_inode(fd: c_int) -> Option<u64> {
+pub(crate) fn socket_inode(fd: c_int) -> Option<u64> {
     status(fd)
         .filter(|st| st.st_mode & libc::S_IFMT == libc::S_IFSOCK)
         .map(|st| st.st_ino)
 }
 
 /// The inode number of whatever a descriptor is.
-pub fn inode(fd: c_int) -> Option<u64> {
+pub(crate) fn inode(fd: c_int) -> Option<u64> {
     status(fd).map(|st| st.st_ino)
 }
 
@@ -108,33 +108,33 @@ fn status(fd: c_int) -> Option<stat> {
 }
 
 /// The calling process.
-pub fn getpid() -> pid_t {
+pub(crate) fn getpid() -> pid_t {
     // SAFETY: no arguments.
     unsafe { libc::syscall(libc::SYS_getpid) as pid_t }
 }
 
 /// The calling thread's `errno`.
-pub fn errno() -> c_int {
+pub(crate) fn errno() -> c_int {
     // SAFETY: the C library returns a valid pointer to the calling thread's errno.
     unsafe { *libc::__errno_location() }
 }
 
 /// Sleeps while `word` is `value`, or for no reason at all.
-pub fn futex_wait(word: &AtomicU32, value: u32) {
+pub(crate) fn futex_wait(word: &AtomicU32, value: u32) {
     let operation = libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG;
     // SAFETY: the word outlives the call; there is no timeout.
     unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), operation, value, 0usize) };
 }
 
 /// Wakes one of those who sleep on `word`.
-pub fn futex_wake(word: &AtomicU32) {
+pub(crate) fn futex_wake(word: &AtomicU32) {
     let operation = libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG;
     // SAFETY: the word's address only is used.
     unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), operation, 1) };
 }
 
 /// Sends a message, whatever signals come. The error is an errno.
-pub fn sendmsg(fd: c_int, message: &msghdr) -> Result<usize, c_int> {
+pub(crate) fn sendmsg(fd: c_int, message: &msghdr) -> Result<usize, c_int> {
     loop {
         let message = &raw const *message;
         // SAFETY: the kernel checks what the message points at.
@@ -148,7 +148,7 @@ pub fn sendmsg(fd: c_int, message: &msghdr) -> Result<usize, c_int> {
 }
 
 /// Receives a message, whatever signals come. The error is an errno.
-pub fn recvmsg(fd: c_int, message: &mut msghdr, flags: c_int) -> Result<usize, c_int> {
+pub(crate) fn recvmsg(fd: c_int, message: &mut msghdr, flags: c_int) -> Result<usize, c_int> {
     loop {
         let message = &raw mut *message;
         // SAFETY: the kernel checks what the message points at.
@@ -162,12 +162,12 @@ pub fn recvmsg(fd: c_int, message: &mut msghdr, flags: c_int) -> Result<usize, c
 }
 
 /// Takes a message out of a socket and throws it away, without waiting; `false`: there was none.
-pub fn drop_message(fd: c_int) -> bool {
+pub(crate) fn drop_message(fd: c_int) -> bool {
     receive(fd, &mut [], libc::MSG_DONTWAIT).is_ok()
 }
 
 /// Whether a socket's other end has closed, or does within `wait`, whatever is left to read.
-pub fn is_abandoned(fd: c_int, wait: Duration) -> bool {
+pub(crate) fn is_abandoned(fd: c_int, wait: Duration) -> bool {
     let mut poll = libc::pollfd {
         fd,
         events: 0,
@@ -181,7 +181,7 @@ pub fn is_abandoned(fd: c_int, wait: Duration) -> bool {
 }
 
 /// Waits, or until a signal comes.
-pub fn sleep(time: Duration) {
+pub(crate) fn sleep(time: Duration) {
     let time = timespec(time);
     // SAFETY: a time, and nobody asks how much of it is left.
     unsafe { libc::syscall(libc::SYS_nanosleep, &raw const time, 0usize) };
@@ -196,7 +196,7 @@ fn timespec(time: Duration) -> libc::timespec {
 
 /// Waits until a socket has a message, which stays there; `false`: none will come. A non-blocking socket does not wait, and
 /// a signal ends the wait if its handler does not ask for more (`EINTR`). The error is an errno.
-pub fn wait_for_message(fd: c_int) -> Result<bool, c_int> {
+pub(crate) fn wait_for_message(fd: c_int) -> Result<bool, c_int> {
     receive(fd, &mut [0], libc::MSG_PEEK).map(|n| n > 0)
 }
 
@@ -213,7 +213,7 @@ fn receive(fd: c_int, bytes: &mut [u8], flags: c_int) -> Result<usize, c_int> {
 ///
 /// # Safety
 /// The memory may be written.
-pub unsafe fn receive_raw(
+pub(crate) unsafe fn receive_raw(
     fd: c_int,
     base: *mut c_void,
     len: usize,
@@ -225,12 +225,12 @@ pub unsafe fn receive_raw(
 }
 
 /// Maps the beginning of a file, to be read; null on failure.
-pub fn map_shared(fd: c_int, len: usize) -> *mut c_void {
+pub(crate) fn map_shared(fd: c_int, len: usize) -> *mut c_void {
     map(len, libc::PROT_READ, libc::MAP_SHARED, fd)
 }
 
 /// New memory of zeros; null on failure.
-pub fn map_private(len: usize) -> *mut c_void {
+pub(crate) fn map_private(len: usize) -> *mut c_void {
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
     map(len, libc::PROT_READ | libc::PROT_WRITE, flags, -1)
 }
@@ -252,7 +252,7 @@ fn map(len: usize, access: c_int, flags: c_int, fd: c_int) -> *mut c_void {
 ///
 /// # Safety
 /// What lies at the address is overwritten.
-pub unsafe fn copy_out(address: u64, bytes: &[u8]) -> Result<(), c_int> {
+pub(crate) unsafe fn copy_out(address: u64, bytes: &[u8]) -> Result<(), c_int> {
     let (from, to) = (
         iovec {
             iov_base: bytes.as_ptr().cast_mut().cast(),
@@ -279,7 +279,7 @@ pub unsafe fn copy_out(address: u64, bytes: &[u8]) -> Result<(), c_int> {
 }
 
 /// The bytes of a value, as a part of a message.
-pub fn vector_of<T>(value: &T) -> iovec {
+pub(crate) fn vector_of<T>(value: &T) -> iovec {
     iovec {
         iov_base: (&raw const *value).cast_mut().cast(),
         iov_len: size_of::<T>(),
@@ -287,7 +287,7 @@ pub fn vector_of<T>(value: &T) -> iovec {
 }
 
 /// Sets `O_NONBLOCK`.
-pub fn set_nonblocking(fd: c_int) {
+pub(crate) fn set_nonblocking(fd: c_int) {
     // SAFETY: changing a descriptor's flags touches no memory.
     unsafe {
         let flags = libc::syscall(libc::SYS_fcntl, fd, libc::F_GETFL, 0);
@@ -301,7 +301,7 @@ pub fn set_nonblocking(fd: c_int) {
 }
 
 /// Whether the process has `CAP_NET_ADMIN`.
-pub fn is_net_admin() -> bool {
+pub(crate) fn is_net_admin() -> bool {
     const VERSION_3: u32 = 0x2008_0522;
     const CAP_NET_ADMIN: u32 = 12;
     // Version and process, here the caller; effective, permitted and inheritable, of the lower capabilities and of the upper.
@@ -323,7 +323,7 @@ fn raise(fd: c_int) -> c_int {
 }
 
 /// A copy of a descriptor with a number that programs do not count on; `None`: there is no room.
-pub fn duplicate(fd: c_int) -> Option<c_int> {
+pub(crate) fn duplicate(fd: c_int) -> Option<c_int> {
     let mut limit = MaybeUninit::<libc::rlimit>::uninit();
     // SAFETY: the kernel fills the structure in.
     let limit = unsafe {
@@ -340,7 +340,7 @@ pub fn duplicate(fd: c_int) -> Option<c_int> {
 }
 
 /// A pipe with one descriptor open for both directions, close-on-exec; -1 and `errno` on failure.
-pub fn pipe_both_ways() -> c_int {
+pub(crate) fn pipe_both_ways() -> c_int {
     let mut ends = [-1 as c_int; 2];
     // SAFETY: the array has room for the two descriptors.
     if unsafe { libc::syscall(libc::SYS_pipe2, ends.as_mut_ptr(), libc::O_CLOEXEC) } != 0 {

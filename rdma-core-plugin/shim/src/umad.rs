@@ -41,7 +41,7 @@ fn request(kind: u32, channel: u64, from: u64, command_len: usize) -> Request {
 }
 
 /// Does a path of the image lead to a file of ferroced's? A real device's leads to the host's `/dev`.
-pub fn is_ours(target: *const c_char) -> bool {
+pub(crate) fn is_ours(target: *const c_char) -> bool {
     // SAFETY: the caller has put the path together, with its end.
     let fd = sys::open(unsafe { CStr::from_ptr(target) }, libc::O_PATH);
     let ours = fd >= 0 && sys::is_null_device(fd);
@@ -52,7 +52,7 @@ pub fn is_ours(target: *const c_char) -> bool {
 }
 
 /// Opens a file, with `O_CLOEXEC` and `O_NONBLOCK` as they are in `flags`; -1 and `errno` on failure.
-pub fn open(file: MadFile, flags: c_int) -> c_int {
+pub(crate) fn open(file: MadFile, flags: c_int) -> c_int {
     let nonblocking = flags & libc::O_NONBLOCK != 0;
     let request = match file {
         MadFile::Umad(number) => request(UMAD_OPEN, 0, number.into(), 0),
@@ -106,7 +106,11 @@ pub fn open(file: MadFile, flags: c_int) -> c_int {
 ///
 /// # Safety
 /// `mad` is readable for `len` bytes, or the kernel finds out that it is not.
-pub unsafe fn write(fd: c_int, mad: *const c_void, len: usize) -> Option<Result<usize, c_int>> {
+pub(crate) unsafe fn write(
+    fd: c_int,
+    mad: *const c_void,
+    len: usize,
+) -> Option<Result<usize, c_int>> {
     let inode = sys::socket_inode(fd)?;
     if len > MAX_UMAD {
         return Some(Err(libc::ENOMEM));
@@ -121,7 +125,7 @@ pub unsafe fn write(fd: c_int, mad: *const c_void, len: usize) -> Option<Result<
 ///
 /// # Safety
 /// `argument` is as the umad ABI asks.
-pub unsafe fn ioctl(
+pub(crate) unsafe fn ioctl(
     fd: c_int,
     number: c_ulong,
     argument: *mut c_void,
@@ -164,7 +168,11 @@ unsafe fn carry(request: &Request, part: iovec, answer: iovec) -> Option<Result<
 ///
 /// # Safety
 /// `buffer` is writable for `room` bytes, or the kernel finds out that it is not.
-pub unsafe fn read(fd: c_int, buffer: *mut c_void, room: usize) -> Option<Result<usize, c_int>> {
+pub(crate) unsafe fn read(
+    fd: c_int,
+    buffer: *mut c_void,
+    room: usize,
+) -> Option<Result<usize, c_int>> {
     sys::socket_inode(fd)?;
     if room < size_of::<ib_user_mad_hdr_old>() {
         return Some(Err(libc::EINVAL));

@@ -42,7 +42,7 @@ EXAMPLES:
 /// starts it if need be.
 #[derive(Debug, Parser)]
 #[command(name = "ferroce", version, max_term_width = 100, after_long_help = AFTER_HELP)]
-pub struct Arguments {
+pub(crate) struct Arguments {
     /// Where the daemon and the programs meet; one daemon and one device each [default:
     /// $FERROCE_RUNTIME_DIR, else $XDG_RUNTIME_DIR/ferroce, else /run/ferroce for root and
     /// /tmp/ferroce-UID for others]. It must be empty, missing, or ferroce's, and no other user may be able
@@ -55,7 +55,7 @@ pub struct Arguments {
 }
 
 #[derive(Debug, Subcommand)]
-pub enum Command {
+pub(crate) enum Command {
     /// Start the daemon and wait until it is ready
     ///
     /// If it cannot start, its reason is printed and the exit status is 1. Settings that are not given
@@ -99,7 +99,7 @@ pub enum Command {
 
 /// `ferroce up`.
 #[derive(Debug, Args)]
-pub struct Up {
+pub(crate) struct Up {
     /// An address to serve, IPv4 or IPv6 (fe80::1%eth0 with its interface); may be repeated. Addresses
     /// that are given are fixed [default: those of --netdev]. Of
     /// InfiniBand ports the first is the first cable's, and so on, by which rdma_cm finds the port; the
@@ -151,14 +151,14 @@ pub struct Up {
 
 impl Up {
     /// Whether it says where the device is to be.
-    pub fn says_where(&self) -> bool {
+    pub(crate) fn says_where(&self) -> bool {
         !self.addr.is_empty() || self.netdev.is_some() || self.config.is_some()
     }
 }
 
 /// `ferroce switch`.
 #[derive(Debug, Args)]
-pub struct Switch {
+pub(crate) struct Switch {
     /// How many ports, 1 to 254
     #[arg(long, value_name = "N")]
     pub ports: u8,
@@ -175,7 +175,7 @@ pub struct Switch {
 
 /// `ferroce run`.
 #[derive(Debug, Args)]
-pub struct Run {
+pub(crate) struct Run {
     /// Seconds without programs after which a daemon that is started now leaves
     #[arg(long, value_name = "SECS", default_value_t = 60)]
     pub idle_exit: u64,

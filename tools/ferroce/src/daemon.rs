@@ -16,7 +16,7 @@ use crate::turn::Turn;
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// `ferroce up`.
-pub fn up(dir: &RuntimeDir, up: &Up) -> Result<ExitCode, Error> {
+pub(crate) fn up(dir: &RuntimeDir, up: &Up) -> Result<ExitCode, Error> {
     let mut command = command(dir)?;
     for addr in &up.addr {
         command.arg("--addr").arg(addr);
@@ -72,7 +72,7 @@ pub fn up(dir: &RuntimeDir, up: &Up) -> Result<ExitCode, Error> {
 }
 
 /// `ferroce switch`.
-pub fn switch(dir: &RuntimeDir, switch: &Switch) -> Result<ExitCode, Error> {
+pub(crate) fn switch(dir: &RuntimeDir, switch: &Switch) -> Result<ExitCode, Error> {
     let mut command = command(dir)?;
     command.arg("--switch").arg(switch.ports.to_string());
     for cable in &switch.cable {
@@ -88,7 +88,7 @@ pub fn switch(dir: &RuntimeDir, switch: &Switch) -> Result<ExitCode, Error> {
 }
 
 /// `ferroce down`.
-pub fn down(dir: &RuntimeDir) -> Result<ExitCode, Error> {
+pub(crate) fn down(dir: &RuntimeDir) -> Result<ExitCode, Error> {
     let mut client = match Client::connect(dir) {
         Err(error @ ControlError::NotRunning { .. }) => return forget(dir, error),
         connected => connected?,
@@ -137,7 +137,7 @@ fn forget(dir: &RuntimeDir, error: ControlError) -> Result<ExitCode, Error> {
 
 /// Connects to the daemon; starts one if there is none. Of several who try at once one starts it and the
 /// others wait.
-pub fn ensure(dir: &RuntimeDir, idle_exit: u64) -> Result<Client, Error> {
+pub(crate) fn ensure(dir: &RuntimeDir, idle_exit: u64) -> Result<Client, Error> {
     match Client::connect(dir) {
         Err(ControlError::NotRunning { .. }) => {}
         other => return Ok(other?),

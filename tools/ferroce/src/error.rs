@@ -9,7 +9,7 @@ use crate::libibverbs::Libibverbs;
 
 /// Why the command failed.
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
+pub(crate) enum Error {
     /// The daemon, or the way to it.
     #[error(transparent)]
     Control(#[from] ControlError),
@@ -82,13 +82,13 @@ pub enum Error {
 }
 
 impl Error {
-    pub fn io(what: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
+    pub(crate) fn io(what: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
         let what = what.into();
         move |source| Self::Io { what, source }
     }
 
     /// 127 and 126 as shells and env(1) have them for programs that cannot be run, else 1.
-    pub fn exit_code(&self) -> u8 {
+    pub(crate) fn exit_code(&self) -> u8 {
         match self {
             Self::Exec { source, .. } if source.kind() == io::ErrorKind::NotFound => 127,
             Self::Exec { .. } => 126,

@@ -11,7 +11,7 @@ use ferroce_cabi::pabi::{self, LAYOUTS, Layout, Unserved};
 
 /// A libibverbs and what is known of it.
 #[derive(Debug)]
-pub struct Libibverbs {
+pub(crate) struct Libibverbs {
     /// The file, if the dynamic linker says.
     path: Option<PathBuf>,
     /// Its version, or why there is no driver for it.
@@ -22,7 +22,7 @@ const NAME: &CStr = c"libibverbs.so.1";
 
 impl Libibverbs {
     /// Loads it as the dynamic linker finds it; in words why that failed.
-    pub fn find() -> Result<Libibverbs, String> {
+    pub(crate) fn find() -> Result<Libibverbs, String> {
         // SAFETY: a constant name; libibverbs does nothing when it is loaded.
         let handle = unsafe { libc::dlopen(NAME.as_ptr(), libc::RTLD_NOW) };
         if handle.is_null() {

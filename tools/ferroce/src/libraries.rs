@@ -20,7 +20,7 @@ use crate::error::Error;
 
 /// What goes into the environment of a program.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Libraries {
+pub(crate) struct Libraries {
     /// For LD_PRELOAD.
     pub shim: PathBuf,
     /// For RDMAV_DRIVERS: the path without `-rdmavNN.so`.
@@ -33,7 +33,7 @@ const DRIVER: &str = "libferroce";
 const DRIVER_BUILT: &str = "libferroce_provider.so";
 
 /// Finds them beside this program or in `../lib/ferroce`.
-pub fn find(dir: &RuntimeDir) -> Result<Libraries, Error> {
+pub(crate) fn find(dir: &RuntimeDir) -> Result<Libraries, Error> {
     let exe = env::current_exe().map_err(Error::io("finding this program"))?;
     find_from(&exe, dir)
 }
@@ -122,7 +122,7 @@ fn link(lib: &OwnedFd, name: &str, target: &Path) -> Result<(), Errno> {
 }
 
 /// Appends to a list in an environment variable unless it is there already.
-pub fn appended(old: Option<OsString>, item: &Path, separators: &[char]) -> OsString {
+pub(crate) fn appended(old: Option<OsString>, item: &Path, separators: &[char]) -> OsString {
     let Some(mut list) = old.filter(|old| !old.is_empty()) else {
         return item.as_os_str().to_owned();
     };

@@ -20,7 +20,7 @@ use crate::sanitizer;
 const OUT_OF_THE_WAY: i32 = 100;
 
 /// Starts the daemon if there is none, and executes the program.
-pub fn run(dir: &RuntimeDir, run: &Run) -> Result<ExitCode, Error> {
+pub(crate) fn run(dir: &RuntimeDir, run: &Run) -> Result<ExitCode, Error> {
     let mut client = daemon::ensure(dir, run.idle_exit)?;
     let libraries = libraries::find(dir)?;
     keep_daemon(&mut client)?;

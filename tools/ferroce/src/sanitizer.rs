@@ -25,7 +25,7 @@ const THREADS: &str = "__tsan_init";
 
 /// What a program needs for its sanitizer.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Sanitizer {
+pub(crate) struct Sanitizer {
     /// The runtime that must come first, by the name that the loader finds it by.
     pub runtime: Option<String>,
     /// It is ThreadSanitizer.
@@ -33,7 +33,7 @@ pub struct Sanitizer {
 }
 
 /// What a program was built with. Of what is no ELF file, a script say, nothing is known.
-pub fn of(program: &OsStr) -> Sanitizer {
+pub(crate) fn of(program: &OsStr) -> Sanitizer {
     let bytes = path_of(program).and_then(|path| fs::read(path).ok());
     let elf = bytes.as_deref().and_then(|bytes| Elf::parse(bytes).ok());
     elf.map(|elf| named_in(&elf)).unwrap_or_default()
@@ -54,7 +54,7 @@ fn named_in(elf: &Elf<'_>) -> Sanitizer {
 impl Sanitizer {
     /// ThreadSanitizer's options: it sees the threads and the memory of libraries that were not built with it, such as ours, and none of
     /// their locks, so it is told to look at the program alone. What the user has set comes after, and so has the last word.
-    pub fn options(&self, set: Option<OsString>) -> Option<OsString> {
+    pub(crate) fn options(&self, set: Option<OsString>) -> Option<OsString> {
         if !self.threads {
             return None;
         }
@@ -68,7 +68,7 @@ impl Sanitizer {
 }
 
 /// Puts a runtime before what is preloaded already.
-pub fn first(runtime: &str, preload: OsString) -> OsString {
+pub(crate) fn first(runtime: &str, preload: OsString) -> OsString {
     let named =
         |part: &[u8]| Path::new(OsStr::from_bytes(part)).file_name() == Some(runtime.as_ref());
     if preload

@@ -14,7 +14,7 @@ use crate::libibverbs::Libibverbs;
 use crate::libraries;
 
 /// Shows what the daemon says of itself.
-pub fn status(dir: &RuntimeDir, json: bool) -> Result<ExitCode, Error> {
+pub(crate) fn status(dir: &RuntimeDir, json: bool) -> Result<ExitCode, Error> {
     let status = Client::connect(dir)?.status()?;
     let text = if json {
         let text = serde_json::to_string_pretty(&status)
@@ -27,7 +27,7 @@ pub fn status(dir: &RuntimeDir, json: bool) -> Result<ExitCode, Error> {
 }
 
 /// Lists what is in the image, so the host's real devices too.
-pub fn devices(dir: &RuntimeDir) -> Result<ExitCode, Error> {
+pub(crate) fn devices(dir: &RuntimeDir) -> Result<ExitCode, Error> {
     let ours = Client::connect(dir)?.status()?.device.name;
     let class = dir.sysfs().join("class/infiniband");
     let mut names: Vec<String> = fs::read_dir(&class)
@@ -78,7 +78,7 @@ pub fn devices(dir: &RuntimeDir) -> Result<ExitCode, Error> {
 }
 
 /// Whether programs find the device: which libibverbs they get, and whether there is a driver for it. Needs no daemon.
-pub fn check(dir: &RuntimeDir) -> Result<ExitCode, Error> {
+pub(crate) fn check(dir: &RuntimeDir) -> Result<ExitCode, Error> {
     libraries::find(dir)?;
     let found = Libibverbs::find().map_err(Error::NoLibibverbs)?;
     if found.version.is_err() {

@@ -17,13 +17,13 @@ const PAUSE: Duration = Duration::from_millis(20);
 
 /// Held by who starts a daemon: a record lock on the directory's marker, which the kernel releases with the process.
 #[derive(Debug)]
-pub struct Turn {
+pub(crate) struct Turn {
     premises: Premises,
 }
 
 impl Turn {
     /// Makes the directory if need be, and waits for the turn.
-    pub fn take(dir: &RuntimeDir) -> Result<Self, Error> {
+    pub(crate) fn take(dir: &RuntimeDir) -> Result<Self, Error> {
         Self::take_within(dir, PATIENCE)
     }
 
@@ -54,7 +54,7 @@ impl Turn {
     }
 
     /// The directory.
-    pub fn premises(&self) -> &Premises {
+    pub(crate) fn premises(&self) -> &Premises {
         &self.premises
     }
 }

@@ -7,7 +7,7 @@ use crate::sessions::Session;
 
 impl Server {
     /// Takes in who knocks.
-    pub fn accept(&mut self, poller: &Poller) {
+    pub(crate) fn accept(&mut self, poller: &Poller) {
         self.sessions.accept(poller, |id, guest| {
             let caller = Caller {
                 session: id,

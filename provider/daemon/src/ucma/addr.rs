@@ -6,14 +6,14 @@ use ferroce_cabi::ucma::{AF_IB, SOCKADDR_STORAGE_LEN, sockaddr_ib};
 use ferroce_control::GidEntry;
 use zerocopy::{FromBytes, IntoBytes};
 
-pub use crate::gids::{gid_of, ip_of};
+pub(super) use crate::gids::{gid_of, ip_of};
 
 /// A GID, in network order.
-pub type Gid = [u8; 16];
+pub(super) type Gid = [u8; 16];
 
 /// An address, or none yet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Addr {
+pub(super) enum Addr {
     /// All zeros.
     #[default]
     None,
@@ -34,7 +34,7 @@ pub enum Addr {
 
 /// An InfiniBand address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct IbAddr {
+pub(super) struct IbAddr {
     /// P_Key.
     pub pkey: u16,
     /// Flow information as it stands in memory.
@@ -51,7 +51,7 @@ pub struct IbAddr {
 
 impl Addr {
     /// An IP address without flow information.
-    pub fn ip(ip: IpAddr, port: u16, scope: u32) -> Self {
+    pub(super) fn ip(ip: IpAddr, port: u16, scope: u32) -> Self {
         Self::Ip {
             ip,
             port,
@@ -61,7 +61,7 @@ impl Addr {
     }
 
     /// The wildcard of a family.
-    pub fn any(family: u16) -> Self {
+    pub(super) fn any(family: u16) -> Self {
         match i32::from(family) {
             libc::AF_INET => Self::ip(Ipv4Addr::UNSPECIFIED.into(), 0, 0),
             libc::AF_INET6 => Self::ip(Ipv6Addr::UNSPECIFIED.into(), 0, 0),
@@ -70,7 +70,7 @@ impl Addr {
     }
 
     /// Reads a C structure. `None`: too short, or of a family that is not spoken; a family of 0 is [`Addr::None`].
-    pub fn parse(bytes: &[u8]) -> Option<Self> {
+    pub(super) fn parse(bytes: &[u8]) -> Option<Self> {
         let family = u16::from_ne_bytes(*bytes.first_chunk()?);
         if family == 0 {
             return Some(Self::None);
@@ -105,7 +105,7 @@ impl Addr {
     }
 
     /// Bytes of the C structure.
-    pub fn size(&self) -> u16 {
+    pub(super) fn size(&self) -> u16 {
         match self {
             Self::None => 0,
             Self::Ip { ip, .. } if ip.is_ipv4() => 16,
@@ -115,7 +115,7 @@ impl Addr {
     }
 
     /// The C structure, with zeros behind it.
-    pub fn emit(&self) -> [u8; SOCKADDR_STORAGE_LEN] {
+    pub(super) fn emit(&self) -> [u8; SOCKADDR_STORAGE_LEN] {
         let mut bytes = [0; SOCKADDR_STORAGE_LEN];
         bytes[..2].copy_from_slice(&self.family().to_ne_bytes());
         match *self {
@@ -153,7 +153,7 @@ impl Addr {
     }
 
     /// `AF_*`, 0 for none.
-    pub fn family(&self) -> u16 {
+    pub(super) fn family(&self) -> u16 {
         match self {
             Self::None => 0,
             Self::Ip { ip, .. } if ip.is_ipv4() => libc::AF_INET as u16,
@@ -163,12 +163,12 @@ impl Addr {
     }
 
     /// Whether it is an `AF_IB` address.
-    pub fn is_ib(&self) -> bool {
+    pub(super) fn is_ib(&self) -> bool {
         matches!(self, Self::Ib(_))
     }
 
     /// The port: of an `AF_IB` address those low bits of the service ID that count.
-    pub fn port(&self) -> u16 {
+    pub(super) fn port(&self) -> u16 {
         match self {
             Self::None => 0,
             Self::Ip { port, .. } => *port,
@@ -177,7 +177,7 @@ impl Addr {
     }
 
     /// Gives it a port.
-    pub fn set_port(&mut self, new: u16) {
+    pub(super) fn set_port(&mut self, new: u16) {
         match self {
             Self::None => {}
             Self::Ip { port, .. } => *port = new,
@@ -189,7 +189,7 @@ impl Addr {
     }
 
     /// The GID that stands for the address.
-    pub fn gid(&self) -> Gid {
+    pub(super) fn gid(&self) -> Gid {
         match self {
             Self::None => [0; 16],
             Self::Ip { ip, .. } => gid_of(*ip),
@@ -198,12 +198,12 @@ impl Addr {
     }
 
     /// The IP address that it means: of an IPv6 address that stands for an IPv4 one, the latter.
-    pub fn meant(&self) -> IpAddr {
+    pub(super) fn meant(&self) -> IpAddr {
         ip_of(&self.gid())
     }
 
     /// An IP address of the device's, as a program sees it that speaks this address's family.
-    pub fn like(&self, ip: IpAddr, port: u16, scope: u32) -> Self {
+    pub(super) fn like(&self, ip: IpAddr, port: u16, scope: u32) -> Self {
         match (self, ip) {
             (
                 Self::Ip {
@@ -216,27 +216,27 @@ impl Addr {
     }
 
     /// Whether no host is named.
-    pub fn is_zero(&self) -> bool {
+    pub(super) fn is_zero(&self) -> bool {
         self.meant().is_unspecified()
     }
 
     /// Whether the host names itself.
-    pub fn is_loopback(&self) -> bool {
+    pub(super) fn is_loopback(&self) -> bool {
         self.meant().is_loopback()
     }
 
     /// Whether it is a multicast group.
-    pub fn is_multicast(&self) -> bool {
+    pub(super) fn is_multicast(&self) -> bool {
         self.meant().is_multicast()
     }
 
     /// Whether both name the same host, whatever the port.
-    pub fn same_host(&self, other: &Self) -> bool {
+    pub(super) fn same_host(&self, other: &Self) -> bool {
         self.family() == other.family() && self.gid() == other.gid()
     }
 
     /// The scope that a link-local address needs, else 0.
-    pub fn scope(&self) -> u32 {
+    pub(super) fn scope(&self) -> u32 {
         match self {
             Self::Ip {
                 ip: IpAddr::V6(ip),
@@ -248,12 +248,12 @@ impl Addr {
     }
 
     /// Whether it is a link-local address.
-    pub fn is_link_local(&self) -> bool {
+    pub(super) fn is_link_local(&self) -> bool {
         matches!(self, Self::Ip { ip: IpAddr::V6(ip), .. } if ip.is_unicast_link_local())
     }
 
     /// Whether it names the host of a GID, by that itself or by the IP address that goes with it.
-    pub fn names(&self, entry: &GidEntry) -> bool {
+    pub(super) fn names(&self, entry: &GidEntry) -> bool {
         let named = match self {
             Self::Ib(ib) => entry.gid == ib.gid,
             _ => entry.addr == self.meant(),

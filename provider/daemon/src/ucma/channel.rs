@@ -7,7 +7,7 @@ use super::turns::{Event, Turns, Whose};
 
 /// Who sends a command.
 #[derive(Clone, Copy, Debug)]
-pub struct Caller {
+pub(super) struct Caller {
     /// Its session.
     pub session: u64,
     /// Its process, 0 if unknown.
@@ -23,7 +23,7 @@ const RECORD_COST: usize = 2560;
 
 /// One descriptor of a program's.
 #[derive(Debug)]
-pub struct Channel {
+pub(super) struct Channel {
     /// The end that is not the program's.
     pub socket: OwnedFd,
     /// The session that opened it.
@@ -46,7 +46,7 @@ pub struct Channel {
 
 impl Channel {
     /// A channel without events.
-    pub fn new(socket: OwnedFd, session: u64, pid: u32, number: u32) -> Self {
+    pub(super) fn new(socket: OwnedFd, session: u64, pid: u32, number: u32) -> Self {
         let room = rustix::net::sockopt::socket_send_buffer_size(&socket).unwrap_or(0);
         Self {
             socket,
@@ -62,7 +62,7 @@ impl Channel {
     }
 
     /// Whether a caller may use it: of its session, or of its process.
-    pub fn admits(&self, caller: Caller) -> bool {
+    pub(super) fn admits(&self, caller: Caller) -> bool {
         let same_process = caller.pid != 0 && caller.pid == self.pid;
         self.session == caller.session || same_process
     }
@@ -112,18 +112,18 @@ impl Channel {
     }
 
     /// How many records the program must take and throw away.
-    pub fn recalled(&mut self) -> u32 {
+    pub(super) fn recalled(&mut self) -> u32 {
         std::mem::take(&mut self.recalled)
     }
 
     /// Drops the events of an id. Returns the requests among them, which nobody knows.
-    pub fn forget(&mut self, owner: u32) -> Vec<u32> {
+    pub(super) fn forget(&mut self, owner: u32) -> Vec<u32> {
         let events = self.extract(|event| event.owner == owner);
         events.iter().filter_map(|event| event.request).collect()
     }
 
     /// Drops the events of a multicast group.
-    pub fn forget_group(&mut self, group: u32) {
+    pub(super) fn forget_group(&mut self, group: u32) {
         self.extract(|event| event.group == Some(group));
     }
 }

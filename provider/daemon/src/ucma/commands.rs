@@ -13,7 +13,7 @@ use super::steps::{self, Step};
 
 /// What goes back.
 #[derive(Debug, Default)]
-pub struct Outcome {
+pub(super) struct Outcome {
     /// 0 or a negative errno.
     pub result: i32,
     /// Bytes for the program's response address.
@@ -26,7 +26,7 @@ pub struct Outcome {
 
 impl Ucma {
     /// Carries out what a program has written to a channel: head, command and nothing else.
-    pub fn command(
+    pub(super) fn command(
         &mut self,
         caller: Caller,
         request: &Request,

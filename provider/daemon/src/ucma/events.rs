@@ -8,7 +8,7 @@ use zerocopy::IntoBytes;
 /// `enum rdma_cm_event_type`, but for what never happens here: QPs are the program's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
-pub enum Kind {
+pub(super) enum Kind {
     AddrResolved = 0,
     AddrError = 1,
     RouteResolved = 2,
@@ -33,7 +33,7 @@ pub enum Kind {
 
 /// What comes with an event.
 #[derive(Debug)]
-pub enum Detail {
+pub(super) enum Detail {
     /// Nothing.
     None,
     /// A connection's parameters.
@@ -46,7 +46,7 @@ pub enum Detail {
 
 /// What a program says or is told of a connection's parameters.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Params {
+pub(super) struct Params {
     /// As in the ABI.
     pub conn: rdma_ucm_conn_param,
     /// Enhanced connection establishment.
@@ -55,13 +55,13 @@ pub struct Params {
 
 impl Params {
     /// The private data.
-    pub fn private_data(&self) -> &[u8] {
+    pub(super) fn private_data(&self) -> &[u8] {
         let len = usize::from(self.conn.private_data_len);
         &self.conn.private_data[..len]
     }
 
     /// Takes private data, cut to what the ABI can say.
-    pub fn set_private_data(&mut self, data: &[u8]) {
+    pub(super) fn set_private_data(&mut self, data: &[u8]) {
         let len = data.len().min(usize::from(u8::MAX));
         self.conn.private_data[..len].copy_from_slice(&data[..len]);
         self.conn.private_data_len = len as u8;

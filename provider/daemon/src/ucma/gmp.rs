@@ -15,7 +15,7 @@ use crate::qp1;
 
 impl Server {
     /// The ports have changed, or their subnet manager wants to be told again what is registered with it.
-    pub fn ports_changed(&mut self, view: &View<'_>) {
+    pub(crate) fn ports_changed(&mut self, view: &View<'_>) {
         let host = self.host(view);
         self.ucma.addresses_changed(&host);
         self.ucma.names.publish(&mut self.ucma.questions, &host);
@@ -24,12 +24,12 @@ impl Server {
     }
 
     /// What is to be sent.
-    pub fn outgoing(&mut self) -> Vec<Outgoing> {
+    pub(crate) fn outgoing(&mut self) -> Vec<Outgoing> {
         std::mem::take(&mut self.outgoing)
     }
 
     /// Takes a message that came to QP1 of a port from another communication manager.
-    pub fn receive_message(&mut self, incoming: &Incoming, view: &View<'_>) {
+    pub(crate) fn receive_message(&mut self, incoming: &Incoming, view: &View<'_>) {
         let host = self.host(view);
         match sender(incoming, &host) {
             Some(from) => {
@@ -42,7 +42,7 @@ impl Server {
     }
 
     /// Takes the subnet administrator's answer to a question. `false`: nobody here has asked.
-    pub fn receive_answer(&mut self, incoming: &Incoming, view: &View<'_>) -> bool {
+    pub(crate) fn receive_answer(&mut self, incoming: &Incoming, view: &View<'_>) -> bool {
         let host = self.host(view);
         let from_administrator = |port: &IbPort| incoming.from.lid == port.sm_lid;
         let is_ours = host.port(incoming.port).is_some_and(from_administrator)

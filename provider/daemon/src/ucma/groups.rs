@@ -9,7 +9,7 @@ pub(super) const MAX_GROUPS: usize = 64;
 
 /// A group of which an id is a member.
 #[derive(Debug)]
-pub struct Group {
+pub(super) struct Group {
     /// The member.
     pub id: u32,
     /// What the program wants to find in the group's events.

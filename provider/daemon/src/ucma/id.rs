@@ -9,7 +9,7 @@ use super::ports::Port;
 
 /// How far an id has come, in the kernel's terms. Over Ethernet, resolving happens at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
+pub(super) enum State {
     /// New.
     Idle,
     /// It has an address and a port.
@@ -33,22 +33,22 @@ pub enum State {
 }
 
 /// `enum ibv_qp_type`.
-pub mod qp_type {
+pub(super) mod qp_type {
     /// `IBV_QPT_RC`.
-    pub const RC: u8 = 2;
+    pub(crate) const RC: u8 = 2;
     /// `IBV_QPT_UC`.
-    pub const UC: u8 = 3;
+    pub(crate) const UC: u8 = 3;
     /// `IBV_QPT_UD`.
-    pub const UD: u8 = 4;
+    pub(crate) const UD: u8 = 4;
     /// `IBV_QPT_XRC_SEND`.
-    pub const XRC_SEND: u8 = 9;
+    pub(crate) const XRC_SEND: u8 = 9;
     /// `IBV_QPT_XRC_RECV`.
-    pub const XRC_RECV: u8 = 10;
+    pub(crate) const XRC_RECV: u8 = 10;
 }
 
 /// An id.
 #[derive(Debug)]
-pub struct Id {
+pub(super) struct Id {
     /// The channel whose events it raises.
     pub channel: u64,
     /// What the program wants to find in its events; 0: it has not said yet, and gets none.
@@ -111,7 +111,7 @@ pub struct Id {
 
 impl Id {
     /// A new one.
-    pub fn new(channel: u64, uid: u64, space: u16, qp_type: u8) -> Self {
+    pub(super) fn new(channel: u64, uid: u64, space: u16, qp_type: u8) -> Self {
         Self {
             channel,
             uid,
@@ -146,12 +146,12 @@ impl Id {
     }
 
     /// Whether its QP is for datagrams.
-    pub fn is_datagram(&self) -> bool {
+    pub(super) fn is_datagram(&self) -> bool {
         self.qp_type == qp_type::UD
     }
 
     /// Service ID of an address in its port space.
-    pub fn service_id(&self, addr: &Addr) -> u64 {
+    pub(super) fn service_id(&self, addr: &Addr) -> u64 {
         match addr {
             Addr::Ib(ib) => ib.sid,
             _ => u64::from(self.space) << 16 | u64::from(addr.port()),
@@ -159,7 +159,7 @@ impl Id {
     }
 
     /// Bytes of private data that the IP header of the RDMA IP CM service takes.
-    pub fn header_len(&self) -> usize {
+    pub(super) fn header_len(&self) -> usize {
         match self.src {
             Addr::Ib(_) => 0,
             _ => ferroce_fabric::ipcm::HEADER_LEN,

@@ -11,7 +11,7 @@ use super::addr::Addr;
 
 /// A port of a port space (`RDMA_PS_*`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Port {
+pub(super) struct Port {
     /// The space.
     pub space: u16,
     /// The port.
@@ -20,7 +20,7 @@ pub struct Port {
 
 /// What counts when two owners of a port are compared.
 #[derive(Clone, Debug)]
-pub struct Owner {
+pub(super) struct Owner {
     /// The id.
     pub id: u32,
     /// Where it is bound, with the port or without.
@@ -41,7 +41,7 @@ pub struct Owner {
 
 /// All port spaces.
 #[derive(Debug)]
-pub struct Ports {
+pub(super) struct Ports {
     owners: HashMap<Port, Vec<Owner>>,
     /// What is chosen from when no port is asked for.
     range: RangeInclusive<u16>,
@@ -61,7 +61,7 @@ impl Default for Ports {
 
 impl Ports {
     /// Gives an id the port that it asks for.
-    pub fn claim(&mut self, port: Port, owner: Owner) -> Result<(), Errno> {
+    pub(super) fn claim(&mut self, port: Port, owner: Owner) -> Result<(), Errno> {
         let owners = self.owners.entry(port).or_default();
         let result = check(owners, &owner, owner.reuse);
         if result.is_ok() {
@@ -73,7 +73,12 @@ impl Ports {
     }
 
     /// Gives an id some port. `random` decides where the search begins.
-    pub fn claim_any(&mut self, space: u16, owner: Owner, random: u32) -> Result<u16, Errno> {
+    pub(super) fn claim_any(
+        &mut self,
+        space: u16,
+        owner: Owner,
+        random: u32,
+    ) -> Result<u16, Errno> {
         let (low, high) = (u32::from(*self.range.start()), u32::from(*self.range.end()));
         let count = high - low + 1;
         for step in 0..count {
@@ -94,7 +99,7 @@ impl Ports {
     }
 
     /// Whether an owner of a port may begin to listen though it allowed others to share it.
-    pub fn may_listen(&self, port: Port, id: u32) -> Result<(), Errno> {
+    pub(super) fn may_listen(&self, port: Port, id: u32) -> Result<(), Errno> {
         let owners = self.owners.get(&port).map_or(&[][..], Vec::as_slice);
         match owners.iter().find(|owner| owner.id == id) {
             Some(owner) => check(owners, owner, false),
@@ -103,7 +108,7 @@ impl Ports {
     }
 
     /// Changes what is known of an owner.
-    pub fn update(&mut self, port: Port, id: u32, change: impl FnOnce(&mut Owner)) {
+    pub(super) fn update(&mut self, port: Port, id: u32, change: impl FnOnce(&mut Owner)) {
         let owners = self.owners.get_mut(&port);
         if let Some(owner) = owners.and_then(|owners| owners.iter_mut().find(|o| o.id == id)) {
             change(owner);
@@ -111,7 +116,7 @@ impl Ports {
     }
 
     /// Takes a port from an id.
-    pub fn release(&mut self, port: Port, id: u32) {
+    pub(super) fn release(&mut self, port: Port, id: u32) {
         if let Some(owners) = self.owners.get_mut(&port) {
             owners.retain(|owner| owner.id != id);
             if owners.is_empty() {

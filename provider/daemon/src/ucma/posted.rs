@@ -12,7 +12,13 @@ use super::state::Ucma;
 impl Ucma {
     /// Carries out a command whose program was sure that it would succeed, and does not wait. Should it fail all the same, as the
     /// peer was quicker, the program hears what it would have heard if the peer had been slower.
-    pub fn posted(&mut self, caller: Caller, request: &Request, bytes: &[u8], host: &Host<'_>) {
+    pub(super) fn posted(
+        &mut self,
+        caller: Caller,
+        request: &Request,
+        bytes: &[u8],
+        host: &Host<'_>,
+    ) {
         let result = self.command(caller, request, (bytes, &[]), host).result;
         if result == 0 || self.admits(caller, request.channel).is_err() {
             return;

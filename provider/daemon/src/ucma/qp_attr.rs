@@ -12,37 +12,37 @@ use super::terms::errno;
 
 /// `enum ibv_qp_state`.
 mod qp_state {
-    pub const INIT: u32 = 1;
-    pub const RTR: u32 = 2;
-    pub const RTS: u32 = 3;
-    pub const ERR: u32 = 6;
+    pub(super) const INIT: u32 = 1;
+    pub(super) const RTR: u32 = 2;
+    pub(super) const RTS: u32 = 3;
+    pub(super) const ERR: u32 = 6;
 }
 
 /// `enum ibv_qp_attr_mask`.
 mod mask {
-    pub const STATE: u32 = 1 << 0;
-    pub const ACCESS_FLAGS: u32 = 1 << 3;
-    pub const PKEY_INDEX: u32 = 1 << 4;
-    pub const PORT: u32 = 1 << 5;
-    pub const QKEY: u32 = 1 << 6;
-    pub const AV: u32 = 1 << 7;
-    pub const PATH_MTU: u32 = 1 << 8;
-    pub const TIMEOUT: u32 = 1 << 9;
-    pub const RETRY_CNT: u32 = 1 << 10;
-    pub const RNR_RETRY: u32 = 1 << 11;
-    pub const RQ_PSN: u32 = 1 << 12;
-    pub const MAX_QP_RD_ATOMIC: u32 = 1 << 13;
-    pub const MIN_RNR_TIMER: u32 = 1 << 15;
-    pub const SQ_PSN: u32 = 1 << 16;
-    pub const MAX_DEST_RD_ATOMIC: u32 = 1 << 17;
-    pub const DEST_QPN: u32 = 1 << 20;
+    pub(super) const STATE: u32 = 1 << 0;
+    pub(super) const ACCESS_FLAGS: u32 = 1 << 3;
+    pub(super) const PKEY_INDEX: u32 = 1 << 4;
+    pub(super) const PORT: u32 = 1 << 5;
+    pub(super) const QKEY: u32 = 1 << 6;
+    pub(super) const AV: u32 = 1 << 7;
+    pub(super) const PATH_MTU: u32 = 1 << 8;
+    pub(super) const TIMEOUT: u32 = 1 << 9;
+    pub(super) const RETRY_CNT: u32 = 1 << 10;
+    pub(super) const RNR_RETRY: u32 = 1 << 11;
+    pub(super) const RQ_PSN: u32 = 1 << 12;
+    pub(super) const MAX_QP_RD_ATOMIC: u32 = 1 << 13;
+    pub(super) const MIN_RNR_TIMER: u32 = 1 << 15;
+    pub(super) const SQ_PSN: u32 = 1 << 16;
+    pub(super) const MAX_DEST_RD_ATOMIC: u32 = 1 << 17;
+    pub(super) const DEST_QPN: u32 = 1 << 20;
 }
 
 /// `enum ibv_access_flags`.
 mod access {
-    pub const REMOTE_WRITE: u32 = 1 << 1;
-    pub const REMOTE_READ: u32 = 1 << 2;
-    pub const REMOTE_ATOMIC: u32 = 1 << 3;
+    pub(super) const REMOTE_WRITE: u32 = 1 << 1;
+    pub(super) const REMOTE_READ: u32 = 1 << 2;
+    pub(super) const REMOTE_ATOMIC: u32 = 1 << 3;
 }
 
 impl Ucma {

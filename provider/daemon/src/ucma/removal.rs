@@ -5,7 +5,7 @@ use super::state::Ucma;
 
 impl Ucma {
     /// Removes a channel with everything on it.
-    pub fn close(&mut self, inode: u64, host: &Host<'_>) {
+    pub(super) fn close(&mut self, inode: u64, host: &Host<'_>) {
         let mine: Vec<u32> = self
             .ids
             .iter()

@@ -10,7 +10,7 @@ const MAX_SHOWN: usize = 1000;
 
 impl Server {
     /// For `ferroce status`.
-    pub fn status(&self) -> CmStatus {
+    pub(crate) fn status(&self) -> CmStatus {
         let mut services = self.ucma.services.listened();
         services.sort_unstable();
         services.truncate(MAX_SHOWN);
@@ -23,7 +23,7 @@ impl Server {
     }
 
     /// Messages of the connection manager, by the names of the kernel's files.
-    pub fn messages(&self) -> Vec<(String, u64)> {
+    pub(crate) fn messages(&self) -> Vec<(String, u64)> {
         let counters = self.ucma.cm.counters();
         let groups = [
             ("cm_tx_msgs", &counters.sent),
@@ -40,7 +40,7 @@ impl Server {
     }
 
     /// Messages that changed nothing, by reason.
-    pub fn dropped(&self) -> [(&'static str, u64); 6] {
+    pub(crate) fn dropped(&self) -> [(&'static str, u64); 6] {
         let counters = self.ucma.cm.counters();
         [
             ("cm_malformed", counters.malformed),

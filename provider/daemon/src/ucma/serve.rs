@@ -62,7 +62,7 @@ impl Service for Server {
 
 impl Server {
     /// Listens in the runtime directory, for that device.
-    pub fn start(
+    pub(crate) fn start(
         dir: &RuntimeDir,
         info: &DeviceInfo,
         poller: &Poller,
@@ -83,7 +83,7 @@ impl Server {
     }
 
     /// The device goes. Programs are told, and have until [`is_gone`](Self::is_gone) to clean up.
-    pub fn remove_device(&mut self, view: &View<'_>) {
+    pub(crate) fn remove_device(&mut self, view: &View<'_>) {
         let host = self.host(view);
         self.ucma.names.withdraw(&mut self.ucma.questions, &host);
         self.ucma.remove_device(&host);
@@ -91,26 +91,26 @@ impl Server {
     }
 
     /// Whether nobody holds anything of a device that has gone.
-    pub fn is_gone(&self) -> bool {
+    pub(crate) fn is_gone(&self) -> bool {
         !self.ucma.has_removed()
     }
 
     /// The device's addresses have changed.
-    pub fn addresses_changed(&mut self, view: &View<'_>) {
+    pub(crate) fn addresses_changed(&mut self, view: &View<'_>) {
         let host = self.host(view);
         self.ucma.addresses_changed(&host);
         self.finish(&host);
     }
 
     /// An interface has another hardware address.
-    pub fn hardware_changed(&mut self, ifindex: u32, view: &View<'_>) {
+    pub(crate) fn hardware_changed(&mut self, ifindex: u32, view: &View<'_>) {
         let host = self.host(view);
         self.ucma.hardware_changed(ifindex, &host);
         self.finish(&host);
     }
 
     /// Does what is due.
-    pub fn handle_timeout(&mut self, now: Instant, view: &View<'_>) {
+    pub(crate) fn handle_timeout(&mut self, now: Instant, view: &View<'_>) {
         self.sessions.handle_timeout(now, view.poller);
         let host = self.host(view);
         let ucma = &mut self.ucma;

@@ -34,7 +34,7 @@ enum Served {
 
 impl Server {
     /// Reads and answers what a program has sent.
-    pub fn serve(&mut self, session: u64, view: &View<'_>) {
+    pub(crate) fn serve(&mut self, session: u64, view: &View<'_>) {
         for _ in 0..REQUESTS {
             match self.serve_one(session, view) {
                 // The program sends the next when it has the answer.
@@ -177,7 +177,7 @@ impl Server {
     }
 
     /// The program's last descriptor of a channel was closed.
-    pub fn hung_up(&mut self, channel: u64, view: &View<'_>) {
+    pub(crate) fn hung_up(&mut self, channel: u64, view: &View<'_>) {
         if let Some(entry) = self.ucma.channels.get(&channel) {
             self.serve_rest(entry.session, view);
         }
@@ -193,7 +193,7 @@ impl Server {
     }
 
     /// A program's process has died: a child that has inherited its channels has no use of them.
-    pub fn died(&mut self, session: u64, view: &View<'_>) {
+    pub(crate) fn died(&mut self, session: u64, view: &View<'_>) {
         let theirs = |channel: &Channel| channel.session == session;
         let channels = self.ucma.channels.iter();
         let mine: Vec<u64> = channels

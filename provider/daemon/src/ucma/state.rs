@@ -60,7 +60,7 @@ impl std::fmt::Debug for Ucma {
 
 impl Ucma {
     /// A server without clients, for that device.
-    pub fn new(info: &DeviceInfo) -> Result<Self, ControlError> {
+    pub(super) fn new(info: &DeviceInfo) -> Result<Self, ControlError> {
         let config = CmConfig {
             ca_guid: u64::from_be_bytes(info.node_guid),
             // What the engine says of itself: local_ca_ack_delay.
@@ -95,7 +95,7 @@ impl Ucma {
     }
 
     /// Adds a channel, whose other end is `inode` to its program, process `pid` of session `session`. Returns its number.
-    pub fn open(
+    pub(super) fn open(
         &mut self,
         inode: u64,
         socket: OwnedFd,

@@ -48,7 +48,7 @@ impl Default for Linger {
 
 impl Linger {
     /// Something came at a time and was handled at another, whether it was waited for awake or asleep.
-    pub fn received(&mut self, at: Time, handled: Time) {
+    pub(crate) fn received(&mut self, at: Time, handled: Time) {
         let gap = at - self.idle_since;
         // One long gap says that the traffic is another from here on, but not how close it will be.
         self.usual = (3 * self.usual + gap.min(4 * LINGER_GAP)) / 4;
@@ -56,13 +56,13 @@ impl Linger {
     }
 
     /// How long to wait awake now, if at all.
-    pub fn worth(&self, now: Time) -> Option<Duration> {
+    pub(crate) fn worth(&self, now: Time) -> Option<Duration> {
         (self.usual < LINGER_GAP && now >= self.off_until)
             .then(|| (2 * self.usual).clamp(MIN_LINGER, MAX_LINGER))
     }
 
     /// A wait has ended.
-    pub fn ended(&mut self, now: Time, outcome: Outcome) {
+    pub(crate) fn ended(&mut self, now: Time, outcome: Outcome) {
         match outcome {
             Outcome::Cut => {}
             Outcome::Paid => {

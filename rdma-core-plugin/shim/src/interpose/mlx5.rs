@@ -7,7 +7,7 @@ use libc::c_int;
 
 /// The beginning of `struct mlx5dv_context`.
 #[repr(C)]
-pub struct Mlx5dvContext {
+pub(super) struct Mlx5dvContext {
     version: u8,
     flags: u64,
     /// What was asked for; what is answered.
@@ -20,7 +20,7 @@ pub struct Mlx5dvContext {
 /// As libmlx5's function of this name.
 #[cfg_attr(not(test), unsafe(no_mangle))]
 #[cfg_attr(test, allow(dead_code))]
-pub unsafe extern "C" fn mlx5dv_query_device(
+pub(super) unsafe extern "C" fn mlx5dv_query_device(
     context: *mut ibv_context,
     attributes: *mut Mlx5dvContext,
 ) -> c_int {

@@ -3,14 +3,14 @@
 use std::ffi::CStr;
 
 /// A path put together on the stack.
-pub struct PathBuffer {
+pub(crate) struct PathBuffer {
     bytes: [u8; 512],
     len: usize,
 }
 
 impl PathBuffer {
     /// An empty path.
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         PathBuffer {
             bytes: [0; 512],
             len: 0,
@@ -18,7 +18,7 @@ impl PathBuffer {
     }
 
     /// Appends; a path that grows too long stays too long.
-    pub fn push(&mut self, part: &[u8]) {
+    pub(crate) fn push(&mut self, part: &[u8]) {
         // One byte stays zero as the end.
         if let Some(room) = self
             .bytes
@@ -33,7 +33,7 @@ impl PathBuffer {
     }
 
     /// Appends a decimal number.
-    pub fn push_number(&mut self, mut value: u32) {
+    pub(crate) fn push_number(&mut self, mut value: u32) {
         let mut digits = [0; 10];
         let mut n = 0;
         for digit in digits.iter_mut().rev() {
@@ -50,7 +50,7 @@ impl PathBuffer {
     }
 
     /// The path, if it fitted.
-    pub fn as_cstr(&self) -> Option<&CStr> {
+    pub(crate) fn as_cstr(&self) -> Option<&CStr> {
         if self.len >= self.bytes.len() {
             return None;
         }

@@ -7,12 +7,12 @@ use std::mem::{MaybeUninit, offset_of, size_of};
 
 /// Connects to a `SOCK_SEQPACKET` socket in a directory. Its number is a high one, out of the way of programs that count
 /// on low ones. The error is an errno.
-pub fn connect(directory: &[u8], name: &[u8]) -> Result<c_int, c_int> {
+pub(crate) fn connect(directory: &[u8], name: &[u8]) -> Result<c_int, c_int> {
     connect_low(directory, name, libc::SOCK_CLOEXEC).map(raise)
 }
 
 /// The same with a number as it comes, close-on-exec if `flags` say so (`SOCK_CLOEXEC`).
-pub fn connect_low(directory: &[u8], name: &[u8], flags: c_int) -> Result<c_int, c_int> {
+pub(crate) fn connect_low(directory: &[u8], name: &[u8], flags: c_int) -> Result<c_int, c_int> {
     let mut path = PathBuffer::new();
     path.push(directory);
     // The directory is opened first, as a socket's path may have 107 bytes only.
@@ -89,7 +89,7 @@ fn unix_address(path: &[u8]) -> libc::sockaddr_un {
 }
 
 /// Gives a unix socket an abstract name of at most 107 bytes. The error is an errno.
-pub fn bind_abstract(fd: c_int, name: &[u8]) -> Result<(), c_int> {
+pub(crate) fn bind_abstract(fd: c_int, name: &[u8]) -> Result<(), c_int> {
     let mut address = unix_address(&[]);
     for (to, from) in address.sun_path.iter_mut().skip(1).zip(name) {
         *to = *from as c_char;
@@ -104,7 +104,7 @@ pub fn bind_abstract(fd: c_int, name: &[u8]) -> Result<(), c_int> {
 }
 
 /// The abstract name of a unix socket, if it has one.
-pub fn abstract_name(fd: c_int, name: &mut [u8; 108]) -> Option<&[u8]> {
+pub(crate) fn abstract_name(fd: c_int, name: &mut [u8; 108]) -> Option<&[u8]> {
     let mut address = unix_address(&[]);
     let mut len = size_of::<libc::sockaddr_un>() as libc::socklen_t;
     let (at, len_at) = (&raw mut address, &raw mut len);
@@ -124,7 +124,7 @@ pub fn abstract_name(fd: c_int, name: &mut [u8; 108]) -> Option<&[u8]> {
 }
 
 /// The value of a socket's option that is an int; `None`: it has no such option, or is none.
-pub fn option(fd: c_int, level: c_int, option: c_int) -> Option<c_int> {
+pub(crate) fn option(fd: c_int, level: c_int, option: c_int) -> Option<c_int> {
     let mut value: c_int = 0;
     let mut len = size_of::<c_int>() as libc::socklen_t;
     let (at, len_at) = (&raw mut value, &raw mut len);
@@ -134,14 +134,14 @@ pub fn option(fd: c_int, level: c_int, option: c_int) -> Option<c_int> {
 }
 
 /// Sets a socket's option that is an int, if it has it.
-pub fn set_option(fd: c_int, level: c_int, option: c_int, value: c_int) {
+pub(crate) fn set_option(fd: c_int, level: c_int, option: c_int, value: c_int) {
     let (at, len) = (&raw const value, size_of::<c_int>());
     // SAFETY: the option's value is an int that outlives the call.
     unsafe { libc::syscall(libc::SYS_setsockopt, fd, level, option, at, len) };
 }
 
 /// Sends a datagram and perhaps a descriptor beside it. The error is an errno.
-pub fn send_with_descriptor(
+pub(crate) fn send_with_descriptor(
     fd: c_int,
     mut part: iovec,
     descriptor: Option<c_int>,
@@ -167,6 +167,6 @@ pub fn send_with_descriptor(
 }
 
 /// Asks for room for long datagrams: as much as the system allows.
-pub fn enlarge_send_buffer(fd: c_int, bytes: c_int) {
+pub(crate) fn enlarge_send_buffer(fd: c_int, bytes: c_int) {
     set_option(fd, libc::SOL_SOCKET, libc::SO_SNDBUF, bytes);
 }

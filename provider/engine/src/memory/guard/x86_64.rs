@@ -159,7 +159,7 @@ fn checked(fault: u32) -> Result<(), Fault> {
 }
 
 #[inline]
-pub unsafe fn copy(dst: *mut u8, src: *const u8, len: usize) -> Result<(), Fault> {
+pub(super) unsafe fn copy(dst: *mut u8, src: *const u8, len: usize) -> Result<(), Fault> {
     let copy = if std::arch::is_x86_feature_detected!("ermsb") {
         ferroce_guard_copy
     } else if *IS_EMULATED {
@@ -202,13 +202,13 @@ pub const COPIES: [Copy; 3] = [
 ];
 
 #[inline]
-pub unsafe fn probe(src: *const u8, len: usize) -> Result<(), Fault> {
+pub(super) unsafe fn probe(src: *const u8, len: usize) -> Result<(), Fault> {
     // SAFETY: the caller's promise; a fault comes back as an error.
     checked(unsafe { ferroce_guard_probe(src, src.wrapping_add(len - 1)) })
 }
 
 #[inline]
-pub unsafe fn publish(dst: *mut u8, value: u64, size: usize) -> Result<(), Fault> {
+pub(super) unsafe fn publish(dst: *mut u8, value: u64, size: usize) -> Result<(), Fault> {
     let store = match size {
         1 => ferroce_guard_publish1,
         2 => ferroce_guard_publish2,
@@ -219,13 +219,13 @@ pub unsafe fn publish(dst: *mut u8, value: u64, size: usize) -> Result<(), Fault
     checked(unsafe { store(dst, value) })
 }
 
-pub unsafe fn fetch_add(cell: *mut u64, add: u64) -> Result<u64, Fault> {
+pub(super) unsafe fn fetch_add(cell: *mut u64, add: u64) -> Result<u64, Fault> {
     let mut before = 0;
     // SAFETY: the caller's promise; a fault comes back as an error.
     checked(unsafe { ferroce_guard_fetch_add(cell, add, &mut before) }).map(|()| before)
 }
 
-pub unsafe fn compare_swap(cell: *mut u64, compare: u64, swap: u64) -> Result<u64, Fault> {
+pub(super) unsafe fn compare_swap(cell: *mut u64, compare: u64, swap: u64) -> Result<u64, Fault> {
     let mut before = 0;
     // SAFETY: the caller's promise; a fault comes back as an error.
     checked(unsafe { ferroce_guard_compare_swap(cell, compare, swap, &mut before) })
@@ -235,7 +235,7 @@ pub unsafe fn compare_swap(cell: *mut u64, compare: u64, swap: u64) -> Result<u6
 const SIGNALS: [libc::c_int; 2] = [libc::SIGSEGV, libc::SIGBUS];
 static BEFORE: OnceLock<[libc::sigaction; 2]> = OnceLock::new();
 
-pub fn install() {
+pub(super) fn install() {
     let before = SIGNALS.map(|signal| {
         // SAFETY: all zeroes is a valid sigaction, and the call only reads the disposition.
         unsafe {
