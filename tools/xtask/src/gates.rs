@@ -1,6 +1,8 @@
 //! `cargo xtask gates`: breaks the sources on purpose, in a copy of the newest commit, one thing at a time, and sees that the case that is
 //! there for it fails and says what is wrong. A gate that lets its break pass has rotted.
 
+mod breaks;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -12,164 +14,16 @@ use comfy_table::Table;
 use ferroce_system::build;
 use ferroce_system::harness::process::{self, Finished};
 
+use self::breaks::Change::{self, Advisory, Append, Commit, Replace};
+use self::breaks::{BREAKS, Break};
+
 /// A first build of everything, beside whatever else the machine has to do.
 const LIMIT: Duration = Duration::from_secs(2 * 3600);
-
-/// What is broken, and who has to notice.
-struct Break {
-    /// The case, as `cargo xtask test` takes it.
-    gate: &'static str,
-    /// What a person would have done.
-    what: &'static str,
-    change: Change,
-    /// What the failing case says, among other things.
-    said: &'static str,
-}
-
-/// How a file is changed, below the root.
-enum Change {
-    Append(&'static str, &'static str),
-    Replace(&'static str, &'static str, &'static str),
-    /// A commit with this message, beside nothing else.
-    Commit(&'static str),
-    /// A dependency has a weakness: the database of advisories is one of our own, with this identifier in it and no other.
-    Advisory(&'static str),
-}
-
-use Change::{Advisory, Append, Commit, Replace};
 
 /// Where the database of advisories comes from.
 const ADVISORIES: &str = "https://github.com/RustSec/advisory-db";
 /// The crate that has the weakness.
 const WEAK: &str = "rustix";
-
-const BREAKS: &[Break] = &[
-    Break {
-        gate: "lint/rustfmt",
-        what: "a line that rustfmt would write otherwise",
-        change: Append("provider/wire/src/lib.rs", "const  BROKEN : u8=0;\n"),
-        said: "BROKEN",
-    },
-    Break {
-        gate: "lint/clippy",
-        what: "an unsafe block that does not say why it holds",
-        change: Append(
-            "provider/control/src/lib.rs",
-            "/// Broken.\npub fn broken(at: *const u8) -> u8 {\n    unsafe { at.read() }\n}\n",
-        ),
-        said: "unsafe block missing a safety comment",
-    },
-    Break {
-        gate: "lint/rustdoc",
-        what: "a link of the documentation to nothing",
-        change: Append(
-            "provider/wire/src/lib.rs",
-            "/// See [`nowhere`].\npub const BROKEN: u8 = 0;\n",
-        ),
-        said: "unresolved link to `nowhere`",
-    },
-    Break {
-        gate: "lint/declared",
-        what: "a function that the declared Rust version does not have (1.91)",
-        change: Append(
-            "provider/wire/src/lib.rs",
-            "/// Broken.\npub const BROKEN: std::time::Duration = std::time::Duration::from_mins(1);\n",
-        ),
-        said: "from_mins",
-    },
-    Break {
-        gate: "lint/fuzz targets",
-        what: "a fuzz target that calls a function that is gone",
-        change: Append(
-            "tests/fuzz/targets/cm.rs",
-            "fn broken() {\n    ferroce_fuzz::gone();\n}\n",
-        ),
-        said: "gone",
-    },
-    Break {
-        gate: "lint/deny",
-        what: "a crate under a licence that is not allowed",
-        change: Replace(
-            "provider/wire/Cargo.toml",
-            "license.workspace = true",
-            "license = \"GPL-3.0-only\"",
-        ),
-        said: "GPL-3.0-only",
-    },
-    Break {
-        gate: "lint/advisories",
-        what: "a dependency with a known weakness",
-        change: Advisory("RUSTSEC-2000-9999"),
-        said: "RUSTSEC-2000-9999",
-    },
-    Break {
-        gate: "lint/aarch64",
-        what: "something that does not compile for another architecture",
-        change: Append(
-            "provider/wire/src/lib.rs",
-            "#[cfg(target_arch = \"aarch64\")]\ncompile_error!(\"broken\");\n",
-        ),
-        said: "error: broken",
-    },
-    Break {
-        gate: "lint/musl",
-        what: "something that does not compile for another C library",
-        change: Append(
-            "provider/wire/src/lib.rs",
-            "#[cfg(target_env = \"musl\")]\ncompile_error!(\"broken\");\n",
-        ),
-        said: "error: broken",
-    },
-    Break {
-        gate: "lint/links",
-        what: "a link of a document to a heading that is not there",
-        change: Append("README.md", "\n[broken](docs/architecture.md#nowhere)\n"),
-        said: "no such heading",
-    },
-    Break {
-        gate: "lint/pages",
-        what: "a page of the architecture that has become long",
-        change: Append("docs/architecture/exs.md", include_str!("gates.rs")),
-        said: "800 is the most",
-    },
-    Break {
-        gate: "lint/tables",
-        what: "a skip that the document does not have",
-        change: Append(
-            "tests/system/src/harness/skips.toml",
-            "\n[[skip]]\nwhen = \"always\"\nsays = \"broken\"\nwhy = \"broken\"\ntests = [\"test_broken\"]\n",
-        ),
-        said: "the table `skips` is not that of",
-    },
-    Break {
-        gate: "lint/commits",
-        what: "a commit that does not say why",
-        change: Commit("wire: broken"),
-        said: "there is no body that says why",
-    },
-    Break {
-        gate: "lint/circles",
-        what: "an import that makes a circle of files larger",
-        change: Append("provider/engine/src/error.rs", "pub use crate::hca::Hca;\n"),
-        said: "files import each other in a circle, where",
-    },
-    Break {
-        gate: "lint/circles",
-        what: "an import of all that a crate has, which makes a circle of files larger",
-        change: Append("provider/transport/src/budget.rs", "use crate::*;\n"),
-        said: "files import each other in a circle, where",
-    },
-    Break {
-        gate: "unit",
-        what: "an ICRC whose LRH is zeros instead of ones",
-        change: Replace(
-            "provider/wire/src/icrc.rs",
-            "let mut h = [0xff; V4_LEN];",
-            "let mut h = [0; V4_LEN];",
-        ),
-        said: "FAILED   unit/",
-    },
-];
 
 /// Tries all, or those whose gate's name has one of these parts; true if every break was noticed.
 pub fn run(parts: &[String]) -> Result<bool> {

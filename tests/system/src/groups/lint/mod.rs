@@ -1,6 +1,6 @@
 //! Group `lint`: what can be said of the sources without running the product. They are formatted, neither clippy nor rustdoc has a
 //! warning, the declared Rust version builds them, they compile for the other targets, the fuzz targets are programs, the documents'
-//! links lead somewhere and their pages are short, commits say why, files import each other in no large circle, and every dependency comes from where it may, under a licence that is allowed.
+//! links lead somewhere and their pages are short, commits say why, files import each other in no large circle and are not long, and every dependency comes from where it may, under a licence that is allowed.
 
 mod circles;
 mod commits;
@@ -8,6 +8,7 @@ mod declared;
 mod gate;
 mod links;
 mod pages;
+mod shape;
 mod targets;
 
 use self::gate::{LIMIT, missing, succeeds};
@@ -53,6 +54,7 @@ pub(crate) fn cases() -> Vec<Case> {
     cases.extend(pages::cases());
     cases.extend(commits::cases());
     cases.extend(circles::cases());
+    cases.extend(shape::cases());
     cases
 }
 
