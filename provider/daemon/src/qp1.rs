@@ -186,7 +186,7 @@ fn receive<'a>(
         (IpAddr::V6(src), IpAddr::V6(dst)) => Flow::v6(src, dst, from.port(), ROCE_V2_PORT),
         _ => return Received::Other,
     };
-    // What is for no queue pair of ours is that before anything else.
+    // What is for no queue pair of ours is that before anything else; there is no QP0 (CA17-33).
     if Bth::parse(bytes).is_some_and(|bth| bth.dest_qp != QP1) {
         counters.add(Counter::RxUnknownQp, 1);
         return Received::Other;
@@ -199,7 +199,7 @@ fn receive<'a>(
         counters.add(Counter::RxIcrcErrors, 1);
         return Received::Other;
     }
-    // QP1 takes any P_Key of the table; there is one.
+    // QP1 takes any P_Key of the table (C9-42); there is one.
     if !pkey::is_same_partition(packet.bth.pkey, mad::DEFAULT_PKEY) {
         counters.add(Counter::RxWrongPkey, 1);
         return Received::Other;

@@ -210,7 +210,9 @@ impl Node {
         out.deliver(port, from, smp);
     }
 
-    /// Sends the answer to a request that came from `from`: a GetResp with the request's transaction, attribute and modifier (C14-30).
+    /// Sends the answer to a request that came from `from`: a GetResp with the request's transaction, attribute
+    /// and modifier (C14-30), on a directed route with the direction turned (C14-10) and by the LIDs of the
+    /// way back (C14-11).
     fn reply(
         &mut self,
         port: u8,

@@ -187,7 +187,7 @@ impl Qp {
         self.req.rewind(self.sq.base());
     }
 
-    /// The Local ACK Timeout has passed without progress (C9-142).
+    /// The Local ACK Timeout has passed without progress (C9-139, C9-142).
     pub(crate) fn on_ack_timeout<H: Host>(&mut self, host: &mut H) {
         self.req.timers.ack = None;
         if self.req.una >= self.req.max {
@@ -213,6 +213,7 @@ impl Qp {
         if self.req.timers.rnr_retries == 0 {
             return self.fail_oldest(WcStatus::RnrRetryExcErr, host);
         }
+        // C9-132: 7 is for ever.
         if self.attr.rnr_retry != 7 {
             self.req.timers.rnr_retries -= 1;
         }

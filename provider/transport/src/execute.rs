@@ -323,6 +323,7 @@ impl Qp {
         self.reserve_resource()?;
         // A region that may not be flushed is a remote access error (oA19-13).
         host.flush_remote(&flush)?;
+        // It is answered when what came before it is placed, and not before (oA19-1).
         self.accept_and_answer(1, packet, Answer::nothing(&reth));
         Ok(())
     }

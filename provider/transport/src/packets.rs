@@ -12,7 +12,8 @@ use crate::{Dest, Gather, MemoryError, Qp, QpAttr, SendFlags, SendOp, Sink, Time
 use ferroce_wire::{AtomicEth, Bth, Ext, Reth, opcode};
 
 impl Qp {
-    /// Sends packets of the SEND or RDMA WRITE at the cursor.
+    /// Sends packets of the SEND or RDMA WRITE at the cursor, all but the last as long as the path MTU
+    /// allows (C5-8).
     pub(crate) fn send_message<S: Sink>(
         &mut self,
         now: Time,

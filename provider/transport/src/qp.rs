@@ -300,7 +300,7 @@ impl Qp {
         }
     }
 
-    /// Completes every send request with a flush error.
+    /// Completes every send request with a flush error, one that is posted afterwards too (C10-96).
     pub(crate) fn flush_sends<H: Host>(&mut self, host: &mut H) {
         while let Some(wqe) = self.sq.pop() {
             self.complete_send(&wqe, WcStatus::WrFlushErr, host);

@@ -102,6 +102,8 @@ pub(crate) const TOO_LONG: Refusal = Refusal::Error {
     status: WcStatus::LocLenErr,
     event: QpEvent::ReqErr,
 };
+/// What a receive request names cannot be written: the fault is the responder's own, and ends the
+/// connection (C9-220).
 pub(crate) const LOCAL_PROTECTION: Refusal = Refusal::Error {
     nak: NakCode::RemoteOperationalError,
     status: WcStatus::LocProtErr,
@@ -215,7 +217,7 @@ impl Qp {
         self.resp.epsn = self.resp.epsn.add(packets);
         self.resp.refused = false;
         self.resp.nak = None;
-        // Section 9.7.7.1: messages are counted, not packets.
+        // Section 9.7.7.1, C9-148: new messages are counted, not packets and not duplicates.
         if message {
             self.resp.msn = (self.resp.msn + 1) & 0xff_ffff;
         }

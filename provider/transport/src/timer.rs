@@ -4,7 +4,7 @@ use crate::Time;
 use crate::tuning::LONG_ACK_TIMEOUT;
 use std::time::Duration;
 
-/// The Local ACK Timeout in nanoseconds for an exponent of 0–31, `None` where it is infinite.
+/// The Local ACK Timeout in nanoseconds for an exponent of 0–31, `None` where it is infinite (C9-140).
 pub(crate) fn ack_timeout(exponent: u8) -> Option<u64> {
     (exponent != 0).then(|| 4096u64 << exponent.min(31))
 }
@@ -12,7 +12,7 @@ pub(crate) fn ack_timeout(exponent: u8) -> Option<u64> {
 /// The requester's timers and retry counters.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Timers {
-    /// When the oldest unacknowledged request counts as lost.
+    /// When the oldest unacknowledged request counts as lost (C9-139).
     pub ack: Option<Time>,
     /// Until when nothing may be sent after an RNR NAK.
     pub rnr: Option<Time>,

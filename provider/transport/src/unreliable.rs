@@ -126,7 +126,7 @@ impl Qp {
         }
     }
 
-    /// Sends packets of the request at the cursor.
+    /// Sends packets of the request at the cursor, all but the last as long as the MTU allows (C5-8).
     fn send_once<S: Sink>(
         &mut self,
         budget: &mut Budget,

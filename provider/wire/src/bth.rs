@@ -46,6 +46,7 @@ impl Bth {
         (len.wrapping_neg() & 3) as u8
     }
 
+    /// Reserved bits are not looked at; [`put`](Self::put) writes zeros there (C9-6).
     pub(crate) fn take(bytes: &mut &[u8]) -> Option<Bth> {
         let raw: &RawBth = take(bytes)?;
         let first = raw.opcode_flags_pkey.get();

@@ -56,6 +56,7 @@ impl Region {
         }
     }
 
+    /// Do the region's rights cover the access (C10-57)?
     fn check(&self, access: Access) -> Result<(), MemoryError> {
         if self.access.contains(access) {
             Ok(())

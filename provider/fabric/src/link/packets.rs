@@ -74,7 +74,7 @@ pub fn read<'a>(packet: &LinkPacket<'a>) -> Result<(Ends, &'a Mad), Unfit> {
         return Err(Unfit::Damaged);
     }
     let deth = parsed.ext.deth.ok_or(Unfit::Malformed)?;
-    // Section 13.4.2: all MADs are of one length.
+    // Section 13.4.2, C13-3: all MADs are of one length.
     let mad = parsed.payload.private().and_then(|mad| mad.try_into().ok());
     let mad = mad.ok_or(Unfit::Malformed)?;
     // Section 13.5.1: SMPs, and nothing else, are on the management lane.

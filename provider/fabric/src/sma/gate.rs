@@ -45,7 +45,8 @@ impl Node {
 }
 
 impl Port {
-    /// The entry of the P_Key table that a packet's key matches: the same partition, and not limited members both (section 10.9.3).
+    /// The entry of the P_Key table that a packet's key matches: the same partition, and not limited
+    /// members both (section 10.9.3). A packet for queue pair 1 may have any of the port's (C9-42).
     pub fn p_key_index(&self, p_key: u16) -> Option<u16> {
         let at = (self.p_keys().iter()).position(|own| pkey::matches(*own, p_key))?;
         u16::try_from(at).ok()

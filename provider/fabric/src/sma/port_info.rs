@@ -69,7 +69,7 @@ impl Node {
             answer.port_physical_state = physical;
         }
         answer.local_port_num = request.port;
-        // One in the answer to a request with one, and at no other time (o14-13).
+        // One in the answer to a request with one, and at no other time (o14-12.2.1, o14-13).
         answer.client_reregister = reregister;
         answer.emit(data);
         Ok(())

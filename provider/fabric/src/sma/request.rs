@@ -81,6 +81,7 @@ impl Node {
             }
             method::TRAP if self.is_sm(port) => self.deliver(port, from, smp, out),
             method::TRAP => self.counters.dropped += 1,
+            // Not answered (o14-3).
             method::TRAP_REPRESS => {
                 if self.check_m_key(now, port, from, &header, smp, out)
                     && header.attribute == attribute::NOTICE

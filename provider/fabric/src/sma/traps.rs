@@ -1,7 +1,7 @@
 //! Traps (section 14.2.5.1): what a port has to tell the subnet manager.
 //!
 //! A trap is repeated until the subnet manager says that it has heard it (TrapRepress), but not for ever; a port sends no two traps
-//! within its SubnetTimeOut. There is room for a few; the same thing is told once, however often it happens meanwhile.
+//! within its SubnetTimeOut (o14-2). There is room for a few; the same thing is told once, however often it happens meanwhile.
 
 use crate::cm::Time;
 use ferroce_wire::smp::{CapabilityChange, Notice};
@@ -23,6 +23,7 @@ pub(super) struct Traps {
 #[derive(Debug)]
 struct Waiting {
     notice: Notice,
+    /// That of its first transmission, and of all others (o13-5).
     tid: u64,
     sent: u32,
 }

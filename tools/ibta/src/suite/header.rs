@@ -375,17 +375,18 @@ fn reserved_bits(service: Service) -> Test {
         "The tester sends a SEND with these bits set",
         |packet| packet.raw = Some(with_reserved_bits(packet.covered())),
     );
-    test.covers(&["9.2", "9.6.1"]).mutant(Mutant::transport(
-        "reserved-must-be-zero",
-        "packets with reserved bits are dropped",
-        assertion,
-        || {
-            Faults::default().rx_drop(|packet| {
-                let bytes = packet.covered();
-                bytes.len() >= bth::LEN && bytes[8] & 0x7f != 0
-            })
-        },
-    ))
+    test.covers(&["9.2", "9.6.1", "C9-6"])
+        .mutant(Mutant::transport(
+            "reserved-must-be-zero",
+            "packets with reserved bits are dropped",
+            assertion,
+            || {
+                Faults::default().rx_drop(|packet| {
+                    let bytes = packet.covered();
+                    bytes.len() >= bth::LEN && bytes[8] & 0x7f != 0
+                })
+            },
+        ))
 }
 
 /// FECN, BECN, the six bits beside them and the seven beside AckReq.

@@ -53,7 +53,7 @@ fn answered(operation: Operation) -> Test {
         ),
         move |run, rig| body(run, rig, operation, &a),
     )
-    .covers(&["C9-60"])
+    .covers(&["C9-60", "C9-148"])
     .asserts([&assertion])
     .mutant(Mutant::transport(
         "wrong-msn",

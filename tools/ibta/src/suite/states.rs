@@ -244,7 +244,7 @@ fn sends_flushed_in_error(service: Service) -> Test {
         receiver.cc.close(rig)?;
         Ok(())
     })
-    .covers(&["10.3.1"])
+    .covers(&["10.3.1", "C10-96"])
     .asserts([&assertion])
     .mutant(stays_in_rts(&assertion))
 }

@@ -245,7 +245,7 @@ fn as_described() -> Test {
             Ok(())
         },
     )
-    .covers(&["C9-142", "C9-143"])
+    .covers(&["C9-139", "C9-142", "C9-143"])
     .asserts([TIMEOUT, COUNT])
     .takes(Duration::from_secs(11))
     .hurries(t_tr(EXPONENT))
@@ -336,7 +336,7 @@ fn sent_again(operation: Operation) -> Test {
             Ok(())
         },
     )
-    .covers(&["C9-142"])
+    .covers(&["C9-139", "C9-142"])
     .takes(5 * t_tr(USUAL))
     .mutant(too_early(&assertion))
     .mutant(too_late(&assertion))
@@ -362,7 +362,7 @@ fn exponent(exponent: u8) -> Test {
             Ok(())
         },
     )
-    .covers(&["C9-142"])
+    .covers(&["C9-139", "C9-140", "C9-142"])
     .takes(5 * t_tr(exponent) / 2)
     .mutant(too_early(&assertion))
     .mutant(too_late(&assertion))
@@ -394,7 +394,7 @@ fn infinite() -> Test {
             Ok(())
         },
     )
-    .covers(&["C9-142"])
+    .covers(&["C9-140", "C9-142"])
     .takes(Duration::from_millis(2500))
     .asserts([ID])
     .mutant(Mutant::transport(

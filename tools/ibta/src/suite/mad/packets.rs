@@ -191,7 +191,8 @@ pub(super) fn tests() -> Vec<Test> {
                     })
                     .into()
             },
-        ),
+        )
+        .covers(&["C13-3"]),
         dropped(
             "S09_6_1_01",
             "9.6.1",

@@ -121,7 +121,7 @@ fn reregister_answer() -> Test {
             tester.forget_events()
         },
     )
-    .covers(&["o14-13"])
+    .covers(&["o14-12.2.1", "o14-13"])
     .asserts([RULE, GOOD])
     .mutant(Mutant::mad(
         "never-heard-of-it",

@@ -61,7 +61,7 @@ fn repeated() -> Test {
             tester.configure(1)
         },
     )
-    .covers(&["14.2.5.1"])
+    .covers(&["14.2.5.1", "o13-5", "o14-2"])
     .asserts([AGAIN, SLOWLY, HEARD])
     .takes(Duration::from_millis(1500))
     .mutant(Mutant::mad(
@@ -140,7 +140,7 @@ fn repressed_by_its_transaction() -> Test {
             tester.configure(1)
         },
     )
-    .covers(&["14.2.5.1"])
+    .covers(&["14.2.5.1", "o13-5"])
     .asserts([OTHER_TID])
     .mutant(Mutant::mad(
         "any-transaction-will-do",

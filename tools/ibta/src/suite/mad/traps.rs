@@ -267,13 +267,18 @@ fn bad_key(number: u16) -> Test {
     } else {
         "Q_Key"
     };
+    // Of a wrong P_Key the rule that drops the packet is known by its number.
+    let statements: &[_] = match number {
+        trap::BAD_P_KEY => &["14.2.5.1", "C9-42"],
+        _ => &["14.2.5.1"],
+    };
     test(
         id,
         "14.2.5.1",
         format!("trap {number} tells of a wrong {name}"),
         body,
     )
-    .covers(&["14.2.5.1"])
+    .covers(statements)
     .asserts(rules)
     .mutant(Mutant::mad(
         "keeps-it-secret",

@@ -117,7 +117,7 @@ fn partitions() -> Test {
         tester.good(1, &table(before))?;
         tester.configure(1)
     })
-    .covers(&["10.9.3"])
+    .covers(&["10.9.3", "C9-42"])
     .asserts([FULL, LIMITED, NONE])
     .takes(Duration::from_secs(2))
     .mutant(Mutant::mad("members-are-members", "limited members hear each other", LIMITED, || {

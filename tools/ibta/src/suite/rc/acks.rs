@@ -44,6 +44,7 @@ pub fn tests() -> Vec<Test> {
                 format!("a packet in the midst of {what} that asks is acknowledged"),
                 move |b| in_the_midst(b, write),
             )
+            .covers(&["C9-148"])
             .breaks(
                 "at-the-end-only",
                 "ACKs come at the end of messages only.",
@@ -115,6 +116,7 @@ pub fn tests() -> Vec<Test> {
             "the MSN counts messages of every kind, not packets",
             counts_messages,
         )
+        .covers(&["C9-148"])
         .breaks("counts-packets", "Each packet counts.", || {
             let packets = Rc::new(Cell::new(0));
             let seen = packets.clone();
@@ -148,6 +150,7 @@ pub fn tests() -> Vec<Test> {
             "the MSN begins at 0 and is that of the last whole message",
             begins_at_zero,
         )
+        .covers(&["C9-148"])
         .breaks(
             "begins-at-one",
             "The first ACK counts a message too many.",

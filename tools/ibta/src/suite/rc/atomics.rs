@@ -50,6 +50,7 @@ pub fn tests() -> Vec<Test> {
         let test = test("9.4.5", n, what, move |b| {
             deed(b, opcode, swap_add, compare, after)
         })
+        .covers(&["C9-148"])
         .breaks(
             "answers-with-the-new",
             "The answer is another value than was there before.",

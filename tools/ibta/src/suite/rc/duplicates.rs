@@ -51,7 +51,7 @@ pub fn tests() -> Vec<Test> {
             "a duplicate in the midst of a message leaves the message whole",
             in_a_message,
         )
-        .covers(&["C9-105"])
+        .covers(&["C9-105", "C9-148"])
         .breaks(
             "begins-again",
             "A duplicate FIRST is taken for the next packet.",

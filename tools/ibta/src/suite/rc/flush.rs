@@ -30,7 +30,7 @@ pub fn tests() -> Vec<Test> {
             RIGHTS,
             |b, r| answered(b, flush(RANGE, r.addr + 8, r.rkey, 5000)),
         )
-        .covers(&["9.7.5.1"])
+        .covers(&["9.7.5.1", "C9-148"])
         .breaks("acknowledges", "It is answered by an ACK.", || {
             sends(RC_READ_RESPONSE_ONLY, |packet| {
                 packet.bth.opcode = RC_ACKNOWLEDGE
@@ -68,7 +68,7 @@ pub fn tests() -> Vec<Test> {
             RIGHTS,
             written,
         )
-        .covers(&["9.5"])
+        .covers(&["9.5", "oA19-1"])
         .breaks("places-nothing", "It is not placed.", places_nothing),
         test(
             4,

@@ -96,17 +96,15 @@ pub fn tests() -> Vec<Test> {
     for (n, opcode) in [(10, Opcode::RdmaRead), (63, Opcode::FetchAdd)] {
         let title = format!("{opcode:?} is not completed by an ACK");
         tests.push(
-            test(SECTION, n, title, move |b| ack_for_an_answer(b, opcode)).breaks(
-                "takes-it",
-                "An ACK completes the request.",
-                move || {
+            test(SECTION, n, title, move |b| ack_for_an_answer(b, opcode))
+                .covers(&["C9-60"])
+                .breaks("takes-it", "An ACK completes the request.", move || {
                     Faults::default().rx_edit(move |packet| {
                         if packet.bth.opcode == RC_ACKNOWLEDGE {
                             takes_for_data(packet, opcode);
                         }
                     })
-                },
-            ),
+                }),
         );
     }
     tests.push(

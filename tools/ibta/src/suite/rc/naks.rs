@@ -57,6 +57,7 @@ pub fn tests() -> Vec<Test> {
             "a receive request with a bad local key is a remote operational error",
             operational,
         )
+        .covers(&["C9-220"])
         .breaks("takes-it", "The packet is acknowledged.", acknowledges_all)
         .breaks("says-access", "It is refused as an access error.", || {
             other_reason(NakCode::RemoteAccessError)
@@ -74,7 +75,7 @@ pub fn tests() -> Vec<Test> {
             "what came before a refused request stays carried out, and is acknowledged by the NAK",
             before_a_refusal,
         )
-        .covers(&["C9-222.1.1"])
+        .covers(&["C9-148", "C9-222.1.1"])
         .breaks(
             "counts-the-refused",
             "The refused request counts as a message.",
@@ -140,7 +141,7 @@ pub fn tests() -> Vec<Test> {
             "a NAK is an Acknowledge without payload that asks for nothing",
             form,
         )
-        .covers(&["C9-222.1.1"])
+        .covers(&["C9-148", "C9-222.1.1"])
         .breaks("asks", "It asks to be acknowledged.", || {
             Faults::default().tx_edit(|packet| packet.bth.ack_req = true)
         })

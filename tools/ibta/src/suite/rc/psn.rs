@@ -115,6 +115,7 @@ pub fn tests() -> Vec<Test> {
             "a gap acknowledges what came before it",
             a_gap_acknowledges,
         )
+        .covers(&["C9-148"])
         .breaks(
             "forgets-messages",
             "The MSN in a NAK does not count the messages before it.",

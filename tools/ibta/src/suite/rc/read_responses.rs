@@ -94,6 +94,7 @@ pub fn tests() -> Vec<Test> {
             "a READ whose last response is missing is asked for again when the timer ends",
             missing_last,
         )
+        .covers(&["C9-60", "C9-139"])
         .breaks(
             "takes-it-for-whole",
             "It completes without its last response.",
@@ -132,6 +133,7 @@ pub fn tests() -> Vec<Test> {
             format!("a READ of {len} bytes is placed and completes"),
             move |b| read(b, len),
         )
+        .covers(&["C9-60"])
         .breaks("never-completes", "It does not complete.", || {
             never_completes(Side::Send)
         });

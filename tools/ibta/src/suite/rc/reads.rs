@@ -27,8 +27,13 @@ pub fn tests() -> Vec<Test> {
     let mut tests = Vec::new();
     for (n, len) in (1..).zip(LENGTHS) {
         let title = format!("the responses of a READ of {len} bytes at a path MTU of {PMTU}");
+        let statements: &[_] = match len {
+            PMTU.. => &["C5-8", "C9-148"],
+            _ => &["C9-148"],
+        };
         tests.push(
             test("9.7.5.1", n, title, move |b| responses(b, len))
+                .covers(statements)
                 .breaks(
                     "no-message-number",
                     "The AETH of the last response does not count the READ.",
@@ -108,6 +113,7 @@ pub fn tests() -> Vec<Test> {
             "a duplicate READ does not move the expected PSN",
             psn_stays,
         )
+        .covers(&["C9-148"])
         .breaks("counts-it", "The duplicate counts as a message.", || {
             let mut answers = 0;
             Faults::default().tx_edit(move |packet| {
@@ -141,6 +147,7 @@ pub fn tests() -> Vec<Test> {
             "READs that are sent without waiting are answered in order, each with its own bytes",
             several,
         )
+        .covers(&["C9-27"])
         .breaks(
             "mixes-them",
             "The first READ is answered after the second.",
@@ -161,6 +168,7 @@ pub fn tests() -> Vec<Test> {
             "the response of a READ acknowledges what came before it",
             acknowledges_before,
         )
+        .covers(&["C9-148"])
         .breaks("miscounts", "The response counts the READ only.", || {
             sends(RC_READ_RESPONSE_ONLY, |packet| {
                 if let Some(aeth) = &mut packet.ext.aeth {

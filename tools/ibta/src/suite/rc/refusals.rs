@@ -159,6 +159,7 @@ pub fn tests() -> Vec<Test> {
                 format!("sequence errors count as retries, of which there are {retries}"),
                 move |b| gives_up(b, retries),
             )
+            .covers(&["C9-143"])
             .breaks("one-less", "It gives up one retry early.", || {
                 Faults::default().command(|command| {
                     retry_cnt(command, |count| if count == 0 { 1 } else { count - 1 })
@@ -182,6 +183,7 @@ pub fn tests() -> Vec<Test> {
             "progress gives all retries back",
             given_back,
         )
+        .covers(&["C9-143"])
         .breaks("never-gives-back", "The counter only falls.", || {
             let mut refusals = 0;
             Faults::default().rx_edit(move |packet| {

@@ -57,6 +57,11 @@ pub fn tests() -> Vec<Test> {
             ),
             _ => test,
         };
+        // What is shorter than a packet may be has none to fill.
+        let test = match len {
+            PMTU.. => test.covers(&["C5-8"]),
+            _ => test,
+        };
         tests.push(match len {
             0 => test,
             _ => test.breaks("garbles", "The last byte of a payload is wrong.", || {
@@ -84,6 +89,7 @@ pub fn tests() -> Vec<Test> {
                     message(b, Opcode::Send, 2 * pmtu + 1)
                 },
             )
+            .covers(&["C5-8"])
             .breaks(
                 "takes-half",
                 "Packets are half as long as they may be.",

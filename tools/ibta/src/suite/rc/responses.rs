@@ -32,6 +32,7 @@ pub fn tests() -> Vec<Test> {
             "an ACK completes all requests up to its PSN, in order",
             several,
         )
+        .covers(&["C9-60"])
         .breaks("completes-one", "It completes the first only.", || {
             Faults::default().completion(|_, done| {
                 if done.wr_id == 1 {
@@ -54,6 +55,7 @@ pub fn tests() -> Vec<Test> {
                 format!("the answer to {what} acknowledges what came before it"),
                 move |b| implied(b, atomic),
             )
+            .covers(&["C9-60"])
             .breaks(
                 "waits-for-acks",
                 "What came before waits for an ACK of its own.",
@@ -95,6 +97,7 @@ pub fn tests() -> Vec<Test> {
             "an ACK in the midst of a message completes nothing",
             part_acknowledged,
         )
+        .covers(&["C9-60"])
         .breaks(
             "completes-early",
             "The first ACK completes the message.",

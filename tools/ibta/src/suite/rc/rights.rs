@@ -56,6 +56,10 @@ pub fn tests() -> Vec<Test> {
         .zip(both)
         .map(|(n, ((op, what), (wrong, how)))| {
             let title = format!("an {what} {how} is a remote access error");
+            let statements: &[_] = match wrong {
+                Wrong::Right => &["C9-222.1.1", "C10-57"],
+                _ => &["C9-222.1.1"],
+            };
             test(
                 "9.7.4.1",
                 n,
@@ -64,7 +68,7 @@ pub fn tests() -> Vec<Test> {
                     .replace("an COMP", "a COMP"),
                 move |b| forbidden(b, op, wrong),
             )
-            .covers(&["C9-222.1.1"])
+            .covers(statements)
             .breaks("takes-it", "The request is acknowledged.", acknowledges_all)
             .breaks(
                 "says-invalid",

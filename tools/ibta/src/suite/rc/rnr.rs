@@ -109,6 +109,7 @@ pub fn tests() -> Vec<Test> {
             "an RNR NAK acknowledges what came before it",
             acknowledges_before,
         )
+        .covers(&["C9-148"])
         .breaks(
             "miscounts",
             "It counts the request that it refuses.",

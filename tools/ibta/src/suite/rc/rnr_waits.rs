@@ -53,6 +53,7 @@ pub fn tests() -> Vec<Test> {
             test_with(SECTION, n, options(retries), title, move |b| {
                 gives_up(b, retries)
             })
+            .covers(&["C9-132"])
             .breaks("one-more", "It is tried once more than that.", || {
                 Faults::default().command(|command| rnr_retry(command, |count| count + 1))
             })
@@ -71,6 +72,7 @@ pub fn tests() -> Vec<Test> {
             "an RNR retry count of 7 is for ever",
             goes_on_for_ever,
         )
+        .covers(&["C9-132"])
         .breaks("counts-7", "7 is a number as any other.", || {
             let mut sent = 0;
             Faults::default().tx_drop(move |packet| {

@@ -36,6 +36,7 @@ pub fn tests() -> Vec<Test> {
             "a shared receive queue takes no memory of the queue pair's protection domain",
             refused,
         )
+        .covers(&["C9-220"])
         .breaks(
             "looks-in-the-queue-pairs-domain",
             "Memory of the queue pair's domain is taken.",

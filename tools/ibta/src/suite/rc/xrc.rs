@@ -67,7 +67,7 @@ fn received() -> [Test; 2] {
                 b.ended()
             },
         )
-        .covers(&["9.7.5.2"])
+        .covers(&["9.7.5.2", "C9-220"])
         .breaks(
             "looks-in-another-domain",
             "Memory of another domain is taken.",

@@ -121,4 +121,5 @@ pub(super) fn no_right() -> Test {
             )
         },
     )
+    .covers(&["C10-57"])
 }

@@ -114,6 +114,6 @@ pub(super) fn uc_message(operation: Opcode, packets: u32) -> Test {
     .mutant(waits_for_an_answer(&assertion));
     match packets {
         1 => test,
-        _ => test.mutant(same_psn(&assertion)),
+        _ => test.covers(&["C5-8"]).mutant(same_psn(&assertion)),
     }
 }

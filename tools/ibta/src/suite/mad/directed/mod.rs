@@ -186,7 +186,7 @@ fn basic() -> Test {
             Ok(())
         },
     )
-    .covers(&["C14-9", "C14-13"])
+    .covers(&["C14-9", "C14-10", "C14-11", "C14-13"])
     .asserts([DIRECTION, KEPT, POINTER, PATH])
     .on_ports(2)
     .mutant(Mutant::mad(

@@ -59,7 +59,7 @@ pub(super) fn not_answered() -> Test {
             Ok(())
         },
     )
-    .covers(&["C14-3"])
+    .covers(&["C14-3", "o14-3"])
     .asserts([TRAP, REPRESS])
     .mutant(Mutant::mad(
         "answers-traps",
