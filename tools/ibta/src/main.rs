@@ -13,7 +13,7 @@ use ferroce_ibta::report;
 use ferroce_ibta::rig::Backend;
 use ferroce_ibta::sim::SimBackend;
 use ferroce_ibta::suite;
-use select::{Shard, select};
+use select::{Shard, catalogue, select};
 use std::io::Write;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -42,6 +42,9 @@ enum Command {
         /// Only those of a family, C09-060, or about a statement or section
         #[arg(long)]
         family: Option<String>,
+        /// The documents' tests as they are written, in place of the suite's
+        #[arg(long)]
+        as_written: bool,
     },
     /// Run tests
     Run(Box<RunArgs>),
@@ -53,8 +56,11 @@ enum Command {
         /// All tests of a family, C09-060, or about a statement or section
         #[arg(long)]
         family: Option<String>,
+        /// Of the documents' tests as they are written, in place of the suite's
+        #[arg(long)]
+        as_written: bool,
         /// Try the generic mutants on all tests, and put those that pass into this file, tools/ibta/src/generic/survivors.toml
-        #[arg(long, value_name = "FILE", conflicts_with_all = ["ids", "family"])]
+        #[arg(long, value_name = "FILE", conflicts_with_all = ["ids", "family", "as_written"])]
         write: Option<PathBuf>,
     },
     /// Print the list of tests and statements as it stands in docs/conformance/suite.md
@@ -116,6 +122,9 @@ struct RunArgs {
     /// All tests
     #[arg(long)]
     all: bool,
+    /// The documents' tests as they are written, step by step, in place of the suite's, which read them by the specification
+    #[arg(long)]
+    as_written: bool,
     /// Only a part of these tests, for several testers beside each other: 1/3 is every third, from the first on
     #[arg(long, value_name = "K/N")]
     shard: Option<Shard>,
@@ -137,12 +146,18 @@ fn main() -> ExitCode {
             transport,
             names,
             family,
-        } => list(&names, family.as_deref(), transport),
+            as_written,
+        } => list(&names, family.as_deref(), transport, as_written),
         Command::Run(args) => run(&args),
         Command::Mutants {
             write: Some(path), ..
         } => mutants::write(&path),
-        Command::Mutants { ids, family, .. } => mutants::run(&ids, family.as_deref()),
+        Command::Mutants {
+            ids,
+            family,
+            as_written,
+            ..
+        } => mutants::run(&ids, family.as_deref(), as_written),
         Command::Conformance { write, check } => conformance(write, check),
         Command::Statements {
             write,
@@ -172,8 +187,14 @@ fn agent(args: &AgentArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn list(names: &[String], family: Option<&str>, transport: bool) -> Result<ExitCode> {
-    for test in select(names, family, names.is_empty() && family.is_none())? {
+fn list(
+    names: &[String],
+    family: Option<&str>,
+    transport: bool,
+    as_written: bool,
+) -> Result<ExitCode> {
+    let all = names.is_empty() && family.is_none();
+    for test in select(catalogue(as_written), names, family, all)? {
         if transport && !matches!(test.body, Body::Transport(_)) {
             continue;
         }
@@ -183,7 +204,8 @@ fn list(names: &[String], family: Option<&str>, transport: bool) -> Result<ExitC
 }
 
 fn run(args: &RunArgs) -> Result<ExitCode> {
-    let tests = select(&args.ids, args.family.as_deref(), args.all)?;
+    let tests = catalogue(args.as_written);
+    let tests = select(tests, &args.ids, args.family.as_deref(), args.all)?;
     let tests = match args.shard {
         Some(shard) => shard.of(tests),
         None => tests,

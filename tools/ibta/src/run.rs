@@ -254,7 +254,8 @@ impl Run {
         self.progress.set(Duration::ZERO, 0);
     }
 
-    fn inconclusive(&mut self, assertion: String, seen: String) -> Stop {
+    /// Nothing is known of an assertion in this run, for what the machine did.
+    pub(crate) fn inconclusive(&mut self, assertion: String, seen: String) -> Stop {
         let why = format!("{assertion}: {seen}");
         self.record(Entry::Inconclusive { assertion, seen });
         Stop::Inconclusive(why)

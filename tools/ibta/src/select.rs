@@ -34,13 +34,25 @@ impl Shard {
     }
 }
 
-/// The tests of these names, the tests of this family, or all. A number in place of a name or a family stands for every test of
+/// The tests that there are to choose from: the suite's, or those of the documents as they are written.
+pub fn catalogue(as_written: bool) -> Vec<Test> {
+    match as_written {
+        true => suite::as_written::all(),
+        false => suite::all(),
+    }
+}
+
+/// Of `tests` those of these names, those of this family, or all. A number in place of a name or a family stands for every test of
 /// that family, and every test about that statement or section.
 ///
 /// # Errors
 /// A name that nothing has, with the one that is most like it.
-pub fn select(names: &[String], family: Option<&str>, all: bool) -> Result<Vec<Test>> {
-    let tests = suite::all();
+pub fn select(
+    tests: Vec<Test>,
+    names: &[String],
+    family: Option<&str>,
+    all: bool,
+) -> Result<Vec<Test>> {
     for name in names {
         if !tests
             .iter()
@@ -99,6 +111,23 @@ mod tests {
         ids.sort();
         ids.dedup();
         assert_eq!(ids.len(), all);
+    }
+
+    #[test]
+    fn tests_as_written_are_chosen_from_by_themselves() {
+        let ids = |as_written, names: &[String], all| -> Vec<String> {
+            let chosen = select(catalogue(as_written), names, None, all).expect("they are there");
+            chosen.into_iter().map(|test| test.id).collect()
+        };
+        let all = suite::all().into_iter().map(|test| test.id);
+        assert_eq!(ids(false, &[], true), all.collect::<Vec<_>>());
+        assert_eq!(ids(true, &[], true).len(), 7);
+        let one = ["C09_142_01".to_owned()];
+        assert_eq!(ids(true, &one, false), one);
+        let statement = ["C9-142".to_owned()];
+        assert_eq!(ids(true, &statement, false), one);
+        let other = ["C09_142_SEND".to_owned()];
+        assert!(select(catalogue(true), &other, None, false).is_err());
     }
 
     #[test]

@@ -279,7 +279,7 @@ fn as_described() -> Test {
     ))
 }
 
-fn never_again(assertion: &str) -> Mutant {
+pub(super) fn never_again(assertion: &str) -> Mutant {
     Mutant::transport("never-again", "sends nothing again", assertion, || {
         let mut sent = false;
         Faults::default().tx_drop(move |_| std::mem::replace(&mut sent, true))

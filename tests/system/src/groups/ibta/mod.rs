@@ -4,6 +4,7 @@
 //! failures is looked at from outside.
 
 mod around;
+mod as_written;
 mod page;
 
 use std::fs;
@@ -64,6 +65,7 @@ pub(crate) fn cases() -> Vec<Case> {
             refused(lab, args, words)
         }));
     }
+    cases.extend(as_written::cases());
     cases.extend(around::cases());
     cases.extend(page::cases());
     cases
@@ -75,6 +77,11 @@ const BAD_INPUT: &[(&str, &[&str], &str)] = &[
         "a test that there is not",
         &["run", "C09_60_09"],
         "did you mean C09_060_09?",
+    ),
+    (
+        "a test that no document has",
+        &["run", "C09_060_05", "--as-written"],
+        "no test is named C09_060_05",
     ),
     (
         "a family that there is not",

@@ -1,6 +1,6 @@
 //! C9-60: a request of a reliable service completes when a response covers all of its packets, and not before.
 
-mod mutants;
+pub(super) mod mutants;
 
 use super::message::{BEFORE, COMPARE_ADD, Message, Operation, R_KEY, SWAP, VA};
 use crate::catalog::{Mutant, Test};

@@ -6,7 +6,7 @@ use crate::protocol::Completion;
 use crate::sim::Faults;
 
 /// A device that completes a request as soon as it is posted.
-pub(super) fn completes_when_posted(assertion: &str) -> Mutant {
+pub(in crate::suite) fn completes_when_posted(assertion: &str) -> Mutant {
     Mutant::transport(
         "completes-when-posted",
         "the second request completes when it is posted, before anything of it is acknowledged",
@@ -25,7 +25,7 @@ pub(super) fn completes_when_posted(assertion: &str) -> Mutant {
 }
 
 /// A device that takes an answer for more than it says.
-pub(super) fn covers_too_much(assertion: &str, psns: u32) -> Mutant {
+pub(in crate::suite) fn covers_too_much(assertion: &str, psns: u32) -> Mutant {
     Mutant::transport(
         "covers-too-much",
         "an acknowledgement of a packet counts for the rest of its message, too",
@@ -39,7 +39,7 @@ pub(super) fn covers_too_much(assertion: &str, psns: u32) -> Mutant {
 }
 
 /// A device that never completes.
-pub(super) fn never_completes(assertion: &str) -> Mutant {
+pub(in crate::suite) fn never_completes(assertion: &str) -> Mutant {
     Mutant::transport(
         "never-completes",
         "requests that were acknowledged do not complete",
@@ -49,7 +49,7 @@ pub(super) fn never_completes(assertion: &str) -> Mutant {
 }
 
 /// A device that completes with another status.
-pub(super) fn wrong_status(assertion: &str) -> Mutant {
+pub(in crate::suite) fn wrong_status(assertion: &str) -> Mutant {
     Mutant::transport(
         "wrong-status",
         "a request that succeeded completes with an error",
@@ -66,7 +66,7 @@ pub(super) fn wrong_status(assertion: &str) -> Mutant {
 }
 
 /// A device that completes a READ when its first response comes.
-pub(super) fn completes_at_first_answer(assertion: &str) -> Mutant {
+pub(in crate::suite) fn completes_at_first_answer(assertion: &str) -> Mutant {
     Mutant::transport(
         "completes-at-first-answer",
         "a READ completes before its last response has come",

@@ -11,23 +11,50 @@ use ferroce_wire::smp::{NodeInfo, PortInfo, attribute, method, node_type, status
 use std::time::Duration;
 
 /// M_Key of all remote ports.
-const REMOTE_KEY: u64 = 0x1b7a_0000_0000_0001;
+pub(in crate::suite) const REMOTE_KEY: u64 = 0x1b7a_0000_0000_0001;
 /// M_Key of the local port where it must differ.
-const LOCAL_KEY: u64 = 0x1b7a_0000_0000_0002;
+pub(in crate::suite) const LOCAL_KEY: u64 = 0x1b7a_0000_0000_0002;
 /// M_Key of no port.
-const NO_KEY: u64 = 0x1b7a_0000_0000_0003;
+pub(in crate::suite) const NO_KEY: u64 = 0x1b7a_0000_0000_0003;
 /// Even reading needs the key.
-const PROTECTED: u8 = 2;
+pub(in crate::suite) const PROTECTED: u8 = 2;
 
-const REQUIRED: &str = "v1c14-024.1.1#06.01";
-const ANSWERED: &str = "v1c14-024.1.1#06.02";
-const BOTH: &str = "v1c14-024.1.1#06.07";
-const CHECKED: &str = "v1c14-024.1.1#06.08";
-const GET_SILENT: &str = "v1c14-029#01.02";
-const SET_SILENT: &str = "v1c14-029#02.02";
-const RESPONSE: &str = "v1c14-030#01";
+pub(in crate::suite) const REQUIRED: &str = "v1c14-024.1.1#06.01";
+pub(in crate::suite) const ANSWERED: &str = "v1c14-024.1.1#06.02";
+pub(in crate::suite) const BOTH: &str = "v1c14-024.1.1#06.07";
+pub(in crate::suite) const CHECKED: &str = "v1c14-024.1.1#06.08";
+pub(in crate::suite) const GET_SILENT: &str = "v1c14-029#01.02";
+pub(in crate::suite) const SET_SILENT: &str = "v1c14-029#02.02";
+pub(in crate::suite) const RESPONSE: &str = "v1c14-030#01";
 
 pub(super) fn tests() -> Vec<Test> {
+    let declared = test(
+        "C14_024_06_CA_04",
+        "C14-024",
+        "PortInfo of a channel adapter, part 4: M_Key checks at both ports",
+        body,
+    );
+    vec![as_its_description_declares(declared).takes(Duration::from_secs(5))]
+}
+
+/// Coverage, assertions, ports, and devices that break what it is about.
+pub(in crate::suite) fn as_its_description_declares(test: Test) -> Test {
+    let covers = [
+        "C13-24",
+        "C14-24.1.1",
+        "C14-27",
+        "C14-28",
+        "C14-29",
+        "C14-30",
+    ];
+    let asserts = [
+        REQUIRED, ANSWERED, BOTH, CHECKED, GET_SILENT, SET_SILENT, RESPONSE,
+    ];
+    let test = test.covers(&covers).asserts(asserts).on_ports(2);
+    mutants().into_iter().fold(test, Test::mutant)
+}
+
+fn mutants() -> Vec<Mutant> {
     let about_another = |mad: &OnCable, asked: u8| {
         let header = mad.header();
         header.attribute == attribute::PORT_INFO
@@ -49,69 +76,49 @@ pub(super) fn tests() -> Vec<Test> {
         }
     };
     vec![
-        test(
-            "C14_024_06_CA_04",
-            "C14-024",
-            "PortInfo of a channel adapter, part 4: M_Key checks at both ports",
-            body,
-        )
-        // As its description says under Coverage.
-        .covers(&[
-            "C13-24",
-            "C14-24.1.1",
-            "C14-27",
-            "C14-28",
-            "C14-29",
-            "C14-30",
-        ])
-        .asserts([
-            REQUIRED, ANSWERED, BOTH, CHECKED, GET_SILENT, SET_SILENT, RESPONSE,
-        ])
-        .on_ports(2)
-        .takes(Duration::from_secs(5))
-        .mutant(Mutant::mad(
+        Mutant::mad(
             "set-looks-at-the-named-port-only",
             "a SubnSet about another port needs the key of that port only",
             SET_SILENT,
             named(method::SET),
-        ))
-        .mutant(Mutant::mad(
+        ),
+        Mutant::mad(
             "set-looks-at-the-receiving-port-only",
             "a SubnSet about another port needs the key of the port that receives it only",
             SET_SILENT,
             receiving(method::SET),
-        ))
-        .mutant(Mutant::mad(
+        ),
+        Mutant::mad(
             "get-looks-at-the-named-port-only",
             "a SubnGet about another port needs the key of that port only",
             GET_SILENT,
             named(method::GET),
-        ))
-        .mutant(Mutant::mad(
+        ),
+        Mutant::mad(
             "get-looks-at-the-receiving-port-only",
             "a SubnGet about another port needs the key of the port that receives it only",
             GET_SILENT,
             receiving(method::GET),
-        ))
-        .mutant(Mutant::mad(
+        ),
+        Mutant::mad(
             "named-port-does-not-count",
             "M_KeyViolations of the port that is named stays 0",
             CHECKED,
             uncounted(true),
-        ))
-        .mutant(Mutant::mad(
+        ),
+        Mutant::mad(
             "receiving-port-does-not-count",
             "M_KeyViolations of the port that receives a request about another stays 0",
             CHECKED,
             uncounted(false),
-        ))
-        .mutant(Mutant::mad(
+        ),
+        Mutant::mad(
             "silent-about-other-ports",
             "requests about another port are not answered, with both keys neither",
             ANSWERED,
             move || MadFaults::default().rx_drop(move |_, mad| about_another(mad, method::GET)),
-        ))
-        .mutant(Mutant::mad(
+        ),
+        Mutant::mad(
             "knows-its-own-port-only",
             "requests about another port are answered with status 7",
             REQUIRED,
@@ -122,8 +129,8 @@ pub(super) fn tests() -> Vec<Test> {
                     }
                 })
             },
-        ))
-        .mutant(Mutant::mad(
+        ),
+        Mutant::mad(
             "both-keys-do-not-help",
             "of the requests about another port that have both keys the first alone is answered",
             BOTH,
@@ -133,8 +140,8 @@ pub(super) fn tests() -> Vec<Test> {
                     about_another(mad, method::GET) && std::mem::replace(&mut answered, true)
                 })
             },
-        ))
-        .mutant(Mutant::mad(
+        ),
+        Mutant::mad(
             "forgets-what-it-was-asked",
             "AttributeModifier is 0 in the answer to a request about another port",
             RESPONSE,
@@ -145,7 +152,7 @@ pub(super) fn tests() -> Vec<Test> {
                     }
                 })
             },
-        )),
+        ),
     ]
 }
 

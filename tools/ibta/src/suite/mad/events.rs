@@ -17,7 +17,7 @@ const PKEY_CHANGE: u32 = 12;
 const SM_CHANGE: u32 = 13;
 const GID_CHANGE: u32 = 18;
 /// How long to listen for what must not come.
-pub(super) const SILENCE: Duration = Duration::from_millis(150);
+pub(in crate::suite) const SILENCE: Duration = Duration::from_millis(150);
 
 pub(super) fn tests() -> Vec<Test> {
     vec![

@@ -1,21 +1,21 @@
 //! Tests of the management agents of a channel adapter, a module for each subject.
 
 mod attributes;
-mod both_keys;
-mod case;
+pub(in crate::suite) mod both_keys;
+pub(in crate::suite) mod case;
 mod directed;
-mod events;
+pub(in crate::suite) mod events;
 mod lanes;
 mod lease;
 mod m_key;
 mod methods;
-mod mutants;
+pub(in crate::suite) mod mutants;
 mod packets;
 mod pma;
 mod port_info;
 mod provoke;
 mod read_only;
-mod reregister;
+pub(in crate::suite) mod reregister;
 mod states;
 mod trap_rules;
 mod traps;

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 /// The port that a request for PortInfo is about.
-pub(super) fn named_port(mad: &OnCable) -> u8 {
+pub(in crate::suite) fn named_port(mad: &OnCable) -> u8 {
     match mad.header().modifier & 0x7fff_ffff {
         0 => mad.port,
         port => port as u8,
@@ -17,18 +17,20 @@ pub(super) fn named_port(mad: &OnCable) -> u8 {
 }
 
 /// The M_Key of a port.
-pub(super) fn key_of(node: &Node, port: u8) -> u64 {
+pub(in crate::suite) fn key_of(node: &Node, port: u8) -> u64 {
     node.port(port).map_or(0, |port| port.info().m_key)
 }
 
 /// Whether a request's key is that of a port, or the port has none.
-pub(super) fn knows_key(node: &Node, mad: &OnCable, port: u8) -> bool {
+pub(in crate::suite) fn knows_key(node: &Node, mad: &OnCable, port: u8) -> bool {
     let key = key_of(node, port);
     key == 0 || key == smp::m_key(&mad.mad)
 }
 
 /// Answers these requests whatever their key.
-pub(super) fn answers_without_key(which: impl Fn(&Node, &OnCable) -> bool + 'static) -> MadFaults {
+pub(in crate::suite) fn answers_without_key(
+    which: impl Fn(&Node, &OnCable) -> bool + 'static,
+) -> MadFaults {
     // The node looks at the port that receives a request and at the one that it is about. So it is shown the request at the
     // latter, with the key that it has there, and the answer is brought to where it is waited for.
     let moved: Rc<RefCell<HashMap<u64, u8>>> = Rc::default();
@@ -52,12 +54,12 @@ pub(super) fn answers_without_key(which: impl Fn(&Node, &OnCable) -> bool + 'sta
 }
 
 /// Requests for these are not answered.
-pub(super) fn silent_to(which: impl Fn(&OnCable) -> bool + 'static) -> MadFaults {
+pub(in crate::suite) fn silent_to(which: impl Fn(&OnCable) -> bool + 'static) -> MadFaults {
     MadFaults::default().rx_drop(move |_, mad| mad.envelope.qp == 0 && which(mad))
 }
 
 /// Answers with this attribute have this status, the direction bit aside.
-pub(super) fn status_of(attribute: u16, status: u16) -> MadFaults {
+pub(in crate::suite) fn status_of(attribute: u16, status: u16) -> MadFaults {
     MadFaults::default().tx_edit(move |_, mad| {
         if mad.answers(attribute) {
             set_status(mad, status);
@@ -66,12 +68,12 @@ pub(super) fn status_of(attribute: u16, status: u16) -> MadFaults {
 }
 
 /// Gives an answer a status; the direction bit stays.
-pub(super) fn set_status(mad: &mut OnCable, status: u16) {
+pub(in crate::suite) fn set_status(mad: &mut OnCable, status: u16) {
     mad.edit_header(|header| header.status = header.status & smp::DIRECTION | status);
 }
 
 /// Changes the attribute of answers.
-pub(super) fn shows(
+pub(in crate::suite) fn shows(
     attribute: u16,
     mut edit: impl FnMut(&Node, &OnCable, &mut Data) + 'static,
 ) -> MadFaults {
@@ -85,14 +87,14 @@ pub(super) fn shows(
 }
 
 /// Shows a component of PortInfo with this value, whatever it is.
-pub(super) fn shows_as(name: &'static str, value: u128) -> MadFaults {
+pub(in crate::suite) fn shows_as(name: &'static str, value: u128) -> MadFaults {
     shows(attribute::PORT_INFO, move |_, _, data| {
         field(name).store(data, value)
     })
 }
 
 /// Changes the answers to these requests.
-pub(super) fn answers_to(
+pub(in crate::suite) fn answers_to(
     which: impl Fn(&Node, &OnCable) -> bool + 'static,
     edit: impl Fn(&mut OnCable) + 'static,
 ) -> MadFaults {
@@ -112,7 +114,7 @@ pub(super) fn answers_to(
 }
 
 /// Changes the attribute of Sets before the node sees them.
-pub(super) fn takes(
+pub(in crate::suite) fn takes(
     attribute: u16,
     mut edit: impl FnMut(&Node, &OnCable, &mut Data) + 'static,
 ) -> MadFaults {
@@ -126,7 +128,7 @@ pub(super) fn takes(
 }
 
 /// PortInfo of the port that a request is about, as it is.
-pub(super) fn current(node: &Node, mad: &OnCable) -> PortInfo {
+pub(in crate::suite) fn current(node: &Node, mad: &OnCable) -> PortInfo {
     node.port(named_port(mad))
         .map(Port::info)
         .copied()
@@ -134,14 +136,17 @@ pub(super) fn current(node: &Node, mad: &OnCable) -> PortInfo {
 }
 
 /// One component of an attribute's current value.
-pub(super) fn component(info: &PortInfo, field: &Field) -> u128 {
+pub(in crate::suite) fn component(info: &PortInfo, field: &Field) -> u128 {
     let mut data = [0; smp::DATA_LEN];
     info.emit(&mut data);
     field.load(&data)
 }
 
 /// A Set of PortInfo leaves this component as it is, whatever it says; `when` looks at the value that is asked for.
-pub(super) fn ignores(field: &'static Field, when: impl Fn(u128) -> bool + 'static) -> MadFaults {
+pub(in crate::suite) fn ignores(
+    field: &'static Field,
+    when: impl Fn(u128) -> bool + 'static,
+) -> MadFaults {
     takes(attribute::PORT_INFO, move |node, mad, data| {
         let now = component(&current(node, mad), field);
         // A port must have taken its first LIDs, or nothing can be set at all.
@@ -153,7 +158,7 @@ pub(super) fn ignores(field: &'static Field, when: impl Fn(u128) -> bool + 'stat
 }
 
 /// What is written into a component of PortInfo is shown from then on.
-pub(super) fn writable(field: &'static Field) -> MadFaults {
+pub(in crate::suite) fn writable(field: &'static Field) -> MadFaults {
     let written: Rc<RefCell<HashMap<u8, u128>>> = Rc::default();
     let shown = written.clone();
     takes(attribute::PORT_INFO, move |_, mad, data| {
@@ -171,7 +176,7 @@ pub(super) fn writable(field: &'static Field) -> MadFaults {
 }
 
 /// What is written into the first GUID of GUIDInfo is shown from then on.
-pub(super) fn first_guid_is_written() -> MadFaults {
+pub(in crate::suite) fn first_guid_is_written() -> MadFaults {
     let written: Rc<RefCell<Option<[u8; 8]>>> = Rc::default();
     let shown = written.clone();
     takes(attribute::GUID_INFO, move |_, mad, data| {
@@ -190,7 +195,7 @@ pub(super) fn first_guid_is_written() -> MadFaults {
 }
 
 /// A component of PortInfo by name.
-pub(super) fn field(name: &str) -> &'static Field {
+pub(in crate::suite) fn field(name: &str) -> &'static Field {
     let known = PortInfo::FIELDS.iter().find(|field| field.name == name);
     known.expect("PortInfo has it")
 }

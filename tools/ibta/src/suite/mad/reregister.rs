@@ -12,7 +12,7 @@ use ferroce_wire::smp::{self, PortInfo, attribute, capability, method};
 use std::time::Duration;
 
 /// `IBV_EVENT_CLIENT_REREGISTER`.
-const CLIENT_REREGISTER: u32 = 17;
+pub(in crate::suite) const CLIENT_REREGISTER: u32 = 17;
 
 pub(super) fn tests() -> Vec<Test> {
     vec![
@@ -25,7 +25,7 @@ pub(super) fn tests() -> Vec<Test> {
 
 /// `IBV_PORT_CLIENT_REG_SUP`: bit 25, as in PortInfo. The proposal of August 2004 has bit 4, which the specification gave to another
 /// capability.
-const CLIENT_REG_SUP: u32 = 1 << 25;
+pub(in crate::suite) const CLIENT_REG_SUP: u32 = 1 << 25;
 
 /// What programs are told of it.
 fn capability() -> Test {
