@@ -1,4 +1,9 @@
-//! What the device can, for those who say so: the provider, and the daemon over netlink.
+//! What the device is and can, for those who say so: the provider, and the daemon over netlink and as the agent of its ports.
+
+/// An OUI that no vendor has, as the device is nobody's hardware: 24 bits.
+pub const VENDOR_ID: u32 = 0x00ff_ffff;
+/// Revision of the hardware that it is not.
+pub const HW_VER: u32 = 0;
 
 const BAD_PKEY_CNTR: u64 = 1 << 1;
 const BAD_QKEY_CNTR: u64 = 1 << 2;

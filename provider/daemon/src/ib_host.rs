@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use ferroce_control::DeviceInfo;
+use ferroce_control::{DeviceInfo, capabilities};
 use ferroce_fabric::sma::{LinkCapabilities, NodeConfig, Port};
 use ferroce_wire::mtu;
 use ferroce_wire::smp::capability;
@@ -14,9 +14,8 @@ use crate::ib::Fabric;
 
 /// What the hosts' port does beside what the agent itself knows of.
 const CAPABILITIES: u32 = capability::IS_COMMUNICATION_MANAGEMENT_SUPPORTED;
-/// No vendor's device: of one whose number it knows, as is the part number that verbs give (4119), OpenSM asks for attributes that only the
-/// vendor's devices have.
-const VENDOR: u32 = 0;
+/// No part that anybody knows: of one whose number it knows, as is the part number that verbs give (4119), OpenSM asks for attributes that
+/// only the vendor's devices have.
 const DEVICE: u16 = 0;
 
 impl Adapter {
@@ -86,8 +85,10 @@ fn config(info: &DeviceInfo, ports: usize) -> NodeConfig {
     let host = host.nodename().to_string_lossy();
     let description: String = format!("{host} {}", info.name).chars().take(63).collect();
     NodeConfig {
-        vendor_id: VENDOR,
+        // As `ibv_query_device` says.
+        vendor_id: capabilities::VENDOR_ID,
         device_id: DEVICE,
+        revision: capabilities::HW_VER,
         description: truncated(description),
         link: LinkCapabilities {
             mtu: mtu::code(info.active_mtu),

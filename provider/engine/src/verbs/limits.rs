@@ -38,8 +38,6 @@ pub(super) const MAX_XRCD: u32 = 32_768;
 pub(super) const MAX_INLINE: u32 = 1_024;
 /// READ and ATOMIC requests outstanding, in either role.
 pub(super) const MAX_RD_ATOMIC: u8 = 128;
-/// An OUI that no vendor has, as the device is nobody's hardware.
-const VENDOR_ID: u32 = 0x00ff_ffff;
 /// A part number of our own vendor's. Its value is that of a part that perftest knows: of a number that it does not
 /// know, whoever the vendor, it thinks that it cannot send inline.
 const VENDOR_PART_ID: u32 = 4119;
@@ -134,9 +132,9 @@ impl DeviceAttr {
             sys_image_guid: node_guid,
             max_mr_size: MAX_MR_SIZE,
             page_size_cap: 0xffff_f000,
-            vendor_id: VENDOR_ID,
+            vendor_id: capabilities::VENDOR_ID,
             vendor_part_id: VENDOR_PART_ID,
-            hw_ver: 0,
+            hw_ver: capabilities::HW_VER,
             max_qp: MAX_QP as i32,
             max_qp_wr: MAX_QP_WR as i32,
             device_cap_flags: capabilities::DEVICE,

@@ -241,6 +241,8 @@ pub(super) fn device(name: &str, attr: &ibv_device_attr) -> DeviceInfo {
         xrc: attr.device_cap_flags & XRC != 0,
         node_guid: u64::from_be_bytes(attr.node_guid),
         system_image_guid: u64::from_be_bytes(attr.sys_image_guid),
+        vendor_id: attr.vendor_id,
+        hw_ver: attr.hw_ver,
     }
 }
 

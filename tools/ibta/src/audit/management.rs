@@ -94,7 +94,9 @@ impl Ledger {
             "SystemImageGUID",
             node.system_image_guid,
             told.system_image_guid,
-        )
+        )?;
+        due("VendorID", node.vendor_id, told.vendor_id)?;
+        due("Revision", node.revision, told.hw_ver)
     }
 
     fn port(&self, port: u8, told: &PortState, is_sm: bool) -> Result<(), String> {

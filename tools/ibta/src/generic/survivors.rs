@@ -174,6 +174,26 @@ impl Survivors {
         Ok(table)
     }
 
+    /// Mutants that are faults, as a test that passes on them is said to look elsewhere, and that no test is known to catch; and reasons
+    /// that nobody has yet.
+    pub fn uncaught(&self) -> Vec<String> {
+        let untested = self.reasons.iter();
+        let untested = untested.filter(|(_, text)| text.starts_with("untested"));
+        let untested = untested.map(|(name, _)| format!("{name} is no reason"));
+
+        let faults = self.mutants.iter().filter(|(_, entry)| {
+            let is_fault = |name: &String| {
+                let text = self.reasons.get(name).map_or("", String::as_str);
+                !text.starts_with("no fault") && !text.starts_with("equivalent")
+            };
+            entry.reasons().any(is_fault)
+        });
+        let uncaught = faults.filter(|(_, entry)| entry.passed() >= entry.touches);
+        let uncaught =
+            uncaught.map(|(name, _)| format!("{name} is a fault, and no test fails on it"));
+        untested.chain(uncaught).collect()
+    }
+
     /// The reason of a pair.
     pub fn reason(&self, mutant: &str, test: &str) -> Option<&str> {
         self.mutants.get(mutant)?.reason(test)
@@ -304,6 +324,31 @@ mod tests {
         };
         let wrong = table.compare(&[blind]).unwrap_err();
         assert_eq!(wrong, ["T3 passes on a"]);
+    }
+
+    #[test]
+    fn every_fault_is_caught_by_some_test() {
+        assert_eq!(Survivors::known().uncaught(), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_fault_that_all_tests_pass_on_is_found() {
+        let uncaught = |reason: &str, touches: u32, tests: &str| {
+            let text = format!(
+                "[reasons]\nwhy = \"{reason}\"\n[mutants.a]\ntouches = {touches}\n{tests}\n"
+            );
+            Survivors::parse(&text).expect("a table").uncaught()
+        };
+        let elsewhere = "the test is about something else";
+        let (named, all) = ("passes.why = [\"T1\"]", "others = \"why\"");
+        assert_eq!(uncaught(elsewhere, 2, named), [""; 0]);
+        for (touches, tests) in [(1, named), (2, all)] {
+            let wrong = uncaught(elsewhere, touches, tests);
+            assert_eq!(wrong, ["a is a fault, and no test fails on it"]);
+            assert_eq!(uncaught("no fault: as it likes", touches, tests), [""; 0]);
+        }
+        let wrong = uncaught("untested: nobody looks", 2, named);
+        assert_eq!(wrong, ["why is no reason"]);
     }
 
     #[test]

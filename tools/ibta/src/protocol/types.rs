@@ -324,6 +324,12 @@ pub struct DeviceInfo {
     /// GUID of its system.
     #[serde(default)]
     pub system_image_guid: u64,
+    /// Vendor, 24 bits.
+    #[serde(default)]
+    pub vendor_id: u32,
+    /// Revision of the hardware.
+    #[serde(default)]
+    pub hw_ver: u32,
 }
 
 /// A port, `struct ibv_port_attr`.

@@ -127,6 +127,8 @@ impl MadSim {
                 ports: config.ports,
                 node_guid: config.node_guid,
                 system_image_guid: config.system_image_guid,
+                vendor_id: config.vendor_id,
+                hw_ver: config.revision,
                 ..DeviceInfo::default()
             },
             pma: Pma::new(1, config.ports),

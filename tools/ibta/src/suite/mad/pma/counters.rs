@@ -51,76 +51,86 @@ fn wide(mad: &Mad) -> [u64; 4] {
     ]
 }
 
+/// What PortCountersExtended alone has: unicast packets sent and received, multicast packets sent and received.
+fn by_kind(mad: &Mad) -> [u64; 4] {
+    let seen = PortCountersExtended::parse(pma::data(mad));
+    [
+        seen.port_unicast_xmit_pkts,
+        seen.port_unicast_rcv_pkts,
+        seen.port_multicast_xmit_pkts,
+        seen.port_multicast_rcv_pkts,
+    ]
+}
+
+fn more(before: [u64; 4], after: [u64; 4]) -> [u64; 4] {
+    std::array::from_fn(|nth| after[nth].wrapping_sub(before[nth]))
+}
+
+/// Has an attribute's counters shown, then some packets sent and answered, then the counters again; both answers, and how many packets
+/// are due each way between them.
+fn before_and_after(
+    run: &mut Run,
+    tester: &mut Tester<'_>,
+    rule: &str,
+    port: u8,
+    (number, name): (u16, &str),
+) -> Outcome<(Mad, Mad, u64)> {
+    run.step("1", format!("PerformanceGet({name}) to port {port}"));
+    let mad = counters(tester, method::GET, number, port, 0);
+    let before = ask(run, tester, rule, port, &mad, 0)?.mad;
+    run.step("2", format!("{PACKETS} SMPs and their answers"));
+    for _ in 0..PACKETS {
+        tester.data(port, smp::attribute::NODE_INFO, 0)?;
+    }
+    run.step(
+        "3",
+        format!("PerformanceGet({name}): these, and what asked for them, are counted"),
+    );
+    let mad = counters(tester, method::GET, number, port, 0);
+    let after = ask(run, tester, rule, port, &mad, 0)?.mad;
+    // Of the two requests here, the first one's answer and the second one's request.
+    Ok((before, after, PACKETS + 1))
+}
+
 fn counting(id: &'static str, number: u16, look: Look, name: &'static str) -> Test {
     let (packets, words) = (format!("{id}#packets"), format!("{id}#data"));
     let rules = [packets.clone(), words.clone()];
     let (caught_packets, caught_words) = (packets.clone(), words.clone());
+    let unicast = (number == attribute::PORT_COUNTERS_EXTENDED).then(|| format!("{id}#unicast"));
+    let caught_unicast = unicast.clone();
     let body = move |run: &mut Run, tester: &mut Tester<'_>| -> Outcome {
         for port in 1..=tester.ports() {
-            run.step("1", format!("PerformanceGet({name}) to port {port}"));
-            let mad = counters(tester, method::GET, number, port, 0);
-            let before = look(&ask(run, tester, &packets, port, &mad, 0)?.mad);
-            run.step("2", format!("{PACKETS} SMPs and their answers"));
-            for _ in 0..PACKETS {
-                tester.data(port, smp::attribute::NODE_INFO, 0)?;
-            }
-            run.step(
-                "3",
-                format!("PerformanceGet({name}): these, and what asked for them, are counted"),
-            );
-            let mad = counters(tester, method::GET, number, port, 0);
-            let after = look(&ask(run, tester, &packets, port, &mad, 0)?.mad);
-            // Of the two requests here, the first one's answer and the second one's request.
-            let due = PACKETS + 1;
-            let more: Vec<u64> = after
-                .iter()
-                .zip(before)
-                .map(|(after, before)| after.wrapping_sub(before))
-                .collect();
+            let (before, after, due) =
+                before_and_after(run, tester, &packets, port, (number, name))?;
+            let seen = more(look(&before), look(&after));
             run.check_eq(
                 &packets,
                 "packets sent and received",
-                &more[..2],
+                &seen[..2],
                 &[due, due],
             )?;
             run.check_eq(
                 &words,
                 "words sent and received",
-                &more[2..],
+                &seen[2..],
                 &[due * WORDS, due * WORDS],
             )?;
+            if let Some(unicast) = &unicast {
+                let seen = more(by_kind(&before), by_kind(&after));
+                run.check_eq(
+                    unicast,
+                    "unicast and multicast packets, each sent and received",
+                    seen,
+                    [due, due, 0, 0],
+                )?;
+            }
         }
         Ok(())
     };
-    test(id, "16.1", format!("{name} counts packets and words"), body)
+    let test = test(id, "16.1", format!("{name} counts packets and words"), body)
         .covers(&["16.1"])
         .asserts(rules)
-        .mutant(Mutant::mad(
-            "counts-bytes",
-            "data are counted in bytes",
-            caught_words,
-            move || {
-                answers(number, move |mad| {
-                    let data = pma::data_mut(mad);
-                    match number {
-                        attribute::PORT_COUNTERS => {
-                            let mut seen = PortCounters::parse(data);
-                            (seen.port_xmit_data, seen.port_rcv_data) = (
-                                seen.port_xmit_data.wrapping_mul(4),
-                                seen.port_rcv_data.wrapping_mul(4),
-                            );
-                            seen.emit(data);
-                        }
-                        _ => {
-                            let mut seen = PortCountersExtended::parse(data);
-                            (seen.port_xmit_data, seen.port_rcv_data) =
-                                (4 * seen.port_xmit_data, 4 * seen.port_rcv_data);
-                            seen.emit(data);
-                        }
-                    }
-                })
-            },
-        ))
+        .mutant(counts_bytes(number, caught_words))
         .mutant(Mutant::mad(
             "counts-data-packets-only",
             "packets of the management lane are not counted",
@@ -133,7 +143,57 @@ fn counting(id: &'static str, number: u16, look: Look, name: &'static str) -> Te
                     *pma::data_mut(mad) = shown;
                 })
             },
-        ))
+        ));
+    match caught_unicast {
+        Some(rule) => test.asserts([&rule]).mutant(takes_for_multicast(rule)),
+        None => test,
+    }
+}
+
+fn counts_bytes(number: u16, rule: String) -> Mutant {
+    Mutant::mad(
+        "counts-bytes",
+        "data are counted in bytes",
+        rule,
+        move || {
+            answers(number, move |mad| {
+                let data = pma::data_mut(mad);
+                match number {
+                    attribute::PORT_COUNTERS => {
+                        let mut seen = PortCounters::parse(data);
+                        (seen.port_xmit_data, seen.port_rcv_data) = (
+                            seen.port_xmit_data.wrapping_mul(4),
+                            seen.port_rcv_data.wrapping_mul(4),
+                        );
+                        seen.emit(data);
+                    }
+                    _ => {
+                        let mut seen = PortCountersExtended::parse(data);
+                        (seen.port_xmit_data, seen.port_rcv_data) =
+                            (4 * seen.port_xmit_data, 4 * seen.port_rcv_data);
+                        seen.emit(data);
+                    }
+                }
+            })
+        },
+    )
+}
+
+/// The permissive LID, which directed routes go to, is beyond those of groups, and is none of them.
+fn takes_for_multicast(rule: String) -> Mutant {
+    Mutant::mad(
+        "takes-the-permissive-lid-for-a-group",
+        "packets to the permissive LID are counted as multicast",
+        rule,
+        || {
+            answers(attribute::PORT_COUNTERS_EXTENDED, |mad| {
+                let data = pma::data_mut(mad);
+                let mut seen = PortCountersExtended::parse(data);
+                seen.port_multicast_rcv_pkts += std::mem::take(&mut seen.port_unicast_rcv_pkts);
+                seen.emit(data);
+            })
+        },
+    )
 }
 
 pub(super) fn counts() -> Test {
@@ -181,10 +241,27 @@ pub(super) fn resets() -> Test {
             run.check_eq(OTHERS, "PortRcvPkts", after[1], before[1] + 2)?;
             run.step("3", "PortCountersExtended has counters of its own");
             let mad = counters(tester, method::GET, attribute::PORT_COUNTERS_EXTENDED, 1, 0);
-            let wide = wide(&ask(run, tester, OTHERS, 1, &mad, 0)?.mad);
-            run.check(OTHERS, wide[0] >= before[0], || {
-                format!("port_xmit_pkts is {}, was {} at least", wide[0], before[0])
-            })
+            let shown = ask(run, tester, OTHERS, 1, &mad, 0)?.mad;
+            let (wide, [to_one, from_one, to_groups, from_groups]) =
+                (wide(&shown), by_kind(&shown));
+            for (what, seen, least) in [
+                ("PortXmitPkts", wide[0], before[0]),
+                (
+                    "unicast and multicast packets sent",
+                    to_one + to_groups,
+                    before[0],
+                ),
+                (
+                    "unicast and multicast packets received",
+                    from_one + from_groups,
+                    before[1],
+                ),
+            ] {
+                run.check(OTHERS, seen >= least, || {
+                    format!("{what}: {seen}, must be {least} at least")
+                })?;
+            }
+            Ok(())
         },
     )
     .covers(&["16.1"])
