@@ -1,4 +1,5 @@
-//! What the device is and can, for those who say so: the provider, and the daemon over netlink and as the agent of its ports.
+//! What the device is and can, for those who say so: the provider, and the daemon over netlink and
+//! as the agent of its ports.
 
 /// An OUI that no vendor has, as the device is nobody's hardware: 24 bits.
 pub const VENDOR_ID: u32 = 0x00ff_ffff;

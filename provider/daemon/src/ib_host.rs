@@ -14,8 +14,8 @@ use crate::ib::Fabric;
 
 /// What the hosts' port does beside what the agent itself knows of.
 const CAPABILITIES: u32 = capability::IS_COMMUNICATION_MANAGEMENT_SUPPORTED;
-/// No part that anybody knows: of one whose number it knows, as is the part number that verbs give (4119), OpenSM asks for attributes that
-/// only the vendor's devices have.
+/// No part that anybody knows: of one whose number it knows, as is the part number that verbs give
+/// (4119), OpenSM asks for attributes that only the vendor's devices have.
 const DEVICE: u16 = 0;
 
 impl Adapter {

@@ -34,7 +34,8 @@ impl Shard {
     }
 }
 
-/// The tests that there are to choose from: the suite's, or those of the documents as they are written.
+/// The tests that there are to choose from: the suite's, or those of the documents as they are
+/// written.
 pub fn catalogue(as_written: bool) -> Vec<Test> {
     match as_written {
         true => suite::as_written::all(),

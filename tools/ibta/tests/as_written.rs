@@ -1,5 +1,6 @@
-//! The documents' tests as they are written, on the simulated device: how each ends there, that each catches its mutants, that every step
-//! of its document is in it; and that they are nobody's but those who ask for them.
+//! The documents' tests as they are written, on the simulated device: how each ends there, that
+//! each catches its mutants, that every step of its document is in it; and that they are nobody's
+//! but those who ask for them.
 
 use ferroce_ibta::execute::execute;
 use ferroce_ibta::mutate;

@@ -174,8 +174,8 @@ impl Survivors {
         Ok(table)
     }
 
-    /// Mutants that are faults, as a test that passes on them is said to look elsewhere, and that no test is known to catch; and reasons
-    /// that nobody has yet.
+    /// Mutants that are faults, as a test that passes on them is said to look elsewhere, and that
+    /// no test is known to catch; and reasons that nobody has yet.
     pub fn uncaught(&self) -> Vec<String> {
         let untested = self.reasons.iter();
         let untested = untested.filter(|(_, text)| text.starts_with("untested"));

@@ -1,6 +1,7 @@
 //! The tests, a module for each subject.
 //!
-//! A module has a `tests()` that returns its tests; it is named here once. [`as_written`] is a catalogue of its own.
+//! A module has a `tests()` that returns its tests; it is named here once. [`as_written`] is a
+//! catalogue of its own.
 
 pub mod arrival;
 pub mod as_written;

@@ -1,4 +1,5 @@
-//! C09_060_09 as written: of two COMPARE & SWAP requests the first is acknowledged and completes, the second is not and does not.
+//! C09_060_09 as written: of two COMPARE & SWAP requests the first is acknowledged and completes,
+//! the second is not and does not.
 
 use crate::TransportRig;
 use crate::catalog::{Mutant, Test};
@@ -24,7 +25,7 @@ pub(super) fn test() -> Test {
     )
     .covers(&["C9-60"])
     .asserts([ID])
-    .takes(Duration::from_secs(3))
+    .takes(Duration::from_secs(6))
     .mutant(completes_when_posted(ID))
     .mutant(never_completes(ID))
     .mutant(wrong_status(ID))

@@ -1,8 +1,9 @@
-//! C09_142_01 as written: a READ request is dropped; about T_tr later the tester looks whether it was sent again, as often as the retry count
-//! says; then the request fails with `IBV_WC_RETRY_EXC_ERR`.
+//! C09_142_01 as written: a READ request is dropped; about T_tr later the tester looks whether it
+//! was sent again, as often as the retry count says; then the request fails with
+//! `IBV_WC_RETRY_EXC_ERR`.
 //!
-//! The document has no lower bound for a retry but the number of them at each look, and no upper one but the tester's patience: C9-142 has
-//! both, and they are the other catalogue's.
+//! The document has no lower bound for a retry but the number of them at each look, and no upper
+//! one but the tester's patience: C9-142 has both, and they are the other catalogue's.
 
 use crate::TransportRig;
 use crate::catalog::{Mutant, Test};
@@ -235,7 +236,8 @@ fn dropped_until_spent(
     Ok(retried)
 }
 
-/// Step 6.5. A tester that slept for longer has not done what the document says, and knows nothing of the device.
+/// Step 6.5. A tester that slept for longer has not done what the document says, and knows nothing
+/// of the device.
 fn about(run: &mut Run, rig: &mut dyn TransportRig, t: Duration) -> Outcome {
     run.step(
         "6.5",

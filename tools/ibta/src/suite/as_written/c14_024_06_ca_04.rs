@@ -1,4 +1,5 @@
-//! C14_024_06_CA_04 as written: steps 1 to 24 in order, with the document's variables, for each pair of ports.
+//! C14_024_06_CA_04 as written: steps 1 to 24 in order, with the document's variables, for each
+//! pair of ports.
 
 use crate::catalog::{Mutant, Test};
 use crate::mad::{Smp, Tester};
@@ -175,7 +176,8 @@ impl Iteration {
         Ok(())
     }
 
-    /// Steps 7 to 15, or 16 to 24: requests that lack the key of the local port, that of the remote port, and both.
+    /// Steps 7 to 15, or 16 to 24: requests that lack the key of the local port, that of the remote
+    /// port, and both.
     fn mismatches(
         &mut self,
         run: &mut Run,
@@ -248,7 +250,8 @@ impl Iteration {
         Ok(())
     }
 
-    /// M_KeyViolations of the remote port, against M_KEY_VIOLATIONS1 and then into it; meanwhile the local port has its key.
+    /// M_KeyViolations of the remote port, against M_KEY_VIOLATIONS1 and then into it; meanwhile
+    /// the local port has its key.
     fn counted_there(&mut self, run: &mut Run, tester: &mut Tester<'_>) -> Outcome {
         run.note(SAME_KEY);
         tester.set_m_key(self.local, REMOTE_KEY, PROTECTED)?;

@@ -1,7 +1,9 @@
-//! Client reregistration as the note of August 2004 has it: IsClientReregistrationSupported is bit 4 of PortInfo:CapabilityMask.
+//! Client reregistration as the note of August 2004 has it: IsClientReregistrationSupported is bit
+//! 4 of PortInfo:CapabilityMask.
 //!
-//! The published specification has it at bit 25, and another capability at bit 4. A device that follows that one, and does not have the
-//! other, announces nothing in the note's reading: o14-13.1.yy and o11-6.1.2 are not about it, and o14-13.2.yy forbids it to answer a
+//! The published specification has it at bit 25, and another capability at bit 4. A device that
+//! follows that one, and does not have the other, announces nothing in the note's reading:
+//! o14-13.1.yy and o11-6.1.2 are not about it, and o14-13.2.yy forbids it to answer a
 //! SubnSet(PortInfo) with ClientReregister 1, which it does.
 
 use crate::catalog::{Mutant, Test};
@@ -42,7 +44,8 @@ pub(super) fn tests() -> Vec<Test> {
     ]
 }
 
-/// A device that has what the published specification says, but announces it where the note does, to the subnet manager and to programs.
+/// A device that has what the published specification says, but announces it where the note does,
+/// to the subnet manager and to programs.
 pub fn announced_at_bit_4() -> MadFaults {
     MadFaults::default()
         .tx_edit(|_, mad| {
@@ -66,7 +69,8 @@ fn moved(mask: u32) -> u32 {
     }
 }
 
-/// PortInfo of a port, that commands no change of state when it is written back; and whether it announces client reregistration.
+/// PortInfo of a port, that commands no change of state when it is written back; and whether it
+/// announces client reregistration.
 fn port_info(run: &mut Run, tester: &mut Tester<'_>, port: u8) -> Outcome<(Data, bool)> {
     run.step("1", format!("SubnGet(PortInfo) to port {port}"));
     let info = tester.port_info_data(port, 0)?;

@@ -1,8 +1,9 @@
-//! The tests of the documents as they are written: each document's steps in its order, with its numbers and values, whatever the
-//! published specification says otherwise.
+//! The tests of the documents as they are written: each document's steps in its order, with its
+//! numbers and values, whatever the published specification says otherwise.
 //!
-//! The other catalogue reads the same documents by the specification. Ids are the same in both, so only one of them is run at a time;
-//! neither lists, counts nor runs the other's tests. Where a document cannot be carried out to the letter, the step says how it is read.
+//! The other catalogue reads the same documents by the specification. Ids are the same in both, so
+//! only one of them is run at a time; neither lists, counts nor runs the other's tests. Where a
+//! document cannot be carried out to the letter, the step says how it is read.
 
 mod c09_060_09;
 mod c09_142_01;

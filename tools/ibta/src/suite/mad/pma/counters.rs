@@ -51,7 +51,8 @@ fn wide(mad: &Mad) -> [u64; 4] {
     ]
 }
 
-/// What PortCountersExtended alone has: unicast packets sent and received, multicast packets sent and received.
+/// What PortCountersExtended alone has: unicast packets sent and received, multicast packets sent
+/// and received.
 fn by_kind(mad: &Mad) -> [u64; 4] {
     let seen = PortCountersExtended::parse(pma::data(mad));
     [
@@ -66,8 +67,8 @@ fn more(before: [u64; 4], after: [u64; 4]) -> [u64; 4] {
     std::array::from_fn(|nth| after[nth].wrapping_sub(before[nth]))
 }
 
-/// Has an attribute's counters shown, then some packets sent and answered, then the counters again; both answers, and how many packets
-/// are due each way between them.
+/// Has an attribute's counters shown, then some packets sent and answered, then the counters again;
+/// both answers, and how many packets are due each way between them.
 fn before_and_after(
     run: &mut Run,
     tester: &mut Tester<'_>,

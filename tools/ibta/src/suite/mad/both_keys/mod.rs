@@ -1,13 +1,12 @@
 //! C14_024_06_CA_04: a request by one port about another needs the M_Key of both (C14-24.1.1, C14-29, C14-30).
 
+mod mutants;
+
 use super::case::test;
-use super::mutants::{self, answers_without_key, knows_key, named_port};
-use crate::catalog::{Mutant, Test};
+use crate::catalog::Test;
 use crate::mad::{Smp, Tester, lid_of};
 use crate::run::{Outcome, Run, Stop};
-use crate::sim::{MadFaults, OnCable};
-use ferroce_fabric::sma::Node;
-use ferroce_wire::smp::{NodeInfo, PortInfo, attribute, method, node_type, status};
+use ferroce_wire::smp::{NodeInfo, PortInfo, attribute, method, node_type};
 use std::time::Duration;
 
 /// M_Key of all remote ports.
@@ -51,120 +50,8 @@ pub(in crate::suite) fn as_its_description_declares(test: Test) -> Test {
         REQUIRED, ANSWERED, BOTH, CHECKED, GET_SILENT, SET_SILENT, RESPONSE,
     ];
     let test = test.covers(&covers).asserts(asserts).on_ports(2);
-    mutants().into_iter().fold(test, Test::mutant)
-}
-
-fn mutants() -> Vec<Mutant> {
-    let about_another = |mad: &OnCable, asked: u8| {
-        let header = mad.header();
-        header.attribute == attribute::PORT_INFO
-            && header.method == asked
-            && named_port(mad) != mad.port
-    };
-    let receiving = move |asked: u8| {
-        move || {
-            answers_without_key(move |node: &Node, mad: &OnCable| {
-                about_another(mad, asked) && knows_key(node, mad, mad.port)
-            })
-        }
-    };
-    let named = move |asked: u8| {
-        move || {
-            answers_without_key(move |node: &Node, mad: &OnCable| {
-                about_another(mad, asked) && knows_key(node, mad, named_port(mad))
-            })
-        }
-    };
-    vec![
-        Mutant::mad(
-            "set-looks-at-the-named-port-only",
-            "a SubnSet about another port needs the key of that port only",
-            SET_SILENT,
-            named(method::SET),
-        ),
-        Mutant::mad(
-            "set-looks-at-the-receiving-port-only",
-            "a SubnSet about another port needs the key of the port that receives it only",
-            SET_SILENT,
-            receiving(method::SET),
-        ),
-        Mutant::mad(
-            "get-looks-at-the-named-port-only",
-            "a SubnGet about another port needs the key of that port only",
-            GET_SILENT,
-            named(method::GET),
-        ),
-        Mutant::mad(
-            "get-looks-at-the-receiving-port-only",
-            "a SubnGet about another port needs the key of the port that receives it only",
-            GET_SILENT,
-            receiving(method::GET),
-        ),
-        Mutant::mad(
-            "named-port-does-not-count",
-            "M_KeyViolations of the port that is named stays 0",
-            CHECKED,
-            uncounted(true),
-        ),
-        Mutant::mad(
-            "receiving-port-does-not-count",
-            "M_KeyViolations of the port that receives a request about another stays 0",
-            CHECKED,
-            uncounted(false),
-        ),
-        Mutant::mad(
-            "silent-about-other-ports",
-            "requests about another port are not answered, with both keys neither",
-            ANSWERED,
-            move || MadFaults::default().rx_drop(move |_, mad| about_another(mad, method::GET)),
-        ),
-        Mutant::mad(
-            "knows-its-own-port-only",
-            "requests about another port are answered with status 7",
-            REQUIRED,
-            move || {
-                MadFaults::default().tx_edit(move |_, mad| {
-                    if about_another(mad, method::GET_RESP) {
-                        mutants::set_status(mad, status::INVALID_VALUE);
-                    }
-                })
-            },
-        ),
-        Mutant::mad(
-            "both-keys-do-not-help",
-            "of the requests about another port that have both keys the first alone is answered",
-            BOTH,
-            move || {
-                let mut answered = false;
-                MadFaults::default().rx_drop(move |_, mad| {
-                    about_another(mad, method::GET) && std::mem::replace(&mut answered, true)
-                })
-            },
-        ),
-        Mutant::mad(
-            "forgets-what-it-was-asked",
-            "AttributeModifier is 0 in the answer to a request about another port",
-            RESPONSE,
-            move || {
-                MadFaults::default().tx_edit(move |_, mad| {
-                    if about_another(mad, method::GET_RESP) {
-                        mad.edit_header(|header| header.modifier = 0);
-                    }
-                })
-            },
-        ),
-    ]
-}
-
-/// A device that shows no violations to a port that asks about another, or none to one that asks about itself.
-fn uncounted(by_another: bool) -> impl Fn() -> MadFaults {
-    move || {
-        mutants::shows(attribute::PORT_INFO, move |_, mad, data| {
-            if (named_port(mad) != mad.port) == by_another {
-                mutants::field("m_key_violations").store(data, 0);
-            }
-        })
-    }
+    let mutants = mutants::of_keys().into_iter().chain(mutants::of_answers());
+    mutants.fold(test, Test::mutant)
 }
 
 fn body(run: &mut Run, tester: &mut Tester<'_>) -> Outcome {
