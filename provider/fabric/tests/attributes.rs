@@ -2,13 +2,12 @@
 
 mod agent;
 
-use agent::{Agent, DIRECTED, Out, request};
+use agent::{Agent, DIRECTED, request};
 use ferroce_fabric::cm::Time;
 use ferroce_fabric::sma::{Envelope, NodeConfig, PortEvent};
-use ferroce_wire::mad::MadHeader;
 use ferroce_wire::smp::{
-    CLASS_LID, GuidInfo, LedInfo, PERMISSIVE_LID, PKeyBlock, SlToVl, VlArbitration, VlWeight,
-    attribute, method, status,
+    CLASS_LID, GuidInfo, LedInfo, PKeyBlock, SlToVl, VlArbitration, VlWeight, attribute, method,
+    status,
 };
 
 /// An adapter with two ports and eight lanes.
@@ -304,65 +303,6 @@ fn other_classes_are_not_for_this_agent() {
         agent.receive(1, DIRECTED, &smp);
     }
     assert_eq!(agent.out.0, []);
-}
-
-#[test]
-fn by_lid_only_its_own_lids_are_answered() {
-    let mut agent = Agent::adapter(1);
-    agent.configure(1, 0x20, 1);
-    agent.change(1, |info| info.lmc = 2).unwrap();
-    agent.out.0.clear();
-    let mut smp = request(method::GET, attribute::NODE_INFO, 0, 0, &[0; 64]);
-    smp[1] = CLASS_LID;
-    smp[6..8].fill(0);
-    for dlid in (0u16..0x40).chain([0xbfff, 0xc000, 0xfffe]) {
-        let from = Envelope {
-            slid: 9,
-            dlid,
-            sl: 3,
-        };
-        agent.receive(1, from, &smp);
-        let answers = std::mem::take(&mut agent.out.0);
-        if (0x20..0x24).contains(&dlid) {
-            let [Out::Send(1, to, answer)] = answers[..] else {
-                panic!("{answers:?}")
-            };
-            assert_eq!(
-                to,
-                Envelope {
-                    slid: dlid,
-                    dlid: 9,
-                    sl: 3
-                },
-                "back by the way it came"
-            );
-            let header = MadHeader::parse(&answer).unwrap();
-            assert_eq!((header.method, header.status), (method::GET_RESP, 0));
-        } else {
-            assert_eq!(answers, [], "{dlid:#x}");
-        }
-    }
-    agent.receive(
-        1,
-        Envelope {
-            slid: 9,
-            dlid: PERMISSIVE_LID,
-            sl: 0,
-        },
-        &smp,
-    );
-    assert!(matches!(
-        agent.out.0[..],
-        [Out::Send(
-            1,
-            Envelope {
-                slid: 0x20,
-                dlid: 9,
-                ..
-            },
-            _
-        )]
-    ));
 }
 
 #[test]

@@ -1,11 +1,11 @@
-//! Connections that come and go on a wire that loses nothing.
+//! Connections that come and go on a wire that loses nothing, also those whose ends take their time.
 
 mod pair;
 
 use ferroce_fabric::cm::Time;
 use ferroce_fabric::cm::*;
 use ferroce_fabric::{Transport, reject};
-use ferroce_wire::cm::Message;
+use ferroce_wire::cm::{Message, attribute};
 use pair::*;
 
 #[test]
@@ -109,6 +109,72 @@ fn a_stretched_confirmation_may_take_longer() {
         p.cm[1].next_timeout().unwrap()
     });
     assert_eq!(stretched - Time::ZERO, 30 * (usual - Time::ZERO));
+}
+
+#[test]
+fn traffic_establishes_before_the_rtu() {
+    let mut p = listening();
+    let (a, b, _) = asked(&mut p, 1);
+    assert_eq!(
+        p.cm[1].communication_established(Time::ZERO, b, &mut p.out[1]),
+        Err(CmError::WrongState)
+    );
+    p.cm[1]
+        .accept(Time::ZERO, b, &accept(2), &mut p.out[1])
+        .unwrap();
+    p.deliver();
+    p.out[0].events.clear();
+    p.cm[1]
+        .communication_established(Time::ZERO, b, &mut p.out[1])
+        .unwrap();
+    assert_eq!(p.out[1].next(), (b, CmEvent::Established(None)));
+    p.cm[1]
+        .communication_established(Time::ZERO, b, &mut p.out[1])
+        .unwrap();
+    p.cm[0]
+        .establish(Time::ZERO, a, b"", &mut p.out[0])
+        .unwrap();
+    p.deliver();
+    assert!(p.out[1].events.is_empty());
+    assert_eq!(duplicates(&p, 1, attribute::RTU), 1);
+}
+
+#[test]
+fn an_mra_gives_time() {
+    let mut p = listening();
+    let (a, b, _) = asked(&mut p, 1);
+    let without = p.cm[0].next_timeout().unwrap();
+    p.cm[1]
+        .mra(Time::ZERO, b, 24, false, b"", &mut p.out[1])
+        .unwrap();
+    p.deliver();
+    assert!(matches!(p.out[0].next(), (id, CmEvent::Acknowledged(_)) if id == a));
+    assert_eq!(p.cm[0].state(a), Some(State::RequestAcknowledged));
+    let with = p.cm[0].next_timeout().unwrap();
+    assert!(
+        with > without && with >= Time::from_nanos(4096 << 24),
+        "{with:?} {without:?}"
+    );
+    // It is still accepted, and the other way around the same holds.
+    p.cm[1]
+        .accept(Time::ZERO, b, &accept(2), &mut p.out[1])
+        .unwrap();
+    p.deliver();
+    p.out[0].events.clear();
+    p.cm[0]
+        .mra(Time::ZERO, a, 24, false, b"", &mut p.out[0])
+        .unwrap();
+    p.deliver();
+    assert!(matches!(p.out[1].next(), (id, CmEvent::Acknowledged(_)) if id == b));
+    assert!(p.cm[1].next_timeout().unwrap() >= Time::from_nanos(4096 << 24));
+    p.cm[0]
+        .establish(Time::ZERO, a, b"", &mut p.out[0])
+        .unwrap();
+    p.deliver();
+    assert!(matches!(
+        p.out[1].next(),
+        (_, CmEvent::Established(Some(_)))
+    ));
 }
 
 #[test]

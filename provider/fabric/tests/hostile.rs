@@ -1,4 +1,4 @@
-//! Random and mutated MADs: they change counters, and nothing else.
+//! Random and mutated MADs, and such as are sent in another's name: they change counters, and nothing else.
 
 mod pair;
 
@@ -265,4 +265,39 @@ proptest! {
         }
         bystanders.check_established(&p, wait);
     }
+}
+
+#[test]
+fn a_dreq_that_names_another_qp_ends_nothing() {
+    let mut p = listening();
+    let [a, b] = p.connected([1, 2]);
+    p.cm[0]
+        .disconnect(Time::ZERO, a, b"", &mut p.out[0])
+        .unwrap();
+    let (to, dreq) = p.out[0].sent.pop_front().unwrap();
+    let mut wrong = dreq;
+    wrong[24 + 10] ^= 1;
+    p.arrive(1, &to, &wrong);
+    assert_eq!(p.cm[1].state(b), Some(State::Established));
+    assert!(p.out[1].sent.is_empty());
+    p.arrive(1, &to, &dreq);
+    assert_eq!(p.cm[1].state(b), Some(State::DisconnectReceived));
+}
+
+#[test]
+fn nobody_speaks_in_another_name() {
+    let mut p = listening();
+    let [a, b] = p.connected([1, 2]);
+    p.cm[0]
+        .disconnect(Time::ZERO, a, b"", &mut p.out[0])
+        .unwrap();
+    let (_, dreq) = p.out[0].sent.pop_front().unwrap();
+    p.arrive(1, &av(3, 2), &dreq);
+    assert_eq!(p.cm[1].state(b), Some(State::Established));
+    assert!(
+        matches!(p.out[1].drain()[..], [Message::Drep(_)]),
+        "as for nobody"
+    );
+    assert!(p.out[1].events.is_empty());
+    assert_eq!(p.cm[1].counters().unknown, 1);
 }

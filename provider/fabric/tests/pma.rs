@@ -1,133 +1,16 @@
 //! The performance management agent, against totals that a test moves.
 
+#[path = "pma/bench.rs"]
+mod bench;
+
+use bench::{Bench, MICROSECOND, mad, of_port};
 use ferroce_fabric::cm::Time;
-use ferroce_fabric::pma::{COUNTERS, Counter, Counters, Pma, Totals};
+use ferroce_fabric::pma::{COUNTERS, Counter, Totals};
 use ferroce_wire::mad::{LEN, Mad, MadHeader};
-use ferroce_wire::pma::{
-    self, ClassPortInfo, Data, PortCounters, PortCountersExtended, PortSamplesControl, attribute,
-    sample,
-};
+use ferroce_wire::pma::{self, ClassPortInfo, PortCounters, PortSamplesControl, attribute, sample};
 use ferroce_wire::smp::{method, status};
 use proptest::prelude::*;
 use proptest::test_runner::FileFailurePersistence::WithSource;
-
-const MICROSECOND: u64 = 1000;
-
-/// Totals of ports 1 and 2.
-struct Data2([Totals; 2]);
-
-impl Counters for Data2 {
-    fn totals(&self, port: u8) -> Totals {
-        self.0[usize::from(port - 1)]
-    }
-}
-
-struct Bench {
-    pma: Pma,
-    totals: Data2,
-    now: u64,
-}
-
-impl Bench {
-    fn new() -> Bench {
-        Bench {
-            pma: Pma::new(1, 2),
-            totals: Data2([Totals::default(); 2]),
-            now: 0,
-        }
-    }
-
-    fn ask(&mut self, method: u8, attribute: u16, modifier: u32, data: &Data) -> (u16, Data) {
-        let answer = self
-            .exchange(&mad(method, attribute, modifier, data))
-            .unwrap();
-        let header = MadHeader::parse(&answer).unwrap();
-        assert_eq!(
-            (header.method, header.attribute, header.tid),
-            (method::GET_RESP, attribute, 77)
-        );
-        (header.status, *pma::data(&answer))
-    }
-
-    fn exchange(&mut self, mad: &Mad) -> Option<Mad> {
-        self.pma
-            .receive(Time::from_nanos(self.now), mad, &self.totals)
-    }
-
-    fn narrow(&mut self, port: u8) -> PortCounters {
-        let (status, data) = self.ask(method::GET, attribute::PORT_COUNTERS, 0, &of_port(port));
-        assert_eq!(status, 0);
-        let counters = PortCounters::parse(&data);
-        assert_eq!(counters.port_select, port);
-        counters
-    }
-
-    fn extended(&mut self, port: u8) -> PortCountersExtended {
-        let (status, data) = self.ask(
-            method::GET,
-            attribute::PORT_COUNTERS_EXTENDED,
-            0,
-            &of_port(port),
-        );
-        assert_eq!(status, 0);
-        PortCountersExtended::parse(&data)
-    }
-
-    fn set_narrow(&mut self, counters: PortCounters) -> PortCounters {
-        let mut data = [0; pma::DATA_LEN];
-        counters.emit(&mut data);
-        let (status, data) = self.ask(method::SET, attribute::PORT_COUNTERS, 0, &data);
-        assert_eq!(status, 0);
-        PortCounters::parse(&data)
-    }
-
-    fn control(&mut self, method: u8, control: PortSamplesControl) -> (u16, PortSamplesControl) {
-        let mut data = [0; pma::DATA_LEN];
-        control.emit(&mut data);
-        let (status, data) = self.ask(method, attribute::PORT_SAMPLES_CONTROL, 0, &data);
-        (status, PortSamplesControl::parse(&data))
-    }
-
-    /// Tag, status and the first counters.
-    fn result(&mut self) -> (u16, u8, u32, u32) {
-        let (_, data) = self.ask(
-            method::GET,
-            attribute::PORT_SAMPLES_RESULT,
-            0,
-            &[0; pma::DATA_LEN],
-        );
-        let word = |at: usize| u32::from_be_bytes(*data[at..].first_chunk().unwrap());
-        (
-            u16::from_be_bytes([data[0], data[1]]),
-            data[3],
-            word(4),
-            word(8),
-        )
-    }
-}
-
-fn mad(method: u8, attribute: u16, modifier: u32, data: &Data) -> Mad {
-    let mut mad = [0; LEN];
-    MadHeader {
-        base_version: 1,
-        class: pma::CLASS,
-        class_version: 1,
-        method,
-        tid: 77,
-        attribute,
-        modifier,
-        ..MadHeader::default()
-    }
-    .emit(&mut mad);
-    *pma::data_mut(&mut mad) = *data;
-    mad
-}
-
-fn of_port(port: u8) -> Data {
-    let mut data = [0; pma::DATA_LEN];
-    data[1] = port;
-    data
-}
 
 #[test]
 fn the_class_says_what_it_can() {

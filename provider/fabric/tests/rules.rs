@@ -1,4 +1,4 @@
-//! Repetitions, stale connections, messages for nobody, patience.
+//! Repetitions, stale connections, messages for nobody, both ends at once.
 
 mod pair;
 
@@ -7,10 +7,6 @@ use ferroce_fabric::cm::*;
 use ferroce_fabric::reject;
 use ferroce_wire::cm::{Apr, Dreq, Lap, Message, Rej, Rtu, about, apr_status, attribute};
 use pair::*;
-
-fn duplicates(p: &Pair, side: usize, attribute: u16) -> u64 {
-    p.cm[side].counters().duplicates[usize::from(attribute - attribute::REQ)]
-}
 
 #[test]
 fn a_repeated_request_gets_the_same_answer() {
@@ -128,72 +124,6 @@ fn a_reply_is_repeated_until_there_is_an_answer() {
     // In case that somebody took the REP for good, a DREQ follows, and is answered by whoever is there.
     p.time_out(1);
     assert!(matches!(p.out[1].drain()[..], [Message::Dreq(_)]));
-}
-
-#[test]
-fn traffic_establishes_before_the_rtu() {
-    let mut p = listening();
-    let (a, b, _) = asked(&mut p, 1);
-    assert_eq!(
-        p.cm[1].communication_established(Time::ZERO, b, &mut p.out[1]),
-        Err(CmError::WrongState)
-    );
-    p.cm[1]
-        .accept(Time::ZERO, b, &accept(2), &mut p.out[1])
-        .unwrap();
-    p.deliver();
-    p.out[0].events.clear();
-    p.cm[1]
-        .communication_established(Time::ZERO, b, &mut p.out[1])
-        .unwrap();
-    assert_eq!(p.out[1].next(), (b, CmEvent::Established(None)));
-    p.cm[1]
-        .communication_established(Time::ZERO, b, &mut p.out[1])
-        .unwrap();
-    p.cm[0]
-        .establish(Time::ZERO, a, b"", &mut p.out[0])
-        .unwrap();
-    p.deliver();
-    assert!(p.out[1].events.is_empty());
-    assert_eq!(duplicates(&p, 1, attribute::RTU), 1);
-}
-
-#[test]
-fn an_mra_gives_time() {
-    let mut p = listening();
-    let (a, b, _) = asked(&mut p, 1);
-    let without = p.cm[0].next_timeout().unwrap();
-    p.cm[1]
-        .mra(Time::ZERO, b, 24, false, b"", &mut p.out[1])
-        .unwrap();
-    p.deliver();
-    assert!(matches!(p.out[0].next(), (id, CmEvent::Acknowledged(_)) if id == a));
-    assert_eq!(p.cm[0].state(a), Some(State::RequestAcknowledged));
-    let with = p.cm[0].next_timeout().unwrap();
-    assert!(
-        with > without && with >= Time::from_nanos(4096 << 24),
-        "{with:?} {without:?}"
-    );
-    // It is still accepted, and the other way around the same holds.
-    p.cm[1]
-        .accept(Time::ZERO, b, &accept(2), &mut p.out[1])
-        .unwrap();
-    p.deliver();
-    p.out[0].events.clear();
-    p.cm[0]
-        .mra(Time::ZERO, a, 24, false, b"", &mut p.out[0])
-        .unwrap();
-    p.deliver();
-    assert!(matches!(p.out[1].next(), (id, CmEvent::Acknowledged(_)) if id == b));
-    assert!(p.cm[1].next_timeout().unwrap() >= Time::from_nanos(4096 << 24));
-    p.cm[0]
-        .establish(Time::ZERO, a, b"", &mut p.out[0])
-        .unwrap();
-    p.deliver();
-    assert!(matches!(
-        p.out[1].next(),
-        (_, CmEvent::Established(Some(_)))
-    ));
 }
 
 #[test]
@@ -452,39 +382,4 @@ fn a_repeated_dreq_is_answered_in_timewait() {
     p.arrive(1, &to, &dreq);
     assert!(matches!(p.out[1].drain()[..], [Message::Drep(_)]));
     assert_eq!(duplicates(&p, 1, attribute::DREQ), 1);
-}
-
-#[test]
-fn a_dreq_that_names_another_qp_ends_nothing() {
-    let mut p = listening();
-    let [a, b] = p.connected([1, 2]);
-    p.cm[0]
-        .disconnect(Time::ZERO, a, b"", &mut p.out[0])
-        .unwrap();
-    let (to, dreq) = p.out[0].sent.pop_front().unwrap();
-    let mut wrong = dreq;
-    wrong[24 + 10] ^= 1;
-    p.arrive(1, &to, &wrong);
-    assert_eq!(p.cm[1].state(b), Some(State::Established));
-    assert!(p.out[1].sent.is_empty());
-    p.arrive(1, &to, &dreq);
-    assert_eq!(p.cm[1].state(b), Some(State::DisconnectReceived));
-}
-
-#[test]
-fn nobody_speaks_in_another_name() {
-    let mut p = listening();
-    let [a, b] = p.connected([1, 2]);
-    p.cm[0]
-        .disconnect(Time::ZERO, a, b"", &mut p.out[0])
-        .unwrap();
-    let (_, dreq) = p.out[0].sent.pop_front().unwrap();
-    p.arrive(1, &av(3, 2), &dreq);
-    assert_eq!(p.cm[1].state(b), Some(State::Established));
-    assert!(
-        matches!(p.out[1].drain()[..], [Message::Drep(_)]),
-        "as for nobody"
-    );
-    assert!(p.out[1].events.is_empty());
-    assert_eq!(p.cm[1].counters().unknown, 1);
 }

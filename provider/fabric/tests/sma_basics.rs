@@ -1,10 +1,13 @@
-//! What a subnet manager asks first, and the answers' way back.
+//! What a subnet manager asks first, and the answers' way back, by directed route and by LID.
 
 mod agent;
 
-use agent::Agent;
-use ferroce_fabric::sma::PortEvent;
-use ferroce_wire::smp::{NodeInfo, PortInfo, attribute, phys_state, state, status};
+use agent::{Agent, Out, request};
+use ferroce_fabric::sma::{Envelope, PortEvent};
+use ferroce_wire::mad::MadHeader;
+use ferroce_wire::smp::{
+    CLASS_LID, NodeInfo, PERMISSIVE_LID, PortInfo, attribute, method, phys_state, state, status,
+};
 
 #[test]
 fn an_adapter_says_what_it_is() {
@@ -86,4 +89,63 @@ fn port_zero_of_an_adapter_is_the_one_that_was_asked() {
         agent.get(1, attribute::PORT_INFO, 3).unwrap().0,
         status::INVALID_VALUE
     );
+}
+
+#[test]
+fn by_lid_only_its_own_lids_are_answered() {
+    let mut agent = Agent::adapter(1);
+    agent.configure(1, 0x20, 1);
+    agent.change(1, |info| info.lmc = 2).unwrap();
+    agent.out.0.clear();
+    let mut smp = request(method::GET, attribute::NODE_INFO, 0, 0, &[0; 64]);
+    smp[1] = CLASS_LID;
+    smp[6..8].fill(0);
+    for dlid in (0u16..0x40).chain([0xbfff, 0xc000, 0xfffe]) {
+        let from = Envelope {
+            slid: 9,
+            dlid,
+            sl: 3,
+        };
+        agent.receive(1, from, &smp);
+        let answers = std::mem::take(&mut agent.out.0);
+        if (0x20..0x24).contains(&dlid) {
+            let [Out::Send(1, to, answer)] = answers[..] else {
+                panic!("{answers:?}")
+            };
+            assert_eq!(
+                to,
+                Envelope {
+                    slid: dlid,
+                    dlid: 9,
+                    sl: 3
+                },
+                "back by the way it came"
+            );
+            let header = MadHeader::parse(&answer).unwrap();
+            assert_eq!((header.method, header.status), (method::GET_RESP, 0));
+        } else {
+            assert_eq!(answers, [], "{dlid:#x}");
+        }
+    }
+    agent.receive(
+        1,
+        Envelope {
+            slid: 9,
+            dlid: PERMISSIVE_LID,
+            sl: 0,
+        },
+        &smp,
+    );
+    assert!(matches!(
+        agent.out.0[..],
+        [Out::Send(
+            1,
+            Envelope {
+                slid: 0x20,
+                dlid: 9,
+                ..
+            },
+            _
+        )]
+    ));
 }

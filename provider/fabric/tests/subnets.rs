@@ -3,7 +3,7 @@
 
 mod subnet;
 
-use ferroce_fabric::sma::{Envelope, Node, PortEvent};
+use ferroce_fabric::sma::{Envelope, PortEvent};
 use ferroce_wire::mad::MadHeader;
 use ferroce_wire::smp::{
     self, Directed, MulticastBlock, NodeInfo, NoticeHeader, PERMISSIVE_LID, SwitchInfo, attribute,
@@ -13,44 +13,8 @@ use proptest::prelude::*;
 use proptest::test_runner::FileFailurePersistence::WithSource;
 use std::collections::BTreeSet;
 use std::time::Duration;
-use subnet::{DIRECTED, End, Fabric, adapter, switch};
-
-/// A line of switches with an adapter at each; adapter i is node i, its switch node `count + i`.
-fn line(count: usize) -> Fabric {
-    let adapters = (0..count).map(adapter);
-    let switches = (count..2 * count).map(|number| switch(number, 4));
-    let mut cables: Vec<(End, End)> = (0..count).map(|at| ((at, 1), (count + at, 1))).collect();
-    cables.extend((1..count).map(|at| ((count + at - 1, 3), (count + at, 2))));
-    Fabric::new(adapters.chain(switches).collect(), &cables)
-}
-
-/// Two levels: leaves with adapters, spines that connect all leaves.
-fn tree(leaves: usize, spines: usize, adapters: usize) -> Fabric {
-    let count = leaves * adapters;
-    let leaf = |at: usize| count + at;
-    let spine = |at: usize| count + leaves + at;
-    let mut nodes: Vec<Node> = (0..count).map(adapter).collect();
-    nodes.extend((0..leaves).map(|at| switch(leaf(at), (adapters + spines) as u8)));
-    nodes.extend((0..spines).map(|at| switch(spine(at), leaves as u8)));
-    let mut cables: Vec<(End, End)> = (0..count)
-        .map(|at| ((at, 1), (leaf(at / adapters), (at % adapters + 1) as u8)))
-        .collect();
-    for at in 0..leaves {
-        cables.extend((0..spines).map(|up| {
-            (
-                (leaf(at), (adapters + up + 1) as u8),
-                (spine(up), (at + 1) as u8),
-            )
-        }));
-    }
-    Fabric::new(nodes, &cables)
-}
-
-fn adapters(fabric: &Fabric) -> Vec<usize> {
-    (0..fabric.nodes.len())
-        .filter(|at| !fabric.nodes[*at].is_switch())
-        .collect()
-}
+use subnet::shapes::{adapters, line, tree};
+use subnet::{DIRECTED, Fabric, adapter, switch};
 
 /// Every node is found, everything reaches everything.
 fn check(fabric: &mut Fabric) {

@@ -1,86 +1,18 @@
 //! What only switches have: SwitchInfo, forwarding tables, and where packets go.
 
 mod agent;
+#[path = "switch/configured.rs"]
+mod configured;
 
 use agent::Agent;
+use configured::{PORTS, active, set_group, set_info, set_linear, switch_info};
 use ferroce_fabric::cm::Time;
 use ferroce_fabric::sma::{Discard, Node, NodeConfig, Route};
 use ferroce_wire::bits::Access;
 use ferroce_wire::smp::{
-    LedInfo, LinearBlock, MULTICAST_LID, MulticastBlock, NodeInfo, PERMISSIVE_LID, PKeyBlock,
-    SlToVl, SwitchInfo, attribute, state, status,
+    LedInfo, MULTICAST_LID, NodeInfo, PERMISSIVE_LID, PKeyBlock, SlToVl, SwitchInfo, attribute,
+    state, status,
 };
-
-const PORTS: u8 = 20;
-
-/// A switch with LID 5 that is configured, and of which all ports are active.
-fn active() -> Agent {
-    let mut agent = Agent::switch(PORTS);
-    agent
-        .change(0, |info| (info.lid, info.master_sm_lid) = (5, 1))
-        .unwrap();
-    for port in 1..=PORTS {
-        assert_eq!(agent.bring(port, state::ACTIVE), state::ACTIVE);
-    }
-    set_info(&mut agent, |info| info.linear_fdb_top = 200);
-    agent
-}
-
-fn switch_info(agent: &mut Agent) -> SwitchInfo {
-    let (status, data) = agent.get(1, attribute::SWITCH_INFO, 0).unwrap();
-    assert_eq!(status, 0);
-    SwitchInfo::parse(&data)
-}
-
-fn set_info(agent: &mut Agent, change: impl FnOnce(&mut SwitchInfo)) -> u16 {
-    let mut info = switch_info(agent);
-    change(&mut info);
-    let mut data = [0; 64];
-    info.emit(&mut data);
-    agent.set(1, attribute::SWITCH_INFO, 0, &data).unwrap().0
-}
-
-fn set_linear(agent: &mut Agent, block: u32, routes: &[(usize, u8)]) {
-    let mut entries =
-        LinearBlock::parse(&agent.get(1, attribute::LINEAR_FORWARDING, block).unwrap().1);
-    for (entry, port) in routes {
-        entries.0[*entry] = *port;
-    }
-    let mut data = [0; 64];
-    entries.emit(&mut data);
-    assert_eq!(
-        agent
-            .set(1, attribute::LINEAR_FORWARDING, block, &data)
-            .unwrap(),
-        (0, data)
-    );
-}
-
-fn set_group(agent: &mut Agent, lid: u16, ports: &[u8]) {
-    let entry = usize::from(lid - MULTICAST_LID);
-    for position in 0..=PORTS / 16 {
-        let modifier = u32::from(position) << 28 | (entry / 32) as u32;
-        let mut block = MulticastBlock::parse(
-            &agent
-                .get(1, attribute::MULTICAST_FORWARDING, modifier)
-                .unwrap()
-                .1,
-        );
-        block.0[entry % 32] = ports
-            .iter()
-            .filter(|port| **port / 16 == position)
-            .map(|port| 1 << (port % 16))
-            .sum();
-        let mut data = [0; 64];
-        block.emit(&mut data);
-        assert_eq!(
-            agent
-                .set(1, attribute::MULTICAST_FORWARDING, modifier, &data)
-                .unwrap(),
-            (0, data)
-        );
-    }
-}
 
 #[test]
 fn a_switch_says_what_it_is() {

@@ -4,7 +4,7 @@
 use ferroce_fabric::cm::Time;
 use ferroce_fabric::cm::*;
 use ferroce_fabric::{Ece, Gid, Mad, Transport};
-use ferroce_wire::cm::Message;
+use ferroce_wire::cm::{Message, attribute};
 use std::collections::VecDeque;
 
 /// What a manager said.
@@ -229,4 +229,9 @@ pub fn listening() -> Pair {
     let mut p = Pair::new();
     p.cm[1].listen(SERVICE, !0).unwrap();
     p
+}
+
+/// Messages of a kind that came to a side again.
+pub fn duplicates(p: &Pair, side: usize, attribute: u16) -> u64 {
+    p.cm[side].counters().duplicates[usize::from(attribute - attribute::REQ)]
 }

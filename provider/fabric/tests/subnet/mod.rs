@@ -2,6 +2,7 @@
 #![allow(dead_code)]
 
 mod manager;
+pub mod shapes;
 
 use ferroce_fabric::cm::Time;
 use ferroce_fabric::sma::{
