@@ -3,6 +3,7 @@
 //!
 //! Traffic stays on loopback addresses and in namespaces made for the purpose; nothing else on the machine is touched.
 
+mod apt;
 pub mod attack;
 pub mod bench;
 pub mod build;

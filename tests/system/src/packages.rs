@@ -1,14 +1,14 @@
-//! The Debian packages that the commands need, and how the missing ones are installed.
+//! The Debian packages that the commands need, and which of them are missing.
 //!
 //! A package is asked for by what is used of it (a program, a header), so that a machine which has the
 //! thing from elsewhere is left alone.
 
 use std::env;
-use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
+
+use crate::apt;
 
 /// Something that a command uses, and the package that brings it.
 #[derive(Clone, Copy)]
@@ -301,29 +301,9 @@ pub fn ensure(needs: &[Need]) -> Result<()> {
         if absent.iter().all(|package| tried.contains(package)) {
             bail!("still missing after installation: {}", absent.join(" "));
         }
-        add(&absent)?;
+        apt::install(&absent)?;
         tried.append(&mut absent);
         absent = missing(needs);
-    }
-    Ok(())
-}
-
-/// Says what it installs, and does.
-fn add(packages: &[&str]) -> Result<()> {
-    println!(
-        "xtask: installing the Debian packages that are missing: {}",
-        packages.join(" ")
-    );
-    if which("apt-get").is_none() {
-        bail!(
-            "this is not a Debian system; please install: {}",
-            packages.join(" ")
-        );
-    }
-    if install(packages).is_err() {
-        // The package lists of a fresh machine may be absent or old.
-        apt(&["update", "-qq"])?;
-        install(packages)?;
     }
     Ok(())
 }
@@ -350,73 +330,4 @@ fn missing(needs: &[Need]) -> Vec<&'static str> {
     packages.sort_unstable();
     packages.dedup();
     packages
-}
-
-fn install(packages: &[&str]) -> Result<()> {
-    let mut arguments = vec!["install", "-y", "-qq", "--no-install-recommends"];
-    arguments.extend(packages);
-    apt(&arguments)
-}
-
-/// Fetches a package without installing it and unpacks its files below a directory.
-pub fn fetch(package: &str, to: &Path) -> Result<()> {
-    println!("xtask: fetching the Debian package {package} for files that are not installed");
-    let download = || -> Result<()> {
-        let status = Command::new("apt-get")
-            .args(["download", "-qq", package])
-            .current_dir(to)
-            .stdout(Stdio::null())
-            .status()
-            .context("apt-get download")?;
-        if !status.success() {
-            bail!("apt-get download {package} failed: {status}");
-        }
-        Ok(())
-    };
-    if download().is_err() {
-        apt(&["update", "-qq"])?;
-        download()?;
-    }
-    let archive = fs::read_dir(to)?
-        .filter_map(|entry| Some(entry.ok()?.path()))
-        .find(|path| path.extension().is_some_and(|extension| extension == "deb"))
-        .with_context(|| format!("apt-get download {package} left no package"))?;
-    let status = Command::new("dpkg-deb")
-        .arg("-x")
-        .arg(&archive)
-        .arg(to)
-        .status()
-        .context("dpkg-deb")?;
-    if status.success() {
-        Ok(())
-    } else {
-        bail!("dpkg-deb -x {}: {status}", archive.display())
-    }
-}
-
-fn apt(arguments: &[&str]) -> Result<()> {
-    let root = rustix::process::geteuid().is_root();
-    let mut command = if root {
-        Command::new("env")
-    } else {
-        if which("sudo").is_none() {
-            bail!(
-                "neither root nor sudo here; as root: apt-get {}",
-                arguments.join(" ")
-            );
-        }
-        let mut sudo = Command::new("sudo");
-        sudo.arg("env");
-        sudo
-    };
-    command
-        .args(["DEBIAN_FRONTEND=noninteractive", "apt-get"])
-        .args(arguments)
-        .stdout(Stdio::null());
-    let status = command.status().context("apt-get")?;
-    if status.success() {
-        Ok(())
-    } else {
-        bail!("apt-get {} failed: {status}", arguments.join(" "))
-    }
 }

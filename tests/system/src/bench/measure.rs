@@ -1,7 +1,6 @@
-//! The measurements themselves.
+//! The measurements: which there are, and those of ferroce. What they are compared with is in `yardsticks`.
 
 use std::path::PathBuf;
-use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
@@ -15,9 +14,7 @@ use crate::programs::cprogram;
 use crate::programs::exs;
 use crate::programs::perftest::Pair;
 
-const LIMIT: Duration = Duration::from_secs(60);
-const BASELINE_PORT: u16 = 19_901;
-const QPERF_PORT: u16 = 19_902;
+pub(super) const LIMIT: Duration = Duration::from_secs(60);
 const PERFTEST_PORT: u16 = 19_903;
 const CMTIME_PORT: u16 = 19_904;
 const EXS_PORT: u16 = 19_905;
@@ -52,11 +49,11 @@ type Measurement = (&'static str, &'static str, fn(&Bench<'_>) -> Result<f64>);
 /// Where measurements are taken.
 pub struct Bench<'a> {
     /// Programs reach each other over sockets, as over any network.
-    host: &'a Host,
+    pub(super) host: &'a Host,
     /// They are processes of one device.
     device: &'a Host,
-    dir: PathBuf,
-    seconds: u32,
+    pub(super) dir: PathBuf,
+    pub(super) seconds: u32,
 }
 
 impl<'a> Bench<'a> {
@@ -166,98 +163,6 @@ impl<'a> Bench<'a> {
         Ok(figures)
     }
 
-    /// Payload bytes per second of the plain UDP transfer.
-    fn udp_bytes(&self, payload: usize) -> Result<f64> {
-        let payload = payload.to_string();
-        let address = format!("127.0.0.1:{BASELINE_PORT}");
-        let seconds = self.seconds.to_string();
-        self.baseline(
-            &["receive", &address, "--payload", &payload],
-            &[
-                "send",
-                &address,
-                "--payload",
-                &payload,
-                "--seconds",
-                &seconds,
-            ],
-            End::Server,
-        )
-    }
-
-    fn udp_latency(&self) -> Result<f64> {
-        let address = format!("127.0.0.1:{BASELINE_PORT}");
-        self.baseline(&["pong", &address], &["ping", &address], End::Client)
-    }
-
-    /// Runs both ends of the yardstick; the number is printed by one of them.
-    fn baseline(&self, server: &[&str], client: &[&str], teller: End) -> Result<f64> {
-        let program = self.host.programs().join("udp-baseline");
-        let command = |arguments: &[&str]| {
-            let mut command = Command::new(&program);
-            command.args(arguments);
-            command
-        };
-        let mut server = process::spawn(command(server), &self.dir, "baseline-server")?;
-        if !server.wait_until(LIMIT, |running| running.output().contains("ready")) {
-            bail!("the yardstick's server does not start");
-        }
-        let client = process::run(command(client), &self.dir, "baseline-client", LIMIT)?;
-        let server = server.finish_after(&client, LIMIT);
-        successful(&[&client, &server])?;
-        let output = if teller == End::Server {
-            server.out
-        } else {
-            client.out
-        };
-        number(output.lines().last().unwrap_or_default())
-    }
-
-    fn tcp_bandwidth(&self) -> Result<f64> {
-        // qperf counts in bytes, powers of ten.
-        Ok(self.qperf("tcp_bw", &["-m", "64K"])? * 8.0 / 1e9)
-    }
-
-    fn tcp_latency(&self) -> Result<f64> {
-        Ok(self.qperf("tcp_lat", &["-m", "2"])? * 1e6)
-    }
-
-    /// The test's main figure, in bytes a second or seconds.
-    fn qperf(&self, test: &str, options: &[&str]) -> Result<f64> {
-        let port = QPERF_PORT.to_string();
-        let mut command = Command::new("qperf");
-        command.args(["-lp", &port]);
-        let mut server = process::spawn(command, &self.dir, "qperf-server")?;
-        if !server.listens(QPERF_PORT, LIMIT) {
-            bail!("qperf does not come to listen");
-        }
-        let mut command = Command::new("qperf");
-        command
-            .args(["127.0.0.1", "-lp", &port, "-t", &self.seconds.to_string()])
-            .args(options)
-            .arg(test);
-        let client = process::run(command, &self.dir, "qperf-client", LIMIT)?;
-        server.kill();
-        let (_, value) = client
-            .out
-            .split_once('=')
-            .ok_or_else(|| anyhow!("{}: {}\n{}", client.line, client.ending(), client.err))?;
-        let mut words = value.split_whitespace();
-        let amount = number(words.next().unwrap_or_default())?;
-        let unit = words.next().unwrap_or_default();
-        let factor = match unit {
-            "GB/sec" => 1e9,
-            "MB/sec" => 1e6,
-            "KB/sec" => 1e3,
-            "sec" => 1.0,
-            "ms" => 1e-3,
-            "us" => 1e-6,
-            "ns" => 1e-9,
-            _ => bail!("qperf answers in {unit:?}"),
-        };
-        Ok(amount * factor)
-    }
-
     /// Average bandwidth in Gb/s.
     fn bandwidth(&self, tool: &str, size: usize) -> Result<f64> {
         let seconds = self.seconds.to_string();
@@ -341,15 +246,6 @@ impl<'a> Bench<'a> {
         )
     }
 
-    /// Microseconds from `connect` until the other side has accepted.
-    fn tcp_connection(&self) -> Result<f64> {
-        let mut command = Command::new(self.host.programs().join("udp-baseline"));
-        command.args(["connect", "127.0.0.1:0"]);
-        let finished = process::run(command, &self.dir, "baseline-connect", LIMIT)?;
-        successful(&[&finished])?;
-        number(&finished.out)
-    }
-
     fn engine(&self, size: usize) -> Result<f64> {
         engine::packet(self.host.programs(), &self.dir, size, self.seconds)
     }
@@ -394,12 +290,6 @@ pub fn cmtime_rate(client: &Finished, server: &Finished) -> Result<f64> {
         number(numbers.split_whitespace().last().unwrap_or_default())
     };
     Ok(1e6 / (step("connect")? + step("disconnect")?))
-}
-
-#[derive(Clone, Copy, PartialEq)]
-enum End {
-    Server,
-    Client,
 }
 
 pub(super) fn successful(programs: &[&Finished]) -> Result<()> {

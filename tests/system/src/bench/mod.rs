@@ -10,6 +10,7 @@ mod measure;
 mod race;
 mod rxe;
 mod table;
+mod yardsticks;
 
 pub use engine::run as engine_alone;
 pub use loaded::run as beside_others;

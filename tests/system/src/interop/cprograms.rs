@@ -5,8 +5,8 @@ use std::path::Path;
 use std::process::Command;
 
 use super::differs;
-use super::exchange::LIMIT;
 use super::field::{Field, Side};
+use super::patience::LIMIT;
 use super::programs::Choice;
 use super::setting::Setting;
 use crate::harness::case::{Ending, Parts, Stop};

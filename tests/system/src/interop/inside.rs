@@ -7,8 +7,10 @@ use std::time::Instant;
 
 use anyhow::{Context, Result};
 
-use super::exchange::{self, Unanswered};
-use super::field::{Family, Field, Harm, Side};
+use super::bad_network::Harm;
+use super::exchange;
+use super::failing::Unanswered;
+use super::field::{Family, Field, Side};
 use super::outcome::Outcome;
 use super::programs::Program;
 use super::setting::{MTUS, Setting};

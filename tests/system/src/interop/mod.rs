@@ -2,13 +2,18 @@
 //!
 //! Outside, [`run`] starts the guest, has this very program run the plan inside, and reads what it says.
 
+mod bad_network;
+mod connected;
 mod cprograms;
 pub(crate) mod differs;
 mod exchange;
 mod exs;
+mod failing;
 mod field;
 mod inside;
 mod outcome;
+mod pairs;
+mod patience;
 mod plan;
 mod programs;
 mod setting;

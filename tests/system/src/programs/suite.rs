@@ -10,8 +10,8 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, bail};
 use tempfile::TempDir;
 
+use crate::apt;
 use crate::build;
-use crate::packages;
 
 /// The package, and where it has the suite.
 const PACKAGE: &str = "python3-pyverbs";
@@ -101,7 +101,7 @@ fn shipped() -> Result<PathBuf> {
     if !is_whole(&ours.join(SHIPPED)) {
         // Under another name until it is whole: others may be at it, too.
         let unfinished = tempfile::tempdir_in(&kept)?;
-        packages::fetch(PACKAGE, unfinished.path())?;
+        apt::fetch(PACKAGE, unfinished.path())?;
         let renamed = fs::rename(unfinished.path(), &ours);
         if !is_whole(&ours.join(SHIPPED)) {
             renamed.with_context(|| format!("{}", ours.display()))?;

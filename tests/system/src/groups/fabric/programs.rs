@@ -156,21 +156,7 @@ fn across(lab: &mut Lab) -> Ending {
         &["ibportstate", &lid, "1", "query"],
         &["Peer PortInfo:", "Active"],
     )?;
-    // What subnet administration knows, record by record.
-    for (record, wanted) in [
-        ("NR", "NodeRecord dump:"),
-        ("PIR", "PortInfoRecord dump:"),
-        ("LR", "LinkRecord dump:"),
-        ("SWIR", "SwitchInfoRecord dump:"),
-        ("LFTR", "LFT Record dump:"),
-        ("SL2VL", "SL2VLTableRecord dump:"),
-        ("VLAR", "VLArbTableRecord dump:"),
-        ("PKTR", "PKeyTableRecord dump:"),
-        ("SMIR", "SMInfoRecord dump:"),
-        ("CPI", "SA ClassPortInfo:"),
-    ] {
-        subnet.expect(3, &["saquery", "--smkey", "1", record], &[wanted])?;
-    }
+    records(&mut subnet)?;
     // A switch's port, switched off and on from afar: host 2's goes down and comes back.
     for (operation, then) in [
         ("disable", "State: Down"),
@@ -218,4 +204,23 @@ fn across(lab: &mut Lab) -> Ending {
         before > Some(20) && after < Some(20) && after.is_some(),
         || format!("{before:?} packets, {after:?} after the reset"),
     )
+}
+
+/// What subnet administration knows, record by record.
+fn records(subnet: &mut Subnet) -> Ending {
+    for (record, wanted) in [
+        ("NR", "NodeRecord dump:"),
+        ("PIR", "PortInfoRecord dump:"),
+        ("LR", "LinkRecord dump:"),
+        ("SWIR", "SwitchInfoRecord dump:"),
+        ("LFTR", "LFT Record dump:"),
+        ("SL2VL", "SL2VLTableRecord dump:"),
+        ("VLAR", "VLArbTableRecord dump:"),
+        ("PKTR", "PKeyTableRecord dump:"),
+        ("SMIR", "SMInfoRecord dump:"),
+        ("CPI", "SA ClassPortInfo:"),
+    ] {
+        subnet.expect(3, &["saquery", "--smkey", "1", record], &[wanted])?;
+    }
+    Ok(())
 }

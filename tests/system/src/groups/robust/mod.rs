@@ -1,7 +1,10 @@
 //! Group `robust`: killed processes and hostile datagrams; unusual surroundings are in `surroundings`, what
-//! strangers may try in `strangers`, whose directory it is in `owners`, other users and limits in `trust`, stopped peers in `pauses`.
+//! strangers may try in `strangers` and, at counters, in `counters`, whose directory it is in `owners`, other users in `trust`, limits in
+//! `limits`, stopped peers in `pauses`.
 
 mod builds;
+mod counters;
+mod limits;
 mod owners;
 mod pauses;
 mod strangers;
@@ -45,8 +48,10 @@ pub(crate) fn cases() -> Vec<Case> {
     }
     cases.extend(surroundings::cases());
     cases.extend(strangers::cases());
+    cases.extend(counters::cases());
     cases.extend(owners::cases());
     cases.extend(trust::cases());
+    cases.extend(limits::cases());
     cases.extend(pauses::cases());
     cases.extend(builds::cases());
     cases
