@@ -19,6 +19,7 @@ impl Counters for Data2 {
     }
 }
 
+/// An agent of two ports, with what it counts and the time.
 pub struct Bench {
     pub pma: Pma,
     pub totals: Data2,
@@ -107,6 +108,7 @@ impl Bench {
     }
 }
 
+/// A request to the agent.
 pub fn mad(method: u8, attribute: u16, modifier: u32, data: &Data) -> Mad {
     let mut mad = [0; LEN];
     MadHeader {
@@ -124,6 +126,7 @@ pub fn mad(method: u8, attribute: u16, modifier: u32, data: &Data) -> Mad {
     mad
 }
 
+/// An attribute that names a port.
 pub fn of_port(port: u8) -> Data {
     let mut data = [0; pma::DATA_LEN];
     data[1] = port;
