@@ -1,85 +1,14 @@
 //! UD over real sockets: address handles, the GRH, Q_Keys, multicast, and the pace of sending.
 
 mod common;
+#[path = "datagrams/end.rs"]
+mod end;
 
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use common::*;
+use end::*;
 use ferroce_engine::*;
-
-const QKEY: u32 = 0x1234;
-
-/// A host with a UD queue pair and a registered buffer.
-struct End {
-    cq: Arc<Cq>,
-    qp: Arc<Qp>,
-    buffer: Vec<u8>,
-    mr: Arc<Mr>,
-    host: Host,
-}
-
-fn end(ip: &str) -> End {
-    let host = Host::new(ip);
-    let cq = host.cq(4096);
-    let qp = host.datagrams(&cq, CAP, QKEY);
-    let mut buffer = vec![0; 64 << 10];
-    let mr = host.mr(&mut buffer);
-    End {
-        cq,
-        qp,
-        buffer,
-        mr,
-        host,
-    }
-}
-
-impl End {
-    fn gid(&self) -> [u8; 16] {
-        self.host.hca.gids()[0].gid
-    }
-
-    fn sge(&self, at: usize, length: u32) -> Sge {
-        Sge {
-            addr: self.buffer.as_ptr() as u64 + at as u64,
-            length,
-            lkey: self.mr.lkey(),
-        }
-    }
-
-    /// Posts `n` receive requests of 1 KiB each, at 0, 1024, ...
-    fn receive(&self, qp: &Qp, n: usize) {
-        for i in 0..n {
-            let sge = self.sge(i * 1024, 1024);
-            qp.post_recv(i as u64, &[sge]).unwrap();
-        }
-    }
-}
-
-fn send(qp: &Qp, ah: &Ah, qpn: u32, qkey: u32, bytes: &[u8]) -> Result<()> {
-    let request = SendRequest {
-        wr_id: 9,
-        op: SendOp::SendWithImm([4, 3, 2, 1]),
-        flags: SendFlags::SIGNALED,
-        data: SendData::Inline(bytes),
-        dest: Dest::Datagram(Datagram {
-            ah: ah.handle(),
-            cookie: ah.cookie(),
-            qpn,
-            qkey,
-        }),
-    };
-    qp.post_send(&request)
-}
-
-/// Nothing more completes for a while.
-fn quiet(cq: &Cq) {
-    let end = Instant::now() + Duration::from_millis(50);
-    let mut wc = [Wc::default(); 1];
-    while Instant::now() < end {
-        assert_eq!(cq.poll(&mut wc).unwrap(), 0, "{wc:?}");
-    }
-}
 
 #[test]
 fn the_grh_says_where_a_datagram_came_from() {
@@ -217,11 +146,6 @@ fn address_handles_of_others_and_of_the_past_are_refused() {
         Some(libc::EINVAL)
     );
     quiet(&a.cq);
-}
-
-/// `::ffff:239.40.0.n`
-fn group(n: u8) -> [u8; 16] {
-    [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 239, 40, 0, n]
 }
 
 #[test]

@@ -119,7 +119,11 @@ fn write_read_send_and_atomics() {
     assert!(src == dst, "SEND placed other bytes");
     wait(&p.cq_a, 1);
 
-    // atomics
+    atomics(&p);
+}
+
+/// FETCH & ADD, COMPARE & SWAP that hits, and one that does not.
+fn atomics(p: &Pair) {
     let mut cell = vec![5u64, 0];
     let mut answer = vec![0u64, 0];
     // SAFETY: the vectors are 16 bytes each and live to the end of the test.
