@@ -8,8 +8,10 @@
 mod decisions;
 pub mod host;
 pub mod network;
+pub mod plan;
 pub mod program;
 pub mod world;
 
 pub use network::{Network, NetworkConfig};
-pub use world::{Outcome, Plan, World};
+pub use plan::{Outcome, Plan};
+pub use world::World;

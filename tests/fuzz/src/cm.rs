@@ -95,83 +95,7 @@ pub fn run(input: &[u8]) -> bool {
     cm.listen(5, !0).unwrap();
     for (what, which, peer, bytes) in steps {
         let before = (out.sent.len(), out.events);
-        let id = out
-            .ids
-            .get(usize::from(which) % out.ids.len().max(1))
-            .copied();
-        match (what % 16, id) {
-            (0, _) => {
-                if let Ok(id) = cm.connect(Time::from_nanos(now), &connect(which), &mut out) {
-                    out.ids.push(id);
-                }
-            }
-            (1, _) => {
-                now += u64::from(which) << (peer % 32);
-                cm.handle_timeout(Time::from_nanos(now), &|qpn| qpn & 1 == 1, &mut out);
-            }
-            // Bytes as they are, and as a message of some kind.
-            (2, _) => cm.receive(Time::from_nanos(now), &av(peer % 3), &bytes, &mut out),
-            (3..6, _) => {
-                let mut mad = [0; 256];
-                MadHeader::cm(0x10 + u16::from(which % 11), 0, 0).emit(&mut mad);
-                let n = bytes.len().min(232);
-                mad[24..24 + n].copy_from_slice(&bytes[..n]);
-                cm.receive(Time::from_nanos(now), &av(peer % 3), &mad, &mut out);
-            }
-            // What was sent comes back to its sender, whose peer it is itself; perhaps a little changed.
-            (6..10, _) if !out.sent.is_empty() => {
-                let mut mad = out.sent[usize::from(which) % out.sent.len()];
-                if let [at, change, ..] = bytes[..] {
-                    mad[usize::from(at)] ^= change;
-                }
-                cm.receive(Time::from_nanos(now), &av(1), &mad, &mut out);
-            }
-            (10, Some(id)) => {
-                let accept = Accept {
-                    qpn: peer.into(),
-                    ..Accept::default()
-                };
-                let _ = cm.accept(Time::from_nanos(now), id, &accept, &mut out);
-            }
-            (11, Some(id)) => {
-                let _ = cm.establish(Time::from_nanos(now), id, &bytes, &mut out);
-            }
-            (12, Some(id)) => {
-                let _ = cm.reject(
-                    Time::from_nanos(now),
-                    id,
-                    peer.into(),
-                    b"",
-                    &bytes,
-                    &mut out,
-                );
-                let _ = cm.mra(
-                    Time::from_nanos(now),
-                    id,
-                    peer,
-                    which & 1 == 0,
-                    &bytes,
-                    &mut out,
-                );
-            }
-            (13, Some(id)) => {
-                let _ = cm.disconnect(Time::from_nanos(now), id, &bytes, &mut out);
-                let _ = cm.disconnect_reply(Time::from_nanos(now), id, &bytes, &mut out);
-            }
-            (14, Some(id)) => {
-                let reply = ResolveReply {
-                    status: peer,
-                    private_data: &bytes,
-                    ..ResolveReply::default()
-                };
-                let _ = cm.resolve_reply(Time::from_nanos(now), id, &reply, &mut out);
-                let _ = cm.communication_established(Time::from_nanos(now), id, &mut out);
-            }
-            (15, Some(id)) => {
-                let _ = cm.destroy(Time::from_nanos(now), id, &mut out);
-            }
-            _ => {}
-        }
+        step(&mut cm, &mut out, &mut now, (what, which, peer, &bytes));
         assert!(cm.len() <= LIMITS.connections);
         accepted |= (2..10).contains(&(what % 16)) && before != (out.sent.len(), out.events);
     }
@@ -184,4 +108,73 @@ pub fn run(input: &[u8]) -> bool {
     }
     assert!(cm.is_empty());
     accepted
+}
+
+/// One of them: what, of what, from whom, and the bytes that come along.
+fn step(cm: &mut Cm, out: &mut Out, now: &mut u64, of: (u8, u8, u8, &[u8])) {
+    let (what, which, peer, bytes) = of;
+    let at = Time::from_nanos(*now);
+    let id = out
+        .ids
+        .get(usize::from(which) % out.ids.len().max(1))
+        .copied();
+    match (what % 16, id) {
+        (0, _) => {
+            if let Ok(id) = cm.connect(at, &connect(which), out) {
+                out.ids.push(id);
+            }
+        }
+        (1, _) => {
+            *now += u64::from(which) << (peer % 32);
+            cm.handle_timeout(Time::from_nanos(*now), &|qpn| qpn & 1 == 1, out);
+        }
+        // Bytes as they are, and as a message of some kind.
+        (2, _) => cm.receive(at, &av(peer % 3), bytes, out),
+        (3..6, _) => {
+            let mut mad = [0; 256];
+            MadHeader::cm(0x10 + u16::from(which % 11), 0, 0).emit(&mut mad);
+            let n = bytes.len().min(232);
+            mad[24..24 + n].copy_from_slice(&bytes[..n]);
+            cm.receive(at, &av(peer % 3), &mad, out);
+        }
+        // What was sent comes back to its sender, whose peer it is itself; perhaps a little changed.
+        (6..10, _) if !out.sent.is_empty() => {
+            let mut mad = out.sent[usize::from(which) % out.sent.len()];
+            if let [place, change, ..] = bytes[..] {
+                mad[usize::from(place)] ^= change;
+            }
+            cm.receive(at, &av(1), &mad, out);
+        }
+        (10, Some(id)) => {
+            let accept = Accept {
+                qpn: peer.into(),
+                ..Accept::default()
+            };
+            let _ = cm.accept(at, id, &accept, out);
+        }
+        (11, Some(id)) => {
+            let _ = cm.establish(at, id, bytes, out);
+        }
+        (12, Some(id)) => {
+            let _ = cm.reject(at, id, peer.into(), b"", bytes, out);
+            let _ = cm.mra(at, id, peer, which & 1 == 0, bytes, out);
+        }
+        (13, Some(id)) => {
+            let _ = cm.disconnect(at, id, bytes, out);
+            let _ = cm.disconnect_reply(at, id, bytes, out);
+        }
+        (14, Some(id)) => {
+            let reply = ResolveReply {
+                status: peer,
+                private_data: bytes,
+                ..ResolveReply::default()
+            };
+            let _ = cm.resolve_reply(at, id, &reply, out);
+            let _ = cm.communication_established(at, id, out);
+        }
+        (15, Some(id)) => {
+            let _ = cm.destroy(at, id, out);
+        }
+        _ => {}
+    }
 }

@@ -4,10 +4,11 @@
 //! `FERROCE_WRITE_SEEDS=1 cargo test -p ferroce-fuzz --test made` writes them anew.
 
 mod daemon;
-mod devices;
 mod management;
 mod peers;
+mod rdma_cm;
 mod steps;
+mod umad;
 mod wire;
 
 use std::collections::BTreeMap;
@@ -35,15 +36,15 @@ fn make(target: &str) -> Seeds {
         "link" => wire::link(),
         "netlink" => daemon::netlink(),
         "packet" => wire::packet(),
-        "rdma_cm" => devices::rdma_cm(),
-        "rdma_cm_frames" => devices::rdma_cm_frames(),
+        "rdma_cm" => rdma_cm::rdma_cm(),
+        "rdma_cm_frames" => rdma_cm::rdma_cm_frames(),
         "ring" => peers::ring(),
         "rmpp" => management::rmpp(),
         "sa" => management::sa(),
         "tag_matching" => peers::tag_matching(),
         "transport" => peers::transport(),
-        "umad" => devices::umad(),
-        "umad_frames" => devices::umad_frames(),
+        "umad" => umad::umad(),
+        "umad_frames" => umad::umad_frames(),
         other => panic!("nothing is made for {other}"),
     }
 }

@@ -1,5 +1,8 @@
 //! How the targets' inputs are put together.
 
+use ferroce_cabi::ucma_frame::{self, Request};
+use zerocopy::IntoBytes;
+
 /// A step of those targets that cut their input up themselves: what, of what, so many bytes.
 pub fn step(what: u8, which: u8, bytes: &[u8]) -> Vec<u8> {
     let [low, high] = u16::try_from(bytes.len()).unwrap().to_le_bytes();
@@ -9,6 +12,17 @@ pub fn step(what: u8, which: u8, bytes: &[u8]) -> Vec<u8> {
 /// The same with one byte of length.
 pub fn short_step(what: u8, which: u8, bytes: &[u8]) -> Vec<u8> {
     [&[what, which, u8::try_from(bytes.len()).unwrap()], bytes].concat()
+}
+
+/// A frame, as a step of the targets of frames.
+pub fn frame(head: Request, command: &[u8], option: &[u8]) -> Vec<u8> {
+    let head = Request {
+        version: ucma_frame::VERSION,
+        command_len: command.len() as u32,
+        option_len: option.len() as u32,
+        ..head
+    };
+    step(0, 0, &[head.as_bytes(), command, option].concat())
 }
 
 /// Bytes of which the crate `arbitrary` makes what is wanted, value by value.
