@@ -23,6 +23,13 @@ macro_rules! values {
 
 fn source() -> String {
     let mut out = String::from("#include <exs.h>\n");
+    structures(&mut out);
+    numbers(&mut out);
+    out
+}
+
+/// The structures, field by field.
+fn structures(out: &mut String) {
     check!(
         out,
         "exs_evt_accept_t" = EvtAccept {
@@ -109,6 +116,10 @@ fn source() -> String {
             exs_sig_value
         }
     );
+}
+
+/// Constants, and handles that are none.
+fn numbers(out: &mut String) {
     values!(
         out,
         EXS_VERSION1,
@@ -160,7 +171,6 @@ fn source() -> String {
          int main(void) {{ return !handles(); }}"
     )
     .unwrap();
-    out
 }
 
 /// Compiles and runs; true if both went well.

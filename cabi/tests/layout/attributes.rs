@@ -1,10 +1,18 @@
-//! Attributes of `<infiniband/verbs.h>`, and its constants.
+//! Attributes of devices, ports and addresses of `<infiniband/verbs.h>`, and its constants.
 
 use ferroce_cabi::*;
 use std::fmt::Write as _;
 use std::mem::{offset_of, size_of};
 
 pub fn check(out: &mut String) {
+    device(out);
+    device_ex(out);
+    addresses(out);
+    constants(out);
+}
+
+/// GIDs, and what a device can do.
+fn device(out: &mut String) {
     check!(out, "union ibv_gid", ibv_gid { raw });
     check!(
         out,
@@ -63,6 +71,10 @@ pub fn check(out: &mut String) {
             phys_port_cnt,
         }
     );
+}
+
+/// What a device can do beyond.
+fn device_ex(out: &mut String) {
     check!(
         out,
         "struct ibv_query_device_ex_input",
@@ -151,6 +163,10 @@ pub fn check(out: &mut String) {
             phys_port_cnt_ex,
         }
     );
+}
+
+/// Ports and ways from them.
+fn addresses(out: &mut String) {
     check!(
         out,
         "struct ibv_port_attr" grown from size_of::<ibv_port_attr>(),
@@ -203,144 +219,10 @@ pub fn check(out: &mut String) {
             port_num,
         }
     );
-    check!(
-        out,
-        "struct ibv_srq_attr",
-        ibv_srq_attr {
-            max_wr,
-            max_sge,
-            srq_limit
-        }
-    );
-    check!(
-        out,
-        "struct ibv_srq_init_attr",
-        ibv_srq_init_attr { srq_context, attr }
-    );
-    check!(
-        out,
-        "struct ibv_tm_cap",
-        ibv_tm_cap {
-            max_num_tags,
-            max_ops
-        }
-    );
-    check!(
-        out,
-        "struct ibv_srq_init_attr_ex",
-        ibv_srq_init_attr_ex {
-            srq_context,
-            attr,
-            comp_mask,
-            srq_type,
-            pd,
-            xrcd,
-            cq,
-            tm_cap,
-        }
-    );
-    check!(
-        out,
-        "struct ibv_qp_cap",
-        ibv_qp_cap {
-            max_send_wr,
-            max_recv_wr,
-            max_send_sge,
-            max_recv_sge,
-            max_inline_data,
-        }
-    );
-    check!(
-        out,
-        "struct ibv_qp_init_attr",
-        ibv_qp_init_attr {
-            qp_context,
-            send_cq,
-            recv_cq,
-            srq,
-            cap,
-            qp_type,
-            sq_sig_all,
-        }
-    );
-    check!(
-        out,
-        "struct ibv_rx_hash_conf",
-        ibv_rx_hash_conf {
-            rx_hash_function,
-            rx_hash_key_len,
-            rx_hash_key,
-            rx_hash_fields_mask,
-        }
-    );
-    check!(
-        out,
-        "struct ibv_qp_init_attr_ex",
-        ibv_qp_init_attr_ex {
-            qp_context,
-            send_cq,
-            recv_cq,
-            srq,
-            cap,
-            qp_type,
-            sq_sig_all,
-            comp_mask,
-            pd,
-            xrcd,
-            create_flags,
-            max_tso_header,
-            rwq_ind_tbl,
-            rx_hash_conf,
-            source_qpn,
-            send_ops_flags,
-        }
-    );
-    check!(
-        out,
-        "struct ibv_qp_attr",
-        ibv_qp_attr {
-            qp_state,
-            cur_qp_state,
-            path_mtu,
-            path_mig_state,
-            qkey,
-            rq_psn,
-            sq_psn,
-            dest_qp_num,
-            qp_access_flags,
-            cap,
-            ah_attr,
-            alt_ah_attr,
-            pkey_index,
-            alt_pkey_index,
-            en_sqd_async_notify,
-            sq_draining,
-            max_rd_atomic,
-            max_dest_rd_atomic,
-            min_rnr_timer,
-            port_num,
-            timeout,
-            retry_cnt,
-            rnr_retry,
-            alt_port_num,
-            alt_timeout,
-            rate_limit,
-        }
-    );
-    check!(
-        out,
-        "struct ibv_cq_init_attr_ex",
-        ibv_cq_init_attr_ex {
-            cqe,
-            cq_context,
-            channel,
-            comp_vector,
-            wc_flags,
-            comp_mask,
-            flags,
-            parent_domain,
-        }
-    );
+}
+
+/// Constants.
+fn constants(out: &mut String) {
     value!(
         out,
         "IBV_GID_TYPE_ROCE_V2" = IBV_GID_TYPE_ROCE_V2,

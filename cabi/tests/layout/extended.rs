@@ -5,6 +5,13 @@ use std::fmt::Write as _;
 use std::mem::{offset_of, size_of};
 
 pub fn check(out: &mut String) {
+    windows_and_connections(out);
+    domains_and_memory(out);
+    constants(out);
+}
+
+/// Memory windows, XRC domains, and what queue pairs have beyond.
+fn windows_and_connections(out: &mut String) {
     check!(
         out,
         "struct ibv_mw",
@@ -75,6 +82,10 @@ pub fn check(out: &mut String) {
             comp_mask
         }
     );
+}
+
+/// Domains, clocks, moderation, device memory, tag matching.
+fn domains_and_memory(out: &mut String) {
     check!(out, "struct ibv_td", ibv_td { context });
     check!(
         out,
@@ -154,6 +165,10 @@ pub fn check(out: &mut String) {
         "IBV_TM_CAP_RC" = IBV_TM_CAP_RC,
     );
     check!(out, "struct ibv_wc_tm_info", ibv_wc_tm_info { tag, r#priv });
+}
+
+/// Constants.
+fn constants(out: &mut String) {
     value!(
         out,
         "IBV_MW_TYPE_1" = IBV_MW_TYPE_1,

@@ -45,6 +45,7 @@ mod extended;
 mod kernel;
 mod objects;
 mod provider;
+mod queues;
 
 /// What came after the oldest version that there is a layout for, with the word by which a header is known to have it.
 /// All other assertions are about every version.
@@ -66,6 +67,7 @@ fn public(out: &mut String, text: &str) {
     out.push_str("#include <stddef.h>\n#include <infiniband/verbs.h>\n");
     let mut assertions = String::new();
     attributes::check(&mut assertions);
+    queues::check(&mut assertions);
     objects::check(&mut assertions);
     extended::check(&mut assertions);
     append_known(out, &assertions, text);

@@ -6,6 +6,15 @@ use std::fmt::Write as _;
 use std::mem::{offset_of, size_of};
 
 pub fn check(out: &mut String) {
+    requests(out);
+    extended_queues(out);
+    context(out);
+    context_ex(out);
+    objects(out);
+}
+
+/// Work requests and completions.
+fn requests(out: &mut String) {
     check!(out, "struct ibv_sge", ibv_sge { addr, length, lkey });
     check!(out, "struct ibv_data_buf", ibv_data_buf { addr, length });
     check!(out, "struct ibv_send_wr", ibv_send_wr {
@@ -39,6 +48,10 @@ pub fn check(out: &mut String) {
         wr_id, status, opcode, vendor_err, byte_len, imm_or_rkey => "imm_data", qp_num, src_qp, wc_flags, pkey_index,
         slid, sl, dlid_path_bits,
     });
+}
+
+/// Queues with functions of their own.
+fn extended_queues(out: &mut String) {
     check!(
         out,
         "struct ibv_qp_ex" grown from QP_MASK_FIRST,
@@ -112,6 +125,10 @@ pub fn check(out: &mut String) {
             read_completion_wallclock_ns,
         }
     );
+}
+
+/// Devices and contexts.
+fn context(out: &mut String) {
     check!(
         out,
         "struct ibv_device",
@@ -176,6 +193,10 @@ pub fn check(out: &mut String) {
             abi_compat,
         }
     );
+}
+
+/// What is in front of a context.
+fn context_ex(out: &mut String) {
     check!(
         out,
         "struct verbs_context" from query_port,
@@ -223,6 +244,10 @@ pub fn check(out: &mut String) {
             context,
         }
     );
+}
+
+/// What contexts make.
+fn objects(out: &mut String) {
     check!(out, "struct ibv_pd", ibv_pd { context, handle });
     check!(
         out,

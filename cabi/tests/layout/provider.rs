@@ -83,6 +83,11 @@ pub fn check(out: &mut String, driver_h: &str) {
         }
         writeln!(out, "{}", definition(driver_h, kind, name)).unwrap();
     }
+    structures(out);
+}
+
+/// The structures themselves.
+fn structures(out: &mut String) {
     check!(out, "struct list_node", list_node { next, prev });
     check!(
         out,
