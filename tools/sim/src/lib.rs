@@ -20,6 +20,7 @@ pub mod scenario;
 pub mod side;
 pub mod tester;
 pub mod tester_host;
+pub mod tester_setup;
 pub mod unreliable;
 pub mod watch;
 pub mod wire;

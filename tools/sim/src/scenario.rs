@@ -60,23 +60,7 @@ fn judged(seed: u64, trace: bool) -> Outcome {
 
 fn settings(rng: &mut Rng, seed: u64) -> (Options, Shape) {
     let mtu = rng.pick(&[256, 512, 1024, 2048, 4096, 4096]);
-    let bad = |rng: &mut Rng, most: u64| match rng.below(3) {
-        0 => 0,
-        1 => rng.below(most / 10) as u32,
-        _ => rng.below(most) as u32,
-    };
-    let mut link = LinkConfig {
-        delay: Duration::from_nanos(rng.pick(&[500, 3_000, 20_000])),
-        byte_time: rng.pick(&[0, 80, 800]),
-        late: Duration::from_micros(rng.pick(&[1, 10, 100])),
-        ..LinkConfig::default()
-    };
-    if rng.percent(75) {
-        link.loss = bad(rng, 200_000);
-        link.duplicate = bad(rng, 100_000);
-        link.reorder = bad(rng, 200_000);
-        link.corrupt = bad(rng, 30_000);
-    }
+    let link = link(rng);
     let clean = link.is_clean();
     let fault = rng.percent(15);
     let max_sge = rng.range(1, 4) as u32;
@@ -143,15 +127,7 @@ fn settings(rng: &mut Rng, seed: u64) -> (Options, Shape) {
     if rng.percent(30) {
         sides[1].ready_at = Time::from_nanos(rng.below(200_000));
     }
-    let most = rng.pick(&[10, 30, 60, 100]);
-    let sends = [
-        rng.below(most) as usize + 1,
-        if rng.percent(60) && xrc == 0 {
-            rng.below(most) as usize
-        } else {
-            0
-        },
-    ];
+    let sends = sends(rng, xrc);
     let shape = Shape {
         sends,
         mtu,
@@ -169,12 +145,7 @@ fn settings(rng: &mut Rng, seed: u64) -> (Options, Shape) {
             (side, rng.below(sends[side] as u64) as usize)
         }),
     };
-    let no_wait = sides.iter().all(|s| s.attr.timeout != 0);
-    let action = (no_wait && rng.percent(10)).then(|| {
-        let action = rng.pick(&[Action::Error, Action::Reset, Action::Drain, Action::Drain]);
-        let at = Time::from_nanos(rng.below(1_000_000));
-        (at, rng.below(2) as usize, action)
-    });
+    let action = action(rng, &sides);
     (
         Options {
             seed,
@@ -185,6 +156,51 @@ fn settings(rng: &mut Rng, seed: u64) -> (Options, Shape) {
         },
         shape,
     )
+}
+
+/// A link that is as bad as may be, or not at all.
+fn link(rng: &mut Rng) -> LinkConfig {
+    let bad = |rng: &mut Rng, most: u64| match rng.below(3) {
+        0 => 0,
+        1 => rng.below(most / 10) as u32,
+        _ => rng.below(most) as u32,
+    };
+    let mut link = LinkConfig {
+        delay: Duration::from_nanos(rng.pick(&[500, 3_000, 20_000])),
+        byte_time: rng.pick(&[0, 80, 800]),
+        late: Duration::from_micros(rng.pick(&[1, 10, 100])),
+        ..LinkConfig::default()
+    };
+    if rng.percent(75) {
+        link.loss = bad(rng, 200_000);
+        link.duplicate = bad(rng, 100_000);
+        link.reorder = bad(rng, 200_000);
+        link.corrupt = bad(rng, 30_000);
+    }
+    link
+}
+
+/// How many requests each side sends.
+fn sends(rng: &mut Rng, xrc: usize) -> [usize; 2] {
+    let most = rng.pick(&[10, 30, 60, 100]);
+    [
+        rng.below(most) as usize + 1,
+        if rng.percent(60) && xrc == 0 {
+            rng.below(most) as usize
+        } else {
+            0
+        },
+    ]
+}
+
+/// What the consumer of one side does to its queue pair meanwhile, if anything.
+fn action(rng: &mut Rng, sides: &[SideOptions; 2]) -> Option<(Time, usize, Action)> {
+    let no_wait = sides.iter().all(|s| s.attr.timeout != 0);
+    (no_wait && rng.percent(10)).then(|| {
+        let action = rng.pick(&[Action::Error, Action::Reset, Action::Drain, Action::Drain]);
+        let at = Time::from_nanos(rng.below(1_000_000));
+        (at, rng.below(2) as usize, action)
+    })
 }
 
 /// What is needed to judge a finished world.

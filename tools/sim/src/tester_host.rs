@@ -2,7 +2,7 @@
 
 use crate::host::{Onlooker, SimHost};
 use crate::memory::Memory;
-use crate::tester::TT;
+use crate::tester_setup::TT;
 use ferroce_transport::{Access, Completion, Gather, MemoryError, Sink, TxPacket};
 use ferroce_wire::{Aeth, Bth, Ext, NakCode, OpcodeInfo, Syndrome, opcode};
 use std::cell::{Cell, RefCell};

@@ -191,29 +191,7 @@ fn fire(service: QpType, seed: u64, packets: u32) -> u32 {
     let mut reached = 0;
     for n in 0..packets {
         if state == QpState::Rts && rng.percent(30) && t.qp.state() == QpState::Rts {
-            let op = match rng.below(4) {
-                0 => SendOp::Send,
-                1 => SendOp::Write { va: 1, rkey: 1 },
-                2 => SendOp::Read { va: 1, rkey: 1 },
-                _ => SendOp::FetchAdd {
-                    va: 8,
-                    rkey: 1,
-                    add: 1,
-                },
-            };
-            let data = ferroce_transport::SendData::Sges(&[b.local.sge()]);
-            let flags = SendFlags::SIGNALED;
-            let _ = t.qp.post_send(&ferroce_transport::SendRequest {
-                wr_id: 0,
-                op,
-                flags,
-                data,
-                dest: match service {
-                    QpType::Ud => Dest::Datagram(Datagram::default()),
-                    QpType::XrcSend => Dest::XrcSrq(9),
-                    _ => Dest::Connected,
-                },
-            });
+            post_any(&mut t, &mut rng, &b, service);
         }
         if rng.percent(50) {
             let _ = t.qp.post_recv(0, &[b.local.sge()]);
@@ -254,6 +232,39 @@ fn fire(service: QpType, seed: u64, packets: u32) -> u32 {
         }
     }
     t.sent();
+    unharmed(&t, &b, guard, &before);
+    reached
+}
+
+/// Posts a request whose success does not matter.
+fn post_any(t: &mut Tester, rng: &mut Rng, b: &Buffers, service: QpType) {
+    let op = match rng.below(4) {
+        0 => SendOp::Send,
+        1 => SendOp::Write { va: 1, rkey: 1 },
+        2 => SendOp::Read { va: 1, rkey: 1 },
+        _ => SendOp::FetchAdd {
+            va: 8,
+            rkey: 1,
+            add: 1,
+        },
+    };
+    let data = ferroce_transport::SendData::Sges(&[b.local.sge()]);
+    let flags = SendFlags::SIGNALED;
+    let _ = t.qp.post_send(&ferroce_transport::SendRequest {
+        wr_id: 0,
+        op,
+        flags,
+        data,
+        dest: match service {
+            QpType::Ud => Dest::Datagram(Datagram::default()),
+            QpType::XrcSend => Dest::XrcSrq(9),
+            _ => Dest::Connected,
+        },
+    });
+}
+
+/// Nothing has changed but what may be written to.
+fn unharmed(t: &Tester, b: &Buffers, guard: Buffer, before: &[u8]) {
     let memory = t.memory();
     let after = &memory.borrow().bytes;
     let start =
@@ -270,7 +281,6 @@ fn fire(service: QpType, seed: u64, packets: u32) -> u32 {
             start(guard)
         );
     }
-    reached
 }
 
 fn fire_at(service: QpType) {

@@ -35,82 +35,28 @@ fn a_refused_modify_changes_nothing() {
 
 #[test]
 fn values_out_of_range_are_refused() {
+    type Spoil = fn(&mut QpAttr);
     let good = usual();
-    let bad: [(QpState, M, QpAttr); 9] = [
-        (
-            QpState::Rtr,
-            M::PATH_MTU,
-            QpAttr {
-                path_mtu: 1500,
-                ..good
-            },
-        ),
-        (
-            QpState::Rtr,
-            M::PATH_MTU,
-            QpAttr {
-                path_mtu: 8192,
-                ..good
-            },
-        ),
-        (
-            QpState::Rtr,
-            M::DEST_QPN,
-            QpAttr {
-                dest_qp_num: 1 << 24,
-                ..good
-            },
-        ),
-        (
-            QpState::Rtr,
-            M::MIN_RNR_TIMER,
-            QpAttr {
-                min_rnr_timer: 32,
-                ..good
-            },
-        ),
-        (
-            QpState::Rtr,
-            M::MAX_DEST_RD_ATOMIC,
-            QpAttr {
-                max_dest_rd_atomic: 129,
-                ..good
-            },
-        ),
-        (
-            QpState::Rts,
-            M::TIMEOUT,
-            QpAttr {
-                timeout: 32,
-                ..good
-            },
-        ),
-        (
-            QpState::Rts,
-            M::RETRY_CNT,
-            QpAttr {
-                retry_cnt: 8,
-                ..good
-            },
-        ),
-        (
-            QpState::Rts,
-            M::RNR_RETRY,
-            QpAttr {
-                rnr_retry: 8,
-                ..good
-            },
-        ),
-        (
-            QpState::Rts,
-            M::MAX_QP_RD_ATOMIC,
-            QpAttr {
-                max_rd_atomic: 129,
-                ..good
-            },
-        ),
+    let bad: [(QpState, M, Spoil); 9] = [
+        (QpState::Rtr, M::PATH_MTU, |attr| attr.path_mtu = 1500),
+        (QpState::Rtr, M::PATH_MTU, |attr| attr.path_mtu = 8192),
+        (QpState::Rtr, M::DEST_QPN, |attr| attr.dest_qp_num = 1 << 24),
+        (QpState::Rtr, M::MIN_RNR_TIMER, |attr| {
+            attr.min_rnr_timer = 32;
+        }),
+        (QpState::Rtr, M::MAX_DEST_RD_ATOMIC, |attr| {
+            attr.max_dest_rd_atomic = 129;
+        }),
+        (QpState::Rts, M::TIMEOUT, |attr| attr.timeout = 32),
+        (QpState::Rts, M::RETRY_CNT, |attr| attr.retry_cnt = 8),
+        (QpState::Rts, M::RNR_RETRY, |attr| attr.rnr_retry = 8),
+        (QpState::Rts, M::MAX_QP_RD_ATOMIC, |attr| {
+            attr.max_rd_atomic = 129;
+        }),
     ];
-    for (to, bit, attr) in bad {
+    for (to, bit, spoil) in bad {
+        let mut attr = good;
+        spoil(&mut attr);
         let from = if to == QpState::Rtr {
             QpState::Init
         } else {
