@@ -6,7 +6,7 @@ use ferroce_cabi::uverbs::*;
 use std::fmt::Write as _;
 use std::mem::{offset_of, size_of};
 
-pub fn check(out: &mut String) {
+pub(crate) fn check(out: &mut String) {
     out.push_str("#include <rdma/ib_user_verbs.h>\n#include <rdma/rdma_user_ioctl_cmds.h>\n");
     out.push_str("#include <rdma/ib_user_ioctl_cmds.h>\n#include <rdma/ib_user_ioctl_verbs.h>\n");
     check!(

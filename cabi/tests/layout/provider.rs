@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use std::mem::{offset_of, size_of};
 
 /// What differs between versions.
-pub fn check_version(out: &mut String, driver_h: &str, layout: &Layout) {
+pub(crate) fn check_version(out: &mut String, driver_h: &str, layout: &Layout) {
     assert_eq!(operations(driver_h), layout.operations());
     let head = layout.context_head() * size_of::<Op>();
     let size = size_of::<verbs_context>() + head;
@@ -60,7 +60,7 @@ fn definition<'a>(driver_h: &'a str, kind: &str, name: &str) -> &'a str {
 }
 
 /// What is the same in all versions.
-pub fn check(out: &mut String, driver_h: &str) {
+pub(crate) fn check(out: &mut String, driver_h: &str) {
     out.push_str("#include <stdatomic.h>\n#include <stdbool.h>\n#include <time.h>\n");
     out.push_str("struct list_node { struct list_node *next, *prev; };\n");
     for (kind, name) in [

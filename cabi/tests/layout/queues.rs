@@ -4,7 +4,7 @@ use ferroce_cabi::*;
 use std::fmt::Write as _;
 use std::mem::{offset_of, size_of};
 
-pub fn check(out: &mut String) {
+pub(crate) fn check(out: &mut String) {
     shared_queues(out);
     queue_pairs(out);
     completion_queues(out);

@@ -105,7 +105,7 @@ impl Group {
 
     /// The address and port.
     #[cfg(test)]
-    pub fn address(&self) -> SocketAddr {
+    pub(crate) fn address(&self) -> SocketAddr {
         self.address
     }
 

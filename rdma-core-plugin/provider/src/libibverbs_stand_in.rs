@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::Command;
 
 /// What a stand-in is like; the fields are changed to make libraries that differ from the table.
-pub struct Shape {
+pub(super) struct Shape {
     pub number: u32,
     pub marks: Vec<&'static str>,
     pub operations: Vec<&'static str>,
@@ -53,7 +53,7 @@ void *ibv_qp_to_qp_ex(char *qp) { return *(uint32_t *)(qp + QP_MASK) & 2 ? qp : 
 "#;
 
 impl Shape {
-    pub fn of(layout: &'static Layout) -> Shape {
+    pub(super) fn of(layout: &'static Layout) -> Shape {
         let history = LAYOUTS.iter().filter(|row| row.first <= layout.first);
         let mut marks: Vec<_> = history.map(|row| row.mark.to_str().unwrap()).collect();
         marks.dedup();
@@ -152,7 +152,7 @@ impl Shape {
     }
 
     /// The library, with the versions of its symbols, loaded beside whatever else there is.
-    pub fn load(&self, dir: &Path) -> Symbols {
+    pub(super) fn load(&self, dir: &Path) -> Symbols {
         let [source, map, library] =
             ["stand_in.c", "stand_in.map", "stand_in.so"].map(|name| dir.join(name));
         std::fs::write(&source, self.source()).unwrap();

@@ -46,7 +46,7 @@ fn processor_time() -> Duration {
 }
 
 /// WRITEs messages of `size` bytes for so long, and prints what a packet took.
-pub fn run(size: usize, seconds: f64) -> Result<()> {
+pub(crate) fn run(size: usize, seconds: f64) -> Result<()> {
     ensure!((1..=BYTES).contains(&size), "1 to {BYTES} bytes");
     let [a, b] = Hca::tied(Faults::default())?;
     let (a, b) = (side(a)?, side(b)?);

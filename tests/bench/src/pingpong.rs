@@ -10,7 +10,7 @@ use anyhow::{Result, bail};
 const SILENCE: Duration = Duration::from_secs(10);
 
 /// Answers until a datagram of one byte comes.
-pub fn answer(address: SocketAddr) -> Result<()> {
+pub(crate) fn answer(address: SocketAddr) -> Result<()> {
     let socket = UdpSocket::bind(address)?;
     socket.set_nonblocking(true)?;
     println!("ready");
@@ -25,7 +25,7 @@ pub fn answer(address: SocketAddr) -> Result<()> {
 }
 
 /// Asks `count` times and prints half of the median round trip in microseconds.
-pub fn ask(address: SocketAddr, size: usize, count: usize) -> Result<()> {
+pub(crate) fn ask(address: SocketAddr, size: usize, count: usize) -> Result<()> {
     let socket = UdpSocket::bind((address.ip(), 0))?;
     socket.set_nonblocking(true)?;
     let message = vec![7; size.clamp(2, 2048)];

@@ -35,7 +35,7 @@ struct Ring {
 }
 
 /// Receives until a datagram of one byte, then prints payload bytes per second.
-pub fn run(address: SocketAddr, payload: usize) -> Result<()> {
+pub(crate) fn run(address: SocketAddr, payload: usize) -> Result<()> {
     let socket = UdpSocket::bind(address)?;
     let options = Socket::from(socket.try_clone()?);
     let _ = options.set_recv_buffer_size(8 << 20);

@@ -16,7 +16,7 @@ const SOURCE: usize = 8 << 20;
 const PATIENCE: Duration = Duration::from_millis(20);
 
 /// Sends for so many seconds, then says so with datagrams of one byte.
-pub fn run(address: SocketAddr, payload: usize, seconds: f64, window: u64) -> Result<()> {
+pub(crate) fn run(address: SocketAddr, payload: usize, seconds: f64, window: u64) -> Result<()> {
     let socket = UdpSocket::bind((address.ip(), 0))?;
     socket.set_nonblocking(true)?;
     let out = Socket::from(socket.try_clone()?);

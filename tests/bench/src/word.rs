@@ -8,7 +8,7 @@ use std::thread;
 use std::time::Instant;
 
 /// Hands it there and back so many times and prints how long one of them took, in microseconds.
-pub fn run(rounds: u64) {
+pub(crate) fn run(rounds: u64) {
     let word = AtomicU64::new(0);
     let wait = |value| {
         while word.load(Acquire) != value {

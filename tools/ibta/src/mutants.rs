@@ -11,7 +11,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 /// Runs tests on their mutants, and says which were caught; those of the suite on the generic mutants, too.
-pub fn run(ids: &[String], family: Option<&str>, as_written: bool) -> Result<ExitCode> {
+pub(crate) fn run(ids: &[String], family: Option<&str>, as_written: bool) -> Result<ExitCode> {
     let all = ids.is_empty() && family.is_none();
     let tests = select(catalogue(as_written), ids, family, all)?;
     let (mut caught, mut missed) = (0, 0);
@@ -58,14 +58,14 @@ pub fn run(ids: &[String], family: Option<&str>, as_written: bool) -> Result<Exi
 }
 
 /// Writes the table of the tests that pass on generic mutants.
-pub fn write(path: &Path) -> Result<ExitCode> {
+pub(crate) fn write(path: &Path) -> Result<ExitCode> {
     let rows = generic::matrix(&suite::all());
     Survivors::renew(path, &rows)?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// A device that is a mutant of the only test.
-pub fn broken(tests: &[Test], name: &str) -> Result<SimBackend> {
+pub(crate) fn broken(tests: &[Test], name: &str) -> Result<SimBackend> {
     let [test] = tests else {
         bail!("a mutant is of one test: name that test only");
     };

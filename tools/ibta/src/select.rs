@@ -8,7 +8,7 @@ use std::str::FromStr;
 
 /// A part of the tests: of `2/3` every third, from the second on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Shard {
+pub(crate) struct Shard {
     nth: usize,
     of: usize,
 }
@@ -28,7 +28,7 @@ impl FromStr for Shard {
 
 impl Shard {
     /// The tests of the part.
-    pub fn of(self, tests: Vec<Test>) -> Vec<Test> {
+    pub(crate) fn of(self, tests: Vec<Test>) -> Vec<Test> {
         let mine = tests.into_iter().skip(self.nth - 1).step_by(self.of);
         mine.collect()
     }
@@ -36,7 +36,7 @@ impl Shard {
 
 /// The tests that there are to choose from: the suite's, or those of the documents as they are
 /// written.
-pub fn catalogue(as_written: bool) -> Vec<Test> {
+pub(crate) fn catalogue(as_written: bool) -> Vec<Test> {
     match as_written {
         true => suite::as_written::all(),
         false => suite::all(),
@@ -48,7 +48,7 @@ pub fn catalogue(as_written: bool) -> Vec<Test> {
 ///
 /// # Errors
 /// A name that nothing has, with the one that is most like it.
-pub fn select(
+pub(crate) fn select(
     tests: Vec<Test>,
     names: &[String],
     family: Option<&str>,

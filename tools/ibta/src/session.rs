@@ -19,7 +19,7 @@ const CAPTURES: &str = "ferroce-ibta-captures";
 
 /// What is written, and where to.
 #[derive(Args)]
-pub struct Output {
+pub(crate) struct Output {
     /// Show every step and assertion, not only those of tests that fail
     #[arg(long, short)]
     verbose: bool,
@@ -47,7 +47,12 @@ impl Output {
 }
 
 /// Runs the tests and answers the exit code.
-pub fn run(tests: &[Test], backend: &mut dyn Backend, device: &str, output: &Output) -> Result<u8> {
+pub(crate) fn run(
+    tests: &[Test],
+    backend: &mut dyn Backend,
+    device: &str,
+    output: &Output,
+) -> Result<u8> {
     let captures = output.captures();
     if let Some(dir) = &captures {
         create(dir)?;
@@ -149,7 +154,7 @@ fn show(result: &TestResult, verbose: bool) {
 
 /// Makes the page of results that were kept as JSON. Packets are where that says, seen from the current directory or from where the file
 /// is; without their capture a test has none in the page.
-pub fn page(kept: &Path, html: &Path) -> Result<()> {
+pub(crate) fn page(kept: &Path, html: &Path) -> Result<()> {
     let json::Kept { device, mut tests } = json::read(kept)?;
     let beside = kept.parent().unwrap_or(Path::new(""));
     let mut page = Html::new(html, &device);

@@ -16,7 +16,7 @@ use std::time::Duration;
 const SOON: Duration = Duration::from_secs(1);
 
 /// A rig around another one.
-pub struct Watched<'r> {
+pub(crate) struct Watched<'r> {
     rig: Box<dyn MadRig + 'r>,
     progress: Progress,
     ledger: Ledger,
@@ -26,7 +26,7 @@ pub struct Watched<'r> {
 
 impl<'r> Watched<'r> {
     /// Says to `progress` how far `rig` has come, after each thing that it does.
-    pub fn new(rig: Box<dyn MadRig + 'r>, progress: Progress) -> Watched<'r> {
+    pub(crate) fn new(rig: Box<dyn MadRig + 'r>, progress: Progress) -> Watched<'r> {
         Watched {
             rig,
             progress,
@@ -39,7 +39,7 @@ impl<'r> Watched<'r> {
     ///
     /// # Errors
     /// One was not, or the rig or the tester failed.
-    pub fn conclude(&mut self, run: &mut Run, outcome: Outcome) -> Outcome {
+    pub(crate) fn conclude(&mut self, run: &mut Run, outcome: Outcome) -> Outcome {
         if !matches!(outcome, Ok(()) | Err(Stop::Broken(_))) {
             return outcome;
         }

@@ -42,7 +42,7 @@ struct Lines {
 }
 
 /// Runs the tests and shows the table; true if none failed.
-pub fn run() -> Result<bool> {
+pub(crate) fn run() -> Result<bool> {
     packages::ensure(packages::HEADERS)?;
     ensure_installed()?;
     let mut command = build::cargo();

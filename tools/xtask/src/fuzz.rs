@@ -29,7 +29,7 @@ const MADE: &str = "made-";
 
 /// What is to be done.
 #[derive(clap::Args)]
-pub struct Scope {
+pub(crate) struct Scope {
     /// The targets; none: all
     targets: Vec<String>,
     /// How long each runs
@@ -44,7 +44,7 @@ pub struct Scope {
 }
 
 /// Runs the targets one after the other; true if none found anything.
-pub fn run(scope: &Scope) -> Result<bool> {
+pub(crate) fn run(scope: &Scope) -> Result<bool> {
     packages::ensure(packages::FUZZ)?;
     cargo_tool::ensure("fuzz")?;
     let known = targets()?;

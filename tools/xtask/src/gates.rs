@@ -26,7 +26,7 @@ const ADVISORIES: &str = "https://github.com/RustSec/advisory-db";
 const WEAK: &str = "rustix";
 
 /// Tries all, or those whose gate's name has one of these parts; true if every break was noticed.
-pub fn run(parts: &[String]) -> Result<bool> {
+pub(crate) fn run(parts: &[String]) -> Result<bool> {
     let chosen = |of: &&Break| parts.is_empty() || parts.iter().any(|part| of.gate.contains(part));
     let chosen: Vec<&Break> = BREAKS.iter().filter(chosen).collect();
     ensure!(

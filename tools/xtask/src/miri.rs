@@ -13,7 +13,7 @@ const CRATES: &[&str] = &["ferroce-wire", "ferroce-transport", "ferroce-fabric"]
 const CASES: &str = "2";
 
 /// Runs them; true if none failed.
-pub fn run() -> Result<bool> {
+pub(crate) fn run() -> Result<bool> {
     output(&["cargo", "miri", "--version"])
         .context("rustup component add miri --toolchain nightly")?;
     let mut command = rustup();

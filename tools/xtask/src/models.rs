@@ -9,7 +9,7 @@ use ferroce_system::build;
 const PREEMPTIONS: &str = "5";
 
 /// Runs them; true if none failed.
-pub fn run() -> Result<bool> {
+pub(crate) fn run() -> Result<bool> {
     let status = build::cargo()
         .args(["test", "--locked", "--profile", "unit"])
         .args(["--package", "ferroce-engine", "--test", "models"])

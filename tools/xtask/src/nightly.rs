@@ -16,7 +16,7 @@ use ferroce_system::build;
 
 /// What is to be done.
 #[derive(clap::Args)]
-pub struct Scope {
+pub(crate) struct Scope {
     /// The parts; none: all
     parts: Vec<String>,
     /// How long each fuzz target runs; chaos takes three times as long
@@ -112,7 +112,7 @@ const HEAD: &str =
     "| part | command | when | commit | minutes | how it ended |\n|---|---|---|---|---|---|\n";
 
 /// Runs the parts; true if none failed.
-pub fn run(scope: &Scope) -> Result<bool> {
+pub(crate) fn run(scope: &Scope) -> Result<bool> {
     let unknown = |name: &&String| PARTS.iter().all(|part| part.name != **name);
     if let Some(name) = scope.parts.iter().find(unknown) {
         let names: Vec<_> = PARTS.iter().map(|part| part.name).collect();

@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail};
 use ferroce_system::build;
 
 /// `rustup run nightly`, without what the toolchain that runs us has set.
-pub fn rustup() -> Command {
+pub(crate) fn rustup() -> Command {
     let mut command = Command::new("rustup");
     command
         .current_dir(build::workspace())
@@ -19,7 +19,7 @@ pub fn rustup() -> Command {
 }
 
 /// What a command of the nightly toolchain prints.
-pub fn output(words: &[&str]) -> Result<String> {
+pub(crate) fn output(words: &[&str]) -> Result<String> {
     let output = rustup().args(words).output().context("rustup")?;
     if !output.status.success() {
         bail!(

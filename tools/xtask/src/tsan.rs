@@ -12,7 +12,7 @@ use crate::nightly_toolchain::{output, rustup};
 use ferroce_system::build;
 
 /// Runs them; true if none failed and no race was found.
-pub fn run() -> Result<bool> {
+pub(crate) fn run() -> Result<bool> {
     let sysroot = output(&["rustc", "--print", "sysroot"])?;
     let sources = Path::new(sysroot.trim()).join("lib/rustlib/src/rust/library");
     if !sources.exists() {

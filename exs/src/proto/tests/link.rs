@@ -10,7 +10,7 @@ use super::super::*;
 
 /// A work request on its way, executed in order as a reliable connection does.
 #[derive(Clone, Debug)]
-pub enum Wire {
+pub(super) enum Wire {
     Message(Header, Vec<u8>),
     Write {
         address: u64,
@@ -27,11 +27,11 @@ pub enum Wire {
 }
 
 #[derive(Debug)]
-pub struct Receive {
+pub(super) struct Receive {
     memory: Vec<u8>,
 }
 
-pub struct End {
+pub(super) struct End {
     pub machine: Machine,
     pub out: VecDeque<Wire>,
     /// Executed, not completed yet.
@@ -46,12 +46,12 @@ pub struct End {
     pub zero_copy: u64,
 }
 
-pub const DATA: u16 = 4;
+pub(super) const DATA: u16 = 4;
 const CONTROL: u16 = 6;
-pub const PAYLOAD: u64 = 256;
+pub(super) const PAYLOAD: u64 = 256;
 
 impl End {
-    pub fn new(messages: bool) -> Self {
+    pub(super) fn new(messages: bool) -> Self {
         Self {
             machine: Machine::new(Limits {
                 messages,
@@ -78,14 +78,14 @@ impl End {
         }
     }
 
-    pub fn send(&mut self, bytes: Vec<u8>, end: bool, exposable: bool) {
+    pub(super) fn send(&mut self, bytes: Vec<u8>, end: bool, exposable: bool) {
         let length = bytes.len() as u64;
         self.sends.push_back(bytes);
         self.machine.send(length, end, exposable);
         self.act();
     }
 
-    pub fn receive(&mut self, length: usize, fill: bool, exposable: bool) {
+    pub(super) fn receive(&mut self, length: usize, fill: bool, exposable: bool) {
         self.receives.push_back(Receive {
             memory: vec![0; length],
         });
@@ -93,15 +93,15 @@ impl End {
         self.act();
     }
 
-    pub fn send_memory(&self, op: u64) -> &[u8] {
+    pub(super) fn send_memory(&self, op: u64) -> &[u8] {
         &self.sends[(op - self.first_send) as usize]
     }
 
-    pub fn receive_memory(&mut self, op: u64) -> &mut [u8] {
+    pub(super) fn receive_memory(&mut self, op: u64) -> &mut [u8] {
         &mut self.receives[(op - self.first_receive) as usize].memory
     }
 
-    pub fn act(&mut self) {
+    pub(super) fn act(&mut self) {
         while let Some(action) = self.machine.action() {
             match action {
                 Action::Send {
@@ -195,7 +195,7 @@ impl End {
 }
 
 /// Executes the oldest request of one end at the other.
-pub fn execute(from: &mut End, to: &mut End) {
+pub(super) fn execute(from: &mut End, to: &mut End) {
     match from.out.pop_front() {
         None => return,
         Some(Wire::Message(header, bytes)) => {
@@ -237,7 +237,7 @@ pub fn execute(from: &mut End, to: &mut End) {
     from.done += 1;
 }
 
-pub fn complete(end: &mut End) {
+pub(super) fn complete(end: &mut End) {
     if end.done > 0 {
         end.done -= 1;
         end.machine.completed();
@@ -245,7 +245,7 @@ pub fn complete(end: &mut End) {
     }
 }
 
-pub fn step(ends: &mut [End; 2], rng: &mut StdRng) {
+pub(super) fn step(ends: &mut [End; 2], rng: &mut StdRng) {
     let (left, right) = ends.split_at_mut(1);
     match rng.random_range(0..4) {
         0 => execute(&mut left[0], &mut right[0]),
@@ -255,20 +255,20 @@ pub fn step(ends: &mut [End; 2], rng: &mut StdRng) {
     }
 }
 
-pub fn settle(ends: &mut [End; 2], rng: &mut StdRng) {
+pub(super) fn settle(ends: &mut [End; 2], rng: &mut StdRng) {
     while ends.iter().any(|end| !end.out.is_empty() || end.done > 0) {
         step(ends, rng);
     }
 }
 
-pub fn pattern(rng: &mut StdRng, length: usize) -> Vec<u8> {
+pub(super) fn pattern(rng: &mut StdRng, length: usize) -> Vec<u8> {
     let start: u8 = rng.random();
     (0..length)
         .map(|index| start.wrapping_add((index * 7 / 3) as u8))
         .collect()
 }
 
-pub fn length(rng: &mut StdRng) -> usize {
+pub(super) fn length(rng: &mut StdRng) -> usize {
     match rng.random_range(0..4) {
         0 => rng.random_range(1..64),
         1 => rng.random_range(1..1500),

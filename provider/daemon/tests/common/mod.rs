@@ -11,16 +11,16 @@ use ferroce_control::{Client, RuntimeDir};
 use ferroced::{Config, Daemon, DaemonError, Settings};
 
 /// Longer than anything here should take.
-pub const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A daemon in a thread of the test. It is stopped when this is dropped.
-pub struct TestDaemon {
+pub(crate) struct TestDaemon {
     pub dir: RuntimeDir,
     thread: Option<JoinHandle<Result<(), DaemonError>>>,
     _temp: Option<tempfile::TempDir>,
 }
 
-pub fn settings(addrs: &[&str]) -> Settings {
+pub(crate) fn settings(addrs: &[&str]) -> Settings {
     let config = Config {
         addr: addrs.iter().map(|addr| addr.parse().unwrap()).collect(),
         ..Config::default()
@@ -29,7 +29,7 @@ pub fn settings(addrs: &[&str]) -> Settings {
 }
 
 impl TestDaemon {
-    pub fn start(addrs: &[&str]) -> Self {
+    pub(crate) fn start(addrs: &[&str]) -> Self {
         let temp = tempfile::tempdir().unwrap();
         let dir = RuntimeDir::resolve(Some(&temp.path().join("run")));
         let daemon = Daemon::start(dir.clone(), settings(addrs)).unwrap();
@@ -41,24 +41,24 @@ impl TestDaemon {
         }
     }
 
-    pub fn connect(&self) -> Client {
+    pub(crate) fn connect(&self) -> Client {
         Client::connect(&self.dir).unwrap()
     }
 
     /// Stops it and checks that it went well.
-    pub fn stop(&mut self) {
+    pub(crate) fn stop(&mut self) {
         if let Some(thread) = self.thread.take() {
             let _ = self.connect().shutdown();
             thread.join().unwrap().unwrap();
         }
     }
 
-    pub fn counter(&self, name: &str) -> u64 {
+    pub(crate) fn counter(&self, name: &str) -> u64 {
         let counters = self.connect().status().unwrap().counters;
         counters.into_iter().find(|(n, _)| n == name).unwrap().1
     }
 
-    pub fn claimed(&self) -> u32 {
+    pub(crate) fn claimed(&self) -> u32 {
         self.connect().status().unwrap().slots.claimed
     }
 }
@@ -72,7 +72,7 @@ impl Drop for TestDaemon {
 }
 
 /// Waits until something has become so.
-pub fn eventually(what: &str, mut check: impl FnMut() -> bool) {
+pub(crate) fn eventually(what: &str, mut check: impl FnMut() -> bool) {
     let deadline = Instant::now() + PATIENCE;
     while !check() {
         assert!(Instant::now() < deadline, "not within {PATIENCE:?}: {what}");
@@ -81,21 +81,21 @@ pub fn eventually(what: &str, mut check: impl FnMut() -> bool) {
 }
 
 /// The start of a packet for a queue pair of a slot, with a mark to know it by.
-pub fn packet(slot: u8, mark: u8) -> [u8; 16] {
+pub(crate) fn packet(slot: u8, mark: u8) -> [u8; 16] {
     let mut packet = [0; 16];
     packet[5] = slot;
     packet[15] = mark;
     packet
 }
 
-pub fn socket(fd: OwnedFd) -> UdpSocket {
+pub(crate) fn socket(fd: OwnedFd) -> UdpSocket {
     let socket = UdpSocket::from(fd);
     socket.set_nonblocking(true).unwrap();
     socket
 }
 
 /// The marks of the packets that wait in a socket.
-pub fn marks(socket: &UdpSocket) -> Vec<u8> {
+pub(crate) fn marks(socket: &UdpSocket) -> Vec<u8> {
     let mut marks = Vec::new();
     let mut buffer = [0; 65_536];
     while let Ok(n) = socket.recv(&mut buffer) {
@@ -106,7 +106,7 @@ pub fn marks(socket: &UdpSocket) -> Vec<u8> {
 }
 
 /// Whether a descriptor becomes readable in time.
-pub fn readable(fd: impl AsFd, timeout: Duration) -> bool {
+pub(crate) fn readable(fd: impl AsFd, timeout: Duration) -> bool {
     use rustix::event::{PollFd, PollFlags, Timespec};
     let mut fds = [PollFd::new(&fd, PollFlags::IN)];
     let timeout = Timespec {

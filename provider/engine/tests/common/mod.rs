@@ -9,7 +9,7 @@ use ferroce_engine::*;
 use ferroced::{Config, Daemon};
 
 /// A daemon at one loopback address, which ends with the test.
-pub struct Host {
+pub(crate) struct Host {
     pub hca: Arc<Hca>,
     pub context: Arc<Context>,
     pub pd: Arc<Pd>,
@@ -18,15 +18,15 @@ pub struct Host {
 }
 
 /// What address handles are made with.
-pub const COOKIE: u32 = 0x5eed;
+pub(crate) const COOKIE: u32 = 0x5eed;
 
 impl Host {
-    pub fn new(ip: &str) -> Host {
+    pub(crate) fn new(ip: &str) -> Host {
         Host::with_buffer(ip, None)
     }
 
     /// A host whose sockets ask for that many bytes of receive buffer.
-    pub fn with_buffer(ip: &str, receive_buffer: Option<usize>) -> Host {
+    pub(crate) fn with_buffer(ip: &str, receive_buffer: Option<usize>) -> Host {
         let temp = tempfile::tempdir().unwrap();
         let dir = RuntimeDir::resolve(Some(&temp.path().join("run")));
         let config = Config {
@@ -49,7 +49,7 @@ impl Host {
     }
 
     /// A counter of the device's, by its name.
-    pub fn counter(&self, name: &str) -> u64 {
+    pub(crate) fn counter(&self, name: &str) -> u64 {
         let mut client = ferroce_control::Client::connect(&self.dir).unwrap();
         let counters = client.status().unwrap().counters;
         let found = counters.into_iter().find(|(known, _)| known == name);
@@ -57,21 +57,21 @@ impl Host {
     }
 
     /// Stops the daemon.
-    pub fn unplug(&self) {
+    pub(crate) fn unplug(&self) {
         let mut client = ferroce_control::Client::connect(&self.dir).unwrap();
         client.shutdown().unwrap();
     }
 
-    pub fn cq(&self, cqe: u32) -> Arc<Cq> {
+    pub(crate) fn cq(&self, cqe: u32) -> Arc<Cq> {
         self.context.create_cq(cqe, 0, None).unwrap()
     }
 
-    pub fn qp(&self, cq: &Arc<Cq>, cap: QpCap) -> Arc<Qp> {
+    pub(crate) fn qp(&self, cq: &Arc<Cq>, cap: QpCap) -> Arc<Qp> {
         self.qp_with(cq, cap, None)
     }
 
     /// An RC queue pair that receives from `srq`, if there is one.
-    pub fn qp_with(&self, cq: &Arc<Cq>, cap: QpCap, srq: Option<Arc<Srq>>) -> Arc<Qp> {
+    pub(crate) fn qp_with(&self, cq: &Arc<Cq>, cap: QpCap, srq: Option<Arc<Srq>>) -> Arc<Qp> {
         let init = QpInit {
             qp_type: 2,
             send_cq: Some(cq.clone()),
@@ -85,7 +85,7 @@ impl Host {
     }
 
     /// A UD queue pair in RTS.
-    pub fn datagrams(&self, cq: &Arc<Cq>, cap: QpCap, qkey: u32) -> Arc<Qp> {
+    pub(crate) fn datagrams(&self, cq: &Arc<Cq>, cap: QpCap, qkey: u32) -> Arc<Qp> {
         let init = QpInit {
             qp_type: 4,
             send_cq: Some(cq.clone()),
@@ -100,12 +100,12 @@ impl Host {
     }
 
     /// An address handle that leads to a GID.
-    pub fn ah(&self, dgid: [u8; 16]) -> Arc<Ah> {
+    pub(crate) fn ah(&self, dgid: [u8; 16]) -> Arc<Ah> {
         self.pd.create_ah(&address(dgid), COOKIE).unwrap()
     }
 
     /// Registers a buffer with every right.
-    pub fn mr(&self, buffer: &mut [u8]) -> Arc<Mr> {
+    pub(crate) fn mr(&self, buffer: &mut [u8]) -> Arc<Mr> {
         let addr = buffer.as_mut_ptr() as u64;
         self.pd
             .reg_mr(addr, buffer.len() as u64, addr, 0xf)
@@ -114,7 +114,7 @@ impl Host {
 }
 
 /// An address vector from the first source GID.
-pub fn address(dgid: [u8; 16]) -> AddressVector {
+pub(crate) fn address(dgid: [u8; 16]) -> AddressVector {
     AddressVector {
         dgid,
         is_global: true,
@@ -124,7 +124,7 @@ pub fn address(dgid: [u8; 16]) -> AddressVector {
 }
 
 /// Takes a UD queue pair from RESET to RTS.
-pub fn start_datagrams(qp: &Qp, qkey: u32) {
+pub(crate) fn start_datagrams(qp: &Qp, qkey: u32) {
     use QpAttrMask as M;
     let attr = |qp_state| QpAttr {
         qp_state,
@@ -147,7 +147,7 @@ impl Drop for Host {
     }
 }
 
-pub const CAP: QpCap = QpCap {
+pub(crate) const CAP: QpCap = QpCap {
     max_send_wr: 128,
     max_recv_wr: 128,
     max_send_sge: 4,
@@ -156,7 +156,7 @@ pub const CAP: QpCap = QpCap {
 };
 
 /// Connects two queue pairs, `a` of `ha` and `b` of `hb`.
-pub fn connect((ha, a): (&Host, &Qp), (hb, b): (&Host, &Qp)) {
+pub(crate) fn connect((ha, a): (&Host, &Qp), (hb, b): (&Host, &Qp)) {
     for (me, gid, peer) in [(a, hb.hca.gids()[0].gid, b), (b, ha.hca.gids()[0].gid, a)] {
         let attr = QpAttr {
             qp_state: QpState::Init,
@@ -202,7 +202,7 @@ pub fn connect((ha, a): (&Host, &Qp), (hb, b): (&Host, &Qp)) {
 }
 
 /// Polls until `n` completions came; panics after ten seconds.
-pub fn wait(cq: &Cq, n: usize) -> Vec<Wc> {
+pub(crate) fn wait(cq: &Cq, n: usize) -> Vec<Wc> {
     let end = Instant::now() + Duration::from_secs(10);
     let mut got = Vec::new();
     while got.len() < n {
@@ -219,7 +219,7 @@ pub fn wait(cq: &Cq, n: usize) -> Vec<Wc> {
 }
 
 /// A completion channel as the shim makes one: a pipe, open for reading and writing.
-pub fn channel() -> OwnedFd {
+pub(crate) fn channel() -> OwnedFd {
     let mut fds = [0; 2];
     // SAFETY: two descriptors are written to `fds`, which are then ours alone.
     unsafe {

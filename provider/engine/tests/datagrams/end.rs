@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 use crate::common::*;
 use ferroce_engine::*;
 
-pub const QKEY: u32 = 0x1234;
+pub(crate) const QKEY: u32 = 0x1234;
 
 /// A host with a UD queue pair and a registered buffer.
-pub struct End {
+pub(crate) struct End {
     pub cq: Arc<Cq>,
     pub qp: Arc<Qp>,
     pub buffer: Vec<u8>,
@@ -17,7 +17,7 @@ pub struct End {
     pub host: Host,
 }
 
-pub fn end(ip: &str) -> End {
+pub(crate) fn end(ip: &str) -> End {
     let host = Host::new(ip);
     let cq = host.cq(4096);
     let qp = host.datagrams(&cq, CAP, QKEY);
@@ -33,11 +33,11 @@ pub fn end(ip: &str) -> End {
 }
 
 impl End {
-    pub fn gid(&self) -> [u8; 16] {
+    pub(crate) fn gid(&self) -> [u8; 16] {
         self.host.hca.gids()[0].gid
     }
 
-    pub fn sge(&self, at: usize, length: u32) -> Sge {
+    pub(crate) fn sge(&self, at: usize, length: u32) -> Sge {
         Sge {
             addr: self.buffer.as_ptr() as u64 + at as u64,
             length,
@@ -46,7 +46,7 @@ impl End {
     }
 
     /// Posts `n` receive requests of 1 KiB each, at 0, 1024, ...
-    pub fn receive(&self, qp: &Qp, n: usize) {
+    pub(crate) fn receive(&self, qp: &Qp, n: usize) {
         for i in 0..n {
             let sge = self.sge(i * 1024, 1024);
             qp.post_recv(i as u64, &[sge]).unwrap();
@@ -54,7 +54,7 @@ impl End {
     }
 }
 
-pub fn send(qp: &Qp, ah: &Ah, qpn: u32, qkey: u32, bytes: &[u8]) -> Result<()> {
+pub(crate) fn send(qp: &Qp, ah: &Ah, qpn: u32, qkey: u32, bytes: &[u8]) -> Result<()> {
     let request = SendRequest {
         wr_id: 9,
         op: SendOp::SendWithImm([4, 3, 2, 1]),
@@ -71,7 +71,7 @@ pub fn send(qp: &Qp, ah: &Ah, qpn: u32, qkey: u32, bytes: &[u8]) -> Result<()> {
 }
 
 /// Nothing more completes for a while.
-pub fn quiet(cq: &Cq) {
+pub(crate) fn quiet(cq: &Cq) {
     let end = Instant::now() + Duration::from_millis(50);
     let mut wc = [Wc::default(); 1];
     while Instant::now() < end {
@@ -80,6 +80,6 @@ pub fn quiet(cq: &Cq) {
 }
 
 /// `::ffff:239.40.0.n`
-pub fn group(n: u8) -> [u8; 16] {
+pub(crate) fn group(n: u8) -> [u8; 16] {
     [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 239, 40, 0, n]
 }

@@ -10,14 +10,14 @@ use ferroce_wire::smp::{
 };
 
 /// What a peer with everything offers.
-pub const OFFER: Offer = Offer {
+pub(crate) const OFFER: Offer = Offer {
     widths: 0b11,
     speeds: 0b111,
     speeds_ext: 0b11,
 };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Out {
+pub(crate) enum Out {
     Send(u8, Envelope, Mad),
     Deliver(u8, Envelope, Mad),
     Event(u8, PortEvent),
@@ -25,7 +25,7 @@ pub enum Out {
 }
 
 #[derive(Default)]
-pub struct Recorder(pub Vec<Out>);
+pub(crate) struct Recorder(pub Vec<Out>);
 
 impl Output for Recorder {
     fn send(&mut self, port: u8, to: Envelope, smp: &Mad) {
@@ -46,7 +46,7 @@ impl Output for Recorder {
 }
 
 impl Recorder {
-    pub fn events(&self) -> Vec<(u8, PortEvent)> {
+    pub(crate) fn events(&self) -> Vec<(u8, PortEvent)> {
         let events = self.0.iter().filter_map(|out| match out {
             Out::Event(port, event) => Some((*port, *event)),
             _ => None,
@@ -55,7 +55,7 @@ impl Recorder {
     }
 
     /// The SMPs sent, traps aside.
-    pub fn sent(&self) -> Vec<(u8, Envelope, Mad)> {
+    pub(crate) fn sent(&self) -> Vec<(u8, Envelope, Mad)> {
         let sent = self.0.iter().filter_map(|out| match out {
             Out::Send(port, to, smp) if smp[3] != method::TRAP => Some((*port, *to, *smp)),
             _ => None,
@@ -63,7 +63,7 @@ impl Recorder {
         sent.collect()
     }
 
-    pub fn traps(&self) -> Vec<(u8, Envelope, Mad)> {
+    pub(crate) fn traps(&self) -> Vec<(u8, Envelope, Mad)> {
         let sent = self.0.iter().filter_map(|out| match out {
             Out::Send(port, to, smp) if smp[3] == method::TRAP => Some((*port, *to, *smp)),
             _ => None,
@@ -73,7 +73,7 @@ impl Recorder {
 }
 
 /// A request by directed route of one hop.
-pub fn request(method: u8, attribute: u16, modifier: u32, m_key: u64, data: &Data) -> Mad {
+pub(crate) fn request(method: u8, attribute: u16, modifier: u32, m_key: u64, data: &Data) -> Mad {
     let mut smp = [0; LEN];
     MadHeader {
         base_version: 1,
@@ -100,21 +100,21 @@ pub fn request(method: u8, attribute: u16, modifier: u32, m_key: u64, data: &Dat
     smp
 }
 
-pub const DIRECTED: Envelope = Envelope {
+pub(crate) const DIRECTED: Envelope = Envelope {
     slid: PERMISSIVE_LID,
     dlid: PERMISSIVE_LID,
     sl: 0,
 };
 
 /// A node and whoever is at the other end of its links.
-pub struct Agent {
+pub(crate) struct Agent {
     pub node: Node,
     pub now: Time,
     pub out: Recorder,
 }
 
 impl Agent {
-    pub fn new(config: NodeConfig) -> Agent {
+    pub(crate) fn new(config: NodeConfig) -> Agent {
         Agent {
             node: Node::new(config),
             now: Time::ZERO,
@@ -123,20 +123,20 @@ impl Agent {
     }
 
     /// A node of which all ports have links.
-    pub fn linked(config: NodeConfig) -> Agent {
+    pub(crate) fn linked(config: NodeConfig) -> Agent {
         let mut agent = Agent::new(config);
         agent.up();
         agent
     }
 
     /// A channel adapter.
-    pub fn adapter(ports: u64) -> Agent {
+    pub(crate) fn adapter(ports: u64) -> Agent {
         let guids: Vec<u64> = (0..ports).map(|port| 0x10 + port).collect();
         Agent::linked(NodeConfig::channel_adapter(1, &guids))
     }
 
     /// A switch.
-    pub fn switch(ports: u8) -> Agent {
+    pub(crate) fn switch(ports: u8) -> Agent {
         Agent::linked(NodeConfig::switch(2, ports))
     }
 
@@ -147,12 +147,12 @@ impl Agent {
         self.out.0.clear();
     }
 
-    pub fn receive(&mut self, port: u8, from: Envelope, smp: &Mad) {
+    pub(crate) fn receive(&mut self, port: u8, from: Envelope, smp: &Mad) {
         self.node.receive(self.now, port, from, smp, &mut self.out);
     }
 
     /// Sends a request by directed route to a port. The status and the attribute of the answer; `None` if there is none.
-    pub fn ask(&mut self, port: u8, smp: &Mad) -> Option<(u16, Data)> {
+    pub(crate) fn ask(&mut self, port: u8, smp: &Mad) -> Option<(u16, Data)> {
         let before = self.out.0.len();
         self.receive(port, DIRECTED, smp);
         let answers: Vec<Mad> = Recorder(self.out.0[before..].to_vec())
@@ -183,14 +183,14 @@ impl Agent {
         Some((status, *smp::data(answer)))
     }
 
-    pub fn get(&mut self, port: u8, attribute: u16, modifier: u32) -> Option<(u16, Data)> {
+    pub(crate) fn get(&mut self, port: u8, attribute: u16, modifier: u32) -> Option<(u16, Data)> {
         self.ask(
             port,
             &request(method::GET, attribute, modifier, 0, &[0; 64]),
         )
     }
 
-    pub fn set(
+    pub(crate) fn set(
         &mut self,
         port: u8,
         attribute: u16,
@@ -201,20 +201,20 @@ impl Agent {
     }
 
     /// PortInfo of a port, asked for by another.
-    pub fn port_info_by(&mut self, by: u8, port: u8) -> PortInfo {
+    pub(crate) fn port_info_by(&mut self, by: u8, port: u8) -> PortInfo {
         let (status, data) = self.get(by, attribute::PORT_INFO, port.into()).unwrap();
         assert_eq!(status, 0);
         PortInfo::parse(&data)
     }
 
     /// PortInfo of a port, asked for by itself; of a switch, by port 1.
-    pub fn port_info(&mut self, port: u8) -> PortInfo {
+    pub(crate) fn port_info(&mut self, port: u8) -> PortInfo {
         let by = self.by(port);
         self.port_info_by(by, port)
     }
 
     /// Sets PortInfo with one thing changed.
-    pub fn change(
+    pub(crate) fn change(
         &mut self,
         port: u8,
         change: impl FnOnce(&mut PortInfo),
@@ -224,7 +224,7 @@ impl Agent {
     }
 
     /// The same by way of another port.
-    pub fn change_by(
+    pub(crate) fn change_by(
         &mut self,
         by: u8,
         port: u8,
@@ -247,7 +247,7 @@ impl Agent {
     }
 
     /// What a subnet manager does to a port.
-    pub fn configure(&mut self, port: u8, lid: u16, sm_lid: u16) {
+    pub(crate) fn configure(&mut self, port: u8, lid: u16, sm_lid: u16) {
         for state in [state::NO_CHANGE, state::ARMED, state::ACTIVE] {
             let (status, _) = self
                 .change(port, |info| {
@@ -263,7 +263,7 @@ impl Agent {
     }
 
     /// Takes a port with a link to a state; its state then.
-    pub fn bring(&mut self, port: u8, to: u8) -> u8 {
+    pub(crate) fn bring(&mut self, port: u8, to: u8) -> u8 {
         match to {
             state::DOWN => self.node.link_down(self.now, port, &mut self.out),
             _ => {

@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 
 /// What a manager said.
 #[derive(Default)]
-pub struct Out {
+pub(crate) struct Out {
     pub sent: VecDeque<(Av, Mad)>,
     pub events: VecDeque<(CmId, CmEvent)>,
 }
@@ -25,16 +25,16 @@ impl Sink for Out {
 }
 
 impl Out {
-    pub fn event_at(&mut self, index: usize) -> (CmId, CmEvent) {
+    pub(crate) fn event_at(&mut self, index: usize) -> (CmId, CmEvent) {
         self.events.remove(index).expect("an event")
     }
 
-    pub fn next(&mut self) -> (CmId, CmEvent) {
+    pub(crate) fn next(&mut self) -> (CmId, CmEvent) {
         self.event_at(0)
     }
 
     /// The messages that were sent, by their attributes; forgets them.
-    pub fn drain(&mut self) -> Vec<Message> {
+    pub(crate) fn drain(&mut self) -> Vec<Message> {
         self.sent
             .drain(..)
             .map(|(_, mad)| Message::parse(&mad).expect("one of ours").1)
@@ -42,11 +42,11 @@ impl Out {
     }
 }
 
-pub fn gid(last: u8) -> Gid {
+pub(crate) fn gid(last: u8) -> Gid {
     [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 0, 0, last]
 }
 
-pub fn av(local: u8, remote: u8) -> Av {
+pub(crate) fn av(local: u8, remote: u8) -> Av {
     Av {
         local_gid: gid(local),
         remote_gid: gid(remote),
@@ -60,7 +60,7 @@ pub fn av(local: u8, remote: u8) -> Av {
     }
 }
 
-pub fn path(local: u8, remote: u8) -> Path {
+pub(crate) fn path(local: u8, remote: u8) -> Path {
     Path {
         av: av(local, remote),
         mtu: 3,
@@ -69,7 +69,7 @@ pub fn path(local: u8, remote: u8) -> Path {
     }
 }
 
-pub fn connect(service_id: u64, path: Path, qpn: u32) -> Connect<'static> {
+pub(crate) fn connect(service_id: u64, path: Path, qpn: u32) -> Connect<'static> {
     Connect {
         service_id,
         path,
@@ -90,7 +90,7 @@ pub fn connect(service_id: u64, path: Path, qpn: u32) -> Connect<'static> {
     }
 }
 
-pub fn accept(qpn: u32) -> Accept<'static> {
+pub(crate) fn accept(qpn: u32) -> Accept<'static> {
     Accept {
         qpn,
         starting_psn: 0x22_2222,
@@ -104,7 +104,7 @@ pub fn accept(qpn: u32) -> Accept<'static> {
 }
 
 /// Two managers, at 10.0.0.1 and 10.0.0.2.
-pub struct Pair {
+pub(crate) struct Pair {
     pub now: Time,
     pub cm: [Cm; 2],
     pub out: [Out; 2],
@@ -112,19 +112,19 @@ pub struct Pair {
     pub heard: Vec<u32>,
 }
 
-pub const SERVICE: u64 = 0x0106_1c06;
+pub(crate) const SERVICE: u64 = 0x0106_1c06;
 
 impl Pair {
-    pub fn new() -> Pair {
+    pub(crate) fn new() -> Pair {
         Pair::with_limits(Limits::default())
     }
 
-    pub fn with_limits(limits: Limits) -> Pair {
+    pub(crate) fn with_limits(limits: Limits) -> Pair {
         Pair::with(limits, 1)
     }
 
     /// Whose timeouts are stretched.
-    pub fn stretched(stretch: u32) -> Pair {
+    pub(crate) fn stretched(stretch: u32) -> Pair {
         Pair::with(Limits::default(), stretch)
     }
 
@@ -147,12 +147,12 @@ impl Pair {
     }
 
     /// Delivers everything that was sent, and what is sent upon it.
-    pub fn deliver(&mut self) {
+    pub(crate) fn deliver(&mut self) {
         while self.step(0) | self.step(1) {}
     }
 
     /// Delivers what `from` has sent; `false` if that was nothing.
-    pub fn step(&mut self, from: usize) -> bool {
+    pub(crate) fn step(&mut self, from: usize) -> bool {
         let sent = std::mem::take(&mut self.out[from].sent);
         for (to, mad) in &sent {
             self.arrive(1 - from, to, mad);
@@ -161,7 +161,7 @@ impl Pair {
     }
 
     /// One MAD arrives at `at`, that was sent to `to`.
-    pub fn arrive(&mut self, at: usize, to: &Av, mad: &[u8]) {
+    pub(crate) fn arrive(&mut self, at: usize, to: &Av, mad: &[u8]) {
         let from = Av {
             local_gid: to.remote_gid,
             remote_gid: to.local_gid,
@@ -171,7 +171,7 @@ impl Pair {
     }
 
     /// Lets time pass until the next deadline of either.
-    pub fn pass(&mut self) -> bool {
+    pub(crate) fn pass(&mut self) -> bool {
         let next = self.cm.iter().filter_map(Cm::next_timeout).min();
         let Some(next) = next else { return false };
         self.now = self.now.max(next);
@@ -182,13 +182,13 @@ impl Pair {
     }
 
     /// Does what is due at a side.
-    pub fn time_out(&mut self, side: usize) {
+    pub(crate) fn time_out(&mut self, side: usize) {
         let heard = |qpn| self.heard.contains(&qpn);
         self.cm[side].handle_timeout(self.now, &heard, &mut self.out[side]);
     }
 
     /// Connects 0 to 1; the IDs of both.
-    pub fn connected(&mut self, qpns: [u32; 2]) -> [CmId; 2] {
+    pub(crate) fn connected(&mut self, qpns: [u32; 2]) -> [CmId; 2] {
         let active = self.cm[0]
             .connect(
                 self.now,
@@ -214,7 +214,7 @@ impl Pair {
 }
 
 /// A request of side 0 that side 1 has received; the IDs of both, and the request's bytes.
-pub fn asked(p: &mut Pair, qpn: u32) -> (CmId, CmId, Box<[u8; 256]>) {
+pub(crate) fn asked(p: &mut Pair, qpn: u32) -> (CmId, CmId, Box<[u8; 256]>) {
     let a = p.cm[0]
         .connect(p.now, &connect(SERVICE, path(1, 2), qpn), &mut p.out[0])
         .unwrap();
@@ -225,13 +225,13 @@ pub fn asked(p: &mut Pair, qpn: u32) -> (CmId, CmId, Box<[u8; 256]>) {
     (a, b, mad)
 }
 
-pub fn listening() -> Pair {
+pub(crate) fn listening() -> Pair {
     let mut p = Pair::new();
     p.cm[1].listen(SERVICE, !0).unwrap();
     p
 }
 
 /// Messages of a kind that came to a side again.
-pub fn duplicates(p: &Pair, side: usize, attribute: u16) -> u64 {
+pub(crate) fn duplicates(p: &Pair, side: usize, attribute: u16) -> u64 {
     p.cm[side].counters().duplicates[usize::from(attribute - attribute::REQ)]
 }

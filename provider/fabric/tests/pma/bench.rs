@@ -8,10 +8,10 @@ use ferroce_wire::pma::{
 };
 use ferroce_wire::smp::method;
 
-pub const MICROSECOND: u64 = 1000;
+pub(crate) const MICROSECOND: u64 = 1000;
 
 /// Totals of ports 1 and 2.
-pub struct Data2(pub [Totals; 2]);
+pub(crate) struct Data2(pub [Totals; 2]);
 
 impl Counters for Data2 {
     fn totals(&self, port: u8) -> Totals {
@@ -20,14 +20,14 @@ impl Counters for Data2 {
 }
 
 /// An agent of two ports, with what it counts and the time.
-pub struct Bench {
+pub(crate) struct Bench {
     pub pma: Pma,
     pub totals: Data2,
     pub now: u64,
 }
 
 impl Bench {
-    pub fn new() -> Bench {
+    pub(crate) fn new() -> Bench {
         Bench {
             pma: Pma::new(1, 2),
             totals: Data2([Totals::default(); 2]),
@@ -35,7 +35,13 @@ impl Bench {
         }
     }
 
-    pub fn ask(&mut self, method: u8, attribute: u16, modifier: u32, data: &Data) -> (u16, Data) {
+    pub(crate) fn ask(
+        &mut self,
+        method: u8,
+        attribute: u16,
+        modifier: u32,
+        data: &Data,
+    ) -> (u16, Data) {
         let answer = self
             .exchange(&mad(method, attribute, modifier, data))
             .unwrap();
@@ -47,12 +53,12 @@ impl Bench {
         (header.status, *pma::data(&answer))
     }
 
-    pub fn exchange(&mut self, mad: &Mad) -> Option<Mad> {
+    pub(crate) fn exchange(&mut self, mad: &Mad) -> Option<Mad> {
         self.pma
             .receive(Time::from_nanos(self.now), mad, &self.totals)
     }
 
-    pub fn narrow(&mut self, port: u8) -> PortCounters {
+    pub(crate) fn narrow(&mut self, port: u8) -> PortCounters {
         let (status, data) = self.ask(method::GET, attribute::PORT_COUNTERS, 0, &of_port(port));
         assert_eq!(status, 0);
         let counters = PortCounters::parse(&data);
@@ -60,7 +66,7 @@ impl Bench {
         counters
     }
 
-    pub fn extended(&mut self, port: u8) -> PortCountersExtended {
+    pub(crate) fn extended(&mut self, port: u8) -> PortCountersExtended {
         let (status, data) = self.ask(
             method::GET,
             attribute::PORT_COUNTERS_EXTENDED,
@@ -71,7 +77,7 @@ impl Bench {
         PortCountersExtended::parse(&data)
     }
 
-    pub fn set_narrow(&mut self, counters: PortCounters) -> PortCounters {
+    pub(crate) fn set_narrow(&mut self, counters: PortCounters) -> PortCounters {
         let mut data = [0; pma::DATA_LEN];
         counters.emit(&mut data);
         let (status, data) = self.ask(method::SET, attribute::PORT_COUNTERS, 0, &data);
@@ -79,7 +85,7 @@ impl Bench {
         PortCounters::parse(&data)
     }
 
-    pub fn control(
+    pub(crate) fn control(
         &mut self,
         method: u8,
         control: PortSamplesControl,
@@ -91,7 +97,7 @@ impl Bench {
     }
 
     /// Tag, status and the first counters.
-    pub fn result(&mut self) -> (u16, u8, u32, u32) {
+    pub(crate) fn result(&mut self) -> (u16, u8, u32, u32) {
         let (_, data) = self.ask(
             method::GET,
             attribute::PORT_SAMPLES_RESULT,
@@ -109,7 +115,7 @@ impl Bench {
 }
 
 /// A request to the agent.
-pub fn mad(method: u8, attribute: u16, modifier: u32, data: &Data) -> Mad {
+pub(crate) fn mad(method: u8, attribute: u16, modifier: u32, data: &Data) -> Mad {
     let mut mad = [0; LEN];
     MadHeader {
         base_version: 1,
@@ -127,7 +133,7 @@ pub fn mad(method: u8, attribute: u16, modifier: u32, data: &Data) -> Mad {
 }
 
 /// An attribute that names a port.
-pub fn of_port(port: u8) -> Data {
+pub(crate) fn of_port(port: u8) -> Data {
     let mut data = [0; pma::DATA_LEN];
     data[1] = port;
     data

@@ -4,17 +4,17 @@ use ferroce_wire::bits::{Access, Field};
 
 /// The kinds of ports that have different components.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub(crate) enum Kind {
     Adapter,
     Internal,
     External,
 }
 
-pub const KINDS: [Kind; 3] = [Kind::Adapter, Kind::Internal, Kind::External];
+pub(crate) const KINDS: [Kind; 3] = [Kind::Adapter, Kind::Internal, Kind::External];
 
 /// What a component does with a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fate {
+pub(crate) enum Fate {
     /// It becomes this.
     Becomes(u128),
     /// It stays as it is.
@@ -24,7 +24,7 @@ pub enum Fate {
 }
 
 /// The specification's legal values, for a port with the default link and eight lanes.
-pub fn fate(kind: Kind, field: &Field, old: u128, value: u128) -> Fate {
+pub(crate) fn fate(kind: Kind, field: &Field, old: u128, value: u128) -> Fate {
     use Fate::{Becomes, Refused, Stays};
     let end = kind != Kind::External;
     let external = kind == Kind::External;

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// A node as the subnet manager has found it.
 #[derive(Clone, Debug)]
-pub struct Found {
+pub(crate) struct Found {
     /// The way to it, by the ports to leave by.
     pub path: Vec<u8>,
     pub info: NodeInfo,
@@ -22,7 +22,7 @@ pub struct Found {
 
 impl Fabric {
     /// A request with a number of its own.
-    pub fn request(
+    pub(crate) fn request(
         &mut self,
         class: u8,
         method: u8,
@@ -48,7 +48,7 @@ impl Fabric {
     }
 
     /// By directed route all the way.
-    pub fn ask(
+    pub(crate) fn ask(
         &mut self,
         path: &[u8],
         method: u8,
@@ -65,7 +65,7 @@ impl Fabric {
         })
     }
 
-    pub fn directed(
+    pub(crate) fn directed(
         &mut self,
         path: &[u8],
         method: u8,
@@ -89,7 +89,7 @@ impl Fabric {
     }
 
     /// By LID all the way.
-    pub fn ask_lid(
+    pub(crate) fn ask_lid(
         &mut self,
         dlid: u16,
         method: u8,
@@ -138,7 +138,7 @@ impl Fabric {
     }
 
     /// Finds everything that can be reached, by directed routes alone.
-    pub fn discover(&mut self) -> BTreeMap<u64, Found> {
+    pub(crate) fn discover(&mut self) -> BTreeMap<u64, Found> {
         let mut found: BTreeMap<u64, Found> = BTreeMap::new();
         let mut ways = VecDeque::from([(Vec::new(), None)]);
         while let Some((path, from)) = ways.pop_front() {
@@ -197,7 +197,7 @@ impl Fabric {
     }
 
     /// Gives everything LIDs and routes, and activates all ports.
-    pub fn configure(&mut self) -> BTreeMap<u64, Found> {
+    pub(crate) fn configure(&mut self) -> BTreeMap<u64, Found> {
         let mut found = self.discover();
         for (lid, node) in (1..).zip(found.values_mut()) {
             node.lid = lid;

@@ -2,7 +2,7 @@
 #![allow(dead_code)]
 
 mod manager;
-pub mod shapes;
+pub(crate) mod shapes;
 
 use ferroce_fabric::cm::Time;
 use ferroce_fabric::sma::{
@@ -17,7 +17,7 @@ use std::time::Duration;
 const HOP: Duration = Duration::from_micros(1);
 
 /// A port of a node.
-pub type End = (usize, u8);
+pub(crate) type End = (usize, u8);
 
 /// What nodes have put out, in order.
 #[derive(Debug)]
@@ -66,7 +66,7 @@ impl Output for Wires<'_> {
     }
 }
 
-pub struct Fabric {
+pub(crate) struct Fabric {
     pub nodes: Vec<Node>,
     pub cables: BTreeMap<End, End>,
     pub now: Time,
@@ -80,7 +80,7 @@ pub struct Fabric {
 }
 
 impl Fabric {
-    pub fn new(nodes: Vec<Node>, cables: &[(End, End)]) -> Fabric {
+    pub(crate) fn new(nodes: Vec<Node>, cables: &[(End, End)]) -> Fabric {
         let both = cables.iter().flat_map(|(a, b)| [(*a, *b), (*b, *a)]);
         let mut fabric = Fabric {
             nodes,
@@ -129,7 +129,7 @@ impl Fabric {
     }
 
     /// Pulls a cable.
-    pub fn pull(&mut self, end: End) {
+    pub(crate) fn pull(&mut self, end: End) {
         let peer = self.cables.remove(&end).expect("there is a cable");
         self.cables.remove(&peer);
         for (node, port) in [end, peer] {
@@ -139,7 +139,7 @@ impl Fabric {
     }
 
     /// Plugs one in.
-    pub fn plug(&mut self, a: End, b: End) {
+    pub(crate) fn plug(&mut self, a: End, b: End) {
         self.cables.insert(a, b);
         self.cables.insert(b, a);
         self.train(a);
@@ -147,7 +147,7 @@ impl Fabric {
     }
 
     /// Lets everything happen that is under way.
-    pub fn run(&mut self) {
+    pub(crate) fn run(&mut self) {
         let mut steps = 0;
         while let Some((time, what)) = self.next() {
             steps += 1;
@@ -177,7 +177,7 @@ impl Fabric {
     }
 
     /// Lets time pass for all nodes.
-    pub fn wait(&mut self, time: Duration) {
+    pub(crate) fn wait(&mut self, time: Duration) {
         let end = self.now + time;
         while let Some(due) = self
             .nodes
@@ -196,7 +196,7 @@ impl Fabric {
     }
 
     /// A program behind the first node's port 1 sends something; the answer that comes back to it.
-    pub fn exchange(&mut self, to: Envelope, smp: &Mad) -> Option<Mad> {
+    pub(crate) fn exchange(&mut self, to: Envelope, smp: &Mad) -> Option<Mad> {
         self.asked += 1;
         let before = self.delivered.len();
         self.with(0, |node, now, out| node.send(now, 1, to, smp, out));
@@ -216,7 +216,7 @@ impl Fabric {
     }
 
     /// Follows a data packet from a node through the switches; the nodes that take it.
-    pub fn follow(&self, from: usize, dlid: u16) -> BTreeSet<usize> {
+    pub(crate) fn follow(&self, from: usize, dlid: u16) -> BTreeSet<usize> {
         let mut taken = BTreeSet::new();
         let mut ways = vec![self.cables[&(from, 1)]];
         let mut hops = 0;
@@ -247,19 +247,19 @@ impl Fabric {
 }
 
 /// The way that SMPs go before there are LIDs.
-pub const DIRECTED: Envelope = Envelope {
+pub(crate) const DIRECTED: Envelope = Envelope {
     slid: PERMISSIVE_LID,
     dlid: PERMISSIVE_LID,
     sl: 0,
 };
 
 /// An adapter with one port. GUIDs follow the number.
-pub fn adapter(number: usize) -> Node {
+pub(crate) fn adapter(number: usize) -> Node {
     let guid = 0x1000 + number as u64 * 2;
     Node::new(NodeConfig::channel_adapter(guid, &[guid + 1]))
 }
 
 /// A switch.
-pub fn switch(number: usize, ports: u8) -> Node {
+pub(crate) fn switch(number: usize, ports: u8) -> Node {
     Node::new(NodeConfig::switch(0x1000 + number as u64 * 2, ports))
 }

@@ -4,7 +4,7 @@ use super::{End, Fabric, adapter, switch};
 use ferroce_fabric::sma::Node;
 
 /// A line of switches with an adapter at each; adapter i is node i, its switch node `count + i`.
-pub fn line(count: usize) -> Fabric {
+pub(crate) fn line(count: usize) -> Fabric {
     let adapters = (0..count).map(adapter);
     let switches = (count..2 * count).map(|number| switch(number, 4));
     let mut cables: Vec<(End, End)> = (0..count).map(|at| ((at, 1), (count + at, 1))).collect();
@@ -13,7 +13,7 @@ pub fn line(count: usize) -> Fabric {
 }
 
 /// Two levels: leaves with adapters, spines that connect all leaves.
-pub fn tree(leaves: usize, spines: usize, adapters: usize) -> Fabric {
+pub(crate) fn tree(leaves: usize, spines: usize, adapters: usize) -> Fabric {
     let count = leaves * adapters;
     let leaf = |at: usize| count + at;
     let spine = |at: usize| count + leaves + at;
@@ -35,7 +35,7 @@ pub fn tree(leaves: usize, spines: usize, adapters: usize) -> Fabric {
 }
 
 /// Which of the nodes are adapters.
-pub fn adapters(fabric: &Fabric) -> Vec<usize> {
+pub(crate) fn adapters(fabric: &Fabric) -> Vec<usize> {
     (0..fabric.nodes.len())
         .filter(|at| !fabric.nodes[*at].is_switch())
         .collect()

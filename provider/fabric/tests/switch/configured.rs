@@ -4,10 +4,10 @@ use crate::agent::Agent;
 use ferroce_wire::smp::{LinearBlock, MULTICAST_LID, MulticastBlock, SwitchInfo, attribute, state};
 
 /// External ports of the switch.
-pub const PORTS: u8 = 20;
+pub(crate) const PORTS: u8 = 20;
 
 /// A switch with LID 5 that is configured, and of which all ports are active.
-pub fn active() -> Agent {
+pub(crate) fn active() -> Agent {
     let mut agent = Agent::switch(PORTS);
     agent
         .change(0, |info| (info.lid, info.master_sm_lid) = (5, 1))
@@ -20,14 +20,14 @@ pub fn active() -> Agent {
 }
 
 /// Its SwitchInfo.
-pub fn switch_info(agent: &mut Agent) -> SwitchInfo {
+pub(crate) fn switch_info(agent: &mut Agent) -> SwitchInfo {
     let (status, data) = agent.get(1, attribute::SWITCH_INFO, 0).unwrap();
     assert_eq!(status, 0);
     SwitchInfo::parse(&data)
 }
 
 /// Sets SwitchInfo with something changed; the status of the answer.
-pub fn set_info(agent: &mut Agent, change: impl FnOnce(&mut SwitchInfo)) -> u16 {
+pub(crate) fn set_info(agent: &mut Agent, change: impl FnOnce(&mut SwitchInfo)) -> u16 {
     let mut info = switch_info(agent);
     change(&mut info);
     let mut data = [0; 64];
@@ -36,7 +36,7 @@ pub fn set_info(agent: &mut Agent, change: impl FnOnce(&mut SwitchInfo)) -> u16 
 }
 
 /// Sets entries of a block of the linear forwarding table, by their places in the block.
-pub fn set_linear(agent: &mut Agent, block: u32, routes: &[(usize, u8)]) {
+pub(crate) fn set_linear(agent: &mut Agent, block: u32, routes: &[(usize, u8)]) {
     let mut entries =
         LinearBlock::parse(&agent.get(1, attribute::LINEAR_FORWARDING, block).unwrap().1);
     for (entry, port) in routes {
@@ -53,7 +53,7 @@ pub fn set_linear(agent: &mut Agent, block: u32, routes: &[(usize, u8)]) {
 }
 
 /// Sets the ports that packets to a group leave by.
-pub fn set_group(agent: &mut Agent, lid: u16, ports: &[u8]) {
+pub(crate) fn set_group(agent: &mut Agent, lid: u16, ports: &[u8]) {
     let entry = usize::from(lid - MULTICAST_LID);
     for position in 0..=PORTS / 16 {
         let modifier = u32::from(position) << 28 | (entry / 32) as u32;

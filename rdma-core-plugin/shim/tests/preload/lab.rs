@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 /// A runtime directory with an image.
-pub struct Lab {
+pub(crate) struct Lab {
     directory: tempfile::TempDir,
 }
 
 /// The shared object that cargo built with this test.
-pub fn shim() -> PathBuf {
+pub(crate) fn shim() -> PathBuf {
     let mut directory = std::env::current_exe().unwrap();
     directory.pop();
     let beside = directory.join("libferroce_shim.so");
@@ -24,7 +24,7 @@ pub fn shim() -> PathBuf {
 
 impl Lab {
     /// An image of one device with two GIDs, the second of them empty.
-    pub fn new() -> Lab {
+    pub(crate) fn new() -> Lab {
         let lab = Lab {
             directory: tempfile::tempdir().unwrap(),
         };
@@ -59,7 +59,7 @@ impl Lab {
     }
 
     /// A program with the shim preloaded.
-    pub fn command(&self, program: &Path) -> Command {
+    pub(crate) fn command(&self, program: &Path) -> Command {
         let mut command = Command::new(program);
         command
             .env("LD_PRELOAD", shim())
@@ -68,7 +68,7 @@ impl Lab {
     }
 
     /// Makes a shared library out of C.
-    pub fn library(&self, soname: &str, text: &str, map: &str) -> PathBuf {
+    pub(crate) fn library(&self, soname: &str, text: &str, map: &str) -> PathBuf {
         let [source, versions, library] =
             ["library.c", "library.map", soname].map(|name| self.path().join(name));
         fs::write(&source, text).unwrap();
@@ -85,12 +85,12 @@ impl Lab {
     }
 
     /// Compiles and runs a C program whose `main` is `body`; it must print "done".
-    pub fn c(&self, body: &str) -> Output {
+    pub(crate) fn c(&self, body: &str) -> Output {
         self.linked(body, &[])
     }
 
     /// The same, linked with libraries.
-    pub fn linked(&self, body: &str, libraries: &[&Path]) -> Output {
+    pub(crate) fn linked(&self, body: &str, libraries: &[&Path]) -> Output {
         let source = self.path().join("program.c");
         let program = self.path().join("program");
         fs::write(

@@ -9,7 +9,7 @@ use zerocopy::IntoBytes;
 use super::Seeds;
 use super::steps::step;
 
-pub fn control() -> Seeds {
+pub(crate) fn control() -> Seeds {
     let mut seeds = Seeds::new();
     let at = ([127, 0, 0, 1], 4791).into();
     let asked = [
@@ -94,7 +94,7 @@ fn netlink_request(command: u16, flags: u16, numbers: &[(u16, u32)], rest: &[u8]
     bytes
 }
 
-pub fn netlink() -> Seeds {
+pub(crate) fn netlink() -> Seeds {
     const DUMP: u16 = 0x300;
     const ACK: u16 = 4;
     let mut seeds = Seeds::new();

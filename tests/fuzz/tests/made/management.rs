@@ -8,7 +8,7 @@ use super::steps::Wanted;
 use super::{Seeds, file, hex};
 
 /// Messages of Linux's communication manager, by name.
-pub fn captured() -> Vec<(String, Mad)> {
+pub(crate) fn captured() -> Vec<(String, Mad)> {
     let text = file("provider/fabric/tests/vectors/linux-6.1.txt");
     let lines = text
         .lines()
@@ -34,7 +34,7 @@ fn cm_steps(steps: &[(u8, u8, u8, &[u8])]) -> Vec<u8> {
     wanted.flag(false).done()
 }
 
-pub fn cm() -> Seeds {
+pub(crate) fn cm() -> Seeds {
     let mut seeds = Seeds::new();
     for (name, mad) in captured() {
         let seed = match Message::parse(&mad).expect("a message").1 {
@@ -108,7 +108,7 @@ fn agent_step(what: u8, port: u8, mad: &[u8]) -> Vec<u8> {
     step
 }
 
-pub fn agent() -> Seeds {
+pub(crate) fn agent() -> Seeds {
     let mut seeds = Seeds::new();
     let request = |class: u8, method: u8, attribute: u16, modifier: u32| {
         let mut mad = [0; mad::LEN];
@@ -160,7 +160,7 @@ pub fn agent() -> Seeds {
     seeds
 }
 
-pub fn rmpp() -> Seeds {
+pub(crate) fn rmpp() -> Seeds {
     let mut seeds = Seeds::new();
     let next = |wanted: Wanted| wanted.variant(2, 4);
     for length in [60u16, 100, 256, 257, 500, 1000, 2000, 40_000] {
@@ -191,7 +191,7 @@ pub fn rmpp() -> Seeds {
     seeds
 }
 
-pub fn sa() -> Seeds {
+pub(crate) fn sa() -> Seeds {
     let mut seeds = Seeds::new();
     let ask = |wanted: Wanted, method: u8, attribute: u8, patient: bool| {
         let wanted = wanted.variant(0, 5).flag(true);

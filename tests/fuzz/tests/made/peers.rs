@@ -97,7 +97,7 @@ fn exs_steps(wanted: Wanted, header: &Header) -> Wanted {
     wanted.variant(4, EXS_STEPS).variant(5, EXS_STEPS)
 }
 
-pub fn exs() -> Seeds {
+pub(crate) fn exs() -> Seeds {
     let mut seeds = Seeds::new();
     for (name, header) in exs_messages() {
         for messages in [false, true] {
@@ -118,7 +118,7 @@ pub fn exs() -> Seeds {
     seeds
 }
 
-pub fn exs_hello() -> Seeds {
+pub(crate) fn exs_hello() -> Seeds {
     let mut seeds = Seeds::new();
     let usual = Hello {
         messages: false,
@@ -183,7 +183,7 @@ fn record(len: usize, segment: u16) -> Vec<u8> {
     record
 }
 
-pub fn ring() -> Seeds {
+pub(crate) fn ring() -> Seeds {
     let mut seeds = Seeds::new();
     for (len, segment) in [
         (16, 0),
@@ -208,7 +208,7 @@ pub fn ring() -> Seeds {
     seeds
 }
 
-pub fn tag_matching() -> Seeds {
+pub(crate) fn tag_matching() -> Seeds {
     let mut seeds = Seeds::new();
     let header = |op: u8, tag: u64| {
         let mut bytes = vec![op, 0, 0, 0, 1, 2, 3, 4];
@@ -274,7 +274,7 @@ fn hostile(
         .flag(false)
 }
 
-pub fn transport() -> Seeds {
+pub(crate) fn transport() -> Seeds {
     let mut seeds = Seeds::new();
     let begin = |service: u8| Wanted::new().byte(service).byte(0).flag(false).byte(4);
     let receive = |wanted: Wanted| wanted.variant(3, STEPS).variant(3, STEPS);

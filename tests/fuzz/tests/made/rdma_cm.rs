@@ -173,7 +173,7 @@ fn over_ib() -> [(u32, Vec<u8>); 2] {
     ]
 }
 
-pub fn rdma_cm() -> Seeds {
+pub(crate) fn rdma_cm() -> Seeds {
     let mut seeds = Seeds::new();
     for (kind, ps) in [("tcp", RDMA_PS_TCP), ("udp", RDMA_PS_UDP)] {
         let mut so_far = Vec::new();
@@ -188,7 +188,7 @@ pub fn rdma_cm() -> Seeds {
     seeds
 }
 
-pub fn rdma_cm_frames() -> Seeds {
+pub(crate) fn rdma_cm_frames() -> Seeds {
     let mut seeds = Seeds::new();
     let kind = |kind| Request {
         kind,

@@ -16,7 +16,7 @@ fn mad(class: u8, version: u8, method: u8) -> Mad {
     mad
 }
 
-pub fn umad() -> Seeds {
+pub(crate) fn umad() -> Seeds {
     let mut seeds = Seeds::new();
     // A class, its version, and whether RMPP is done for it.
     for (class, version, rmpp) in [
@@ -61,7 +61,7 @@ pub fn umad() -> Seeds {
     seeds
 }
 
-pub fn umad_frames() -> Seeds {
+pub(crate) fn umad_frames() -> Seeds {
     let mut seeds = Seeds::new();
     let open = |kind, number| {
         let head = Request {

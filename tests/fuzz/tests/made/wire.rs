@@ -14,7 +14,7 @@ use super::steps::Wanted;
 use super::{Seeds, file, hex};
 
 /// Packets of rdma_rxe from the BTH to the ICRC, and whether they came over IPv4.
-pub fn captured() -> Vec<(bool, Vec<u8>)> {
+pub(crate) fn captured() -> Vec<(bool, Vec<u8>)> {
     let text = file("tests/vectors/rxe-6.1.txt");
     let lines = text.lines().filter(|line| !line.starts_with('#'));
     let packets =
@@ -28,7 +28,7 @@ pub fn captured() -> Vec<(bool, Vec<u8>)> {
 }
 
 /// A packet of each opcode, from the BTH to where the ICRC would be.
-pub fn emitted() -> Vec<(u8, Vec<u8>)> {
+pub(crate) fn emitted() -> Vec<(u8, Vec<u8>)> {
     let opcodes = (0..=u8::MAX).filter_map(|number| opcode::info(number).map(|row| (number, row)));
     let packets = opcodes.map(|(number, row)| {
         let payload = match row.payload {
@@ -90,7 +90,7 @@ pub fn emitted() -> Vec<(u8, Vec<u8>)> {
     packets.collect()
 }
 
-pub fn packet() -> Seeds {
+pub(crate) fn packet() -> Seeds {
     let captured = captured().into_iter().enumerate();
     let captured = captured.map(|(n, (_, packet))| (format!("rxe-{n:02}"), packet));
     let emitted = emitted().into_iter().map(|(number, mut packet)| {
@@ -113,7 +113,7 @@ fn flow(v4: bool) -> Flow {
     }
 }
 
-pub fn icrc() -> Seeds {
+pub(crate) fn icrc() -> Seeds {
     let mut seeds = Seeds::new();
     // With the Identification that is expected, with another, and one that the target seals itself.
     for (what, id, seal) in [
@@ -141,7 +141,7 @@ pub fn icrc() -> Seeds {
     seeds
 }
 
-pub fn link() -> Seeds {
+pub(crate) fn link() -> Seeds {
     let mut seeds = Seeds::new();
     let up = [3, 0, 3, 0];
     seeds.insert("up".to_owned(), up.to_vec());
@@ -191,7 +191,7 @@ pub fn link() -> Seeds {
     seeds
 }
 
-pub fn identification() -> Seeds {
+pub(crate) fn identification() -> Seeds {
     let mut seeds = Seeds::new();
     let steps = |what: &[[u8; 2]], times: usize| what.concat().repeat(times);
     let orderly = steps(&[[0, 0], [3, 0]], 150);

@@ -22,7 +22,7 @@ const BURST: usize = 64;
 const PAUSE: Duration = Duration::from_millis(1);
 
 /// A flood that goes on until it is stopped.
-pub struct Flood {
+pub(crate) struct Flood {
     stop: Arc<AtomicBool>,
     sent: Arc<AtomicU64>,
     thread: Option<JoinHandle<()>>,
@@ -33,7 +33,12 @@ impl Flood {
     ///
     /// # Errors
     /// The system's, `PermissionDenied` for whoever may not have raw sockets.
-    pub fn start(from: SocketAddrV4, to: SocketAddrV4, slid: u16, lid: u16) -> io::Result<Flood> {
+    pub(crate) fn start(
+        from: SocketAddrV4,
+        to: SocketAddrV4,
+        slid: u16,
+        lid: u16,
+    ) -> io::Result<Flood> {
         let raw = Raw::new(from, to)?;
         let stop = Arc::new(AtomicBool::new(false));
         let sent = Arc::new(AtomicU64::new(0));
@@ -58,7 +63,7 @@ impl Flood {
     }
 
     /// How many packets were sent so far.
-    pub fn sent(&self) -> u64 {
+    pub(crate) fn sent(&self) -> u64 {
         self.sent.load(Relaxed)
     }
 }
@@ -105,14 +110,14 @@ impl Raw {
 }
 
 /// A frame of training by an end that nobody has heard of: who believes it takes its link down.
-pub fn frame() -> Vec<u8> {
+pub(crate) fn frame() -> Vec<u8> {
     let mut frame = vec![0x0f, 0, 1, 1, 0x02, 0x01, 0, 0];
     frame.extend([0x5a; 8]);
     frame
 }
 
 /// A packet of data: a SEND to a connected queue pair, with its CRCs.
-pub fn data([from, lid]: [u16; 2], qp: u32, psn: u32) -> Vec<u8> {
+pub(crate) fn data([from, lid]: [u16; 2], qp: u32, psn: u32) -> Vec<u8> {
     let header = Header {
         bth: Bth {
             opcode: opcode::RC_SEND_ONLY,

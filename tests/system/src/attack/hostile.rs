@@ -16,11 +16,11 @@ use ferroce_wire::{Bth, Deth, Ext, Header, ICRC_LEN, opcode};
 use crate::attack::pcap::{Packet, ROCE_V2};
 
 /// A small generator (SplitMix64), so that a run can be repeated from its seed.
-pub struct Random(pub u64);
+pub(crate) struct Random(pub u64);
 
 impl Random {
     /// 64 random bits.
-    pub fn number(&mut self) -> u64 {
+    pub(crate) fn number(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -29,14 +29,14 @@ impl Random {
     }
 
     /// A number below `bound`.
-    pub fn below(&mut self, bound: usize) -> usize {
+    pub(crate) fn below(&mut self, bound: usize) -> usize {
         (self.number() % bound.max(1) as u64) as usize
     }
 }
 
 /// What is sent.
 #[derive(Clone, Copy)]
-pub enum Kind<'a> {
+pub(crate) enum Kind<'a> {
     /// Bytes without sense, of any length, half of them steered at plausible QPNs.
     Noise(&'a [Packet]),
     /// Captured packets with a few changes and the ICRC left as it was.
@@ -47,7 +47,7 @@ pub enum Kind<'a> {
 
 /// Sends for `duration` from `from`'s address to `to`, port 4791, pausing now and then to leave the receiver's
 /// buffer to those whose traffic it is. Answers how many datagrams went out.
-pub fn send(
+pub(crate) fn send(
     kind: Kind<'_>,
     from: &str,
     to: &str,
@@ -120,7 +120,7 @@ const PAUSE: Duration = Duration::from_millis(2);
 
 /// Requests for connections at some servers, each from another queue pair, that goes on until it is stopped. Nobody is there for the answers, and
 /// the requests say that he will take hours.
-pub struct Requests {
+pub(crate) struct Requests {
     stop: Arc<AtomicBool>,
     sent: Arc<AtomicU64>,
     thread: Option<JoinHandle<()>>,
@@ -128,12 +128,12 @@ pub struct Requests {
 
 impl Requests {
     /// Begins: to the device at `address`, for what listens at `ports`, in turn; from several addresses.
-    pub fn start(address: &str, ports: &[u16]) -> Result<Requests> {
+    pub(crate) fn start(address: &str, ports: &[u16]) -> Result<Requests> {
         Self::from_addresses(FLOODERS, address, ports)
     }
 
     /// The same from one address.
-    pub fn of_one(address: &str, ports: &[u16]) -> Result<Requests> {
+    pub(crate) fn of_one(address: &str, ports: &[u16]) -> Result<Requests> {
         Self::from_addresses(FLOODERS.start..FLOODERS.start + 1, address, ports)
     }
 
@@ -168,12 +168,12 @@ impl Requests {
     }
 
     /// How many were sent so far.
-    pub fn sent(&self) -> u64 {
+    pub(crate) fn sent(&self) -> u64 {
         self.sent.load(Relaxed)
     }
 
     /// Ends; how many were sent.
-    pub fn stop(self) -> u64 {
+    pub(crate) fn stop(self) -> u64 {
         self.sent()
     }
 }

@@ -7,15 +7,15 @@ use std::path::Path;
 use anyhow::{Context, Result, bail};
 
 /// The UDP port of RoCEv2.
-pub const ROCE_V2: u16 = 4791;
+pub(crate) const ROCE_V2: u16 = 4791;
 
 /// One captured RoCEv2 packet: the bytes from the IP header on.
-pub struct Packet {
+pub(crate) struct Packet {
     ip: Vec<u8>,
 }
 
 /// The RoCEv2 packets of a capture, in order.
-pub fn read(path: &Path) -> Result<Vec<Packet>> {
+pub(crate) fn read(path: &Path) -> Result<Vec<Packet>> {
     let file = std::fs::read(path).with_context(|| format!("{}", path.display()))?;
     let magic = file
         .get(..4)
@@ -62,12 +62,12 @@ impl Packet {
     }
 
     /// BTH to ICRC.
-    pub fn payload(&self) -> &[u8] {
+    pub(crate) fn payload(&self) -> &[u8] {
         &self.ip[udp_of(&self.ip) + 8..]
     }
 
     /// Type of service, or traffic class: ECN bits included.
-    pub fn type_of_service(&self) -> u8 {
+    pub(crate) fn type_of_service(&self) -> u8 {
         match udp_of(&self.ip) {
             IPV6 => self.ip[0] << 4 | self.ip[1] >> 4,
             _ => self.ip[1],
@@ -75,13 +75,13 @@ impl Packet {
     }
 
     /// The queue pair that BTH names.
-    pub fn destination_qp(&self) -> u32 {
+    pub(crate) fn destination_qp(&self) -> u32 {
         let qp = &self.payload()[5..8];
         u32::from_be_bytes([0, qp[0], qp[1], qp[2]])
     }
 
     /// Where it came from.
-    pub fn source(&self) -> IpAddr {
+    pub(crate) fn source(&self) -> IpAddr {
         let ip = &self.ip;
         match udp_of(ip) {
             IPV6 => <[u8; 16]>::try_from(&ip[8..24]).map(IpAddr::from),
@@ -91,12 +91,12 @@ impl Packet {
     }
 
     /// The Identification of its IPv4 header; none over IPv6.
-    pub fn identification(&self) -> Option<u16> {
+    pub(crate) fn identification(&self) -> Option<u16> {
         (udp_of(&self.ip) == IPV4).then(|| u16::from_be_bytes([self.ip[4], self.ip[5]]))
     }
 
     /// Whether the ICRC at the end is the one that belongs there.
-    pub fn icrc_is_right(&self) -> bool {
+    pub(crate) fn icrc_is_right(&self) -> bool {
         let (covered, icrc) = self.ip.split_at(self.ip.len() - 4);
         icrc_of(covered) == icrc
     }
@@ -142,7 +142,11 @@ fn icrc_of(covered: &[u8]) -> [u8; 4] {
 
 /// The bytes from BTH to ICRC of a datagram between two addresses of one family, from `payload` (BTH to pad); over IPv4 as for an
 /// Identification of 0.
-pub fn with_icrc(payload: &[u8], from: impl Into<SocketAddr>, to: impl Into<IpAddr>) -> Vec<u8> {
+pub(crate) fn with_icrc(
+    payload: &[u8],
+    from: impl Into<SocketAddr>,
+    to: impl Into<IpAddr>,
+) -> Vec<u8> {
     let (from, to) = (from.into(), to.into());
     let udp = ((payload.len() + 4 + 8) as u16).to_be_bytes();
     let mut covered = Vec::new();

@@ -38,7 +38,7 @@ pub fn run(quick: bool) -> Result<()> {
 }
 
 /// Nanoseconds that a packet of WRITEs of this size takes, at both ends together.
-pub fn packet(programs: &Path, dir: &Path, size: usize, seconds: u32) -> Result<f64> {
+pub(super) fn packet(programs: &Path, dir: &Path, size: usize, seconds: u32) -> Result<f64> {
     let mut command = Command::new(programs.join("udp-baseline"));
     let (size, seconds) = (size.to_string(), seconds.to_string());
     command.args(["engine", "--size", &size, "--seconds", &seconds]);

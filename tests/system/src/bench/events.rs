@@ -1,7 +1,7 @@
 //! The disciplines of the race against rdma_rxe.
 
 /// What is run.
-pub enum Run {
+pub(super) enum Run {
     /// Gb/s, of messages of so many bytes.
     Bandwidth(&'static str, usize),
     /// Microseconds, the median.
@@ -17,7 +17,7 @@ pub enum Run {
 }
 
 /// One discipline.
-pub struct Event {
+pub(super) struct Event {
     /// Its name in the JSON file.
     pub key: &'static str,
     /// Its name in the table.
@@ -62,7 +62,7 @@ const fn on_one_device(key: &'static str, name: &'static str, run: Run) -> Event
 
 use Run::{Bandwidth, Connections, Latency, Processor, Rate, Riostream};
 
-pub const EVENTS: &[Event] = &[
+pub(super) const EVENTS: &[Event] = &[
     event(
         "write_4k",
         "ib_write_bw 4 KiB",

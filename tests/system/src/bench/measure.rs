@@ -20,7 +20,7 @@ const CMTIME_PORT: u16 = 19_904;
 const EXS_PORT: u16 = 19_905;
 
 /// One measured quantity and its repetitions.
-pub struct Figure {
+pub(super) struct Figure {
     /// Its name in the JSON file.
     pub key: &'static str,
     /// What it is of.
@@ -31,7 +31,7 @@ pub struct Figure {
 
 impl Figure {
     /// The middle value, or the mean of the two in the middle.
-    pub fn median(&self) -> f64 {
+    pub(super) fn median(&self) -> f64 {
         let mut sorted = self.values.clone();
         sorted.sort_unstable_by(f64::total_cmp);
         let middle = sorted.len() / 2;
@@ -47,7 +47,7 @@ impl Figure {
 type Measurement = (&'static str, &'static str, fn(&Bench<'_>) -> Result<f64>);
 
 /// Where measurements are taken.
-pub struct Bench<'a> {
+pub(super) struct Bench<'a> {
     /// Programs reach each other over sockets, as over any network.
     pub(super) host: &'a Host,
     /// They are processes of one device.
@@ -58,7 +58,7 @@ pub struct Bench<'a> {
 
 impl<'a> Bench<'a> {
     /// Over sockets on `host` and through memory on `device`, for so many seconds each; output goes to `dir`.
-    pub fn new(host: &'a Host, device: &'a Host, dir: PathBuf, seconds: u32) -> Bench<'a> {
+    pub(super) fn new(host: &'a Host, device: &'a Host, dir: PathBuf, seconds: u32) -> Bench<'a> {
         Bench {
             host,
             device,
@@ -77,7 +77,7 @@ impl<'a> Bench<'a> {
     }
 
     /// Takes all measurements by turns, `repetitions` times.
-    pub fn run(&self, repetitions: usize) -> Result<Vec<Figure>> {
+    pub(super) fn run(&self, repetitions: usize) -> Result<Vec<Figure>> {
         let list: Vec<Measurement> = vec![
             ("udp_bandwidth", "Gb/s", |b| {
                 Ok(b.udp_bytes(4096)? * 8.0 / 1e9)
@@ -278,7 +278,7 @@ impl<'a> Bench<'a> {
 }
 
 /// Connections made and ended a second, out of what the client of cmtime prints; an error if one of them failed.
-pub fn cmtime_rate(client: &Finished, server: &Finished) -> Result<f64> {
+pub(super) fn cmtime_rate(client: &Finished, server: &Finished) -> Result<f64> {
     if let Some(line) = cmtime_complaint([client, server]) {
         bail!("{}: {line}", client.line);
     }

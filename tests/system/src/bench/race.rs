@@ -23,7 +23,7 @@ use crate::lab::rxe::{Contestant, End};
 use crate::programs::perftest::{Pair, Runs};
 
 /// No round is begun that would end after this.
-pub const BUDGET: Duration = Duration::from_secs(570);
+pub(super) const BUDGET: Duration = Duration::from_secs(570);
 const ROUNDS: usize = 5;
 /// For one run of a pair of programs, however slow.
 const LIMIT: Duration = Duration::from_secs(25);
@@ -83,7 +83,7 @@ impl Event {
 
 /// The figures of one event: a value a round, none where the run failed.
 #[derive(Default, Serialize, Deserialize)]
-pub struct Lap {
+pub(super) struct Lap {
     key: String,
     rxe: Vec<Option<f64>>,
     ferroce: Vec<Option<f64>>,
@@ -285,7 +285,7 @@ fn results(laps: &[Lap]) -> impl Iterator<Item = Outcome<'_>> {
 }
 
 /// The table.
-pub fn table(laps: &[Lap]) -> Table {
+pub(super) fn table(laps: &[Lap]) -> Table {
     let mut table = Table::new();
     table.load_preset(presets::UTF8_FULL_CONDENSED);
     table.set_header(["measured", "rdma_rxe", "ferroce", "times better", "aim", ""]);
@@ -313,7 +313,7 @@ pub fn table(laps: &[Lap]) -> Table {
 }
 
 /// The same for programs.
-pub fn json(laps: &[Lap]) -> Value {
+pub(super) fn json(laps: &[Lap]) -> Value {
     let ratios: Vec<Value> = results(laps)
         .map(|one| {
             json!({

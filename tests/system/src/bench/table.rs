@@ -200,7 +200,7 @@ const fn rule(
 }
 
 /// One line of the result.
-pub struct Comparison {
+pub(super) struct Comparison {
     name: &'static str,
     key: &'static str,
     value: f64,
@@ -213,7 +213,7 @@ pub struct Comparison {
 }
 
 /// Applies the rules to the figures.
-pub fn compare(figures: &[Figure]) -> Vec<Comparison> {
+pub(super) fn compare(figures: &[Figure]) -> Vec<Comparison> {
     let find = |key: &str| figures.iter().find(|figure| figure.key == key);
     RULES
         .iter()
@@ -257,7 +257,7 @@ impl Comparison {
 }
 
 /// The table.
-pub fn render(comparisons: &[Comparison]) -> Table {
+pub(super) fn render(comparisons: &[Comparison]) -> Table {
     let mut table = Table::new();
     table.load_preset(presets::UTF8_FULL_CONDENSED);
     table.set_header([
@@ -287,7 +287,7 @@ pub fn render(comparisons: &[Comparison]) -> Table {
 }
 
 /// A figure as one reads it.
-pub fn amount(value: f64) -> String {
+pub(super) fn amount(value: f64) -> String {
     if value >= 1000.0 {
         format!("{value:.0}")
     } else {
@@ -296,7 +296,7 @@ pub fn amount(value: f64) -> String {
 }
 
 /// The same for programs.
-pub fn json(figures: &[Figure], comparisons: &[Comparison]) -> Value {
+pub(super) fn json(figures: &[Figure], comparisons: &[Comparison]) -> Value {
     let figures: serde_json::Map<String, Value> = figures
         .iter()
         .map(|figure| {

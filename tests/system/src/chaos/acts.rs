@@ -23,7 +23,7 @@ const NOBODYS: u16 = 9;
 const SOME: u64 = 64 << 10;
 
 /// The daemons of a round's hosts, that of the servers and that of the clients, which may be one.
-pub struct Daemons([Daemon; 2]);
+pub(super) struct Daemons([Daemon; 2]);
 
 struct Daemon {
     id: u32,
@@ -32,7 +32,7 @@ struct Daemon {
 }
 
 impl Daemons {
-    pub fn of(hosts: [&Host; 2]) -> Result<Daemons> {
+    pub(super) fn of(hosts: [&Host; 2]) -> Result<Daemons> {
         let [server, client] = hosts.map(Daemon::of);
         Ok(Daemons([server?, client?]))
     }
@@ -63,7 +63,12 @@ impl Daemon {
 }
 
 /// Does all acts, each at its time, and ends what goes on. Answers for each whether it met somebody.
-pub fn perform(acts: &[Act], transfers: &[Transfer], daemons: &Daemons, seed: u64) -> Vec<bool> {
+pub(super) fn perform(
+    acts: &[Act],
+    transfers: &[Transfer],
+    daemons: &Daemons,
+    seed: u64,
+) -> Vec<bool> {
     let mut steps: Vec<(Duration, usize, bool)> = Vec::new();
     for (number, act) in acts.iter().enumerate() {
         steps.push((act.at, number, true));

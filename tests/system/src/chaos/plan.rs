@@ -7,9 +7,9 @@ use crate::attack::hostile::Random;
 use crate::lab::Place;
 
 /// How many transfers go on at once.
-pub const WORKS: usize = 2;
+pub(super) const WORKS: usize = 2;
 /// The TCP port of the first of them, below the ports of the tests.
-pub const PORT: u16 = 18_500;
+pub(super) const PORT: u16 = 18_500;
 /// When the last act may begin, counted from the moment at which all transfers are under way.
 const LAST: u64 = 2500;
 /// A pause that every transfer survives: the shortest patience is eight times 134 ms.
@@ -21,7 +21,7 @@ const SPELL: std::ops::Range<u64> = 300..1500;
 
 /// A transfer with checked data between two processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Work {
+pub(super) enum Work {
     /// `tests/verbs/stream.c`: SEND, RDMA WRITE and RDMA READ over RC, both ways.
     Stream,
     /// `rping -V`.
@@ -32,14 +32,14 @@ pub enum Work {
 
 /// An end of a transfer, or a device's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
+pub(super) enum End {
     Server,
     Client,
 }
 
 /// Whom an act is done to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Target {
+pub(super) enum Target {
     /// A process of the transfer of that number.
     Program(usize, End),
     /// The daemon that serves that end.
@@ -48,7 +48,7 @@ pub enum Target {
 
 /// What is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum What {
+pub(super) enum What {
     /// SIGKILL.
     Kill(Target),
     /// SIGSTOP, and SIGCONT after so long.
@@ -69,14 +69,14 @@ pub enum What {
 
 /// What is done, and when, counted from the moment at which all transfers are under way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Act {
+pub(super) struct Act {
     pub at: Duration,
     pub what: What,
 }
 
 /// A round.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Plan {
+pub(super) struct Plan {
     pub place: Place,
     pub works: [Work; WORKS],
     /// By the time at which they begin.
@@ -85,7 +85,7 @@ pub struct Plan {
 
 impl Plan {
     /// Of that round, 0 being the first, of a run with that seed.
-    pub fn new(seed: u64, round: u32) -> Plan {
+    pub(super) fn new(seed: u64, round: u32) -> Plan {
         let mut dice = Dice(Random(seed ^ (u64::from(round) << 32)));
         let places = [Place::OneDaemon, Place::Sockets, Place::TwoDaemons];
         let place = dice.one_of(&places);
@@ -97,7 +97,7 @@ impl Plan {
 
     /// Whether an end of a transfer may wait for ever: the other one's host has died, so to speak, and cannot say so. Only who
     /// sends finds out; of the transfers, the stream looks.
-    pub fn may_wait(&self, work: usize, end: End) -> bool {
+    pub(super) fn may_wait(&self, work: usize, end: End) -> bool {
         let other = match end {
             End::Server => End::Client,
             End::Client => End::Server,
@@ -109,14 +109,14 @@ impl Plan {
     }
 
     /// Whether a transfer must come to its end whatever else is done in the round.
-    pub fn spares(&self, work: usize) -> bool {
+    pub(super) fn spares(&self, work: usize) -> bool {
         self.acts.iter().all(|act| act.what.spares(work))
     }
 }
 
 impl What {
     /// What it is, without to whom.
-    pub fn kind(&self) -> &'static str {
+    pub(super) fn kind(&self) -> &'static str {
         match self {
             What::Kill(Target::Program(..)) => "program killed",
             What::Kill(Target::Daemon(_)) => "daemon killed",
@@ -134,7 +134,7 @@ impl What {
     }
 
     /// How long it goes on.
-    pub fn length(&self) -> Duration {
+    pub(super) fn length(&self) -> Duration {
         match *self {
             What::Kill(_) => Duration::ZERO,
             What::Pause(_, length)

@@ -31,14 +31,14 @@ const PINGS: u32 = 20_000;
 const LINES: u32 = 40_000;
 
 /// A transfer that is under way.
-pub struct Transfer {
+pub(super) struct Transfer {
     work: Work,
     pub server: Running,
     pub client: Running,
 }
 
 /// The ends of a transfer that is over.
-pub struct Over {
+pub(super) struct Over {
     work: Work,
     pub server: Finished,
     pub client: Finished,
@@ -46,7 +46,12 @@ pub struct Over {
 
 impl Transfer {
     /// Starts both ends, with their output below `dir`, and waits until data goes to and fro.
-    pub fn start(work: Work, hosts: [&Host; 2], port: u16, dir: &Path) -> Result<Transfer, Stop> {
+    pub(super) fn start(
+        work: Work,
+        hosts: [&Host; 2],
+        port: u16,
+        dir: &Path,
+    ) -> Result<Transfer, Stop> {
         fs::create_dir_all(dir).with_context(|| format!("{}", dir.display()))?;
         let (server, client) = match work {
             Work::Stream => {
@@ -75,7 +80,7 @@ impl Transfer {
         Ok(transfer)
     }
 
-    pub fn end(&self, end: End) -> &Running {
+    pub(super) fn end(&self, end: End) -> &Running {
         match end {
             End::Server => &self.server,
             End::Client => &self.client,
@@ -83,7 +88,7 @@ impl Transfer {
     }
 
     /// Waits for both ends, with a bound.
-    pub fn finish(self) -> Over {
+    pub(super) fn finish(self) -> Over {
         let client = finish(self.client);
         let server = match self.work {
             // It serves until it is ended.
@@ -100,7 +105,7 @@ impl Transfer {
 
 impl Over {
     /// Whether all data came over, as both say that were asked.
-    pub fn complete(&self) -> bool {
+    pub(super) fn complete(&self) -> bool {
         match self.work {
             Work::Stream => [&self.server, &self.client]
                 .into_iter()
@@ -115,7 +120,13 @@ impl Over {
 
     /// What no end may say or do, whatever is done to it, but be killed and have no memory,
     /// or wait for a host that has died.
-    pub fn outrage(&self, end: End, killed: bool, starved: bool, may_wait: bool) -> Option<String> {
+    pub(super) fn outrage(
+        &self,
+        end: End,
+        killed: bool,
+        starved: bool,
+        may_wait: bool,
+    ) -> Option<String> {
         let (name, finished) = match end {
             End::Server => ("server", &self.server),
             End::Client => ("client", &self.client),
@@ -202,7 +213,7 @@ fn echo(hosts: [&Host; 2], port: u16, dir: &Path) -> Result<(Running, Running), 
 }
 
 /// Built once: what cargo does takes its time even when there is nothing to do, and a transfer is under way already.
-pub fn echo_program() -> Result<PathBuf> {
+pub(super) fn echo_program() -> Result<PathBuf> {
     static PROGRAM: Mutex<Option<PathBuf>> = Mutex::new(None);
     let mut program = PROGRAM.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(program) = &*program {

@@ -46,7 +46,7 @@ const EMULATED_LIMIT: Duration = Duration::from_secs(3600);
 const MIRROR_LIMIT: Duration = Duration::from_secs(20);
 
 /// The archive of a file system.
-pub struct Archive {
+pub(crate) struct Archive {
     path: PathBuf,
 }
 
@@ -57,7 +57,7 @@ impl Archive {
     /// # Errors
     ///
     /// Skips where there is none and the mirror cannot be reached or does not have the suite. Fails where mmdebstrap does.
-    pub fn of(
+    pub(crate) fn of(
         distribution: Distribution,
         architecture: &str,
         logs: &Path,
@@ -80,7 +80,7 @@ impl Archive {
     }
 
     /// Where it is.
-    pub fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 }

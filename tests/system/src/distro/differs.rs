@@ -6,7 +6,7 @@ use super::Distribution;
 use crate::harness::case::{Ending, Stop};
 
 /// One such thing.
-pub struct Differs {
+pub(super) struct Differs {
     /// The name of the test, or its beginning where it ends in `*`.
     pub name: &'static str,
     /// The mirror's names of the distributions.
@@ -66,7 +66,7 @@ const OWN_PACKETS_MENDED: &str =
     "rdma-core 7d311d535, one direction (release 44); the message: a344e834f (34)";
 
 /// What an ending is worth in a distribution: a failure as listed passes, one that is missing is a failure.
-pub fn known(distribution: Distribution, name: &str, ending: Ending) -> Ending {
+pub(crate) fn known(distribution: Distribution, name: &str, ending: Ending) -> Ending {
     judge(DIFFERS, distribution, name, ending)
 }
 

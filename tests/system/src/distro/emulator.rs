@@ -10,11 +10,11 @@ use crate::harness::case::Stop;
 use crate::packages;
 
 /// Debian's name for the architecture.
-pub const ARCHITECTURE: &str = "arm64";
+pub(crate) const ARCHITECTURE: &str = "arm64";
 
 /// Registers `$emulator`, which is opened now and so need not be there in a root. The magic is the head of an ELF file of
 /// AArch64, an executable or a shared one.
-pub const REGISTER: &str = r#"
+pub(crate) const REGISTER: &str = r#"
 mount -t binfmt_misc binfmt_misc /proc/sys/fs/binfmt_misc
 magic='\x7fELF\x02\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x02\x00\xb7\x00'
 mask='\xff\xff\xff\xff\xff\xff\xff\x00\xff\xff\xff\xff\xff\xff\xff\xff\xfe\xff\xff\xff'
@@ -40,7 +40,7 @@ wait $!
 /// # Errors
 ///
 /// Skips where it cannot be had, or the kernel does not let a namespace have it.
-pub fn ready() -> Result<PathBuf, Stop> {
+pub(crate) fn ready() -> Result<PathBuf, Stop> {
     let unfit =
         |why: String| Stop::Skip(format!("programs of {ARCHITECTURE} cannot be run: {why}"));
     packages::ensure(packages::EMULATOR).map_err(|error| unfit(format!("{error:#}")))?;
@@ -65,7 +65,7 @@ pub fn ready() -> Result<PathBuf, Stop> {
 /// # Errors
 ///
 /// As [`ready`].
-pub fn with_users() -> Result<Command, Stop> {
+pub(crate) fn with_users() -> Result<Command, Stop> {
     let emulator = ready()?;
     let mut command = match rustix::process::geteuid().is_root() {
         true => {

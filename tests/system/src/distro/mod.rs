@@ -5,18 +5,18 @@
 
 mod archive;
 mod differs;
-pub mod emulator;
+pub(crate) mod emulator;
 mod root;
 mod suite;
 
-pub use archive::Archive;
-pub use differs::known;
-pub use root::Root;
-pub use suite::pyverbs;
+pub(crate) use archive::Archive;
+pub(crate) use differs::known;
+pub(crate) use root::Root;
+pub(crate) use suite::pyverbs;
 
 /// A distribution that is tried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Distribution {
+pub(crate) struct Distribution {
     /// Its name in the names of tests.
     pub name: &'static str,
     /// The mirror's name for it.
@@ -24,7 +24,7 @@ pub struct Distribution {
 }
 
 /// All of them, the oldest first.
-pub const DISTRIBUTIONS: &[Distribution] = &[
+pub(crate) const DISTRIBUTIONS: &[Distribution] = &[
     Distribution {
         name: "debian-11",
         suite: "bullseye",
@@ -38,13 +38,13 @@ pub const DISTRIBUTIONS: &[Distribution] = &[
 ];
 
 /// The one whose programs are tried on another architecture.
-pub const DEBIAN_12: Distribution = Distribution {
+pub(crate) const DEBIAN_12: Distribution = Distribution {
     name: "debian-12",
     suite: "bookworm",
 };
 
 /// The one that is tried by the way, too.
-pub const DEBIAN_13: Distribution = Distribution {
+pub(crate) const DEBIAN_13: Distribution = Distribution {
     name: "debian-13",
     suite: "trixie",
 };

@@ -56,7 +56,7 @@ mount --bind "$native" "$root/opt/native"
 "#;
 
 /// A root that programs can be run in.
-pub struct Root {
+pub(crate) struct Root {
     holder: Holder,
     user: bool,
     /// Where it is mounted, in its own namespace: for everybody else an empty directory.
@@ -69,7 +69,7 @@ impl Root {
     /// # Errors
     ///
     /// Skips where namespaces are not allowed. Fails where the root cannot be set up in them.
-    pub fn unpack(archive: &Archive, product: &Path) -> Result<Root, Stop> {
+    pub(crate) fn unpack(archive: &Archive, product: &Path) -> Result<Root, Stop> {
         let user = !rustix::process::geteuid().is_root();
         Root::set_up(archive, product, user, SET_UP, &[])
     }
@@ -79,7 +79,11 @@ impl Root {
     /// # Errors
     ///
     /// As [`unpack`](Self::unpack), and skips where there is no emulator.
-    pub fn unpack_foreign(archive: &Archive, product: &Path, native: &Path) -> Result<Root, Stop> {
+    pub(crate) fn unpack_foreign(
+        archive: &Archive,
+        product: &Path,
+        native: &Path,
+    ) -> Result<Root, Stop> {
         let emulator = emulator::ready()?;
         let register = emulator::REGISTER;
         let script = format!("{SET_UP}\nemulator=$5\n{register}\n{SET_UP_BOTH}");
@@ -125,7 +129,7 @@ impl Root {
     }
 
     /// A host whose files are the root's, its daemon up.
-    pub fn host(self) -> Result<Host, Stop> {
+    pub(crate) fn host(self) -> Result<Host, Stop> {
         let programs = Path::new(PRODUCT).join("bin");
         let mut host = Host::inside(Box::new(self), &programs, Path::new(RUNTIME), ADDRESS);
         host.up()?;
@@ -133,7 +137,7 @@ impl Root {
     }
 
     /// The same where the daemon is this machine's own, as an emulator has not all that it needs, and programs are the root's.
-    pub fn foreign_host(self) -> Result<Host, Stop> {
+    pub(crate) fn foreign_host(self) -> Result<Host, Stop> {
         let native = Path::new(NATIVE).join("bin");
         let mut host = Host::inside(Box::new(self), &native, Path::new(RUNTIME), ADDRESS);
         host.up()?;

@@ -61,7 +61,7 @@ const CONFIDENTIAL: &str =
 const NO_HUGE_PAGES: &str = "There are no huge pages of size 2M allocated";
 
 /// Runs it; a test's skip is all right for a known reason only.
-pub fn pyverbs(distribution: Distribution, host: &Host, logs: &Path) -> Parts {
+pub(crate) fn pyverbs(distribution: Distribution, host: &Host, logs: &Path) -> Parts {
     let mut unpack = host.plain("sh");
     unpack.args(["-c", UNPACK]);
     let unpacked = process::run(unpack, logs, "unpack", LIMIT)?;

@@ -10,13 +10,13 @@ use crate::harness::case::{Ending, Stop};
 
 /// What has been seen so far: a suite for each group.
 #[derive(Default)]
-pub struct Junit {
+pub(crate) struct Junit {
     suites: BTreeMap<String, Vec<TestCase>>,
 }
 
 impl Junit {
     /// Takes the ending of one case.
-    pub fn record(&mut self, name: &str, ending: &Ending, elapsed: Duration) {
+    pub(crate) fn record(&mut self, name: &str, ending: &Ending, elapsed: Duration) {
         let (group, part) = name.split_once('/').unwrap_or((name, name));
         let status = match ending {
             Ok(()) => TestCaseStatus::success(),
@@ -38,7 +38,7 @@ impl Junit {
     }
 
     /// The document.
-    pub fn text(&self) -> Result<String> {
+    pub(crate) fn text(&self) -> Result<String> {
         let mut report = Report::new("ferroce");
         for (group, cases) in &self.suites {
             let mut suite = TestSuite::new(group.as_str());

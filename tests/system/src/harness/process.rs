@@ -43,11 +43,16 @@ mod raw_status {
 
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-    pub fn serialize<S: Serializer>(status: &Option<ExitStatus>, to: S) -> Result<S::Ok, S::Error> {
+    pub(super) fn serialize<S: Serializer>(
+        status: &Option<ExitStatus>,
+        to: S,
+    ) -> Result<S::Ok, S::Error> {
         status.map(ExitStatus::into_raw).serialize(to)
     }
 
-    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<ExitStatus>, D::Error> {
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        from: D,
+    ) -> Result<Option<ExitStatus>, D::Error> {
         Ok(Option::deserialize(from)?.map(ExitStatus::from_raw))
     }
 }

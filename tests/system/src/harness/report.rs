@@ -18,7 +18,7 @@ const SLOWEST: usize = 20;
 
 /// Collects endings.
 #[derive(Default)]
-pub struct Report {
+pub(crate) struct Report {
     passed: usize,
     skipped: Vec<(String, String)>,
     failed: Vec<(String, Failure)>,
@@ -40,7 +40,7 @@ struct Rounds {
 
 impl Report {
     /// Begins one of several rounds. From the second on only failures are said.
-    pub fn round(&mut self, current: u32, all: u32) {
+    pub(crate) fn round(&mut self, current: u32, all: u32) {
         println!("round {current} of {all}");
         self.rounds
             .get_or_insert_with(|| Rounds {
@@ -52,7 +52,7 @@ impl Report {
     }
 
     /// Shows from now on how many of so many cases have ended.
-    pub fn expect(&mut self, cases: usize) {
+    pub(crate) fn expect(&mut self, cases: usize) {
         let style = ProgressStyle::with_template("{elapsed_precise} {wide_bar} {pos} of {len}");
         let bar = ProgressBar::new(cases as u64);
         self.progress = Some(match style {
@@ -62,27 +62,27 @@ impl Report {
     }
 
     /// One more case has ended.
-    pub fn step(&self) {
+    pub(crate) fn step(&self) {
         if let Some(bar) = &self.progress {
             bar.inc(1);
         }
     }
 
     /// Shows no progress any more.
-    pub fn done(&mut self) {
+    pub(crate) fn done(&mut self) {
         if let Some(bar) = self.progress.take() {
             bar.finish_and_clear();
         }
     }
 
     /// A case has ended, after so long; its endings follow.
-    pub fn ended(&mut self, name: &str, took: Duration, logs: &Path) {
+    pub(crate) fn ended(&mut self, name: &str, took: Duration, logs: &Path) {
         self.took.push((took, name.to_owned()));
         self.logs = logs.to_owned();
     }
 
     /// Takes an ending of the case and says it.
-    pub fn record(&mut self, name: &str, ending: Ending, elapsed: Duration) {
+    pub(crate) fn record(&mut self, name: &str, ending: Ending, elapsed: Duration) {
         match self.progress.clone() {
             Some(bar) => bar.suspend(|| self.say(name, ending, elapsed)),
             None => self.say(name, ending, elapsed),
@@ -125,13 +125,13 @@ impl Report {
     }
 
     /// Writes what has been recorded so far as JUnit's XML.
-    pub fn write_junit(&self, file: &Path) -> Result<()> {
+    pub(crate) fn write_junit(&self, file: &Path) -> Result<()> {
         let text = self.junit.text()?;
         std::fs::write(file, text).with_context(|| format!("writing {}", file.display()))
     }
 
     /// Prints the slowest cases, failures, skips and sums; true if nothing failed.
-    pub fn conclude(mut self) -> bool {
+    pub(crate) fn conclude(mut self) -> bool {
         self.print_slowest();
         // Once more: of a long log, the end is what is read.
         for (name, failure) in &self.failed {

@@ -48,20 +48,20 @@ struct Row {
 }
 
 /// The table.
-pub struct Table {
+pub(crate) struct Table {
     rows: BTreeMap<String, Row>,
 }
 
 /// What a machine has that decides about skips.
 #[derive(Clone, Copy)]
-pub struct Machine {
+pub(crate) struct Machine {
     /// Huge pages of 2 MiB.
     pub huge_pages: bool,
 }
 
 impl Table {
     /// Reads it.
-    pub fn read() -> Result<Table> {
+    pub(crate) fn read() -> Result<Table> {
         Table::parse(include_str!("skips.toml"))
     }
 
@@ -98,7 +98,7 @@ impl Table {
     }
 
     /// What each test's outcome is worth. Rows without an outcome are failures under the test's name.
-    pub fn judge(&self, outcomes: &[Outcome], machine: Machine) -> Vec<(String, Ending)> {
+    pub(crate) fn judge(&self, outcomes: &[Outcome], machine: Machine) -> Vec<(String, Ending)> {
         let mut endings: Vec<(String, Ending)> = outcomes
             .iter()
             .map(|outcome| (outcome.name.clone(), self.ending(outcome, machine)))

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 /// How a test ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub(crate) enum Verdict {
     /// It passed.
     Passed,
     /// It was skipped, with these words.
@@ -20,7 +20,7 @@ pub enum Verdict {
 
 /// One test.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Outcome {
+pub(crate) struct Outcome {
     /// `module.Class.test`.
     pub name: String,
     /// How it ended.
@@ -39,7 +39,7 @@ struct Open {
 /// # Errors
 ///
 /// What is wrong with the output, where it is not whole or its parts do not agree.
-pub fn read(text: &str) -> Result<Vec<Outcome>, String> {
+pub(crate) fn read(text: &str) -> Result<Vec<Outcome>, String> {
     let mut outcomes = Vec::new();
     let mut details = details(text);
     let mut open: Option<Open> = None;

@@ -31,7 +31,7 @@ for _ in range(int(sys.argv[2])):
 
 /// What a bad network did to a side's packets.
 #[derive(Clone, Copy, Debug)]
-pub struct Harm {
+pub(super) struct Harm {
     /// Packets handed on, doubles included.
     pub passed: u64,
     /// Packets lost.
@@ -43,7 +43,7 @@ pub struct Harm {
 
 impl Harm {
     /// What came since.
-    pub fn since(self, before: Harm) -> Harm {
+    pub(super) fn since(self, before: Harm) -> Harm {
         Harm {
             passed: self.passed - before.passed,
             lost: self.lost - before.lost,
@@ -55,7 +55,7 @@ impl Harm {
 
 impl Field {
     /// Makes the network lose, double, delay and reorder sends: rdma_rxe's are a packet each, ferroce's up to 64.
-    pub fn worsen(&self) -> Result<(), Stop> {
+    pub(super) fn worsen(&self) -> Result<(), Stop> {
         for side in [Side::Rxe, Side::Ferroce] {
             self.netem(side, BAD)?;
         }
@@ -64,7 +64,7 @@ impl Field {
     }
 
     /// What the network has done to the packets that a side sends, since it was made bad.
-    pub fn harm(&self, side: Side) -> Result<Harm, Stop> {
+    pub(super) fn harm(&self, side: Side) -> Result<Harm, Stop> {
         let mut command = self.plain(side, "tc");
         command.args(["-s", "-j", "qdisc", "show", "dev", side.interface()]);
         let output = command.output().map_err(anyhow::Error::from)?;
@@ -88,7 +88,7 @@ impl Field {
     }
 
     /// That a bad network does what it is said to do to a side's packets.
-    pub fn is_bad_from(&self, side: Side) -> Ending {
+    pub(super) fn is_bad_from(&self, side: Side) -> Ending {
         const LIMIT: Duration = Duration::from_secs(30);
         let before = self.harm(side)?;
         let mut command = self.plain(side, "python3");
@@ -112,7 +112,7 @@ impl Field {
     }
 
     /// Makes the network good again.
-    pub fn mend(&self) -> Result<(), Stop> {
+    pub(super) fn mend(&self) -> Result<(), Stop> {
         for side in [Side::Rxe, Side::Ferroce] {
             let mut command = self.plain(side, "tc");
             command.args(["qdisc", "del", "dev", side.interface(), "root"]);
@@ -122,7 +122,7 @@ impl Field {
     }
 
     /// Does something to every packet that a side sends.
-    pub fn netem(&self, side: Side, what: &[&str]) -> Result<(), Stop> {
+    pub(super) fn netem(&self, side: Side, what: &[&str]) -> Result<(), Stop> {
         let mut command = self.plain(side, "tc");
         command.args(["qdisc", "replace", "dev", side.interface(), "root", "netem"]);
         command.args(what);
@@ -130,7 +130,7 @@ impl Field {
     }
 
     /// Whether the kernel cuts ferroce's sends into packets before they reach the link, as for a network card, or after it.
-    pub fn cut_early(&self, early: bool) -> Result<(), Stop> {
+    pub(super) fn cut_early(&self, early: bool) -> Result<(), Stop> {
         let segments = if early { "1" } else { "65535" };
         let far = Side::Ferroce.interface();
         self.ip(

@@ -14,7 +14,13 @@ use crate::harness::process;
 use crate::programs::cprogram;
 
 /// Runs tests of a C program: it runs on the client's side, and its second process on the server's.
-pub fn run(field: &Field, setting: &Setting, name: &str, choice: Choice, dir: &Path) -> Parts {
+pub(super) fn run(
+    field: &Field,
+    setting: &Setting,
+    name: &str,
+    choice: Choice,
+    dir: &Path,
+) -> Parts {
     // Compiled before the guest was started.
     let program = cprogram::compile(name)?;
     let side = setting.server.other();

@@ -57,7 +57,7 @@ struct Difference {
 }
 
 /// Why a test of a C program is not run with this side as its second process; `None`: it is.
-pub fn skipped(program: &str, test: &str, server: Side) -> Option<&'static str> {
+pub(crate) fn skipped(program: &str, test: &str, server: Side) -> Option<&'static str> {
     let differs = DIFFERS.test.iter().find(|differs| {
         (&*differs.program, &*differs.test) == (program, test)
             && differs.server.is_none_or(|side| side == server)
@@ -66,12 +66,12 @@ pub fn skipped(program: &str, test: &str, server: Side) -> Option<&'static str> 
 }
 
 /// Why perftest's `-R` is not run over a bad network where rdma_rxe serves; ferroce as the server waits a moment for the next listener.
-pub fn asks_too_soon() -> &'static str {
+pub(crate) fn asks_too_soon() -> &'static str {
     &DIFFERS.run.asks_too_soon.why
 }
 
 /// Why XRC is not run.
-pub fn no_xrc() -> &'static str {
+pub(crate) fn no_xrc() -> &'static str {
     &DIFFERS.run.no_xrc.why
 }
 

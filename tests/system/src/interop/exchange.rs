@@ -13,7 +13,7 @@ use super::setting::Setting;
 use crate::harness::case::Ending;
 
 /// Runs a program in a setting. One that is several tests answers one by one.
-pub fn run(
+pub(super) fn run(
     field: &Field,
     program: Program,
     setting: &Setting,

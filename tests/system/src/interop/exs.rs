@@ -17,7 +17,7 @@ const LIMIT: Duration = Duration::from_secs(400);
 const SECONDS: &str = "60";
 
 /// Every program in both modes, in both roles, and over rdma_rxe alone. The modes take turns with the families and the link's MTUs.
-pub fn plan() -> Vec<(Program, Setting)> {
+pub(super) fn plan() -> Vec<(Program, Setting)> {
     let mut runs = Vec::new();
     for (mode, mtu) in Mode::ALL.into_iter().zip(MTUS) {
         for (index, name) in exs_performed(mode).into_iter().enumerate() {
@@ -43,7 +43,7 @@ pub fn plan() -> Vec<(Program, Setting)> {
 }
 
 /// Runs a program on the client's side, with the other process of each test on the server's, or with both on the server's.
-pub fn run(
+pub(super) fn run(
     field: &Field,
     setting: &Setting,
     (name, mode, ends): (&str, Mode, Ends),

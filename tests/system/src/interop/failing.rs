@@ -136,18 +136,18 @@ fn intervals(output: &str) -> Vec<String> {
 }
 
 /// A connection to an address where nobody is, which takes more than a minute to fail, without doing anything.
-pub struct Unanswered(Running);
+pub(super) struct Unanswered(Running);
 
 impl Unanswered {
     /// Begins one.
-    pub fn begin(field: &Field, setting: &Setting, dir: &Path) -> Result<Unanswered, Stop> {
+    pub(super) fn begin(field: &Field, setting: &Setting, dir: &Path) -> Result<Unanswered, Stop> {
         let mut command = field.command(setting.server.other(), "rping");
         command.args(["-c", "-a", field::nobody(setting.family), "-C", "1"]);
         Ok(Unanswered(process::spawn(command, dir, "client")?))
     }
 
     /// How it ended: told that there was no answer.
-    pub fn end(self) -> Ending {
+    pub(super) fn end(self) -> Ending {
         let finished = self.0.finish(Duration::from_secs(150));
         let text = format!("{}{}", finished.out, finished.err);
         match text.contains("RDMA_CM_EVENT_UNREACHABLE, error -110") {

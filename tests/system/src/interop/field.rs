@@ -16,7 +16,7 @@ use crate::lab::netns::Namespace;
 /// Who runs a program.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
-pub enum Side {
+pub(crate) enum Side {
     /// The Linux kernel's soft-RoCE.
     Rxe,
     /// Ours.
@@ -25,7 +25,7 @@ pub enum Side {
 
 /// The address family that carries the traffic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Family {
+pub(crate) enum Family {
     /// IPv4.
     V4,
     /// IPv6.
@@ -34,7 +34,7 @@ pub enum Family {
 
 impl Side {
     /// The other end of the wire.
-    pub fn other(self) -> Side {
+    pub(crate) fn other(self) -> Side {
         match self {
             Side::Rxe => Side::Ferroce,
             Side::Ferroce => Side::Rxe,
@@ -42,7 +42,7 @@ impl Side {
     }
 
     /// As it is called in results.
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Side::Rxe => "rxe",
             Side::Ferroce => "ferroce",
@@ -50,7 +50,7 @@ impl Side {
     }
 
     /// The name of its device.
-    pub fn device(self) -> &'static str {
+    pub(crate) fn device(self) -> &'static str {
         match self {
             Side::Rxe => "rxe0",
             Side::Ferroce => "ferroce0",
@@ -58,7 +58,7 @@ impl Side {
     }
 
     /// Its end of the veth pair.
-    pub fn interface(self) -> &'static str {
+    pub(crate) fn interface(self) -> &'static str {
         match self {
             Side::Rxe => "rveth",
             Side::Ferroce => "fveth",
@@ -66,7 +66,7 @@ impl Side {
     }
 
     /// Its address.
-    pub fn address(self, family: Family) -> &'static str {
+    pub(crate) fn address(self, family: Family) -> &'static str {
         match (self, family) {
             (Side::Rxe, Family::V4) => "10.78.0.1",
             (Side::Ferroce, Family::V4) => "10.78.0.2",
@@ -88,7 +88,7 @@ impl Side {
 
 impl Family {
     /// As it is called in results.
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Family::V4 => "IPv4",
             Family::V6 => "IPv6",
@@ -97,7 +97,7 @@ impl Family {
 }
 
 /// An address of the link that nobody has, though both sides are told where it would be.
-pub fn nobody(family: Family) -> &'static str {
+pub(super) fn nobody(family: Family) -> &'static str {
     match family {
         Family::V4 => "10.78.0.99",
         Family::V6 => "fd78::99",
@@ -105,7 +105,7 @@ pub fn nobody(family: Family) -> &'static str {
 }
 
 /// The two devices and the link between them.
-pub struct Field {
+pub(super) struct Field {
     /// ferroce's host.
     pub ferroce: Host,
     mtu: u32,
@@ -113,7 +113,7 @@ pub struct Field {
 
 impl Field {
     /// Loads the modules and brings both sides up.
-    pub fn new(programs: &Path, mtu: u32) -> Result<Field, Stop> {
+    pub(super) fn new(programs: &Path, mtu: u32) -> Result<Field, Stop> {
         for module in [
             "rdma_rxe",
             "rdma_ucm",
@@ -162,7 +162,7 @@ impl Field {
     }
 
     /// A program on one of the sides.
-    pub fn command(&self, side: Side, program: impl AsRef<std::ffi::OsStr>) -> Command {
+    pub(super) fn command(&self, side: Side, program: impl AsRef<std::ffi::OsStr>) -> Command {
         match side {
             Side::Rxe => Command::new(program),
             Side::Ferroce => self.ferroce.run(program),
@@ -170,7 +170,7 @@ impl Field {
     }
 
     /// The words that run a program on one of the sides, from a process on the other.
-    pub fn prefix(&self, side: Side) -> Vec<OsString> {
+    pub(super) fn prefix(&self, side: Side) -> Vec<OsString> {
         match side {
             Side::Rxe => {
                 let enter = ["nsenter", "--net=/proc/1/ns/net", "env"];
@@ -183,7 +183,7 @@ impl Field {
     }
 
     /// A program on one of the sides that has nothing to do with RDMA.
-    pub fn plain(&self, side: Side, program: &str) -> Command {
+    pub(super) fn plain(&self, side: Side, program: &str) -> Command {
         match side {
             Side::Rxe => Command::new(program),
             Side::Ferroce => self.ferroce.plain(program),
@@ -197,17 +197,17 @@ impl Field {
     }
 
     /// The link's MTU.
-    pub fn mtu(&self) -> u32 {
+    pub(super) fn mtu(&self) -> u32 {
         self.mtu
     }
 
     /// The largest path MTU that both sides take there.
-    pub fn path_mtu(&self) -> u32 {
+    pub(super) fn path_mtu(&self) -> u32 {
         if self.mtu >= 4096 + 80 { 4096 } else { 1024 }
     }
 
     /// Gives the link another MTU, which both devices follow.
-    pub fn set_mtu(&mut self, mtu: u32) -> Result<(), Stop> {
+    pub(super) fn set_mtu(&mut self, mtu: u32) -> Result<(), Stop> {
         if self.mtu == mtu {
             return Ok(());
         }
@@ -225,7 +225,7 @@ impl Field {
     }
 
     /// Where a side's GID of a family is in its table.
-    pub fn gid_index(&self, side: Side, family: Family) -> Result<usize, Stop> {
+    pub(super) fn gid_index(&self, side: Side, family: Family) -> Result<usize, Stop> {
         let root = match side {
             Side::Rxe => Path::new("/sys").to_path_buf(),
             Side::Ferroce => self.ferroce.runtime_dir().join("sys"),
@@ -240,7 +240,7 @@ impl Field {
     }
 
     /// A counter of rdma_rxe.
-    pub fn rxe_counter(&self, name: &str) -> Result<u64, Stop> {
+    pub(super) fn rxe_counter(&self, name: &str) -> Result<u64, Stop> {
         let path = format!("/sys/class/infiniband/rxe0/ports/1/hw_counters/{name}");
         let text =
             fs::read_to_string(&path).map_err(|error| Stop::fail(format!("{path}: {error}")))?;
@@ -250,7 +250,7 @@ impl Field {
     }
 
     /// The counter of ferroce of exactly this name.
-    pub fn ferroce_counter(&self, name: &str) -> Result<u64, Stop> {
+    pub(super) fn ferroce_counter(&self, name: &str) -> Result<u64, Stop> {
         let status = self.ferroce.status()?;
         status["counters"]
             .as_array()

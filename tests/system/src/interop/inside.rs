@@ -19,7 +19,7 @@ use crate::build;
 use crate::harness::case::{Ending, Stop};
 
 /// The file below the shared directory that gets a line for each outcome.
-pub const OUTCOMES: &str = "outcomes";
+pub(super) const OUTCOMES: &str = "outcomes";
 /// Ports from here on are taken one after the other.
 const FIRST_PORT: u16 = 18_600;
 
@@ -37,7 +37,7 @@ struct Runner {
 type Step = (usize, Program, Setting);
 
 /// Runs the plan.
-pub fn run(share: &Path, scope: &Scope) -> Result<()> {
+pub(super) fn run(share: &Path, scope: &Scope) -> Result<()> {
     let outcomes = File::create(share.join(OUTCOMES)).context("the file of outcomes")?;
     // In memory: through the shared directory each file would take milliseconds.
     let dir = tempfile::tempdir()?;

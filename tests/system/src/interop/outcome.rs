@@ -7,7 +7,7 @@ use super::setting::Setting;
 use crate::harness::case::{Ending, Stop};
 
 /// How one run ended.
-pub struct Outcome {
+pub(super) struct Outcome {
     /// The program, with its options.
     pub program: String,
     /// The circumstances.
@@ -20,7 +20,7 @@ pub struct Outcome {
 
 impl Outcome {
     /// As a line.
-    pub fn line(self) -> String {
+    pub(super) fn line(self) -> String {
         let (verdict, why) = match self.ending {
             Ok(()) => ("ok", String::new()),
             Err(Stop::Skip(why)) => ("skipped", why),
@@ -40,7 +40,7 @@ impl Outcome {
     }
 
     /// From a line; none if it is not one, as the last may be when the guest was ended.
-    pub fn read(line: &str) -> Option<Outcome> {
+    pub(super) fn read(line: &str) -> Option<Outcome> {
         let value: Value = serde_json::from_str(line).ok()?;
         let why = || value["why"].as_str().unwrap_or_default().to_owned();
         let ending = match value["verdict"].as_str()? {

@@ -263,7 +263,7 @@ const SHORT_BAD: &[Program] = &[
 ];
 
 /// Every run of the whole, or of the short form: ordered so that the link changes seldom.
-pub fn plan(short: bool) -> Vec<(Program, Setting)> {
+pub(super) fn plan(short: bool) -> Vec<(Program, Setting)> {
     let mut runs = Vec::new();
     let (both, bad) = if short {
         (SHORT, SHORT_BAD)

@@ -10,7 +10,7 @@ use crate::groups::cm::{Stock, UDP, stock};
 
 /// A program to run.
 #[derive(Clone, Copy)]
-pub enum Program {
+pub(super) enum Program {
     /// perftest, whose ends exchange addresses over TCP.
     Perftest(&'static str),
     /// perftest, connected by rdma_cm.
@@ -41,7 +41,7 @@ pub enum Program {
 
 /// Where the two processes of a test are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ends {
+pub(super) enum Ends {
     /// One on each side: the other process serves.
     Mixed,
     /// Both on the side that serves.
@@ -50,7 +50,7 @@ pub enum Ends {
 
 /// Which tests of a C program.
 #[derive(Clone, Copy)]
-pub enum Choice {
+pub(super) enum Choice {
     /// These.
     Only(&'static [&'static str]),
     /// All that it has.
@@ -59,7 +59,7 @@ pub enum Choice {
 
 impl Program {
     /// As it is called in results; a C program's tests are told after it.
-    pub fn name(&self) -> String {
+    pub(super) fn name(&self) -> String {
         match self {
             Perftest(line) | Pingpong(line) => (*line).to_owned(),
             Connected(line) => format!("{line} -R"),
@@ -79,7 +79,7 @@ impl Program {
 
     /// What needs IPv4: perftest's `-R`, fio and iperf3 as we run it take an address of IPv4 only, rdma_cm joins groups of IPv4 only over RoCE, and our own programs of
     /// rdma_cm connect by IPv4.
-    pub fn is_v4_only(&self) -> bool {
+    pub(super) fn is_v4_only(&self) -> bool {
         matches!(
             self,
             Connected(_) | FioSends | Iperf3Stops | Multicast(_) | C("cm_killed" | "cm_refused", _)
@@ -88,21 +88,21 @@ impl Program {
 }
 
 /// Both forms of all operations of the Extended Sockets library.
-pub const EXS_SHORT: Program = Exs("exs_mixed", Mode::NonBlocking, Ends::Mixed);
+pub(super) const EXS_SHORT: Program = Exs("exs_mixed", Mode::NonBlocking, Ends::Mixed);
 
-pub const RPING: Stock = stock(
+pub(super) const RPING: Stock = stock(
     "rping",
     "rping -s -a ADDR -p PORT -V -C 5",
     "rping -c -a ADDR -p PORT -v -V -C 5",
     "rdma-ping-4",
 );
-pub const UCMATOSE: Stock = stock(
+pub(super) const UCMATOSE: Stock = stock(
     "ucmatose",
     "ucmatose -b ADDR -p PORT -c 5",
     "ucmatose -s ADDR -p PORT -c 5",
     "return status 0",
 );
-pub const UDADDY: Stock = Stock {
+pub(super) const UDADDY: Stock = Stock {
     space: UDP,
     ..stock(
         "udaddy",
@@ -111,37 +111,37 @@ pub const UDADDY: Stock = Stock {
         "return status 0",
     )
 };
-pub const RPING_LONG: Stock = stock(
+pub(super) const RPING_LONG: Stock = stock(
     "rping of 60,000 bytes",
     "rping -s -a ADDR -p PORT -V -C 5 -S 60000",
     "rping -c -a ADDR -p PORT -V -C 5 -S 60000",
     "",
 );
-pub const UCMATOSE_MANY: Stock = stock(
+pub(super) const UCMATOSE_MANY: Stock = stock(
     "ucmatose, 50 connections",
     "ucmatose -b ADDR -p PORT -c 50",
     "ucmatose -s ADDR -p PORT -c 50",
     "return status 0",
 );
-pub const RDMA_CLIENT: Stock = stock(
+pub(super) const RDMA_CLIENT: Stock = stock(
     "rdma_client",
     "rdma_server -s ADDR -p PORT",
     "rdma_client -s ADDR -p PORT",
     "rdma_client: end 0",
 );
-pub const RSTREAM: Stock = stock(
+pub(super) const RSTREAM: Stock = stock(
     "rstream",
     "rstream -b ADDR -p PORT -S 4096 -I 10 -C 10",
     "rstream -s ADDR -p PORT -S 4096 -I 10 -C 10",
     "custom",
 );
-pub const RIOSTREAM: Stock = stock(
+pub(super) const RIOSTREAM: Stock = stock(
     "riostream",
     "riostream -b ADDR -p PORT -S 4096 -I 5 -C 5",
     "riostream -s ADDR -p PORT -S 4096 -I 5 -C 5",
     "custom",
 );
-pub const CMTIME: Stock = Stock {
+pub(super) const CMTIME: Stock = Stock {
     stays: true,
     ..stock(
         "cmtime",
@@ -151,7 +151,7 @@ pub const CMTIME: Stock = Stock {
     )
 };
 /// Resolves and ends: what is lost after that nobody sends again.
-pub const UDADDY_RESOLVES: Stock = Stock {
+pub(super) const UDADDY_RESOLVES: Stock = Stock {
     space: UDP,
     stays: true,
     ..stock(
@@ -163,7 +163,7 @@ pub const UDADDY_RESOLVES: Stock = Stock {
 };
 
 /// Those with the other end on the other host, where it is killed before it disconnects.
-pub const KILLED: Choice = Choice::Only(&[
+pub(super) const KILLED: Choice = Choice::Only(&[
     "server_killed_with_a_request",
     "client_killed_with_a_request",
     "server_killed_with_an_answer",

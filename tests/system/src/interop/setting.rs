@@ -4,7 +4,7 @@ use super::field::{Family, Side};
 
 /// The circumstances of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Setting {
+pub(super) struct Setting {
     /// Who serves; the other side is the client, or the process that a C program is.
     pub server: Side,
     /// What carries the traffic.
@@ -17,7 +17,7 @@ pub struct Setting {
 
 impl Setting {
     /// In words.
-    pub fn name(&self) -> String {
+    pub(super) fn name(&self) -> String {
         format!(
             "{} serves, {}, MTU {}{}",
             self.server.name(),
@@ -29,8 +29,8 @@ impl Setting {
 }
 
 /// The small and the large MTU of the link.
-pub const MTUS: [u32; 2] = [1500, 9000];
+pub(super) const MTUS: [u32; 2] = [1500, 9000];
 /// What carries the traffic.
-pub const FAMILIES: [Family; 2] = [Family::V4, Family::V6];
+pub(super) const FAMILIES: [Family; 2] = [Family::V4, Family::V6];
 /// Who serves.
-pub const SIDES: [Side; 2] = [Side::Ferroce, Side::Rxe];
+pub(super) const SIDES: [Side; 2] = [Side::Ferroce, Side::Rxe];

@@ -26,7 +26,7 @@ fn columns() -> Vec<Setting> {
 }
 
 /// As Markdown: all runs over a good network, then those over a bad one. Tests of one C program share a row.
-pub fn markdown(outcomes: &[Outcome]) -> String {
+pub(super) fn markdown(outcomes: &[Outcome]) -> String {
     let mut text = String::new();
     for bad in [false, true] {
         let mut rows: Vec<String> = Vec::new();

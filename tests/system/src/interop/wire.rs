@@ -34,7 +34,7 @@ const MAD: usize = 256;
 type Test = fn(&mut Field, &Setting, &Path) -> Ending;
 
 /// All of these tests.
-pub fn all(field: &mut Field, scope: &Scope, dir: &Path) -> Vec<Done> {
+pub(super) fn all(field: &mut Field, scope: &Scope, dir: &Path) -> Vec<Done> {
     let mut done = Vec::new();
     let mut run = |name: &str, settings: &[Setting], test: Test| {
         if !scope.wants(name) {

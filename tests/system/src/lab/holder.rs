@@ -6,10 +6,10 @@ use std::process::{Child, Command, Stdio};
 use anyhow::{Context, Result, bail};
 
 /// What a holder says when all is set up.
-pub const INSIDE: &str = "inside";
+pub(crate) const INSIDE: &str = "inside";
 
 /// The process.
-pub struct Holder(Child);
+pub(crate) struct Holder(Child);
 
 impl Holder {
     /// Starts a command that prints [`INSIDE`] and then waits for the end of its input.
@@ -17,7 +17,7 @@ impl Holder {
     /// # Errors
     ///
     /// What the command had to say, if it ended instead.
-    pub fn start(mut command: Command) -> Result<Holder> {
+    pub(crate) fn start(mut command: Command) -> Result<Holder> {
         let program = command.get_program().to_string_lossy().into_owned();
         let mut child = command
             .stdin(Stdio::piped())
@@ -39,7 +39,7 @@ impl Holder {
     }
 
     /// Its process id.
-    pub fn id(&self) -> u32 {
+    pub(crate) fn id(&self) -> u32 {
         self.0.id()
     }
 }

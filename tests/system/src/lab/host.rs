@@ -15,7 +15,7 @@ use crate::harness::process;
 use crate::lab::netns::{Enter, Namespace};
 
 /// What `ferroce run` sets, and what programs below it go by.
-pub const VARIABLES: [&str; 6] = [
+pub(crate) const VARIABLES: [&str; 6] = [
     "FERROCE_RUNTIME_DIR",
     "RDMAV_DRIVERS",
     "IBV_DRIVERS",

@@ -7,19 +7,19 @@ const NUMBER: &str = "/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages";
 const WANTED: &str = "32";
 
 /// Takes back at its end what it had to ask for.
-pub struct HugePages {
+pub(crate) struct HugePages {
     lent: bool,
 }
 
 impl HugePages {
     /// Asks the kernel for some unless there are any.
-    pub fn lend() -> HugePages {
+    pub(crate) fn lend() -> HugePages {
         let lent = number() == 0 && fs::write(NUMBER, WANTED).is_ok();
         HugePages { lent }
     }
 
     /// Whether there are any.
-    pub fn any(&self) -> bool {
+    pub(crate) fn any(&self) -> bool {
         number() > 0
     }
 }

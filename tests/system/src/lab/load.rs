@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 const TICKS: f64 = 100.0;
 
 /// Seconds in which a processor of this machine had something to do, the kernel's own work included, and what a hypervisor took.
-pub fn busy_seconds() -> Result<f64> {
+pub(crate) fn busy_seconds() -> Result<f64> {
     let text = fs::read_to_string("/proc/stat")?;
     let first = text.lines().next().unwrap_or_default();
     let mut busy = 0.0;
@@ -39,7 +39,7 @@ fn own_seconds() -> Result<f64> {
 }
 
 /// From a moment on, who used the processors.
-pub struct Watch {
+pub(crate) struct Watch {
     begun: Instant,
     busy: f64,
     own: f64,
@@ -47,7 +47,7 @@ pub struct Watch {
 
 impl Watch {
     /// From now on.
-    pub fn begin() -> Result<Watch> {
+    pub(crate) fn begin() -> Result<Watch> {
         Ok(Watch {
             begun: Instant::now(),
             busy: busy_seconds()?,
@@ -56,7 +56,7 @@ impl Watch {
     }
 
     /// What others than this process and its children, which must have ended, used of all processors: 0 to 1.
-    pub fn others(&self) -> Result<f64> {
+    pub(crate) fn others(&self) -> Result<f64> {
         let used = (busy_seconds()? - self.busy) - (own_seconds()? - self.own);
         let text = fs::read_to_string("/proc/stat")?;
         let processors = text

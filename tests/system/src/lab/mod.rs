@@ -3,15 +3,15 @@
 //!
 //! One is up at a time, since the first two would share port 4791 of 127.0.0.1.
 
-pub mod environment;
+pub(crate) mod environment;
 pub mod guest;
-pub mod holder;
-pub mod host;
-pub mod huge;
-pub mod load;
-pub mod netns;
-pub mod rxe;
-pub mod subnet;
+pub(crate) mod holder;
+pub(crate) mod host;
+pub(crate) mod huge;
+pub(crate) mod load;
+pub(crate) mod netns;
+pub(crate) mod rxe;
+pub(crate) mod subnet;
 
 use std::cell::Cell;
 use std::fs;

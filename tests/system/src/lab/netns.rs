@@ -22,7 +22,7 @@ pub struct Namespace {
 }
 
 /// Two namespaces joined by veth.
-pub struct Pair {
+pub(crate) struct Pair {
     /// One end.
     pub a: Namespace,
     /// The other.
@@ -30,15 +30,15 @@ pub struct Pair {
 }
 
 /// The addresses of the two ends.
-pub const ADDRESSES: [&str; 2] = ["10.77.0.1", "10.77.0.2"];
+pub(crate) const ADDRESSES: [&str; 2] = ["10.77.0.1", "10.77.0.2"];
 /// Those that [`Pair::add_ipv6`] adds.
-pub const ADDRESSES_V6: [&str; 2] = ["fd77::1", "fd77::2"];
+pub(crate) const ADDRESSES_V6: [&str; 2] = ["fd77::1", "fd77::2"];
 /// The interfaces of the two ends.
-pub const INTERFACES: [&str; 2] = ["fveth0", "fveth1"];
+pub(crate) const INTERFACES: [&str; 2] = ["fveth0", "fveth1"];
 
 impl Pair {
     /// Makes both namespaces and the link between them.
-    pub fn new(mtu: u32) -> Result<Pair> {
+    pub(crate) fn new(mtu: u32) -> Result<Pair> {
         let user = !rustix::process::geteuid().is_root();
         let mut first = Command::new("unshare");
         first.arg(if user { "-Urn" } else { "-n" });
@@ -62,7 +62,7 @@ impl Pair {
     }
 
     /// Gives both ends an address of IPv6, at once: nobody else can have it.
-    pub fn add_ipv6(&self) -> Result<()> {
+    pub(crate) fn add_ipv6(&self) -> Result<()> {
         for (index, space) in [&self.a, &self.b].into_iter().enumerate() {
             let address = format!("{}/64", ADDRESSES_V6[index]);
             let interface = INTERFACES[index];
@@ -73,7 +73,7 @@ impl Pair {
 }
 
 /// Runs a command and fails, with what it says, if it does.
-pub fn done(command: &mut Command) -> Result<()> {
+pub(crate) fn done(command: &mut Command) -> Result<()> {
     let line = crate::harness::process::line_of(command);
     let output = command
         .env("PATH", "/usr/sbin:/sbin:/usr/bin:/bin")

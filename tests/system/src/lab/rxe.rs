@@ -19,7 +19,7 @@ use crate::programs::perftest::Runs;
 const MTU: u32 = 9000;
 
 /// A device of a contestant.
-pub struct End {
+pub(crate) struct End {
     device: &'static str,
     address: &'static str,
     /// None: rdma_rxe, which needs nothing.
@@ -27,7 +27,7 @@ pub struct End {
 }
 
 /// Two devices of a kind that reach each other over the wire.
-pub struct Contestant {
+pub(crate) struct Contestant {
     /// `rxe` or `ferroce`.
     pub name: &'static str,
     ends: [End; 2],
@@ -35,7 +35,7 @@ pub struct Contestant {
 
 impl Contestant {
     /// rdma_rxe.
-    pub fn rxe() -> Result<Contestant> {
+    pub(crate) fn rxe() -> Result<Contestant> {
         // What this does to a machine stays.
         if fs::read_to_string("/proc/sys/kernel/hostname")?.trim() != "guest" {
             bail!("this is for the guest of tests/interop");
@@ -61,7 +61,7 @@ impl Contestant {
     }
 
     /// ferroce; `programs` holds the built product.
-    pub fn ferroce(programs: &Path) -> Result<Contestant> {
+    pub(crate) fn ferroce(programs: &Path) -> Result<Contestant> {
         let pair = netns::Pair::new(MTU)?;
         let mut ends = Vec::new();
         for (space, (interface, address)) in [pair.a, pair.b]
@@ -87,13 +87,13 @@ impl Contestant {
     }
 
     /// Server and client, the wire between them.
-    pub fn joined(&self) -> [&End; 2] {
+    pub(crate) fn joined(&self) -> [&End; 2] {
         let [server, client] = &self.ends;
         [server, client]
     }
 
     /// One device as both.
-    pub fn alone(&self) -> [&End; 2] {
+    pub(crate) fn alone(&self) -> [&End; 2] {
         [&self.ends[0]; 2]
     }
 }
@@ -126,7 +126,7 @@ fn wire() -> Result<()> {
 
 impl End {
     /// Whether a service of rdma_cm's TCP port space has a listener.
-    pub fn listens(&self, port: u16) -> bool {
+    pub(crate) fn listens(&self, port: u16) -> bool {
         match &self.ferroce {
             Some(host) => {
                 let status = host.status().unwrap_or_default();

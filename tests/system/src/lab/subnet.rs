@@ -12,7 +12,7 @@ use crate::packages;
 use rustix::process::Signal;
 
 /// How long anything on a fabric may take.
-pub const LIMIT: Duration = Duration::from_secs(30);
+pub(crate) const LIMIT: Duration = Duration::from_secs(30);
 /// How long to wait before looking again.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(50);
 /// The cable's end of every host.
@@ -22,7 +22,7 @@ const SWITCH_PORT: u16 = 7101;
 const TRUNK_PORT: u16 = 7701;
 
 /// A fabric that runs.
-pub struct Subnet {
+pub(crate) struct Subnet {
     /// Its hosts, each with one port.
     pub hosts: Vec<Host>,
     /// Held until the end.
@@ -32,14 +32,14 @@ pub struct Subnet {
 }
 
 /// A subnet manager that runs.
-pub struct Manager {
+pub(crate) struct Manager {
     running: Running,
     log: PathBuf,
 }
 
 impl Subnet {
     /// Two hosts with a cable between them.
-    pub fn back_to_back(programs: &Path, dir: &Path) -> Result<Subnet, Stop> {
+    pub(crate) fn back_to_back(programs: &Path, dir: &Path) -> Result<Subnet, Stop> {
         let mut hosts = Vec::new();
         for (own, other) in [(1, 2), (2, 1)] {
             hosts.push(host(
@@ -59,7 +59,7 @@ impl Subnet {
     }
 
     /// A host with so many ports, and at the other end of each one's cable a host (from 1 on) of its own: as many fabrics.
-    pub fn star(programs: &Path, dir: &Path, ports: usize) -> Result<Subnet, Stop> {
+    pub(crate) fn star(programs: &Path, dir: &Path, ports: usize) -> Result<Subnet, Stop> {
         let own = |port: usize| format!("127.0.0.1:{}", usize::from(HOST_PORT) + port);
         let other = |port: usize| format!("127.0.0.{}:{HOST_PORT}", port + 2);
         let cables: Vec<String> = (0..ports)
@@ -80,7 +80,7 @@ impl Subnet {
     }
 
     /// Two switches with two cables between them, and half of the hosts at each.
-    pub fn two_switches(programs: &Path, dir: &Path, hosts: usize) -> Result<Subnet, Stop> {
+    pub(crate) fn two_switches(programs: &Path, dir: &Path, hosts: usize) -> Result<Subnet, Stop> {
         let half = hosts / 2;
         let mut subnet = Subnet {
             hosts: Vec::new(),
@@ -117,19 +117,19 @@ impl Subnet {
     }
 
     /// Starts OpenSM on a host (from 0) with these options, and waits until the subnet is up.
-    pub fn manage(&mut self, host: usize, options: &[&str]) -> Result<Manager, Stop> {
+    pub(crate) fn manage(&mut self, host: usize, options: &[&str]) -> Result<Manager, Stop> {
         let mut manager = self.start_manager(host, options)?;
         manager.wait_for("SUBNET UP")?;
         Ok(manager)
     }
 
     /// Starts OpenSM.
-    pub fn start_manager(&mut self, host: usize, options: &[&str]) -> Result<Manager, Stop> {
+    pub(crate) fn start_manager(&mut self, host: usize, options: &[&str]) -> Result<Manager, Stop> {
         self.start_manager_with(host, options, "")
     }
 
     /// Starts OpenSM with these lines in its file of settings.
-    pub fn start_manager_with(
+    pub(crate) fn start_manager_with(
         &mut self,
         host: usize,
         options: &[&str],
@@ -159,7 +159,7 @@ impl Subnet {
     }
 
     /// Runs a program to its end on a host (from 0); it must succeed.
-    pub fn run(&mut self, host: usize, line: &[&str]) -> Result<Finished, Stop> {
+    pub(crate) fn run(&mut self, host: usize, line: &[&str]) -> Result<Finished, Stop> {
         let finished = self.attempt(host, line)?;
         match finished.success() {
             true => Ok(finished),
@@ -171,21 +171,21 @@ impl Subnet {
     }
 
     /// Runs a program to its end on a host (from 0).
-    pub fn attempt(&mut self, host: usize, line: &[&str]) -> Result<Finished, Stop> {
+    pub(crate) fn attempt(&mut self, host: usize, line: &[&str]) -> Result<Finished, Stop> {
         let name = self.label(line);
         let command = self.command(host, line)?;
         Ok(process::run(command, &self.dir, &name, LIMIT)?)
     }
 
     /// Starts a program on a host (from 0).
-    pub fn spawn(&mut self, host: usize, line: &[&str]) -> Result<Running, Stop> {
+    pub(crate) fn spawn(&mut self, host: usize, line: &[&str]) -> Result<Running, Stop> {
         let name = self.label(line);
         let command = self.command(host, line)?;
         Ok(process::spawn(command, &self.dir, &name)?)
     }
 
     /// Runs a program whose output must have all of `wanted`.
-    pub fn expect(
+    pub(crate) fn expect(
         &mut self,
         host: usize,
         line: &[&str],
@@ -202,12 +202,17 @@ impl Subnet {
     }
 
     /// Runs a program again and again until its output has `wanted`.
-    pub fn wait_for(&mut self, host: usize, line: &[&str], wanted: &str) -> Result<(), Stop> {
+    pub(crate) fn wait_for(
+        &mut self,
+        host: usize,
+        line: &[&str],
+        wanted: &str,
+    ) -> Result<(), Stop> {
         self.wait_until(host, line, |output| output.contains(wanted))
     }
 
     /// Runs a program again and again until its output is as it should be.
-    pub fn wait_until(
+    pub(crate) fn wait_until(
         &mut self,
         host: usize,
         line: &[&str],
@@ -228,7 +233,7 @@ impl Subnet {
     }
 
     /// Runs a program of two ends (a server that listens on a TCP port, and a client); both must succeed.
-    pub fn pair(
+    pub(crate) fn pair(
         &mut self,
         hosts: (usize, usize),
         line: &[&str],
@@ -238,7 +243,7 @@ impl Subnet {
     }
 
     /// The same, with a line for the server and one for the client.
-    pub fn pair_at(
+    pub(crate) fn pair_at(
         &mut self,
         hosts: (usize, usize),
         [ours, theirs]: [&[&str]; 2],
@@ -256,7 +261,12 @@ impl Subnet {
     }
 
     /// Starts a program that listens on a TCP port.
-    pub fn server(&mut self, host: usize, line: &[&str], port: u16) -> Result<Running, Stop> {
+    pub(crate) fn server(
+        &mut self,
+        host: usize,
+        line: &[&str],
+        port: u16,
+    ) -> Result<Running, Stop> {
         let number = port.to_string();
         let mut server = self.spawn(host, &[line, &["-p", &number]].concat())?;
         match server.listens(port, LIMIT) {
@@ -284,7 +294,7 @@ impl Subnet {
 
 impl Manager {
     /// Waits until its log has a word.
-    pub fn wait_for(&mut self, word: &str) -> Result<(), Stop> {
+    pub(crate) fn wait_for(&mut self, word: &str) -> Result<(), Stop> {
         let log = self.log.clone();
         let has = |_: &Running| fs::read_to_string(&log).is_ok_and(|text| text.contains(word));
         if self.running.wait_until(LIMIT, has) {
@@ -297,22 +307,22 @@ impl Manager {
     }
 
     /// Errors in its log.
-    pub fn errors(&self) -> Vec<String> {
+    pub(crate) fn errors(&self) -> Vec<String> {
         errors_of(&fs::read_to_string(&self.log).unwrap_or_default())
     }
 
     /// Kills it; it has no time to say anything.
-    pub fn kill(self) {
+    pub(crate) fn kill(self) {
         self.running.kill();
     }
 
     /// Asks it to read its files and look at the fabric anew.
-    pub fn reload(&self) {
+    pub(crate) fn reload(&self) {
         self.running.signal(Signal::HUP);
     }
 
     /// Asks it to leave.
-    pub fn stop(self) {
+    pub(crate) fn stop(self) {
         self.running.signal(Signal::TERM);
         self.running.finish(LIMIT);
     }
@@ -337,12 +347,12 @@ fn errors_of(log: &str) -> Vec<String> {
 }
 
 /// The IP address of a host's first port, by the host's number from 1.
-pub fn address(number: usize) -> String {
+pub(crate) fn address(number: usize) -> String {
     address_at(number, 0)
 }
 
 /// The IP address of a host's port (from 0).
-pub fn address_at(number: usize, port: usize) -> String {
+pub(crate) fn address_at(number: usize, port: usize) -> String {
     format!("10.9.{port}.{number}")
 }
 

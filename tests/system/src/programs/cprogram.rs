@@ -20,17 +20,17 @@ use crate::harness::process::{self, Finished};
 use crate::lab::{Lab, Place};
 
 /// The directory of the sources.
-pub fn sources() -> PathBuf {
+pub(crate) fn sources() -> PathBuf {
     build::workspace().join("tests/verbs")
 }
 
 /// Compiles `tests/verbs/NAME.c` together with what such programs share.
-pub fn compile(name: &str) -> Result<PathBuf> {
+pub(crate) fn compile(name: &str) -> Result<PathBuf> {
     compile_by(name, &CC)
 }
 
 /// A compiler, with what it is told beside the usual.
-pub struct Compiler {
+pub(crate) struct Compiler {
     /// Its name.
     pub program: &'static str,
     /// How its programs differ in name from those of `cc`.
@@ -46,7 +46,7 @@ const CC: Compiler = Compiler {
 };
 
 /// The same with this compiler.
-pub fn compile_by(name: &str, compiler: &Compiler) -> Result<PathBuf> {
+pub(crate) fn compile_by(name: &str, compiler: &Compiler) -> Result<PathBuf> {
     let sources = sources();
     let program = build::scratch("verbs")?.join(format!("{name}{}", compiler.suffix));
     // Those of the connection manager have a second process of their own, or none.
@@ -106,7 +106,7 @@ fn alone() -> Result<File> {
 }
 
 /// Compiles a C program, every warning an error.
-pub fn compile_with(
+pub(crate) fn compile_with(
     program: &Path,
     arguments: impl IntoIterator<Item = impl AsRef<OsStr>>,
 ) -> Result<()> {
@@ -139,7 +139,7 @@ fn compile_with_by(
 }
 
 /// Runs all tests of a program at a place. Where the place has two hosts, the tests' second process is on the other.
-pub fn run(lab: &mut Lab, place: Place, name: &str, limit: Duration) -> Parts {
+pub(crate) fn run(lab: &mut Lab, place: Place, name: &str, limit: Duration) -> Parts {
     let program = compile(name)?;
     let dir = lab.case_dir()?;
     let site = lab.site(place)?;
@@ -153,7 +153,7 @@ pub fn run(lab: &mut Lab, place: Place, name: &str, limit: Duration) -> Parts {
 }
 
 /// Reads the program's lines.
-pub fn endings(finished: &Finished) -> Vec<(String, Ending)> {
+pub(crate) fn endings(finished: &Finished) -> Vec<(String, Ending)> {
     let mut endings: Vec<(String, Ending)> = Vec::new();
     for line in finished.out.lines() {
         let (verdict, rest) = if let Some(rest) = line.strip_prefix("not ok ") {
@@ -202,7 +202,7 @@ fn modified(path: &Path) -> Option<std::time::SystemTime> {
 }
 
 /// Compiles one C file that needs nothing of the harness.
-pub fn compile_plain(name: &str, flags: &[impl AsRef<OsStr>]) -> Result<PathBuf> {
+pub(crate) fn compile_plain(name: &str, flags: &[impl AsRef<OsStr>]) -> Result<PathBuf> {
     let source = sources().join(format!("{name}.c"));
     let program = build::scratch("verbs")?.join(name);
     let _alone = alone()?;

@@ -9,7 +9,7 @@ use crate::build;
 use crate::programs::cprogram;
 
 /// Compiles `exs/examples/NAME.c` against the library in `library`, where the program also finds it.
-pub fn example(library: &Path, name: &str) -> Result<PathBuf> {
+pub(crate) fn example(library: &Path, name: &str) -> Result<PathBuf> {
     let program = build::scratch("exs-examples")?.join(name);
     let include = build::workspace().join("exs/include");
     compile(
@@ -26,7 +26,7 @@ pub fn example(library: &Path, name: &str) -> Result<PathBuf> {
 }
 
 /// Compiles `exs/examples/NAME.c`, with what the compiler must be told to find the library.
-pub fn compile(
+pub(crate) fn compile(
     program: &Path,
     name: &str,
     flags: impl IntoIterator<Item = impl AsRef<OsStr>>,

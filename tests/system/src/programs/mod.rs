@@ -1,8 +1,8 @@
 //! The programs that tests run over a device: stock ones, C programs of ours, rdma-core's suite, Valgrind around them.
 
-pub mod cprogram;
-pub mod exs;
-pub mod perftest;
-pub mod stream;
-pub mod suite;
-pub mod valgrind;
+pub(crate) mod cprogram;
+pub(crate) mod exs;
+pub(crate) mod perftest;
+pub(crate) mod stream;
+pub(crate) mod suite;
+pub(crate) mod valgrind;

@@ -12,7 +12,7 @@ use crate::lab::host::Host;
 const LISTEN_LIMIT: Duration = Duration::from_secs(20);
 
 /// Where a program finds its device.
-pub trait Runs {
+pub(crate) trait Runs {
     /// A program, run where it finds the device.
     fn program(&self, name: &str) -> Command;
     /// The address that the device is reached at.
@@ -42,7 +42,7 @@ const LATENCIES: usize = 7;
 const DEVIATION: usize = 4;
 
 /// The two ends of a run.
-pub struct Ends {
+pub(crate) struct Ends {
     /// The server.
     pub server: Finished,
     /// The client.
@@ -51,7 +51,7 @@ pub struct Ends {
 
 /// A stock program and how to call it.
 #[derive(Clone)]
-pub struct Pair {
+pub(crate) struct Pair {
     /// Its name.
     pub tool: String,
     /// Options for both ends.
@@ -64,7 +64,7 @@ pub struct Pair {
 
 impl Pair {
     /// Runs server and client to their ends, whatever these are.
-    pub fn run(
+    pub(crate) fn run(
         &self,
         server_host: &dyn Runs,
         client_host: &dyn Runs,
@@ -110,7 +110,7 @@ impl Pair {
 
 impl Ends {
     /// Fails unless both ends exit with 0 and have nothing to say on stderr.
-    pub fn clean(&self) -> Result<(), Stop> {
+    pub(crate) fn clean(&self) -> Result<(), Stop> {
         for (end, finished) in [("client", &self.client), ("server", &self.server)] {
             if !finished.success() {
                 return Err(self.fail(format!("{end}: {}", finished.ending())));
@@ -123,12 +123,12 @@ impl Ends {
     }
 
     /// A failure with both ends as evidence.
-    pub fn fail(&self, what: String) -> Stop {
+    pub(crate) fn fail(&self, what: String) -> Stop {
         Stop::with(what, &[&self.client, &self.server])
     }
 
     /// The client's table, which must have this many rows of sound figures.
-    pub fn table(&self, rows: usize) -> Result<Vec<Row>, Stop> {
+    pub(crate) fn table(&self, rows: usize) -> Result<Vec<Row>, Stop> {
         let table = rows_of(&self.client.out);
         if table.len() != rows {
             return Err(self.fail(format!("{} rows of figures instead of {rows}", table.len())));
@@ -162,7 +162,7 @@ fn first_unsound(table: &[Row], mut excused: usize) -> Option<&Row> {
 
 /// A row of perftest's table.
 #[derive(Clone, Debug)]
-pub struct Row {
+pub(crate) struct Row {
     /// Message size.
     pub bytes: u64,
     /// The other columns. Bandwidth: peak, average, Mpps. Latency: min, max, typical, average, deviation, 99 %, 99.9 %.
@@ -180,7 +180,7 @@ impl Row {
 }
 
 /// The rows below the heading that starts with `#bytes`.
-pub fn rows_of(output: &str) -> Vec<Row> {
+pub(crate) fn rows_of(output: &str) -> Vec<Row> {
     output
         .lines()
         .skip_while(|line| !line.trim_start().starts_with("#bytes"))
@@ -199,7 +199,7 @@ pub fn rows_of(output: &str) -> Vec<Row> {
 }
 
 /// The first line that a program should not have needed to say.
-pub fn odd(stderr: &str) -> Option<&str> {
+pub(crate) fn odd(stderr: &str) -> Option<&str> {
     const KNOWN: &[&str] = &[
         // perftest's own complaint about the clock of a busy or virtual machine; it says nothing about the device.
         NO_CLOCK,

@@ -9,7 +9,7 @@ use crate::lab::host::Host;
 use crate::programs::cprogram;
 
 /// Both ends, which transfer.
-pub struct Streams {
+pub(crate) struct Streams {
     /// The end that was started first.
     pub server: Running,
     /// The end that streams for as long as it is told.
@@ -19,7 +19,7 @@ pub struct Streams {
 impl Streams {
     /// Starts both and waits, `limit` at most each time, until data has come at both ends. They go on for so many seconds, or
     /// until the connection dies.
-    pub fn start(
+    pub(crate) fn start(
         hosts: [&Host; 2],
         port: u16,
         seconds: Option<u32>,
@@ -56,7 +56,7 @@ impl Streams {
     }
 
     /// Waits for the end of both, `limit` at most each: the server, then the client.
-    pub fn finish(self, limit: Duration) -> [Finished; 2] {
+    pub(crate) fn finish(self, limit: Duration) -> [Finished; 2] {
         let client = self.client.finish(limit);
         [self.server.finish(limit), client]
     }
@@ -67,11 +67,11 @@ impl Streams {
 }
 
 /// An end found every byte right until the orderly end.
-pub fn all_right(end: &Finished) -> bool {
+pub(crate) fn all_right(end: &Finished) -> bool {
     end.success() && end.out.contains("all right")
 }
 
 /// An end lost its peer as the verbs say: RETRY_EXC, then flushes.
-pub fn peer_lost(end: &Finished) -> bool {
+pub(crate) fn peer_lost(end: &Finished) -> bool {
     end.success() && end.out.contains("retry exceeded, then flushed")
 }

@@ -23,24 +23,24 @@ const VENDORS: &[&str] = &["test_mlx5", "test_efa", "test_cuda"];
 const CONNECTIONS: &str = "test_rdmacm";
 
 /// The suite, unpacked into a directory that goes with this.
-pub struct Suite {
+pub(crate) struct Suite {
     dir: TempDir,
 }
 
 impl Suite {
     /// Unpacks the suite that is installed; where the package's documentation was left out, as in many containers, a
     /// copy of the package is fetched for it, and kept.
-    pub fn unpack() -> Result<Suite> {
+    pub(crate) fn unpack() -> Result<Suite> {
         Self::unpack_without(|name| name.starts_with(CONNECTIONS))
     }
 
     /// The same with the tests of the connection manager, and none but these.
-    pub fn unpack_connections() -> Result<Suite> {
+    pub(crate) fn unpack_connections() -> Result<Suite> {
         Self::unpack_without(|name| name.starts_with("test_") && !name.starts_with(CONNECTIONS))
     }
 
     /// All of it.
-    pub fn unpack_all() -> Result<Suite> {
+    pub(crate) fn unpack_all() -> Result<Suite> {
         Self::unpack_without(|_| false)
     }
 
@@ -57,7 +57,7 @@ impl Suite {
     }
 
     /// The directory to run it in. Its name is part of the tests' names.
-    pub fn tests(&self) -> PathBuf {
+    pub(crate) fn tests(&self) -> PathBuf {
         self.dir.path().join("tests")
     }
 
@@ -85,7 +85,7 @@ impl Suite {
 /// # Errors
 ///
 /// Where the package is not installed, or cannot be fetched.
-pub fn fetch() -> Result<()> {
+pub(crate) fn fetch() -> Result<()> {
     shipped().map(drop)
 }
 

@@ -14,7 +14,7 @@ use roxmltree::{Document, Node};
 const OURS: &str = "libferroce";
 
 /// The words in front of a command; each process leaves its findings in `dir`.
-pub fn command(dir: &Path) -> Vec<String> {
+pub(crate) fn command(dir: &Path) -> Vec<String> {
     let file = dir.join("memcheck-%p.xml");
     [
         "valgrind",
@@ -35,7 +35,7 @@ pub fn command(dir: &Path) -> Vec<String> {
 
 /// Which findings of the kind of leaks count.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Leaks {
+pub(crate) enum Leaks {
     /// Those of our libraries.
     Ours,
     /// None: the program leaves objects behind on purpose.
@@ -43,7 +43,7 @@ pub enum Leaks {
 }
 
 /// What counts among the findings in `dir`, one text each, and how many processes reported.
-pub fn findings(dir: &Path, leaks: Leaks) -> Result<(usize, Vec<String>)> {
+pub(crate) fn findings(dir: &Path, leaks: Leaks) -> Result<(usize, Vec<String>)> {
     let mut reports = 0;
     let mut found = Vec::new();
     for entry in fs::read_dir(dir)? {

@@ -15,10 +15,10 @@ use crate::harness::case::{Endings, Stop};
 use crate::run::worker::{READY, Told};
 
 /// The processes.
-pub struct Workers(Vec<Worker>);
+pub(super) struct Workers(Vec<Worker>);
 
 /// Cases that follow each other in one process.
-pub struct Work {
+pub(super) struct Work {
     /// They wait more than they compute.
     pub waits: bool,
     /// The cases.
@@ -31,7 +31,7 @@ impl Workers {
     /// # Errors
     ///
     /// Where network namespaces are not allowed.
-    pub fn start(count: usize, programs: &Path, logs: &Path) -> Result<Workers> {
+    pub(super) fn start(count: usize, programs: &Path, logs: &Path) -> Result<Workers> {
         build::fetch();
         (1..=count)
             .map(|number| Worker::start(programs, &logs.join(format!("worker-{number}"))))
@@ -41,7 +41,7 @@ impl Workers {
 
     /// Has the cases of these names run, each lot in one process, and tells how each ended as it does. The last process takes only
     /// what waits, the others that last.
-    pub fn run(self, lots: Vec<Work>, mut ended: impl FnMut(&str, Told)) {
+    pub(super) fn run(self, lots: Vec<Work>, mut ended: impl FnMut(&str, Told)) {
         let lots = Mutex::new(lots);
         let next = |only_what_waits| {
             let mut lots = lots.lock().unwrap_or_else(PoisonError::into_inner);

@@ -7,14 +7,14 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 /// A directory laid out like cargo's, with a copy of the command in it, a runtime directory, and an address that no other test has:
 /// they run side by side.
-pub struct Place {
+pub(crate) struct Place {
     pub temp: tempfile::TempDir,
     pub addr: String,
 }
 
 impl Place {
     /// `None` if the daemon has not been built.
-    pub fn new() -> Option<Self> {
+    pub(crate) fn new() -> Option<Self> {
         let command = Path::new(env!("CARGO_BIN_EXE_ferroce"));
         let daemon = command.with_file_name("ferroced");
         if !daemon.is_file() {
@@ -38,11 +38,11 @@ impl Place {
         Some(place)
     }
 
-    pub fn dir(&self) -> PathBuf {
+    pub(crate) fn dir(&self) -> PathBuf {
         self.temp.path().join("run")
     }
 
-    pub fn ferroce(&self, arguments: &[&str]) -> Command {
+    pub(crate) fn ferroce(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(self.temp.path().join("ferroce"));
         command
             .args(arguments)
@@ -54,16 +54,16 @@ impl Place {
         command
     }
 
-    pub fn output(&self, arguments: &[&str]) -> Output {
+    pub(crate) fn output(&self, arguments: &[&str]) -> Output {
         self.ferroce(arguments).output().unwrap()
     }
 
     /// Settings for daemons that are started on first use.
-    pub fn configure(&self) {
+    pub(crate) fn configure(&self) {
         self.configure_at(&self.addr);
     }
 
-    pub fn configure_at(&self, addr: &str) {
+    pub(crate) fn configure_at(&self, addr: &str) {
         let config = self.temp.path().join("config/ferroce");
         fs::create_dir_all(&config).unwrap();
         fs::write(

@@ -6,18 +6,18 @@ use ferroce_wire::{NakCode, Syndrome};
 
 /// `enum ibv_wc_status`.
 pub(super) mod status {
-    pub const LOC_LEN: u32 = 1;
-    pub const LOC_QP_OP: u32 = 2;
-    pub const LOC_PROT: u32 = 4;
-    pub const FLUSHED: u32 = 5;
-    pub const MW_BIND: u32 = 6;
-    pub const BAD_RESP: u32 = 7;
-    pub const LOC_ACCESS: u32 = 8;
-    pub const REM_INV_REQ: u32 = 9;
-    pub const REM_ACCESS: u32 = 10;
-    pub const REM_OP: u32 = 11;
-    pub const RETRY_EXC: u32 = 12;
-    pub const RNR_RETRY_EXC: u32 = 13;
+    pub(crate) const LOC_LEN: u32 = 1;
+    pub(crate) const LOC_QP_OP: u32 = 2;
+    pub(crate) const LOC_PROT: u32 = 4;
+    pub(crate) const FLUSHED: u32 = 5;
+    pub(crate) const MW_BIND: u32 = 6;
+    pub(crate) const BAD_RESP: u32 = 7;
+    pub(crate) const LOC_ACCESS: u32 = 8;
+    pub(crate) const REM_INV_REQ: u32 = 9;
+    pub(crate) const REM_ACCESS: u32 = 10;
+    pub(crate) const REM_OP: u32 = 11;
+    pub(crate) const RETRY_EXC: u32 = 12;
+    pub(crate) const RNR_RETRY_EXC: u32 = 13;
 }
 /// How a receive request may fail by itself (11.6.2): it is too short, its memory is not to be written, or it is flushed.
 const RECEIVE_ERRORS: [u32; 5] = [

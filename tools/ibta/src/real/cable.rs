@@ -29,7 +29,7 @@ const LOOK: Duration = Duration::from_millis(10);
 const ROOM: usize = 65_536;
 
 /// The ends of all cables.
-pub struct Cables {
+pub(super) struct Cables {
     cables: Vec<Cable>,
     sockets: Vec<Arc<UdpSocket>>,
     shared: Arc<Shared>,
@@ -61,7 +61,7 @@ impl Cables {
     ///
     /// # Errors
     /// A near end is in use, or not an address of this host.
-    pub fn new(cables: Vec<Cable>) -> Result<Cables> {
+    pub(super) fn new(cables: Vec<Cable>) -> Result<Cables> {
         let mut sockets = Vec::new();
         for cable in &cables {
             let socket = UdpSocket::bind(cable.local)
@@ -75,7 +75,7 @@ impl Cables {
     ///
     /// # Errors
     /// The sockets do not take what every socket takes.
-    pub fn with_sockets(cables: Vec<Cable>, sockets: Vec<UdpSocket>) -> Result<Cables> {
+    pub(super) fn with_sockets(cables: Vec<Cable>, sockets: Vec<UdpSocket>) -> Result<Cables> {
         let now = Instant::now();
         let mut shared = Vec::new();
         let mut ends = Vec::new();
@@ -114,7 +114,7 @@ impl Cables {
     }
 
     /// How many there are.
-    pub fn count(&self) -> u8 {
+    pub(super) fn count(&self) -> u8 {
         self.cables.len() as u8
     }
 
@@ -122,7 +122,7 @@ impl Cables {
     ///
     /// # Errors
     /// Somebody does not answer.
-    pub fn ready(&self) -> Result<()> {
+    pub(super) fn ready(&self) -> Result<()> {
         let deadline = Instant::now() + LINK_UP;
         let mut ends = self.shared.ends();
         while let Some(down) = ends.iter().position(|end| !end.up) {
@@ -147,7 +147,7 @@ impl Cables {
     ///
     /// # Errors
     /// The host does not take it.
-    pub fn send(&self, port: u8, packet: &[u8]) -> Result<()> {
+    pub(super) fn send(&self, port: u8, packet: &[u8]) -> Result<()> {
         let at = usize::from(port) - 1;
         match self.sockets[at].send_to(packet, self.cables[at].remote) {
             // A full buffer loses packets, and so does an end that has gone.
@@ -158,7 +158,7 @@ impl Cables {
     }
 
     /// The next packet of a port, with the time when it came.
-    pub fn receive(&self, port: u8, deadline: Instant) -> Option<(Instant, Vec<u8>)> {
+    pub(super) fn receive(&self, port: u8, deadline: Instant) -> Option<(Instant, Vec<u8>)> {
         let mut ends = self.shared.ends();
         loop {
             let came = ends[usize::from(port) - 1].came.pop_front();
@@ -172,7 +172,7 @@ impl Cables {
     }
 
     /// Plugs a cable in, or pulls it out, which the device is told as by an end that is switched off.
-    pub fn plug(&self, port: u8, plugged: bool) {
+    pub(super) fn plug(&self, port: u8, plugged: bool) {
         let end = &mut self.shared.ends()[usize::from(port) - 1];
         let command = match plugged {
             true => LinkCommand::Poll,

@@ -13,7 +13,7 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 /// A MAD rig for one test.
-pub struct RealMad<'a> {
+pub(super) struct RealMad<'a> {
     agent: &'a mut Agent,
     cables: &'a Cables,
     witness: Rc<Witness>,
@@ -28,7 +28,7 @@ impl<'a> RealMad<'a> {
     ///
     /// # Errors
     /// The agent or the device does not answer.
-    pub fn new(
+    pub(super) fn new(
         agent: &'a mut Agent,
         cables: &'a Cables,
         witness: Rc<Witness>,

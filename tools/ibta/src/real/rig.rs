@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 /// What is known of the way between device and tester.
 #[derive(Clone, Copy, Debug)]
-pub struct Way {
+pub(super) struct Way {
     /// How the device reaches the tester.
     pub path: AddressVector,
     /// The device's port, from 1.
@@ -24,7 +24,7 @@ pub struct Way {
 }
 
 /// A transport rig for one test.
-pub struct RealRig<'a> {
+pub(super) struct RealRig<'a> {
     agent: &'a mut Agent,
     wire: Box<dyn Wire + 'a>,
     way: Way,
@@ -40,7 +40,7 @@ impl<'a> RealRig<'a> {
     ///
     /// # Errors
     /// If the agent does not answer.
-    pub fn new(
+    pub(super) fn new(
         agent: &'a mut Agent,
         mut wire: Box<dyn Wire + 'a>,
         way: Way,

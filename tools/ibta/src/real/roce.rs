@@ -23,7 +23,7 @@ const RECEIVE_BUFFER: usize = 4 << 20;
 
 /// The two ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ends {
+pub(super) struct Ends {
     /// The tester.
     pub tester: IpAddr,
     /// The device.
@@ -31,7 +31,7 @@ pub struct Ends {
 }
 
 /// The tester's sockets.
-pub struct Roce {
+pub(super) struct Roce {
     ends: Ends,
     receiver: UdpSocket,
     arrivals: Receiver,
@@ -42,7 +42,7 @@ pub struct Roce {
 }
 
 /// A datagram from the device.
-pub struct Datagram {
+pub(super) struct Datagram {
     /// When it came.
     pub at: Instant,
     /// From where.
@@ -58,7 +58,7 @@ impl Roce {
     ///
     /// # Errors
     /// If it is no address of this host, or somebody speaks RoCE there.
-    pub fn new(ends: Ends) -> Result<Roce> {
+    pub(super) fn new(ends: Ends) -> Result<Roce> {
         let tester = ends.tester;
         let receiver = match UdpSocket::bind((tester, ROCE_V2_PORT)) {
             Ok(socket) => socket,
@@ -102,17 +102,17 @@ impl Roce {
     }
 
     /// Where packets to the device come from and go to.
-    pub fn outward(&self) -> (SocketAddr, SocketAddr) {
+    pub(super) fn outward(&self) -> (SocketAddr, SocketAddr) {
         (self.from, self.device())
     }
 
     /// Where packets of the device go to.
-    pub fn here(&self) -> SocketAddr {
+    pub(super) fn here(&self) -> SocketAddr {
         SocketAddr::new(self.ends.tester, ROCE_V2_PORT)
     }
 
     /// A packet's bytes as they go out.
-    pub fn encode(&self, packet: &TxPacket) -> Vec<u8> {
+    pub(super) fn encode(&self, packet: &TxPacket) -> Vec<u8> {
         packet.encode(|len| self.flow.start(len, 0))
     }
 
@@ -120,7 +120,7 @@ impl Roce {
     ///
     /// # Errors
     /// If there is no way to the device.
-    pub fn send(&self, bytes: &[u8]) -> Result<()> {
+    pub(super) fn send(&self, bytes: &[u8]) -> Result<()> {
         let to = self.device();
         self.sender
             .send_to(bytes, to)
@@ -132,7 +132,7 @@ impl Roce {
     ///
     /// # Errors
     /// The socket's.
-    pub fn receive(&mut self) -> Result<Option<Datagram>> {
+    pub(super) fn receive(&mut self) -> Result<Option<Datagram>> {
         loop {
             let came = self.arrivals.receive(&self.receiver);
             let Some(came) = came.context("receiving at the tester's address")? else {

@@ -17,12 +17,12 @@ const LOOKS: usize = 10;
 const STAMP: datagram::Kind = (libc::SOL_SOCKET, libc::SO_TIMESTAMPNS);
 
 /// Receives datagrams with the times at which they came.
-pub struct Receiver {
+pub(super) struct Receiver {
     buffer: Vec<u8>,
 }
 
 /// A datagram.
-pub struct Stamped<'a> {
+pub(super) struct Stamped<'a> {
     /// When it came.
     pub at: Instant,
     /// From where.
@@ -33,7 +33,7 @@ pub struct Stamped<'a> {
 
 impl Receiver {
     /// For datagrams of any length.
-    pub fn new() -> Receiver {
+    pub(super) fn new() -> Receiver {
         Receiver {
             buffer: vec![0; 1 << 16],
         }
@@ -43,7 +43,7 @@ impl Receiver {
     ///
     /// # Errors
     /// The socket's.
-    pub fn prepare(socket: &UdpSocket) -> Result<()> {
+    pub(super) fn prepare(socket: &UdpSocket) -> Result<()> {
         udp::set(socket, STAMP, 1).context("SO_TIMESTAMPNS")
     }
 
@@ -51,7 +51,7 @@ impl Receiver {
     ///
     /// # Errors
     /// The socket's.
-    pub fn receive(&mut self, socket: &UdpSocket) -> Result<Option<Stamped<'_>>, Errno> {
+    pub(super) fn receive(&mut self, socket: &UdpSocket) -> Result<Option<Stamped<'_>>, Errno> {
         let (at, from, len) = loop {
             match datagram::receive(socket, &mut self.buffer, STAMP) {
                 Ok(came) => {

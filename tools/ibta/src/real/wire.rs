@@ -14,7 +14,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::time::{Duration, Instant};
 
 /// A packet of the device.
-pub struct Arrived {
+pub(super) struct Arrived {
     /// When it came.
     pub at: Instant,
     /// What carried it.
@@ -28,7 +28,7 @@ pub struct Arrived {
 }
 
 /// The tester's end of the way to a device.
-pub trait Wire {
+pub(super) trait Wire {
     /// A packet as it is carried, right or wrong.
     fn encode(&self, packet: &TxPacket) -> Vec<u8>;
     /// What carries packets to the device.
@@ -89,7 +89,7 @@ impl Wire for &mut Roce {
 }
 
 /// A cable whose port the tester has configured: LIDs as the MAD tester gives them, service level and lane 0.
-pub struct OnCable<'a> {
+pub(super) struct OnCable<'a> {
     cables: &'a Cables,
     port: u8,
     head: Head,
@@ -99,7 +99,12 @@ pub struct OnCable<'a> {
 
 impl<'a> OnCable<'a> {
     /// The cable to a port. Packets have a GRH with these GIDs.
-    pub fn new(cables: &'a Cables, port: u8, tester: [u8; 16], device: [u8; 16]) -> OnCable<'a> {
+    pub(super) fn new(
+        cables: &'a Cables,
+        port: u8,
+        tester: [u8; 16],
+        device: [u8; 16],
+    ) -> OnCable<'a> {
         let lrh = Lrh {
             vl: 0,
             version: 0,

@@ -84,14 +84,14 @@ impl Shared {
 }
 
 /// A wait of so much time in which the machine runs.
-pub struct Wait {
+pub(super) struct Wait {
     began: Instant,
     within: Duration,
 }
 
 impl Wait {
     /// One that begins now.
-    pub fn new(within: Duration) -> Wait {
+    pub(super) fn new(within: Duration) -> Wait {
         Wait {
             began: Instant::now(),
             within,
@@ -99,7 +99,7 @@ impl Wait {
     }
 
     /// What is left of it.
-    pub fn left(&self, witness: &Witness) -> Duration {
+    pub(super) fn left(&self, witness: &Witness) -> Duration {
         let now = Instant::now();
         let stalled = witness.stalled(self.began, now);
         left(self.within, now - self.began, stalled)

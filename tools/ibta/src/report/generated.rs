@@ -13,7 +13,7 @@ fn marker(command: &str, end: &str) -> String {
 ///
 /// # Errors
 /// The file cannot be read or written, or has no markers.
-pub fn write(path: &Path, command: &str, text: &str) -> Result<()> {
+pub(super) fn write(path: &Path, command: &str, text: &str) -> Result<()> {
     let old = read(path)?;
     let new = replaced(&old, command, text).with_context(|| format!("{}", path.display()))?;
     if new != old {
@@ -26,7 +26,7 @@ pub fn write(path: &Path, command: &str, text: &str) -> Result<()> {
 ///
 /// # Errors
 /// It is another, or the file cannot be read or has no markers.
-pub fn check(path: &Path, command: &str, text: &str) -> Result<()> {
+pub(super) fn check(path: &Path, command: &str, text: &str) -> Result<()> {
     let old = read(path)?;
     let new = replaced(&old, command, text).with_context(|| format!("{}", path.display()))?;
     if new != old {

@@ -65,7 +65,7 @@ pub(super) fn refuse(code: i32, what: &str) -> Refusal {
 }
 
 impl Device {
-    pub fn new(place: Option<PlaceHook>) -> Device {
+    pub(super) fn new(place: Option<PlaceHook>) -> Device {
         let memory = Rc::new(RefCell::new(Memory::default()));
         Device {
             sink: SimSink::new(DEVICE, memory.clone()),
@@ -82,7 +82,7 @@ impl Device {
     }
 
     /// A datagram came off the wire.
-    pub fn receive(&mut self, now: u64, datagram: &[u8]) {
+    pub(super) fn receive(&mut self, now: u64, datagram: &[u8]) {
         let Some(packet) = open(&flow(TESTER), datagram) else {
             return;
         };
@@ -104,7 +104,7 @@ impl Device {
     }
 
     /// Everything that is to be sent now.
-    pub fn transmit(&mut self, now: u64) -> Vec<Vec<u8>> {
+    pub(super) fn transmit(&mut self, now: u64) -> Vec<Vec<u8>> {
         let opts = TransmitOpts {
             window: 1 << 20,
             budget: 1 << 20,
@@ -120,7 +120,7 @@ impl Device {
     }
 
     /// When the next timer is due.
-    pub fn next_timeout(&self) -> Option<u64> {
+    pub(super) fn next_timeout(&self) -> Option<u64> {
         self.pairs
             .values()
             .filter_map(|pair| pair.qp.next_timeout())
@@ -129,7 +129,7 @@ impl Device {
     }
 
     /// Timers that are due act.
-    pub fn handle_timeout(&mut self, now: u64) {
+    pub(super) fn handle_timeout(&mut self, now: u64) {
         for pair in self.pairs.values_mut() {
             if pair
                 .qp
@@ -143,7 +143,7 @@ impl Device {
     }
 
     /// Takes what queue pairs have completed and told since, through a hook.
-    pub fn collect(&mut self, mut hook: impl FnMut(Side, Completion) -> Vec<Completion>) {
+    pub(super) fn collect(&mut self, mut hook: impl FnMut(Side, Completion) -> Vec<Completion>) {
         for (&qpn, pair) in &mut self.pairs {
             for done in pair.host.sends.drain(..) {
                 pair.sends
@@ -162,7 +162,7 @@ impl Device {
     }
 
     /// Completions that wait in a queue; `None` if there is no such queue pair.
-    pub fn queue(&mut self, qp: u32, side: Side) -> Option<&mut VecDeque<Completion>> {
+    pub(super) fn queue(&mut self, qp: u32, side: Side) -> Option<&mut VecDeque<Completion>> {
         let pair = self.pairs.get_mut(&qp)?;
         Some(match side {
             Side::Send => &mut pair.sends,
@@ -171,12 +171,12 @@ impl Device {
     }
 
     /// Events that wait.
-    pub fn events(&mut self) -> &mut VecDeque<AsyncEvent> {
+    pub(super) fn events(&mut self) -> &mut VecDeque<AsyncEvent> {
         &mut self.events
     }
 
     /// Carries a command out, save those that wait.
-    pub fn command(&mut self, now: u64, command: Command) -> Reply {
+    pub(super) fn command(&mut self, now: u64, command: Command) -> Reply {
         match command {
             Command::Reset => {
                 let place = self.place.borrow_mut().take();

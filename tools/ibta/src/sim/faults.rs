@@ -7,10 +7,10 @@ use crate::protocol::{Command, Completion, SendRequest, Side};
 use std::time::Duration;
 
 /// Gets a packet, gives what goes on in its place, each after a delay.
-pub type PacketHook = Box<dyn FnMut(TxPacket) -> Vec<(Duration, TxPacket)>>;
+pub(super) type PacketHook = Box<dyn FnMut(TxPacket) -> Vec<(Duration, TxPacket)>>;
 
 /// Gets an address, the bytes there and those to place; gives those that are there afterwards, as many.
-pub type PlaceHook = Box<dyn FnMut(u64, &[u8], &[u8]) -> Vec<u8>>;
+pub(super) type PlaceHook = Box<dyn FnMut(u64, &[u8], &[u8]) -> Vec<u8>>;
 
 /// Hooks around the transport.
 #[derive(Default)]

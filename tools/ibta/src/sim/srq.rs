@@ -28,22 +28,22 @@ pub(super) struct Srqs {
 }
 
 impl Srqs {
-    pub fn open_xrcd(&mut self) -> Reply {
+    pub(super) fn open_xrcd(&mut self) -> Reply {
         let xrcd = self.domains.len() as u32;
         self.domains.push(XrcDomain::default());
         Reply::Xrcd { xrcd }
     }
 
-    pub fn xrcd(&self, xrcd: u32) -> Option<&XrcDomain> {
+    pub(super) fn xrcd(&self, xrcd: u32) -> Option<&XrcDomain> {
         self.domains.get(xrcd as usize)
     }
 
-    pub fn get(&self, srq: u32) -> Option<&Srq> {
+    pub(super) fn get(&self, srq: u32) -> Option<&Srq> {
         self.queues.get(srq as usize)
     }
 
     /// Makes a queue, `apart` in a protection domain of its own.
-    pub fn create(
+    pub(super) fn create(
         &mut self,
         max_wr: u32,
         apart: bool,
@@ -72,14 +72,14 @@ impl Srqs {
     }
 
     /// No request can name it any more.
-    pub fn destroy(&mut self, srq: u32) -> Reply {
+    pub(super) fn destroy(&mut self, srq: u32) -> Reply {
         if let Some(xrc) = self.get(srq).and_then(|srq| srq.xrc.as_ref()) {
             xrc.borrow_mut().remove(&(FIRST + srq));
         }
         Reply::Done
     }
 
-    pub fn post(&self, srq: u32, wqe: RecvWqe) -> Reply {
+    pub(super) fn post(&self, srq: u32, wqe: RecvWqe) -> Reply {
         let Some(srq) = self.get(srq) else {
             return refuse(EINVAL, "ibv_post_srq_recv");
         };

@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 
 /// A completion that must be raised, and the message that it is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Delivery {
+pub(super) struct Delivery {
     /// The message.
     pub message: usize,
     /// The receive request.
@@ -27,7 +27,7 @@ pub struct Delivery {
 }
 
 /// What one side must have seen.
-pub struct Oracle {
+pub(super) struct Oracle {
     service: QpType,
     mtu: usize,
     /// Memory as it must be.
@@ -44,7 +44,7 @@ pub struct Oracle {
 
 impl Oracle {
     /// A side with this memory that has seen nothing yet.
-    pub fn new(service: QpType, mtu: u32, memory: Memory) -> Oracle {
+    pub(super) fn new(service: QpType, mtu: u32, memory: Memory) -> Oracle {
         Oracle {
             service,
             mtu: mtu as usize,
@@ -57,7 +57,7 @@ impl Oracle {
     }
 
     /// A receive request was posted.
-    pub fn posted(&mut self, wr_id: u64, sges: &[Sge]) {
+    pub(super) fn posted(&mut self, wr_id: u64, sges: &[Sge]) {
         self.recvs.push_back((wr_id, sges.to_vec()));
     }
 
@@ -98,7 +98,7 @@ impl Oracle {
     }
 
     /// Packet `place` of the sender's program has arrived unharmed: it is the `k`-th of message `index`.
-    pub fn arrival(
+    pub(super) fn arrival(
         &mut self,
         place: usize,
         index: usize,

@@ -10,7 +10,7 @@ use ferroce_transport::{
 
 /// One request, and what it carries.
 #[derive(Clone, Debug)]
-pub struct Message {
+pub(super) struct Message {
     /// The operation.
     pub op: SendOp,
     /// Where it goes.
@@ -33,12 +33,12 @@ pub struct Message {
 
 impl Message {
     /// Is anything sent for it at all?
-    pub fn is_sent(&self) -> bool {
+    pub(super) fn is_sent(&self) -> bool {
         self.fault.is_none() && !matches!(self.op, SendOp::LocalInv(_) | SendOp::BindMw(_))
     }
 
     /// Its immediate data.
-    pub fn imm(&self) -> Option<[u8; 4]> {
+    pub(super) fn imm(&self) -> Option<[u8; 4]> {
         match self.op {
             SendOp::SendWithImm(imm) | SendOp::WriteWithImm { imm, .. } => Some(imm),
             _ => None,
@@ -48,7 +48,7 @@ impl Message {
 
 /// One side's settings and program.
 #[derive(Clone, Debug, Default)]
-pub struct SidePlan {
+pub(super) struct SidePlan {
     /// Memory at the start.
     pub memory: Memory,
     /// What it sends.
@@ -69,7 +69,7 @@ pub struct SidePlan {
 
 /// A world's settings.
 #[derive(Clone, Debug)]
-pub struct Plan {
+pub(super) struct Plan {
     /// UC or UD.
     pub service: QpType,
     /// Path MTU.
@@ -89,7 +89,7 @@ struct Planner<'a> {
 }
 
 /// Makes a plan.
-pub fn plan(service: QpType, rng: &mut Rng) -> Plan {
+pub(super) fn plan(service: QpType, rng: &mut Rng) -> Plan {
     let mut link = LinkConfig {
         delay: Duration::from_nanos(rng.pick(&[500, 3_000, 20_000])),
         byte_time: rng.pick(&[0, 80, 800]),

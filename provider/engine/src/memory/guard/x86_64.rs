@@ -192,7 +192,7 @@ type Copy = unsafe fn(*mut u8, *const u8, usize) -> Result<(), Fault>;
 
 /// All ways to copy, whichever this processor takes.
 #[cfg(test)]
-pub const COPIES: [Copy; 3] = [
+pub(super) const COPIES: [Copy; 3] = [
     // SAFETY: the caller's promise is that of `copy`.
     |dst, src, len| checked(unsafe { ferroce_guard_copy(dst, src, len) }),
     // SAFETY: as above.

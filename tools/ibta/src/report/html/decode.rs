@@ -13,7 +13,7 @@ use std::time::Duration;
 const SHOWN: usize = 96;
 
 /// A packet in words.
-pub struct Decoded {
+pub(super) struct Decoded {
     /// What it is, with what matters most: `RC SEND Only`, `ACK, MSN 1`, `SubnGet(PortInfo)`.
     pub name: String,
     /// Its PSN; MADs have none that matters.
@@ -25,7 +25,7 @@ pub struct Decoded {
 }
 
 /// Takes a packet apart, whatever it is.
-pub fn decode(frame: &Frame) -> Decoded {
+pub(super) fn decode(frame: &Frame) -> Decoded {
     let mut headers = Vec::new();
     let transport = match frame.carrier {
         Carrier::Roce { from, to } => {

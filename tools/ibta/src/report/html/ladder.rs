@@ -31,7 +31,11 @@ enum Row<'a> {
 }
 
 /// Draws the packets, of which those between `left` (from, to) are left out.
-pub fn draw(entries: &[Recorded], packets: &[(&Frame, Decoded)], left: (usize, usize)) -> String {
+pub(super) fn draw(
+    entries: &[Recorded],
+    packets: &[(&Frame, Decoded)],
+    left: (usize, usize),
+) -> String {
     let rows = rows(entries, packets, left);
     let height = HEAD + ROW * rows.len() as u32 + 10;
     let mut svg = format!(

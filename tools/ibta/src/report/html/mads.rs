@@ -5,7 +5,7 @@ use ferroce_wire::mad::{LEN, Mad, MadHeader, method};
 use ferroce_wire::{pma, smp};
 
 /// The fields of a MAD that its class has in front of the attribute.
-pub fn headers(mad: &Mad, header: &MadHeader, out: &mut Vec<(&'static str, String)>) {
+pub(super) fn headers(mad: &Mad, header: &MadHeader, out: &mut Vec<(&'static str, String)>) {
     let fields = format!(
         "BaseVersion {} · MgmtClass {:#04x} · ClassVersion {} · Method {:#04x} · Status {:#06x} · ClassSpecific {:#06x} · TransactionID {:#x} · AttributeID {:#06x} · AttributeModifier {:#x}",
         header.base_version,
@@ -49,7 +49,7 @@ pub fn headers(mad: &Mad, header: &MadHeader, out: &mut Vec<(&'static str, Strin
 }
 
 /// What the specification calls it, with what matters of it: `SubnGetResp(PortInfo), modifier 0x2, status 0x001c`.
-pub fn name(header: &MadHeader) -> String {
+pub(super) fn name(header: &MadHeader) -> String {
     let class = match header.class {
         class if smp::is_class(class) => "Subn",
         pma::CLASS => "Perf",

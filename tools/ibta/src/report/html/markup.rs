@@ -4,7 +4,7 @@ use std::fmt::{Display, Formatter, Result, Write};
 use std::time::Duration;
 
 /// Any text, in elements and in quoted attributes. What a device sends comes to stand there.
-pub struct Text<T>(pub T);
+pub(super) struct Text<T>(pub T);
 
 impl<T: Display> Display for Text<T> {
     fn fmt(&self, out: &mut Formatter<'_>) -> Result {
@@ -33,7 +33,7 @@ impl<T: Display> Display for Text<T> {
 }
 
 /// A time as people read it: `0`, `12.3 µs`, `4.096 ms`, `1.074 s`.
-pub fn time(time: Duration) -> String {
+pub(super) fn time(time: Duration) -> String {
     let seconds = time.as_secs_f64();
     match time.as_nanos() {
         0 => "0".to_owned(),
@@ -44,7 +44,7 @@ pub fn time(time: Duration) -> String {
 }
 
 /// The first letters of a text, with an ellipsis where that is not all.
-pub fn short(text: &str, letters: usize) -> String {
+pub(super) fn short(text: &str, letters: usize) -> String {
     match text.char_indices().nth(letters) {
         Some((at, _)) => format!("{}…", &text[..at]),
         None => text.to_owned(),

@@ -14,7 +14,7 @@ const FIRST: usize = 80;
 const LAST: usize = 20;
 
 /// The class of a verdict, as style and script know it.
-pub fn class(verdict: Verdict) -> &'static str {
+pub(super) fn class(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Pass => "pass",
         Verdict::Fail => "fail",
@@ -25,7 +25,7 @@ pub fn class(verdict: Verdict) -> &'static str {
 }
 
 /// The part of a test whose capture is at `capture`, as the page names it.
-pub fn section(test: &TestResult, trace: &Trace, capture: Option<&str>) -> String {
+pub(super) fn section(test: &TestResult, trace: &Trace, capture: Option<&str>) -> String {
     let mut out = head(test, trace.frames.len());
     if test.result != Verdict::Pass && !test.reason.is_empty() {
         let _ = writeln!(

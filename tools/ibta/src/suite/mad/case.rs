@@ -6,7 +6,7 @@ use crate::run::{Outcome, Run};
 use std::time::Duration;
 
 /// A test with all ports configured.
-pub fn test(
+pub(crate) fn test(
     id: impl Into<String>,
     family: &'static str,
     title: impl Into<String>,

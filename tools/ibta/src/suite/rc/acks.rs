@@ -14,7 +14,7 @@ use ferroce_wire::{Ext, Operation, Syndrome, opcode::*};
 use std::cell::Cell;
 use std::rc::Rc;
 
-pub fn tests() -> Vec<Test> {
+pub(super) fn tests() -> Vec<Test> {
     let mut tests = Vec::new();
     for (n, opcode) in (1..).zip([
         RC_SEND_ONLY,

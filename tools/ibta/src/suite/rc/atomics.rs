@@ -44,7 +44,7 @@ const DEEDS: [(&str, u8, u64, u64, u64); 5] = [
     ),
 ];
 
-pub fn tests() -> Vec<Test> {
+pub(super) fn tests() -> Vec<Test> {
     let mut tests = Vec::new();
     for (n, (what, opcode, swap_add, compare, after)) in (1..).zip(DEEDS) {
         let test = test("9.4.5", n, what, move |b| {

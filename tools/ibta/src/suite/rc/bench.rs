@@ -16,7 +16,7 @@ use ferroce_wire::{Ext, NakCode, Syndrome, opcode};
 use std::time::Duration;
 
 /// A channel with memory.
-pub struct Bench<'a> {
+pub(super) struct Bench<'a> {
     /// The run.
     pub run: &'a mut Run,
     /// The rig.
@@ -32,7 +32,7 @@ pub struct Bench<'a> {
 
 impl<'a> Bench<'a> {
     /// A channel and memory.
-    pub fn open(
+    pub(super) fn open(
         run: &'a mut Run,
         rig: &'a mut dyn TransportRig,
         options: ChannelOptions,
@@ -51,23 +51,28 @@ impl<'a> Bench<'a> {
     }
 
     /// The next step.
-    pub fn step(&mut self, text: impl ToString) {
+    pub(super) fn step(&mut self, text: impl ToString) {
         self.steps += 1;
         self.run.step(self.steps, text);
     }
 
     /// Decides the assertion.
-    pub fn check(&mut self, held: bool, seen: impl FnOnce() -> String) -> Outcome {
+    pub(super) fn check(&mut self, held: bool, seen: impl FnOnce() -> String) -> Outcome {
         self.run.check(&self.assertion, held, seen)
     }
 
     /// Decides it by two values.
-    pub fn eq<T: PartialEq + std::fmt::Debug>(&mut self, what: &str, seen: T, due: T) -> Outcome {
+    pub(super) fn eq<T: PartialEq + std::fmt::Debug>(
+        &mut self,
+        what: &str,
+        seen: T,
+        due: T,
+    ) -> Outcome {
         self.run.check_eq(&self.assertion, what, seen, due)
     }
 
     /// The test is for devices with atomics.
-    pub fn needs_atomics(&mut self) -> Outcome {
+    pub(super) fn needs_atomics(&mut self) -> Outcome {
         match channel::must(self.rig, Command::Device)? {
             Reply::Device(device) if device.atomics => Ok(()),
             _ => Err(Stop::NotApplicable("the device has no atomics".to_owned())),
@@ -77,18 +82,18 @@ impl<'a> Bench<'a> {
     // ---- memory ----
 
     /// Extended headers for a part of the memory.
-    pub fn reth(&self, offset: u32, len: u32) -> Ext {
+    pub(super) fn reth(&self, offset: u32, len: u32) -> Ext {
         reth(self.region.addr + u64::from(offset), self.region.rkey, len)
     }
 
     /// Extended headers for a word of the memory.
-    pub fn atomic(&self, offset: u32, swap_add: u64, compare: u64) -> Ext {
+    pub(super) fn atomic(&self, offset: u32, swap_add: u64, compare: u64) -> Ext {
         let va = self.region.addr + u64::from(offset);
         atomic(va, self.region.rkey, swap_add, compare)
     }
 
     /// A program of the device writes its memory.
-    pub fn write(&mut self, offset: u32, data: &[u8]) -> Outcome {
+    pub(super) fn write(&mut self, offset: u32, data: &[u8]) -> Outcome {
         Ok(channel::write_memory(
             self.rig,
             self.region.addr + u64::from(offset),
@@ -97,12 +102,12 @@ impl<'a> Bench<'a> {
     }
 
     /// The same, a word.
-    pub fn write_word(&mut self, offset: u32, word: u64) -> Outcome {
+    pub(super) fn write_word(&mut self, offset: u32, word: u64) -> Outcome {
         self.write(offset, &word.to_ne_bytes())
     }
 
     /// What a program of the device reads in its memory.
-    pub fn read(&mut self, offset: u32, len: u32) -> Outcome<Vec<u8>> {
+    pub(super) fn read(&mut self, offset: u32, len: u32) -> Outcome<Vec<u8>> {
         Ok(channel::read_memory(
             self.rig,
             self.region.addr + u64::from(offset),
@@ -111,7 +116,7 @@ impl<'a> Bench<'a> {
     }
 
     /// A part of the memory holds these bytes.
-    pub fn holds(&mut self, offset: u32, due: &[u8]) -> Outcome {
+    pub(super) fn holds(&mut self, offset: u32, due: &[u8]) -> Outcome {
         let seen = self.read(offset, due.len() as u32)?;
         let at = seen.iter().zip(due).position(|(a, b)| a != b);
         self.check(at.is_none(), || {
@@ -126,19 +131,19 @@ impl<'a> Bench<'a> {
     }
 
     /// A word of the memory holds this value.
-    pub fn holds_word(&mut self, offset: u32, due: u64) -> Outcome {
+    pub(super) fn holds_word(&mut self, offset: u32, due: u64) -> Outcome {
         self.holds(offset, &due.to_ne_bytes())
     }
 
     // ---- the tester as requester ----
 
     /// Transmits a request that asks to be acknowledged, with the next PSN.
-    pub fn send(&mut self, opcode: u8, ext: Ext, payload: &[u8]) -> Outcome<u32> {
+    pub(super) fn send(&mut self, opcode: u8, ext: Ext, payload: &[u8]) -> Outcome<u32> {
         Ok(self.cc.request(self.rig, opcode, ext, payload)?)
     }
 
     /// Transmits a request that does not ask, with the next PSN.
-    pub fn send_quietly(&mut self, opcode: u8, ext: Ext, payload: &[u8]) -> Outcome<u32> {
+    pub(super) fn send_quietly(&mut self, opcode: u8, ext: Ext, payload: &[u8]) -> Outcome<u32> {
         let psn = self.cc.next_psn;
         let packet = self.cc.packet(opcode, psn, ext, payload);
         self.rig.transmit(&packet)?;
@@ -147,30 +152,30 @@ impl<'a> Bench<'a> {
     }
 
     /// Transmits a request that asks, with some PSN.
-    pub fn send_at(&mut self, psn: u32, opcode: u8, ext: Ext, payload: &[u8]) -> Outcome {
+    pub(super) fn send_at(&mut self, psn: u32, opcode: u8, ext: Ext, payload: &[u8]) -> Outcome {
         let mut packet = self.cc.packet(opcode, psn, ext, payload);
         packet.bth.ack_req = true;
         self.transmit(&packet)
     }
 
     /// Transmits a packet.
-    pub fn transmit(&mut self, packet: &TxPacket) -> Outcome {
+    pub(super) fn transmit(&mut self, packet: &TxPacket) -> Outcome {
         Ok(self.rig.transmit(packet)?)
     }
 
     /// The tester's next PSN.
-    pub fn psn(&self) -> u32 {
+    pub(super) fn psn(&self) -> u32 {
         self.cc.next_psn
     }
 
     /// PSNs are used up, by READ responses for instance.
-    pub fn skip(&mut self, psns: u32) {
+    pub(super) fn skip(&mut self, psns: u32) {
         self.cc.next_psn = (self.cc.next_psn + psns) & 0xff_ffff;
     }
 
     /// Transmits a message in packets of the path MTU, the last of which asks. `ext` is that of the first packet,
     /// immediate data that of the last. Its last PSN.
-    pub fn message(&mut self, write: bool, ext: Ext, data: &[u8]) -> Outcome<u32> {
+    pub(super) fn message(&mut self, write: bool, ext: Ext, data: &[u8]) -> Outcome<u32> {
         use opcode::*;
         let packets: Vec<&[u8]> = match data {
             [] => vec![&[]],
@@ -203,12 +208,12 @@ impl<'a> Bench<'a> {
     }
 
     /// The next packet of the device, which must be valid.
-    pub fn next(&mut self, what: &str) -> Outcome<RxPacket> {
+    pub(super) fn next(&mut self, what: &str) -> Outcome<RxPacket> {
         self.cc.expect(self.run, self.rig, &self.assertion, what)
     }
 
     /// The next packet of the device has this opcode and PSN.
-    pub fn packet(&mut self, opcode: u8, psn: u32) -> Outcome<RxPacket> {
+    pub(super) fn packet(&mut self, opcode: u8, psn: u32) -> Outcome<RxPacket> {
         let opcode = self.cc.opcode(opcode);
         let what = format!("{} with PSN {psn:#08x}", name(opcode));
         let packet = self.next(&what)?;
@@ -219,7 +224,7 @@ impl<'a> Bench<'a> {
     }
 
     /// An ACK up to this PSN with this message number comes, perhaps after ACKs of earlier packets.
-    pub fn acked(&mut self, psn: u32, msn: u32) -> Outcome<RxPacket> {
+    pub(super) fn acked(&mut self, psn: u32, msn: u32) -> Outcome<RxPacket> {
         let what = format!("an ACK of PSN {psn:#08x}, MSN {msn}");
         loop {
             let packet = self.next(&what)?;
@@ -238,7 +243,7 @@ impl<'a> Bench<'a> {
     }
 
     /// A NAK or RNR NAK of this PSN comes.
-    pub fn refused(&mut self, syndrome: Syndrome, psn: u32) -> Outcome<RxPacket> {
+    pub(super) fn refused(&mut self, syndrome: Syndrome, psn: u32) -> Outcome<RxPacket> {
         let packet = self.packet(opcode::RC_ACKNOWLEDGE, psn)?;
         self.check(packet.syndrome() == Some(syndrome), || {
             format!("{} came, {syndrome:?} is due", packet.describe())
@@ -247,26 +252,26 @@ impl<'a> Bench<'a> {
     }
 
     /// A NAK of this PSN comes.
-    pub fn nak(&mut self, code: NakCode, psn: u32) -> Outcome<RxPacket> {
+    pub(super) fn nak(&mut self, code: NakCode, psn: u32) -> Outcome<RxPacket> {
         self.refused(Syndrome::Nak(code), psn)
     }
 
     /// Nothing comes.
-    pub fn silence(&mut self) -> Outcome {
+    pub(super) fn silence(&mut self) -> Outcome {
         self.cc.expect_none(self.run, self.rig, &self.assertion)
     }
 
     // ---- the device's program ----
 
     /// Posts a receive request for a part of the memory.
-    pub fn post_recv(&mut self, wr_id: u64, offset: u32, len: u32) -> Outcome {
+    pub(super) fn post_recv(&mut self, wr_id: u64, offset: u32, len: u32) -> Outcome {
         Ok(self
             .cc
             .post_recv(self.rig, wr_id, self.region.part(offset, len))?)
     }
 
     /// Posts a receive request for nothing.
-    pub fn post_empty_recv(&mut self, wr_id: u64) -> Outcome {
+    pub(super) fn post_empty_recv(&mut self, wr_id: u64) -> Outcome {
         let queue = match self.cc.options.srq {
             Some(srq) => RecvQueue::Srq(srq),
             None => RecvQueue::Qp(self.cc.qp),
@@ -277,7 +282,7 @@ impl<'a> Bench<'a> {
     }
 
     /// A signaled request on the first `len` bytes of the memory; remote address and key are arbitrary.
-    pub fn request(&self, wr_id: u64, opcode: Opcode, len: u32) -> SendRequest {
+    pub(super) fn request(&self, wr_id: u64, opcode: Opcode, len: u32) -> SendRequest {
         SendRequest {
             wr_id,
             opcode,
@@ -298,18 +303,18 @@ impl<'a> Bench<'a> {
     }
 
     /// Posts it.
-    pub fn post(&mut self, wr_id: u64, opcode: Opcode, len: u32) -> Outcome {
+    pub(super) fn post(&mut self, wr_id: u64, opcode: Opcode, len: u32) -> Outcome {
         let request = self.request(wr_id, opcode, len);
         self.post_request(request)
     }
 
     /// Posts a request.
-    pub fn post_request(&mut self, request: SendRequest) -> Outcome {
+    pub(super) fn post_request(&mut self, request: SendRequest) -> Outcome {
         Ok(self.cc.post(self.rig, request)?)
     }
 
     /// Exactly one completion comes, with this identifier and status.
-    pub fn completed(&mut self, side: Side, wr_id: u64, status: u32) -> Outcome<Completion> {
+    pub(super) fn completed(&mut self, side: Side, wr_id: u64, status: u32) -> Outcome<Completion> {
         let done = self
             .cc
             .poll_one(self.run, self.rig, &self.assertion, side)?;
@@ -322,7 +327,7 @@ impl<'a> Bench<'a> {
     }
 
     /// These completions come, in this order, and no others.
-    pub fn all_completed(&mut self, side: Side, due: &[(u64, u32)]) -> Outcome {
+    pub(super) fn all_completed(&mut self, side: Side, due: &[(u64, u32)]) -> Outcome {
         let patience = self.rig.patience();
         let mut all = self.cc.poll(self.rig, side, due.len() as u32, patience)?;
         all.extend(self.cc.poll(self.rig, side, u32::MAX, Duration::ZERO)?);
@@ -331,13 +336,13 @@ impl<'a> Bench<'a> {
     }
 
     /// No completion comes.
-    pub fn not_completed(&mut self, side: Side) -> Outcome {
+    pub(super) fn not_completed(&mut self, side: Side) -> Outcome {
         self.cc
             .verify_no_completion(self.run, self.rig, &self.assertion, side)
     }
 
     /// The connection has ended: the queue pair is in ERR and answers nothing more.
-    pub fn ended(&mut self) -> Outcome {
+    pub(super) fn ended(&mut self) -> Outcome {
         let state = self.cc.query(self.rig)?.qp_state;
         self.eq("the queue pair's state", state, Some(qp_state::ERR))?;
         let ext = self.reth(0, 0);
@@ -347,7 +352,7 @@ impl<'a> Bench<'a> {
     }
 
     /// The connection goes on: a WRITE of nothing with the next PSN is acknowledged.
-    pub fn goes_on(&mut self, msn: u32) -> Outcome {
+    pub(super) fn goes_on(&mut self, msn: u32) -> Outcome {
         let ext = self.reth(0, 0);
         let psn = self.send(opcode::RC_WRITE_ONLY, ext, &[])?;
         self.acked(psn, msn)?;
@@ -355,7 +360,7 @@ impl<'a> Bench<'a> {
     }
 
     /// The device posts SENDs of one packet, numbered from 1, and they come.
-    pub fn device_sends(&mut self, count: u32) -> Outcome {
+    pub(super) fn device_sends(&mut self, count: u32) -> Outcome {
         self.step(format!("The device sends {count} SENDs"));
         for n in 0..count {
             self.post(u64::from(n) + 1, Opcode::Send, 8)?;
@@ -366,7 +371,7 @@ impl<'a> Bench<'a> {
 
     /// The packets of the device's first SEND, from packet `from` to the last; it consists of so many whole packets of
     /// a pattern.
-    pub fn device_message(&mut self, from: u32, packets: u32) -> Outcome {
+    pub(super) fn device_message(&mut self, from: u32, packets: u32) -> Outcome {
         use opcode::{RC_SEND_FIRST, RC_SEND_LAST, RC_SEND_MIDDLE};
         let (pmtu, data) = (PMTU as usize, pattern(packets * PMTU));
         for n in from..packets {
@@ -383,7 +388,7 @@ impl<'a> Bench<'a> {
     }
 
     /// A packet of the device has this payload.
-    pub fn brings(&mut self, packet: &RxPacket, due: &[u8]) -> Outcome {
+    pub(super) fn brings(&mut self, packet: &RxPacket, due: &[u8]) -> Outcome {
         self.check(packet.payload == due, || {
             format!(
                 "the bytes of {} are not those that are due",

@@ -9,7 +9,7 @@ use crate::suite::timeout::t_tr;
 
 /// A test of a section of the specification, on a channel with the usual options: `S09_7_4_03` with the assertion
 /// `s9.7.4#03`. For rules whose statement's number is not known for certain.
-pub fn test(
+pub(super) fn test(
     section: &'static str,
     n: u32,
     title: impl Into<String>,
@@ -19,7 +19,7 @@ pub fn test(
 }
 
 /// The same with other options.
-pub fn test_with(
+pub(super) fn test_with(
     section: &'static str,
     n: u32,
     options: ChannelOptions,
@@ -32,7 +32,7 @@ pub fn test_with(
 }
 
 /// A test with a name of its own; its statements are for the caller to add.
-pub fn named(
+pub(super) fn named(
     id: impl Into<String>,
     family: &'static str,
     assertion: impl Into<String>,
@@ -57,7 +57,7 @@ pub fn named(
 }
 
 /// Mutants that are caught by a test's first assertion.
-pub trait Breaks {
+pub(super) trait Breaks {
     /// Adds one.
     fn breaks(
         self,

@@ -24,7 +24,7 @@ const COUNTS: [(u32, u8); 8] = [
     (15, 7),
 ];
 
-pub fn tests() -> Vec<Test> {
+pub(super) fn tests() -> Vec<Test> {
     let mut tests = Vec::new();
     for (n, (count, code)) in (1..).zip(COUNTS) {
         let title = format!("with {count} receive requests the AETH says credit code {code}");

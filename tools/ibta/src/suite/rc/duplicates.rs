@@ -23,7 +23,7 @@ const ONES: [(u8, &str, bool, bool); 4] = [
     ),
 ];
 
-pub fn tests() -> Vec<Test> {
+pub(super) fn tests() -> Vec<Test> {
     let mut tests = Vec::new();
     for (n, (opcode, what, write, receives)) in (13..).zip(ONES) {
         let title = format!("a duplicate {what} is acknowledged and not carried out");

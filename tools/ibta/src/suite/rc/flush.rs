@@ -22,7 +22,7 @@ const RIGHTS: u32 = access::ALL | access::FLUSH_GLOBAL;
 const RANGE: u8 = 0;
 const REGION: u8 = 1;
 
-pub fn tests() -> Vec<Test> {
+pub(super) fn tests() -> Vec<Test> {
     vec![
         test(
             1,

@@ -21,7 +21,7 @@ const AHEAD: [u32; 3] = [1, 1000, 1 << 22];
 /// Syndromes that are reserved.
 const RESERVED: [u8; 5] = [0x40, 0x5f, 0x65, 0x80, 0xff];
 
-pub fn tests() -> Vec<Test> {
+pub(super) fn tests() -> Vec<Test> {
     let mut tests = Vec::new();
     for (n, ahead) in (1..).zip(AHEAD) {
         tests.push(completing_all(test(

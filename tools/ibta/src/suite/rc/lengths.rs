@@ -51,7 +51,7 @@ const WRITES: [(&str, u32, Packets); 6] = [
     ),
 ];
 
-pub fn tests() -> Vec<Test> {
+pub(super) fn tests() -> Vec<Test> {
     let places = PLACES
         .iter()
         .flat_map(|&(before, opcode, lens)| lens.iter().map(move |&len| (before, opcode, len)));

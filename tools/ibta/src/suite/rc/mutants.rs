@@ -9,12 +9,12 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 /// What the AETH of a packet says.
-pub fn syndrome(packet: &TxPacket) -> Option<Syndrome> {
+pub(super) fn syndrome(packet: &TxPacket) -> Option<Syndrome> {
     packet.ext.aeth.map(Aeth::kind)
 }
 
 /// Is it a NAK or RNR NAK?
-pub fn is_refusal(packet: &TxPacket) -> bool {
+pub(super) fn is_refusal(packet: &TxPacket) -> bool {
     matches!(
         syndrome(packet),
         Some(Syndrome::Nak(_) | Syndrome::RnrNak { .. })
@@ -22,17 +22,17 @@ pub fn is_refusal(packet: &TxPacket) -> bool {
 }
 
 /// The operation of a packet.
-pub fn operation(packet: &TxPacket) -> Option<Operation> {
+pub(super) fn operation(packet: &TxPacket) -> Option<Operation> {
     opcode::info(packet.bth.opcode).map(|info| info.operation)
 }
 
 /// Refuses nothing: says ACK where a NAK is due.
-pub fn acknowledges_all() -> Faults {
+pub(super) fn acknowledges_all() -> Faults {
     refuses_with(Syndrome::from_byte(0x1f))
 }
 
 /// Says something else where a NAK is due.
-pub fn refuses_with(other: Syndrome) -> Faults {
+pub(super) fn refuses_with(other: Syndrome) -> Faults {
     Faults::default().tx_edit(move |packet| {
         if is_refusal(packet)
             && let Some(aeth) = &mut packet.ext.aeth
@@ -43,17 +43,17 @@ pub fn refuses_with(other: Syndrome) -> Faults {
 }
 
 /// Refuses for another reason.
-pub fn other_reason(code: NakCode) -> Faults {
+pub(super) fn other_reason(code: NakCode) -> Faults {
     refuses_with(Syndrome::Nak(code))
 }
 
 /// Sends no NAK at all.
-pub fn refuses_silently() -> Faults {
+pub(super) fn refuses_silently() -> Faults {
     Faults::default().tx_drop(is_refusal)
 }
 
 /// Sends each NAK once more, a millisecond later.
-pub fn refuses_twice() -> Faults {
+pub(super) fn refuses_twice() -> Faults {
     Faults::default().tx(|packet| match is_refusal(&packet) {
         true => vec![
             (Duration::ZERO, packet.clone()),
@@ -64,7 +64,7 @@ pub fn refuses_twice() -> Faults {
 }
 
 /// Sends NAKs with the PSN after the one that is due.
-pub fn refuses_the_next_psn() -> Faults {
+pub(super) fn refuses_the_next_psn() -> Faults {
     Faults::default().tx_edit(|packet| {
         if is_refusal(packet) {
             packet.bth.psn = (packet.bth.psn + 1) & 0xff_ffff;
@@ -73,7 +73,7 @@ pub fn refuses_the_next_psn() -> Faults {
 }
 
 /// Takes what it has had before for something new. For requests of one PSN each.
-pub fn executes_duplicates() -> Faults {
+pub(super) fn executes_duplicates() -> Faults {
     let mut next = None;
     Faults::default().rx_edit(move |packet| {
         if let Some(next) = next
@@ -86,7 +86,7 @@ pub fn executes_duplicates() -> Faults {
 }
 
 /// Drops what it has had before. For requests of one PSN each.
-pub fn drops_duplicates() -> Faults {
+pub(super) fn drops_duplicates() -> Faults {
     let mut next: Option<u32> = None;
     Faults::default().rx_drop(move |packet| {
         if next.is_some_and(|next| ahead(packet.bth.psn, next) < 0) {
@@ -98,7 +98,7 @@ pub fn drops_duplicates() -> Faults {
 }
 
 /// Counts messages wrongly: the MSN of every answer is one more.
-pub fn miscounts_messages() -> Faults {
+pub(super) fn miscounts_messages() -> Faults {
     Faults::default().tx_edit(|packet| {
         if let Some(aeth) = &mut packet.ext.aeth {
             aeth.msn = (aeth.msn + 1) & 0xff_ffff;
@@ -107,7 +107,7 @@ pub fn miscounts_messages() -> Faults {
 }
 
 /// Changes one thing in packets of an opcode that the device sends.
-pub fn sends(opcode: u8, edit: impl Fn(&mut TxPacket) + 'static) -> Faults {
+pub(super) fn sends(opcode: u8, edit: impl Fn(&mut TxPacket) + 'static) -> Faults {
     Faults::default().tx_edit(move |packet| {
         if packet.bth.opcode == opcode {
             edit(packet);
@@ -116,7 +116,7 @@ pub fn sends(opcode: u8, edit: impl Fn(&mut TxPacket) + 'static) -> Faults {
 }
 
 /// Changes one thing in packets of an opcode as the device sees them.
-pub fn sees(opcode: u8, edit: impl Fn(&mut TxPacket) + 'static) -> Faults {
+pub(super) fn sees(opcode: u8, edit: impl Fn(&mut TxPacket) + 'static) -> Faults {
     Faults::default().rx_edit(move |packet| {
         if packet.bth.opcode == opcode {
             edit(packet);
@@ -125,12 +125,12 @@ pub fn sees(opcode: u8, edit: impl Fn(&mut TxPacket) + 'static) -> Faults {
 }
 
 /// Drops packets of an opcode unseen.
-pub fn overlooks(opcode: u8) -> Faults {
+pub(super) fn overlooks(opcode: u8) -> Faults {
     Faults::default().rx_drop(move |packet| packet.bth.opcode == opcode)
 }
 
 /// The last byte of everything that it places is wrong.
-pub fn garbles() -> Faults {
+pub(super) fn garbles() -> Faults {
     Faults::default().place(|_, _, data| {
         let mut data = data.to_vec();
         if let Some(last) = data.last_mut() {
@@ -141,12 +141,12 @@ pub fn garbles() -> Faults {
 }
 
 /// Places nothing.
-pub fn places_nothing() -> Faults {
+pub(super) fn places_nothing() -> Faults {
     Faults::default().place(|_, before, _| before.to_vec())
 }
 
 /// Completions of one side say another status.
-pub fn completes_with(side: Side, status: u32) -> Faults {
+pub(super) fn completes_with(side: Side, status: u32) -> Faults {
     completions(side, move |mut done| {
         done.status = status;
         vec![done]
@@ -154,12 +154,12 @@ pub fn completes_with(side: Side, status: u32) -> Faults {
 }
 
 /// Completions of one side are never raised.
-pub fn never_completes(side: Side) -> Faults {
+pub(super) fn never_completes(side: Side) -> Faults {
     completions(side, |_| Vec::new())
 }
 
 /// Completions of one side are raised twice.
-pub fn completes_twice(side: Side) -> Faults {
+pub(super) fn completes_twice(side: Side) -> Faults {
     completions(side, |done| vec![done, done])
 }
 
@@ -171,7 +171,7 @@ fn completions(side: Side, change: impl Fn(Completion) -> Vec<Completion> + 'sta
 }
 
 /// The first byte of each response with data is wrong when it is sent again.
-pub fn garbles_replays() -> Faults {
+pub(super) fn garbles_replays() -> Faults {
     let mut sent = BTreeSet::new();
     Faults::default().tx_edit(move |packet| {
         if operation(packet) == Some(Operation::ReadResponse)
@@ -184,7 +184,7 @@ pub fn garbles_replays() -> Faults {
 }
 
 /// The first packet of an opcode goes out a millisecond late, behind what follows it.
-pub fn sends_late(opcode: u8) -> Faults {
+pub(super) fn sends_late(opcode: u8) -> Faults {
     let mut first = true;
     Faults::default().tx(move |packet| {
         let late = first && packet.bth.opcode == opcode;
@@ -195,7 +195,7 @@ pub fn sends_late(opcode: u8) -> Faults {
 }
 
 /// Makes an answer that brings data, zeros, of one that brings none.
-pub fn takes_for_data(packet: &mut TxPacket, asked: Opcode) {
+pub(super) fn takes_for_data(packet: &mut TxPacket, asked: Opcode) {
     if asked == Opcode::RdmaRead {
         packet.bth.opcode = opcode::RC_READ_RESPONSE_ONLY;
         packet.payload = vec![0; 8];

@@ -24,7 +24,7 @@ const RIGHTS: [(u8, u32); 5] = [
     (RC_FETCH_ADD, access::REMOTE_ATOMIC),
 ];
 
-pub fn tests() -> Vec<Test> {
+pub(super) fn tests() -> Vec<Test> {
     let mut tests = Vec::new();
     for (n, (opcode, right)) in (1..).zip(RIGHTS) {
         let title = format!("{} at a queue pair that does not allow it", name(opcode));

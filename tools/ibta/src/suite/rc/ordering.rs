@@ -19,7 +19,7 @@ const FOLLOWERS: [u8; 5] = [
     RC_COMPARE_SWAP,
 ];
 
-pub fn tests() -> Vec<Test> {
+pub(super) fn tests() -> Vec<Test> {
     let mut tests = Vec::new();
     for (n, second) in (1..).zip(FOLLOWERS) {
         let title = format!(

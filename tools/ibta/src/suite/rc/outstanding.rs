@@ -13,7 +13,7 @@ use ferroce_wire::opcode::*;
 
 const SECTION: &str = "9.7.3";
 
-pub fn tests() -> Vec<Test> {
+pub(super) fn tests() -> Vec<Test> {
     let mut tests = Vec::new();
     for (n, limit) in (31..).zip([1, 2]) {
         let options = ChannelOptions {

@@ -18,7 +18,7 @@ const GAPS: [u32; 4] = [1, 2, 1 << 22, (1 << 23) - 1];
 /// A request this far behind it.
 const PASTS: [u32; 4] = [1, 2, 1 << 22, (1 << 23) - 1];
 
-pub fn tests() -> Vec<Test> {
+pub(super) fn tests() -> Vec<Test> {
     let mut tests = Vec::new();
     for (n, gap) in (1..).zip(GAPS) {
         let title = format!("a request {gap} PSNs ahead is refused and not carried out");

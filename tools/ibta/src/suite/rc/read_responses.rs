@@ -33,7 +33,7 @@ const MALFORMED: [(&str, u8, u32, u32); 5] = [
     ("a LAST where MIDDLE is due", RC_READ_RESPONSE_LAST, 1, PMTU),
 ];
 
-pub fn tests() -> Vec<Test> {
+pub(super) fn tests() -> Vec<Test> {
     let mut tests = Vec::new();
     for (n, missing) in [(49, 0), (50, 1)] {
         tests.push(

@@ -23,7 +23,7 @@ const PARTS: [(&str, u32, u32); 4] = [
     ("its two packets in the middle", 1, 2),
 ];
 
-pub fn tests() -> Vec<Test> {
+pub(super) fn tests() -> Vec<Test> {
     let mut tests = Vec::new();
     for (n, len) in (1..).zip(LENGTHS) {
         let title = format!("the responses of a READ of {len} bytes at a path MTU of {PMTU}");

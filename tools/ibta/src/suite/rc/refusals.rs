@@ -38,7 +38,7 @@ const REQUESTS: [Opcode; 5] = [
     Opcode::FetchAdd,
 ];
 
-pub fn tests() -> Vec<Test> {
+pub(super) fn tests() -> Vec<Test> {
     let mut tests = Vec::new();
     let refusals = CODES
         .iter()

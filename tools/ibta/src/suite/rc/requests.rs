@@ -23,7 +23,7 @@ const MESSAGES: [Opcode; 4] = [
 ];
 const LENGTHS: [u32; 5] = [0, 5, PMTU, PMTU + 1, 3 * PMTU - 3];
 
-pub fn tests() -> Vec<Test> {
+pub(super) fn tests() -> Vec<Test> {
     let mut tests = Vec::new();
     let both = MESSAGES
         .into_iter()

@@ -16,14 +16,14 @@ use std::time::Duration;
 const SECTION: &str = "9.7.6";
 
 /// Without an answer a request is sent again after 67 ms at the earliest.
-pub fn patient() -> ChannelOptions {
+pub(super) fn patient() -> ChannelOptions {
     ChannelOptions {
         timeout: 14,
         ..ChannelOptions::default()
     }
 }
 
-pub fn tests() -> Vec<Test> {
+pub(super) fn tests() -> Vec<Test> {
     let mut tests = Vec::new();
     tests.push(
         test(

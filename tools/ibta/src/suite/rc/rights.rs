@@ -48,7 +48,7 @@ const WRONGS: [(Wrong, &str); 5] = [
     (Wrong::Right, "in a region without the right"),
 ];
 
-pub fn tests() -> Vec<Test> {
+pub(super) fn tests() -> Vec<Test> {
     let both = OPS
         .iter()
         .flat_map(|op| WRONGS.iter().map(move |wrong| (*op, *wrong)));

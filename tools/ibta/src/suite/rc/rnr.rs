@@ -25,7 +25,7 @@ const TAKING: [u8; 5] = [
 /// Timer codes that a program may ask for.
 const TIMERS: [u8; 5] = [0, 1, 12, 25, 31];
 
-pub fn tests() -> Vec<Test> {
+pub(super) fn tests() -> Vec<Test> {
     let mut tests = Vec::new();
     for (n, opcode) in (1..).zip(TAKING) {
         let title = format!(

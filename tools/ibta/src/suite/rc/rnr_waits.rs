@@ -24,7 +24,7 @@ fn options(rnr_retry: u8) -> ChannelOptions {
     }
 }
 
-pub fn tests() -> Vec<Test> {
+pub(super) fn tests() -> Vec<Test> {
     let mut tests = Vec::new();
     tests.push(waits(
         named(

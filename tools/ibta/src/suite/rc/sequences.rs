@@ -52,7 +52,7 @@ const WRONG: [(&[u8], &[u8]); 3] = [
     ),
 ];
 
-pub fn tests() -> Vec<Test> {
+pub(super) fn tests() -> Vec<Test> {
     let wrong = WRONG
         .iter()
         .flat_map(|(before, now)| now.iter().map(move |now| (*before, *now)));

@@ -17,7 +17,7 @@ const SECTION: &str = "9.7.5.2";
 const ACCEPTED: &str = "s9.7.5.2#14";
 const REFUSED: &str = "s9.7.5.2#15";
 
-pub fn tests() -> Vec<Test> {
+pub(super) fn tests() -> Vec<Test> {
     vec![
         test(
             "S09_7_5_2_14",

@@ -22,7 +22,7 @@ const LEN: u32 = 64;
 /// Code of the shortest wait in RNR NAKs: 0.64 ms.
 const RNR_TIMER: u8 = 12;
 
-pub fn tests() -> Vec<Test> {
+pub(super) fn tests() -> Vec<Test> {
     let mut all = Vec::from(received());
     all.extend(reached());
     all.extend(named());
