@@ -1,5 +1,5 @@
-//! Attributes of queues, queue pairs and address handles of `<infiniband/verbs.h>`: what the consumer asks for and what a
-//! query returns.
+//! Attributes of queues, queue pairs and address handles of `<infiniband/verbs.h>`: what the
+//! consumer asks for and what a query returns.
 
 use crate::object::{ibv_comp_channel, ibv_cq, ibv_pd, ibv_srq, ibv_xrcd};
 use libc::{c_int, c_uint, c_void};

@@ -1,4 +1,5 @@
-//! What a device says of itself: the attribute structures of `<infiniband/verbs.h>` for device and port.
+//! What a device says of itself: the attribute structures of `<infiniband/verbs.h>` for device and
+//! port.
 
 use libc::{c_int, c_uint, timespec};
 

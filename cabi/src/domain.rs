@@ -1,5 +1,5 @@
-//! Attributes of the later verbs of `<infiniband/verbs.h>`: moderation, thread and parent domains, device memory, memory
-//! windows, advice.
+//! Attributes of the later verbs of `<infiniband/verbs.h>`: moderation, thread and parent domains,
+//! device memory, memory windows, advice.
 
 use crate::object::{ibv_mr, ibv_pd, ibv_td};
 use libc::{c_int, c_uint, c_void, size_t};
@@ -34,11 +34,12 @@ pub struct ibv_td_init_attr {
     pub comp_mask: u32,
 }
 
-/// `alloc` of [`ibv_parent_domain_init_attr`]: domain, its context, bytes, alignment, kind of resource.
-/// [`IBV_ALLOCATOR_USE_DEFAULT`] leaves the allocation to the provider, null fails it.
+/// `alloc` of [`ibv_parent_domain_init_attr`]: domain, its context, bytes, alignment, kind of
+/// resource. [`IBV_ALLOCATOR_USE_DEFAULT`] leaves the allocation to the provider, null fails it.
 pub type ibv_pd_alloc =
     unsafe extern "C" fn(*mut ibv_pd, *mut c_void, size_t, size_t, u64) -> *mut c_void;
-/// `free` of [`ibv_parent_domain_init_attr`]: domain, its context, what `alloc` returned, kind of resource.
+/// `free` of [`ibv_parent_domain_init_attr`]: domain, its context, what `alloc` returned, kind of
+/// resource.
 pub type ibv_pd_free = unsafe extern "C" fn(*mut ibv_pd, *mut c_void, *mut c_void, u64);
 
 /// `struct ibv_parent_domain_init_attr`.
@@ -112,7 +113,8 @@ pub mod rereg {
     pub const CHANGE_ACCESS: c_int = 1 << 2;
 }
 
-/// The head of `struct ibv_mr_init_attr`, which came with rdma-core v59. `comp_mask` says which fields there are.
+/// The head of `struct ibv_mr_init_attr`, which came with rdma-core v59. `comp_mask` says which
+/// fields there are.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 #[allow(missing_docs)]

@@ -1,9 +1,11 @@
-//! The C interfaces that ferroce speaks, as `#[repr(C)]` types: the public `<infiniband/verbs.h>`, rdma-core's private
-//! provider interface in all its versions, the part of the kernel's uverbs ABI that the shim answers, and the
-//! kernel's rdma_cm, umad and RDMA netlink ABIs, which it carries to ferroced.
+//! The C interfaces that ferroce speaks, as `#[repr(C)]` types: the public `<infiniband/verbs.h>`,
+//! rdma-core's private provider interface in all its versions, the part of the kernel's uverbs ABI
+//! that the shim answers, and the kernel's rdma_cm, umad and RDMA netlink ABIs, which it carries to
+//! ferroced.
 //!
-//! Names are C's. Nothing here has behaviour: no function is called, nothing is allocated, no layout is guessed
-//! (`tests/layout` compiles the numbers of this crate against the installed headers).
+//! Names are C's. Nothing here has behaviour: no function is called, nothing is allocated, no
+//! layout is guessed (`tests/layout` compiles the numbers of this crate against the installed
+//! headers).
 //!
 //! Fields are in host byte order unless the field says `be`.
 

@@ -1,8 +1,9 @@
 //! rdma-core's private provider interface (`libibverbs/driver.h`), from rdma-core v33 on.
 //!
-//! Here are the structures, which are the same in all versions as far as ferroce touches them; what differs between versions
-//! is data in [`LAYOUTS`]. The header is not installed by distributions: `tests/layout` compares with its text where a source
-//! tree is at hand, and `tests/observed.rs` looks at what the installed libibverbs does with the tables.
+//! Here are the structures, which are the same in all versions as far as ferroce touches them; what
+//! differs between versions is data in [`LAYOUTS`]. The header is not installed by distributions:
+//! `tests/layout` compares with its text where a source tree is at hand, and `tests/observed.rs`
+//! looks at what the installed libibverbs does with the tables.
 
 mod layouts;
 mod operations;
@@ -38,7 +39,8 @@ pub struct verbs_match_ent {
 // SAFETY: a constant; libibverbs hands the pointer in it back and follows none.
 unsafe impl Sync for verbs_match_ent {}
 
-/// The head of `struct verbs_sysfs_dev`, a device as libibverbs found it in sysfs. What follows differs between versions.
+/// The head of `struct verbs_sysfs_dev`, a device as libibverbs found it in sysfs. What follows
+/// differs between versions.
 #[repr(C)]
 #[allow(missing_docs)]
 pub struct verbs_sysfs_dev {
@@ -74,7 +76,8 @@ pub struct verbs_device_ops {
     pub uninit_device: Option<unsafe extern "C" fn(*mut verbs_device)>,
 }
 
-// SAFETY: a table of constants; the pointers in it name static data and nothing writes through them.
+// SAFETY: a table of constants; the pointers in it name static data and nothing writes through
+// them.
 unsafe impl Sync for verbs_device_ops {}
 
 /// `struct verbs_device`.
@@ -137,7 +140,8 @@ pub struct verbs_srq {
     pub srq_num: u32,
 }
 
-/// `struct verbs_qp`, as long as in any version. The union of `ibv_qp` and `ibv_qp_ex` is the latter, whose head is the former.
+/// `struct verbs_qp`, as long as in any version. The union of `ibv_qp` and `ibv_qp_ex` is the
+/// latter, whose head is the former.
 #[repr(C)]
 #[allow(missing_docs)]
 pub struct verbs_qp {
@@ -161,7 +165,8 @@ pub const VERBS_QP_XRCD: u32 = 1 << 0;
 /// `VERBS_QP_EX`.
 pub const VERBS_QP_EX: u32 = 1 << 1;
 
-/// `struct verbs_cq`. The union of `ibv_cq` and `ibv_cq_ex` is the latter, whose head is the former.
+/// `struct verbs_cq`. The union of `ibv_cq` and `ibv_cq_ex` is the latter, whose head is the
+/// former.
 #[repr(C)]
 #[allow(missing_docs)]
 pub struct verbs_cq {
@@ -178,8 +183,9 @@ pub struct verbs_dm {
 
 /// `verbs_register_driver_NN`.
 pub type verbs_register_driver = unsafe extern "C" fn(*const verbs_device_ops);
-/// `_verbs_init_and_alloc_context`: device, command descriptor (taken over), bytes to allocate, offset of the
-/// `verbs_context` in them (as a pointer), driver id. Returns zeroed `malloc` memory, or null with `errno`.
+/// `_verbs_init_and_alloc_context`: device, command descriptor (taken over), bytes to allocate,
+/// offset of the `verbs_context` in them (as a pointer), driver id. Returns zeroed `malloc` memory,
+/// or null with `errno`.
 pub type verbs_init_and_alloc_context =
     unsafe extern "C" fn(*mut ibv_device, c_int, size_t, *mut verbs_context, u32) -> *mut c_void;
 /// `verbs_uninit_context`: closes the context's descriptors; the memory stays the provider's.

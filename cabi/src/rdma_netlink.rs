@@ -1,8 +1,10 @@
-//! The kernel's RDMA netlink ABI (`<rdma/rdma_netlink.h>`): what `rdma` of iproute2, libibverbs and librdmacm ask about devices. Of
-//! its families only `RDMA_NL_NLDEV`, that of devices. And how the shim tells ferroced what is said of the socket itself.
+//! The kernel's RDMA netlink ABI (`<rdma/rdma_netlink.h>`): what `rdma` of iproute2, libibverbs and
+//! librdmacm ask about devices. Of its families only `RDMA_NL_NLDEV`, that of devices. And how the
+//! shim tells ferroced what is said of the socket itself.
 //!
-//! A program's netlink socket is a connection to ferroced ([`SOCKET`]): what it sends are netlink messages, and so is what comes back.
-//! What the kernel would keep with the socket, ferroced does; it hears of it by [`Control`].
+//! A program's netlink socket is a connection to ferroced ([`SOCKET`]): what it sends are netlink
+//! messages, and so is what comes back. What the kernel would keep with the socket, ferroced does;
+//! it hears of it by [`Control`].
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -258,10 +260,12 @@ pub const SOCKET: &str = "netlink.sock";
 pub const VERSION: u32 = 1;
 /// The longest message that a program may send, in bytes.
 pub const MAX_REQUEST: usize = 16 * 1024;
-/// Type of [`Control`], which is none of netlink's: below `NLMSG_MIN_TYPE`, where the kernel takes no requests.
+/// Type of [`Control`], which is none of netlink's: below `NLMSG_MIN_TYPE`, where the kernel takes
+/// no requests.
 pub const CONTROL: u16 = 0x0f;
-/// [`Control::option`] of the first message of a connection. Its value is 1 if the process has `CAP_NET_ADMIN`, else 0. If the kernel
-/// has such sockets too, one of the process's own comes along.
+/// [`Control::option`] of the first message of a connection. Its value is 1 if the process has
+/// `CAP_NET_ADMIN`, else 0. If the kernel has such sockets too, one of the process's own comes
+/// along.
 pub const HELLO: u32 = 0;
 
 /// A message of the shim's own.
@@ -304,8 +308,8 @@ impl Control {
     }
 }
 
-/// How the name of the program's end of the connection begins, an abstract one: the rest is the socket's port number in hexadecimal. So
-/// the kernel keeps it, and keeps numbers apart.
+/// How the name of the program's end of the connection begins, an abstract one: the rest is the
+/// socket's port number in hexadecimal. So the kernel keeps it, and keeps numbers apart.
 pub const PORT_NAME: &[u8] = b"ferroce-netlink-";
 /// Bytes of such a name.
 pub const PORT_NAME_LEN: usize = PORT_NAME.len() + 8;

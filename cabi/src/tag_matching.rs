@@ -1,4 +1,5 @@
-//! Tag matching: the operations of `ibv_post_srq_ops(3)` and the headers of `<infiniband/tm_types.h>`.
+//! Tag matching: the operations of `ibv_post_srq_ops(3)` and the headers of
+//! `<infiniband/tm_types.h>`.
 
 use crate::sge::ibv_sge;
 use libc::{c_int, c_uint};

@@ -1,14 +1,15 @@
-//! How the shim carries commands of the rdma_cm and umad ABIs to ferroced, and events back. This is ferroce's own, not an ABI of
-//! the kernel; both ends are of one build.
+//! How the shim carries commands of the rdma_cm and umad ABIs to ferroced, and events back. This is
+//! ferroce's own, not an ABI of the kernel; both ends are of one build.
 //!
-//! Commands are datagrams of a `SOCK_SEQPACKET` connection that a process has once, one reply for each request. What a program
-//! holds as the descriptor of `/dev/infiniband/rdma_cm` (a channel) is one end of a `SOCK_SEQPACKET` pair that ferroced made.
-//! Events come through that: one [`Record`] each, so that the descriptor is readable while there are events. Requests name
-//! a channel by the descriptor's inode number and say how many records have been taken out of it.
+//! Commands are datagrams of a `SOCK_SEQPACKET` connection that a process has once, one reply for
+//! each request. What a program holds as the descriptor of `/dev/infiniband/rdma_cm` (a channel) is
+//! one end of a `SOCK_SEQPACKET` pair that ferroced made. Events come through that: one [`Record`]
+//! each, so that the descriptor is readable while there are events. Requests name a channel by the
+//! descriptor's inode number and say how many records have been taken out of it.
 //!
-//! A record may bring along what ferroced would answer about an id at that moment ([`Answers`]). Such an answer holds for as
-//! long as the id's number in the page of generations is the record's. Commands that cannot fail by then are posted ([`POST`])
-//! rather than asked for.
+//! A record may bring along what ferroced would answer about an id at that moment ([`Answers`]).
+//! Such an answer holds for as long as the id's number in the page of generations is the record's.
+//! Commands that cannot fail by then are posted ([`POST`]) rather than asked for.
 
 use crate::ucma::{
     ib_path_rec_data, ib_uverbs_qp_attr, rdma_ucm_event_resp, rdma_ucm_query_addr_resp,
@@ -18,8 +19,8 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// The socket's name in the runtime directory.
 pub const SOCKET: &str = "rdma_cm.sock";
-/// The name of the socket for umad and issm files. A file's descriptor is one end of a `SOCK_SEQPACKET` pair from which MADs with
-/// their headers are read, one datagram each.
+/// The name of the socket for umad and issm files. A file's descriptor is one end of a
+/// `SOCK_SEQPACKET` pair from which MADs with their headers are read, one datagram each.
 pub const UMAD_SOCKET: &str = "umad.sock";
 /// Version of the frames.
 pub const VERSION: u32 = 3;
@@ -29,10 +30,11 @@ pub const OPEN: u32 = 1;
 pub const COMMAND: u32 = 2;
 /// Opens `umadN`, `N` being [`Request::from`]; the reply carries its descriptor.
 pub const UMAD_OPEN: u32 = 3;
-/// The same for `issmN`. The descriptor becomes readable when the port is the caller's; with [`Request::channel`] 1 it is at
-/// once, or the reply says `EAGAIN`.
+/// The same for `issmN`. The descriptor becomes readable when the port is the caller's; with
+/// [`Request::channel`] 1 it is at once, or the reply says `EAGAIN`.
 pub const ISSM_OPEN: u32 = 4;
-/// An ioctl of a umad file; its number is [`Request::from`], the command is its argument, and so is the answer.
+/// An ioctl of a umad file; its number is [`Request::from`], the command is its argument, and so is
+/// the answer.
 pub const UMAD_IOCTL: u32 = 5;
 /// A write to a umad file: the command is what was written.
 pub const UMAD_WRITE: u32 = 6;
@@ -40,10 +42,12 @@ pub const UMAD_WRITE: u32 = 6;
 pub const MAX_UMAD: usize = 384 * 1024;
 /// Says how many records have been taken, and nothing else. There is no reply.
 pub const TAKEN: u32 = 7;
-/// Carries out a command as [`COMMAND`] does, without a reply. It is `CONNECT`, `ACCEPT` or `DISCONNECT`, of which is known that it
-/// succeeds; should it fail all the same, since something has happened meanwhile, an event says so.
+/// Carries out a command as [`COMMAND`] does, without a reply. It is `CONNECT`, `ACCEPT` or
+/// `DISCONNECT`, of which is known that it succeeds; should it fail all the same, since something
+/// has happened meanwhile, an event says so.
 pub const POST: u32 = 8;
-/// The most private data of a `CONNECT` that is posted, in bytes: what is left beside the header of the RDMA IP CM service.
+/// The most private data of a `CONNECT` that is posted, in bytes: what is left beside the header of
+/// the RDMA IP CM service.
 pub const MAX_POSTED_CONNECT: u8 = 56;
 /// The same of an `ACCEPT`: what a REP holds.
 pub const MAX_POSTED_ACCEPT: u8 = 196;
@@ -66,10 +70,11 @@ pub struct Request {
     pub kind: u32,
     /// Inode number of the channel's or file's descriptor.
     pub channel: u64,
-    /// For `MIGRATE_ID`: inode number of the descriptor named in the command; 0: there is no such descriptor.
+    /// For `MIGRATE_ID`: inode number of the descriptor named in the command; 0: there is no such
+    /// descriptor.
     pub from: u64,
-    /// How many records have been taken from the channel (modulo 2^32). With commands that take events back exactly so
-    /// many; with others perhaps more by now.
+    /// How many records have been taken from the channel (modulo 2^32). With commands that take
+    /// events back exactly so many; with others perhaps more by now.
     pub taken: u32,
     /// The same, of [`from`](Self::from).
     pub taken_from: u32,
@@ -85,8 +90,8 @@ pub struct Request {
 pub struct Reply {
     /// 0, or a negative errno; [`NO_CHANNEL`]: the descriptor is no channel; or [`OTHER_VERSION`].
     pub result: i32,
-    /// Records to be taken out of the channel's descriptor and thrown away: events that are gone, and others which follow
-    /// once more.
+    /// Records to be taken out of the channel's descriptor and thrown away: events that are gone,
+    /// and others which follow once more.
     pub take: u32,
     /// The same, of the descriptor of [`Request::from`].
     pub take_from: u32,
@@ -96,8 +101,9 @@ pub struct Reply {
 
 /// A [`Reply::result`] that is no errno.
 pub const NO_CHANNEL: i32 = i32::MIN;
-/// Another one: ferroced is of another build. [`Reply::answer_len`] is its version, and the connection ends. So that this can be
-/// told, every version has [`Request::version`] and the head of a reply where this one has them.
+/// Another one: ferroced is of another build. [`Reply::answer_len`] is its version, and the
+/// connection ends. So that this can be told, every version has [`Request::version`] and the head
+/// of a reply where this one has them.
 pub const OTHER_VERSION: i32 = i32::MIN + 1;
 
 impl Reply {
@@ -128,7 +134,8 @@ pub struct Record {
     pub life: u32,
 }
 
-/// The bit of an id's life that says that it has a connection, be that at its end, so that `DISCONNECT` succeeds.
+/// The bit of an id's life that says that it has a connection, be that at its end, so that
+/// `DISCONNECT` succeeds.
 pub const CONNECTED: u32 = 1;
 
 /// Bits of [`Record::answers`].

@@ -1,5 +1,6 @@
-//! The kernel's user MAD ABI (`<rdma/ib_user_mad.h>`): the ioctls by which libibumad registers agents, and the header that
-//! stands before every MAD that is written to or read from `/dev/infiniband/umadN`.
+//! The kernel's user MAD ABI (`<rdma/ib_user_mad.h>`): the ioctls by which libibumad registers
+//! agents, and the header that stands before every MAD that is written to or read from
+//! `/dev/infiniband/umadN`.
 //!
 //! What the header's fields with a byte order hold is in network order, as the header file says.
 
@@ -23,8 +24,8 @@ pub const IB_USER_MAD_ENABLE_PKEY: u64 = 0x1b03;
 /// `IB_USER_MAD_REGISTER_AGENT2`.
 pub const IB_USER_MAD_REGISTER_AGENT2: u64 = 0xc028_1b04;
 
-/// Bytes of the argument of an ioctl: how many are read; those that register an agent are written back whole. `None`: there is no
-/// such ioctl.
+/// Bytes of the argument of an ioctl: how many are read; those that register an agent are written
+/// back whole. `None`: there is no such ioctl.
 pub const fn argument_len(request: u64) -> Option<usize> {
     match request {
         IB_USER_MAD_REGISTER_AGENT => Some(size_of::<ib_user_mad_reg_req>()),

@@ -1,5 +1,6 @@
-//! The kernel's uverbs ABI, as far as libibverbs uses it outside a provider's function table: the completion channel
-//! (a `write` command), the GID queries (`ioctl` methods) and the two event records read from descriptors.
+//! The kernel's uverbs ABI, as far as libibverbs uses it outside a provider's function table: the
+//! completion channel (a `write` command), the GID queries (`ioctl` methods) and the two event
+//! records read from descriptors.
 
 /// `IB_USER_VERBS_CMD_CREATE_COMP_CHANNEL`.
 pub const IB_USER_VERBS_CMD_CREATE_COMP_CHANNEL: u32 = 17;
@@ -130,9 +131,10 @@ pub const UVERBS_ATTR_QUERY_GID_ENTRY_FLAGS: u16 = 2;
 /// `UVERBS_ATTR_QUERY_GID_ENTRY_RESP_ENTRY` (out).
 pub const UVERBS_ATTR_QUERY_GID_ENTRY_RESP_ENTRY: u16 = 3;
 
-/// A function that the shim exports to the provider: `(cmd_fd, uverbs, async_fd)`. The command descriptor, which came to the
-/// process by a way that the shim does not see, is that of `uverbsN`; and the next `UVERBS_METHOD_ASYNC_EVENT_ALLOC` of the
-/// calling thread on it returns `async_fd`, which is the shim's until then.
+/// A function that the shim exports to the provider: `(cmd_fd, uverbs, async_fd)`. The command
+/// descriptor, which came to the process by a way that the shim does not see, is that of `uverbsN`;
+/// and the next `UVERBS_METHOD_ASYNC_EVENT_ALLOC` of the calling thread on it returns `async_fd`,
+/// which is the shim's until then.
 pub type shim_adopt = unsafe extern "C" fn(libc::c_int, u16, libc::c_int);
 /// The symbol of [`shim_adopt`].
 pub const SHIM_ADOPT: &std::ffi::CStr = c"ferroce_shim_adopt";

@@ -1,4 +1,5 @@
-//! Work requests, work completions and the two extended objects that build and read them (`ibv_qp_ex`, `ibv_cq_ex`).
+//! Work requests, work completions and the two extended objects that build and read them
+//! (`ibv_qp_ex`, `ibv_cq_ex`).
 
 use crate::domain::ibv_mw_bind_info;
 use crate::object::{ibv_ah, ibv_comp_channel, ibv_context, ibv_mw, ibv_qp};
@@ -67,7 +68,8 @@ pub struct ibv_send_wr {
     /// `enum ibv_wr_opcode`, see [`wr_opcode`].
     pub opcode: c_uint,
     pub send_flags: c_uint,
-    /// Immediate data as it stands in memory (network byte order), or the rkey to invalidate (host byte order).
+    /// Immediate data as it stands in memory (network byte order), or the rkey to invalidate (host
+    /// byte order).
     pub imm_or_rkey: u32,
     pub wr: ibv_send_wr_op,
     pub xrc_remote_srqn: u32,
@@ -134,7 +136,8 @@ pub mod wc_flags {
     pub const WITH_INV: c_uint = 1 << 3;
 }
 
-/// `struct ibv_qp_ex`: the builder of send requests (`ibv_wr_post(3)`). `wr_atomic_write` came with rdma-core v44, `wr_flush` with v45.
+/// `struct ibv_qp_ex`: the builder of send requests (`ibv_wr_post(3)`). `wr_atomic_write` came with
+/// rdma-core v44, `wr_flush` with v45.
 #[repr(C)]
 #[allow(missing_docs)]
 pub struct ibv_qp_ex {
@@ -185,7 +188,8 @@ pub struct ibv_wc_tm_info {
     pub r#priv: u32,
 }
 
-/// `struct ibv_cq_ex`: a CQ read field by field (`ibv_create_cq_ex(3)`). Its head is a whole `ibv_cq`.
+/// `struct ibv_cq_ex`: a CQ read field by field (`ibv_create_cq_ex(3)`). Its head is a whole
+/// `ibv_cq`.
 #[repr(C)]
 #[allow(missing_docs)]
 pub struct ibv_cq_ex {

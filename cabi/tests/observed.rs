@@ -1,6 +1,6 @@
-//! The private provider interface, whose header is not installed, checked by what the installed libibverbs does with it:
-//! a table full of distinct pointers goes in through `verbs_set_ops`, and the public tables and functions show which slot
-//! each operation was taken from.
+//! The private provider interface, whose header is not installed, checked by what the installed
+//! libibverbs does with it: a table full of distinct pointers goes in through `verbs_set_ops`, and
+//! the public tables and functions show which slot each operation was taken from.
 
 use ferroce_cabi::pabi::*;
 use ferroce_cabi::*;
@@ -33,7 +33,8 @@ impl Library {
         !unsafe { libc::dlsym(self.0, name.as_ptr()) }.is_null()
     }
 
-    /// What this library is, whose `comp_mask` of queue pairs is taken to be where the newest row of its number has it.
+    /// What this library is, whose `comp_mask` of queue pairs is taken to be where the newest row
+    /// of its number has it.
     fn layout(&self) -> &'static Layout {
         let newest = LAYOUTS.iter().map(Layout::qp_mask).max();
         let served = recognise(|name| self.has(name), || newest);
@@ -57,7 +58,8 @@ impl Fixture {
         let init = library.symbol(c"_verbs_init_and_alloc_context");
         // SAFETY: the type of that symbol.
         let init: verbs_init_and_alloc_context = unsafe { std::mem::transmute(init) };
-        // SAFETY: all bits zero is a valid `verbs_device`: integers, pointers and optional functions.
+        // SAFETY: all bits zero is a valid `verbs_device`: integers, pointers and optional
+        // functions.
         let mut device: Box<verbs_device> = Box::new(unsafe { std::mem::zeroed() });
         device.refcount = 1;
         let head = layout.context_head() * size_of::<Op>();
@@ -95,7 +97,8 @@ impl Fixture {
 /// The word at a byte offset of a structure.
 fn word<T>(base: *const T, offset: usize) -> usize {
     assert!(offset + size_of::<usize>() <= size_of::<T>());
-    // SAFETY: inside the structure, aligned like every pointer in it, and initialised (a function pointer or null).
+    // SAFETY: inside the structure, aligned like every pointer in it, and initialised (a function
+    // pointer or null).
     unsafe { base.byte_add(offset).cast::<usize>().read() }
 }
 
@@ -222,7 +225,8 @@ extern "C" fn hit() -> usize {
     0
 }
 
-/// Operations without a public slot: each is put alone into the table and its public function called.
+/// Operations without a public slot: each is put alone into the table and its public function
+/// called.
 #[test]
 fn each_hidden_operation_is_called_from_its_slot() {
     let Some(fixture) = Fixture::new() else {
@@ -269,7 +273,8 @@ fn each_hidden_operation_is_called_from_its_slot() {
     ];
     for (name, function, first, second) in cases {
         let mut table: Vec<Op> = vec![None; fixture.layout.operations().len()];
-        // SAFETY: from a function pointer to another; libibverbs calls it with integers, of which it takes none.
+        // SAFETY: from a function pointer to another; libibverbs calls it with integers, of which
+        // it takes none.
         let called = unsafe { std::mem::transmute::<extern "C" fn() -> usize, Op>(hit) };
         table[fixture.slot(name)] = called;
         fixture.set_ops(&table);

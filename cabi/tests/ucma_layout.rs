@@ -1,5 +1,5 @@
-//! The layouts of the rdma_cm ABI against the kernel's installed headers: the numbers come from `size_of` and `offset_of!`
-//! here, and a C compiler checks them with `_Static_assert`.
+//! The layouts of the rdma_cm ABI against the kernel's installed headers: the numbers come from
+//! `size_of` and `offset_of!` here, and a C compiler checks them with `_Static_assert`.
 
 mod header;
 
@@ -7,8 +7,8 @@ use ferroce_cabi::ucma::*;
 use std::fmt::Write as _;
 use std::mem::{offset_of, size_of};
 
-/// Adds assertions about structures, whose fields have C's names but for a `_be` at the end. One structure an entry, without commas, so
-/// that the table stays as it is written.
+/// Adds assertions about structures, whose fields have C's names but for a `_be` at the end. One
+/// structure an entry, without commas, so that the table stays as it is written.
 macro_rules! structures {
     ($out:expr; $($t:ident { $($f:ident)* })*) => {$({
         let c = concat!("struct ", stringify!($t));

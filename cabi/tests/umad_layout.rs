@@ -1,5 +1,5 @@
-//! The layouts of the umad ABI against the kernel's installed headers: the numbers come from `size_of` and `offset_of!`
-//! here, and a C compiler checks them with `_Static_assert`.
+//! The layouts of the umad ABI against the kernel's installed headers: the numbers come from
+//! `size_of` and `offset_of!` here, and a C compiler checks them with `_Static_assert`.
 
 mod header;
 

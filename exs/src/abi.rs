@@ -1,4 +1,5 @@
-//! The types and constants of `exs.h`. A test compares every size, offset and value with the header.
+//! The types and constants of `exs.h`. A test compares every size, offset and value with the
+//! header.
 
 use std::ffi::c_int;
 

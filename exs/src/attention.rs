@@ -1,9 +1,10 @@
-//! Who takes completions: threads that wait for events, while they look; else the progress thread, which the completion
-//! queues must have been asked to wake.
+//! Who takes completions: threads that wait for events, while they look; else the progress thread,
+//! which the completion queues must have been asked to wake.
 //!
-//! A thread that takes its events, does a little and looks again would have it woken each time in between, and for
-//! nothing. So the thread that looks last asks for no event where the last pause was short: the progress thread then looks
-//! every now and then, and asks when nobody has come back. That is never done while a thread sleeps.
+//! A thread that takes its events, does a little and looks again would have it woken each time in
+//! between, and for nothing. So the thread that looks last asks for no event where the last pause
+//! was short: the progress thread then looks every now and then, and asks when nobody has come
+//! back. That is never done while a thread sleeps.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
 use std::time::{Duration, Instant};
@@ -116,7 +117,8 @@ pub(crate) struct Watcher {
 }
 
 impl Watcher {
-    /// Looks, if it is time to. Whether events must be asked for, as nobody has come back; and how long to wait at most.
+    /// Looks, if it is time to. Whether events must be asked for, as nobody has come back; and how
+    /// long to wait at most.
     pub(crate) fn watch(
         &mut self,
         attention: &Attention,

@@ -1,5 +1,5 @@
-//! What a process has one of: tables of sockets, queues and memory, the devices in use, timers, and the way in to all
-//! of them. A child of a fork starts without it.
+//! What a process has one of: tables of sockets, queues and memory, the devices in use, timers, and
+//! the way in to all of them. A child of a fork starts without it.
 
 use std::collections::{BTreeSet, HashMap};
 use std::ffi::c_void;
@@ -86,8 +86,8 @@ impl Library {
         library.watch(library.cm.fd, CM)?;
         library.watch(wake, WAKE)?;
         start(library)?;
-        // The child of a fork has neither the thread nor the devices: it must start anew. The parent's is left alone.
-        // SAFETY: the handler only stores a pointer.
+        // The child of a fork has neither the thread nor the devices: it must start anew. The
+        // parent's is left alone. SAFETY: the handler only stores a pointer.
         unsafe { libc::pthread_atfork(None, None, Some(forget_in_child)) };
         LIBRARY.store(std::ptr::from_ref(library).cast_mut(), Ordering::Release);
         Ok(())
@@ -326,7 +326,8 @@ impl Library {
         }
     }
 
-    /// Has every completion queue wake the progress thread; what came before it was asked for is taken here.
+    /// Has every completion queue wake the progress thread; what came before it was asked for is
+    /// taken here.
     pub(crate) fn arm(&self) {
         self.each_cq(|cq| {
             cq.arm();

@@ -1,4 +1,5 @@
-//! Listening: requests become connections at once, as far as the backlog goes, and wait for an accept.
+//! Listening: requests become connections at once, as far as the backlog goes, and wait for an
+//! accept.
 
 use std::collections::VecDeque;
 use std::mem::offset_of;
@@ -34,8 +35,9 @@ pub(crate) struct Accept {
 }
 
 impl Accept {
-    /// The element at an address, as it is now: `EFAULT` unless it and the room for an address of the family can be
-    /// written. That is looked at before a connection is taken, which would be lost otherwise.
+    /// The element at an address, as it is now: `EFAULT` unless it and the room for an address of
+    /// the family can be written. That is looked at before a connection is taken, which would be
+    /// lost otherwise.
     pub(crate) fn new(
         element: usize,
         value: &AcceptAddr,
@@ -58,7 +60,8 @@ impl Accept {
         })
     }
 
-    /// Tells the application's memory of a connection; answers its descriptor and the length of its address.
+    /// Tells the application's memory of a connection; answers its descriptor and the length of its
+    /// address.
     fn fill(&self, fd: i32, peer: &Address) -> Result<(i32, libc::socklen_t)> {
         let bytes = peer.bytes();
         let length = bytes.len() as libc::socklen_t;

@@ -1,4 +1,5 @@
-//! The application's memory: looking before touching, registrations, and the memory of one operation.
+//! The application's memory: looking before touching, registrations, and the memory of one
+//! operation.
 
 use std::sync::Arc;
 
@@ -27,7 +28,8 @@ pub(crate) fn read_bytes(address: usize, length: usize) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Copies a string without its end out of memory that may not be there; `ENAMETOOLONG` from `most` bytes on.
+/// Copies a string without its end out of memory that may not be there; `ENAMETOOLONG` from `most`
+/// bytes on.
 pub(crate) fn read_string(address: usize, most: usize) -> Result<Vec<u8>> {
     let mut string = Vec::new();
     while string.len() < most {
@@ -70,8 +72,8 @@ pub(crate) unsafe fn write_from(address: usize, from: *const u8, length: usize) 
     })
 }
 
-/// Whether a range can be read, and for a receive written: `EFAULT` if not. Its bytes stay what they are, and nobody
-/// else may be changing them: the range belongs to the call.
+/// Whether a range can be read, and for a receive written: `EFAULT` if not. Its bytes stay what
+/// they are, and nobody else may be changing them: the range belongs to the call.
 pub(crate) fn check(address: usize, length: usize, used: Use) -> Result<()> {
     let last = address
         .checked_add(length.max(1) - 1)
@@ -155,8 +157,8 @@ impl Memory {
         Ok(memory)
     }
 
-    /// Whether what is only sent can be read. Linux before 6.2 lets adapters read pages of a program whatever their protection; asked
-    /// to write them, it looks.
+    /// Whether what is only sent can be read. Linux before 6.2 lets adapters read pages of a
+    /// program whatever their protection; asked to write them, it looks.
     fn readable(&self) -> Result<()> {
         match self.flags & EXS_MRF_RECV_DISABLE {
             0 => Ok(()),
@@ -227,7 +229,8 @@ impl Buffer {
         }
     }
 
-    /// The application's: with its registration, or a registration for this operation if it is large enough.
+    /// The application's: with its registration, or a registration for this operation if it is
+    /// large enough.
     pub(crate) fn new(
         device: &Arc<Device>,
         address: usize,
@@ -280,7 +283,8 @@ impl Buffer {
     /// Registers it for as long as the operation takes.
     pub(crate) fn register(&mut self, device: &Device, used: Use) -> Result<()> {
         let (receive, send) = (used == Use::Receive, used == Use::Send);
-        // SAFETY: the application has given the memory to the operation, during which the registration lives.
+        // SAFETY: the application has given the memory to the operation, during which the
+        // registration lives.
         let mr = unsafe { device.register(self.address, self.length, receive, send) }?;
         self.region = Some(Arc::new(mr));
         Ok(())
@@ -299,7 +303,8 @@ impl Buffer {
     }
 }
 
-/// From this size on, registering unregistered memory for one operation costs less than copying it through messages.
+/// From this size on, registering unregistered memory for one operation costs less than copying it
+/// through messages.
 const REGISTER_LEAST: usize = 16 << 10;
 
 #[cfg(test)]

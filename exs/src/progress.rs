@@ -1,5 +1,5 @@
-//! The progress thread: one for the process. It takes the connection manager's events, completions that nobody else
-//! looks for, and timers. It never waits for a socket's peer.
+//! The progress thread: one for the process. It takes the connection manager's events, completions
+//! that nobody else looks for, and timers. It never waits for a socket's peer.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -92,7 +92,8 @@ fn run(library: &'static Library) {
     }
 }
 
-/// Runs something whose panic must not end all progress: it is one event's, and the next may be good.
+/// Runs something whose panic must not end all progress: it is one event's, and the next may be
+/// good.
 pub(crate) fn guarded(work: impl FnOnce()) {
     let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
 }

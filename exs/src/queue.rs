@@ -54,7 +54,8 @@ pub(crate) struct Queue {
     sleepers: AtomicU32,
 }
 
-/// What brings completions forward while a thread waits; how the threads share that work is not the queue's business.
+/// What brings completions forward while a thread waits; how the threads share that work is not the
+/// queue's business.
 pub(crate) trait Progress {
     /// The caller is going to look instead of sleeping.
     fn begin(&self);
@@ -114,7 +115,8 @@ impl Queue {
             let value = libc::sigval {
                 sival_ptr: signal.value as *mut _,
             };
-            // SAFETY: a signal to ourselves. That too many are queued is the application's to see to.
+            // SAFETY: a signal to ourselves. That too many are queued is the application's to see
+            // to.
             unsafe { libc::sigqueue(libc::getpid(), signal.number, value) };
         }
     }
@@ -133,8 +135,8 @@ impl Queue {
         Ok(())
     }
 
-    /// Takes up to `most` events, once there are `least` or the time is over. What `ready_to_wait` says is the answer where
-    /// the wait may be long.
+    /// Takes up to `most` events, once there are `least` or the time is over. What `ready_to_wait`
+    /// says is the answer where the wait may be long.
     pub(crate) fn take(
         &self,
         least: usize,
@@ -161,7 +163,8 @@ impl Queue {
         };
         progress.end(match &looked {
             Ok(None) => Next::Sleep,
-            // A signal announces the next event: what would bring it forward must not wait for the caller.
+            // A signal announces the next event: what would bring it forward must not wait for the
+            // caller.
             Ok(Some(_)) if !signaled => Next::Back,
             _ => Next::Away,
         });
@@ -378,7 +381,8 @@ impl Target {
         Self::new(self.queue.clone(), ahandle, self.signaled)
     }
 
-    /// The operation is over. Without a queue, or when it went well and that is not wanted, nobody hears of it.
+    /// The operation is over. Without a queue, or when it went well and that is not wanted, nobody
+    /// hears of it.
     pub(crate) fn end(
         mut self,
         kind: i32,

@@ -1,6 +1,7 @@
 //! Handles: numbers that are looked up, so that a wrong or old one is an error and nothing worse.
 
-/// Values by handle. A handle is never given out twice while fewer than 2^24 others have taken its place.
+/// Values by handle. A handle is never given out twice while fewer than 2^24 others have taken its
+/// place.
 pub(crate) struct Table<T> {
     places: Vec<(u32, Option<T>)>,
     free: Vec<usize>,

@@ -1,15 +1,18 @@
-//! The versions of the private provider interface, as data: everything that depends on the version follows from [`LAYOUTS`].
+//! The versions of the private provider interface, as data: everything that depends on the version
+//! follows from [`LAYOUTS`].
 //!
-//! The number of the interface (`IBVERBS_PRIVATE_NN`) does not fix the tables: new operations have come without a new number.
-//! Such versions are told apart by the public functions that came along. Facts are rdma-core's `libibverbs/driver.h`,
-//! `libibverbs/verbs.h` and `libibverbs/libibverbs.map.in` at the tags; every release from v33.0 on is in one of the rows.
+//! The number of the interface (`IBVERBS_PRIVATE_NN`) does not fix the tables: new operations have
+//! come without a new number. Such versions are told apart by the public functions that came along.
+//! Facts are rdma-core's `libibverbs/driver.h`, `libibverbs/verbs.h` and
+//! `libibverbs/libibverbs.map.in` at the tags; every release from v33.0 on is in one of the rows.
 
 use crate::Op;
 use crate::pabi::Operations;
 use std::ffi::CStr;
 use std::fmt;
 
-/// What a version of rdma-core added to the interface. A new one is one more row at the end of [`LAYOUTS`].
+/// What a version of rdma-core added to the interface. A new one is one more row at the end of
+/// [`LAYOUTS`].
 #[derive(Debug)]
 pub struct Layout {
     /// The first rdma-core that has it.
@@ -18,7 +21,8 @@ pub struct Layout {
     pub number: u32,
     /// A public function that libraries of this number have from this version on.
     pub mark: &'static CStr,
-    /// The operations that are new. Upstream keeps `struct verbs_context_ops` in alphabetical order.
+    /// The operations that are new. Upstream keeps `struct verbs_context_ops` in alphabetical
+    /// order.
     pub operations: &'static [&'static str],
     /// How many pointers `struct verbs_context` has grown at its head.
     pub context_head: usize,
@@ -202,7 +206,8 @@ pub static LAYOUTS: &[Layout] = &[
     },
 ];
 
-/// How many pointers `struct verbs_context` has at its head in the newest version, beyond [`crate::verbs_context`].
+/// How many pointers `struct verbs_context` has at its head in the newest version, beyond
+/// [`crate::verbs_context`].
 pub const CONTEXT_HEAD_MAX: usize = {
     let (mut sum, mut row) = (0, 0);
     while row < LAYOUTS.len() {
@@ -221,7 +226,8 @@ pub fn numbers() -> impl Iterator<Item = u32> {
         .filter(move |number| last.replace(*number) != Some(*number))
 }
 
-/// The file name of the driver that a libibverbs of this number loads for `path` in `RDMAV_DRIVERS`.
+/// The file name of the driver that a libibverbs of this number loads for `path` in
+/// `RDMAV_DRIVERS`.
 pub fn driver_file(path: &str, number: u32) -> String {
     format!("{path}-rdmav{number}.so")
 }
@@ -261,8 +267,8 @@ impl Layout {
     }
 }
 
-/// The offset of `comp_mask` in the oldest `struct verbs_qp`: it follows `struct ibv_qp_ex`, the last function of which
-/// was then `wr_abort`.
+/// The offset of `comp_mask` in the oldest `struct verbs_qp`: it follows `struct ibv_qp_ex`, the
+/// last function of which was then `wr_abort`.
 pub const QP_MASK_FIRST: usize = std::mem::offset_of!(crate::ibv_qp_ex, wr_abort) + size_of::<Op>();
 
 /// A libibverbs that can be served.
@@ -283,8 +289,8 @@ pub struct Unserved {
 
 /// What a libibverbs is like, by what can be seen of it.
 ///
-/// `has` says whether the library has a function; `qp_mask` says where its `ibv_qp_to_qp_ex(3)` looks for `comp_mask`, in
-/// bytes from the start of a queue pair, if that could be found.
+/// `has` says whether the library has a function; `qp_mask` says where its `ibv_qp_to_qp_ex(3)`
+/// looks for `comp_mask`, in bytes from the start of a queue pair, if that could be found.
 pub fn recognise(
     has: impl Fn(&CStr) -> bool,
     qp_mask: impl FnOnce() -> Option<usize>,
@@ -300,7 +306,8 @@ pub fn recognise(
         return Err(unserved);
     }
     let qp_mask = qp_mask().ok_or(unserved)?;
-    // A function may yet be appended to `struct ibv_qp_ex` without any other sign, as it was in v44 and v45.
+    // A function may yet be appended to `struct ibv_qp_ex` without any other sign, as it was in v44
+    // and v45.
     fitting
         .into_iter()
         .find(|layout| layout.qp_mask() <= qp_mask)
@@ -310,7 +317,8 @@ pub fn recognise(
 
 /// The number of a library's interface, known or not.
 fn number(has: impl Fn(&CStr) -> bool) -> Option<u32> {
-    // Far beyond today's: the number is that of an rdma-core release, of which there are four a year.
+    // Far beyond today's: the number is that of an rdma-core release, of which there are four a
+    // year.
     const HIGHEST: u32 = 255;
     (1..=HIGHEST).rev().find(|number| {
         let name = std::ffi::CString::new(format!("{REGISTER_DRIVER}{number}"));

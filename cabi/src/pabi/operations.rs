@@ -16,8 +16,8 @@ use libc::{c_int, c_uint, c_void, size_t};
 /// Defines [`Operations`] with a field for each line.
 macro_rules! operations {
     ($($name:ident: $signature:ty,)*) => {
-        /// What a provider offers of `struct verbs_context_ops`. What is left `None` keeps libibverbs' default, which fails
-        /// with `EOPNOTSUPP` and calls no kernel.
+        /// What a provider offers of `struct verbs_context_ops`. What is left `None` keeps
+        /// libibverbs' default, which fails with `EOPNOTSUPP` and calls no kernel.
         #[allow(missing_docs)]
         pub struct Operations {
             $(pub $name: Option<$signature>,)*
@@ -35,7 +35,8 @@ macro_rules! operations {
             /// The function that is offered for an operation, which may be one that has no field.
             pub fn slot(&self, name: &str) -> Op {
                 match name {
-                    // SAFETY: from an optional function pointer to another; nobody calls it by this type.
+                    // SAFETY: from an optional function pointer to another; nobody calls it by this
+                    // type.
                     $(stringify!($name) => unsafe {
                         std::mem::transmute::<Option<$signature>, Op>(self.$name)
                     },)*
@@ -43,14 +44,15 @@ macro_rules! operations {
                 }
             }
 
-            /// The same table with other functions in the place of those that are offered, for tests of who reaches which;
-            /// what is `None` stays so.
+            /// The same table with other functions in the place of those that are offered, for
+            /// tests of who reaches which; what is `None` stays so.
             ///
             /// # Safety
             /// Nobody calls a replacement by the type of an operation that is not its own.
             pub unsafe fn map(&self, replacement: impl Fn(&str) -> Op) -> Self {
                 Operations {
-                    // SAFETY: from an optional function pointer to another, which the caller answers for.
+                    // SAFETY: from an optional function pointer to another, which the caller
+                    // answers for.
                     $($name: self.$name.and_then(|_| unsafe {
                         std::mem::transmute::<Op, Option<$signature>>(replacement(stringify!($name)))
                     }),)*

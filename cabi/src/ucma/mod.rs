@@ -1,8 +1,8 @@
-//! The kernel's rdma_cm ABI (`<rdma/rdma_user_cm.h>`): the commands that librdmacm writes to `/dev/infiniband/rdma_cm`, and
-//! the answers that it finds at the addresses in them.
+//! The kernel's rdma_cm ABI (`<rdma/rdma_user_cm.h>`): the commands that librdmacm writes to
+//! `/dev/infiniband/rdma_cm`, and the answers that it finds at the addresses in them.
 //!
-//! A command is an [`rdma_ucm_cmd_hdr`] and the structure that belongs to its number. Socket addresses are kept as bytes:
-//! which family they are is a question for who reads them.
+//! A command is an [`rdma_ucm_cmd_hdr`] and the structure that belongs to its number. Socket
+//! addresses are kept as bytes: which family they are is a question for who reads them.
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 

@@ -97,7 +97,8 @@ structs! {
         /// Zero.
         reserved1: u32,
     }
-    /// `struct rdma_ucm_query_path_resp`; [`num_paths`](Self::num_paths) × [`ib_path_rec_data`] follow.
+    /// `struct rdma_ucm_query_path_resp`; [`num_paths`](Self::num_paths) × [`ib_path_rec_data`]
+    /// follow.
     rdma_ucm_query_path_resp {
         /// How many paths there are, which may be more than follow.
         num_paths: u32,

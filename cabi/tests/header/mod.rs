@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::process::Command;
 
-/// Compiles `source`, which is made of `_Static_assert`s over `header`; and once more with `right` replaced by `wrong`, which
-/// must not compile, as otherwise the test could not fail.
+/// Compiles `source`, which is made of `_Static_assert`s over `header`; and once more with `right`
+/// replaced by `wrong`, which must not compile, as otherwise the test could not fail.
 pub(crate) fn agrees(header: &str, source: &str, right: &str, wrong: &str) {
     if !Path::new("/usr/include").join(header).exists() {
         eprintln!("SKIPPED: <{header}> is not installed (libibverbs-dev)");

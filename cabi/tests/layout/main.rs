@@ -1,9 +1,10 @@
-//! The layouts of this crate against the C headers: the numbers come from `size_of` and `offset_of!` here, and a C
-//! compiler checks them with `_Static_assert`.
+//! The layouts of this crate against the C headers: the numbers come from `size_of` and
+//! `offset_of!` here, and a C compiler checks them with `_Static_assert`.
 //!
-//! `driver.h` is private to rdma-core and not installed. Where `FERROCE_RDMA_CORE_SRC` names a source tree, of any version that
-//! there is a row for in `pabi::LAYOUTS`, the structures are cut from its text and checked too, with what the row says;
-//! `tests/observed.rs` and the provider's tests with stand-ins cover the case without.
+//! `driver.h` is private to rdma-core and not installed. Where `FERROCE_RDMA_CORE_SRC` names a
+//! source tree, of any version that there is a row for in `pabi::LAYOUTS`, the structures are cut
+//! from its text and checked too, with what the row says; `tests/observed.rs` and the provider's
+//! tests with stand-ins cover the case without.
 
 use ferroce_cabi::pabi::{LAYOUTS, Layout};
 use std::path::Path;
@@ -11,7 +12,8 @@ use std::process::Command;
 
 /// Adds assertions about one structure: `check!(out, "struct x", x { a, b => "c_name" })`.
 ///
-/// `"struct x" grown from N` has at least N bytes: later versions append. `"struct x" from f` has grown in front of field `f`.
+/// `"struct x" grown from N` has at least N bytes: later versions append. `"struct x" from f` has
+/// grown in front of field `f`.
 macro_rules! check {
     ($out:expr, $c:literal grown from $size:expr, $t:ty { $($f:ident),* $(,)? }) => {{
         writeln!($out, "_Static_assert(sizeof({0}) >= {1}, \"sizeof {0}\");", $c, $size).unwrap();
@@ -47,8 +49,8 @@ mod objects;
 mod provider;
 mod queues;
 
-/// What came after the oldest version that there is a layout for, with the word by which a header is known to have it.
-/// All other assertions are about every version.
+/// What came after the oldest version that there is a layout for, with the word by which a header
+/// is known to have it. All other assertions are about every version.
 const LATER: &[(&str, &str)] = &[
     (
         "struct ibv_device_attr_ex.phys_port_cnt_ex",

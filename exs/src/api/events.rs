@@ -88,7 +88,8 @@ pub(super) extern "C" fn exs_qdequeue(
         if evtvec.is_null() {
             return Err(Errno(libc::EFAULT));
         }
-        // The place is tried before a long wait, so that nothing waits for an event that has no place to go.
+        // The place is tried before a long wait, so that nothing waits for an event that has no
+        // place to go.
         let place = || memory::check(evtvec as usize, most * size_of::<Event>(), Use::Receive);
         let events = queue.take(least, most, until, &library, place)?;
         if events.is_empty() {

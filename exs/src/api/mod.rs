@@ -54,7 +54,8 @@ enum Need {
     Nothing,
 }
 
-/// Runs an operation: to its event if it blocks, or just starts it. The event of the former is the answer.
+/// Runs an operation: to its event if it blocks, or just starts it. The event of the former is the
+/// answer.
 fn run(
     library: &'static Library,
     block: bool,

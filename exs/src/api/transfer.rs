@@ -174,7 +174,8 @@ fn transfer_file(
             work(plan, &socket, target);
             return Ok(());
         }
-        // The thread is there before the transfer is queued: a transfer that has its turn cannot lack one.
+        // The thread is there before the transfer is queued: a transfer that has its turn cannot
+        // lack one.
         let own = Arc::clone(&socket);
         progress::spawn("exs-file", move || {
             if let Ok(plan) = turned.recv() {

@@ -57,7 +57,8 @@ impl Conn {
                     &self.slots.slot(slot, SLOT)[HEADER..][start as usize..][..length as usize];
                 if let Some(op) = at(&self.receives, self.first_receive, op) {
                     debug_assert!(offset + length <= op.buffer.length as u64);
-                    // SAFETY: the application has given this memory to the receive; the machine stays within it.
+                    // SAFETY: the application has given this memory to the receive; the machine
+                    // stays within it.
                     unsafe {
                         std::ptr::copy_nonoverlapping(
                             bytes.as_ptr(),
@@ -147,7 +148,8 @@ impl Conn {
                 let length = header.length as usize;
                 if let Some(op) = at(&self.sends, self.first_send, op) {
                     let from = (op.buffer.address + offset as usize) as *const u8;
-                    // SAFETY: the application has given this memory to the send; the machine stays within it.
+                    // SAFETY: the application has given this memory to the send; the machine stays
+                    // within it.
                     unsafe { self.slots.fill(place, from, length) };
                 }
                 work.address[1] = self.slots.address(place);
@@ -187,8 +189,9 @@ impl Conn {
             return;
         }
         self.send_posts += self.works.len();
-        // SAFETY: slots live as long as this; the memory of operations stays until the machine says that they are over,
-        // which is after their posts have completed or the queue pair is destroyed.
+        // SAFETY: slots live as long as this; the memory of operations stays until the machine says
+        // that they are over, which is after their posts have completed or the queue pair is
+        // destroyed.
         let posted = unsafe { self.id.post(&self.works) };
         let count = self.works.len();
         self.works.clear();

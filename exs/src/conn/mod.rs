@@ -1,5 +1,5 @@
-//! One connection: the protocol's machine, its queue pair, the slots that messages travel in, and the operations in
-//! progress. It is used under its socket's lock.
+//! One connection: the protocol's machine, its queue pair, the slots that messages travel in, and
+//! the operations in progress. It is used under its socket's lock.
 
 mod act;
 mod slots;
@@ -30,7 +30,8 @@ const _: () = assert!(SLOTS < RECEIVE as usize);
 pub(crate) struct Op {
     /// The memory.
     pub buffer: Buffer,
-    /// Send: a message ends with it. Receive: it wants to be filled, as [`Machine::receive`] has it.
+    /// Send: a message ends with it. Receive: it wants to be filled, as [`Machine::receive`] has
+    /// it.
     pub flag: bool,
     /// The application's handle of its registration.
     pub mhandle: usize,

@@ -24,8 +24,8 @@ pub(super) const POSTS: usize = HEADERS + RDMA_POSTS;
 /// Bytes of one RDMA READ or WRITE: well below any device's limit, large enough to fill the link.
 pub(super) const PIECE: u64 = 4 << 20;
 
-/// The memory that messages travel in: receive slots, then headers and payloads of what is posted. The device reads
-/// and writes it, so that it is never borrowed as a whole.
+/// The memory that messages travel in: receive slots, then headers and payloads of what is posted.
+/// The device reads and writes it, so that it is never borrowed as a whole.
 pub(super) struct Slots {
     base: NonNull<u8>,
     mr: Option<Mr>,
@@ -48,7 +48,8 @@ impl Slots {
         let base =
             NonNull::new(unsafe { alloc_zeroed(Self::LAYOUT) }).ok_or(Errno(libc::ENOMEM))?;
         let mut slots = Self { base, mr: None };
-        // SAFETY: it is ours alone; slots are read once their receive has completed. No peer is told the key.
+        // SAFETY: it is ours alone; slots are read once their receive has completed. No peer is
+        // told the key.
         let mr = unsafe { device.register(base.as_ptr() as usize, Self::LENGTH, true, false) }?;
         slots.mr = Some(mr);
         Ok(slots)
@@ -75,7 +76,8 @@ impl Slots {
     /// There are `length` bytes at `from`.
     pub(super) unsafe fn fill(&mut self, place: usize, from: *const u8, length: usize) {
         assert!(place >= Self::SEND_HEADERS && place + length <= Self::LENGTH);
-        // SAFETY: within our memory, in a place whose last post has completed; the caller answers for the source.
+        // SAFETY: within our memory, in a place whose last post has completed; the caller answers
+        // for the source.
         unsafe { std::ptr::copy_nonoverlapping(from, self.base.as_ptr().add(place), length) };
     }
 }

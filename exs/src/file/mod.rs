@@ -1,7 +1,7 @@
 //! File transfers: a vector of files and memory goes out, or is filled, in order.
 //!
-//! Files pass through a few registered buffers, so that memory stays flat whatever their size, and so that a file that
-//! is cut short meanwhile is an error rather than a fault.
+//! Files pass through a few registered buffers, so that memory stays flat whatever their size, and
+//! so that a file that is cut short meanwhile is an error rather than a fault.
 
 mod plan;
 mod receive;

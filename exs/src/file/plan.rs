@@ -1,7 +1,7 @@
 //! Reading and checking what an application asks for.
 //!
-//! Nothing of a file changes before the transfer begins: a call that is refused leaves files as they were, and those that
-//! it has made are gone again.
+//! Nothing of a file changes before the transfer begins: a call that is refused leaves files as
+//! they were, and those that it has made are gone again.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::ErrorKind;
@@ -143,7 +143,8 @@ fn read_element(element: &XferFile, used: Use) -> Result<Element> {
 }
 
 impl Plan {
-    /// The transfer has its turn: files are cut, and kept. Answers what to transfer, and whether to shut down then.
+    /// The transfer has its turn: files are cut, and kept. Answers what to transfer, and whether to
+    /// shut down then.
     pub(crate) fn begin(mut self) -> Result<(Vec<Extent>, bool)> {
         for index in &self.cut {
             if let Extent::File { file, offset, .. } = &self.extents[*index] {

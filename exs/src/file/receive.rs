@@ -29,7 +29,8 @@ pub(crate) fn receive(
     let mut ring = Ring::new(library, socket);
     let result = receive_extents(&mut ring, &mut moved, extents);
     if result.is_err() && !ring.flying.is_empty() {
-        // Bytes that belong here would get lost: the sender must know that its file does not arrive.
+        // Bytes that belong here would get lost: the sender must know that its file does not
+        // arrive.
         let _ = socket.shutdown(true, false, Target::none());
     }
     ring.land();

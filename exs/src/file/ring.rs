@@ -48,7 +48,8 @@ impl<'a> Ring<'a> {
         }
         self.memory = vec![0; BUFFERS * CHUNK];
         let device = self.socket.device()?;
-        // SAFETY: it is used through raw pointers while operations have it, and looked at when they are over.
+        // SAFETY: it is used through raw pointers while operations have it, and looked at when they
+        // are over.
         let region = unsafe {
             device.register(
                 self.memory.as_mut_ptr() as usize,

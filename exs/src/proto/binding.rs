@@ -30,7 +30,8 @@ impl Machine {
         if header.length == 0 || header.address.checked_add(header.length).is_none() {
             return Err(Violation("an offer of no memory"));
         }
-        // Each was a control message, whose slot is free again: only this bounds what a peer can make us remember.
+        // Each was a control message, whose slot is free again: only this bounds what a peer can
+        // make us remember.
         if self.rx.sources.len() > usize::from(self.limits.own_control) {
             return Err(Violation("too many offers"));
         }
@@ -165,7 +166,8 @@ impl Machine {
             op.end = exhausted && end;
             op.finished = op.end || (op.fill && op.bound == op.length);
         } else {
-            // Like any stream: what is there, as far as it fits. A large transfer starts in a buffer of its own.
+            // Like any stream: what is there, as far as it fits. A large transfer starts in a
+            // buffer of its own.
             op.finished = op.bound == op.length || (exhausted && !op.fill && !next_is_data);
         }
         true
@@ -196,7 +198,8 @@ impl Machine {
         self.pop_front();
     }
 
-    /// Drops all items: this end takes no more. Offers are not acknowledged; Stop says that they are refused.
+    /// Drops all items: this end takes no more. Offers are not acknowledged; Stop says that they
+    /// are refused.
     fn discard(&mut self) {
         while let Some(item) = self.rx.items.pop_front() {
             if let Item::Data { slot, .. } = item {

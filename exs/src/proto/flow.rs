@@ -1,4 +1,5 @@
-//! Credits and posts: how many messages may go out, and what to tell the peer about slots that are free again.
+//! Credits and posts: how many messages may go out, and what to tell the peer about slots that are
+//! free again.
 
 use super::message::Header;
 use super::{Limits, Violation};

@@ -1,4 +1,5 @@
-//! What two ends say to each other: the header of every message and the hello that travels with a connection request.
+//! What two ends say to each other: the header of every message and the hello that travels with a
+//! connection request.
 //!
 //! All integers are big-endian. Parsing never panics: bytes that make no sense are `None`.
 

@@ -1,18 +1,22 @@
-//! The protocol of one connection as a state machine: it takes sends, receives, messages and completions, and answers
-//! with actions. It never touches memory, verbs or a clock; offsets into the application's buffers are all it knows.
+//! The protocol of one connection as a state machine: it takes sends, receives, messages and
+//! completions, and answers with actions. It never touches memory, verbs or a clock; offsets into
+//! the application's buffers are all it knows.
 //!
-//! Small sends travel in messages (`Data`), each of which takes one of the receive slots that the peer has posted and
-//! gives back as its application takes the bytes: a slow receiver holds the sender back. Large ones do not: either the
-//! receiver has advertised a posted buffer and the sender writes into it (`Advert`, RDMA WRITE, `Written`), or the sender
-//! names its memory and the receiver reads from it once it has a buffer (`Source`, RDMA READ, `ReadDone`).
+//! Small sends travel in messages (`Data`), each of which takes one of the receive slots that the
+//! peer has posted and gives back as its application takes the bytes: a slow receiver holds the
+//! sender back. Large ones do not: either the receiver has advertised a posted buffer and the
+//! sender writes into it (`Advert`, RDMA WRITE, `Written`), or the sender names its memory and the
+//! receiver reads from it once it has a buffer (`Source`, RDMA READ, `ReadDone`).
 //!
-//! *When is an advert valid?* The bytes of the stream have one order, and both ends must agree on which receive takes
-//! which of them. An advert carries the number of `Data` and `Source` messages that its sender had seen; it is good only
-//! if that is the number sent so far, and it is void from the next one on. The receiver, for its part, regards all its
-//! adverts as void when a `Data` or `Source` arrives: whichever of them crossed it, the sender has dropped or will drop.
+//! *When is an advert valid?* The bytes of the stream have one order, and both ends must agree on
+//! which receive takes which of them. An advert carries the number of `Data` and `Source` messages
+//! that its sender had seen; it is good only if that is the number sent so far, and it is void from
+//! the next one on. The receiver, for its part, regards all its adverts as void when a `Data` or
+//! `Source` arrives: whichever of them crossed it, the sender has dropped or will drop.
 //!
-//! *Credits* count two kinds of slots, so that control messages pass where data is held back. Of the control slots the
-//! last is kept for `Credit`, which both ends send when half of a kind is free and not yet told: so neither starves.
+//! *Credits* count two kinds of slots, so that control messages pass where data is held back. Of
+//! the control slots the last is kept for `Credit`, which both ends send when half of a kind is
+//! free and not yet told: so neither starves.
 
 mod binding;
 mod flow;
@@ -29,14 +33,15 @@ use message::{Header, Kind};
 use receiver::Receiver;
 use sender::Sender;
 
-/// The largest message that is copied through slots although its memory could be read or written directly.
+/// The largest message that is copied through slots although its memory could be read or written
+/// directly.
 const EAGER_SLOTS: u64 = 4;
 /// The smallest buffer worth an advert, in bytes.
 const ADVERT_LEAST: u64 = 8 << 10;
 /// Adverts that may be out at once.
 const ADVERTS: usize = 16;
-/// Large sends that are under way before another is offered as a source: enough to fill the link, few enough that
-/// adverts can catch up.
+/// Large sends that are under way before another is offered as a source: enough to fill the link,
+/// few enough that adverts can catch up.
 const SOURCES: usize = 4;
 
 /// What the machine may use.
@@ -82,7 +87,8 @@ pub enum Outcome {
 pub enum Action {
     /// Post a message.
     Send {
-        /// Its header; with `expose` the address is an offset, to which the base and the key are to be added.
+        /// Its header; with `expose` the address is an offset, to which the base and the key are to
+        /// be added.
         header: Header,
         /// Whose memory the header names.
         expose: Option<Expose>,
@@ -209,16 +215,17 @@ impl Machine {
         }
     }
 
-    /// Queues a send and answers its number; they count from 0. `end`: a message ends with it. `exposable`: its memory is
-    /// registered, so that it may be read or written from directly.
+    /// Queues a send and answers its number; they count from 0. `end`: a message ends with it.
+    /// `exposable`: its memory is registered, so that it may be read or written from directly.
     pub fn send(&mut self, length: u64, end: bool, exposable: bool) -> u64 {
         let op = self.tx.push(length, end, exposable);
         self.pump();
         op
     }
 
-    /// Queues a receive and answers its number; they count from 0. `fill`: of a stream it wants all its bytes, not
-    /// just the next ones; of a message it takes a part, and what does not fit goes to the next receive.
+    /// Queues a receive and answers its number; they count from 0. `fill`: of a stream it wants all
+    /// its bytes, not just the next ones; of a message it takes a part, and what does not fit goes
+    /// to the next receive.
     pub fn receive(&mut self, length: u64, fill: bool, exposable: bool) -> u64 {
         let op = self.rx.push(length, fill, exposable);
         self.pump();
@@ -237,7 +244,8 @@ impl Machine {
         self.pump();
     }
 
-    /// Takes a message that arrived in a slot. The slot stays the machine's until a `Repost` gives it back.
+    /// Takes a message that arrived in a slot. The slot stays the machine's until a `Repost` gives
+    /// it back.
     pub fn message(&mut self, slot: u32, header: &Header) -> Result<(), Violation> {
         self.flow.credited(header)?;
         if header.kind == Kind::Data {
@@ -282,7 +290,8 @@ impl Machine {
         self.pump();
     }
 
-    /// The connection is no more, and nothing is posted any more: everything ends, but for bytes that are already here.
+    /// The connection is no more, and nothing is posted any more: everything ends, but for bytes
+    /// that are already here.
     pub fn gone(&mut self) {
         if self.gone {
             return;

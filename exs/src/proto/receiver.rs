@@ -163,7 +163,8 @@ impl Receiver {
         }
     }
 
-    /// The connection is gone: what was being read, or is only offered, is lost, and all that comes after it.
+    /// The connection is gone: what was being read, or is only offered, is lost, and all that comes
+    /// after it.
     pub(super) fn cut(&mut self, messages: bool) {
         self.sources.clear();
         self.reading = match self.reading {

@@ -153,7 +153,8 @@ impl Sender {
         self.ops.get_mut(index)
     }
 
-    /// What is not wholly out, and these operations, end with this outcome when their posts are over.
+    /// What is not wholly out, and these operations, end with this outcome when their posts are
+    /// over.
     fn fail(&mut self, outcome: Outcome, these: &[u64]) {
         for (number, op) in (self.first..).zip(&mut self.ops) {
             if !op.last_out || these.contains(&number) {
@@ -237,7 +238,8 @@ impl Machine {
         let (left, offset, end, exposable) =
             (op.length - op.issued, op.issued, op.end, op.exposable);
         if self.tx.skipping {
-            // The application is not told: as with any SOCK_SEQPACKET, the receiver is, by MSG_TRUNC.
+            // The application is not told: as with any SOCK_SEQPACKET, the receiver is, by
+            // MSG_TRUNC.
             self.moved(number, left);
             self.issue(number, left, 0);
             return true;
@@ -334,7 +336,8 @@ impl Machine {
     }
 
     fn push_source(&mut self, number: u64, offset: u64, left: u64, end: bool) -> bool {
-        // While enough is under way, the next advert is worth waiting for: an offer would make those on their way void.
+        // While enough is under way, the next advert is worth waiting for: an offer would make
+        // those on their way void.
         let under_way = self.tx.sources.len() + self.tx.writes;
         if under_way >= SOURCES || !self.may_control() {
             return false;

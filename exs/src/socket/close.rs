@@ -15,7 +15,8 @@ const LINGER: Duration = Duration::from_secs(20);
 const FAREWELL: Duration = Duration::from_secs(3);
 
 impl Socket {
-    /// Closes: nobody can name the socket any more. What is in progress is finished or canceled first.
+    /// Closes: nobody can name the socket any more. What is in progress is finished or canceled
+    /// first.
     pub(crate) fn close(self: &Arc<Self>, library: &Library, target: Target) {
         let mut inner = self.lock();
         inner.close = Some(target);

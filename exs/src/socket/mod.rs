@@ -1,6 +1,7 @@
 //! Sockets: what each state allows, the order of operations, and how a socket ends.
 //!
-//! A socket's state is behind one lock, under which events are posted but no other socket is touched.
+//! A socket's state is behind one lock, under which events are posted but no other socket is
+//! touched.
 
 mod close;
 mod connect;
@@ -49,7 +50,8 @@ pub(crate) struct Inner {
     shutdowns: Vec<Shutdown>,
     close: Option<Target>,
     closing: bool,
-    /// Whether the connection manager has said that the connection ended, or will not say it any more.
+    /// Whether the connection manager has said that the connection ended, or will not say it any
+    /// more.
     disconnected: bool,
 }
 
@@ -183,7 +185,8 @@ impl Inner {
         target.end(EXS_EVT_CONNECT, self.fd, Err(error), EventDetail::None);
     }
 
-    /// Starts what waited for its turn, ends the stream when it is time, and reports shutdowns that are done.
+    /// Starts what waited for its turn, ends the stream when it is time, and reports shutdowns that
+    /// are done.
     pub(crate) fn look(&mut self) {
         let Phase::Connected(conn) = &mut self.phase else {
             return;

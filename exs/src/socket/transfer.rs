@@ -44,7 +44,8 @@ impl Socket {
             Admission::Queued if sending + inner.sends.waiting.len() >= EXS_SENDS_MAX => {
                 return Err(Errno(libc::EBUSY));
             }
-            // What has credit needs no answer of the peer's: a stream takes that much, a message all or nothing.
+            // What has credit needs no answer of the peer's: a stream takes that much, a message
+            // all or nothing.
             Admission::Immediate
                 if room == 0
                     || inner.sends.occupied()
@@ -116,8 +117,8 @@ impl Socket {
         Ok(())
     }
 
-    /// Queues a file transfer, whose `turn` is called once everything before it is on its way. It may be called right
-    /// here, under the socket's lock: it must only pass the word on.
+    /// Queues a file transfer, whose `turn` is called once everything before it is on its way. It
+    /// may be called right here, under the socket's lock: it must only pass the word on.
     pub(crate) fn queue_file(&self, used: Use, turn: Box<dyn FnOnce() + Send>) -> Result<()> {
         let mut inner = self.lock();
         match used {

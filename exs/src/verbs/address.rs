@@ -15,7 +15,8 @@ impl Address {
         Self { storage }
     }
 
-    /// Takes the bytes of an address: `EINVAL` if there are too few, `EAFNOSUPPORT` if it is of another family.
+    /// Takes the bytes of an address: `EINVAL` if there are too few, `EAFNOSUPPORT` if it is of
+    /// another family.
     pub(crate) fn parse(bytes: &[u8], family: i32) -> Result<Self> {
         let Some(said) = bytes.first_chunk::<2>() else {
             return Err(Errno(libc::EINVAL));

@@ -13,7 +13,8 @@ use crate::errno::{Errno, Result};
 /// Entries of a completion queue.
 const CQ_ENTRIES: i32 = 4096;
 
-/// A device that is used: protection domain, completion channel and completion queues. Lives for good.
+/// A device that is used: protection domain, completion channel and completion queues. Lives for
+/// good.
 pub(crate) struct Device {
     verbs: *mut c_void,
     pd: *mut c_void,
@@ -112,7 +113,8 @@ impl Device {
     /// Registers memory of the application's.
     ///
     /// # Safety
-    /// With `write` the peer may change the memory while the region lives: nobody else must rely on its bytes.
+    /// With `write` the peer may change the memory while the region lives: nobody else must rely on
+    /// its bytes.
     pub(crate) unsafe fn register(
         &self,
         address: usize,
@@ -164,7 +166,8 @@ impl Drop for Mr {
 /// A completion queue that several connections share.
 pub(crate) struct Cq {
     raw: *mut c_void,
-    /// Held while completions are taken *and* worked on, so that those of one connection stay in order.
+    /// Held while completions are taken *and* worked on, so that those of one connection stay in
+    /// order.
     polling: Mutex<()>,
     armed: AtomicBool,
     room: usize,
@@ -224,7 +227,8 @@ impl Cq {
         self.armed.store(false, Ordering::SeqCst);
     }
 
-    /// Takes what there is and hands it to `each`; answers how many. Without `wait` another thread at it is left to it.
+    /// Takes what there is and hands it to `each`; answers how many. Without `wait` another thread
+    /// at it is left to it.
     pub(crate) fn poll(&self, wait: bool, mut each: impl FnMut(&[Completion])) -> usize {
         let _guard = if wait {
             self.polling.lock()

@@ -118,13 +118,15 @@ impl CmId {
 
     /// Refuses a request.
     pub(crate) fn reject(&mut self) {
-        // SAFETY: the identifier lives. That it fails when the peer is gone already changes nothing.
+        // SAFETY: the identifier lives. That it fails when the peer is gone already changes
+        // nothing.
         unsafe { ffi::xv_id_reject(self.raw.as_ptr()) };
     }
 
     /// Ends the connection, or answers the peer's end; the queue pair goes into the error state.
     pub(crate) fn disconnect(&mut self) {
-        // SAFETY: the identifier lives. It fails when there is no connection (any more), which is as good.
+        // SAFETY: the identifier lives. It fails when there is no connection (any more), which is
+        // as good.
         unsafe { ffi::xv_id_disconnect(self.raw.as_ptr()) };
     }
 
@@ -177,7 +179,8 @@ impl CmId {
     /// Posts to the send queue.
     ///
     /// # Safety
-    /// The memory that the works name stays as it is until they complete or the queue pair is destroyed.
+    /// The memory that the works name stays as it is until they complete or the queue pair is
+    /// destroyed.
     pub(crate) unsafe fn post(&mut self, works: &[Work]) -> Result<()> {
         if !self.has_qp {
             return Err(Errno(libc::ENOTCONN));

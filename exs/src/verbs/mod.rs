@@ -1,5 +1,5 @@
-//! The verbs layer: devices, memory regions, completion queues and connection identifiers as owned Rust values over
-//! the C shim. It decides nothing about sockets and knows nothing of the protocol.
+//! The verbs layer: devices, memory regions, completion queues and connection identifiers as owned
+//! Rust values over the C shim. It decides nothing about sockets and knows nothing of the protocol.
 
 mod address;
 mod device;

@@ -16,14 +16,16 @@ const RC_RNR_NAK_GEN: u64 = 1 << 12;
 const SRQ_RESIZE: u64 = 1 << 13;
 const MEM_WINDOW: u64 = 1 << 17;
 const XRC: u64 = 1 << 20;
-/// Local invalidate, SEND with invalidate, type 2 windows; fast registration is not a verb of user space.
+/// Local invalidate, SEND with invalidate, type 2 windows; fast registration is not a verb of user
+/// space.
 const MEM_MGT_EXTENSIONS: u64 = 1 << 21;
 const MEM_WINDOW_TYPE_2B: u64 = 1 << 24;
 const FLUSH_GLOBAL: u64 = 1 << 38;
 const FLUSH_PERSISTENT: u64 = 1 << 39;
 const ATOMIC_WRITE: u64 = 1 << 40;
 
-/// `enum ibv_device_cap_flags`, and from bit 32 on what only `device_cap_flags_ex` has: what this device really does.
+/// `enum ibv_device_cap_flags`, and from bit 32 on what only `device_cap_flags_ex` has: what this
+/// device really does.
 pub const DEVICE: u64 = BAD_PKEY_CNTR
     | BAD_QKEY_CNTR
     | UD_AV_PORT_ENFORCE

@@ -1,6 +1,6 @@
 //! The blocking client: one connection, one request at a time, events in between. It never touches
-//! packets and never retries a request on its own, except that [`Client::attach`] waits while all free
-//! slots rest.
+//! packets and never retries a request on its own, except that [`Client::attach`] waits while all
+//! free slots rest.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -26,8 +26,8 @@ use crate::{
 /// How long a request may take.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// A connection to `ferroced`. What was claimed through it is released when it is dropped, or when the
-/// process dies.
+/// A connection to `ferroced`. What was claimed through it is released when it is dropped, or when
+/// the process dies.
 ///
 /// A forked child must not use its parent's client; it connects anew.
 #[derive(Debug)]
@@ -43,7 +43,8 @@ pub struct Client {
 impl Client {
     /// Connects to the daemon of a runtime directory.
     ///
-    /// Fails with [`ControlError::NotRunning`] if there is none, and refuses a directory that somebody else could change.
+    /// Fails with [`ControlError::NotRunning`] if there is none, and refuses a directory that
+    /// somebody else could change.
     pub fn connect(dir: &RuntimeDir) -> Result<Self, ControlError> {
         Ok(Self {
             socket: dir.connect(runtime_dir::SOCKET)?,
@@ -114,9 +115,10 @@ impl Client {
         }
     }
 
-    /// This slot's UDP socket for a GID: bound to its address and port 4791, UDP_GRO on, receive buffer
-    /// as large as the system allows. Whether it is in non-blocking mode is undefined: pass
-    /// `MSG_DONTWAIT`. Needs [`attach`](Self::attach) first (`EINVAL`); an unused index is `ENOENT`.
+    /// This slot's UDP socket for a GID: bound to its address and port 4791, UDP_GRO on, receive
+    /// buffer as large as the system allows. Whether it is in non-blocking mode is undefined: pass
+    /// `MSG_DONTWAIT`. Needs [`attach`](Self::attach) first (`EINVAL`); an unused index is
+    /// `ENOENT`.
     ///
     /// Asked again for the same address, it returns another descriptor of the same socket.
     pub fn receive_socket(&mut self, gid_index: u16) -> Result<OwnedFd, ControlError> {
@@ -134,13 +136,15 @@ impl Client {
         }
     }
 
-    /// Whether an event came while a reply was awaited, which [`event_fd`](Self::event_fd) no longer tells.
+    /// Whether an event came while a reply was awaited, which [`event_fd`](Self::event_fd) no
+    /// longer tells.
     pub fn has_event(&self) -> bool {
         !self.events.is_empty()
     }
 
-    /// Has copies of the packets for a multicast group that come to an InfiniBand port sent to an endpoint of this process
-    /// (`EINVAL`: not one at the port's address, or no such port; `ENOMEM`: too many).
+    /// Has copies of the packets for a multicast group that come to an InfiniBand port sent to an
+    /// endpoint of this process (`EINVAL`: not one at the port's address, or no such port;
+    /// `ENOMEM`: too many).
     pub fn join_group(
         &mut self,
         port: u8,
@@ -155,8 +159,9 @@ impl Client {
         self.plain(Request::LeaveGroup { at })
     }
 
-    /// A descriptor that keeps the daemon from leaving for want of programs for as long as any process has it open. It may be left to any
-    /// process: it is the end of a pipe that nobody reads, and nothing can be asked or learnt through it.
+    /// A descriptor that keeps the daemon from leaving for want of programs for as long as any
+    /// process has it open. It may be left to any process: it is the end of a pipe that nobody
+    /// reads, and nothing can be asked or learnt through it.
     pub fn hold(&mut self) -> Result<OwnedFd, ControlError> {
         match self.call(Request::Hold)? {
             (Reply::Held, mut fds) if fds.len() == 1 => Ok(fds.remove(0)),
@@ -172,8 +177,8 @@ impl Client {
         }
     }
 
-    /// Asks the daemon to stop. It answers before it cleans up: wait for [`Event::Shutdown`] to know
-    /// that it has gone.
+    /// Asks the daemon to stop. It answers before it cleans up: wait for [`Event::Shutdown`] to
+    /// know that it has gone.
     pub fn shutdown(&mut self) -> Result<(), ControlError> {
         self.plain(Request::Shutdown)
     }
@@ -187,14 +192,14 @@ impl Client {
     }
 
     /// Becomes readable when an event may have come. After any request too, call
-    /// [`try_event`](Self::try_event) until it returns `None`: an event that arrived while the reply was
-    /// awaited is queued here and no longer makes the descriptor readable.
+    /// [`try_event`](Self::try_event) until it returns `None`: an event that arrived while the
+    /// reply was awaited is queued here and no longer makes the descriptor readable.
     pub fn event_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
 
-    /// The next event, if there is one; never blocks. A daemon that has gone in whatever way counts as
-    /// [`Event::Shutdown`], which is returned once, as the last.
+    /// The next event, if there is one; never blocks. A daemon that has gone in whatever way counts
+    /// as [`Event::Shutdown`], which is returned once, as the last.
     pub fn try_event(&mut self) -> Option<Event> {
         loop {
             if let Some(event) = self.events.pop_front() {
@@ -240,8 +245,8 @@ impl Client {
             return;
         }
         self.closed = event == Event::Shutdown;
-        // The table and the state are read when the event is handled: one of a kind is enough, and a
-        // program that never looks must not fill its memory.
+        // The table and the state are read when the event is handled: one of a kind is enough, and
+        // a program that never looks must not fill its memory.
         self.events
             .retain(|e| std::mem::discriminant(e) != std::mem::discriminant(&event));
         self.events.push_back(event);

@@ -1,6 +1,6 @@
 //! Counters of one client, in a page of memory that the client adds to and the daemon sums up.
-//! Beside these there is only what is counted at each InfiniBand port (`ports`). Neither side trusts the other's
-//! numbers for anything but showing them and telling a subnet manager.
+//! Beside these there is only what is counted at each InfiniBand port (`ports`). Neither side
+//! trusts the other's numbers for anything but showing them and telling a subnet manager.
 
 use std::fmt;
 use std::fs::File;
@@ -38,7 +38,8 @@ macro_rules! counters {
 }
 
 counters! {
-    /// Packets received and accepted by the transport. In a page without those for groups; a sum has them all.
+    /// Packets received and accepted by the transport. In a page without those for groups; a sum
+    /// has them all.
     RxPackets => "rcvd_pkts",
     /// Bytes of those packets, from the BTH to the ICRC.
     RxBytes => "rcvd_bytes",
@@ -128,7 +129,8 @@ counters! {
 
 const _: () = assert!(Counter::ALL.len() * size_of::<u64>() <= PAGE);
 
-/// A page of counters, shared between the processes that hold its descriptor. Clones are the same page.
+/// A page of counters, shared between the processes that hold its descriptor. Clones are the same
+/// page.
 #[derive(Clone)]
 pub struct CounterPage {
     map: Arc<MmapRaw>,

@@ -1,4 +1,5 @@
-//! Datagrams with what the kernel says, or is told, beside them: one thing each. The safe libraries do not pass it on.
+//! Datagrams with what the kernel says, or is told, beside them: one thing each. The safe libraries
+//! do not pass it on.
 
 use std::mem::MaybeUninit;
 use std::net::SocketAddr;
@@ -139,7 +140,8 @@ pub fn send(
     let mut send = |name: *mut libc::c_void, len| {
         message.msg_name = name;
         message.msg_namelen = len;
-        // SAFETY: what the message points to is alive and as long as it says; the kernel only reads it.
+        // SAFETY: what the message points to is alive and as long as it says; the kernel only reads
+        // it.
         unsafe { libc::sendmsg(socket.as_fd().as_raw_fd(), &message, flags) }
     };
     // SAFETY: the pointer and the length are passed to the kernel as they are, while they hold.

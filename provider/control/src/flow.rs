@@ -1,15 +1,17 @@
-//! How much unacknowledged traffic is on its way to each receive socket of one address, counted by those who send and those
-//! who receive on this machine.
+//! How much unacknowledged traffic is on its way to each receive socket of one address, counted by
+//! those who send and those who receive on this machine.
 //!
-//! UC and UD have no acknowledgements, and what a receive socket has no room for is lost. Over a loopback the kernel never
-//! holds a sender back, so senders must know what the receiver has taken. The daemon of an address makes a small file of
-//! counters, named after the address and the network namespace, in the system's shared memory; whoever sends to that address
-//! from here finds it, whichever daemon he belongs to. For addresses of other machines there is none.
+//! UC and UD have no acknowledgements, and what a receive socket has no room for is lost. Over a
+//! loopback the kernel never holds a sender back, so senders must know what the receiver has taken.
+//! The daemon of an address makes a small file of counters, named after the address and the network
+//! namespace, in the system's shared memory; whoever sends to that address from here finds it,
+//! whichever daemon he belongs to. For addresses of other machines there is none.
 //!
-//! The numbers are advice: nothing but the pace of sending depends on them, and nobody waits on them without a limit.
+//! The numbers are advice: nothing but the pace of sending depends on them, and nobody waits on
+//! them without a limit.
 //!
-//! A daemon holds a lock on its files. One that was killed leaves them behind; the next daemon of that user, whatever its address
-//! and its namespace, removes those that nobody holds.
+//! A daemon holds a lock on its files. One that was killed leaves them behind; the next daemon of
+//! that user, whatever its address and its namespace, removes those that nobody holds.
 
 use std::fs::{File, OpenOptions};
 use std::net::IpAddr;
@@ -55,7 +57,8 @@ impl FlowFile {
             source,
         };
         sweep();
-        // Of an earlier owner, who has gone; whoever sweeps it this moment has gone on when the lock is ours.
+        // Of an earlier owner, who has gone; whoever sweeps it this moment has gone on when the
+        // lock is ours.
         remove(&path, true);
         let file = OpenOptions::new()
             .write(true)
@@ -86,8 +89,9 @@ fn sweep() {
     }
 }
 
-/// Removes what nobody holds, unless it is another file by the time that it is locked. One without its length is just being made,
-/// unless the caller holds the address (`ours`) and so is the only one who could.
+/// Removes what nobody holds, unless it is another file by the time that it is locked. One without
+/// its length is just being made, unless the caller holds the address (`ours`) and so is the only
+/// one who could.
 fn remove(path: &Path, ours: bool) {
     let mut options = OpenOptions::new();
     // What others have put there must neither lead elsewhere nor make the daemon wait.
@@ -143,7 +147,8 @@ impl FlowPage {
         Some(FlowPage { map: Arc::new(map) })
     }
 
-    /// What has been sent to a slot, in units of the senders' and receivers' choice. It only grows (and wraps).
+    /// What has been sent to a slot, in units of the senders' and receivers' choice. It only grows
+    /// (and wraps).
     pub fn sent(&self, slot: u8) -> &AtomicU64 {
         self.cell(usize::from(slot))
     }
@@ -153,8 +158,9 @@ impl FlowPage {
         self.cell(SLOTS + usize::from(slot))
     }
 
-    /// Counts what a slot has received. Senders count before they send, so never more than they have counted: what is found
-    /// received twice (once it was taken for lost) is not held against what comes next.
+    /// Counts what a slot has received. Senders count before they send, so never more than they
+    /// have counted: what is found received twice (once it was taken for lost) is not held against
+    /// what comes next.
     pub fn take(&self, slot: u8, amount: u64) {
         let before = self.received(slot).fetch_add(amount, Ordering::Relaxed);
         let sent = self.sent(slot).load(Ordering::Relaxed);
@@ -163,7 +169,8 @@ impl FlowPage {
         }
     }
 
-    /// All that had been sent to a slot when the senders' count was `sent` has been received or lost.
+    /// All that had been sent to a slot when the senders' count was `sent` has been received or
+    /// lost.
     pub fn settle(&self, slot: u8, sent: u64) {
         self.received(slot).store(sent, Ordering::Relaxed);
     }
@@ -181,8 +188,9 @@ impl FlowPage {
 
     fn cell(&self, index: usize) -> &AtomicU64 {
         let base = self.map.as_mut_ptr().cast::<u64>();
-        // SAFETY: the mapping is PAGE bytes long, page-aligned, readable and writable, and lives as long as `self`; the index is
-        // below 2 * SLOTS. Other processes have it too, and all go through atomics.
+        // SAFETY: the mapping is PAGE bytes long, page-aligned, readable and writable, and lives as
+        // long as `self`; the index is below 2 * SLOTS. Other processes have it too, and all go
+        // through atomics.
         unsafe { AtomicU64::from_ptr(base.add(index)) }
     }
 }
@@ -202,7 +210,8 @@ fn name(ip: IpAddr, scope_id: u32) -> Result<PathBuf, ControlError> {
     Ok(Path::new(DIRECTORY).join(format!("{prefix}{namespace}-{ip}-{scope_id}")))
 }
 
-/// Part of the files' names: programs of other builds look for the same files, so another order of the counters is another number.
+/// Part of the files' names: programs of other builds look for the same files, so another order of
+/// the counters is another number.
 const LAYOUT: u32 = 1;
 
 /// How the names of all files of this user begin.

@@ -1,10 +1,13 @@
-//! Which of the connection manager's ids have changed: a number for each, in a page that programs can read.
+//! Which of the connection manager's ids have changed: a number for each, in a page that programs
+//! can read.
 //!
-//! Beside an event the daemon tells the program what it would answer if it were asked about the id now. The program's side may
-//! answer from that for as long as the id's number is what it was; the daemon counts it up whenever an answer may have
-//! changed, whoever changed it. Nothing but the validity of such answers depends on the numbers.
+//! Beside an event the daemon tells the program what it would answer if it were asked about the id
+//! now. The program's side may answer from that for as long as the id's number is what it was; the
+//! daemon counts it up whenever an answer may have changed, whoever changed it. Nothing but the
+//! validity of such answers depends on the numbers.
 //!
-//! A second number of each id, its *life*, changes with the id's end, and its lowest bit says whether the id has a connection.
+//! A second number of each id, its *life*, changes with the id's end, and its lowest bit says
+//! whether the id has a connection.
 
 use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -110,8 +113,8 @@ impl Generations {
     fn at(&self, index: usize) -> &AtomicU32 {
         assert!(index < 2 * GENERATIONS);
         let base = self.map.as_mut_ptr().cast::<u32>();
-        // SAFETY: the mapping is LEN bytes long, page-aligned, readable and writable, and lives as long as `self`; the index is
-        // inside. Other processes only read it, through atomics too.
+        // SAFETY: the mapping is LEN bytes long, page-aligned, readable and writable, and lives as
+        // long as `self`; the index is inside. Other processes only read it, through atomics too.
         unsafe { AtomicU32::from_ptr(base.add(index)) }
     }
 }

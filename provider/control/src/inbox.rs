@@ -1,12 +1,13 @@
 //! The memory through which processes of one device hand packets to each other, without a socket.
 //!
-//! Each attached process has an inbox: a head that all senders share, and behind it a ring for each slot that may send. Only that
-//! slot's process writes to a ring, and only the owner of the inbox reads it; so nobody ever waits for another sender, dead or
-//! alive. A ring that nobody uses has no memory, and what a sender has used is given back when he has gone. What is in the rings, and in which order it is written and read, is the
-//! engine's to know.
+//! Each attached process has an inbox: a head that all senders share, and behind it a ring for each
+//! slot that may send. Only that slot's process writes to a ring, and only the owner of the inbox
+//! reads it; so nobody ever waits for another sender, dead or alive. A ring that nobody uses has no
+//! memory, and what a sender has used is given back when he has gone. What is in the rings, and in
+//! which order it is written and read, is the engine's to know.
 //!
-//! The daemon makes an inbox, hands it to its owner and to those who ask for it, and marks it when the owner goes. All are
-//! processes of one user (see [`Client::connect`](crate::Client::connect)).
+//! The daemon makes an inbox, hands it to its owner and to those who ask for it, and marks it when
+//! the owner goes. All are processes of one user (see [`Client::connect`](crate::Client::connect)).
 
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -53,7 +54,8 @@ pub struct InboxFds {
 }
 
 impl InboxFds {
-    /// An inbox that is empty. Its memory is sealed against changes of size, which would end whoever has it mapped.
+    /// An inbox that is empty. Its memory is sealed against changes of size, which would end
+    /// whoever has it mapped.
     pub fn create() -> Result<InboxFds, ControlError> {
         let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
         let memory = rustix::fs::memfd_create("ferroce-inbox", flags)
@@ -90,8 +92,8 @@ impl InboxFds {
             .map_err(ControlError::io("closing an inbox"))
     }
 
-    /// Gives the memory of a ring back, if all that was put in has been taken out, or never can be. For the daemon, when nobody has
-    /// the slot.
+    /// Gives the memory of a ring back, if all that was put in has been taken out, or never can be.
+    /// For the daemon, when nobody has the slot.
     pub fn reclaim(&self, slot: u8) -> Result<(), ControlError> {
         let ring = (PAGE + usize::from(slot) * LANE_SPAN) as u64;
         let position = |at: usize| -> Result<u64, ControlError> {
@@ -135,7 +137,8 @@ impl InboxHead {
         })
     }
 
-    /// Bits of the rings into which something was put since they were last cleared: 64 to a word, 4 words.
+    /// Bits of the rings into which something was put since they were last cleared: 64 to a word, 4
+    /// words.
     pub fn pending(&self, word: usize) -> &AtomicU64 {
         assert!(word < LANES / 64);
         // SAFETY: inside the first page (see `cell`), and 8-byte aligned.
@@ -156,8 +159,8 @@ impl InboxHead {
 
     fn cell(&self, at: usize) -> *mut u8 {
         debug_assert!(at < PAGE);
-        // SAFETY: the mapping is PAGE bytes long, page-aligned, readable and writable, and lives as long as `self`. Other
-        // processes have it too, and all go through atomics.
+        // SAFETY: the mapping is PAGE bytes long, page-aligned, readable and writable, and lives as
+        // long as `self`. Other processes have it too, and all go through atomics.
         unsafe { self.map.as_mut_ptr().add(at) }
     }
 
@@ -184,7 +187,8 @@ pub struct RingMemory {
 impl RingMemory {
     /// How many bytes have been put in since the ring was made. The sender's.
     pub fn tail(&self) -> &AtomicU64 {
-        // SAFETY: inside the mapping's first page, which is page-aligned, shared, and accessed through atomics only.
+        // SAFETY: inside the mapping's first page, which is page-aligned, shared, and accessed
+        // through atomics only.
         unsafe { AtomicU64::from_ptr(self.map.as_mut_ptr().add(TAIL).cast()) }
     }
 
@@ -200,7 +204,8 @@ impl RingMemory {
         unsafe { AtomicU64::from_ptr(self.map.as_mut_ptr().add(HEAD).cast()) }
     }
 
-    /// Gives the memory of the first `len` bytes back, in whole pages; they are zero then. Where the system does not do that they stay as they are.
+    /// Gives the memory of the first `len` bytes back, in whole pages; they are zero then. Where
+    /// the system does not do that they stay as they are.
     ///
     /// # Safety
     /// No process reads or writes these bytes at the moment, or expects anything of them.
@@ -209,7 +214,8 @@ impl RingMemory {
         let _ = punch(&self.memory, self.at + PAGE as u64, len);
     }
 
-    /// The first of [`RING_BYTES`] bytes, page-aligned, which live as long as `self`. The other process may write at any moment.
+    /// The first of [`RING_BYTES`] bytes, page-aligned, which live as long as `self`. The other
+    /// process may write at any moment.
     pub fn bytes(&self) -> *mut u8 {
         self.map.as_mut_ptr().wrapping_add(PAGE)
     }

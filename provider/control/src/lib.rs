@@ -1,8 +1,8 @@
 //! What `ferroced` and its clients share: the runtime directory, the control protocol, the blocking
 //! client, and the memory that processes map together: counters, and inboxes.
 //!
-//! This is the control path only. A client gets its slot's UDP sockets and its inbox from the daemon once
-//! and then works on them by itself.
+//! This is the control path only. A client gets its slot's UDP sockets and its inbox from the
+//! daemon once and then works on them by itself.
 
 pub mod capabilities;
 mod client;

@@ -1,6 +1,6 @@
-//! What a network interface amounts to as an RDMA port: path MTU, and width and speed in the terms of
-//! `ibv_port_attr`. The rules are those of the Linux kernel's RoCE devices, so that both ends of a
-//! mixed pair choose alike.
+//! What a network interface amounts to as an RDMA port: path MTU, and width and speed in the terms
+//! of `ibv_port_attr`. The rules are those of the Linux kernel's RoCE devices, so that both ends of
+//! a mixed pair choose alike.
 
 /// Room that the kernel's RoCE devices leave for headers in every packet, in bytes: GRH (or an IPv6
 /// header) 40, UDP 8, BTH 12, XRCETH 4, AtomicETH 28, ICRC 4.

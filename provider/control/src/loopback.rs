@@ -1,5 +1,6 @@
-//! The addresses of devices for which none was given. They are the loopback interface's, so nothing on a network can reach a device
-//! whose owner has not said so; and there are many, so that each user of a machine, and each runtime directory, gets a device.
+//! The addresses of devices for which none was given. They are the loopback interface's, so nothing
+//! on a network can reach a device whose owner has not said so; and there are many, so that each
+//! user of a machine, and each runtime directory, gets a device.
 
 use std::net::{IpAddr, Ipv4Addr};
 

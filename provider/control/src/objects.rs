@@ -1,14 +1,18 @@
-//! Which verbs objects a client has: a table in memory that the client writes and the daemon reads, for whoever asks what there is.
+//! Which verbs objects a client has: a table in memory that the client writes and the daemon reads,
+//! for whoever asks what there is.
 //!
-//! The client enters an object when it makes it, changes the entry when something in it changes, and takes it out at the end; so the
-//! daemon can tell of all clients at any time, of those that are stopped or busy too, and asks nobody. Nothing of it is in the
-//! way of data. An entry has no memory before it is used, and numbers are used again, so the table takes as much as the client
+//! The client enters an object when it makes it, changes the entry when something in it changes,
+//! and takes it out at the end; so the daemon can tell of all clients at any time, of those that
+//! are stopped or busy too, and asks nobody. Nothing of it is in the way of data. An entry has no
+//! memory before it is used, and numbers are used again, so the table takes as much as the client
 //! had objects at most.
 //!
-//! Behind the table there is a bit for each queue pair: whether its peer has been heard of. The daemon's connection manager looks at it, where a
-//! message of the peer's that says the same may have been lost.
+//! Behind the table there is a bit for each queue pair: whether its peer has been heard of. The
+//! daemon's connection manager looks at it, where a message of the peer's that says the same may
+//! have been lost.
 //!
-//! The daemon trusts nothing that it reads but for showing it, and for what concerns this client's own connections.
+//! The daemon trusts nothing that it reads but for showing it, and for what concerns this client's
+//! own connections.
 
 mod object;
 
@@ -25,9 +29,11 @@ use crate::ControlError;
 
 pub use object::{Object, QueuePair};
 
-/// Entries: more than a client can have objects. The numbers of the device's objects have the slot above these bits.
+/// Entries: more than a client can have objects. The numbers of the device's objects have the slot
+/// above these bits.
 pub const MAX_OBJECTS: u32 = 1 << 21;
-/// Words of 8 bytes of an entry, and of the head, whose first word is how many entries were ever used.
+/// Words of 8 bytes of an entry, and of the head, whose first word is how many entries were ever
+/// used.
 const WORDS: usize = 8;
 const ROWS: usize = 1 + MAX_OBJECTS as usize;
 /// Rows of the bits of queue pairs, one for each of the 2^16 numbers that a process has.
@@ -55,7 +61,8 @@ struct Free {
 }
 
 impl ObjectTable {
-    /// A new table, and the descriptor to hand to a client. Like a page of counters it cannot be made smaller.
+    /// A new table, and the descriptor to hand to a client. Like a page of counters it cannot be
+    /// made smaller.
     pub fn create() -> Result<(Self, OwnedFd), ControlError> {
         let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
         let fd = rustix::fs::memfd_create("ferroce-objects", flags)
@@ -131,7 +138,8 @@ impl ObjectTable {
         (0..used).filter_map(read).collect()
     }
 
-    /// Says whether a request of its peer's has arrived at a queue pair, which is named by the lower half of its number.
+    /// Says whether a request of its peer's has arrived at a queue pair, which is named by the
+    /// lower half of its number.
     pub fn set_heard(&self, qp: u16, heard: bool) {
         if self.owner != std::process::id() {
             return;
@@ -143,7 +151,8 @@ impl ObjectTable {
         };
     }
 
-    /// Whether a request of its peer's has arrived at a queue pair since it became ready to receive.
+    /// Whether a request of its peer's has arrived at a queue pair since it became ready to
+    /// receive.
     pub fn heard(&self, qp: u16) -> bool {
         let (word, bit) = self.heard_bit(qp);
         word.load(Ordering::Relaxed) & bit != 0
@@ -162,8 +171,9 @@ impl ObjectTable {
     fn word(&self, row: usize, word: usize) -> &AtomicU64 {
         assert!(row < ROWS + HEARD && word < WORDS);
         let base = self.map.as_mut_ptr().cast::<u64>();
-        // SAFETY: inside the mapping (asserted above), which is page-aligned, readable and writable and lives as long as `self`. The
-        // memory is shared with another process, and both access it through atomics only.
+        // SAFETY: inside the mapping (asserted above), which is page-aligned, readable and writable
+        // and lives as long as `self`. The memory is shared with another process, and both access
+        // it through atomics only.
         unsafe { AtomicU64::from_ptr(base.add(row * WORDS + word)) }
     }
 }
@@ -189,7 +199,8 @@ impl Listing {
         self.number.unwrap_or(MAX_OBJECTS)
     }
 
-    /// Something has changed, other than the number of users. One thread at a time may say so of an object.
+    /// Something has changed, other than the number of users. One thread at a time may say so of an
+    /// object.
     pub fn set(&self, object: Object) {
         if let Some(number) = self.writable() {
             self.write(number, &object, object.counts_users());

@@ -1,7 +1,8 @@
-//! What a client counts at each InfiniBand port, in the same page as its other counters, and keys that were wrong.
+//! What a client counts at each InfiniBand port, in the same page as its other counters, and keys
+//! that were wrong.
 //!
-//! A mailbox holds one report at a time: what the data path finds while it is full is counted only, so that a flood costs
-//! nothing but a number. The daemon empties it and tells the subnet manager.
+//! A mailbox holds one report at a time: what the data path finds while it is full is counted only,
+//! so that a flood costs nothing but a number. The daemon empties it and tells the subnet manager.
 
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
@@ -146,7 +147,8 @@ impl WrongKey {
 }
 
 impl CounterPage {
-    /// Adds to a port's counter, wrapping at 2^64. A port that there is not (1 to [`MAX_PORTS`]) is not counted.
+    /// Adds to a port's counter, wrapping at 2^64. A port that there is not (1 to [`MAX_PORTS`]) is
+    /// not counted.
     #[inline]
     pub fn add_at(&self, port: u8, counter: PortCounter, n: u64) {
         if let Some(first) = first(port) {

@@ -1,6 +1,7 @@
-//! A runtime directory that is in use. A file in it, the *marker*, says that the directory is ferroce's: what is there without it is
-//! somebody's, and is left alone. Who uses the directory holds the marker's lock, and the last one to go removes the marker, and
-//! the directory if it was made here.
+//! A runtime directory that is in use. A file in it, the *marker*, says that the directory is
+//! ferroce's: what is there without it is somebody's, and is left alone. Who uses the directory
+//! holds the marker's lock, and the last one to go removes the marker, and the directory if it was
+//! made here.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -30,8 +31,8 @@ const MEANING: &[u8] = b"This is a runtime directory of ferroce, an RDMA device 
 const NOT_OURS: &str = "is not empty, and not ferroce's (there is no .ferroce-runtime in it): choose an empty directory, or one \
     that does not exist yet, with --runtime-dir or $FERROCE_RUNTIME_DIR";
 
-/// A runtime directory that this process uses, and keeps from being removed. Dropped, it is removed with whatever is ferroce's own, if
-/// nobody else uses it and nothing else is in it.
+/// A runtime directory that this process uses, and keeps from being removed. Dropped, it is removed
+/// with whatever is ferroce's own, if nobody else uses it and nothing else is in it.
 #[derive(Debug)]
 pub struct Premises {
     path: PathBuf,
@@ -42,7 +43,8 @@ pub struct Premises {
 }
 
 impl Premises {
-    /// Makes a directory, or takes one that has the marker or is empty. Other directories are refused.
+    /// Makes a directory, or takes one that has the marker or is empty. Other directories are
+    /// refused.
     pub(crate) fn take(path: &Path) -> Result<Self, Distrust> {
         // Who leaves removes the directory: what was opened may be gone.
         for _ in 0..1_000 {
@@ -162,7 +164,8 @@ impl Premises {
         rustix::fs::unlinkat(&self.directory, name, AtFlags::empty())
     }
 
-    /// Opens a directory in the directory; with `make`, makes it if it is missing. Symbolic links are not followed (`ELOOP`).
+    /// Opens a directory in the directory; with `make`, makes it if it is missing. Symbolic links
+    /// are not followed (`ELOOP`).
     pub fn directory(&self, name: &str, make: bool) -> Result<OwnedFd, Errno> {
         if make {
             match rustix::fs::mkdirat(&self.directory, name, Mode::RWXU) {
@@ -174,7 +177,8 @@ impl Premises {
         rustix::fs::openat(&self.directory, name, flags, Mode::empty())
     }
 
-    /// Removes the symbolic links of a directory whose names are wanted, and the directory if nothing else is in it.
+    /// Removes the symbolic links of a directory whose names are wanted, and the directory if
+    /// nothing else is in it.
     pub fn remove_links(&self, name: &str, wanted: impl Fn(&str) -> bool) -> Result<(), Errno> {
         let directory = match self.directory(name, false) {
             Err(Errno::NOENT) => return Ok(()),
@@ -192,7 +196,8 @@ impl Premises {
         }
     }
 
-    /// Opens a file of the directory; symbolic links are not followed (`ELOOP`). Files that are made are for this user alone.
+    /// Opens a file of the directory; symbolic links are not followed (`ELOOP`). Files that are
+    /// made are for this user alone.
     pub fn open(&self, name: &str, flags: OFlags) -> Result<File, Errno> {
         let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
         rustix::fs::openat(&self.directory, name, flags, Mode::RUSR | Mode::WUSR).map(Into::into)
@@ -233,7 +238,8 @@ impl Drop for Premises {
     }
 }
 
-/// Opens a directory that may be trusted with what is put there: root's or this user's, and nobody else may write to it.
+/// Opens a directory that may be trusted with what is put there: root's or this user's, and nobody
+/// else may write to it.
 pub(crate) fn open_directory(
     parent: &OwnedFd,
     name: &OsString,

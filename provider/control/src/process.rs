@@ -1,8 +1,10 @@
-//! What a message calls another process: its program and number, and whether it is stopped, which is why it does not do what is waited for.
+//! What a message calls another process: its program and number, and whether it is stopped, which
+//! is why it does not do what is waited for.
 
 use std::fs;
 
-/// `ib_write_bw (process 17)`, or `ib_write_bw (process 17, which is stopped: kill -CONT 17 lets it go on)`.
+/// `ib_write_bw (process 17)`, or `ib_write_bw (process 17, which is stopped: kill -CONT 17 lets it
+/// go on)`.
 pub fn describe(pid: u32) -> String {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     match name_and_state(&stat) {

@@ -16,8 +16,8 @@ use crate::{ControlError, CounterPage, InboxFds};
 
 pub use status::{ClientStatus, CmStatus, SlotStatus, Status};
 
-/// Version of the protocol and of the layouts of all memory that is shared: the page of counters, the table of objects, inboxes and
-/// their rings.
+/// Version of the protocol and of the layouts of all memory that is shared: the page of counters,
+/// the table of objects, inboxes and their rings.
 pub const VERSION: u32 = 8;
 
 /// The longest message, in bytes; longer ones are refused.
@@ -57,7 +57,8 @@ pub enum Request {
         /// The slot, 1 to 255.
         slot: u8,
     },
-    /// From now on send a copy of each packet for a multicast group that comes to an InfiniBand port to this endpoint.
+    /// From now on send a copy of each packet for a multicast group that comes to an InfiniBand
+    /// port to this endpoint.
     JoinGroup {
         /// The port's number.
         port: u8,
@@ -83,8 +84,8 @@ pub enum Request {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reply {
-    /// The slot is claimed. Four descriptors: the page of counters, the table of objects, the memory of the slot's inbox, the
-    /// eventfd that wakes its owner.
+    /// The slot is claimed. Four descriptors: the page of counters, the table of objects, the
+    /// memory of the slot's inbox, the eventfd that wakes its owner.
     Attached {
         /// 1 to 255.
         slot: u8,
@@ -169,8 +170,8 @@ pub struct DeviceInfo {
     pub ib_ports: u8,
     /// Entries in the GID table, used or not.
     pub gid_tbl_len: u16,
-    /// What the kernel grants the receive sockets, as `getsockopt(SO_RCVBUF)` says: bytes of memory,
-    /// of which packets use about half for their own data.
+    /// What the kernel grants the receive sockets, as `getsockopt(SO_RCVBUF)` says: bytes of
+    /// memory, of which packets use about half for their own data.
     pub rcvbuf: u32,
     /// Firmware version to show: ferroce's own.
     pub fw_ver: String,
@@ -219,7 +220,8 @@ pub struct IbPort {
     pub gid_tbl_len: u16,
     /// By service level, the virtual lane; 15: packets are dropped.
     pub lanes: [u8; 16],
-    /// P_KeyViolations: packets with a P_Key that is not their queue pair's, as the subnet manager sees them.
+    /// P_KeyViolations: packets with a P_Key that is not their queue pair's, as the subnet manager
+    /// sees them.
     #[serde(default)]
     pub p_key_violations: u16,
     /// Q_KeyViolations, likewise.

@@ -62,7 +62,8 @@ fn replies_and_events_survive_the_round_trip() {
     }
 }
 
-/// What is shared as memory bears no version of its own: [`VERSION`] stands for it. A change of what is below needs another one.
+/// What is shared as memory bears no version of its own: [`VERSION`] stands for it. A change of
+/// what is below needs another one.
 #[test]
 fn shared_memory_is_laid_out_as_this_version_says() {
     let counters: Vec<_> = Counter::ALL.iter().map(|counter| counter.name()).collect();

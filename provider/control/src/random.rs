@@ -1,6 +1,7 @@
-//! Random numbers that strangers must not guess and forked children must not share: keys, numbers of queue pairs, PSNs,
-//! seeds. They come from the operating system, one system call each. A generator in the process would be copied by `fork`, and
-//! parent and child would go on to draw the same numbers.
+//! Random numbers that strangers must not guess and forked children must not share: keys, numbers
+//! of queue pairs, PSNs, seeds. They come from the operating system, one system call each. A
+//! generator in the process would be copied by `fork`, and parent and child would go on to draw the
+//! same numbers.
 
 use rand::distr::{Distribution, StandardUniform};
 use rand::rngs::OsRng;
@@ -23,7 +24,8 @@ mod tests {
     /// What a child draws first, told through a pipe.
     fn drawn_by_a_child() -> [u8; 16] {
         let (mut reader, writer) = std::io::pipe().unwrap();
-        // SAFETY: the child calls what is async-signal-safe (getrandom, write, _exit) and nothing else.
+        // SAFETY: the child calls what is async-signal-safe (getrandom, write, _exit) and nothing
+        // else.
         let child = unsafe { libc::fork() };
         assert!(child >= 0);
         if child == 0 {

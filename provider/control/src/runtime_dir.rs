@@ -29,7 +29,8 @@ pub struct RuntimeDir {
 
 impl RuntimeDir {
     /// The directory to use: `explicit` if given, else `$FERROCE_RUNTIME_DIR`, else
-    /// `$XDG_RUNTIME_DIR/ferroce` if that belongs to this user, else `/run/ferroce` for root and `/tmp/ferroce-UID` for others.
+    /// `$XDG_RUNTIME_DIR/ferroce` if that belongs to this user, else `/run/ferroce` for root and
+    /// `/tmp/ferroce-UID` for others.
     ///
     /// Nothing is created or checked. Relative paths are taken from the working directory.
     pub fn resolve(explicit: Option<&Path>) -> Self {
@@ -65,12 +66,14 @@ impl RuntimeDir {
         self.path.join(SOCKET)
     }
 
-    /// The connection manager's `SOCK_SEQPACKET` socket, to which the shim carries rdma_cm commands.
+    /// The connection manager's `SOCK_SEQPACKET` socket, to which the shim carries rdma_cm
+    /// commands.
     pub fn rdma_cm(&self) -> PathBuf {
         self.path.join("rdma_cm.sock")
     }
 
-    /// The umad server's `SOCK_SEQPACKET` socket, to which the shim carries what is done with umad files.
+    /// The umad server's `SOCK_SEQPACKET` socket, to which the shim carries what is done with umad
+    /// files.
     pub fn umad(&self) -> PathBuf {
         self.path.join("umad.sock")
     }
@@ -110,17 +113,18 @@ impl RuntimeDir {
         self.path.join("ferroced.toml")
     }
 
-    /// Uses the directory, from which everything in it can be removed that is ferroce's: makes it (mode 0700), or takes one that
-    /// is ferroce's or empty, without changing anything about it.
+    /// Uses the directory, from which everything in it can be removed that is ferroce's: makes it
+    /// (mode 0700), or takes one that is ferroce's or empty, without changing anything about it.
     ///
-    /// Refuses what other users could change: the directory and all above it must belong to root or to this user, and nobody
-    /// else may be able to rename what is in them. Refuses a symbolic link, and a directory with somebody's files.
+    /// Refuses what other users could change: the directory and all above it must belong to root or
+    /// to this user, and nobody else may be able to rename what is in them. Refuses a symbolic
+    /// link, and a directory with somebody's files.
     pub fn prepare(&self) -> Result<Premises, ControlError> {
         Premises::take(&self.path).map_err(|why| self.refuse(why))
     }
 
-    /// Connects to a socket of the directory. What is at the other end belongs to this user or to root: the directory is checked
-    /// as in [`prepare`](Self::prepare), and so is who answers.
+    /// Connects to a socket of the directory. What is at the other end belongs to this user or to
+    /// root: the directory is checked as in [`prepare`](Self::prepare), and so is who answers.
     pub fn connect(&self, socket: &str) -> Result<OwnedFd, ControlError> {
         let not_running = || ControlError::NotRunning {
             socket: self.path.join(socket),
@@ -168,7 +172,8 @@ impl RuntimeDir {
     }
 }
 
-/// A directory that the environment names for this user, as it is said to be: it is no other user's, as it is after `su` or `sudo -E`.
+/// A directory that the environment names for this user, as it is said to be: it is no other
+/// user's, as it is after `su` or `sudo -E`.
 fn own_runtime_dir() -> Option<PathBuf> {
     let path = env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from)?;
     let uid = rustix::process::geteuid().as_raw();

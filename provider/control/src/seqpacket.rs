@@ -173,7 +173,8 @@ pub fn connect(path: &Path) -> Result<OwnedFd, Errno> {
     Ok(socket)
 }
 
-/// Connects to the socket of that name in a directory that is open; `path` is the directory's, for where there is no `/proc`.
+/// Connects to the socket of that name in a directory that is open; `path` is the directory's, for
+/// where there is no `/proc`.
 pub(crate) fn connect_in(directory: &OwnedFd, path: &Path, name: &str) -> Result<OwnedFd, Errno> {
     let held = Path::new("/proc/self/fd").join(directory.as_raw_fd().to_string());
     match std::fs::symlink_metadata(&held) {
@@ -200,8 +201,8 @@ fn new_socket() -> Result<OwnedFd, Errno> {
     )
 }
 
-/// The socket's address. A path longer than the 107 bytes that fit is reached through its directory's
-/// descriptor, which must live until the call is done.
+/// The socket's address. A path longer than the 107 bytes that fit is reached through its
+/// directory's descriptor, which must live until the call is done.
 fn address(path: &Path) -> Result<(SocketAddrUnix, Option<OwnedFd>), Errno> {
     match SocketAddrUnix::new(path) {
         Err(Errno::NAMETOOLONG) => {

@@ -1,6 +1,7 @@
-//! Which places other users cannot tamper with. A path is walked from the root, one descriptor at a time, and each directory and symbolic
-//! link on it is looked at through its descriptor: it must belong to root or to this user, and nobody else may be able to rename
-//! what is in it. So what is opened at the end is what was checked, and its name goes on meaning the same thing.
+//! Which places other users cannot tamper with. A path is walked from the root, one descriptor at a
+//! time, and each directory and symbolic link on it is looked at through its descriptor: it must
+//! belong to root or to this user, and nobody else may be able to rename what is in it. So what is
+//! opened at the end is what was checked, and its name goes on meaning the same thing.
 
 use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};
@@ -50,8 +51,8 @@ impl Distrust {
     }
 }
 
-/// Opens the directory in which an absolute path's last part is, and returns it with that part. With `make`, directories that
-/// are missing are made.
+/// Opens the directory in which an absolute path's last part is, and returns it with that part.
+/// With `make`, directories that are missing are made.
 pub(crate) fn open_parent(path: &Path, make: bool) -> Result<(OwnedFd, OsString), Distrust> {
     let mut parts: VecDeque<OsString> = parts(path).collect();
     let name = match (parts.pop_back(), path.file_name()) {
@@ -92,7 +93,8 @@ fn parts(path: &Path) -> impl DoubleEndedIterator<Item = OsString> {
 struct Walk {
     at: OwnedFd,
     path: PathBuf,
-    /// The owner of the root directory: root, except in a user namespace where root has no number of its own.
+    /// The owner of the root directory: root, except in a user namespace where root has no number
+    /// of its own.
     root: u32,
 }
 

@@ -9,8 +9,8 @@ use rustix::io::Errno;
 /// Linux's `UDP_NO_CHECK6_RX`.
 const UDP_NO_CHECK6_RX: c_int = 102;
 
-/// Has an IPv6 UDP socket take datagrams without a UDP checksum, which Linux drops otherwise: RoCEv2 may leave it out, since there
-/// is the ICRC, and rdma_rxe does.
+/// Has an IPv6 UDP socket take datagrams without a UDP checksum, which Linux drops otherwise:
+/// RoCEv2 may leave it out, since there is the ICRC, and rdma_rxe does.
 ///
 /// # Errors
 /// The kernel's, for one of before 3.16 or another kind of socket.

@@ -1,4 +1,5 @@
-//! The device as its services share it: what it is, its addresses and sockets, its InfiniBand ports, who has which slot, what was counted.
+//! The device as its services share it: what it is, its addresses and sockets, its InfiniBand
+//! ports, who has which slot, what was counted.
 
 use std::collections::HashSet;
 use std::os::fd::OwnedFd;

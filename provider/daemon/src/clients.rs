@@ -1,4 +1,5 @@
-//! Clients as they come and go: accepting, telling them things, and taking back what they held. What they ask is in `requests`.
+//! Clients as they come and go: accepting, telling them things, and taking back what they held.
+//! What they ask is in `requests`.
 
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
@@ -151,9 +152,11 @@ impl Clients {
         }
     }
 
-    /// A pipe whose closing says that nobody needs the daemon any longer. Returns the end that is given away.
+    /// A pipe whose closing says that nobody needs the daemon any longer. Returns the end that is
+    /// given away.
     ///
-    /// Its holder may be anybody, as programs inherit it and drop privileges. What he writes is never read and wakes nobody.
+    /// Its holder may be anybody, as programs inherit it and drop privileges. What he writes is
+    /// never read and wakes nobody.
     pub(crate) fn new_hold(&mut self, poller: &Poller) -> Result<OwnedFd, Errno> {
         let (ours, theirs) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
         self.last_hold += 1;

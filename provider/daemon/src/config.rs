@@ -1,5 +1,5 @@
-//! Settings, from a TOML file and from the command line, which wins. Decides nothing that needs a look
-//! at the host's interfaces.
+//! Settings, from a TOML file and from the command line, which wins. Decides nothing that needs a
+//! look at the host's interfaces.
 
 use std::env;
 use std::fs;
@@ -44,7 +44,8 @@ pub struct Config {
     pub idle_exit: Option<u64>,
     /// `receive_buffer`: bytes to ask for as each socket's receive buffer.
     pub receive_buffer: Option<usize>,
-    /// `stretch_timeouts`: by what timeouts are multiplied, for programs that are stopped now and then.
+    /// `stretch_timeouts`: by what timeouts are multiplied, for programs that are stopped now and
+    /// then.
     pub stretch_timeouts: Option<u32>,
     /// `log`: what to log, as in `info` or `ferroced=debug`.
     pub log: Option<String>,
@@ -69,8 +70,8 @@ impl Config {
         }
     }
 
-    /// Where a file is looked for: `$XDG_CONFIG_HOME/ferroce/ferroce.toml` (or under `~/.config`), then
-    /// `/etc/ferroce/ferroce.toml`.
+    /// Where a file is looked for: `$XDG_CONFIG_HOME/ferroce/ferroce.toml` (or under `~/.config`),
+    /// then `/etc/ferroce/ferroce.toml`.
     pub fn usual_places() -> Vec<PathBuf> {
         let set = |name: &str| {
             env::var_os(name)
@@ -84,8 +85,8 @@ impl Config {
             .collect()
     }
 
-    /// These settings where they are set, else those of `under`. Addresses and interface go together: a
-    /// command line that names an interface does not mean the file's addresses.
+    /// These settings where they are set, else those of `under`. Addresses and interface go
+    /// together: a command line that names an interface does not mean the file's addresses.
     pub fn over(self, under: Self) -> Self {
         let (addr, netdev) = if self.addr.is_empty() && self.netdev.is_none() {
             (under.addr, under.netdev)
@@ -138,7 +139,8 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// The configuration by which the same device comes up again: these settings, at these addresses.
+    /// The configuration by which the same device comes up again: these settings, at these
+    /// addresses.
     pub fn remembered(&self, addrs: &[AddrSpec]) -> Config {
         let infiniband = !self.cables.is_empty();
         let ports = self.ib_addrs.iter().map(|&ip| AddrSpec {

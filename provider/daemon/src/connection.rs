@@ -66,7 +66,8 @@ impl Connection {
     }
 }
 
-/// Sends a reply or an event. An error means that the connection is of no more use, unless there is no room.
+/// Sends a reply or an event. An error means that the connection is of no more use, unless there is
+/// no room.
 pub(crate) fn send(
     session: &Session<Connection>,
     message: &ServerMessage,

@@ -51,7 +51,8 @@ impl Counting {
         due
     }
 
-    /// When that is so; `None`: nothing has been counted since. `attached`: whether anybody else may count.
+    /// When that is so; `None`: nothing has been counted since. `attached`: whether anybody else
+    /// may count.
     pub(crate) fn next_refresh(&self, attached: bool) -> Option<Instant> {
         let counting = self.dirty || attached;
         counting.then(|| self.refreshed + REFRESH)

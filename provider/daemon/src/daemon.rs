@@ -1,5 +1,6 @@
-//! The daemon: which services it is composed of, how it starts, and how it cleans up. What is of several of them is here, too: what a
-//! change of one means to the others. Its loop is in `event_loop`.
+//! The daemon: which services it is composed of, how it starts, and how it cleans up. What is of
+//! several of them is here, too: what a change of one means to the others. Its loop is in
+//! `event_loop`.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Instant;
@@ -31,7 +32,8 @@ use crate::sysfs::View;
 use crate::ucma;
 use crate::umad;
 
-/// How many MADs are carried before others have their turn. Two agents of one port can keep each other busy.
+/// How many MADs are carried before others have their turn. Two agents of one port can keep each
+/// other busy.
 const TURN: usize = 4096;
 
 /// A running `ferroced`: one device on one runtime directory.
@@ -53,8 +55,8 @@ pub struct Daemon {
 }
 
 impl Daemon {
-    /// Starts: takes the runtime directory and the addresses, writes the image and begins to listen.
-    /// When this returns, clients can connect; they are served by [`run`](Self::run).
+    /// Starts: takes the runtime directory and the addresses, writes the image and begins to
+    /// listen. When this returns, clients can connect; they are served by [`run`](Self::run).
     pub fn start(dir: RuntimeDir, settings: Settings) -> Result<Self, DaemonError> {
         let lock = Lock::take(&dir)?;
         limits::check()?;
@@ -156,7 +158,8 @@ impl Daemon {
         }
     }
 
-    /// Carries what services have for each other, until none has any more: MADs to and from the ports, and what has become of these.
+    /// Carries what services have for each other, until none has any more: MADs to and from the
+    /// ports, and what has become of these.
     pub(crate) fn settle(&mut self) {
         let mut carried = 0;
         let mut events = Vec::new();
@@ -183,7 +186,8 @@ impl Daemon {
             for incoming in looped {
                 self.served().serve(&incoming);
             }
-            // To this device's own addresses, too, by the wire, where all messages of connections can be seen.
+            // To this device's own addresses, too, by the wire, where all messages of connections
+            // can be seen.
             for mad in messages {
                 self.gsi.put_on_wire(&mad, &mut self.adapter);
             }

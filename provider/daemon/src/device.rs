@@ -1,5 +1,5 @@
-//! What the device is: its addresses' origin, its identity, and how the interface's state becomes the
-//! port's.
+//! What the device is: its addresses' origin, its identity, and how the interface's state becomes
+//! the port's.
 
 use std::fs;
 use std::net::IpAddr;
@@ -26,8 +26,8 @@ pub(crate) enum Source {
 }
 
 impl Source {
-    /// Chooses as the settings say: the given addresses, else the given interface's, else `loopback`, an address that was found free
-    /// because nothing was given.
+    /// Chooses as the settings say: the given addresses, else the given interface's, else
+    /// `loopback`, an address that was found free because nothing was given.
     pub(crate) fn choose(
         settings: &Settings,
         snapshot: &Snapshot,
@@ -200,8 +200,8 @@ fn smallest_mtu(link: &Link, source: &Source, snapshot: &Snapshot) -> u32 {
         .fold(link.mtu, u32::min)
 }
 
-/// The link's speed in Mb/s. Loopback counts as 40 Gb/s, about what the data path carries; links that
-/// do not know, as virtual ones, as 10 Gb/s, which is what veth claims.
+/// The link's speed in Mb/s. Loopback counts as 40 Gb/s, about what the data path carries; links
+/// that do not know, as virtual ones, as 10 Gb/s, which is what veth claims.
 fn speed(link: &Link) -> u32 {
     if link.loopback {
         return 40_000;

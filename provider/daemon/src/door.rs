@@ -1,6 +1,7 @@
-//! Where programs knock: a listening socket in the runtime directory. While there are no descriptors to let anybody in it is not
-//! watched, or whoever knocks would keep the daemon spinning; who waits is let in as soon as there are some. Nobody is let in but the daemon's
-//! own user and root, whoever can reach the socket.
+//! Where programs knock: a listening socket in the runtime directory. While there are no
+//! descriptors to let anybody in it is not watched, or whoever knocks would keep the daemon
+//! spinning; who waits is let in as soon as there are some. Nobody is let in but the daemon's own
+//! user and root, whoever can reach the socket.
 
 use std::fs;
 use std::os::fd::OwnedFd;
@@ -59,7 +60,8 @@ pub(crate) struct Door {
 }
 
 impl Door {
-    /// Listens at a path, with room for so many who wait. Nobody is let in before [`watch`](Self::watch).
+    /// Listens at a path, with room for so many who wait. Nobody is let in before
+    /// [`watch`](Self::watch).
     pub(crate) fn listen(path: &Path, backlog: i32, token: Token) -> Result<Self, DaemonError> {
         match fs::remove_file(path) {
             Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
@@ -103,7 +105,8 @@ impl Door {
         &self.listener
     }
 
-    /// The next who knocks and may come in; who may not sees the end of his connection. Shuts the door when there is no descriptor.
+    /// The next who knocks and may come in; who may not sees the end of his connection. Shuts the
+    /// door when there is no descriptor.
     pub(crate) fn accept(&mut self, poller: &Poller) -> Option<Guest> {
         for _ in 0..BATCH {
             match rustix::net::accept_with(&self.listener, SocketFlags::CLOEXEC) {
@@ -154,7 +157,8 @@ mod tests {
 
     const NOW: Option<Duration> = Some(Duration::ZERO);
 
-    /// Accepting fails again and again, and the socket is readable all the while: as when there are no descriptors.
+    /// Accepting fails again and again, and the socket is readable all the while: as when there are
+    /// no descriptors.
     #[test]
     fn a_door_that_nobody_can_be_let_in_by_is_shut_for_a_second() {
         let poller = Poller::new().unwrap();

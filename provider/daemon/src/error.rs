@@ -111,7 +111,8 @@ impl DaemonError {
     }
 }
 
-/// The errno as a program is told it: descriptors of this process that have run out are not the program's, which has its own.
+/// The errno as a program is told it: descriptors of this process that have run out are not the
+/// program's, which has its own.
 pub(crate) fn for_programs(errno: Errno) -> Errno {
     match errno {
         Errno::MFILE => Errno::NFILE,

@@ -1,4 +1,5 @@
-//! The daemon's loop: it asks its services when they want to be called, has each do what is due or ready, and knows when to leave.
+//! The daemon's loop: it asks its services when they want to be called, has each do what is due or
+//! ready, and knows when to leave.
 
 use std::time::Instant;
 
@@ -10,8 +11,8 @@ use crate::service::Service;
 use crate::signals::Signals;
 
 impl Daemon {
-    /// Serves until a client asks it to stop, one of `signals` comes, or it has been idle for as long as
-    /// the settings say; then cleans up the runtime directory.
+    /// Serves until a client asks it to stop, one of `signals` comes, or it has been idle for as
+    /// long as the settings say; then cleans up the runtime directory.
     pub fn run(mut self, signals: Option<&Signals>) -> Result<(), DaemonError> {
         if let Some(signals) = signals {
             self.adapter
@@ -33,7 +34,8 @@ impl Daemon {
         result
     }
 
-    /// Whether it is asked to stop, and programs have had their chance to let go of the connection manager.
+    /// Whether it is asked to stop, and programs have had their chance to let go of the connection
+    /// manager.
     fn may_leave(&mut self) -> bool {
         if !self.stay.is_over() {
             return false;
@@ -146,7 +148,8 @@ impl Daemon {
         }
     }
 
-    /// Takes what came for slot 0 of a group of sockets: all that comes to an InfiniBand port, or QP1's datagrams at an address.
+    /// Takes what came for slot 0 of a group of sockets: all that comes to an InfiniBand port, or
+    /// QP1's datagrams at an address.
     fn receive(&mut self, group: usize) {
         if self.adapter.ib_receive(group) {
             return;

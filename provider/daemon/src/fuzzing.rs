@@ -1,5 +1,6 @@
-//! The servers behind `/dev/infiniband` and `NETLINK_RDMA` without their doors, for `tests/fuzz`: what programs write to them, and MADs
-//! from the wire. The same input does the same, but for the numbers that are drawn at random.
+//! The servers behind `/dev/infiniband` and `NETLINK_RDMA` without their doors, for `tests/fuzz`:
+//! what programs write to them, and MADs from the wire. The same input does the same, but for the
+//! numbers that are drawn at random.
 //!
 //! Each returns whether something of the input got past the first check.
 

@@ -1,5 +1,5 @@
-//! The GID table: which address has which index. An entry keeps its index as long as its address lives,
-//! and gets it back if the address returns while nobody else has it.
+//! The GID table: which address has which index. An entry keeps its index as long as its address
+//! lives, and gets it back if the address returns while nobody else has it.
 
 use std::net::IpAddr;
 
@@ -31,8 +31,8 @@ impl Wanted {
         }
     }
 
-    /// All of an interface: IPv4 first, then global IPv6, then link-local, so that index 0 is an address
-    /// that programs which take the first one can use.
+    /// All of an interface: IPv4 first, then global IPv6, then link-local, so that index 0 is an
+    /// address that programs which take the first one can use.
     pub(crate) fn all_of(link: &Link, snapshot: &Snapshot) -> Vec<Self> {
         let mut wanted: Vec<Self> = snapshot
             .addresses
@@ -98,8 +98,8 @@ impl GidTable {
         Self { rows }
     }
 
-    /// Makes the table hold what is wanted and nothing else. Returns whether anything changed. What does
-    /// not fit is left out.
+    /// Makes the table hold what is wanted and nothing else. Returns whether anything changed. What
+    /// does not fit is left out.
     pub(crate) fn update(&mut self, wanted: &[Wanted]) -> bool {
         let mut changed = false;
         for row in &mut self.rows {

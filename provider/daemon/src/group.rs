@@ -1,6 +1,6 @@
-//! The sockets of one address: a `SO_REUSEPORT` group on the RoCE port with one member for each slot, in
-//! the order of slots, and the program by which the kernel picks the member. Who holds which slot is
-//! nothing to this module.
+//! The sockets of one address: a `SO_REUSEPORT` group on the RoCE port with one member for each
+//! slot, in the order of slots, and the program by which the kernel picks the member. Who holds
+//! which slot is nothing to this module.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, SocketAddrV6};
@@ -42,7 +42,8 @@ pub(crate) struct Group {
     members: Vec<OwnedFd>,
     /// Where those who send here and those who receive count; without it, senders go by the clock.
     _flow: Option<FlowFile>,
-    /// Keeps a second daemon off the address between this one's look at the port and its first bind.
+    /// Keeps a second daemon off the address between this one's look at the port and its first
+    /// bind.
     _claim: OwnedFd,
 }
 
@@ -219,8 +220,8 @@ pub(crate) fn hand_out(socket: &OwnedFd) {
     offload(socket, true);
 }
 
-/// Makes a socket ready for the daemon to drain: receive offload off, so that datagrams count as one
-/// packet each.
+/// Makes a socket ready for the daemon to drain: receive offload off, so that datagrams count as
+/// one packet each.
 pub(crate) fn take_back(socket: &OwnedFd) {
     offload(socket, false);
 }
@@ -232,8 +233,8 @@ fn offload(socket: &OwnedFd, on: bool) {
     }
 }
 
-/// Throws away up to `limit` packets. Returns how many there were and their bytes; fewer than `limit`
-/// means that the socket is empty.
+/// Throws away up to `limit` packets. Returns how many there were and their bytes; fewer than
+/// `limit` means that the socket is empty.
 pub(crate) fn drain(socket: &OwnedFd, limit: usize) -> (u64, u64) {
     let (mut packets, mut bytes) = (0, 0);
     let mut buffer = [0u8; 0];

@@ -1,6 +1,8 @@
-//! The general services interface of the device: whatever comes to QP0 or QP1 of its ports, RoCE's and InfiniBand's, goes by one way to
-//! whom it is for (`ferroce_fabric::gsi`), and whatever goes out leaves by [`Gsi::put_on_wire`]. RoCE ports have a QP1 and no QP0, and
-//! their packets are `qp1`'s business; InfiniBand ports' are `ib`'s. What a MAD means to its owner is nothing to this module.
+//! The general services interface of the device: whatever comes to QP0 or QP1 of its ports, RoCE's
+//! and InfiniBand's, goes by one way to whom it is for (`ferroce_fabric::gsi`), and whatever goes
+//! out leaves by [`Gsi::put_on_wire`]. RoCE ports have a QP1 and no QP0, and their packets are
+//! `qp1`'s business; InfiniBand ports' are `ib`'s. What a MAD means to its owner is nothing to this
+//! module.
 
 use std::time::Instant;
 
@@ -105,8 +107,8 @@ impl Gsi {
     }
 }
 
-/// Those who are asked about a MAD that has come to a port, or from itself. Of QP0 only what the subnet management agent leaves to programs
-/// gets here.
+/// Those who are asked about a MAD that has come to a port, or from itself. Of QP0 only what the
+/// subnet management agent leaves to programs gets here.
 pub(crate) struct Served<'a> {
     pub(crate) gsi: &'a mut Gsi,
     pub(crate) rdma_cm: &'a mut ucma::Server,
@@ -130,8 +132,9 @@ impl Served<'_> {
         )
     }
 
-    /// Whether a sender may change what the port counts. Who can send to an InfiniBand port is on its fabric, whose administrator expects
-    /// `perfquery -R` to work from anywhere. To a RoCE port anybody can send who has an IP address, so there it is the programs of this host.
+    /// Whether a sender may change what the port counts. Who can send to an InfiniBand port is on
+    /// its fabric, whose administrator expects `perfquery -R` to work from anywhere. To a RoCE port
+    /// anybody can send who has an IP address, so there it is the programs of this host.
     fn is_administrator(&self, incoming: &Incoming) -> bool {
         let own = |adapter: &Adapter| {
             incoming

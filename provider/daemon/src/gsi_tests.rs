@@ -53,7 +53,8 @@ impl Devices {
         }
     }
 
-    /// The status that goes back for a MAD, which must be the same from both; `None` if nothing does.
+    /// The status that goes back for a MAD, which must be the same from both; `None` if nothing
+    /// does.
     fn status(&mut self, qpn: u32, mad: &Mad) -> Option<u16> {
         let [roce, infiniband] = self.daemons.each_mut().map(|daemon| {
             let incoming = incoming(&daemon.adapter, qpn, mad);

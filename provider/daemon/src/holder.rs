@@ -14,9 +14,9 @@ pub(crate) fn of_udp(address: SocketAddr) -> String {
     by(&sockets(address))
 }
 
-/// Whether those who receive at a UDP endpoint have ended, and the kernel has yet to close their sockets:
-/// what an io_uring held is released after its process is gone. Not told of another user's sockets, whose
-/// processes this one may not look into.
+/// Whether those who receive at a UDP endpoint have ended, and the kernel has yet to close their
+/// sockets: what an io_uring held is released after its process is gone. Not told of another user's
+/// sockets, whose processes this one may not look into.
 pub(crate) fn has_ended(address: SocketAddr) -> bool {
     let sockets = sockets(address);
     let own = rustix::process::geteuid();

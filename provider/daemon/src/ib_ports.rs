@@ -1,4 +1,5 @@
-//! The InfiniBand ports of a device, and how programs, the image and the connection manager see them.
+//! The InfiniBand ports of a device, and how programs, the image and the connection manager see
+//! them.
 
 use std::net::{IpAddr, Ipv6Addr};
 use std::time::Instant;
@@ -35,8 +36,8 @@ impl IbPorts {
         self.fabric.as_mut().map_or(Vec::new(), Fabric::happened)
     }
 
-    /// Tells the agent of packets with wrong keys that there have been since the last time: how many, by what was counted, and one of
-    /// each kind, as the pages of processes have it.
+    /// Tells the agent of packets with wrong keys that there have been since the last time: how
+    /// many, by what was counted, and one of each kind, as the pages of processes have it.
     pub(crate) fn take_reports(&mut self, totals: &Totals, pages: &[&CounterPage]) {
         let Some(fabric) = &mut self.fabric else {
             return;
@@ -98,7 +99,8 @@ impl IbPorts {
             .collect()
     }
 
-    /// The ports without what counts: a number that grows with every wrong packet is no reason to write the image anew.
+    /// The ports without what counts: a number that grows with every wrong packet is no reason to
+    /// write the image anew.
     pub(crate) fn state(&self) -> Vec<IbPort> {
         let mut ports = self.described();
         for port in &mut ports {
@@ -112,7 +114,8 @@ fn describe(port: &Port, fabric: &Fabric) -> Option<IbPort> {
     let info = port.info();
     let cable = fabric.cable(port.number())?;
     let up = info.port_physical_state == LINK_UP;
-    // The largest MTU is what both ends agreed upon through the subnet manager; before, what the port can.
+    // The largest MTU is what both ends agreed upon through the subnet manager; before, what the
+    // port can.
     let mtu = if up { info.neighbor_mtu } else { info.mtu_cap };
     Some(IbPort {
         number: port.number(),

@@ -1,8 +1,10 @@
-//! The image in a runtime directory: it is compared with what is there, so that only what changed is written, and each file at once.
+//! The image in a runtime directory: it is compared with what is there, so that only what changed
+//! is written, and each file at once.
 //!
-//! Others have files in the directory too. What is ours is listed in a file, before it is made, so that the daemon after one that died
-//! knows what to remove. Nothing else is removed or replaced, and directories only when they are empty. They are opened one after the other,
-//! so that nothing leads out of the runtime directory.
+//! Others have files in the directory too. What is ours is listed in a file, before it is made, so
+//! that the daemon after one that died knows what to remove. Nothing else is removed or replaced,
+//! and directories only when they are empty. They are opened one after the other, so that nothing
+//! leads out of the runtime directory.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -355,7 +357,8 @@ mod tests {
         assert_eq!(below(dir.path()), [""; 0]);
     }
 
-    /// A list that somebody has written names what it likes, and a link in a directory's place leads where it likes.
+    /// A list that somebody has written names what it likes, and a link in a directory's place
+    /// leads where it likes.
     #[test]
     fn nothing_leads_out_of_the_directory() {
         let temp = tempfile::tempdir().unwrap();

@@ -236,8 +236,8 @@ fn dump(request: RouteNetlinkMessage, mut each: impl FnMut(RouteNetlinkMessage))
     loop {
         let (bytes, _) = socket.recv_from_full()?;
         let mut rest = bytes.as_slice();
-        // Lengths are read here, not from the parsed message: one of a kind that the parser does not
-        // know must not hide the others.
+        // Lengths are read here, not from the parsed message: one of a kind that the parser does
+        // not know must not hide the others.
         while let Some(length) = rest.first_chunk::<4>() {
             let length = u32::from_ne_bytes(*length) as usize;
             if length < 16 || length > rest.len() {

@@ -1,9 +1,10 @@
-//! `ferroced`: what is per host and outlives a process. It owns the device's addresses and UDP sockets,
-//! deals out slots of queue pair numbers, and keeps the images of `/sys` and `/dev` in which rdma-core
-//! finds the device; and it is the connection manager, which speaks to others of its kind from QP1.
+//! `ferroced`: what is per host and outlives a process. It owns the device's addresses and UDP
+//! sockets, deals out slots of queue pair numbers, and keeps the images of `/sys` and `/dev` in
+//! which rdma-core finds the device; and it is the connection manager, which speaks to others of
+//! its kind from QP1.
 //!
-//! It never carries data: packets for queue pairs go to the processes that own them, straight from the
-//! kernel. Those that come here are for QP1 or for nobody.
+//! It never carries data: packets for queue pairs go to the processes that own them, straight from
+//! the kernel. Those that come here are for QP1 or for nobody.
 
 mod adapter;
 mod addr_spec;

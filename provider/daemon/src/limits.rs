@@ -1,4 +1,5 @@
-//! The limits of the process (`ulimit`) that decide how many programs a daemon can serve, or whether it can serve any.
+//! The limits of the process (`ulimit`) that decide how many programs a daemon can serve, or
+//! whether it can serve any.
 
 use ferroce_control::{ControlError, InboxFds};
 use rustix::io::Errno;
@@ -6,8 +7,9 @@ use rustix::process::{Resource, Rlimit};
 
 use crate::DaemonError;
 
-/// Makes the most of the limits: one socket for each slot and address, and one for each client, are more than the usual 1,024. A file
-/// that becomes too long is an error from now on, and no longer the end of the process.
+/// Makes the most of the limits: one socket for each slot and address, and one for each client, are
+/// more than the usual 1,024. A file that becomes too long is an error from now on, and no longer
+/// the end of the process.
 pub fn raise() {
     for (resource, what) in [
         (Resource::Nofile, "open files"),
@@ -29,7 +31,8 @@ pub fn raise() {
     }
 }
 
-/// Whether a program could be served. What each is given counts as a file of some hundred MiB, of which little is ever used.
+/// Whether a program could be served. What each is given counts as a file of some hundred MiB, of
+/// which little is ever used.
 pub(crate) fn check() -> Result<(), DaemonError> {
     match InboxFds::create() {
         Ok(_) => Ok(()),

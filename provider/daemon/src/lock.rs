@@ -19,8 +19,8 @@ const LOCK: &str = "ferroced.lock";
 /// The log, and what it was before it became too long.
 const LOGS: [&str; 2] = ["ferroced.log", "ferroced.log.1"];
 
-/// The held lock, and the runtime directory. When it is released, its file goes, the log, and the directory too if it was made by
-/// ferroce and nothing else is in it.
+/// The held lock, and the runtime directory. When it is released, its file goes, the log, and the
+/// directory too if it was made by ferroce and nothing else is in it.
 #[derive(Debug)]
 pub(crate) struct Lock {
     premises: Premises,
@@ -83,7 +83,8 @@ impl Lock {
         let premises = dir.prepare()?;
         let path = dir.lock();
         let failed = |errno: Errno| DaemonError::file(&path)(errno.into());
-        // A daemon that leaves removes the file while it holds the lock: what was locked may be gone.
+        // A daemon that leaves removes the file while it holds the lock: what was locked may be
+        // gone.
         for _ in 0..100 {
             let flags = OFlags::RDWR | OFlags::CREATE;
             let mut file = premises.open(LOCK, flags).map_err(failed)?;
@@ -120,8 +121,8 @@ impl Lock {
     }
 }
 
-/// Whether `ferroce run` gives this name to a link: that of the shim, of a driver for a version of libibverbs, or one of these while the link is
-/// made, `.NAME.PID`.
+/// Whether `ferroce run` gives this name to a link: that of the shim, of a driver for a version of
+/// libibverbs, or one of these while the link is made, `.NAME.PID`.
 fn is_link_of_run(name: &str) -> bool {
     let number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let proper = |name: &str| {

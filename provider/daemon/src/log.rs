@@ -1,5 +1,5 @@
-//! The log of a daemon in the background: a file that does not grow for ever. When it is long it gets another name, in place of the
-//! one before it, and a new one is begun.
+//! The log of a daemon in the background: a file that does not grow for ever. When it is long it
+//! gets another name, in place of the one before it, and a new one is begun.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -52,7 +52,8 @@ impl Log {
 impl Write for Log {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         if self.length >= self.longest {
-            // If it cannot be done, there is nobody to tell; it is tried again when as much has come once more.
+            // If it cannot be done, there is nobody to tell; it is tried again when as much has
+            // come once more.
             let _ = self.begin_anew();
             self.length = 0;
         }

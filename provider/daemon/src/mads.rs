@@ -1,4 +1,5 @@
-//! MADs on their way: what came and what goes, with the far end as it is seen from here. Over RoCE a far end has no LID, but always a GRH.
+//! MADs on their way: what came and what goes, with the far end as it is seen from here. Over RoCE
+//! a far end has no LID, but always a GRH.
 
 use ferroce_wire::mad::{Mad, QP1, QP1_QKEY};
 

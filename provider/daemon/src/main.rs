@@ -23,14 +23,13 @@ const READY: &str = "ready";
 
 /// The ferroce daemon: an RDMA device in software.
 ///
-/// It owns the device's addresses and UDP port 4791 on them, deals out queue pair numbers to programs,
-/// and keeps the files in which rdma-core finds the device. `ferroce up` and `ferroce run` start it;
-/// run it by hand with --foreground under a service manager.
+/// It owns the device's addresses and UDP port 4791 on them, deals out queue pair numbers to
+/// programs, and keeps the files in which rdma-core finds the device. `ferroce up` and
+/// `ferroce run` start it; run it by hand with --foreground under a service manager.
 ///
 /// Settings that are not given are taken from the TOML file of --config, else from
-/// $XDG_CONFIG_HOME/ferroce/ferroce.toml, else from /etc/ferroce/ferroce.toml: addr (a list), netdev,
-/// link_layer, cable (a list), name, idle_exit, receive_buffer,
-/// stretch_timeouts, log.
+/// $XDG_CONFIG_HOME/ferroce/ferroce.toml, else from /etc/ferroce/ferroce.toml: addr (a list),
+/// netdev, link_layer, cable (a list), name, idle_exit, receive_buffer, stretch_timeouts, log.
 #[derive(Debug, Parser)]
 #[command(version, max_term_width = 100)]
 struct Arguments {
@@ -39,15 +38,15 @@ struct Arguments {
     #[arg(long, value_name = "DIR")]
     runtime_dir: Option<PathBuf>,
 
-    /// An address to serve, IPv4 or IPv6; may be repeated. Addresses that are given are fixed [default:
-    /// those of --netdev]. Of InfiniBand ports the first is the first cable's, and so on, by which rdma_cm
-    /// finds the port; the host need not have it [default: none]
+    /// An address to serve, IPv4 or IPv6; may be repeated. Addresses that are given are fixed
+    /// [default: those of --netdev]. Of InfiniBand ports the first is the first cable's, and so on,
+    /// by which rdma_cm finds the port; the host need not have it [default: none]
     #[arg(long, value_name = "IP")]
     addr: Vec<AddrSpec>,
 
     /// The interface whose addresses to serve, as they come and go, and whose link is the port's
-    /// [default: none, and an address of the loopback interface: 127.0.0.1, or the first of 127.47.91.1 to 254
-    /// whose port 4791 is free]
+    /// [default: none, and an address of the loopback interface: 127.0.0.1, or the first of
+    /// 127.47.91.1 to 254 whose port 4791 is free]
     #[arg(long, value_name = "IF")]
     netdev: Option<String>,
 
@@ -81,9 +80,9 @@ struct Arguments {
     #[arg(long, value_name = "BYTES")]
     receive_buffer: Option<usize>,
 
-    /// Wait N times as long as programs and peers ask for before a packet or a message of connection
-    /// management counts as lost, 1 to 10000: for programs that somebody stops, as a debugger does
-    /// [default: 1]
+    /// Wait N times as long as programs and peers ask for before a packet or a message of
+    /// connection management counts as lost, 1 to 10000: for programs that somebody stops, as a
+    /// debugger does [default: 1]
     #[arg(long, value_name = "N")]
     stretch_timeouts: Option<u32>,
 

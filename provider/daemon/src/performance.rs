@@ -6,7 +6,8 @@ use ferroce_fabric::pma::{Counter, Counters, Totals as PortTotals};
 use crate::ib::Counts;
 use crate::totals::Totals;
 
-/// A node's counters: a device's, which its processes and the ports themselves count; or a switch's.
+/// A node's counters: a device's, which its processes and the ports themselves count; or a
+/// switch's.
 #[derive(Debug)]
 pub(crate) struct Shown {
     /// The sums over all processes.

@@ -65,7 +65,8 @@ impl Place {
     pub(crate) fn leave(&mut self, well: bool) {
         match &mut self.lock {
             Some(lock) if well => lock.forget(),
-            // It has died, as it were: its log is to be read, and who finds it gone shall start it again as it was.
+            // It has died, as it were: its log is to be read, and who finds it gone shall start it
+            // again as it was.
             Some(lock) => lock.keep_log(),
             None => {}
         }

@@ -1,5 +1,5 @@
-//! How the port follows its interface: addresses become GIDs and groups of sockets, the link's state
-//! becomes the port's.
+//! How the port follows its interface: addresses become GIDs and groups of sockets, the link's
+//! state becomes the port's.
 
 use std::time::{Duration, Instant};
 
@@ -60,7 +60,8 @@ impl Interfaces {
         self.watch.drain();
     }
 
-    /// Looks at the interfaces again. Returns those that have another hardware address; `None`: they could not be read.
+    /// Looks at the interfaces again. Returns those that have another hardware address; `None`:
+    /// they could not be read.
     pub(crate) fn look(&mut self, adapter: &mut Adapter) -> Option<Vec<u32>> {
         self.retry_at = None;
         match Snapshot::read() {

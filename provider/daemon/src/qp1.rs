@@ -1,5 +1,5 @@
-//! QP1 of a RoCE port: MADs to and from the peers' general services interface, in datagrams as every packet is. It is slot 0's socket that
-//! receives; what a MAD says is nothing to this module.
+//! QP1 of a RoCE port: MADs to and from the peers' general services interface, in datagrams as
+//! every packet is. It is slot 0's socket that receives; what a MAD says is nothing to this module.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr, SocketAddrV4, SocketAddrV6};
@@ -87,7 +87,8 @@ impl Qp1 {
         }
     }
 
-    /// Takes the MADs off slot 0's socket at an address, whose index in the GID table is known while it is there.
+    /// Takes the MADs off slot 0's socket at an address, whose index in the GID table is known
+    /// while it is there.
     pub(crate) fn receive(
         &mut self,
         socket: &OwnedFd,
@@ -248,8 +249,8 @@ fn open(own: &GidEntry, to: &Route) -> Result<Sender, Errno> {
         IpAddr::V6(_) => AddressFamily::INET6,
     };
     let socket = rustix::net::socket_with(family, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
-    // With DF set and without a connected peer, Linux sends Identification 0, which the ICRC covers. What ICMP says of the path's MTU
-    // anybody may have forged.
+    // With DF set and without a connected peer, Linux sends Identification 0, which the ICRC
+    // covers. What ICMP says of the path's MTU anybody may have forged.
     if own.addr.is_ipv4() {
         options::set_ip_mtu_discover(&socket, options::Ipv4PathMtuDiscovery::PROBE)?;
         options::set_ip_tos(&socket, to.traffic_class)?;

@@ -27,7 +27,8 @@ fn first_free(taken: &BTreeSet<String>) -> u32 {
         .unwrap_or(0)
 }
 
-/// The first number above those of all real `umadN`: a device of ours takes as many as it has ports, from there.
+/// The first number above those of all real `umadN`: a device of ours takes as many as it has
+/// ports, from there.
 pub(crate) fn free_umad_number() -> u32 {
     first_above(&entries("/dev/infiniband"))
 }

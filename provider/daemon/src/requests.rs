@@ -147,8 +147,8 @@ impl Clients {
         self.send(id, message.id, &answer)
     }
 
-    /// Says that a message made no sense. There is no telling what its sender takes it for, so this is
-    /// the end of the connection.
+    /// Says that a message made no sense. There is no telling what its sender takes it for, so this
+    /// is the end of the connection.
     fn complain(&mut self, id: u64, why: &str) -> Verdict {
         tracing::warn!(id, why, "unintelligible request");
         self.send(

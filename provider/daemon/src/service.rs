@@ -2,9 +2,9 @@
 
 use std::time::Instant;
 
-/// A part of the daemon that waits for something of its own. The loop asks each part when it wants to be called, calls it when that time
-/// has come or one of its descriptors is ready, and stays while programs use one. What a part is lent for a call says what else it sees of
-/// the daemon.
+/// A part of the daemon that waits for something of its own. The loop asks each part when it wants
+/// to be called, calls it when that time has come or one of its descriptors is ready, and stays
+/// while programs use one. What a part is lent for a call says what else it sees of the daemon.
 pub(crate) trait Service {
     /// When there is something to do even if no descriptor is ready.
     fn next_timeout(&self) -> Option<Instant>;

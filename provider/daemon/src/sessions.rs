@@ -1,6 +1,6 @@
-//! Programs' connections to a service, the same for all of the daemon's sockets: how they are let in and numbered, what is sent and
-//! received over them, with descriptors, how it is noticed that a process has died, and how they end. What is said over them is nothing
-//! to this module.
+//! Programs' connections to a service, the same for all of the daemon's sockets: how they are let
+//! in and numbered, what is sent and received over them, with descriptors, how it is noticed that a
+//! process has died, and how they end. What is said over them is nothing to this module.
 
 use std::collections::HashMap;
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -61,7 +61,8 @@ impl<S> Session<S> {
         &self.socket
     }
 
-    /// Takes what the program has sent, of which the buffer holds all that makes sense. Never waits.
+    /// Takes what the program has sent, of which the buffer holds all that makes sense. Never
+    /// waits.
     pub(crate) fn receive(&self, buffer: &mut [u8]) -> Result<Datagram, ReceiveError> {
         seqpacket::receive(&self.socket, buffer, Wait::Not)
     }
@@ -71,8 +72,9 @@ impl<S> Session<S> {
         seqpacket::send_parts(&self.socket, parts, fds, Wait::Not)
     }
 
-    /// Has it told by `token` when the process dies. Without pidfds (Linux before 5.3), and for processes of a namespace that is not
-    /// seen from here (`pid` 0), the closing of the connection has to do.
+    /// Has it told by `token` when the process dies. Without pidfds (Linux before 5.3), and for
+    /// processes of a namespace that is not seen from here (`pid` 0), the closing of the connection
+    /// has to do.
     pub(crate) fn watch_process(&mut self, pid: u32, token: Token, poller: &Poller) {
         let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
         let process =
@@ -134,7 +136,8 @@ impl<S> Sessions<S> {
         self.door.reopen(now, poller);
     }
 
-    /// Takes in who knocks. `begin` says what is known of a session at first, and may have its process watched.
+    /// Takes in who knocks. `begin` says what is known of a session at first, and may have its
+    /// process watched.
     pub(crate) fn accept(&mut self, poller: &Poller, begin: impl Fn(u64, Guest) -> Session<S>) {
         for _ in 0..door::BATCH {
             let Some(guest) = self.door.accept(poller) else {

@@ -7,11 +7,12 @@ use ferroce_control::SlotStatus;
 /// The number of slots: all values of a queue pair number's top byte.
 pub(crate) const SLOTS: usize = 256;
 
-/// How long a slot rests at least after its owner has gone: packets to the dead may still be under way.
+/// How long a slot rests at least after its owner has gone: packets to the dead may still be under
+/// way.
 pub(crate) const REST: Duration = Duration::from_millis(500);
 
-/// How long a slot must have rested to be preferred to one that was never used. Sockets of a new slot
-/// cost memory for ever, so a daemon with few clients should not wander through all of them.
+/// How long a slot must have rested to be preferred to one that was never used. Sockets of a new
+/// slot cost memory for ever, so a daemon with few clients should not wander through all of them.
 const SETTLED: Duration = Duration::from_secs(3);
 
 #[derive(Clone, Copy, Debug)]
@@ -34,7 +35,8 @@ pub(crate) enum Claim {
     Full,
 }
 
-/// The table of slots. Slot 0 is the daemon's and never handed out; the others come into use in order.
+/// The table of slots. Slot 0 is the daemon's and never handed out; the others come into use in
+/// order.
 #[derive(Debug, Default)]
 pub(crate) struct Slots {
     /// The states of slots 1, 2, …
@@ -42,8 +44,8 @@ pub(crate) struct Slots {
 }
 
 impl Slots {
-    /// Claims a slot: the settled one that has been quiet for longest, else one never used, else the
-    /// rested one that has been quiet for longest.
+    /// Claims a slot: the settled one that has been quiet for longest, else one never used, else
+    /// the rested one that has been quiet for longest.
     pub(crate) fn claim(&mut self, now: Instant) -> Claim {
         let quietest = |least: Duration| {
             self.used

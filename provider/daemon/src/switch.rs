@@ -1,6 +1,8 @@
-//! A switch as a process: ports with cables, a management agent, and packets passed on by their destination LIDs.
+//! A switch as a process: ports with cables, a management agent, and packets passed on by their
+//! destination LIDs.
 //!
-//! It has no programs of its own: no runtime directory, no device, no umad. A subnet manager elsewhere on the fabric configures it.
+//! It has no programs of its own: no runtime directory, no device, no umad. A subnet manager
+//! elsewhere on the fabric configures it.
 
 use std::time::Instant;
 

@@ -1,5 +1,5 @@
-//! The image of `/sys` and `/dev`: what rdma-core's libraries read about a device. Here it is rendered, whole, from what the
-//! daemon knows; `image` puts it into files.
+//! The image of `/sys` and `/dev`: what rdma-core's libraries read about a device. Here it is
+//! rendered, whole, from what the daemon knows; `image` puts it into files.
 //!
 //! The layout is the kernel's (`Documentation/ABI/stable/sysfs-class-infiniband`).
 
@@ -231,8 +231,8 @@ fn port_files(dir: &mut Dir<'_>, view: &View<'_>) {
                 .file(&format!("gids/{index}"), quads(&entry.gid))
                 .file(&format!("gid_attrs/types/{index}"), "RoCE v2")
                 .file(&format!("gid_attrs/ndevs/{index}"), &entry.ifname),
-            // The kernel's files of unused entries cannot be read at all (EINVAL), which libibverbs takes
-            // to mean this type.
+            // The kernel's files of unused entries cannot be read at all (EINVAL), which libibverbs
+            // takes to mean this type.
             None => dir
                 .file(&format!("gids/{index}"), quads(&[0; 16]))
                 .file(&format!("gid_attrs/types/{index}"), "IB/RoCE v1")

@@ -19,8 +19,9 @@ impl Default for Totals {
 }
 
 impl Totals {
-    /// Adds what a page says now. A page counts a packet once, as one to a group or as another; here all packets are together too.
-    /// Each is read once, so that what is left when those of groups are taken away never shrinks.
+    /// Adds what a page says now. A page counts a packet once, as one to a group or as another;
+    /// here all packets are together too. Each is read once, so that what is left when those of
+    /// groups are taken away never shrinks.
     pub(crate) fn add(&mut self, page: &CounterPage) {
         for &counter in Counter::ALL {
             let n = page.read(counter);
@@ -64,7 +65,8 @@ impl Totals {
             .map(|&counter| (counter.name(), self.value(counter)))
     }
 
-    /// As sysfs's `hw_counters` shows them. `lifespan` is how long in milliseconds a value may be old.
+    /// As sysfs's `hw_counters` shows them. `lifespan` is how long in milliseconds a value may be
+    /// old.
     pub(crate) fn hw_counters(&self) -> Vec<(&'static str, u64)> {
         self.named().chain([("lifespan", 1000)]).collect()
     }

@@ -1,4 +1,5 @@
-//! Taking the port of an address: sockets there, and the name by which no other daemon takes it at the same time.
+//! Taking the port of an address: sockets there, and the name by which no other daemon takes it at
+//! the same time.
 
 use std::io;
 use std::net::SocketAddr;
@@ -42,7 +43,8 @@ pub(crate) fn bind(address: SocketAddr, shared: bool) -> Result<OwnedFd, DaemonE
     }
 }
 
-/// A socket that has the address for itself. Sockets of processes that have ended are waited for, [`CLOSING`] at most.
+/// A socket that has the address for itself. Sockets of processes that have ended are waited for,
+/// [`CLOSING`] at most.
 pub(crate) fn vacated(address: SocketAddr) -> Result<OwnedFd, DaemonError> {
     let start = Instant::now();
     loop {
@@ -57,7 +59,8 @@ pub(crate) fn vacated(address: SocketAddr) -> Result<OwnedFd, DaemonError> {
     }
 }
 
-/// Asks for a receive buffer of that size: beyond the system's limit if this process may, else up to it.
+/// Asks for a receive buffer of that size: beyond the system's limit if this process may, else up
+/// to it.
 pub(crate) fn enlarge(socket: &OwnedFd, bytes: usize) {
     if options::set_socket_recv_buffer_size_force(socket, bytes).is_err()
         && let Err(error) = options::set_socket_recv_buffer_size(socket, bytes)

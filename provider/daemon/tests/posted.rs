@@ -1,4 +1,5 @@
-//! Commands of `rdma_cm` that nobody waits for: a program that speaks the frames itself, two channels of which connect.
+//! Commands of `rdma_cm` that nobody waits for: a program that speaks the frames itself, two
+//! channels of which connect.
 
 mod common;
 
@@ -201,7 +202,8 @@ fn event(channel: &Channel, kind: u32) -> (Record, rdma_ucm_event_resp) {
     (record, event)
 }
 
-/// A server's and a client's channel of one program, and the client's id, which has asked for a connection; the server's id.
+/// A server's and a client's channel of one program, and the client's id, which has asked for a
+/// connection; the server's id.
 fn requested(program: &Program, address: Ipv4Addr) -> (Channel, Channel, u32, u32) {
     let (server, client) = (channel(program), channel(program));
     program.listen(&server, 70, address);
@@ -302,7 +304,8 @@ fn what_was_posted_before_a_channel_closed_is_carried_out() {
     }
 }
 
-/// An event that a program writes to its own id comes like others; events of the kernel's own it cannot write.
+/// An event that a program writes to its own id comes like others; events of the kernel's own it
+/// cannot write.
 #[test]
 fn what_a_program_writes_it_gets() {
     const USER: u32 = 18;

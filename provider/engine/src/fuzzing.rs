@@ -1,12 +1,14 @@
-//! What other processes and hosts feed the engine, for `tests/fuzz`: the shared-memory ring whose sender writes whatever it likes, and
-//! messages for tagged buffers. Each returns whether something of the input got past the first check.
+//! What other processes and hosts feed the engine, for `tests/fuzz`: the shared-memory ring whose
+//! sender writes whatever it likes, and messages for tagged buffers. Each returns whether something
+//! of the input got past the first check.
 
 use ferroce_control::InboxFds;
 
 use crate::port::ring;
 use crate::verbs::tag_matching;
 
-/// A receiver whose sender is the input: by how much the position grows each time, how often, and what the memory holds.
+/// A receiver whose sender is the input: by how much the position grows each time, how often, and
+/// what the memory holds.
 ///
 /// # Panics
 /// If something is handed on that is not inside the ring, or something is left in it.

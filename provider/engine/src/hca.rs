@@ -121,7 +121,8 @@ pub struct Hca {
 }
 
 impl Hca {
-    /// What was attached, with its ports. Nobody receives yet, if there is no daemon but the threads that poll.
+    /// What was attached, with its ports. Nobody receives yet, if there is no daemon but the
+    /// threads that poll.
     pub(crate) fn new(
         control: Option<Client>,
         attachment: Attachment,
@@ -228,7 +229,8 @@ impl Hca {
         port.map_or(self.info.active_mtu, |port| port.state().active_mtu)
     }
 
-    /// What all processes of the port have counted. The daemon knows; without it, this process's own.
+    /// What all processes of the port have counted. The daemon knows; without it, this process's
+    /// own.
     fn violations(&self) -> Violations {
         let status = match self.is_gone() {
             true => None,
@@ -287,7 +289,8 @@ impl Hca {
         self.gone.load(Ordering::Relaxed)
     }
 
-    /// Where the daemon's events come; `None` when it is gone (a closed socket is readable for ever).
+    /// Where the daemon's events come; `None` when it is gone (a closed socket is readable for
+    /// ever).
     pub(crate) fn control_fd(&self) -> Option<RawFd> {
         self.control.fd().filter(|_| !self.is_gone())
     }
@@ -303,7 +306,8 @@ impl Hca {
         all.push(Arc::downgrade(events));
     }
 
-    /// From now on what is received without acknowledgement is counted, for those who send it (see `pacing`).
+    /// From now on what is received without acknowledgement is counted, for those who send it (see
+    /// `pacing`).
     pub(crate) fn unacknowledged_traffic(&self) {
         self.unacknowledged.store(true, Ordering::Relaxed);
     }

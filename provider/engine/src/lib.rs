@@ -1,18 +1,20 @@
 //! The in-process HCA: verbs objects, memory, sockets, the event loop.
 //!
-//! An application's process holds one [`Hca`] for each ferroced it uses. Contexts, protection domains, memory regions,
-//! completion queues and queue pairs hang off it; the transport state machines of `ferroce-transport` run inside the
-//! queue pairs, and this crate carries out what they ask for: it checks keys, copies payload, sends GSO runs, receives
-//! GRO runs and keeps the timers.
+//! An application's process holds one [`Hca`] for each ferroced it uses. Contexts, protection
+//! domains, memory regions, completion queues and queue pairs hang off it; the transport state
+//! machines of `ferroce-transport` run inside the queue pairs, and this crate carries out what they
+//! ask for: it checks keys, copies payload, sends GSO runs, receives GRO runs and keeps the timers.
 //!
-//! Who does the work: whoever polls. [`Cq::poll`] on an empty queue and [`SendPoster::doorbell`] run the engine inline; one helper
-//! thread a process sleeps in io_uring and takes over while no thread polls (see `driver`).
+//! Who does the work: whoever polls. [`Cq::poll`] on an empty queue and [`SendPoster::doorbell`]
+//! run the engine inline; one helper thread a process sleeps in io_uring and takes over while no
+//! thread polls (see `driver`).
 //!
-//! What programs make and use is in `verbs`; `datapath` takes packets from queue pairs to ports and back; what a port is, is in
-//! `port`; `memory` has the keys and every access to the program's memory; `progress` whoever makes all of this move; `hca` is
-//! the device, which holds it together.
+//! What programs make and use is in `verbs`; `datapath` takes packets from queue pairs to ports and
+//! back; what a port is, is in `port`; `memory` has the keys and every access to the program's
+//! memory; `progress` whoever makes all of this move; `hca` is the device, which holds it together.
 //!
-//! This crate never speaks a C ABI (that is `ferroce-cabi` and the plugin), and it never decides protocol (that is the transport).
+//! This crate never speaks a C ABI (that is `ferroce-cabi` and the plugin), and it never decides
+//! protocol (that is the transport).
 
 mod datapath;
 mod error;

@@ -1,17 +1,17 @@
 //! The order of locks, in one place. In debug builds each is checked when it is taken.
 //!
-//! A thread that holds a lock takes only those of a higher rank, so no two threads can wait for each other. A
-//! lock that is only tried may be of any rank, as nobody waits. One thing differs: tables are read by whoever
-//! holds nothing higher than a queue pair, as receiving reads them before it locks one, posting after. Readers do
-//! not wait for a writer that waits (`read_recursive`), and who writes to a table holds neither another nor a
-//! queue pair.
+//! A thread that holds a lock takes only those of a higher rank, so no two threads can wait for
+//! each other. A lock that is only tried may be of any rank, as nobody waits. One thing differs:
+//! tables are read by whoever holds nothing higher than a queue pair, as receiving reads them
+//! before it locks one, posting after. Readers do not wait for a writer that waits
+//! (`read_recursive`), and who writes to a table holds neither another nor a queue pair.
 //!
-//! None is held while a program's own code runs. Between `ibv_wr_start` and `ibv_wr_complete` a program may do
-//! anything: its requests are collected outside of the engine (the provider's builder), whose lock keeps off
-//! nobody but another thread that builds for the same queue pair.
+//! None is held while a program's own code runs. Between `ibv_wr_start` and `ibv_wr_complete` a
+//! program may do anything: its requests are collected outside of the engine (the provider's
+//! builder), whose lock keeps off nobody but another thread that builds for the same queue pair.
 //!
-//! Locks that are not of these types are held for a look at what they protect, and nothing else is locked
-//! meanwhile; or they are of an object's life (`life`, `closed`) and come before all others.
+//! Locks that are not of these types are held for a look at what they protect, and nothing else is
+//! locked meanwhile; or they are of an object's life (`life`, `closed`) and come before all others.
 
 use std::ops::{Deref, DerefMut};
 

@@ -1,11 +1,13 @@
-//! Where packets leave and enter. What each kind of port has around a packet, what shows that one is as it was sent, what a port takes
-//! at a time, and how fast.
+//! Where packets leave and enter. What each kind of port has around a packet, what shows that one
+//! is as it was sent, what a port takes at a time, and how fast.
 //!
-//! Three kinds are here: UDP sockets (RoCEv2), cables of an InfiniBand port, and shared-memory rings between the programs of one device. What comes
-//! by any of them is decoded, steered and delivered in the same way (`rx::run`), and what leaves is gathered in the same way (`tx`).
+//! Three kinds are here: UDP sockets (RoCEv2), cables of an InfiniBand port, and shared-memory
+//! rings between the programs of one device. What comes by any of them is decoded, steered and
+//! delivered in the same way (`rx::run`), and what leaves is gathered in the same way (`tx`).
 //!
-//! A kind is a folder with an [`Incoming`] and an [`Outgoing`], and a line in [`Exit`]. Which one a path has is decided when it is opened
-//! (`route`); nothing on the way of a packet asks for the kind.
+//! A kind is a folder with an [`Incoming`] and an [`Outgoing`], and a line in [`Exit`]. Which one a
+//! path has is decided when it is opened (`route`); nothing on the way of a packet asks for the
+//! kind.
 
 pub(crate) mod address;
 mod cable;
@@ -57,14 +59,17 @@ pub(crate) trait Outgoing {
         0
     }
 
-    /// Writes what stands before the BTH of a packet that has `transport` bytes from there to the end of its ICRC, and begins
-    /// the ICRC. `number` is its place in the run. `None`: zeros will do in the ICRC's place.
+    /// Writes what stands before the BTH of a packet that has `transport` bytes from there to the
+    /// end of its ICRC, and begins the ICRC. `number` is its place in the run. `None`: zeros will
+    /// do in the ICRC's place.
     fn begin(&self, transport: usize, number: u16, out: &mut [u8]) -> Option<Icrc>;
 
-    /// Sends the run of packets that `iov` describes; `segment` is their size when there are several. On an error all of it is lost.
+    /// Sends the run of packets that `iov` describes; `segment` is their size when there are
+    /// several. On an error all of it is lost.
     fn send(&self, iov: &mut [libc::iovec], segment: Option<u16>) -> io::Result<()>;
 
-    /// How many bytes of what nobody acknowledges may go out now, or when to ask again. No port is run over unless it says so.
+    /// How many bytes of what nobody acknowledges may go out now, or when to ask again. No port is
+    /// run over unless it says so.
     #[inline]
     fn allowance(&self, _now: Time) -> Result<u64, Time> {
         Ok(u64::MAX)
@@ -102,7 +107,8 @@ pub(crate) struct Capacity {
 }
 
 impl Capacity {
-    /// A run: what one GSO send takes (`UDP_MAX_SEGMENTS` of every kernel that has it, and the UDP payload of IPv4).
+    /// A run: what one GSO send takes (`UDP_MAX_SEGMENTS` of every kernel that has it, and the UDP
+    /// payload of IPv4).
     pub(crate) const RUN: Capacity = Capacity {
         segments: 64,
         bytes: MAX_RUN,
@@ -140,8 +146,8 @@ pub(crate) trait Incoming {
         })
     }
 
-    /// Whether the packet, the run's `place`th, is as it was sent; asked once it is known to be one. Returns its identification: IPv4's,
-    /// or any number where there is none.
+    /// Whether the packet, the run's `place`th, is as it was sent; asked once it is known to be
+    /// one. Returns its identification: IPv4's, or any number where there is none.
     fn verify(&mut self, opened: &Opened<'_>, place: u16) -> Option<u16>;
 }
 

@@ -1,29 +1,30 @@
-//! What can be tuned: every number that was chosen, with its unit. What the numbers of the transport are is in
-//! its own `tuning`; what a device promises programs is in `verbs::limits`.
+//! What can be tuned: every number that was chosen, with its unit. What the numbers of the
+//! transport are is in its own `tuning`; what a device promises programs is in `verbs::limits`.
 
 use ferroce_transport::Duration;
 
 // Who receives: a program's threads or the helper (`driver`, `poll`).
 
-/// Empty polls in a row after which the application is taken to wait by polling. A program that sleeps on a
-/// completion channel polls an empty queue once or twice a time.
+/// Empty polls in a row after which the application is taken to wait by polling. A program that
+/// sleeps on a completion channel polls an empty queue once or twice a time.
 pub(crate) const POLLS_BEFORE_TURN: u32 = 16;
 /// Empty polls in a row after which the processor is offered to others: some tens of microseconds.
 pub(crate) const POLLS_BEFORE_YIELD: u32 = 64;
 /// Runs of packets that a polling application takes before it answers.
 pub(crate) const RUNS_PER_POLL: usize = 4;
-/// So long after something came through memory, sockets are polled less often, as each costs a system call…
+/// So long after something came through memory, sockets are polled less often, as each costs a
+/// system call…
 pub(crate) const RING_ACTIVE: Duration = Duration::from_micros(50);
 /// … this far apart.
 pub(crate) const SOCKET_POLL_INTERVAL: Duration = Duration::from_micros(10);
 /// How long a silent application keeps its turn at first, and the helper's first nap.
 pub(crate) const MIN_NAP: Duration = Duration::from_micros(200);
-/// The helper's longest nap while the application polls. Each nap is an interrupt and two switches, on a
-/// processor that the application may well be polling on.
+/// The helper's longest nap while the application polls. Each nap is an interrupt and two switches,
+/// on a processor that the application may well be polling on.
 pub(crate) const MAX_NAP: Duration = Duration::from_micros(1_600);
-/// A nap is at most this part of the application's turn. Until the helper has noticed that the turn is over
-/// nobody receives, and a program that polls for each completion and then spins on memory ends a turn with each
-/// message.
+/// A nap is at most this part of the application's turn. Until the helper has noticed that the turn
+/// is over nobody receives, and a program that polls for each completion and then spins on memory
+/// ends a turn with each message.
 pub(crate) const NAP_PART: u32 = 16;
 /// Between two looks at what the daemon says, while the application receives.
 pub(crate) const CONTROL_INTERVAL: Duration = Duration::from_millis(100);
@@ -36,16 +37,17 @@ pub(crate) const MAX_YIELD: Duration = Duration::from_micros(200);
 pub(crate) const MIN_YIELD_BACKOFF: Duration = Duration::from_millis(10);
 /// … up to this.
 pub(crate) const MAX_YIELD_BACKOFF: Duration = Duration::from_millis(320);
-/// The longest sleep instead of an offer. The helper takes the turn to receive from a program that is silent for
-/// twice as long.
+/// The longest sleep instead of an offer. The helper takes the turn to receive from a program that
+/// is silent for twice as long.
 pub(crate) const POLLER_SLEEP: Duration = Duration::from_micros(100);
 
 // Waiting for a peer's answer in a crowd (`answers`).
 
 /// The shortest wait.
 pub(crate) const MIN_ANSWER_WAIT: Duration = Duration::from_micros(200);
-/// The longest wait. While the peer, too, has to wait for strangers' turns of the processor an answer takes that
-/// long: who gave up before would spend his own turn in vain, and keep the peer waiting the next time.
+/// The longest wait. While the peer, too, has to wait for strangers' turns of the processor an
+/// answer takes that long: who gave up before would spend his own turn in vain, and keep the peer
+/// waiting the next time.
 pub(crate) const MAX_ANSWER_WAIT: Duration = Duration::from_millis(32);
 /// The longest sleep of such a wait.
 pub(crate) const MAX_ANSWER_SLEEP: Duration = Duration::from_millis(2);
@@ -90,12 +92,13 @@ pub(crate) const RETRY_INTERVAL: Duration = Duration::from_millis(1);
 
 /// Payload bytes handed to the socket in one go.
 pub(crate) const TRANSMIT_BUDGET: u32 = 256 << 10;
-/// The same where nobody acknowledges: about what fits one send, so that its pace is looked at between sends.
+/// The same where nobody acknowledges: about what fits one send, so that its pace is looked at
+/// between sends.
 pub(crate) const PACED_BUDGET: u32 = 64 << 10;
 /// How long an acknowledgement waits at least for a request of ours to go out beside.
 pub(crate) const MIN_ACK_DELAY: Duration = Duration::from_micros(20);
-/// Payload bytes up to which a request is small: it is one packet, or few, and a send of its own costs more than
-/// its bytes.
+/// Payload bytes up to which a request is small: it is one packet, or few, and a send of its own
+/// costs more than its bytes.
 pub(crate) const SMALL_REQUEST: usize = 4096;
 /// Packets in flight from which on small requests are gathered.
 pub(crate) const GATHER_IN_FLIGHT: u64 = 16;
@@ -103,11 +106,11 @@ pub(crate) const GATHER_IN_FLIGHT: u64 = 16;
 pub(crate) const GATHER_REQUESTS: u32 = 16;
 /// Their bytes: about what one GSO send takes.
 pub(crate) const GATHER_BYTES: usize = 15 * SMALL_REQUEST;
-/// Pieces of registered memory up to so many bytes are copied before they come to a port: cheaper than one more
-/// iovec. Longer ones are where the program has them, and may be unmapped.
+/// Pieces of registered memory up to so many bytes are copied before they come to a port: cheaper
+/// than one more iovec. Longer ones are where the program has them, and may be unmapped.
 pub(crate) const COPY_LIMIT: usize = 256;
-/// The most bytes that are ever in flight to one destination by sockets: enough for 40 Gb/s at half a
-/// millisecond, and more than a socket buffer of 8 MB holds is lost.
+/// The most bytes that are ever in flight to one destination by sockets: enough for 40 Gb/s at half
+/// a millisecond, and more than a socket buffer of 8 MB holds is lost.
 pub(crate) const MAX_SOCKET_WINDOW: u32 = 3 << 20;
 /// Bytes of a send buffer. A larger one only matters where the link is slower than the processor.
 pub(crate) const SEND_BUFFER: usize = 4 << 20;
@@ -118,17 +121,18 @@ pub(crate) const SEND_WAIT: Duration = Duration::from_millis(2);
 
 // Receiving (`receiver`, `flows`).
 
-/// How long after it was counted a datagram is at the receiver's socket, or never will be. A sender may lose the
-/// processor between the two for some turns of others; whoever took its datagrams for lost then would count them
-/// twice, and let as many more come as the socket has no room for.
+/// How long after it was counted a datagram is at the receiver's socket, or never will be. A sender
+/// may lose the processor between the two for some turns of others; whoever took its datagrams for
+/// lost then would count them twice, and let as many more come as the socket has no room for.
 pub(crate) const SETTLE_TIME: Duration = Duration::from_millis(20);
-/// How many flows are remembered: two that have the same place push each other out, and are learned anew.
+/// How many flows are remembered: two that have the same place push each other out, and are learned
+/// anew.
 pub(crate) const FLOWS: usize = 1 << 10;
 
 // Rings between processes of a device (`port::ring`).
 
 /// A ring that is empty begins again at its start when so many bytes of it have been used.
 pub(crate) const RING_RESTART: usize = 16 << 10;
-/// Payload bytes that a path may have in a ring. With headers, requests and the responses to the receiver's
-/// always fit.
+/// Payload bytes that a path may have in a ring. With headers, requests and the responses to the
+/// receiver's always fit.
 pub(crate) const RING_WINDOW: usize = ferroce_control::RING_BYTES / 5;

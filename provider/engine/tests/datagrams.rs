@@ -156,7 +156,8 @@ fn every_attached_queue_pair_gets_its_copy() {
     for qp in [&b.qp, &second, &a.qp] {
         qp.attach_mcast(one, 0).unwrap();
     }
-    // Once more changes nothing, and with another LID it is a second attachment, but no second copy.
+    // Once more changes nothing, and with another LID it is a second attachment, but no second
+    // copy.
     second.attach_mcast(one, 0).unwrap();
     second.attach_mcast(one, 1).unwrap();
     second.detach_mcast(one, 0).unwrap();
@@ -253,7 +254,8 @@ fn a_sender_can_be_spared_its_own_copies() {
 
 #[test]
 fn an_ipv6_group_reaches_senders_of_either_family() {
-    // ff01:0:2:c985::40, as perftest's: IPv4 senders use the group that stands in for it, and so do those at ::1.
+    // ff01:0:2:c985::40, as perftest's: IPv4 senders use the group that stands in for it, and so do
+    // those at ::1.
     let mut gid = [0; 16];
     (gid[0], gid[1], gid[5], gid[15]) = (0xff, 1, 2, 0x40);
     let a = end("127.0.46.1");
@@ -294,7 +296,8 @@ fn as_many_groups_as_promised_and_no_more() {
     assert_eq!(not_ud.errno(), libc::EINVAL);
 }
 
-/// More than the receive buffer of an unprivileged user holds, many times over, while the receiver takes its time.
+/// More than the receive buffer of an unprivileged user holds, many times over, while the receiver
+/// takes its time.
 #[test]
 fn a_receiver_on_this_machine_is_not_run_over() {
     const N: usize = 6_000;

@@ -1,8 +1,9 @@
-//! Completion events in a ping-pong, as a program sees them that waits for one event at a time on one channel for all its
-//! queues (`ib_send_lat -e`): with the answer to a message in its queue, the message itself has been completed.
+//! Completion events in a ping-pong, as a program sees them that waits for one event at a time on
+//! one channel for all its queues (`ib_send_lat -e`): with the answer to a message in its queue,
+//! the message itself has been completed.
 //!
-//! The InfiniBand transport does not promise that, as acknowledgements may be lost or late. Between an adapter and another
-//! it is so, and programs count on it.
+//! The InfiniBand transport does not promise that, as acknowledgements may be lost or late. Between
+//! an adapter and another it is so, and programs count on it.
 
 mod common;
 
@@ -56,7 +57,8 @@ impl End {
         }
     }
 
-    /// Waits for one event, whichever comes, and asks for the next of its queue. Returns which queue's it was.
+    /// Waits for one event, whichever comes, and asks for the next of its queue. Returns which
+    /// queue's it was.
     fn event(&self, what: &str) -> u64 {
         let mut fd = libc::pollfd {
             fd: self.channel.as_raw_fd(),
@@ -144,13 +146,15 @@ fn crowd() {
     }
 }
 
-/// Has the engine's threads, which this one starts, give way to whom they wake, in the middle of what they are doing.
+/// Has the engine's threads, which this one starts, give way to whom they wake, in the middle of
+/// what they are doing.
 fn yield_to_all() {
     // SAFETY: takes numbers; 0 is the calling thread.
     assert_eq!(unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, 19) }, 0);
 }
 
-/// Two connected ends, each with a buffer of that size and `receives` requests posted to receive into it.
+/// Two connected ends, each with a buffer of that size and `receives` requests posted to receive
+/// into it.
 fn ends(net: u8, size: usize, receives: usize) -> [(End, [Sge; 1], Arc<Mr>); 2] {
     let [a, b] = [1, 2].map(|host| {
         let end = End::new(&format!("127.0.{net}.{host}"));
@@ -173,8 +177,8 @@ fn ends(net: u8, size: usize, receives: usize) -> [(End, [Sge; 1], Arc<Mr>); 2] 
     [a, b]
 }
 
-/// An event goes out when all that came with its completion has been handled: of sixty messages that come in one send, who is
-/// woken by the first finds the last.
+/// An event goes out when all that came with its completion has been handled: of sixty messages
+/// that come in one send, who is woken by the first finds the last.
 #[test]
 fn what_comes_in_one_send_is_there_when_its_event_comes() {
     const ANSWERS: usize = 60;

@@ -1,4 +1,5 @@
-//! RDMA FLUSH over real sockets: visible memory of every kind, and files that are written back before the answer.
+//! RDMA FLUSH over real sockets: visible memory of every kind, and files that are written back
+//! before the answer.
 
 mod common;
 
@@ -129,7 +130,8 @@ impl Drop for Mapping {
     }
 }
 
-/// A file of some pages below `target`, where builds are on storage. `None`, aloud, where they are in memory.
+/// A file of some pages below `target`, where builds are on storage. `None`, aloud, where they are
+/// in memory.
 fn stored(dir: &tempfile::TempDir, pages: usize) -> Option<(File, Mapping)> {
     let path = dir.path().join("data");
     let file = File::options()

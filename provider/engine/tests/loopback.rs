@@ -1,4 +1,5 @@
-//! Two hosts, each with its own daemon, in one process: every operation of the RC service over real sockets.
+//! Two hosts, each with its own daemon, in one process: every operation of the RC service over real
+//! sockets.
 
 mod common;
 
@@ -272,8 +273,8 @@ fn a_polling_ping_pong_stays_in_step() {
     });
 }
 
-/// A receiver that ends right after its last message must not leave the sender without an ACK, also one that was held back
-/// to go out beside an answer.
+/// A receiver that ends right after its last message must not leave the sender without an ACK, also
+/// one that was held back to go out beside an answer.
 #[test]
 fn the_last_message_is_acknowledged_whatever_its_receiver_does_next() {
     let p = pair(24);

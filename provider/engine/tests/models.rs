@@ -1,6 +1,8 @@
-//! What threads and processes agree on by shared words, in loom: the engine's own sources, over loom's atomics.
+//! What threads and processes agree on by shared words, in loom: the engine's own sources, over
+//! loom's atomics.
 //!
-//! They are in a program of their own, as loom takes SIGSEGV for itself, which the engine's other tests need.
+//! They are in a program of their own, as loom takes SIGSEGV for itself, which the engine's other
+//! tests need.
 
 #![allow(
     dead_code,

@@ -1,7 +1,8 @@
 //! Threads that share objects: every verb may be called from any thread at any time (`ibv_*(3)`).
 //!
-//! The tests assert what a consumer may rely on: every request completes once, whoever posts, polls or destroys beside it.
-//! Run under ThreadSanitizer (`cargo xtask tsan`) they also look for data races in the engine itself.
+//! The tests assert what a consumer may rely on: every request completes once, whoever posts, polls
+//! or destroys beside it. Run under ThreadSanitizer (`cargo xtask tsan`) they also look for data
+//! races in the engine itself.
 
 mod common;
 
@@ -46,7 +47,8 @@ fn threads_post_to_and_poll_from_one_queue_pair_while_keys_and_pairs_come_and_go
     const EACH: u64 = 3000;
     const CELL: usize = 64;
     let (a, b) = (Host::new("127.0.30.1"), Host::new("127.0.30.2"));
-    // Room for every completion: a request that is done makes room in the send queue whether or not it was polled for.
+    // Room for every completion: a request that is done makes room in the send queue whether or not
+    // it was polled for.
     let (cq_a, cq_b) = (a.cq((POSTERS * EACH) as u32), b.cq(16));
     let (qa, qb) = (a.qp(&cq_a, CAP), b.qp(&cq_b, CAP));
     connect((&a, &qa), (&b, &qb));
@@ -204,7 +206,8 @@ fn queues_that_share_a_channel_are_destroyed_while_others_get_events() {
                     assert_eq!(wait(&cq, 1)[0].wr_id, cookie);
                     p.close(0).unwrap();
                     q.close(0).unwrap();
-                    // The event is either taken back unread, or somebody (here nobody) must acknowledge it.
+                    // The event is either taken back unread, or somebody (here nobody) must
+                    // acknowledge it.
                     let delivered = cq.destroy().unwrap();
                     stray.fetch_add(delivered.comp as usize, Relaxed);
                     cq_b.destroy().unwrap();

@@ -1,4 +1,5 @@
-//! A device whose daemon goes is like an adapter that is pulled: what is under way ends, and so does what is posted afterwards.
+//! A device whose daemon goes is like an adapter that is pulled: what is under way ends, and so
+//! does what is posted afterwards.
 
 mod common;
 

@@ -1,5 +1,5 @@
-//! XRC over real sockets: domains, shared receive queues with completion queues of their own, targets with several openers;
-//! and what is the same for every shared receive queue.
+//! XRC over real sockets: domains, shared receive queues with completion queues of their own,
+//! targets with several openers; and what is the same for every shared receive queue.
 
 mod common;
 

@@ -1,9 +1,11 @@
-//! The InfiniBand communication manager: all connections and service ID resolutions of one device, as one state machine.
+//! The InfiniBand communication manager: all connections and service ID resolutions of one device,
+//! as one state machine.
 //!
-//! A [`Cm`] takes the consumer's calls, MADs and the time, and through a [`Sink`] says which MADs to send and what
-//! happened. It knows nothing of QPs but their numbers, decides about no request by itself unless nobody listens, and what
-//! the host has let go of it finishes alone: a connection that is destroyed is still taken down in order, with
-//! repetitions, so that no peer is left with half of one.
+//! A [`Cm`] takes the consumer's calls, MADs and the time, and through a [`Sink`] says which MADs
+//! to send and what happened. It knows nothing of QPs but their numbers, decides about no request
+//! by itself unless nobody listens, and what the host has let go of it finishes alone: a connection
+//! that is destroyed is still taken down in order, with repetitions, so that no peer is left with
+//! half of one.
 //!
 //! ```text
 //!   active                               passive
@@ -60,8 +62,8 @@ pub struct CmConfig {
     pub seed: [u8; 32],
     /// Bounds.
     pub limits: Limits,
-    /// Answers may take so many times as long as peers and consumers say, for peers that somebody stops; 0 and 1: as they
-    /// say. The messages have what they would have.
+    /// Answers may take so many times as long as peers and consumers say, for peers that somebody
+    /// stops; 0 and 1: as they say. The messages have what they would have.
     pub stretch: u32,
 }
 
@@ -95,7 +97,8 @@ impl Cm {
         }
     }
 
-    /// Takes requests for all service IDs that are equal to `service_id` where `mask` has ones (`!0`: for just this one).
+    /// Takes requests for all service IDs that are equal to `service_id` where `mask` has ones
+    /// (`!0`: for just this one).
     ///
     /// # Errors
     /// [`CmError::InUse`] if one of them has a listener, [`CmError::Limit`].

@@ -1,25 +1,27 @@
-//! Who takes a MAD that has come to QP0 or QP1 of a port, and what is answered where nobody does: the same for ports of every link layer,
-//! of adapters and of switches.
+//! Who takes a MAD that has come to QP0 or QP1 of a port, and what is answered where nobody does:
+//! the same for ports of every link layer, of adapters and of switches.
 //!
 //! [`serve`] is the one place that looks at the header of whatever has come:
 //!
-//! 1. SMPs are QP0's, and all other classes QP1's (section 13.5.1); at the other of the two they are dropped.
-//! 2. Who asks by another base version is told so (C13-24). No agent sees such a MAD.
-//! 3. A response goes to the agent that has asked, whatever its class.
-//! 4. What is asked goes by the class, and with communication management by the method: connections are Send's, all else is an agent's.
-//! 5. Who asks what nobody takes is refused (section 13.4.7).
+//! 1. SMPs are QP0's, and all other classes QP1's (section 13.5.1); at the other of the two they
+//!    are dropped. 2. Who asks by another base version is told so (C13-24). No agent sees such a
+//!    MAD. 3. A response goes to the agent that has asked, whatever its class. 4. What is asked
+//!    goes by the class, and with communication management by the method: connections are Send's,
+//!    all else is an agent's. 5. Who asks what nobody takes is refused (section 13.4.7).
 //!
-//! Only Get and Set are answered, as whoever sent them waits: a Send, a Trap or a Report that nobody wants is gone, as is a response.
-//! An agent of this crate checks the rest of the header itself: with another class version or an unknown method, too, who asks
-//! is told. At QP0 it is the [`Node`](crate::sma::Node) that does, as only there it is known whether an SMP has arrived; what it leaves to
-//! programs comes here.
+//! Only Get and Set are answered, as whoever sent them waits: a Send, a Trap or a Report that
+//! nobody wants is gone, as is a response. An agent of this crate checks the rest of the header
+//! itself: with another class version or an unknown method, too, who asks is told. At QP0 it is the
+//! [`Node`](crate::sma::Node) that does, as only there it is known whether an SMP has arrived; what
+//! it leaves to programs comes here.
 
 use ferroce_wire::mad::{BASE_VERSION, CLASS_CM, Mad, MadHeader, QP0, method, status};
 use ferroce_wire::{pma, smp};
 
 /// Those behind the queue pairs of a port. Each call is about the MAD that is being served.
 pub trait Services {
-    /// A message of communication management has come. Where there are no connections it goes to nobody.
+    /// A message of communication management has come. Where there are no connections it goes to
+    /// nobody.
     fn connection(&mut self) {}
 
     /// Performance management is asked something; the answer.
@@ -58,8 +60,9 @@ pub fn serve(qpn: u32, mad: &Mad, services: &mut impl Services) -> Option<Mad> {
     refuse(mad)
 }
 
-/// Refuses a request that nobody here carries out: of boot, device or congestion management, a vendor's class, subnet
-/// administration where no subnet manager is (section 13.4.7), or by another base version (C13-24). `None` unless it is Get or Set.
+/// Refuses a request that nobody here carries out: of boot, device or congestion management, a
+/// vendor's class, subnet administration where no subnet manager is (section 13.4.7), or by another
+/// base version (C13-24). `None` unless it is Get or Set.
 pub fn refuse(mad: &Mad) -> Option<Mad> {
     let mut header = MadHeader::parse(mad)?;
     if !matches!(header.method, method::GET | method::SET) {
@@ -86,8 +89,9 @@ pub(crate) struct Class {
 }
 
 impl Class {
-    /// Whether the agent looks at what a request is about. The error is the status with which it is refused: each kind of mistake has
-    /// its own, and versions come first, as by another one nothing else is known (C13-24).
+    /// Whether the agent looks at what a request is about. The error is the status with which it is
+    /// refused: each kind of mistake has its own, and versions come first, as by another one
+    /// nothing else is known (C13-24).
     pub(crate) fn check(&self, header: &MadHeader) -> Result<(), u16> {
         if header.base_version != BASE_VERSION || header.class_version != self.version {
             return Err(status::BAD_VERSION);
@@ -99,7 +103,8 @@ impl Class {
     }
 }
 
-/// Whether somebody waits for the response to a MAD. Of a method that does not exist that is to be assumed.
+/// Whether somebody waits for the response to a MAD. Of a method that does not exist that is to be
+/// assumed.
 pub(crate) fn is_asked(header: &MadHeader) -> bool {
     !header.is_response() && header.method != method::TRAP
 }

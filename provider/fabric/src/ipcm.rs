@@ -1,11 +1,13 @@
 //! The RDMA IP CM service: how an IP address and port are said to the communication manager.
 //!
-//! A service ID holds the port space and the port of the listener; the first 36 bytes of the private data of a REQ or
-//! SIDR_REQ hold both addresses and the port of the caller. Which listener that means is the host's to decide.
+//! A service ID holds the port space and the port of the listener; the first 36 bytes of the
+//! private data of a REQ or SIDR_REQ hold both addresses and the port of the caller. Which listener
+//! that means is the host's to decide.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Bytes of the header in the private data. What is left is the consumer's: 56 bytes of a REQ, 180 of a SIDR_REQ.
+/// Bytes of the header in the private data. What is left is the consumer's: 56 bytes of a REQ, 180
+/// of a SIDR_REQ.
 pub const HEADER_LEN: usize = 36;
 
 /// First private-data byte: version of the header, major (4) and minor (4).

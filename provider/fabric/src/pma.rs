@@ -1,11 +1,13 @@
 //! The performance management agent (section 16.1): what a port has sent, received and lost.
 //!
-//! A [`Pma`] takes MADs of the class, the time, and a view of the node's running totals ([`Counters`]), and gives the answer. Totals
-//! only grow; what a counter shows is the difference to what it was when somebody reset it, and stops at the counter's width.
-//! The narrow counters and those of 64 bits are reset separately.
+//! A [`Pma`] takes MADs of the class, the time, and a view of the node's running totals
+//! ([`Counters`]), and gives the answer. Totals only grow; what a counter shows is the difference
+//! to what it was when somebody reset it, and stops at the counter's width. The narrow counters and
+//! those of 64 bits are reset separately.
 //!
-//! There are the mandatory attributes and PortCountersExtended. All others are refused: nothing is counted by lane or service level.
-//! Cables have no flow control of their own, so nobody waits for credits: PortXmitWait is not offered, and a sample of it is zero.
+//! There are the mandatory attributes and PortCountersExtended. All others are refused: nothing is
+//! counted by lane or service level. Cables have no flow control of their own, so nobody waits for
+//! credits: PortXmitWait is not offered, and a sample of it is zero.
 
 mod counters;
 mod samples;
@@ -41,7 +43,8 @@ pub struct Pma {
 type Refusal = u16;
 
 impl Pma {
-    /// An agent for ports `first` (0 of a switch, else 1) to `last`. All counters begin with the totals as they are.
+    /// An agent for ports `first` (0 of a switch, else 1) to `last`. All counters begin with the
+    /// totals as they are.
     pub fn new(first: u8, last: u8) -> Pma {
         Pma {
             narrow: View::new(NARROW, first, last),
@@ -64,8 +67,9 @@ impl Pma {
         Some(answer)
     }
 
-    /// A port's counters as the attributes show them, resets included, by the names that Linux has for them in sysfs. Those that
-    /// have a wide counter show that one. Nothing of a port that there is not.
+    /// A port's counters as the attributes show them, resets included, by the names that Linux has
+    /// for them in sysfs. Those that have a wide counter show that one. Nothing of a port that
+    /// there is not.
     pub fn named(&self, port: u8, counters: &impl Counters) -> Vec<(&'static str, u64)> {
         let totals = counters.totals(port);
         let wide = self.extended.values(port, &totals);
@@ -84,7 +88,8 @@ impl Pma {
         named
     }
 
-    /// When [`handle_timeout`](Pma::handle_timeout) is due: at the start and at the end of sampling.
+    /// When [`handle_timeout`](Pma::handle_timeout) is due: at the start and at the end of
+    /// sampling.
     pub fn next_timeout(&self) -> Option<Time> {
         self.samples.next_timeout()
     }

@@ -1,8 +1,10 @@
-//! Reliable multi-packet transactions (RMPP): a message longer than a MAD as segments, acknowledged and repeated.
+//! Reliable multi-packet transactions (RMPP): a message longer than a MAD as segments, acknowledged
+//! and repeated.
 //!
-//! A [`Sender`] holds one message, a [`Receiver`] puts one together. Whose message it is, when to give up and where MADs go is for
-//! the host to say; there is no clock here. A receiver takes segments in order, acknowledges what it has, and has the
-//! sender repeat the rest; transfers in both directions within one transaction (double-sided) are not spoken.
+//! A [`Sender`] holds one message, a [`Receiver`] puts one together. Whose message it is, when to
+//! give up and where MADs go is for the host to say; there is no clock here. A receiver takes
+//! segments in order, acknowledges what it has, and has the sender repeat the rest; transfers in
+//! both directions within one transaction (double-sided) are not spoken.
 
 use ferroce_wire::mad::{self, Mad, MadHeader};
 
@@ -138,7 +140,8 @@ pub struct Sender {
 }
 
 impl Sender {
-    /// A message from its MAD header on. `None`: it is shorter than its class's headers, or longer than 2^32 segments.
+    /// A message from its MAD header on. `None`: it is shorter than its class's headers, or longer
+    /// than 2^32 segments.
     pub fn new(message: Vec<u8>) -> Option<Sender> {
         let class = *message.get(1)?;
         let offset = data_offset(class);

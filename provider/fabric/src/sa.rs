@@ -1,5 +1,6 @@
-//! Asking the subnet administrator: questions are repeated until they are answered or it is too late. Where the administrator is
-//! and what is asked for, the host says; so it does who else may speak in its name.
+//! Asking the subnet administrator: questions are repeated until they are answered or it is too
+//! late. Where the administrator is and what is asked for, the host says; so it does who else may
+//! speak in its name.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -88,7 +89,8 @@ impl SaClient {
         }
     }
 
-    /// Asks, for as long as `patience`. Returns the question's number and its MAD; `None`: there are too many.
+    /// Asks, for as long as `patience`. Returns the question's number and its MAD; `None`: there
+    /// are too many.
     pub fn ask(&mut self, now: Time, question: Question, patience: Duration) -> Option<(u32, Mad)> {
         if self.pending.len() >= MOST {
             return None;
@@ -115,8 +117,8 @@ impl SaClient {
         self.pending.remove(&number);
     }
 
-    /// Whether a MAD that came to a port is the answer to a question of ours. The host has seen to it that it is the
-    /// administrator's.
+    /// Whether a MAD that came to a port is the answer to a question of ours. The host has seen to
+    /// it that it is the administrator's.
     pub fn is_ours(&self, port: u8, mad: &Mad) -> bool {
         self.find(port, mad).is_some()
     }

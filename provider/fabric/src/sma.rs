@@ -1,14 +1,17 @@
 //! The subnet management agent of a node: a channel adapter with one or more ports, or a switch.
 //!
-//! A [`Node`] takes the SMPs that arrive at a port or come from programs of its own host, and the time. Through an
-//! [`Output`] it says what to send by which port, what to hand to local programs, what to do with the link, and which events
-//! happened. It has no clock and no sockets, allocates nothing once it is made, and whatever the bytes, it answers as the
-//! specification says or not at all.
+//! A [`Node`] takes the SMPs that arrive at a port or come from programs of its own host, and the
+//! time. Through an [`Output`] it says what to send by which port, what to hand to local programs,
+//! what to do with the link, and which events happened. It has no clock and no sockets, allocates
+//! nothing once it is made, and whatever the bytes, it answers as the specification says or not at
+//! all.
 //!
 //! - [`directed`] finds the next hop of a directed route;
-//! - `request` checks the M_Key and carries out Get, Set and TrapRepress; `port_info`, `tables` and `switch_info` are the attributes;
+//! - `request` checks the M_Key and carries out Get, Set and TrapRepress; `port_info`, `tables` and
+//!   `switch_info` are the attributes;
 //! - `partition` is what a switch does of P_Keys at its ports;
-//! - `link` is the state machine of a port, `notices` sends what a port has to tell, which waits in `traps`, `forward` finds the way of other packets;
+//! - `link` is the state machine of a port, `notices` sends what a port has to tell, which waits in
+//!   `traps`, `forward` finds the way of other packets;
 //! - `gate` says which packets QP1 takes.
 //!
 //! What it never does: random forwarding tables, arbitration between virtual
@@ -61,7 +64,8 @@ impl Node {
     /// A node as it is after power-up: all ports down and polling, no LIDs, no M_Key.
     ///
     /// # Panics
-    /// If the configuration has no ports, more than 254, or not a GUID for each port that needs one.
+    /// If the configuration has no ports, more than 254, or not a GUID for each port that needs
+    /// one.
     pub fn new(config: NodeConfig) -> Node {
         config.check();
         let first = config.first_port();
@@ -109,7 +113,8 @@ impl Node {
         self.carry_out(now, step, port, from, &mut smp, out);
     }
 
-    /// A program of this host sends an SMP by a port (of a switch: port 0). What is for this node is answered at once.
+    /// A program of this host sends an SMP by a port (of a switch: port 0). What is for this node
+    /// is answered at once.
     pub fn send(&mut self, now: Time, port: u8, to: Envelope, smp: &Mad, out: &mut impl Output) {
         if !self.contains(port) {
             return;
@@ -210,9 +215,9 @@ impl Node {
         out.deliver(port, from, smp);
     }
 
-    /// Sends the answer to a request that came from `from`: a GetResp with the request's transaction, attribute
-    /// and modifier (C14-30), on a directed route with the direction turned (C14-10) and by the LIDs of the
-    /// way back (C14-11).
+    /// Sends the answer to a request that came from `from`: a GetResp with the request's
+    /// transaction, attribute and modifier (C14-30), on a directed route with the direction turned
+    /// (C14-10) and by the LIDs of the way back (C14-11).
     fn reply(
         &mut self,
         port: u8,
@@ -245,7 +250,8 @@ impl Node {
                 self.send_by_port(exit, Envelope::directed(from.sl), smp, out);
             }
             Step::Lid(dlid) => {
-                // Section 14.2.1: as the request came to one of several LIDs, so the answer comes from it.
+                // Section 14.2.1: as the request came to one of several LIDs, so the answer comes
+                // from it.
                 let slid = if from.dlid == PERMISSIVE_LID || is_directed {
                     self.lid(port)
                 } else {
@@ -266,7 +272,8 @@ impl Node {
         can
     }
 
-    /// Out by the port that the forwarding table names; a channel adapter's `port` knows only one way.
+    /// Out by the port that the forwarding table names; a channel adapter's `port` knows only one
+    /// way.
     fn send_by_lid(&self, port: u8, to: Envelope, smp: &Mad, out: &mut impl Output) -> bool {
         let exit = match &self.switch {
             Some(switch) if to.dlid != PERMISSIVE_LID => switch.unicast(to.dlid),

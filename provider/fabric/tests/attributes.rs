@@ -99,7 +99,8 @@ fn p_keys_are_set_by_blocks() {
     let keys: [u16; 32] = std::array::from_fn(|entry| 0x8001 + entry as u16);
     let mut wanted = [0; 64];
     PKeyBlock(keys).emit(&mut wanted);
-    // An adapter does not look at the upper half of the modifier: its port is the one that was asked.
+    // An adapter does not look at the upper half of the modifier: its port is the one that was
+    // asked.
     let (status, data) = agent
         .set(1, attribute::P_KEY_TABLE, 0x0002_0001, &wanted)
         .unwrap();

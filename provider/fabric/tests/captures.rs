@@ -1,4 +1,5 @@
-//! The Linux kernel's messages: they are understood, come back byte for byte, and are what we send in the kernel's place.
+//! The Linux kernel's messages: they are understood, come back byte for byte, and are what we send
+//! in the kernel's place.
 
 mod pair;
 
@@ -211,7 +212,8 @@ fn connect_like<'a>(req: &'a Req) -> Connect<'a> {
     }
 }
 
-/// The bytes of the only message that was sent, with `words` behind the header and the transaction as in `like`.
+/// The bytes of the only message that was sent, with `words` behind the header and the transaction
+/// as in `like`.
 fn only(out: &mut Out, like: &Mad, words: &[usize]) -> Mad {
     assert_eq!(out.sent.len(), 1);
     let mut mad = out.sent.pop_front().unwrap().1;

@@ -1,4 +1,5 @@
-//! Connections that come and go on a wire that loses nothing, also those whose ends take their time.
+//! Connections that come and go on a wire that loses nothing, also those whose ends take their
+//! time.
 
 mod pair;
 
@@ -80,7 +81,8 @@ fn nobody_listens() {
     assert!(p.cm[0].is_empty());
 }
 
-/// On a device that stretches timeouts the request is the same, byte for byte, and its answer may take longer.
+/// On a device that stretches timeouts the request is the same, byte for byte, and its answer may
+/// take longer.
 #[test]
 fn a_stretched_answer_may_take_longer() {
     let [usual, stretched] = [1, 30].map(|stretch| {

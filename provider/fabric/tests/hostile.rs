@@ -1,4 +1,5 @@
-//! Random and mutated MADs, and such as are sent in another's name: they change counters, and nothing else.
+//! Random and mutated MADs, and such as are sent in another's name: they change counters, and
+//! nothing else.
 
 mod pair;
 
@@ -118,7 +119,8 @@ impl Bystanders {
         }
     }
 
-    /// Nothing has come of what was pending, either; but whoever was asked and did not answer, while we waited, is gone.
+    /// Nothing has come of what was pending, either; but whoever was asked and did not answer,
+    /// while we waited, is gone.
     fn check_established(&self, p: &Pair, waited: bool) {
         for side in 0..2 {
             for (n, (id, state)) in self.ids[side].iter().zip(&self.states[side]).enumerate() {
@@ -129,9 +131,10 @@ impl Bystanders {
         }
     }
 
-    /// A request of the peer, no repetition, that comes from the QP of a bystander says that the peer has forgotten it
-    /// (section 12.9.8.3.1): the request is refused as stale, and just that bystander is taken down; by side 1, which has a question to put, when the peer
-    /// has been asked.
+    /// A request of the peer, no repetition, that comes from the QP of a bystander says that the
+    /// peer has forgotten it (section 12.9.8.3.1): the request is refused as stale, and just that
+    /// bystander is taken down; by side 1, which has a question to put, when the peer has been
+    /// asked.
     fn expect_stale(&mut self, p: &Pair, side: usize, mad: &[u8]) {
         let Ok((_, Message::Req(req))) = Message::parse(mad) else {
             return;
@@ -176,7 +179,8 @@ fn a_repeated_request_from_the_qp_of_another_harms_nobody() {
     }
 }
 
-/// The first message comes from the QP of the request, which is then forgotten: the second is no repetition of it.
+/// The first message comes from the QP of the request, which is then forgotten: the second is no
+/// repetition of it.
 #[test]
 fn a_forgotten_request_from_the_qp_of_another_has_the_peer_asked() {
     for qpn in [30, 31, 32, 33] {
@@ -240,7 +244,8 @@ proptest! {
         }
     }
 
-    /// Mutated messages of real connections, from their real peers: those connections may suffer, others not, unless a message names their QP.
+    /// Mutated messages of real connections, from their real peers: those connections may suffer,
+    /// others not, unless a message names their QP.
     #[test]
     fn mutated_messages_harm_no_others(
         choices in prop::collection::vec((any::<prop::sample::Index>(), 0usize..256, 1u8..), 1..60),

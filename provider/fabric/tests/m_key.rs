@@ -1,4 +1,5 @@
-//! The M_Key: who may, what is counted where, and when protection lapses (C14-15, C14-16, C14-17, C14-19 to C14-21, C14-24.1.1, C14-28 to C14-30).
+//! The M_Key: who may, what is counted where, and when protection lapses (C14-15, C14-16, C14-17,
+//! C14-19 to C14-21, C14-24.1.1, C14-28 to C14-30).
 
 mod agent;
 

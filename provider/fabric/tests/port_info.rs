@@ -1,5 +1,5 @@
-//! PortInfo, component by component: read-only stays, read-write takes legal values, illegal ones are refused and nothing else
-//! changes (C14-24.1.1).
+//! PortInfo, component by component: read-only stays, read-write takes legal values, illegal ones
+//! are refused and nothing else changes (C14-24.1.1).
 
 mod agent;
 #[path = "port_info/legal.rs"]

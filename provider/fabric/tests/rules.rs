@@ -121,7 +121,8 @@ fn a_reply_is_repeated_until_there_is_an_answer() {
         .count();
     assert_eq!(reps, 16);
     assert!(matches!(messages.last(), Some(Message::Rej(r)) if r.reason == reject::TIMEOUT));
-    // In case that somebody took the REP for good, a DREQ follows, and is answered by whoever is there.
+    // In case that somebody took the REP for good, a DREQ follows, and is answered by whoever is
+    // there.
     p.time_out(1);
     assert!(matches!(p.out[1].drain()[..], [Message::Dreq(_)]));
 }
@@ -208,7 +209,8 @@ fn alone() -> (Cm, Out) {
     (cm, Out::default())
 }
 
-/// Programs invent such numbers when they measure connection management and nothing else: each end counts from the same one on.
+/// Programs invent such numbers when they measure connection management and nothing else: each end
+/// counts from the same one on.
 #[test]
 fn the_ends_of_one_device_may_have_the_same_qp_numbers() {
     let (mut cm, mut out) = alone();

@@ -105,7 +105,8 @@ fn who_floods_pays() {
     assert_eq!(p.cm[1].len(), 20 + 40);
 }
 
-/// Of a flood that comes from several addresses and is for the same listener, all but one place go to those who flood.
+/// Of a flood that comes from several addresses and is for the same listener, all but one place go
+/// to those who flood.
 #[test]
 fn one_request_is_not_crowded_out_by_many_of_several_peers() {
     for limits in [
@@ -148,7 +149,8 @@ fn a_flood_is_not_made_larger() {
         p.out[1].sent.clear();
     }
     assert_eq!(sent, REQUESTS as usize);
-    // Nobody answers: all of it ends by itself, in minutes though the requests speak of hours, and without a word.
+    // Nobody answers: all of it ends by itself, in minutes though the requests speak of hours, and
+    // without a word.
     let begun = p.now;
     while p.pass() {
         assert!(p.out[1].sent.is_empty());
@@ -240,7 +242,8 @@ fn requests_of_a_stranger_show_that_it_is_ready() {
     assert!(matches!(p.out[1].drain()[..], [Message::Rep(_)]));
 }
 
-/// What was given up without a word is told as soon as the stranger shows itself, and until it knows.
+/// What was given up without a word is told as soon as the stranger shows itself, and until it
+/// knows.
 #[test]
 fn a_stranger_learns_that_it_is_too_late() {
     let (mut p, [a, b]) = unconfirmed();
@@ -292,7 +295,8 @@ fn a_forged_request_ends_no_connection() {
     assert!(matches!(p.out[1].next(), (id, CmEvent::Disconnected(None)) if id == b));
 }
 
-/// Whoever tries numbers of a QP may find one, and is not believed by the end that asked, either: its peer has it still.
+/// Whoever tries numbers of a QP may find one, and is not believed by the end that asked, either:
+/// its peer has it still.
 #[test]
 fn numbers_of_queue_pairs_cannot_be_tried_out() {
     for found in [50, 0x0007_a123] {
@@ -311,7 +315,8 @@ fn numbers_of_queue_pairs_cannot_be_tried_out() {
             assert_eq!(p.cm[side].state(id), Some(State::Established));
             assert!(p.out[side].events.is_empty(), "{:?}", p.out[side].events);
         }
-        // It was asked, once only and until it could have answered, if the number was among those that are looked at.
+        // It was asked, once only and until it could have answered, if the number was among those
+        // that are looked at.
         let dreq = usize::from(attribute::DREQ - attribute::REQ);
         let asked = p.cm[0].counters().retried[dreq];
         assert_eq!(asked, if found == 50 { 4 } else { 0 });

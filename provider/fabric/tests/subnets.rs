@@ -1,5 +1,5 @@
-//! Fabrics of many simulated nodes: a small subnet manager finds all of them by directed routes, gives them LIDs and routes, and then
-//! everything reaches everything by LID.
+//! Fabrics of many simulated nodes: a small subnet manager finds all of them by directed routes,
+//! gives them LIDs and routes, and then everything reaches everything by LID.
 
 mod subnet;
 
@@ -84,7 +84,8 @@ proptest! {
 
     #[test]
     fn any_fabric_with_loops_and_double_cables(count in 1usize..10, places in prop::collection::vec((0usize..10, 0usize..10), 1..30)) {
-        // Node 0 is the adapter with the subnet manager, 1 to count are switches, then adapters as long as there are ports.
+        // Node 0 is the adapter with the subnet manager, 1 to count are switches, then adapters as
+        // long as there are ports.
         let mut nodes = vec![adapter(0)];
         nodes.extend((1..=count).map(|number| switch(number, 12)));
         let mut used = vec![0u8; count + 1];

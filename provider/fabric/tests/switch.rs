@@ -347,7 +347,8 @@ fn partitions_are_enforced_where_the_subnet_manager_says_so() {
         let set = agent.set(1, attribute::P_KEY_TABLE, port << 16, &data);
         assert_eq!(set.unwrap(), (0, data));
     };
-    // Port 2 leads to a limited member of the default partition and a full one of 5, port 3 to a full member of the first.
+    // Port 2 leads to a limited member of the default partition and a full one of 5, port 3 to a
+    // full member of the first.
     set_keys(&mut agent, 2, &[0x7fff, 0x8005]);
     set_keys(&mut agent, 3, &[0xffff]);
     let keys = [0xffff, 0x7fff, 0x8005, 0x0005, 0x8006, 0x8000, 0];
@@ -368,7 +369,8 @@ fn partitions_are_enforced_where_the_subnet_manager_says_so() {
         };
         agent.change(port, on).unwrap();
     }
-    // It may not say that it is a full member of what it is a limited one, and gets nothing from the like.
+    // It may not say that it is a full member of what it is a limited one, and gets nothing from
+    // the like.
     let limited = [
         (false, true),
         (true, false),

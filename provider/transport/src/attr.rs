@@ -192,6 +192,7 @@ pub struct QpConfig {
     pub mtu: u32,
     /// Seeds the jitter of timers, nothing else.
     pub seed: u64,
-    /// Local ACK Timeouts are so many times as long as the attributes say, for peers that somebody stops; 0 and 1: as they say.
+    /// Local ACK Timeouts are so many times as long as the attributes say, for peers that somebody
+    /// stops; 0 and 1: as they say.
     pub stretch: u32,
 }

@@ -1,7 +1,8 @@
-//! The requester's receiving half: acknowledgements, READ and ATOMIC responses, NAKs and lost answers.
+//! The requester's receiving half: acknowledgements, READ and ATOMIC responses, NAKs and lost
+//! answers.
 //!
-//! An answer completes everything before it (C9-60), but never passes a READ or ATOMIC whose response is
-//! missing: that response counts as lost, and is asked for again.
+//! An answer completes everything before it (C9-60), but never passes a READ or ATOMIC whose
+//! response is missing: that response counts as lost, and is asked for again.
 
 use crate::requester::Gap;
 use crate::trace::Hex;
@@ -44,8 +45,8 @@ impl Qp {
         }
     }
 
-    /// Notes how far the peer's credits allow messages to go (section 9.7.7.2). The limit never falls: receive requests are not
-    /// taken back.
+    /// Notes how far the peer's credits allow messages to go (section 9.7.7.2). The limit never
+    /// falls: receive requests are not taken back.
     fn take_credits(&mut self, aeth: Aeth) {
         let Syndrome::Ack(code) = aeth.kind() else {
             return;
@@ -62,7 +63,8 @@ impl Qp {
         };
     }
 
-    /// Everything before `to` is acknowledged, as far as no response is missing. Returns whether one is.
+    /// Everything before `to` is acknowledged, as far as no response is missing. Returns whether
+    /// one is.
     #[must_use]
     fn progress<H: Host>(&mut self, now: Time, to: u64, host: &mut H) -> bool {
         let (to, missing) = match self.req.awaited.front() {
@@ -150,8 +152,8 @@ impl Qp {
         }
         let (una, rtt) = (self.req.una, self.req.rtt);
         if let Some(gap) = self.req.gap.as_mut().filter(|g| g.at == una) {
-            // One loss shows in every answer after it; a second one at the same place shows in answers that begin
-            // over, a round trip later.
+            // One loss shows in every answer after it; a second one at the same place shows in
+            // answers that begin over, a round trip later.
             if seen > gap.seen || rtt.is_zero() || now - gap.since < rtt {
                 gap.seen = gap.seen.max(seen);
                 return;
@@ -260,8 +262,8 @@ impl Qp {
         self.fail_oldest(status, host);
     }
 
-    /// The READ or ATOMIC whose response is due, if `psn` is its next packet. Anything before it is acknowledged;
-    /// a gap is acted upon.
+    /// The READ or ATOMIC whose response is due, if `psn` is its next packet. Anything before it is
+    /// acknowledged; a gap is acted upon.
     fn due<H: Host>(&mut self, now: Time, psn: u64, host: &mut H) -> Option<u64> {
         let a = *self.req.awaited.front()?;
         let next = a.start.max(self.req.una);

@@ -20,14 +20,15 @@ pub enum PostError {
     /// The operation cannot be combined with these flags or this data (`EINVAL`).
     #[error("the operation is not supported")]
     BadOpcode,
-    /// The message is longer than 2^30 bytes, an ATOMIC's list is shorter than 8, an ATOMIC WRITE's is not 8, or a FLUSH asks for nothing or for
-    /// more than 2^31 bytes (`EINVAL`).
+    /// The message is longer than 2^30 bytes, an ATOMIC's list is shorter than 8, an ATOMIC WRITE's
+    /// is not 8, or a FLUSH asks for nothing or for more than 2^31 bytes (`EINVAL`).
     #[error("bad message length")]
     BadLength,
     /// The destination is not of the kind that the service takes (`EINVAL`).
     #[error("the destination does not fit the transport service")]
     BadDestination,
-    /// The queue pair is the target of an extended connection and sends nothing of its own (`EINVAL`).
+    /// The queue pair is the target of an extended connection and sends nothing of its own
+    /// (`EINVAL`).
     #[error("the queue pair has no send queue")]
     NoSendQueue,
     /// The queue pair receives from shared receive queues, or not at all (`EINVAL`).

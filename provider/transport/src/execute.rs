@@ -1,7 +1,8 @@
-//! Carrying requests out: SEND, RDMA WRITE, READ, ATOMIC, ATOMIC WRITE and FLUSH with the expected PSN.
+//! Carrying requests out: SEND, RDMA WRITE, READ, ATOMIC, ATOMIC WRITE and FLUSH with the expected
+//! PSN.
 //!
-//! Each checks everything that can be refused before it changes anything; a request without a receive request for it
-//! leaves no trace and comes again.
+//! Each checks everything that can be refused before it changes anything; a request without a
+//! receive request for it leaves no trace and comes again.
 
 use crate::recv_queue;
 use crate::requester;
@@ -14,7 +15,8 @@ use crate::{
 use ferroce_wire::{Operation, Packet, Position};
 
 impl Qp {
-    /// Does the queue pair allow this kind of request at all? One that it does not is invalid, whatever the region's rights.
+    /// Does the queue pair allow this kind of request at all? One that it does not is invalid,
+    /// whatever the region's rights.
     pub(crate) fn may(&self, access: Access) -> bool {
         self.attr.qp_access_flags.contains(access)
     }
@@ -127,7 +129,8 @@ impl Qp {
         if received + len > capacity || received + len > u64::from(MAX_MESSAGE) {
             return Err(TOO_LONG);
         }
-        // What is placed of this packet, and where, if the host has taken out what the message begins with.
+        // What is placed of this packet, and where, if the host has taken out what the message
+        // begins with.
         let hidden = u64::from(self.skipped()).saturating_sub(received).min(len);
         if len > hidden {
             let offset = received + hidden - u64::from(self.skipped());
@@ -185,7 +188,8 @@ impl Qp {
             if !self.may(Access::REMOTE_WRITE) {
                 return Err(INVALID);
             }
-            // The whole range once, with the first packet. Nothing is checked where nothing is written (C9-88).
+            // The whole range once, with the first packet. Nothing is checked where nothing is
+            // written (C9-88).
             if len > 0 {
                 host.check_remote(rkey, va, u64::from(len), Access::REMOTE_WRITE)
                     .map_err(|_| ACCESS)?;
@@ -305,8 +309,8 @@ impl Qp {
         Ok(())
     }
 
-    /// A FLUSH, which is answered likewise. What came before it on this connection has been placed, as requests are carried out
-    /// one after the other; the host sees to the rest.
+    /// A FLUSH, which is answered likewise. What came before it on this connection has been placed,
+    /// as requests are carried out one after the other; the host sees to the rest.
     pub(crate) fn on_flush<H: Host>(
         &mut self,
         packet: &Packet<'_>,

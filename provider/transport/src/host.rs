@@ -72,7 +72,8 @@ pub enum Note {
     TooLong,
     /// A message, or what was left of one, was dropped after a gap (UC).
     UcLoss,
-    /// A message was dropped as malformed or for want of a right (UC, UD): reliable services send a NAK instead.
+    /// A message was dropped as malformed or for want of a right (UC, UD): reliable services send a
+    /// NAK instead.
     Refused,
 }
 
@@ -114,27 +115,30 @@ pub struct TxPacket<'a> {
     pub payload: Gather<'a>,
     /// Sent before (a retransmission, or a replayed response): gather a stable copy.
     pub again: bool,
-    /// UD: the host's token for the address handle that says where to. `None`: to the connected peer.
+    /// UD: the host's token for the address handle that says where to. `None`: to the connected
+    /// peer.
     pub ah: Option<u32>,
-    /// XRC target: number of the shared receive queue whose protection domain guards [`Gather::Remote`]; 0 for
-    /// the queue pair's own.
+    /// XRC target: number of the shared receive queue whose protection domain guards
+    /// [`Gather::Remote`]; 0 for the queue pair's own.
     pub srq: u32,
 }
 
 /// Takes outgoing packets.
 pub trait Sink {
-    /// Gathers and queues one packet. On an error nothing was sent and the packet's work request fails
-    /// (local protection error for [`Gather::Sges`], remote access error for [`Gather::Remote`]).
+    /// Gathers and queues one packet. On an error nothing was sent and the packet's work request
+    /// fails (local protection error for [`Gather::Sges`], remote access error for
+    /// [`Gather::Remote`]).
     fn packet(&mut self, packet: &TxPacket<'_>) -> Result<(), MemoryError>;
 
-    /// When it returns, nothing handed over refers to the consumer's memory any more. It is called before
-    /// completions of requests that nobody acknowledges (UC, UD) are raised.
+    /// When it returns, nothing handed over refers to the consumer's memory any more. It is called
+    /// before completions of requests that nobody acknowledges (UC, UD) are raised.
     fn flush(&mut self) {}
 }
 
 /// What a queue pair needs from whoever hosts it. Every method carries out an instruction at once.
 pub trait Host {
-    /// May the peer do `access` to `len` bytes at `va` under `rkey`? Checks key, protection domain, bounds and the region's rights.
+    /// May the peer do `access` to `len` bytes at `va` under `rkey`? Checks key, protection domain,
+    /// bounds and the region's rights.
     fn check_remote(
         &mut self,
         rkey: u32,
@@ -154,10 +158,12 @@ pub trait Host {
     ) -> Result<u64, MemoryError>;
     /// Atomically adds to 8 bytes in host byte order; returns the value before.
     fn fetch_add(&mut self, rkey: u32, va: u64, add: u64) -> Result<u64, MemoryError>;
-    /// Stores 8 bytes at an address that is a multiple of 8, so that nobody sees some of them without the others.
+    /// Stores 8 bytes at an address that is a multiple of 8, so that nobody sees some of them
+    /// without the others.
     fn write_word(&mut self, rkey: u32, va: u64, value: [u8; 8]) -> Result<(), MemoryError>;
-    /// Sees to it that what has been written, by this connection or another, is where a FLUSH asks for; checks key, rights
-    /// ([`Placement::access`](crate::Placement::access)) and range beforehand. `Fault`: it cannot be had.
+    /// Sees to it that what has been written, by this connection or another, is where a FLUSH asks
+    /// for; checks key, rights ([`Placement::access`](crate::Placement::access)) and range
+    /// beforehand. `Fault`: it cannot be had.
     fn flush_remote(&mut self, flush: &Flush) -> Result<(), MemoryError>;
     /// Invalidates a remote key (SEND with invalidate).
     fn invalidate_remote(&mut self, rkey: u32) -> Result<(), MemoryError>;
@@ -165,15 +171,17 @@ pub trait Host {
     fn invalidate_local(&mut self, key: u32) -> Result<(), MemoryError>;
     /// Binds a memory window.
     fn bind_window(&mut self, bind: &WindowBind) -> Result<(), MemoryError>;
-    /// XRC target: the request at hand is for the shared receive queue `srqn` of the queue pair's XRC domain. From then on the
-    /// remote accesses go by that queue's protection domain, and `take_srq` takes from it. An error: there is no such queue.
+    /// XRC target: the request at hand is for the shared receive queue `srqn` of the queue pair's
+    /// XRC domain. From then on the remote accesses go by that queue's protection domain, and
+    /// `take_srq` takes from it. An error: there is no such queue.
     fn select_srq(&mut self, srqn: u32) -> Result<(), MemoryError>;
     /// May the local consumer do `access` (empty: read) to all of the list?
     fn check_local(&mut self, sges: &[Sge], access: Access) -> Result<(), MemoryError>;
-    /// Scatters `data` at `offset` in the concatenation of the local list of a send request: the answer to a READ or ATOMIC.
+    /// Scatters `data` at `offset` in the concatenation of the local list of a send request: the
+    /// answer to a READ or ATOMIC.
     fn scatter(&mut self, sges: &[Sge], offset: u32, data: Octets<'_>) -> Result<(), MemoryError>;
-    /// The same for the list of a receive request. One from a shared receive queue names memory of the protection domain of that queue,
-    /// whatever the queue pair's is.
+    /// The same for the list of a receive request. One from a shared receive queue names memory of
+    /// the protection domain of that queue, whatever the queue pair's is.
     fn scatter_received(
         &mut self,
         sges: &[Sge],
@@ -182,8 +190,8 @@ pub trait Host {
     ) -> Result<(), MemoryError>;
     /// Takes the next request of the shared receive queue (only called for QPs with an SRQ).
     fn take_srq(&mut self) -> Option<RecvWqe>;
-    /// The same for a SEND (RC), whose first packet has this payload and, if `only`, is the whole message: a shared receive
-    /// queue that matches tags chooses by it.
+    /// The same for a SEND (RC), whose first packet has this payload and, if `only`, is the whole
+    /// message: a shared receive queue that matches tags chooses by it.
     fn take_srq_for(&mut self, payload: Octets<'_>, only: bool) -> Option<RecvWqe> {
         let _ = (payload, only);
         self.take_srq()

@@ -1,12 +1,13 @@
-//! The transport services RC, XRC, UC and UD: requester, responder and completer as one state machine.
+//! The transport services RC, XRC, UC and UD: requester, responder and completer as one state
+//! machine.
 //!
-//! A [`Qp`] takes packets, work requests and the time, and through [`Host`] and [`Sink`] says what to place in
-//! memory, which completions to raise and what to send. It does no I/O, reads no clock, starts no thread and
-//! never touches user memory; whoever hosts it carries its instructions out.
+//! A [`Qp`] takes packets, work requests and the time, and through [`Host`] and [`Sink`] says what
+//! to place in memory, which completions to raise and what to send. It does no I/O, reads no clock,
+//! starts no thread and never touches user memory; whoever hosts it carries its instructions out.
 //!
-//! A caller's loop is: [`Qp::receive`] (for UD [`Qp::receive_datagram`]) for every packet that came, [`Qp::handle_timeout`] when
-//! [`Qp::next_timeout`] has passed, and after either of them, and after posting, [`Qp::transmit`] until it
-//! returns `false`.
+//! A caller's loop is: [`Qp::receive`] (for UD [`Qp::receive_datagram`]) for every packet that
+//! came, [`Qp::handle_timeout`] when [`Qp::next_timeout`] has passed, and after either of them, and
+//! after posting, [`Qp::transmit`] until it returns `false`.
 #![forbid(unsafe_code)]
 
 #[allow(missing_docs)] // the attributes' names are the verbs' own

@@ -15,8 +15,9 @@ impl Qp {
         }
     }
 
-    /// Modifies attributes and moves between states, as `ibv_modify_qp(3)` says. The first violation is returned and
-    /// nothing is changed then. Port number and P_Key index are only stored: whoever owns the tables checks them.
+    /// Modifies attributes and moves between states, as `ibv_modify_qp(3)` says. The first
+    /// violation is returned and nothing is changed then. Port number and P_Key index are only
+    /// stored: whoever owns the tables checks them.
     ///
     /// # Errors
     /// See [`ModifyError`].

@@ -1,8 +1,8 @@
-//! The packets of requests (section 9.7.3): SEND and RDMA WRITE segments, READ requests in chunks, and the single packets
-//! of ATOMICs, ATOMIC WRITEs and FLUSHes.
+//! The packets of requests (section 9.7.3): SEND and RDMA WRITE segments, READ requests in chunks,
+//! and the single packets of ATOMICs, ATOMIC WRITEs and FLUSHes.
 //!
-//! Each function goes on with the request at the cursor until it is sent, blocked or over budget. Whether a request
-//! may begin at all was decided before, in `requester`.
+//! Each function goes on with the request at the cursor until it is sent, blocked or over budget.
+//! Whether a request may begin at all was decided before, in `requester`.
 
 use crate::budget::Budget;
 use crate::requester::{Awaited, Flow};
@@ -12,8 +12,8 @@ use crate::{Dest, Gather, MemoryError, Qp, QpAttr, SendFlags, SendOp, Sink, Time
 use ferroce_wire::{AtomicEth, Bth, Ext, Reth, opcode};
 
 impl Qp {
-    /// Sends packets of the SEND or RDMA WRITE at the cursor, all but the last as long as the path MTU
-    /// allows (C5-8).
+    /// Sends packets of the SEND or RDMA WRITE at the cursor, all but the last as long as the path
+    /// MTU allows (C5-8).
     pub(crate) fn send_message<S: Sink>(
         &mut self,
         now: Time,
@@ -70,8 +70,8 @@ impl Qp {
 
     /// Sends READ requests for the READ at the cursor, a chunk each.
     ///
-    /// A chunk that was asked for before is asked for again from the first missing response on and to its old
-    /// end, so that the responder can tell it for a duplicate.
+    /// A chunk that was asked for before is asked for again from the first missing response on and
+    /// to its old end, so that the responder can tell it for a duplicate.
     pub(crate) fn send_read<S: Sink>(
         &mut self,
         now: Time,
@@ -251,7 +251,8 @@ pub(crate) fn request_bth(attr: &QpAttr, psn: u64) -> Bth {
     }
 }
 
-/// Opcode and extended headers of a packet of a SEND or RDMA WRITE, for the service whose opcodes begin at `base`.
+/// Opcode and extended headers of a packet of a SEND or RDMA WRITE, for the service whose opcodes
+/// begin at `base`.
 #[inline]
 pub(crate) fn message_headers(wqe: &SendWqe, first: bool, last: bool, base: u8) -> (u8, Ext) {
     use opcode::*;

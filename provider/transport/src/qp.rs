@@ -1,6 +1,7 @@
 //! The queue pair: its parts, the consumer's calls, and the way into the error state.
 //!
-//! What each part does is in `requester`, `completer`, `responder` and `respond`; `modify` moves it between states.
+//! What each part does is in `requester`, `completer`, `responder` and `respond`; `modify` moves it
+//! between states.
 
 use crate::budget::Budget;
 use crate::ping_pong::PingPong;
@@ -19,13 +20,14 @@ use ferroce_wire::{Packet, Service};
 /// Limits of one [`Qp::transmit`] call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TransmitOpts {
-    /// Payload bytes of requests (and of awaited READ responses) that may be unacknowledged. A packet counts as at
-    /// least 256 bytes. One packet may always be on its way. Nothing holds UC and UD but the budget: to pace them, call
-    /// less often.
+    /// Payload bytes of requests (and of awaited READ responses) that may be unacknowledged. A
+    /// packet counts as at least 256 bytes. One packet may always be on its way. Nothing holds UC
+    /// and UD but the budget: to pace them, call less often.
     pub window: u32,
     /// Stop after about so many bytes in this call.
     pub budget: u32,
-    /// `false` holds a plain ACK back while [`Qp::ack_deferrable`], unless a request goes out beside it.
+    /// `false` holds a plain ACK back while [`Qp::ack_deferrable`], unless a request goes out
+    /// beside it.
     pub flush_acks: bool,
 }
 
@@ -89,7 +91,8 @@ impl Qp {
         }
     }
 
-    /// Queues a send request. In ERR it is taken and flushed by the next [`transmit`](Self::transmit).
+    /// Queues a send request. In ERR it is taken and flushed by the next
+    /// [`transmit`](Self::transmit).
     ///
     /// # Errors
     /// Nothing was queued; see [`PostError`].
@@ -136,8 +139,9 @@ impl Qp {
         Ok(())
     }
 
-    /// Takes a packet of a connected service that was addressed to this queue pair and passed the ICRC. What the state or
-    /// the protocol does not allow is dropped. Call [`transmit`](Self::transmit) afterwards.
+    /// Takes a packet of a connected service that was addressed to this queue pair and passed the
+    /// ICRC. What the state or the protocol does not allow is dropped. Call
+    /// [`transmit`](Self::transmit) afterwards.
     pub fn receive<H: Host>(&mut self, now: Time, packet: &Packet<'_>, host: &mut H) {
         if !self.receiving() {
             return;
@@ -170,8 +174,8 @@ impl Qp {
         )
     }
 
-    /// Hands what may be sent now to `sink`: responses first, in the order of their requests, then requests.
-    /// Returns whether more is ready at once, the budget being spent.
+    /// Hands what may be sent now to `sink`: responses first, in the order of their requests, then
+    /// requests. Returns whether more is ready at once, the budget being spent.
     pub fn transmit<H: Host, S: Sink>(
         &mut self,
         now: Time,
@@ -219,7 +223,8 @@ impl Qp {
         self.resp.ack_owed()
     }
 
-    /// The PSN that the peer's next request is expected to have, 24 bits: another one after each that came.
+    /// The PSN that the peer's next request is expected to have, 24 bits: another one after each
+    /// that came.
     pub fn expected_psn(&self) -> u32 {
         self.resp.epsn.value()
     }
@@ -239,12 +244,14 @@ impl Qp {
         self.req.una != self.req.max
     }
 
-    /// Has lately each received message been followed by a request of ours? Then an ACK may wait for the next one.
+    /// Has lately each received message been followed by a request of ours? Then an ACK may wait
+    /// for the next one.
     pub fn ack_deferrable(&self) -> bool {
         self.ping_pong.is_likely()
     }
 
-    /// How long an ACK that may be held back is worth holding, going by how long the requests before took to follow: at most 200 µs.
+    /// How long an ACK that may be held back is worth holding, going by how long the requests
+    /// before took to follow: at most 200 µs.
     pub fn ack_patience(&self) -> Duration {
         self.ping_pong.patience()
     }
@@ -264,7 +271,8 @@ impl Qp {
         }
     }
 
-    /// Moves to ERR on the host's behalf (a CQ overflow, say), flushes, and raises `event` if there is one.
+    /// Moves to ERR on the host's behalf (a CQ overflow, say), flushes, and raises `event` if there
+    /// is one.
     pub fn fail<H: Host>(&mut self, host: &mut H, event: Option<QpEvent>) {
         if self.attr.qp_state == QpState::Err || self.attr.qp_state == QpState::Reset {
             return;
@@ -276,8 +284,8 @@ impl Qp {
         self.resp.silence();
     }
 
-    /// Enters ERR and flushes. Responses that are already owed stay until they are sent: the NAK that says why
-    /// is among them.
+    /// Enters ERR and flushes. Responses that are already owed stay until they are sent: the NAK
+    /// that says why is among them.
     pub(crate) fn enter_error<H: Host>(&mut self, host: &mut H) {
         self.enter(QpState::Err);
         self.attr.sq_draining = false;

@@ -1,6 +1,7 @@
 //! The receive queue: receive requests from posting to completion, with their scatter lists.
 //!
-//! Queue pairs on a shared receive queue leave theirs empty; the shared queue itself is the engine's.
+//! Queue pairs on a shared receive queue leave theirs empty; the shared queue itself is the
+//! engine's.
 
 use crate::Sge;
 use crate::ring::{Run, RunRing};

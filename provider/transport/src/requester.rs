@@ -1,7 +1,8 @@
-//! The requester's sending half: which request may start, what is outstanding, and where retransmission resumes.
+//! The requester's sending half: which request may start, what is outstanding, and where
+//! retransmission resumes.
 //!
-//! PSNs are kept extended to 64 bits, so that order needs no modular arithmetic; the low 24 bits go on the wire.
-//! The packets themselves are made in `packets`; what answers do is in `completer`.
+//! PSNs are kept extended to 64 bits, so that order needs no modular arithmetic; the low 24 bits go
+//! on the wire. The packets themselves are made in `packets`; what answers do is in `completer`.
 
 use crate::budget::Budget;
 use crate::send_queue::{self, SendWqe};
@@ -10,10 +11,12 @@ use crate::tuning::{ACK_REQUEST_SPACING, LOSS_FREE_PACKETS, MIN_MESSAGE_COST};
 use crate::{Access, Duration, Host, Qp, QpAttr, QpState, SendFlags, Sink, Time, WcStatus};
 use std::collections::VecDeque;
 
-/// PSNs that may be outstanding: one less than half of their space, so that old and new can be told apart.
+/// PSNs that may be outstanding: one less than half of their space, so that old and new can be told
+/// apart.
 const MAX_OUTSTANDING: u64 = (1 << 23) - 1;
 
-/// READ requests (or an ATOMIC) whose responses are awaited: their PSNs from `start` to before `end`.
+/// READ requests (or an ATOMIC) whose responses are awaited: their PSNs from `start` to before
+/// `end`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Awaited {
     pub start: u64,
@@ -156,14 +159,15 @@ impl Requester {
         self.timers.ack = None;
     }
 
-    /// May a packet after which `in_flight` bytes are outstanding be sent? One always may; and one more where
-    /// nothing on its way asks for an answer that would move the window.
+    /// May a packet after which `in_flight` bytes are outstanding be sent? One always may; and one
+    /// more where nothing on its way asks for an answer that would move the window.
     pub(crate) fn fits(&self, in_flight: u64, window: u64) -> bool {
         self.next == self.una || in_flight <= window || self.asked <= self.una
     }
 
-    /// Do the peer's credits allow the next message to consume a receive request (section 9.7.7.2)? One more than they say may
-    /// always be tried, and any when nothing is outstanding: stale credits must not stop the queue for ever.
+    /// Do the peer's credits allow the next message to consume a receive request (section 9.7.7.2)?
+    /// One more than they say may always be tried, and any when nothing is outstanding: stale
+    /// credits must not stop the queue for ever.
     fn credited(&self) -> bool {
         let Some(limit) = self.limit else { return true };
         let beyond = self.ssn.wrapping_sub(limit) & 0xff_ffff; // (ssn + 1) − (limit + 1)
@@ -190,7 +194,8 @@ impl Requester {
 }
 
 impl Qp {
-    /// Sends what the window, the budget and the protocol allow. Returns whether only the budget stopped it.
+    /// Sends what the window, the budget and the protocol allow. Returns whether only the budget
+    /// stopped it.
     pub(crate) fn send_requests<H: Host, S: Sink>(
         &mut self,
         now: Time,
@@ -235,10 +240,11 @@ impl Qp {
         }
     }
 
-    /// Is what the window has room for worth a visit to the network? While the window alone holds a long message back,
-    /// acknowledgements of little would each let little out, which would be acknowledged as little: runs of packets would
-    /// get ever shorter. So a run's worth is waited for. An answer that makes room is on its way. Where packets are lost none
-    /// is waited for: what follows shows a loss sooner than a timer.
+    /// Is what the window has room for worth a visit to the network? While the window alone holds a
+    /// long message back, acknowledgements of little would each let little out, which would be
+    /// acknowledged as little: runs of packets would get ever shorter. So a run's worth is waited
+    /// for. An answer that makes room is on its way. Where packets are lost none is waited for:
+    /// what follows shows a loss sooner than a timer.
     fn is_room_worth_a_run(&self, window: u64) -> bool {
         let req = &self.req;
         let room = window.saturating_sub(req.next_cost.saturating_sub(req.una_cost));
@@ -301,7 +307,8 @@ impl Qp {
                 Some(WcStatus::LocQpOpErr)
             } else if (answers && !wqe.is_atomic_write() && wqe.len > 0
                 && host.check_local(self.sq.sges(wqe), Access::LOCAL_WRITE).is_err())
-                // A single packet is checked as it is gathered; a longer message must not break off half way.
+                // A single packet is checked as it is gathered; a longer message must not break off
+                // half way.
                 || (!answers && packets > 1
                     && matches!(wqe.payload, send_queue::Payload::Sges(_))
                     && host.check_local(self.sq.sges(wqe), Access::empty()).is_err())

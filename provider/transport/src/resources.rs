@@ -1,7 +1,9 @@
-//! The responder's READ and ATOMIC resources: what was asked, kept for replay, and which answers are still owed.
+//! The responder's READ and ATOMIC resources: what was asked, kept for replay, and which answers
+//! are still owed.
 //!
-//! They lie in PSN order. A duplicate request finds its record here; an ATOMIC's stored result is replayed, never
-//! computed again. When a new request needs room, the oldest record whose answer was sent goes.
+//! They lie in PSN order. A duplicate request finds its record here; an ATOMIC's stored result is
+//! replayed, never computed again. When a new request needs room, the oldest record whose answer
+//! was sent goes.
 
 use crate::requester;
 use ferroce_wire::{Psn, Reth};
@@ -13,7 +15,8 @@ pub const MAX_RD_ATOMIC: u8 = 128;
 /// What is to be answered.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Answer {
-    /// READ responses; `va` and `len` belong to the stream being sent, which begins with packet `start`.
+    /// READ responses; `va` and `len` belong to the stream being sent, which begins with packet
+    /// `start`.
     Read {
         va: u64,
         rkey: u32,
@@ -126,7 +129,8 @@ impl Resources {
         Some((r, index))
     }
 
-    /// A duplicate READ request: its answer is owed again, from `psn` on. Returns whether it is one.
+    /// A duplicate READ request: its answer is owed again, from `psn` on. Returns whether it is
+    /// one.
     pub(crate) fn replay_read(&mut self, psn: Psn, va: u64, rkey: u32, len: u32, mtu: u32) -> bool {
         let Some((r, index)) = self.find(psn) else {
             return false;

@@ -1,4 +1,5 @@
-//! The responder's sending half: READ and ATOMIC responses in request order, then the NAK or one coalesced ACK.
+//! The responder's sending half: READ and ATOMIC responses in request order, then the NAK or one
+//! coalesced ACK.
 
 use crate::budget::Budget;
 use crate::resources::Answer;
@@ -6,8 +7,8 @@ use crate::{Gather, Host, MemoryError, Qp, QpEvent, QpState, Sink, TxPacket};
 use ferroce_wire::{Aeth, Bth, CreditCode, Ext, NakCode, Psn, Syndrome, opcode};
 
 impl Qp {
-    /// Sends owed responses, all of an earlier request before the first of a later one (C9-27, section 9.5); a plain ACK stays
-    /// where `hold` says so. Returns whether the budget ran out.
+    /// Sends owed responses, all of an earlier request before the first of a later one (C9-27,
+    /// section 9.5); a plain ACK stays where `hold` says so. Returns whether the budget ran out.
     pub(crate) fn send_responses<H: Host, S: Sink>(
         &mut self,
         budget: &mut Budget,
@@ -39,7 +40,8 @@ impl Qp {
         }
     }
 
-    /// Receive requests that the peer may still count on (section 9.7.7.2; none are counted with a shared receive queue).
+    /// Receive requests that the peer may still count on (section 9.7.7.2; none are counted with a
+    /// shared receive queue).
     fn credits(&self) -> CreditCode {
         if self.config.srq {
             CreditCode::UNLIMITED
@@ -76,8 +78,9 @@ impl Qp {
         let _ = sink.packet(&packet);
     }
 
-    /// Sends packets of the oldest owed answer (section 9.7.5.1). Those of a READ are filled up to the path
-    /// MTU but for the last (C5-8), and what has an AETH says the message's number (C9-148).
+    /// Sends packets of the oldest owed answer (section 9.7.5.1). Those of a READ are filled up to
+    /// the path MTU but for the last (C5-8), and what has an AETH says the message's number
+    /// (C9-148).
     fn send_answer<H: Host, S: Sink>(&mut self, budget: &mut Budget, host: &mut H, sink: &mut S) {
         let credits = self.credits();
         let mtu = self.attr.path_mtu;

@@ -1,7 +1,9 @@
-//! The responder's receiving half: which requests are new, duplicate or early, and what becomes of refused ones.
+//! The responder's receiving half: which requests are new, duplicate or early, and what becomes of
+//! refused ones.
 //!
-//! New ones are carried out in `execute`. Errors of the peer's making end in a NAK and the error state; what is
-//! merely out of order, duplicate or too early does not. Nothing is sent from here (see `respond`).
+//! New ones are carried out in `execute`. Errors of the peer's making end in a NAK and the error
+//! state; what is merely out of order, duplicate or too early does not. Nothing is sent from here
+//! (see `respond`).
 
 use crate::resources::Resources;
 use crate::trace::Hex;
@@ -36,7 +38,8 @@ pub(crate) struct Responder {
     /// Messages completed, 24 bits.
     pub msn: u32,
     pub incoming: Incoming,
-    /// The request at hand, if it came from a shared receive queue (else it is the front of the own one).
+    /// The request at hand, if it came from a shared receive queue (else it is the front of the own
+    /// one).
     pub srq_wqe: Option<RecvWqe>,
     /// XRC target: number of the shared receive queue that the last request named; 0 otherwise.
     pub srq: u32,
@@ -198,7 +201,8 @@ impl Qp {
         self.resp.nak = Some((syndrome, psn));
     }
 
-    /// Completes the receive request at hand with an error or, where there is none, raises an event.
+    /// Completes the receive request at hand with an error or, where there is none, raises an
+    /// event.
     pub(crate) fn fail_receive<H: Host>(&mut self, status: WcStatus, event: QpEvent, host: &mut H) {
         let at_hand = match (self.resp.srq_wqe.take(), self.resp.incoming) {
             (Some(wqe), _) => Some(wqe.wr_id),
@@ -226,7 +230,8 @@ impl Qp {
 
     fn on_duplicate<H: Host>(&mut self, psn: Psn, packet: &Packet<'_>, host: &mut H) {
         match packet.info.operation {
-            // Everything up to the expected PSN is acknowledged again, and nothing done again (C9-105).
+            // Everything up to the expected PSN is acknowledged again, and nothing done again
+            // (C9-105).
             Operation::Send | Operation::Write => self.resp.ack_pending = true,
             Operation::ReadRequest => {
                 let Some(reth) = packet.ext.reth else { return };
@@ -235,8 +240,8 @@ impl Qp {
                 {
                     return;
                 }
-                // The key is checked again, for the region may be gone. A ghost must not break the connection over
-                // it, so the request is dropped without a NAK.
+                // The key is checked again, for the region may be gone. A ghost must not break the
+                // connection over it, so the request is dropped without a NAK.
                 let allowed = reth.len == 0
                     || self.may(Access::REMOTE_READ)
                         && host
@@ -257,7 +262,8 @@ impl Qp {
             Operation::CompareSwap | Operation::FetchAdd => {
                 self.resp.resources.replay_atomic(psn);
             }
-            // What was done once is not done again (of FLUSH: oA19-14, oA19-15); its answer is given again.
+            // What was done once is not done again (of FLUSH: oA19-14, oA19-15); its answer is
+            // given again.
             Operation::AtomicWrite | Operation::Flush => {
                 let Some(reth) = packet.ext.reth else { return };
                 let mtu = self.attr.path_mtu;

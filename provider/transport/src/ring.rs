@@ -1,7 +1,8 @@
-//! A ring of runs: variable-length pieces kept contiguous and released in the order they were taken.
+//! A ring of runs: variable-length pieces kept contiguous and released in the order they were
+//! taken.
 //!
-//! It grows on demand and then stays, so that a queue in steady state never allocates. The owner moves
-//! what is live when it grows (it alone knows where its runs are).
+//! It grows on demand and then stays, so that a queue in steady state never allocates. The owner
+//! moves what is live when it grows (it alone knows where its runs are).
 
 /// A contiguous piece of a [`RunRing`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

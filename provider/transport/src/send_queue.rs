@@ -1,7 +1,9 @@
-//! The send queue: work requests from posting to completion, with their gather lists and inline data.
+//! The send queue: work requests from posting to completion, with their gather lists and inline
+//! data.
 //!
-//! Requests are named by a sequence number that only grows, so that a cursor survives completions at the front.
-//! Which of them have been sent, and under which PSNs, the requester writes into the entries.
+//! Requests are named by a sequence number that only grows, so that a cursor survives completions
+//! at the front. Which of them have been sent, and under which PSNs, the requester writes into the
+//! entries.
 
 use crate::ring::{Run, RunRing};
 use crate::{
@@ -267,7 +269,8 @@ pub(crate) fn check(req: &SendRequest<'_>, config: &QpConfig) -> Result<u32, Pos
             list.iter().map(|s| u64::from(s.length)).sum::<u64>()
         }
         SendData::Inline(bytes) => {
-            // The word of an ATOMIC WRITE is handed over by value, whatever room for inline data was asked for.
+            // The word of an ATOMIC WRITE is handed over by value, whatever room for inline data
+            // was asked for.
             let word = matches!(req.op, SendOp::AtomicWrite { .. });
             if bytes.len() > max_inline as usize && !word {
                 return Err(PostError::InlineTooLong);

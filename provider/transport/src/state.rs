@@ -1,7 +1,7 @@
 //! The table of queue pair states (section 10.3.1): which transition takes which attributes.
 //!
-//! One row a transition and service. It says nothing of what a transition does (see `modify`), nor of the range
-//! of a value. Services are added as rows, not as code.
+//! One row a transition and service. It says nothing of what a transition does (see `modify`), nor
+//! of the range of a value. Services are added as rows, not as code.
 
 use ferroce_wire::opcode;
 
@@ -82,7 +82,8 @@ const fn union(set: &[A]) -> A {
     all
 }
 
-/// What an RTR responder must know of its connection, and what its own side of the path may still be given.
+/// What an RTR responder must know of its connection, and what its own side of the path may still
+/// be given.
 const PEER: A = union(&[A::AV, A::PATH_MTU, A::DEST_QPN, A::RQ_PSN]);
 const PATH: A = union(&[A::ALT_PATH, A::ACCESS_FLAGS, A::PATH_MIG_STATE]);
 /// What a requester that is answered needs.
@@ -108,7 +109,8 @@ pub static TRANSITIONS: &[Transition] = &[
 
     row(&[Rc], Rtr, Rts, &[RETRIES, A::SQ_PSN], &[PATH, A::MIN_RNR_TIMER]),
     row(&[XrcSend], Rtr, Rts, &[RETRIES, A::SQ_PSN], &[PATH]),
-    // The target of an extended connection sends nothing of its own, but must name these all the same.
+    // The target of an extended connection sends nothing of its own, but must name these all the
+    // same.
     row(&[XrcRecv], Rtr, Rts, &[A::TIMEOUT, A::SQ_PSN], &[PATH, A::MIN_RNR_TIMER]),
     row(&[Uc], Rtr, Rts, &[A::SQ_PSN], &[PATH]),
     row(UD, Rtr, Rts, &[A::SQ_PSN], &[A::QKEY]),
@@ -144,8 +146,8 @@ pub static TRANSITIONS: &[Transition] = &[
     row(&[Uc], Sqd, Sqd, &[], &[A::EN_SQD_ASYNC_NOTIFY, A::AV, A::PKEY_INDEX, PATH]),
     row(UD, Sqd, Sqd, &[], &[A::EN_SQD_ASYNC_NOTIFY, A::PKEY_INDEX, A::QKEY]),
 
-    // Only the send queue of an unreliable service fails alone. A reliable one never enters SQE by itself; its row is
-    // there for a consumer that names it.
+    // Only the send queue of an unreliable service fails alone. A reliable one never enters SQE by
+    // itself; its row is there for a consumer that names it.
     row(&[Rc], Sqe, Rts, &[], &[A::ACCESS_FLAGS, A::MIN_RNR_TIMER]),
     row(&[Uc], Sqe, Rts, &[], &[A::ACCESS_FLAGS]),
     row(UD, Sqe, Rts, &[], &[A::QKEY]),

@@ -1,10 +1,12 @@
-//! The two timers of a requester: Local ACK Timeout and the RNR wait. Points in time only; nothing fires by itself.
+//! The two timers of a requester: Local ACK Timeout and the RNR wait. Points in time only; nothing
+//! fires by itself.
 
 use crate::Time;
 use crate::tuning::LONG_ACK_TIMEOUT;
 use std::time::Duration;
 
-/// The Local ACK Timeout in nanoseconds for an exponent of 0–31, `None` where it is infinite (C9-140).
+/// The Local ACK Timeout in nanoseconds for an exponent of 0–31, `None` where it is infinite
+/// (C9-140).
 pub(crate) fn ack_timeout(exponent: u8) -> Option<u64> {
     (exponent != 0).then(|| 4096u64 << exponent.min(31))
 }
@@ -27,10 +29,11 @@ pub(crate) struct Timers {
 }
 
 impl Timers {
-    /// When a Local ACK Timeout that starts now ends; C9-142 allows T_tr to 4·T_tr. Of a short one: after 2·T_tr and at most half a
-    /// T_tr more, since programs set it with an adapter's answering time in mind. Of a long one: after T_tr and two to four parts in 256,
-    /// as adapters do; the two are for a request that leaves a little after its timer has started. What is random spreads queue pairs
-    /// that lost together, so that they do not retry together.
+    /// When a Local ACK Timeout that starts now ends; C9-142 allows T_tr to 4·T_tr. Of a short one:
+    /// after 2·T_tr and at most half a T_tr more, since programs set it with an adapter's answering
+    /// time in mind. Of a long one: after T_tr and two to four parts in 256, as adapters do; the
+    /// two are for a request that leaves a little after its timer has started. What is random
+    /// spreads queue pairs that lost together, so that they do not retry together.
     pub(crate) fn ack_deadline(&mut self, now: Time, exponent: u8) -> Option<Time> {
         let t = ack_timeout(exponent)?.saturating_mul(u64::from(self.stretch.max(1)));
         // xorshift64

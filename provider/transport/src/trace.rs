@@ -1,5 +1,5 @@
-//! What a queue pair tells those who watch it: its states and errors at level `debug`, each packet at level `trace`. While nobody
-//! does, an event costs a look at one word.
+//! What a queue pair tells those who watch it: its states and errors at level `debug`, each packet
+//! at level `trace`. While nobody does, an event costs a look at one word.
 
 use crate::{Gather, MemoryError, QpState, QpType, Sink, TxPacket, WcStatus};
 use ferroce_wire::{Packet, opcode};

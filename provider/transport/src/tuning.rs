@@ -1,5 +1,5 @@
-//! What can be tuned, and nothing of it follows from the specification: every number that was chosen, with its
-//! unit.
+//! What can be tuned, and nothing of it follows from the specification: every number that was
+//! chosen, with its unit.
 
 use std::time::Duration;
 
@@ -9,8 +9,8 @@ pub(crate) const MIN_WINDOW: u32 = 64 << 10;
 pub(crate) const WINDOW_INCREASE: u64 = 4096;
 /// AIMD: losses within this time of the last decrease are part of the same loss.
 pub(crate) const DECREASE_INTERVAL: Duration = Duration::from_millis(2);
-/// AIMD: a round trip so much longer than the shortest one seen means a standing queue. Scheduling on a loaded
-/// machine alone makes several milliseconds.
+/// AIMD: a round trip so much longer than the shortest one seen means a standing queue. Scheduling
+/// on a loaded machine alone makes several milliseconds.
 pub(crate) const QUEUEING_DELAY: Duration = Duration::from_millis(10);
 /// AIMD: tenths of the window that are left after a round trip with a standing queue.
 pub(crate) const DECREASE_ON_DELAY: u32 = 9;
@@ -25,16 +25,16 @@ pub(crate) const MAX_ALLOWANCE: u64 = 2 << 20;
 pub(crate) const MIN_ALLOWANCE: u64 = 64 << 10;
 /// Pacing: a sender that is held back asks again after this.
 pub(crate) const ALLOWANCE_RETRY: Duration = Duration::from_micros(8);
-/// Pacing: a receiver that takes nothing for so long is not waited for until it takes something. A crowded
-/// machine keeps a process waiting for tens of milliseconds.
+/// Pacing: a receiver that takes nothing for so long is not waited for until it takes something. A
+/// crowded machine keeps a process waiting for tens of milliseconds.
 pub(crate) const STALL_TIMEOUT: Duration = Duration::from_millis(200);
 /// Pacing: time in which a receiver of which nothing is known is sent an allowance.
 pub(crate) const PACING_PERIOD: Duration = Duration::from_millis(1);
 /// Pacing: bytes of the kernel's bookkeeping for a datagram in a receive buffer.
 pub(crate) const BOOKKEEPING: u64 = 1024;
 
-/// Delayed ACK: a request is an answer if it follows the received message within this time; so long an ACK is
-/// held back at most.
+/// Delayed ACK: a request is an answer if it follows the received message within this time; so long
+/// an ACK is held back at most.
 pub(crate) const MAX_ACK_DELAY: Duration = Duration::from_micros(200);
 /// Delayed ACK: answers in a row, less twice the misses, from which on traffic counts as ping-pong.
 pub(crate) const PING_PONG_ANSWERS: u8 = 4;
@@ -47,14 +47,16 @@ pub(crate) const ACK_DELAY_FACTOR: u32 = 4;
 pub(crate) const ACK_REQUEST_SPACING: u64 = 64 << 10;
 /// Requester: packets without a loss after which losses are taken to be rare.
 pub(crate) const LOSS_FREE_PACKETS: u64 = 512;
-/// Requester: least bytes that a message counts for in the window. Small packets cost the network too.
+/// Requester: least bytes that a message counts for in the window. Small packets cost the network
+/// too.
 pub(crate) const MIN_MESSAGE_COST: u64 = 256;
 /// Requester: bytes' worth of a packet's headers and handling in the budget of a call.
 pub(crate) const PACKET_OVERHEAD: i64 = 64;
-/// Requester: from this exponent of the Local ACK Timeout on, 0.54 s, T_tr itself is long enough for a peer that
-/// is a process and waits for a processor.
+/// Requester: from this exponent of the Local ACK Timeout on, 0.54 s, T_tr itself is long enough
+/// for a peer that is a process and waits for a processor.
 pub(crate) const LONG_ACK_TIMEOUT: u8 = 17;
 
-/// UC: a PSN so many or fewer before the expected one is a late or repeated packet. One further off is taken for
-/// a peer that has gone on while nothing came through, since PSNs wrap. No network holds packets back for longer.
+/// UC: a PSN so many or fewer before the expected one is a late or repeated packet. One further off
+/// is taken for a peer that has gone on while nothing came through, since PSNs wrap. No network
+/// holds packets back for longer.
 pub(crate) const LATE_PSNS: i32 = 1 << 16;

@@ -1,4 +1,5 @@
-//! The vocabulary of the data path: work requests, completions, access rights, with the values of libibverbs.
+//! The vocabulary of the data path: work requests, completions, access rights, with the values of
+//! libibverbs.
 
 use bitflags::bitflags;
 use ferroce_wire::{Feth, Reth};
@@ -74,7 +75,8 @@ pub enum SendOp {
         /// Remote key.
         rkey: u32,
     },
-    /// FLUSH: answered when what was written before is where it asks for. The answer is awaited like a READ's.
+    /// FLUSH: answered when what was written before is where it asks for. The answer is awaited
+    /// like a READ's.
     Flush(Flush),
     /// Local invalidate of a key; nothing is sent.
     LocalInv(u32),
@@ -101,7 +103,8 @@ pub struct Flush {
 }
 
 impl Flush {
-    /// What the headers of a request ask for; `None` if there is no placement or a value that is reserved.
+    /// What the headers of a request ask for; `None` if there is no placement or a value that is
+    /// reserved.
     pub(crate) fn parse(feth: Feth, reth: Reth) -> Option<Flush> {
         let flush = Flush {
             va: reth.va,
@@ -204,7 +207,8 @@ pub enum Dest {
 pub struct Datagram {
     /// The host's token for an address handle.
     pub ah: u32,
-    /// What the consumer says was given when the handle was made, so that a token that was overwritten is not taken for another's.
+    /// What the consumer says was given when the handle was made, so that a token that was
+    /// overwritten is not taken for another's.
     pub cookie: u32,
     /// Destination queue pair, 24 bits.
     pub qpn: u32,
@@ -340,8 +344,8 @@ pub struct RecvWqe {
     pub wr_id: u64,
     /// Scatter list.
     pub sges: smallvec::SmallVec<[Sge; 1]>,
-    /// Bytes at the start of the message that the host has taken out itself: they are not placed and do not count in the
-    /// completion's length.
+    /// Bytes at the start of the message that the host has taken out itself: they are not placed
+    /// and do not count in the completion's length.
     pub skip: u32,
 }
 

@@ -1,7 +1,9 @@
-//! The receiving half of unreliable connections (section 9.8.2): messages that came whole and in order, and nothing of the others.
+//! The receiving half of unreliable connections (section 9.8.2): messages that came whole and in
+//! order, and nothing of the others.
 //!
-//! What is lost stays lost: the message that it belonged to is dropped, and the next one that begins is taken. Nothing is
-//! ever answered, and nothing that the peer does takes the queue pair to the error state.
+//! What is lost stays lost: the message that it belonged to is dropped, and the next one that
+//! begins is taken. Nothing is ever answered, and nothing that the peer does takes the queue pair
+//! to the error state.
 
 use crate::responder::{Incoming, Refusal};
 use crate::tuning::LATE_PSNS;
@@ -44,8 +46,8 @@ impl Qp {
         }
     }
 
-    /// Gives up the message being received. Its receive request stays at hand for the next one, also if it came from a
-    /// shared queue: that something was lost is no error of the consumer's.
+    /// Gives up the message being received. Its receive request stays at hand for the next one,
+    /// also if it came from a shared queue: that something was lost is no error of the consumer's.
     fn drop_message<H: Host>(&mut self, host: &mut H) {
         if !matches!(self.resp.incoming, Incoming::None) {
             self.resp.incoming = Incoming::None;

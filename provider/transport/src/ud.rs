@@ -1,7 +1,8 @@
 //! The receiving half of unreliable datagrams (section 9.8.3): one packet is one message.
 //!
-//! The GRH (or what stands for one) goes into the first 40 bytes of the receive request, the payload behind it. A datagram
-//! that cannot be taken is counted and dropped, whatever is wrong with it; the receive request waits for the next.
+//! The GRH (or what stands for one) goes into the first 40 bytes of the receive request, the
+//! payload behind it. A datagram that cannot be taken is counted and dropped, whatever is wrong
+//! with it; the receive request waits for the next.
 
 use crate::recv_queue;
 use crate::trace::received;
@@ -12,8 +13,9 @@ use ferroce_wire::{Operation, Packet, Service};
 const GRH: usize = 40;
 
 impl Qp {
-    /// Takes a datagram that was addressed to this queue pair (or to a multicast group that it is attached to) and passed
-    /// the ICRC, with the GRH that goes before its payload. What the state or the protocol does not allow is dropped.
+    /// Takes a datagram that was addressed to this queue pair (or to a multicast group that it is
+    /// attached to) and passed the ICRC, with the GRH that goes before its payload. What the state
+    /// or the protocol does not allow is dropped.
     pub fn receive_datagram<H: Host>(
         &mut self,
         _now: Time,
@@ -40,8 +42,9 @@ impl Qp {
             return host.note(Note::NoReceive);
         }
         let len = GRH + packet.payload.len();
-        // Adapters differ here: some complete the receive request with an error. A stranger should not be able to use up
-        // receive requests, or end the queue pair, with datagrams that are too long.
+        // Adapters differ here: some complete the receive request with an error. A stranger should
+        // not be able to use up receive requests, or end the queue pair, with datagrams that are
+        // too long.
         if len as u64 > recv_queue::capacity(self.receive_sges()) {
             return host.note(Note::TooLong);
         }

@@ -1,7 +1,9 @@
-//! The sending half of the unreliable services, UC and UD (sections 9.8.2 and 9.8.3): packets go out once, and are forgotten.
+//! The sending half of the unreliable services, UC and UD (sections 9.8.2 and 9.8.3): packets go
+//! out once, and are forgotten.
 //!
-//! Nobody acknowledges, so nothing is outstanding and no window holds. A request completes when its packets no longer
-//! refer to the consumer's memory. One that cannot be sent takes the send queue to SQE; receiving goes on.
+//! Nobody acknowledges, so nothing is outstanding and no window holds. A request completes when its
+//! packets no longer refer to the consumer's memory. One that cannot be sent takes the send queue
+//! to SQE; receiving goes on.
 
 use crate::budget::Budget;
 use crate::local::carry_out;
@@ -73,7 +75,8 @@ impl Qp {
         self.flush_sends(host);
     }
 
-    /// Lets the next request begin, if there is one and it may. Those that nothing is sent for are carried out on the way.
+    /// Lets the next request begin, if there is one and it may. Those that nothing is sent for are
+    /// carried out on the way.
     fn start_unreliable<H: Host, S: Sink>(&mut self, host: &mut H, sink: &mut S) -> bool {
         loop {
             // A draining send queue stops between messages.
@@ -99,15 +102,16 @@ impl Qp {
                 _ => requester::packets(len, self.attr.path_mtu),
             };
             let refused = if self.config.qp_type == QpType::Ud && len > self.config.mtu {
-                // By C10-93.1.1 it would vanish without an error. Adapters complete it with one, which tells the consumer
-                // what is wrong.
+                // By C10-93.1.1 it would vanish without an error. Adapters complete it with one,
+                // which tells the consumer what is wrong.
                 Some(WcStatus::LocLenErr)
             } else if packets > 1
                 && host
                     .check_local(self.sq.sges(wqe), Access::empty())
                     .is_err()
             {
-                // A single packet is checked as it is gathered; a longer message must not break off half way.
+                // A single packet is checked as it is gathered; a longer message must not break off
+                // half way.
                 Some(WcStatus::LocProtErr)
             } else {
                 None
@@ -126,7 +130,8 @@ impl Qp {
         }
     }
 
-    /// Sends packets of the request at the cursor, all but the last as long as the MTU allows (C5-8).
+    /// Sends packets of the request at the cursor, all but the last as long as the MTU allows
+    /// (C5-8).
     fn send_once<S: Sink>(
         &mut self,
         budget: &mut Budget,
@@ -166,7 +171,8 @@ impl Qp {
             if let Dest::Datagram(to) = wqe.dest {
                 bth.dest_qp = to.qpn & 0xff_ffff;
                 ext.deth = Some(Deth {
-                    // A controlled Q_Key is never the request's to say, only the queue pair's (C10-15).
+                    // A controlled Q_Key is never the request's to say, only the queue pair's
+                    // (C10-15).
                     qkey: if to.qkey >> 31 == 1 {
                         attr.qkey
                     } else {

@@ -1,4 +1,5 @@
-//! The ACK extended transport header: its syndrome, the end-to-end credit codes and the RNR NAK timer codes.
+//! The ACK extended transport header: its syndrome, the end-to-end credit codes and the RNR NAK
+//! timer codes.
 //!
 //! Nothing here decides which acknowledgement to send.
 
@@ -152,7 +153,8 @@ const RNR_TIMERS: [u32; 32] = [
     2048, 3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152,
 ];
 
-/// The time in nanoseconds that an RNR NAK timer code stands for (the low 5 bits of `code`): 10 µs to 655.36 ms.
+/// The time in nanoseconds that an RNR NAK timer code stands for (the low 5 bits of `code`): 10 µs
+/// to 655.36 ms.
 pub const fn rnr_timer_nanos(code: u8) -> u64 {
     RNR_TIMERS[(code & 0x1f) as usize] as u64 * 10_000
 }

@@ -1,8 +1,9 @@
 //! Attributes as tables of bit fields.
 //!
-//! The attributes of management are too irregular for structures of bytes: fields of 1, 3, 4, 5 or 24 bits at odd places. So
-//! each is declared once, as the specification prints it: name, first bit, width, access. Bit 0 is the most significant of
-//! the first byte. Reading, writing and the table that tests walk through all follow from that declaration.
+//! The attributes of management are too irregular for structures of bytes: fields of 1, 3, 4, 5 or
+//! 24 bits at odd places. So each is declared once, as the specification prints it: name, first
+//! bit, width, access. Bit 0 is the most significant of the first byte. Reading, writing and the
+//! table that tests walk through all follow from that declaration.
 
 /// Who may change a component.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -137,7 +138,8 @@ macro_rules! attribute {
                 }
             }
 
-            /// Writes all components; everything else becomes zero. A value too wide for its component loses its high bits.
+            /// Writes all components; everything else becomes zero. A value too wide for its
+            /// component loses its high bits.
             pub fn emit(&self, bytes: &mut [u8; $len]) {
                 bytes.fill(0);
                 $($crate::bits::store(bytes, $bit, $bits, $crate::bits::Bits::to_bits(self.$field));)*

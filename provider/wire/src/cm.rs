@@ -1,7 +1,8 @@
-//! The messages of the communication manager (management class 7): one type for each, parsed from and emitted as whole MADs.
+//! The messages of the communication manager (management class 7): one type for each, parsed from
+//! and emitted as whole MADs.
 //!
-//! Bits that are reserved are ignored when parsed and zero when emitted. What the numbers mean for a connection is not
-//! known here.
+//! Bits that are reserved are ignored when parsed and zero when emitted. What the numbers mean for
+//! a connection is not known here.
 //!
 //! ```
 //! use ferroce_wire::cm::{Message, PrivateData, Rtu};
@@ -140,7 +141,8 @@ impl Message {
         }
     }
 
-    /// The attribute modifier of the header: the enhanced connection's attributes, where a message has them.
+    /// The attribute modifier of the header: the enhanced connection's attributes, where a message
+    /// has them.
     fn modifier(&self) -> u32 {
         match self {
             Message::Req(m) => m.ece.attributes,
@@ -159,8 +161,8 @@ where
     T::ref_from_bytes(&mad[mad::HEADER_LEN..]).map_err(|_| CmParseError::Length)
 }
 
-/// The communication IDs of the sender and, where the message has it, of the receiver: the first two words behind the
-/// header, whatever the message; `None` if the bytes are too few.
+/// The communication IDs of the sender and, where the message has it, of the receiver: the first
+/// two words behind the header, whatever the message; `None` if the bytes are too few.
 pub fn comm_ids(mad: &[u8]) -> Option<(u32, u32)> {
     let (local, rest) = mad.get(mad::HEADER_LEN..)?.split_first_chunk()?;
     let remote = rest.first_chunk()?;

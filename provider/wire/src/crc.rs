@@ -36,7 +36,8 @@ static SLICES: [[u32; 256]; 16] = {
 /// Below this many bytes crc32fast goes a byte at a time, and the tables here are faster.
 const SIMD_MIN: usize = 128;
 
-/// Whether the processor has what crc32fast wants to be fast; without it, [`eliminate`] is faster by far.
+/// Whether the processor has what crc32fast wants to be fast; without it, [`eliminate`] is faster
+/// by far.
 #[inline]
 fn has_instructions() -> bool {
     #[cfg(any(target_arch = "x86", target_arch = "x86_64"))]
@@ -86,9 +87,10 @@ const REACH: usize = 5;
 /// Bytes that [`eliminate`] goes through at a time.
 const STEP: usize = 64;
 
-/// Without carry-less multiplication, and with no table either: the message is made shorter from its beginning, each word being
-/// replaced by what it is congruent to further behind. x^300 is x^155 + x^117 + x^89 + 1 modulo the polynomial, so a bit may be
-/// moved to the places 145, 183, 211 and 300 bits behind it, which for a word of 64 are a few shifts. (Known as Chorba.)
+/// Without carry-less multiplication, and with no table either: the message is made shorter from
+/// its beginning, each word being replaced by what it is congruent to further behind. x^300 is
+/// x^155 + x^117 + x^89 + 1 modulo the polynomial, so a bit may be moved to the places 145, 183,
+/// 211 and 300 bits behind it, which for a word of 64 are a few shifts. (Known as Chorba.)
 ///
 /// Returns the register after a part of `bytes`, and the rest, which is for the tables.
 fn eliminate(register: u32, bytes: &[u8]) -> (u32, &[u8]) {
@@ -199,7 +201,8 @@ const fn multiply_by(a: u32, b: u32, carry: &[u32; 16]) -> u32 {
 /// The polynomial 1.
 pub(crate) const ONE: u32 = 1 << 31;
 
-/// x^n modulo the CRC's polynomial; n is taken modulo the order of x, 2^32 − 1, so n may be negative.
+/// x^n modulo the CRC's polynomial; n is taken modulo the order of x, 2^32 − 1, so n may be
+/// negative.
 pub(crate) const fn power_of_x(n: i64) -> u32 {
     let mut e = n.rem_euclid(u32::MAX as i64) as u32;
     let mut square = ONE >> 1;

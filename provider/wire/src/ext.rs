@@ -1,6 +1,7 @@
 //! The extended transport headers that may follow a BTH, in the order in which they follow it.
 //!
-//! Which of them a packet carries is the opcode's say, see [`opcode`](crate::opcode); nothing here guesses.
+//! Which of them a packet carries is the opcode's say, see [`opcode`](crate::opcode); nothing here
+//! guesses.
 
 use crate::aeth::Aeth;
 use crate::opcode::HeaderSet;
@@ -18,7 +19,8 @@ pub struct Reth {
     pub len: u32,
 }
 
-/// FLUSH extended transport header. The values are as they came: which of them a responder knows is its own say.
+/// FLUSH extended transport header. The values are as they came: which of them a responder knows is
+/// its own say.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Feth {
     /// Placement types (PLT), 4 bits: 1 global visibility, 2 persistence, or both.

@@ -1,5 +1,6 @@
-//! The global route header: IPv6's layout, between LRH and BTH, and the first 40 bytes of a UD receive buffer. With RoCEv2
-//! those 40 bytes hold the IP header: that of IPv6, or 20 zeros and that of IPv4.
+//! The global route header: IPv6's layout, between LRH and BTH, and the first 40 bytes of a UD
+//! receive buffer. With RoCEv2 those 40 bytes hold the IP header: that of IPv6, or 20 zeros and
+//! that of IPv4.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -39,7 +40,8 @@ pub struct IpHeader {
 }
 
 impl IpHeader {
-    /// The 40 bytes that stand for the GRH in a receive buffer. A header checksum of IPv4 is computed; DF is taken to be set.
+    /// The 40 bytes that stand for the GRH in a receive buffer. A header checksum of IPv4 is
+    /// computed; DF is taken to be set.
     pub fn grh(&self) -> [u8; LEN] {
         let mut out = [0; LEN];
         let udp = self.payload_len.saturating_add(UDP_HEADER);
@@ -124,7 +126,8 @@ pub struct Grh {
 }
 
 impl Grh {
-    /// Reads a GRH from the front of `bytes` and returns what lies behind it; `None` if they are too few.
+    /// Reads a GRH from the front of `bytes` and returns what lies behind it; `None` if they are
+    /// too few.
     pub fn parse(mut bytes: &[u8]) -> Option<(Grh, &[u8])> {
         let raw: &RawGrh = take(&mut bytes)?;
         let first = raw.version_class_flow.get();

@@ -1,9 +1,10 @@
 //! The invariant CRC of RoCEv2, with what a UDP socket hides of the IPv4 header solved for.
 //!
-//! The ICRC covers a pseudo header and the packet from its BTH on. The pseudo header is 8 bytes of ones in the
-//! LRH's place and the IP and UDP headers, with the fields that routers change taken as ones. Over IPv4 that includes the
-//! Identification, which a receiver behind a socket cannot see: [`Flow::verify`] finds the one that explains the CRC,
-//! if there is one. What becomes of a packet whose CRC is wrong, that it is dropped without an answer (CA17-24), is not decided here.
+//! The ICRC covers a pseudo header and the packet from its BTH on. The pseudo header is 8 bytes of
+//! ones in the LRH's place and the IP and UDP headers, with the fields that routers change taken as
+//! ones. Over IPv4 that includes the Identification, which a receiver behind a socket cannot see:
+//! [`Flow::verify`] finds the one that explains the CRC, if there is one. What becomes of a packet
+//! whose CRC is wrong, that it is dropped without an answer (CA17-24), is not decided here.
 
 use crate::ICRC_LEN;
 use crate::bth::VARIANT_BYTE;
@@ -23,7 +24,8 @@ const V6_LEN: usize = LRH_LEN + IPV6_LEN + UDP_LEN;
 /// Copying it is cheap; making it takes some tens of nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Flow {
-    /// The register behind the pseudo header with the fields that change from packet to packet as zeros.
+    /// The register behind the pseudo header with the fields that change from packet to packet as
+    /// zeros.
     base: u32,
     v4: bool,
 }
@@ -85,8 +87,8 @@ impl Flow {
         }
     }
 
-    /// Begins the ICRC of a packet. `udp_payload_len` counts from the BTH and includes the 4 bytes of ICRC;
-    /// `ip_id` is the IPv4 Identification it is sent with, and is ignored over IPv6.
+    /// Begins the ICRC of a packet. `udp_payload_len` counts from the BTH and includes the 4 bytes
+    /// of ICRC; `ip_id` is the IPv4 Identification it is sent with, and is ignored over IPv6.
     #[inline]
     pub fn start(&self, udp_payload_len: usize, ip_id: u16) -> Icrc {
         let udp = (udp_payload_len + UDP_LEN) as u16;
@@ -99,9 +101,10 @@ impl Flow {
         Icrc(self.base ^ fields ^ UDP_LENGTH.of(udp))
     }
 
-    /// Checks a received packet; `udp_payload` is everything from the BTH to the ICRC. Over IPv4 the Identification
-    /// is taken to be `ip_id_hint` (0 where nothing is known: what Linux sends from a socket); if that does not
-    /// fit, the one Identification that does is found, if there is one. Sixteen of the thirty-two bits still check.
+    /// Checks a received packet; `udp_payload` is everything from the BTH to the ICRC. Over IPv4
+    /// the Identification is taken to be `ip_id_hint` (0 where nothing is known: what Linux sends
+    /// from a socket); if that does not fit, the one Identification that does is found, if there is
+    /// one. Sixteen of the thirty-two bits still check.
     #[inline]
     pub fn verify(&self, udp_payload: &[u8], ip_id_hint: u16) -> Verdict {
         let Some((covered, received)) = udp_payload.split_last_chunk::<ICRC_LEN>() else {
@@ -113,7 +116,8 @@ impl Flow {
             return Verdict::Bad;
         }
         let mut icrc = self.start(udp_payload.len(), ip_id_hint);
-        // The variant byte is read as it is; the register is changed ahead of it so that it counts as ones.
+        // The variant byte is read as it is; the register is changed ahead of it so that it counts
+        // as ones.
         icrc.0 ^= VARIANT[usize::from(!covered[VARIANT_BYTE])];
         icrc.0 = crc::update(icrc.0, covered);
         let difference = !icrc.0 ^ u32::from_le_bytes(*received);
@@ -195,7 +199,8 @@ impl Field {
 
 /// What a byte adds to the register `behind` bytes later (negative: earlier, ahead of it).
 const fn byte_table(behind: i64) -> [u32; 256] {
-    // A byte enters at the register's low end; the register then moves on by eight bits and `behind` more bytes.
+    // A byte enters at the register's low end; the register then moves on by eight bits and
+    // `behind` more bytes.
     let shift = power_of_x(8 * (behind + 1));
     let mut table = [0; 256];
     let mut bit = 1;
@@ -216,7 +221,8 @@ static V4_TOTAL: Field = Field::new(V4_LEN - LRH_LEN - 4);
 static V4_ID: Field = Field::new(V4_LEN - LRH_LEN - 6);
 static V6_LENGTH: Field = Field::new(V6_LEN - LRH_LEN - 6);
 
-/// Added to the register ahead of the BTH, this is as good as the change of the variant byte by the index.
+/// Added to the register ahead of the BTH, this is as good as the change of the variant byte by the
+/// index.
 static VARIANT: [u32; 256] = byte_table(-1 - VARIANT_BYTE as i64);
 
 /// x^(−8 i) and x^(−2048 i), for taking a register back over any number of bytes below 65,536.
@@ -235,17 +241,20 @@ static BACK: [[u32; 256]; 2] = {
     t
 };
 
-/// The change of the Identification that explains a difference of two ICRCs over `covered` bytes of packet.
+/// The change of the Identification that explains a difference of two ICRCs over `covered` bytes of
+/// packet.
 ///
-/// A CRC is linear: the difference is the Identification's change as a polynomial, times x^32 and x^8 for each byte
-/// behind it. Dividing by those must leave a polynomial of degree 15 or less, and that is the change itself.
+/// A CRC is linear: the difference is the Identification's change as a polynomial, times x^32 and
+/// x^8 for each byte behind it. Dividing by those must leave a polynomial of degree 15 or less, and
+/// that is the change itself.
 fn explain(difference: u32, covered: usize) -> Option<u16> {
     let [low, high, ..] = (covered + ID_BEHIND).to_le_bytes();
     let change = multiply(
         multiply(difference, BACK[0][usize::from(low)]),
         BACK[1][usize::from(high)],
     );
-    // Reflected: x^0 is bit 31, so degree 15 is bit 16, and each byte of the message has its top bit at the lowest degree.
+    // Reflected: x^0 is bit 31, so degree 15 is bit 16, and each byte of the message has its top
+    // bit at the lowest degree.
     if change & 0xffff == 0 {
         Some(((change >> 16) as u16).swap_bytes())
     } else {

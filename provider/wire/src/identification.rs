@@ -1,15 +1,17 @@
 //! How the sender of a flow numbers its IPv4 packets, as far as its packets have shown.
 //!
-//! A UDP socket does not see the Identification, and [`Flow::verify`](crate::icrc::Flow::verify) finds the one that explains the ICRC. One
-//! damaged packet in 65,536 is explained by some Identification; but hardly by one that its sender would have used.
+//! A UDP socket does not see the Identification, and [`Flow::verify`](crate::icrc::Flow::verify)
+//! finds the one that explains the ICRC. One damaged packet in 65,536 is explained by some
+//! Identification; but hardly by one that its sender would have used.
 
 /// Linux cuts at most so many datagrams from one send, numbered from 0.
 const RUN: u16 = 64;
-/// Packets in a row from which a habit is taken to be one. As many that only count up cannot all be below [`RUN`], even if a network
-/// delivers a few of them twice.
+/// Packets in a row from which a habit is taken to be one. As many that only count up cannot all be
+/// below [`RUN`], even if a network delivers a few of them twice.
 const PROVEN: u8 = RUN as u8 + 16;
-/// How far ahead of the last packet one of a sender that counts may be. Linux counts all packets between two addresses together,
-/// so others may have had the numbers between; who reads late sees two of one flow next to each other.
+/// How far ahead of the last packet one of a sender that counts may be. Linux counts all packets
+/// between two addresses together, so others may have had the numbers between; who reads late sees
+/// two of one flow next to each other.
 const AHEAD: u16 = 3 << 12;
 /// How far behind it: a network may let so many packets overtake one.
 const BEHIND: u16 = 1 << 12;
@@ -30,7 +32,8 @@ pub struct Habit {
 }
 
 impl Habit {
-    /// What to try first for the packet at this place of a run that the kernel has merged; of a single packet that is 0.
+    /// What to try first for the packet at this place of a run that the kernel has merged; of a
+    /// single packet that is 0.
     #[inline]
     pub fn guess(&self, place: u16) -> u16 {
         match self.counts() {
@@ -39,8 +42,8 @@ impl Habit {
         }
     }
 
-    /// Takes notice of the Identification that explains a packet's ICRC. `false`: this sender would not have used it, so
-    /// the packet is damaged.
+    /// Takes notice of the Identification that explains a packet's ICRC. `false`: this sender would
+    /// not have used it, so the packet is damaged.
     #[inline]
     pub fn takes(&mut self, id: u16) -> bool {
         let small = id < RUN;
@@ -112,7 +115,8 @@ mod tests {
     fn who_sends_zero_or_runs_is_held_to_it() {
         let zeros = after([0; 100]);
         assert_eq!(taken(zeros), 64);
-        // Runs of one sender, the kernel having merged them as it likes, with losses and out of order.
+        // Runs of one sender, the kernel having merged them as it likes, with losses and out of
+        // order.
         let runs = (0..40u16).flat_map(|run| (0..64).filter(move |id| (id * 7 + run) % 11 != 0));
         let runs = after(runs);
         assert_eq!(taken(runs), 64);
@@ -136,8 +140,9 @@ mod tests {
 
     #[test]
     fn who_is_overtaken_is_not_damaged() {
-        // rdma_rxe's window over a network that hands on 3 % of the packets at once and the others a millisecond later: what came
-        // first was taken to show that the expected packet, which it overtook, was damaged, each time that it was sent.
+        // rdma_rxe's window over a network that hands on 3 % of the packets at once and the others
+        // a millisecond later: what came first was taken to show that the expected packet, which it
+        // overtook, was damaged, each time that it was sent.
         let mut random = Random(1);
         let window: Vec<u32> = (0..128).collect();
         let rounds = (0..200u32).flat_map(|round| {

@@ -1,9 +1,10 @@
 //! What crosses the wire: InfiniBand transport headers, the opcode table, PSN arithmetic and the
-//! invariant CRC, for RoCEv2 and for the InfiniBand link layer; management datagrams and the messages of the
-//! communication manager.
+//! invariant CRC, for RoCEv2 and for the InfiniBand link layer; management datagrams and the
+//! messages of the communication manager.
 //!
-//! This crate parses and emits and does nothing else. It never keeps connection state, never decides what an
-//! out-of-order packet means, and never allocates. Whatever the bytes, parsing returns a value or an error.
+//! This crate parses and emits and does nothing else. It never keeps connection state, never
+//! decides what an out-of-order packet means, and never allocates. Whatever the bytes, parsing
+//! returns a value or an error.
 //!
 //! ```
 //! use ferroce_wire::{Bth, Ext, Header, Packet, Reth, opcode};

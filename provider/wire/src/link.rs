@@ -1,8 +1,8 @@
-//! Whole InfiniBand packets as a cable carries them: LRH, GRH if there is one, transport packet, ICRC. The VCRC is not there: a
-//! cable is a UDP flow, whose checksum guards the hop.
+//! Whole InfiniBand packets as a cable carries them: LRH, GRH if there is one, transport packet,
+//! ICRC. The VCRC is not there: a cable is a UDP flow, whose checksum guards the hop.
 //!
-//! The ICRC covers everything from the LRH on, with the fields that may change on the way as ones: the virtual lane, the GRH's
-//! traffic class, flow label and hop limit, and the BTH's variant byte.
+//! The ICRC covers everything from the LRH on, with the fields that may change on the way as ones:
+//! the virtual lane, the GRH's traffic class, flow label and hop limit, and the BTH's variant byte.
 
 use crate::grh::{self, Grh};
 use crate::icrc::Icrc;
@@ -36,7 +36,8 @@ pub struct Head {
 }
 
 impl<'a> LinkPacket<'a> {
-    /// Takes a datagram of a cable apart; `None` if it is no InfiniBand packet, or not of the length that its LRH says (C7-7).
+    /// Takes a datagram of a cable apart; `None` if it is no InfiniBand packet, or not of the
+    /// length that its LRH says (C7-7).
     pub fn parse(whole: &'a [u8]) -> Option<LinkPacket<'a>> {
         let (lrh, rest) = Lrh::parse(whole)?;
         if lrh.version != 0 || usize::from(lrh.words) * 4 != whole.len() {
@@ -90,7 +91,8 @@ impl Head {
         false
     }
 
-    /// Writes the head of a packet with `transport` bytes from the BTH to the end of the ICRC, and begins its ICRC.
+    /// Writes the head of a packet with `transport` bytes from the BTH to the end of the ICRC, and
+    /// begins its ICRC.
     ///
     /// # Panics
     /// If `out` is shorter than the head.

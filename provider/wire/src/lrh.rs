@@ -32,14 +32,16 @@ pub struct Lrh {
     pub next: NextHeader,
     /// Destination LID.
     pub dlid: u16,
-    /// Length in words of 4 bytes, 11 bits: from the first byte of the LRH to the last before the VCRC.
+    /// Length in words of 4 bytes, 11 bits: from the first byte of the LRH to the last before the
+    /// VCRC.
     pub words: u16,
     /// Source LID.
     pub slid: u16,
 }
 
 impl Lrh {
-    /// Reads an LRH from the front of `bytes` and returns what lies behind it; `None` if they are too few.
+    /// Reads an LRH from the front of `bytes` and returns what lies behind it; `None` if they are
+    /// too few.
     pub fn parse(mut bytes: &[u8]) -> Option<(Lrh, &[u8])> {
         let raw: &RawLrh = take(&mut bytes)?;
         let lrh = Lrh {

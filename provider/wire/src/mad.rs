@@ -1,7 +1,8 @@
 //! Management datagrams: the header that all of them share.
 //!
-//! A MAD is 256 bytes, 24 of them this header. Of the classes only that of the communication manager is taken apart
-//! further, in [`cm`](crate::cm). Nothing here knows what a class, a method or an attribute asks for.
+//! A MAD is 256 bytes, 24 of them this header. Of the classes only that of the communication
+//! manager is taken apart further, in [`cm`](crate::cm). Nothing here knows what a class, a method
+//! or an attribute asks for.
 
 use zerocopy::byteorder::big_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -118,7 +119,8 @@ impl MadHeader {
         }
     }
 
-    /// Whether somebody has asked for it: it has the bit of responses, or is a TrapRepress, which goes without.
+    /// Whether somebody has asked for it: it has the bit of responses, or is a TrapRepress, which
+    /// goes without.
     pub fn is_response(&self) -> bool {
         self.method & method::RESPONSE != 0 || self.method == method::TRAP_REPRESS
     }

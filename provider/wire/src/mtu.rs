@@ -1,5 +1,5 @@
-//! Path MTUs: bytes of payload, and the codes that PortInfo, path records, the communication manager's REQ and `enum ibv_mtu`
-//! have for them, 1 (256 bytes) to 5 (4,096).
+//! Path MTUs: bytes of payload, and the codes that PortInfo, path records, the communication
+//! manager's REQ and `enum ibv_mtu` have for them, 1 (256 bytes) to 5 (4,096).
 
 /// The least MTU, in bytes.
 pub const LEAST: u32 = 256;

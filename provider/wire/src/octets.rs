@@ -1,8 +1,10 @@
-//! Bytes of a packet that came, wherever they lie: in memory of our own, or in memory that another process may write to while we read.
+//! Bytes of a packet that came, wherever they lie: in memory of our own, or in memory that another
+//! process may write to while we read.
 //!
-//! Of the second kind nothing may be believed to stay: a reference to such bytes says that they do not change, so there is none. What
-//! decides anything is copied out once and looked at in the copy; the rest, the payload, goes on as this type, which tells
-//! its length and is copied to where it belongs. Only the bytes can change meanwhile, never where they are or how many.
+//! Of the second kind nothing may be believed to stay: a reference to such bytes says that they do
+//! not change, so there is none. What decides anything is copied out once and looked at in the
+//! copy; the rest, the payload, goes on as this type, which tells its length and is copied to where
+//! it belongs. Only the bytes can change meanwhile, never where they are or how many.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -67,8 +69,8 @@ impl<'a> Octets<'a> {
         starts.map(move |start| self.part(start..len.min(start + size)))
     }
 
-    /// Copies as many as there are, at most as many as `to` takes, looking at each once; returns how many. For headers; the engine has
-    /// a faster way for payload.
+    /// Copies as many as there are, at most as many as `to` takes, looking at each once; returns
+    /// how many. For headers; the engine has a faster way for payload.
     pub fn copy_to(self, to: &mut [u8]) -> usize {
         let len = self.len().min(to.len());
         match self {

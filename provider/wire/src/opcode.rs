@@ -1,8 +1,8 @@
-//! The one opcode table: for each opcode its service, operation, place in the message, extended headers and
-//! payload rule. Parsing, emission and the transport's dispatch all go by it.
+//! The one opcode table: for each opcode its service, operation, place in the message, extended
+//! headers and payload rule. Parsing, emission and the transport's dispatch all go by it.
 //!
-//! An opcode is 3 bits of service (RC 0x00, UC 0x20, UD 0x60, XRC 0xa0) and 5 bits of operation. Reliable
-//! datagram and manufacturers' opcodes are not in the table.
+//! An opcode is 3 bits of service (RC 0x00, UC 0x20, UD 0x60, XRC 0xa0) and 5 bits of operation.
+//! Reliable datagram and manufacturers' opcodes are not in the table.
 
 use bitflags::bitflags;
 

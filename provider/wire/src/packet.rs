@@ -1,8 +1,9 @@
 //! A whole transport packet: taken apart on receipt, and its headers written for sending.
 //!
-//! Parsing checks what can be checked without a connection: version, headers that are whole, payload where there must be none. It
-//! does not check the ICRC (see [`icrc`](crate::icrc)), nor how long a payload is: that depends on the path MTU, and a
-//! responder owes the sender of a wrong length a NAK.
+//! Parsing checks what can be checked without a connection: version, headers that are whole,
+//! payload where there must be none. It does not check the ICRC (see [`icrc`](crate::icrc)), nor
+//! how long a payload is: that depends on the path MTU, and a responder owes the sender of a wrong
+//! length a NAK.
 
 use crate::opcode::{self, HeaderSet, OpcodeInfo, PayloadRule};
 use crate::{Bth, Ext, ICRC_LEN, Octets, bth};
@@ -20,8 +21,8 @@ pub struct Packet<'a> {
     pub payload: Octets<'a>,
 }
 
-/// Why a datagram is not a packet. All of these are dropped without an answer, save that a responder may owe
-/// one to an unknown opcode.
+/// Why a datagram is not a packet. All of these are dropped without an answer, save that a
+/// responder may owe one to an unknown opcode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ParseError {
     /// Shorter than its headers, pad and ICRC.
@@ -39,8 +40,8 @@ pub enum ParseError {
 }
 
 impl<'a> Packet<'a> {
-    /// Takes a UDP payload (or an InfiniBand packet from the BTH on) apart. The last four bytes are the ICRC,
-    /// which is not looked at.
+    /// Takes a UDP payload (or an InfiniBand packet from the BTH on) apart. The last four bytes are
+    /// the ICRC, which is not looked at.
     ///
     /// # Errors
     /// See [`ParseError`].
@@ -49,8 +50,9 @@ impl<'a> Packet<'a> {
         Packet::parse_with(udp_payload, udp_payload.into())
     }
 
-    /// As [`parse`](Self::parse), for a packet in memory that others may write to: what the headers say is taken from `head`, a
-    /// copy of the first [`MAX_HEADER`](crate::MAX_HEADER) bytes, or of all if there are less.
+    /// As [`parse`](Self::parse), for a packet in memory that others may write to: what the headers
+    /// say is taken from `head`, a copy of the first [`MAX_HEADER`](crate::MAX_HEADER) bytes, or of
+    /// all if there are less.
     ///
     /// # Errors
     /// See [`ParseError`].
@@ -96,8 +98,8 @@ impl<'a> Packet<'a> {
     }
 }
 
-/// The headers of a packet to send. The opcode decides which extended headers are written, so the result always
-/// parses as that opcode.
+/// The headers of a packet to send. The opcode decides which extended headers are written, so the
+/// result always parses as that opcode.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Header {
     /// Base transport header.
@@ -113,8 +115,8 @@ impl Header {
         opcode::info(self.bth.opcode).map_or(bth::LEN, |info| usize::from(info.header_len))
     }
 
-    /// Writes the headers to the front of `out` and returns their length. An opcode that is not in the table gets
-    /// a BTH only.
+    /// Writes the headers to the front of `out` and returns their length. An opcode that is not in
+    /// the table gets a BTH only.
     ///
     /// # Panics
     /// If `out` is shorter than [`len`](Self::len).

@@ -1,5 +1,5 @@
-//! Partition keys (section 10.9): 15 bits that name a partition, and the highest bit, which says full member. Keys are in host
-//! byte order.
+//! Partition keys (section 10.9): 15 bits that name a partition, and the highest bit, which says
+//! full member. Keys are in host byte order.
 
 const NAME: u16 = 0x7fff;
 
@@ -21,7 +21,8 @@ pub fn is_full_member(key: u16) -> bool {
     key & !NAME != 0
 }
 
-/// Whether an entry of a table matches the key of a packet (C9-43): one partition, and not limited members both.
+/// Whether an entry of a table matches the key of a packet (C9-43): one partition, and not limited
+/// members both.
 #[inline]
 pub fn matches(own: u16, theirs: u16) -> bool {
     is_valid(own) && is_same_partition(own, theirs) && is_full_member(own | theirs)

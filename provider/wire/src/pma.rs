@@ -174,7 +174,8 @@ attribute! {
 /// Counters that samples have.
 pub const SAMPLES: usize = 15;
 
-/// Samples taken. With PortSamplesResult the counters have 32 bits, with PortSamplesResultExtended 64.
+/// Samples taken. With PortSamplesResult the counters have 32 bits, with PortSamplesResultExtended
+/// 64.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PortSamplesResult {
     /// Whose samples these are.

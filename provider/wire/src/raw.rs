@@ -1,11 +1,12 @@
-//! The headers as they lie on the wire. Byte order is in the types; bit fields are taken apart by the
-//! modules that own them. Nothing outside this crate sees these.
+//! The headers as they lie on the wire. Byte order is in the types; bit fields are taken apart by
+//! the modules that own them. Nothing outside this crate sees these.
 
 use zerocopy::byteorder::big_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-/// A word of one byte and a 24-bit number, as so many of these headers have. One word and not four bytes, so that what
-/// was just written can be read again (for the ICRC) without waiting for the store to finish.
+/// A word of one byte and a 24-bit number, as so many of these headers have. One word and not four
+/// bytes, so that what was just written can be read again (for the ICRC) without waiting for the
+/// store to finish.
 #[derive(Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(transparent)]
 pub(crate) struct ByteAnd24(U32);

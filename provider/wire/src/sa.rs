@@ -1,5 +1,5 @@
-//! Subnet administration: the header of its MADs and the records that a communication manager asks for. Records are fixed
-//! layouts; nothing here knows who answers, or what an answer is good for.
+//! Subnet administration: the header of its MADs and the records that a communication manager asks
+//! for. Records are fixed layouts; nothing here knows who answers, or what an answer is good for.
 
 use crate::mad::{BASE_VERSION, Gid, LEN, Mad, MadHeader};
 
@@ -36,7 +36,8 @@ pub mod component {
     pub const PATH: u64 = 1 << 2 | 1 << 3 | 1 << 11 | 1 << 12 | 1 << 13;
     /// MCMemberRecord: MGID, PortGID and JoinState, which say who is a member of what, and how.
     pub const MEMBER: u64 = 1 | 1 << 1 | 1 << 16;
-    /// MCMemberRecord: what a group must be given to be made: Q_Key, TClass, P_Key, SL and FlowLabel.
+    /// MCMemberRecord: what a group must be given to be made: Q_Key, TClass, P_Key, SL and
+    /// FlowLabel.
     pub const GROUP: u64 = 1 << 2 | 1 << 6 | 1 << 7 | 1 << 12 | 1 << 13;
     /// ServiceRecord: what identifies a record, ServiceID, ServiceGID and ServiceP_Key.
     pub const SERVICE_RID: u64 = 1 | 1 << 1 | 1 << 2;
@@ -232,7 +233,8 @@ pub const FULL_MEMBER: u8 = 1;
 /// JoinState: sends to the group only.
 pub const SEND_ONLY_FULL_MEMBER: u8 = 8;
 
-/// An MCMemberRecord (IBTA 15.2.5.17): a port's membership in a multicast group, and what the group is like.
+/// An MCMemberRecord (IBTA 15.2.5.17): a port's membership in a multicast group, and what the group
+/// is like.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct McMemberRecord {
     /// The group; zero in a request: the administrator is to choose one.

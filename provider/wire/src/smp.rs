@@ -1,8 +1,10 @@
-//! Subnet management packets: the part between the MAD header and the attribute, and the names of what they carry.
+//! Subnet management packets: the part between the MAD header and the attribute, and the names of
+//! what they carry.
 //!
-//! An SMP of the LID-routed class has the M_Key behind the header; one of the directed-route class also the two LIDs and the
-//! two paths, and spends the header's class-specific bytes on hop pointer and hop count and the status' top bit on the direction.
-//! Which hop comes next is not decided here but in the fabric crate.
+//! An SMP of the LID-routed class has the M_Key behind the header; one of the directed-route class
+//! also the two LIDs and the two paths, and spends the header's class-specific bytes on hop pointer
+//! and hop count and the status' top bit on the direction. Which hop comes next is not decided here
+//! but in the fabric crate.
 
 mod attributes;
 mod notice;

@@ -1,4 +1,5 @@
-//! Time as the state machines count it: points of a clock that is their caller's, and what lies between two.
+//! Time as the state machines count it: points of a clock that is their caller's, and what lies
+//! between two.
 //!
 //! No state machine reads a clock. It is told the time with each call, which never goes back.
 

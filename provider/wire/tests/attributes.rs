@@ -1,4 +1,5 @@
-//! Attributes of management: the tables of bit fields against another implementation's, and against themselves.
+//! Attributes of management: the tables of bit fields against another implementation's, and against
+//! themselves.
 
 use ferroce_wire::bits::Field;
 use ferroce_wire::mad::{LEN, Mad, MadHeader};

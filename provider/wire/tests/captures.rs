@@ -1,5 +1,5 @@
-//! Packets that others made: a capture of the Linux kernel's rdma_rxe, decoded by tshark, a CNP from a ConnectX-4 Lx
-//! and a worked example. Our own encoder has no part in them.
+//! Packets that others made: a capture of the Linux kernel's rdma_rxe, decoded by tshark, a CNP
+//! from a ConnectX-4 Lx and a worked example. Our own encoder has no part in them.
 
 use ferroce_wire::icrc::{Flow, Verdict};
 use ferroce_wire::{Aeth, Deth, Ext, Header, NakCode, Packet, Reth, Syndrome, opcode};
@@ -138,7 +138,8 @@ fn rxe_packets_are_understood_as_tshark_does() {
         assert!(!bth.fecn && !bth.becn && bth.tver == 0);
         if info.is_atomic() {
             let atomic = ext.atomic.unwrap();
-            // tshark files an atomic's address and key under no name of its own: our generator's buffer is page-aligned.
+            // tshark files an atomic's address and key under no name of its own: our generator's
+            // buffer is page-aligned.
             assert_eq!(atomic.va & 0xfff, 0);
             if info.operation == opcode::Operation::CompareSwap {
                 assert_eq!(
@@ -211,8 +212,8 @@ fn rxe_syndromes() {
 
 #[test]
 fn connectx_cnp() {
-    // A congestion notification packet captured on a ConnectX-4 Lx, as kept in scapy's tests of its RoCE layer.
-    // Identification 0x718c, source port 0, UDP checksum 0, TOS 0xc2, BECN set.
+    // A congestion notification packet captured on a ConnectX-4 Lx, as kept in scapy's tests of its
+    // RoCE layer. Identification 0x718c, source port 0, UDP checksum 0, TOS 0xc2, BECN set.
     let ip = unhex(concat!(
         "45c2003c718c4000401191610a0011010a001201",
         "000012b700280000",

@@ -134,7 +134,8 @@ proptest! {
         prop_assert_eq!(flow.verify(&bytes, hint), expected);
     }
 
-    /// A verdict names an Identification exactly when that one, put into the pseudo header, gives the ICRC received.
+    /// A verdict names an Identification exactly when that one, put into the pseudo header, gives
+    /// the ICRC received.
     #[test]
     fn the_verdict_is_what_trying_all_would_say((header, payload) in packet(), flow in flow(), id: u16, hint: u16, noise in prop_oneof![1 => Just(0u32), 2 => any::<u32>()]) {
         let mut bytes = datagram(&header, &payload, &flow, id);
@@ -152,7 +153,8 @@ proptest! {
         match flow.verify(&bytes, hint) {
             Verdict::Exact => prop_assert!(explains(hint)),
             Verdict::WithId(found) => prop_assert!(flow.is_v4() && found != hint && explains(found)),
-            // One ICRC in 65,536 is explained by some Identification; these are not. A few hundred samples stand for all.
+            // One ICRC in 65,536 is explained by some Identification; these are not. A few hundred
+            // samples stand for all.
             Verdict::Bad => prop_assert!((0..=u16::MAX).step_by(251).chain([id, hint, 0]).all(|id| !explains(id))),
         }
     }
@@ -181,7 +183,8 @@ proptest! {
 
 #[test]
 fn exactly_the_identifications_explain() {
-    // Of a packet's 2^32 possible ICRCs those of the 65,536 Identifications are accepted, each under its own name.
+    // Of a packet's 2^32 possible ICRCs those of the 65,536 Identifications are accepted, each
+    // under its own name.
     let flow = Flow::v4(
         Ipv4Addr::new(10, 0, 0, 1),
         Ipv4Addr::new(10, 0, 0, 2),

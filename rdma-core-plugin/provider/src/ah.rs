@@ -53,13 +53,15 @@ pub(crate) unsafe extern "C" fn destroy_ah(ah: *mut ibv_ah) -> c_int {
     })
 }
 
-/// What the engine knows an address handle by beside its number: where it lies, so that a number that was overwritten is not taken for that of
-/// another, nor a copy of the structure for the handle.
+/// What the engine knows an address handle by beside its number: where it lies, so that a number
+/// that was overwritten is not taken for that of another, nor a copy of the structure for the
+/// handle.
 fn cookie(ah: *const ibv_ah) -> u32 {
     (ah.addr() >> 4) as u32
 }
 
-/// Where a datagram goes. Whether there is such a handle in the queue pair's protection domain, the engine looks.
+/// Where a datagram goes. Whether there is such a handle in the queue pair's protection domain, the
+/// engine looks.
 ///
 /// # Safety
 /// `ah` is null or readable as an `ibv_ah`.

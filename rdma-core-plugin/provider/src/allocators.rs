@@ -7,8 +7,8 @@ use std::alloc::Layout;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-/// What memory is asked for: the `resource_type` of the allocators. Its upper half, the driver's number, is zero, as the
-/// kernel knows no driver of ours.
+/// What memory is asked for: the `resource_type` of the allocators. Its upper half, the driver's
+/// number, is zero, as the kernel knows no driver of ours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]
 pub(crate) enum Resource {
@@ -26,7 +26,8 @@ pub(crate) enum Resource {
 pub(crate) struct Allocators {
     alloc: ibv_pd_alloc,
     free: ibv_pd_free,
-    /// The parent domain that they are called with. Everything allocated is freed before the domain is.
+    /// The parent domain that they are called with. Everything allocated is freed before the domain
+    /// is.
     pd: AtomicPtr<ibv_pd>,
     context: usize,
 }
@@ -47,7 +48,8 @@ impl Allocators {
         self.pd.store(pd, Ordering::Relaxed);
     }
 
-    /// Memory, or `None` where the program leaves it to us; `ENOMEM` if it has none, `EINVAL` if it is misaligned.
+    /// Memory, or `None` where the program leaves it to us; `ENOMEM` if it has none, `EINVAL` if it
+    /// is misaligned.
     pub(crate) fn allocate(
         &self,
         layout: Layout,

@@ -1,5 +1,5 @@
-//! The requests that the builder has collected (`ibv_wr_post(3)`). The vectors keep their capacity, so that steady state
-//! allocates nothing.
+//! The requests that the builder has collected (`ibv_wr_post(3)`). The vectors keep their capacity,
+//! so that steady state allocates nothing.
 
 use crate::guard::Errno;
 use crate::requests::INLINE_MAX;

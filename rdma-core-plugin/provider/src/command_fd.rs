@@ -44,7 +44,8 @@ pub(crate) fn original(cmd_fd: c_int) -> Option<Arc<EngineContext>> {
     engine.upgrade()
 }
 
-/// Whether two descriptors are of one open file. Where the kernel does not say, they are taken for different ones.
+/// Whether two descriptors are of one open file. Where the kernel does not say, they are taken for
+/// different ones.
 fn same_file(a: c_int, b: c_int) -> bool {
     const KCMP_FILE: libc::c_long = 0;
     // SAFETY: the calls touch no memory of ours.

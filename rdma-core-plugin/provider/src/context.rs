@@ -1,4 +1,5 @@
-//! The context: what it is, closing it, and the queries about device and port. [`crate::open`] opens it.
+//! The context: what it is, closing it, and the queries about device and port. [`crate::open`]
+//! opens it.
 
 use crate::command_fd;
 use crate::convert;
@@ -18,7 +19,8 @@ pub(crate) struct Context {
     head: [Op; CONTEXT_HEAD_MAX],
     pub verbs: verbs_context,
     pub engine: Arc<EngineContext>,
-    /// So that a `verbs_context` that is longer than expected is within the memory too, and can be refused.
+    /// So that a `verbs_context` that is longer than expected is within the memory too, and can be
+    /// refused.
     room: [Op; 32],
 }
 
@@ -28,7 +30,8 @@ pub(crate) struct Context {
 /// `context` is one of ours and open.
 pub(crate) unsafe fn engine<'a>(context: *mut ibv_context) -> &'a Arc<EngineContext> {
     let offset = offset_of!(Context, verbs) + offset_of!(verbs_context, context);
-    // SAFETY: every context that reaches this provider was made by `open::make`, which put it at this offset.
+    // SAFETY: every context that reaches this provider was made by `open::make`, which put it at
+    // this offset.
     unsafe { &(*context.byte_sub(offset).cast::<Context>()).engine }
 }
 
@@ -68,7 +71,8 @@ pub(crate) unsafe extern "C" fn query_device_ex(
         // SAFETY: a context of ours.
         let device = convert::device_attr(&unsafe { engine(context) }.hca().device_attr());
         let known = size.min(size_of::<ibv_device_attr_ex>());
-        // SAFETY: the caller's structure has `size` bytes; a newer one than ours gets zeros at its end.
+        // SAFETY: the caller's structure has `size` bytes; a newer one than ours gets zeros at its
+        // end.
         unsafe {
             std::ptr::copy_nonoverlapping(
                 (&raw const device).cast::<u8>(),
@@ -112,7 +116,8 @@ pub(crate) unsafe extern "C" fn query_port_speed(
     })
 }
 
-/// The device's clock, as it stamps completions: its ticks stand in `tv_nsec`, all of them, whatever their number.
+/// The device's clock, as it stamps completions: its ticks stand in `tv_nsec`, all of them,
+/// whatever their number.
 pub(crate) unsafe extern "C" fn query_rt_values(
     context: *mut ibv_context,
     values: *mut ibv_values_ex,

@@ -52,8 +52,8 @@ pub(crate) fn device_attr(d: &DeviceAttr) -> ibv_device_attr_ex {
     orig.max_pkeys = d.max_pkeys;
     orig.local_ca_ack_delay = d.local_ca_ack_delay;
     orig.phys_port_cnt = d.phys_port_cnt;
-    // What is left zero is not offered: TSO, RSS, work queues, packet pacing, raw packets. Atomics of other
-    // devices on the PCI bus are not ours to promise.
+    // What is left zero is not offered: TSO, RSS, work queues, packet pacing, raw packets. Atomics
+    // of other devices on the PCI bus are not ours to promise.
     attr.odp_caps = ibv_odp_caps {
         general_caps: d.odp.general,
         rc_odp_caps: d.odp.rc,
@@ -108,8 +108,8 @@ pub(crate) fn port_attr(p: &PortAttr) -> ibv_port_attr {
     }
 }
 
-/// The speed of a port in units of 100 Mbit/s, all lanes together, as the kernel reckons it; `None` for codes that it does
-/// not know. Of a port that is down it is what the link would have.
+/// The speed of a port in units of 100 Mbit/s, all lanes together, as the kernel reckons it; `None`
+/// for codes that it does not know. Of a port that is down it is what the link would have.
 pub(crate) fn port_speed(p: &PortAttr) -> Option<u64> {
     let lanes = match p.active_width {
         1 => 1,
@@ -189,8 +189,8 @@ fn av_out(av: &AddressVector) -> ibv_ah_attr {
     }
 }
 
-/// Attributes of the other end of an extended connection. Programs that treat XRC as RC give them all the same, and
-/// like the kernel's uverbs we do not mind.
+/// Attributes of the other end of an extended connection. Programs that treat XRC as RC give them
+/// all the same, and like the kernel's uverbs we do not mind.
 pub(crate) fn not_its_own(qp_type: c_uint) -> QpAttrMask {
     match qp_type {
         qp_type::XRC_SEND => QpAttrMask::MAX_DEST_RD_ATOMIC | QpAttrMask::MIN_RNR_TIMER,
@@ -201,10 +201,11 @@ pub(crate) fn not_its_own(qp_type: c_uint) -> QpAttrMask {
     }
 }
 
-/// The attributes of `ibv_modify_qp(3)` that the mask names; the others keep their defaults, as the caller's structure
-/// need not even be initialised there.
+/// The attributes of `ibv_modify_qp(3)` that the mask names; the others keep their defaults, as the
+/// caller's structure need not even be initialised there.
 pub(crate) fn qp_attr_in(a: &ibv_qp_attr, mask: c_int) -> Result<(QpAttr, QpAttrMask), Errno> {
-    // What came later than these, such as a rate limit, is offered by none but the devices that it came with.
+    // What came later than these, such as a rate limit, is offered by none but the devices that it
+    // came with.
     let mask = QpAttrMask::from_bits(mask as u32).ok_or(Errno(libc::EOPNOTSUPP))?;
     let has = |bit| mask.contains(bit);
     let state = |value| QpState::try_from(value).map_err(|_| INVALID);

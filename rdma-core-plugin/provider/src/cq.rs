@@ -65,7 +65,8 @@ impl Cq {
         Ok(unsafe { Self::of(cq) })
     }
 
-    /// `EINVAL` if the handle was overwritten: the look at an object that posting and polling afford.
+    /// `EINVAL` if the handle was overwritten: the look at an object that posting and polling
+    /// afford.
     #[inline]
     pub(crate) fn check_handle(&self) -> Result<(), Errno> {
         if self.verbs.cq_ex.handle != self.engine.handle() {
@@ -161,7 +162,8 @@ fn lend(
     };
     let owner = allocators.clone();
     let release = move |start| owner.release(start, Resource::CqEntries);
-    // SAFETY: the program gave that much memory, with that alignment, for the queue to use until it is released.
+    // SAFETY: the program gave that much memory, with that alignment, for the queue to use until it
+    // is released.
     Ok(Some(unsafe { Lent::new(start, layout.size(), release) }))
 }
 
@@ -208,7 +210,8 @@ pub(crate) unsafe extern "C" fn poll_cq(cq: *mut ibv_cq, entries: c_int, wc: *mu
         if entries == 0 {
             return Ok(Polled(0));
         }
-        // SAFETY: the caller's array of that many completions, whose layout is that of `Wc` (asserted above).
+        // SAFETY: the caller's array of that many completions, whose layout is that of `Wc`
+        // (asserted above).
         let wc = unsafe { std::slice::from_raw_parts_mut(wc.cast::<Wc>(), entries) };
         Ok(Polled(cq.engine.poll(wc)? as c_int))
     });
@@ -269,7 +272,8 @@ pub(crate) unsafe extern "C" fn destroy_cq(cq: *mut ibv_cq) -> c_int {
             .engine
             .destroy()
             .map_err(|e| explain("ibv_destroy_cq", e))?;
-        // SAFETY: libibverbs prepared the lock when it got the queue and counts under it; afterwards nobody refers to it.
+        // SAFETY: libibverbs prepared the lock when it got the queue and counts under it;
+        // afterwards nobody refers to it.
         unsafe {
             wait::acknowledged(
                 &raw mut (*cq).mutex,

@@ -1,4 +1,5 @@
-//! Extended completion queues (`ibv_create_cq_ex(3)`): one completion at a time, read field by field.
+//! Extended completion queues (`ibv_create_cq_ex(3)`): one completion at a time, read field by
+//! field.
 
 use crate::cq::{self, Cq, Init};
 use crate::guard::{self, Errno, Failure};

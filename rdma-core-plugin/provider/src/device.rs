@@ -10,8 +10,9 @@ use std::ptr::{null, null_mut};
 
 /// Its `kind` is that of a table's end, `VERBS_MATCH_SENTINEL`.
 ///
-/// There has to be a table, be it empty: where the kernel tells of a real device who drives it (`RDMA_NLDEV_ATTR_UVERBS_DRIVER_ID`),
-/// libibverbs looks through the tables of all providers without asking whether there is one.
+/// There has to be a table, be it empty: where the kernel tells of a real device who drives it
+/// (`RDMA_NLDEV_ATTR_UVERBS_DRIVER_ID`), libibverbs looks through the tables of all providers
+/// without asking whether there is one.
 static NO_ENTRY: verbs_match_ent = verbs_match_ent {
     driver_data: null_mut(),
     u: 0,
@@ -34,7 +35,8 @@ static OPS: verbs_device_ops = verbs_device_ops {
     uninit_device: Some(uninit_device),
 };
 
-/// Registers with the libibverbs of this process; without one of a known version, says so on stderr and does nothing.
+/// Registers with the libibverbs of this process; without one of a known version, says so on stderr
+/// and does nothing.
 pub(crate) fn register() {
     if let Some(library) = library() {
         register_with(library);
@@ -47,14 +49,16 @@ pub(crate) fn register_with(library: &Library) {
     unsafe { (library.register_driver)(&OPS) };
 }
 
-/// Ours are the devices whose character device is `/dev/null`: only the image that ferroced makes has such.
+/// Ours are the devices whose character device is `/dev/null`: only the image that ferroced makes
+/// has such.
 unsafe extern "C" fn match_device(sysfs: *mut verbs_sysfs_dev) -> bool {
     // SAFETY: libibverbs passes a live device that it found.
     unsafe { (*sysfs).sysfs_cdev == libc::makedev(1, 3) }
 }
 
 unsafe extern "C" fn alloc_device(_sysfs: *mut verbs_sysfs_dev) -> *mut verbs_device {
-    // SAFETY: all bits zero is a valid `verbs_device`: integers, pointers and optional functions. libibverbs fills it in.
+    // SAFETY: all bits zero is a valid `verbs_device`: integers, pointers and optional functions.
+    // libibverbs fills it in.
     let mut device: Box<verbs_device> = Box::new(unsafe { std::mem::zeroed() });
     device.core_support = CORE_SUPPORT_OPTIONAL_MR_ACCESS;
     Box::into_raw(device)
@@ -69,7 +73,8 @@ unsafe extern "C" fn uninit_device(device: *mut verbs_device) {
 mod tests {
     use super::*;
 
-    /// A real device beside ours, of which the kernel says who drives it, made libibverbs read a table that was not there.
+    /// A real device beside ours, of which the kernel says who drives it, made libibverbs read a
+    /// table that was not there.
     #[test]
     fn the_table_of_devices_is_there_and_matches_none() {
         // SAFETY: libibverbs reads it like this, without a look at the pointer.

@@ -1,7 +1,8 @@
 //! The C boundary: errors become an errno, and panics end here.
 //!
-//! A panic is a defect of ours. It is reported once, the verb fails with `EIO`, and the object that it happened on fails
-//! every later call the same way, as its state can no longer be trusted. The process lives.
+//! A panic is a defect of ours. It is reported once, the verb fails with `EIO`, and the object that
+//! it happened on fails every later call the same way, as its state can no longer be trusted. The
+//! process lives.
 
 use ferroce_engine::Error;
 use libc::c_int;
@@ -28,7 +29,8 @@ pub(crate) trait Failure {
 
 impl Failure for c_int {
     fn failure(errno: Errno) -> Self {
-        // Verbs that the kernel carries out leave it behind too, and programs say `perror` after them.
+        // Verbs that the kernel carries out leave it behind too, and programs say `perror` after
+        // them.
         set_errno(errno);
         errno.0
     }
@@ -100,7 +102,8 @@ pub(crate) fn run<R: Failure>(work: impl FnOnce() -> Result<R, Errno>) -> R {
     }
 }
 
-/// Leaves `errno` as it was if the work succeeds: librdmacm undoes with such verbs what it had begun, and then has `errno` say why.
+/// Leaves `errno` as it was if the work succeeds: librdmacm undoes with such verbs what it had
+/// begun, and then has `errno` say why.
 fn keeping_errno<R>(work: impl FnOnce() -> Result<R, Errno>) -> Result<R, Errno> {
     let before = errno();
     let value = work()?;

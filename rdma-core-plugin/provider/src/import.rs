@@ -1,9 +1,10 @@
 //! `ibv_import_device(3)`: a second context on the command descriptor of another.
 //!
-//! With a kernel, whoever has a duplicate of a context's command descriptor can open another context on the same objects, in any
-//! process. Here the objects are in the process that made them, so a duplicate is followed as far as this process: whether it came by
-//! `dup(2)` or by `SCM_RIGHTS`, the kernel is asked whether it is the same open file as the descriptor of a context. For
-//! descriptors of other processes the answer is `EOPNOTSUPP`.
+//! With a kernel, whoever has a duplicate of a context's command descriptor can open another
+//! context on the same objects, in any process. Here the objects are in the process that made them,
+//! so a duplicate is followed as far as this process: whether it came by `dup(2)` or by
+//! `SCM_RIGHTS`, the kernel is asked whether it is the same open file as the descriptor of a
+//! context. For descriptors of other processes the answer is `EOPNOTSUPP`.
 
 use crate::command_fd::original;
 use crate::guard::{self, Errno, explain};
@@ -32,7 +33,8 @@ unsafe fn uverbs_number(device: *const ibv_device) -> Option<u16> {
     name.to_str().ok()?.strip_prefix("uverbs")?.parse().ok()
 }
 
-/// Opens a context on a duplicate of another's command descriptor, which it takes over unless it fails.
+/// Opens a context on a duplicate of another's command descriptor, which it takes over unless it
+/// fails.
 pub(crate) unsafe extern "C" fn import_context(
     device: *mut ibv_device,
     cmd_fd: c_int,

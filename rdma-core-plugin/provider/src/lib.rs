@@ -1,9 +1,11 @@
-//! `libferroce-rdmavNN.so`: the rdma-core provider. It exports nothing; when libibverbs loads it, its constructor registers
-//! a table of device operations with the libibverbs that is there, and verbs then come in through function pointers.
+//! `libferroce-rdmavNN.so`: the rdma-core provider. It exports nothing; when libibverbs loads it,
+//! its constructor registers a table of device operations with the libibverbs that is there, and
+//! verbs then come in through function pointers.
 //!
-//! This crate turns C calls into calls of `ferroce-engine` and back: it checks what only C can get wrong (null pointers,
-//! numbers outside an enumeration), keeps the C objects, and turns errors into the errno of the manual pages. It decides
-//! nothing about protocol and sends nothing. No panic leaves it: see `guard`.
+//! This crate turns C calls into calls of `ferroce-engine` and back: it checks what only C can get
+//! wrong (null pointers, numbers outside an enumeration), keeps the C objects, and turns errors
+//! into the errno of the manual pages. It decides nothing about protocol and sends nothing. No
+//! panic leaves it: see `guard`.
 
 mod ah;
 mod allocators;
@@ -46,7 +48,8 @@ mod xrc;
 static CONSTRUCTOR: extern "C" fn() = constructor;
 
 extern "C" fn constructor() {
-    // A panic must not leave an `extern "C"` function; a provider that fails to register is only missing.
+    // A panic must not leave an `extern "C"` function; a provider that fails to register is only
+    // missing.
     let _ = std::panic::catch_unwind(|| {
         log::start();
         device::register();

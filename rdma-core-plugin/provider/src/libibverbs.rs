@@ -1,7 +1,9 @@
-//! The private functions of the libibverbs that loaded us, found at run time: building needs no libibverbs, and one
-//! binary serves every version of the interface that `ferroce-cabi` has a layout for.
+//! The private functions of the libibverbs that loaded us, found at run time: building needs no
+//! libibverbs, and one binary serves every version of the interface that `ferroce-cabi` has a
+//! layout for.
 //!
-//! What the table of layouts says of a library is checked on the library itself before anything of it is used.
+//! What the table of layouts says of a library is checked on the library itself before anything of
+//! it is used.
 
 use ferroce_cabi::pabi::{
     self, Operations, REGISTER_DRIVER, Served, Unserved, VERBS_QP_EX, verbs_qp, verbs_qp_tail,
@@ -31,7 +33,8 @@ pub(crate) fn library() -> Option<&'static Library> {
 }
 
 impl Library {
-    /// Says on stderr what is wrong if there is none: the library has just asked for a driver, and gets none.
+    /// Says on stderr what is wrong if there is none: the library has just asked for a driver, and
+    /// gets none.
     fn find() -> Option<Library> {
         Library::of(&Symbols::of_libibverbs())
             .inspect_err(|unserved| eprintln!("ferroce: no device for this libibverbs: {unserved}"))
@@ -80,14 +83,16 @@ fn loaded(name: &CStr) -> Option<*mut c_void> {
     (!handle.is_null()).then_some(handle)
 }
 
-/// The paths of loaded libraries whose names begin as libibverbs' does: tools that make packages self-contained put a mark into the name.
+/// The paths of loaded libraries whose names begin as libibverbs' does: tools that make packages
+/// self-contained put a mark into the name.
 fn renamed() -> Vec<CString> {
     unsafe extern "C" fn add(
         info: *mut libc::dl_phdr_info,
         _size: usize,
         paths: *mut c_void,
     ) -> libc::c_int {
-        // SAFETY: what `dl_iterate_phdr` hands over: an entry, and the list that it was given below.
+        // SAFETY: what `dl_iterate_phdr` hands over: an entry, and the list that it was given
+        // below.
         let (name, paths) = unsafe { ((*info).dlpi_name, &mut *paths.cast::<Vec<CString>>()) };
         if name.is_null() {
             return 0;
@@ -113,23 +118,27 @@ struct Symbols {
 }
 
 impl Symbols {
-    /// Those of the system's library, or else of one that a package brings along under another name (`libibverbs-1de1263b.so.1.14`).
+    /// Those of the system's library, or else of one that a package brings along under another name
+    /// (`libibverbs-1de1263b.so.1.14`).
     fn of_libibverbs() -> Symbols {
-        // The library need not be in the global scope: Python loads it as a dependency of an extension module.
+        // The library need not be in the global scope: Python loads it as a dependency of an
+        // extension module.
         let handle = loaded(c"libibverbs.so.1")
             .or_else(|| renamed().iter().find_map(|path| loaded(path)))
             .unwrap_or(libc::RTLD_DEFAULT);
         Symbols { handle }
     }
 
-    /// The private functions have one version each, and their names do not occur elsewhere: `dlsym` does, which musl has too.
+    /// The private functions have one version each, and their names do not occur elsewhere: `dlsym`
+    /// does, which musl has too.
     fn address(&self, name: &CStr) -> Option<*mut c_void> {
         // SAFETY: a live handle and NUL-terminated names.
         let address = unsafe { libc::dlsym(self.handle, name.as_ptr()) };
         (!address.is_null()).then_some(address)
     }
 
-    /// Where `ibv_qp_to_qp_ex(3)` looks for `comp_mask`: each place is tried with a queue pair that has the flag there alone.
+    /// Where `ibv_qp_to_qp_ex(3)` looks for `comp_mask`: each place is tried with a queue pair that
+    /// has the flag there alone.
     fn qp_mask(&self) -> Option<usize> {
         type ToQpEx = unsafe extern "C" fn(*mut ibv_qp) -> *mut ibv_qp_ex;
         // SAFETY: the type that the function has.
@@ -138,7 +147,8 @@ impl Symbols {
         (pabi::QP_MASK_FIRST..=last)
             .step_by(size_of::<Op>())
             .find(|offset| {
-                // SAFETY: all bits zero is a valid `verbs_qp`: integers, pointers and optional functions.
+                // SAFETY: all bits zero is a valid `verbs_qp`: integers, pointers and optional
+                // functions.
                 let mut qp: verbs_qp = unsafe { zeroed() };
                 // SAFETY: inside the object; the function reads one word of it.
                 unsafe {
@@ -204,8 +214,8 @@ const EXTENDED: &[(usize, &str)] = slots!(
     reg_dm_mr,
 );
 
-/// Whether the operations that programs call without libibverbs in between stand where they belong, after `verbs_set_ops`: a
-/// table with another order of slots would have put others there.
+/// Whether the operations that programs call without libibverbs in between stand where they belong,
+/// after `verbs_set_ops`: a table with another order of slots would have put others there.
 pub(crate) fn is_in_order(verbs: &verbs_context, offered: &Operations) -> bool {
     let all = |pairs: &[(usize, &str)], base: *const u8| {
         pairs.iter().all(|(offset, name)| {

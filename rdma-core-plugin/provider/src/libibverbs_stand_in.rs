@@ -1,5 +1,6 @@
-//! Stand-ins for libibverbs: small C libraries made from a row of the table, which do what libibverbs does with a provider
-//! as far as it is private. They take the operations, put defaults where none is offered, and call all of them in order.
+//! Stand-ins for libibverbs: small C libraries made from a row of the table, which do what
+//! libibverbs does with a provider as far as it is private. They take the operations, put defaults
+//! where none is offered, and call all of them in order.
 
 use super::super::*;
 use ferroce_cabi::pabi::{LAYOUTS, Layout};
@@ -17,7 +18,8 @@ pub(super) struct Shape {
     pub qp_mask: usize,
 }
 
-/// What every stand-in begins with. A function that is called says so; the place of each is in no structure of Rust's.
+/// What every stand-in begins with. A function that is called says so; the place of each is in no
+/// structure of Rust's.
 const BEGINNING: &str = r#"
 #include <stdint.h>
 #include <stdlib.h>
@@ -131,7 +133,8 @@ impl Shape {
         text.push_str("}\n");
     }
 
-    /// What the tests look through: a function to offer by its name, and all that were taken called in the order of the table.
+    /// What the tests look through: a function to offer by its name, and all that were taken called
+    /// in the order of the table.
     fn looks(&self, text: &mut String) {
         text.push_str("op stand_in_offered(const char *name)\n{\n");
         for name in &self.operations {

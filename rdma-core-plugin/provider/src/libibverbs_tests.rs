@@ -48,7 +48,8 @@ impl Opened {
     }
 
     fn offer_of(&self, operations: &Operations) -> bool {
-        // A stand-in that takes a longer table reads beyond this one, which is therefore made longer.
+        // A stand-in that takes a longer table reads beyond this one, which is therefore made
+        // longer.
         let mut table = self.library.served.layout.table(operations).into_vec();
         table.push(None);
         // SAFETY: memory of the stand-in's, and a table of its version.
@@ -70,7 +71,8 @@ fn device() -> *mut ibv_device {
     without_provenance_mut(0x1000)
 }
 
-/// A table in which each function that is offered is one of the stand-in's, which says its name when it is called.
+/// A table in which each function that is offered is one of the stand-in's, which says its name
+/// when it is called.
 fn speaking(symbols: &Symbols) -> Operations {
     type Offered = unsafe extern "C" fn(*const libc::c_char) -> Op;
     // SAFETY: the stand-in's function, which has this type.
@@ -84,7 +86,8 @@ fn speaking(symbols: &Symbols) -> Operations {
     unsafe { OPS.map(replacement) }
 }
 
-/// Who answers when a stand-in calls every slot in the order of its table: whose function it is, and its name.
+/// Who answers when a stand-in calls every slot in the order of its table: whose function it is,
+/// and its name.
 fn called(symbols: &Symbols) -> Vec<(String, String)> {
     static SAID: Mutex<Vec<(String, String)>> = Mutex::new(Vec::new());
     type CallAll =
@@ -97,7 +100,8 @@ fn called(symbols: &Symbols) -> Vec<(String, String)> {
         SAID.lock().unwrap().push((whose, name));
     }
 
-    // SAFETY: the stand-in's function, which has this type and calls what it has taken, functions of its own.
+    // SAFETY: the stand-in's function, which has this type and calls what it has taken, functions
+    // of its own.
     unsafe {
         let call_all: CallAll = transmute(symbols.address(c"stand_in_call_all").unwrap());
         call_all(say);
@@ -124,8 +128,8 @@ fn every_version_is_served() {
 fn the_plugin_registers_and_makes_a_device(symbols: &Symbols) {
     device::register_with(&Library::of(symbols).unwrap());
 
-    // SAFETY: the stand-in's variable, and in it the address of a static table; all bits zero is a valid
-    // `verbs_sysfs_dev`; the functions are called as libibverbs calls them.
+    // SAFETY: the stand-in's variable, and in it the address of a static table; all bits zero is a
+    // valid `verbs_sysfs_dev`; the functions are called as libibverbs calls them.
     unsafe {
         let registered = symbols.address(c"registered").unwrap();
         let ops = &*registered.cast::<*const verbs_device_ops>().read();
@@ -140,7 +144,8 @@ fn the_plugin_registers_and_makes_a_device(symbols: &Symbols) {
     }
 }
 
-/// Every slot is called: what we offer is reached under its own name, and all else is libibverbs' default.
+/// Every slot is called: what we offer is reached under its own name, and all else is libibverbs'
+/// default.
 fn each_operation_is_reached_by_its_slot(symbols: &Symbols, layout: &Layout) {
     let opened = open(symbols, device());
     assert!(opened.is_as_expected(device()), "{layout:?}");

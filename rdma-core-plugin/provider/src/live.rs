@@ -1,7 +1,9 @@
-//! Which objects are alive. Verbs of the control path look here before they follow a pointer, as the kernel looks a handle up in its
-//! table: an object that was destroyed, a copy of its C structure, or one whose handle was overwritten is `EINVAL`. The data path
-//! (posting, polling, building requests) trusts its pointers to queues, as adapters' providers do, and compares the handle that stands there with
-//! the object's own. What a request names is looked up: windows and regions here, address handles in the engine's table, by where they lie.
+//! Which objects are alive. Verbs of the control path look here before they follow a pointer, as
+//! the kernel looks a handle up in its table: an object that was destroyed, a copy of its C
+//! structure, or one whose handle was overwritten is `EINVAL`. The data path (posting, polling,
+//! building requests) trusts its pointers to queues, as adapters' providers do, and compares the
+//! handle that stands there with the object's own. What a request names is looked up: windows and
+//! regions here, address handles in the engine's table, by where they lie.
 
 use crate::guard::Errno;
 use ferroce_cabi::*;

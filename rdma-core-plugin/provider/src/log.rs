@@ -1,5 +1,6 @@
-//! What goes on in a program, on its standard error, where `FERROCE_LOG` asks for it: why a verb was refused, and a queue pair at
-//! work. Without that variable nothing is set up, and an event costs a look at one word.
+//! What goes on in a program, on its standard error, where `FERROCE_LOG` asks for it: why a verb
+//! was refused, and a queue pair at work. Without that variable nothing is set up, and an event
+//! costs a look at one word.
 
 use std::fmt;
 use std::io::{self, IsTerminal};
@@ -12,7 +13,8 @@ use tracing_subscriber::util::SubscriberInitExt;
 
 const VARIABLE: &str = "FERROCE_LOG";
 
-/// Begins to log as the environment says: a level (`debug`, `trace`), or levels of parts (`ferroce_transport=trace`).
+/// Begins to log as the environment says: a level (`debug`, `trace`), or levels of parts
+/// (`ferroce_transport=trace`).
 pub(crate) fn start() {
     let Some(wanted) = std::env::var_os(VARIABLE) else {
         return;
@@ -38,7 +40,8 @@ pub(crate) fn start() {
         .try_init();
 }
 
-/// The time, and which process it is: those of a host often share a terminal, and a forked child goes on with this library.
+/// The time, and which process it is: those of a host often share a terminal, and a forked child
+/// goes on with this library.
 struct Process;
 
 impl FormatTime for Process {

@@ -95,7 +95,8 @@ pub(crate) unsafe fn bind_type_2(
     unsafe { bind(mw, IBV_MW_TYPE_2, rkey, info) }.map(SendOp::BindMw)
 }
 
-/// Posts a bind of a type 1 window. The window has its new key when this returns, though the bind may fail later.
+/// Posts a bind of a type 1 window. The window has its new key when this returns, though the bind
+/// may fail later.
 pub(crate) unsafe extern "C" fn bind_mw(
     qp: *mut ibv_qp,
     mw: *mut ibv_mw,
@@ -105,7 +106,8 @@ pub(crate) unsafe extern "C" fn bind_mw(
     let object = unsafe { Qp::of(qp) };
     object.health.run(|| {
         object.check_handle()?;
-        // SAFETY: the caller's request, a window that `bind` finds alive, and the queue pair's own type, which never changes.
+        // SAFETY: the caller's request, a window that `bind` finds alive, and the queue pair's own
+        // type, which never changes.
         let (request, bound, qp_type) = unsafe {
             let request = request.as_ref().ok_or(Errno(libc::EINVAL))?;
             let mut bound = bind(mw, IBV_MW_TYPE_1, 0, &request.bind_info)?;

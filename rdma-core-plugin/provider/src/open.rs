@@ -22,7 +22,8 @@ pub(crate) unsafe extern "C" fn alloc_context(
     guard::run(|| {
         let open = || EngineContext::open(Hca::open(&RuntimeDir::resolve(None))?);
         let engine = open().map_err(|error| {
-            // The one failure that a user must be told about in words: no daemon, port taken, no free slot.
+            // The one failure that a user must be told about in words: no daemon, port taken, no
+            // free slot.
             eprintln!("ferroce: cannot open the device: {error}");
             Errno::from(error)
         })?;
@@ -36,8 +37,9 @@ pub(crate) unsafe extern "C" fn alloc_context(
     })
 }
 
-/// Makes the C object of a context, and answers where libibverbs' part begins. Takes over `cmd_fd`, also when it fails, and
-/// `async_fd`, the descriptor of asynchronous events or -1, unless it fails.
+/// Makes the C object of a context, and answers where libibverbs' part begins. Takes over `cmd_fd`,
+/// also when it fails, and `async_fd`, the descriptor of asynchronous events or -1, unless it
+/// fails.
 ///
 /// # Safety
 /// `device` is libibverbs'.
@@ -60,7 +62,8 @@ pub(crate) unsafe fn make(
     if context.is_null() {
         return Err(guard::errno());
     }
-    // SAFETY: fresh memory of that size, of which libibverbs has filled in its `verbs_context`, wherever that ends.
+    // SAFETY: fresh memory of that size, of which libibverbs has filled in its `verbs_context`,
+    // wherever that ends.
     unsafe {
         let verbs = context.byte_add(start).cast::<verbs_context>();
         if !libibverbs::is_as_expected(library, &(*context).verbs, device)

@@ -1,4 +1,5 @@
-//! The table of operations, which has all verbs in one place: nothing that an object is made of asks for it.
+//! The table of operations, which has all verbs in one place: nothing that an object is made of
+//! asks for it.
 
 use crate::libibverbs::{self, Library};
 use crate::{
@@ -9,7 +10,8 @@ use ferroce_cabi::pabi::Operations;
 use ferroce_cabi::{Op, verbs_context};
 use std::sync::OnceLock;
 
-/// What libibverbs or its defaults do not do for us. What is missing here fails with `EOPNOTSUPP` by libibverbs' own defaults.
+/// What libibverbs or its defaults do not do for us. What is missing here fails with `EOPNOTSUPP`
+/// by libibverbs' own defaults.
 pub(crate) static OPS: Operations = Operations {
     advise_mr: Some(mr::advise_mr),
     alloc_dm: Some(dm::alloc_dm),

@@ -1,8 +1,9 @@
 //! Parent domains.
 //!
-//! A parent domain protects as the domain in it does. What it adds is memory: the objects made in it, and the completions of
-//! an extended queue, lie where its allocators say. The send and receive rings grow with use, also in the helper's thread,
-//! in which no function of the program may run; they stay on the heap.
+//! A parent domain protects as the domain in it does. What it adds is memory: the objects made in
+//! it, and the completions of an extended queue, lie where its allocators say. The send and receive
+//! rings grow with use, also in the helper's thread, in which no function of the program may run;
+//! they stay on the heap.
 
 use crate::allocators::Allocators;
 use crate::guard::{self, Errno};

@@ -1,5 +1,5 @@
-//! Where the objects lie that C code holds: on the heap, or in memory from the allocators of a parent domain
-//! (`ibv_alloc_parent_domain(3)`).
+//! Where the objects lie that C code holds: on the heap, or in memory from the allocators of a
+//! parent domain (`ibv_alloc_parent_domain(3)`).
 
 use crate::allocators::{Allocators, Resource};
 use crate::guard::Errno;
@@ -26,7 +26,8 @@ pub(crate) struct Place<T> {
 }
 
 impl<T> Place<T> {
-    /// Asks the allocators, if there are any, and else the heap. `ENOMEM` where the program's allocator has none.
+    /// Asks the allocators, if there are any, and else the heap. `ENOMEM` where the program's
+    /// allocator has none.
     pub(crate) fn new(
         allocators: Option<&Arc<Allocators>>,
         resource: Resource,

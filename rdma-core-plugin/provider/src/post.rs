@@ -15,7 +15,8 @@ use std::mem::MaybeUninit;
 /// # Safety
 /// A bind names a window and a region of ours, or null.
 unsafe fn operation(wr: &ibv_send_wr) -> Result<SendOp, Errno> {
-    // SAFETY: every bit pattern is a valid value of these plain integers; the opcode says which was meant.
+    // SAFETY: every bit pattern is a valid value of these plain integers; the opcode says which was
+    // meant.
     let (rdma, atomic) = unsafe { (&wr.wr.rdma, &wr.wr.atomic) };
     let imm = wr.imm_or_rkey.to_ne_bytes();
     Ok(match wr.opcode {

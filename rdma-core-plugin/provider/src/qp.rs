@@ -1,4 +1,5 @@
-//! Queue pairs: changing, asking and ending them. [`crate::qp_create`] makes them; posting is in [`crate::post`] and [`crate::wr`].
+//! Queue pairs: changing, asking and ending them. [`crate::qp_create`] makes them; posting is in
+//! [`crate::post`] and [`crate::wr`].
 
 use crate::builder::Builder;
 use crate::convert;
@@ -44,7 +45,8 @@ impl Qp {
         Ok(unsafe { Self::of(qp) })
     }
 
-    /// `EINVAL` if the handle was overwritten: the look at an object that posting and polling afford.
+    /// `EINVAL` if the handle was overwritten: the look at an object that posting and polling
+    /// afford.
     #[inline]
     pub(crate) fn check_handle(&self) -> Result<(), Errno> {
         if self.verbs.qp_ex.qp_base.handle != self.engine.handle() {
@@ -111,7 +113,8 @@ pub(crate) unsafe extern "C" fn query_qp(
     })
 }
 
-/// 1: the bytes of a message are placed in the order of their addresses, for every operation that places any.
+/// 1: the bytes of a message are placed in the order of their addresses, for every operation that
+/// places any.
 pub(crate) unsafe extern "C" fn query_qp_data_in_order(
     _qp: *mut ibv_qp,
     op: c_uint,
@@ -135,7 +138,8 @@ pub(crate) unsafe extern "C" fn destroy_qp(qp: *mut ibv_qp) -> c_int {
             .engine
             .close(qp as u64)
             .map_err(|e| explain("ibv_destroy_qp", e))?;
-        // SAFETY: prepared in `qp_create::finish`; libibverbs counts under the lock, and afterwards nobody refers to the queue pair.
+        // SAFETY: prepared in `qp_create::finish`; libibverbs counts under the lock, and afterwards
+        // nobody refers to the queue pair.
         unsafe {
             wait::acknowledged(
                 &raw mut (*qp).mutex,

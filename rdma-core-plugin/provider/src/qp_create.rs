@@ -22,7 +22,8 @@ use libc::c_uint;
 use std::ptr::null_mut;
 use std::sync::Arc;
 
-/// The operations that the builder of requests offers to a service, whatever the version of libibverbs.
+/// The operations that the builder of requests offers to a service, whatever the version of
+/// libibverbs.
 fn send_ops(kind: c_uint) -> u64 {
     let datagrams = send_ops::SEND | send_ops::SEND_WITH_IMM;
     let unreliable = datagrams
@@ -117,9 +118,11 @@ pub(crate) unsafe extern "C" fn create_qp_ex(
         } else {
             null_mut()
         };
-        // SAFETY: the extended structure starts with the whole of the other (`tests/layout` of ferroce-cabi).
+        // SAFETY: the extended structure starts with the whole of the other (`tests/layout` of
+        // ferroce-cabi).
         let qp = unsafe { create(&mut *attr.cast(), extra) }?;
-        // SAFETY: made just now. An XRC target shows the domain that it does not use, as librdmacm counts on it.
+        // SAFETY: made just now. An XRC target shows the domain that it does not use, as librdmacm
+        // counts on it.
         unsafe { (*qp).pd = pd };
         Ok(qp)
     })
@@ -266,7 +269,8 @@ unsafe fn finish(
         tail.comp_mask |= VERBS_QP_EX;
         wr::install(&mut verbs.qp_ex);
     }
-    // SAFETY: inside the structure (`qp_mask` is), where this version has it; what stands there of `qp_ex` it does not have.
+    // SAFETY: inside the structure (`qp_mask` is), where this version has it; what stands there of
+    // `qp_ex` it does not have.
     unsafe {
         (&raw mut verbs)
             .byte_add(qp_mask())

@@ -1,4 +1,5 @@
-//! What requests of every queue have in common: scatter/gather lists, inline data, and lists of receive requests.
+//! What requests of every queue have in common: scatter/gather lists, inline data, and lists of
+//! receive requests.
 
 use crate::guard::{Errno, Health};
 use ferroce_cabi::*;
@@ -32,10 +33,12 @@ pub(crate) unsafe fn sges<'a>(list: *const ibv_sge, count: usize) -> Result<&'a 
     Ok(unsafe { std::slice::from_raw_parts(list.cast(), count) })
 }
 
-/// The bytes that an inline request names: where they are if they are in one piece, else gathered into `buffer`.
+/// The bytes that an inline request names: where they are if they are in one piece, else gathered
+/// into `buffer`.
 ///
 /// # Safety
-/// The elements name readable memory, as the consumer of inline data promises; keys are not looked at.
+/// The elements name readable memory, as the consumer of inline data promises; keys are not looked
+/// at.
 pub(crate) unsafe fn gather<'a>(
     list: &[Sge],
     limit: usize,
@@ -89,7 +92,8 @@ where
         // SAFETY: as the caller promises.
         while let Some(wr) = unsafe { at.as_ref() } {
             let count = usize::try_from(wr.num_sge).map_err(|_| Errno(libc::EINVAL))?;
-            // SAFETY: the caller's list of that many elements; the engine compares the number with its limit.
+            // SAFETY: the caller's list of that many elements; the engine compares the number with
+            // its limit.
             post(wr.wr_id, unsafe { sges(wr.sg_list, count) }?)?;
             at = wr.next;
         }

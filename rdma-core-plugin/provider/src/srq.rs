@@ -1,4 +1,5 @@
-//! Shared receive queues: changing, asking and ending them, and posting to them. [`crate::srq_create`] makes them.
+//! Shared receive queues: changing, asking and ending them, and posting to them.
+//! [`crate::srq_create`] makes them.
 
 use crate::guard::{self, Errno, Health, explain};
 use crate::live;
@@ -47,7 +48,8 @@ impl Srq {
         Ok(unsafe { Self::of(srq) })
     }
 
-    /// `EINVAL` if the handle was overwritten: the look at an object that posting and polling afford.
+    /// `EINVAL` if the handle was overwritten: the look at an object that posting and polling
+    /// afford.
     #[inline]
     pub(crate) fn check_handle(&self) -> Result<(), Errno> {
         if self.verbs.srq.handle != self.engine.handle() {
@@ -139,7 +141,8 @@ pub(crate) unsafe extern "C" fn destroy_srq(srq: *mut ibv_srq) -> c_int {
             .engine
             .destroy()
             .map_err(|e| explain("ibv_destroy_srq", e))?;
-        // SAFETY: libibverbs prepared the lock when it got the queue and counts under it; afterwards nobody refers to it.
+        // SAFETY: libibverbs prepared the lock when it got the queue and counts under it;
+        // afterwards nobody refers to it.
         unsafe {
             wait::acknowledged(
                 &raw mut (*srq).mutex,

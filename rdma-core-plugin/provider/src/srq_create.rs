@@ -24,7 +24,8 @@ pub(crate) unsafe extern "C" fn create_srq(
     })
 }
 
-/// `ibv_create_srq_ex(3)`: libibverbs sends basic queues to [`create_srq`]. Unlike that one, this initialises the whole.
+/// `ibv_create_srq_ex(3)`: libibverbs sends basic queues to [`create_srq`]. Unlike that one, this
+/// initialises the whole.
 pub(crate) unsafe extern "C" fn create_srq_ex(
     context: *mut ibv_context,
     init: *mut ibv_srq_init_attr_ex,
@@ -58,8 +59,8 @@ pub(crate) unsafe extern "C" fn create_srq_ex(
         if xrc && ex.cq.is_null() {
             return Err(Errno(libc::EINVAL));
         }
-        // SAFETY: a domain, an XRC domain and a queue of ours; the extended structure starts with the whole of the other
-        // (`tests/layout` of ferroce-cabi).
+        // SAFETY: a domain, an XRC domain and a queue of ours; the extended structure starts with
+        // the whole of the other (`tests/layout` of ferroce-cabi).
         let srq = unsafe { create(ex.pd, &mut *init.cast(), xrc.then_some((ex.xrcd, ex.cq))) }?;
         // SAFETY: made just now and not in use yet.
         unsafe {
@@ -107,7 +108,8 @@ unsafe fn create(
     let actual = engine.query();
     attr.max_wr = actual.max_wr;
     attr.max_sge = actual.max_sge;
-    // SAFETY: all bits zero is a valid `verbs_srq`: integers and pointers. For basic queues libibverbs fills in its head.
+    // SAFETY: all bits zero is a valid `verbs_srq`: integers and pointers. For basic queues
+    // libibverbs fills in its head.
     let mut verbs: verbs_srq = unsafe { std::mem::zeroed() };
     verbs.srq.handle = engine.handle();
     verbs.srq_type = IBV_SRQT_BASIC;

@@ -1,4 +1,5 @@
-//! Shared receive queues that match tags, and `ibv_post_srq_ops(3)`: operations on their tagged buffers.
+//! Shared receive queues that match tags, and `ibv_post_srq_ops(3)`: operations on their tagged
+//! buffers.
 
 use crate::allocators::Resource;
 use crate::context::engine;
@@ -15,8 +16,8 @@ use ferroce_cabi::*;
 use ferroce_engine::{SrqInit, TagOp, TagWork, TmInit};
 use libc::c_int;
 
-/// Creates a shared receive queue that matches tags: `ibv_create_srq_ex(3)` for `IBV_SRQT_TM`. It fills in the numbers that
-/// were granted, and all of the C structure.
+/// Creates a shared receive queue that matches tags: `ibv_create_srq_ex(3)` for `IBV_SRQT_TM`. It
+/// fills in the numbers that were granted, and all of the C structure.
 ///
 /// # Safety
 /// A context of ours, and a domain and a queue of its, or null.

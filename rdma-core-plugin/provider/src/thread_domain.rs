@@ -1,4 +1,5 @@
-//! Thread domains. One promises that a single thread uses its objects, which nothing here depends on.
+//! Thread domains. One promises that a single thread uses its objects, which nothing here depends
+//! on.
 
 use crate::guard::{self, Errno};
 use crate::live;

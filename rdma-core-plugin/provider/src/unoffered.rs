@@ -1,5 +1,5 @@
-//! What this device does not have and libibverbs' defaults would refuse without setting `errno`: enhanced connection establishment (ECE)
-//! and rate limits.
+//! What this device does not have and libibverbs' defaults would refuse without setting `errno`:
+//! enhanced connection establishment (ECE) and rate limits.
 
 use crate::guard::{Errno, Failure};
 use ferroce_cabi::*;

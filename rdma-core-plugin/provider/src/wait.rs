@@ -1,4 +1,5 @@
-//! Waiting, before an object goes away, until the consumer has acknowledged the events that it was given.
+//! Waiting, before an object goes away, until the consumer has acknowledged the events that it was
+//! given.
 
 use libc::{pthread_cond_t, pthread_mutex_t};
 use std::ptr::null;
@@ -15,7 +16,8 @@ pub(crate) unsafe fn prepare(mutex: *mut pthread_mutex_t, cond: *mut pthread_con
     }
 }
 
-/// Blocks until each counter has reached its number; libibverbs counts under `mutex` and signals `cond`.
+/// Blocks until each counter has reached its number; libibverbs counts under `mutex` and signals
+/// `cond`.
 ///
 /// # Safety
 /// A live C object's lock, condition and counters.

@@ -1,6 +1,6 @@
-//! The builder of send requests (`ibv_wr_post(3)`): requests are collected between `wr_start` and `wr_complete`, and
-//! posted all at once. What can be known beforehand (room in the queue, limits, a setter without a request) fails the whole
-//! batch and posts nothing of it.
+//! The builder of send requests (`ibv_wr_post(3)`): requests are collected between `wr_start` and
+//! `wr_complete`, and posted all at once. What can be known beforehand (room in the queue, limits,
+//! a setter without a request) fails the whole batch and posts nothing of it.
 
 use crate::ah;
 use crate::builder::Batch;
@@ -14,7 +14,8 @@ use libc::{c_int, c_void, size_t};
 use parking_lot::lock_api::RawMutex as _;
 use std::mem::offset_of;
 
-/// The operations for which an extended queue pair has a function that ends before `end`, an offset in bytes.
+/// The operations for which an extended queue pair has a function that ends before `end`, an offset
+/// in bytes.
 pub(crate) fn known(end: usize) -> u64 {
     let mut all = u64::MAX;
     if offset_of!(ibv_qp_ex, wr_atomic_write) >= end {
@@ -122,7 +123,8 @@ operations! {
 }
 
 unsafe extern "C" fn wr_atomic_write(qp: *mut ibv_qp_ex, rkey: u32, va: u64, value: *const c_void) {
-    // SAFETY: called between `wr_start` and `wr_complete`, as the manual asks, with 8 readable bytes.
+    // SAFETY: called between `wr_start` and `wr_complete`, as the manual asks, with 8 readable
+    // bytes.
     unsafe {
         begin(qp, SendOp::AtomicWrite { va, rkey });
         batch(qp).set_word(value.cast::<[u8; 8]>().read_unaligned());
@@ -168,7 +170,8 @@ unsafe extern "C" fn wr_bind_mw(
     rkey: u32,
     info: *const ibv_mw_bind_info,
 ) {
-    // SAFETY: called between `wr_start` and `wr_complete`, as the manual asks, with a window and a structure of the caller's.
+    // SAFETY: called between `wr_start` and `wr_complete`, as the manual asks, with a window and a
+    // structure of the caller's.
     unsafe {
         let op = match info.as_ref() {
             Some(info) => mw::bind_type_2(mw, rkey, info),
@@ -182,7 +185,8 @@ unsafe extern "C" fn wr_bind_mw(
 }
 
 unsafe extern "C" fn wr_set_ud_addr(qp: *mut ibv_qp_ex, ah: *mut ibv_ah, qpn: u32, qkey: u32) {
-    // SAFETY: called between `wr_start` and `wr_complete`, as the manual asks, with a handle of ours or null.
+    // SAFETY: called between `wr_start` and `wr_complete`, as the manual asks, with a handle of
+    // ours or null.
     unsafe { batch(qp).set_destination(ah::destination(ah, qpn, qkey)) };
 }
 
@@ -202,7 +206,8 @@ unsafe extern "C" fn wr_set_sge(qp: *mut ibv_qp_ex, lkey: u32, addr: u64, length
 }
 
 unsafe extern "C" fn wr_set_sge_list(qp: *mut ibv_qp_ex, count: size_t, list: *const ibv_sge) {
-    // SAFETY: called between `wr_start` and `wr_complete`, as the manual asks, with a list of that many elements.
+    // SAFETY: called between `wr_start` and `wr_complete`, as the manual asks, with a list of that
+    // many elements.
     unsafe {
         let batch = batch(qp);
         match sges(list, count) {
@@ -213,7 +218,8 @@ unsafe extern "C" fn wr_set_sge_list(qp: *mut ibv_qp_ex, count: size_t, list: *c
 }
 
 unsafe extern "C" fn wr_set_inline_data(qp: *mut ibv_qp_ex, addr: *mut c_void, length: size_t) {
-    // SAFETY: called between `wr_start` and `wr_complete`, as the manual asks, with readable memory.
+    // SAFETY: called between `wr_start` and `wr_complete`, as the manual asks, with readable
+    // memory.
     unsafe {
         batch(qp).set_inline(
             Qp::of(qp.cast()).max_inline,
@@ -227,7 +233,8 @@ unsafe extern "C" fn wr_set_inline_data_list(
     count: size_t,
     list: *const ibv_data_buf,
 ) {
-    // SAFETY: called between `wr_start` and `wr_complete`, as the manual asks, with a list of that many readable buffers.
+    // SAFETY: called between `wr_start` and `wr_complete`, as the manual asks, with a list of that
+    // many readable buffers.
     unsafe {
         let batch = batch(qp);
         if count != 0 && list.is_null() {

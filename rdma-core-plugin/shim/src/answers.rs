@@ -1,9 +1,12 @@
-//! What ferroced has said of an id along with an event, kept for the questions that librdmacm asks next.
+//! What ferroced has said of an id along with an event, kept for the questions that librdmacm asks
+//! next.
 //!
-//! An answer is given only while the id's number in ferroced's page of generations is the one that came with it, so it is what
-//! ferroced would answer now. Whoever finds an entry in use, by another thread or, in a forked child, for ever, asks ferroced.
+//! An answer is given only while the id's number in ferroced's page of generations is the one that
+//! came with it, so it is what ferroced would answer now. Whoever finds an entry in use, by another
+//! thread or, in a forked child, for ever, asks ferroced.
 //!
-//! Nor need anybody wait for the answer to a command that is known to succeed: a connection that may be begun, accepted or ended.
+//! Nor need anybody wait for the answer to a command that is known to succeed: a connection that
+//! may be begun, accepted or ended.
 
 use crate::lock::Lock;
 use crate::sys;
@@ -18,7 +21,8 @@ use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use zerocopy::IntoBytes;
 
-/// How many ids are kept: as many as a server may have in hand at a time. A later one takes an earlier one's place.
+/// How many ids are kept: as many as a server may have in hand at a time. A later one takes an
+/// earlier one's place.
 const ENTRIES: usize = 1 << 12;
 /// How many ids have a generation, and a life.
 const GENERATIONS: usize = 1 << 16;
@@ -46,14 +50,16 @@ struct Kept {
     answers: Answers,
 }
 
-/// The entries, in memory that the kernel gives page by page as they come into use; null: nothing is kept.
+/// The entries, in memory that the kernel gives page by page as they come into use; null: nothing
+/// is kept.
 static TABLE: AtomicPtr<Entry> = AtomicPtr::new(null_mut());
 /// The page of generations, and the inode number of its file.
 static PAGE: AtomicPtr<AtomicU32> = AtomicPtr::new(null_mut());
 static PAGE_INODE: AtomicU64 = AtomicU64::new(0);
 
-/// Takes the page of generations that came with a channel, unless it is the same as before. What an earlier ferroced has said
-/// is forgotten. Callers hold the carrier's lock. The descriptor stays the caller's.
+/// Takes the page of generations that came with a channel, unless it is the same as before. What an
+/// earlier ferroced has said is forgotten. Callers hold the carrier's lock. The descriptor stays
+/// the caller's.
 pub(crate) fn adopt(page: c_int) {
     let Some(inode) = sys::inode(page) else {
         return;
@@ -92,8 +98,9 @@ pub(crate) fn moved(from: u16, to: u16, id: u32) {
     });
 }
 
-/// Whether a command of a channel succeeds that makes a connection of an id: one of [`answer::CONNECT`], [`answer::ACCEPT`] and
-/// [`answer::ESTABLISH`]. If so it is about to be carried out, and what was known of the id holds no longer.
+/// Whether a command of a channel succeeds that makes a connection of an id: one of
+/// [`answer::CONNECT`], [`answer::ACCEPT`] and [`answer::ESTABLISH`]. If so it is about to be
+/// carried out, and what was known of the id holds no longer.
 pub(crate) fn succeeds(channel: u16, id: u32, command: u32) -> bool {
     let succeeds = with_entry(id, |entry| {
         let known = entry.is_about(channel, id)
@@ -107,7 +114,8 @@ pub(crate) fn succeeds(channel: u16, id: u32, command: u32) -> bool {
     succeeds == Some(true)
 }
 
-/// Whether an id of a channel is or was connected, so that the connection may be ended; as with [`succeeds`].
+/// Whether an id of a channel is or was connected, so that the connection may be ended; as with
+/// [`succeeds`].
 pub(crate) fn is_connected(channel: u16, id: u32) -> bool {
     let connected = with_entry(id, |entry| {
         let known = entry.is_about(channel, id)
@@ -120,8 +128,8 @@ pub(crate) fn is_connected(channel: u16, id: u32) -> bool {
     connected == Some(true)
 }
 
-/// Puts the answer to a question about an id of a channel at `address`, which has room for `room` bytes. `None`: ferroced must
-/// be asked. The error is an errno.
+/// Puts the answer to a question about an id of a channel at `address`, which has room for `room`
+/// bytes. `None`: ferroced must be asked. The error is an errno.
 ///
 /// # Safety
 /// `address` is the program's word for where the answer belongs; what lies there is overwritten.
@@ -167,7 +175,8 @@ fn number(first: usize, id: u32) -> Option<u32> {
     if page.is_null() || id as usize >= GENERATIONS {
         return None;
     }
-    // SAFETY: the page has two parts of so many numbers and is never unmapped; ferroced writes them atomically.
+    // SAFETY: the page has two parts of so many numbers and is never unmapped; ferroced writes them
+    // atomically.
     Some(unsafe { &*page.add(first + id as usize) }.load(Ordering::Acquire))
 }
 

@@ -1,6 +1,6 @@
-//! The process's own connections to ferroced, over which commands of the rdma_cm and umad ABIs travel: one request at a time
-//! on each, and one reply to it. They are made when they are first needed, and anew in a forked child or when the program closed
-//! them.
+//! The process's own connections to ferroced, over which commands of the rdma_cm and umad ABIs
+//! travel: one request at a time on each, and one reply to it. They are made when they are first
+//! needed, and anew in a forked child or when the program closed them.
 //!
 //! What the commands mean is nothing to this module.
 
@@ -61,14 +61,16 @@ impl Carrier {
             if owner == me {
                 break;
             }
-            // A forked child: threads that held the lock do not exist here, and the connection is the parent's.
+            // A forked child: threads that held the lock do not exist here, and the connection is
+            // the parent's.
             if owner != CHANGING
                 && self
                     .owner
                     .compare_exchange(owner, CHANGING, Ordering::AcqRel, Ordering::Relaxed)
                     .is_ok()
             {
-                // SAFETY: this thread alone has moved the owner to CHANGING, and others wait for it to become `me`.
+                // SAFETY: this thread alone has moved the owner to CHANGING, and others wait for it
+                // to become `me`.
                 let socket = unsafe { &mut *self.socket.get() };
                 close(socket);
                 self.lock.reset();
@@ -125,11 +127,13 @@ impl Guard {
         sys::sendmsg(fd, &message).map_err(gone).map(|_| fd)
     }
 
-    /// Sends a request with its parts and waits for the reply, whose answer goes to `answer`. Descriptors that come with
-    /// it are opened with `MSG_CMSG_CLOEXEC` or without, as `flags` say. The error is an errno.
+    /// Sends a request with its parts and waits for the reply, whose answer goes to `answer`.
+    /// Descriptors that come with it are opened with `MSG_CMSG_CLOEXEC` or without, as `flags` say.
+    /// The error is an errno.
     ///
     /// # Safety
-    /// Parts and answer are the program's memory: the kernel checks them, but what lies there is overwritten.
+    /// Parts and answer are the program's memory: the kernel checks them, but what lies there is
+    /// overwritten.
     pub(crate) unsafe fn exchange(
         &mut self,
         request: &Request,

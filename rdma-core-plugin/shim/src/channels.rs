@@ -1,5 +1,5 @@
-//! What the shim keeps of each channel of `rdma_cm`, by the channel's number: whose it is, and how many records have been taken
-//! out of its descriptor. Copies of a descriptor are the same channel.
+//! What the shim keeps of each channel of `rdma_cm`, by the channel's number: whose it is, and how
+//! many records have been taken out of its descriptor. Copies of a descriptor are the same channel.
 
 use crate::lock::{Guard, Lock};
 use ferroce_cabi::ucma_frame::MAX_CHANNELS;
@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 
 /// One channel.
 pub(crate) struct Channel {
-    /// The process that opened it; another's child must not touch the lock, which a thread of its parent's may hold.
+    /// The process that opened it; another's child must not touch the lock, which a thread of its
+    /// parent's may hold.
     owner: AtomicI32,
     taken: AtomicU32,
     inode: AtomicU64,

@@ -1,6 +1,8 @@
-//! The uverbs commands that libibverbs sends to the kernel itself, past the provider: making a completion channel
-//! (`write`), reading the GID table and, for an imported context, the asynchronous event queue (`ioctl`). Everything else is refused in the way that makes libibverbs fall back or
-//! report that it is not supported; nothing is passed to a kernel that never heard of the device.
+//! The uverbs commands that libibverbs sends to the kernel itself, past the provider: making a
+//! completion channel (`write`), reading the GID table and, for an imported context, the
+//! asynchronous event queue (`ioctl`). Everything else is refused in the way that makes libibverbs
+//! fall back or report that it is not supported; nothing is passed to a kernel that never heard of
+//! the device.
 
 use crate::gid::Device;
 use crate::sys;
@@ -14,7 +16,8 @@ use std::mem::size_of;
 /// Carries out a command written to a uverbs descriptor. The error is an errno.
 ///
 /// # Safety
-/// `command` is readable for `len` bytes, and the response address in it is writable, as the uverbs ABI asks.
+/// `command` is readable for `len` bytes, and the response address in it is writable, as the uverbs
+/// ABI asks.
 pub(crate) unsafe fn write(command: *const c_void, len: usize) -> Result<usize, c_int> {
     if len < size_of::<ib_uverbs_cmd_hdr>() || command.is_null() {
         return Err(libc::EINVAL);
@@ -60,11 +63,12 @@ pub(crate) unsafe fn write(command: *const c_void, len: usize) -> Result<usize, 
     Ok(len)
 }
 
-/// Carries out `RDMA_VERBS_IOCTL` on the descriptor of `uverbsN`. The error is an errno; `EPROTONOSUPPORT` says that the
-/// method does not exist.
+/// Carries out `RDMA_VERBS_IOCTL` on the descriptor of `uverbsN`. The error is an errno;
+/// `EPROTONOSUPPORT` says that the method does not exist.
 ///
 /// # Safety
-/// `request` is an `ib_uverbs_ioctl_hdr` with its attributes, whose addresses are as the uverbs ABI asks.
+/// `request` is an `ib_uverbs_ioctl_hdr` with its attributes, whose addresses are as the uverbs ABI
+/// asks.
 pub(crate) unsafe fn ioctl(fd: c_int, uverbs: u16, request: *mut c_void) -> Result<(), c_int> {
     if request.is_null() {
         return Err(libc::EFAULT);
@@ -105,7 +109,8 @@ pub(crate) fn offer_async_event(fd: c_int, async_fd: c_int) {
     }
 }
 
-/// The asynchronous event queue of an imported context. Only the provider can make one, so it does beforehand.
+/// The asynchronous event queue of an imported context. Only the provider can make one, so it does
+/// beforehand.
 fn async_event(fd: c_int, attributes: &mut Attributes) -> Result<(), c_int> {
     let id = UVERBS_ATTR_ASYNC_EVENT_ALLOC_FD_HANDLE;
     if attributes.find(id).is_none() {
@@ -173,7 +178,8 @@ impl Attributes {
     }
 }
 
-/// Copies an entry into a caller's slot of `size` bytes, which may be of another version of the structure.
+/// Copies an entry into a caller's slot of `size` bytes, which may be of another version of the
+/// structure.
 ///
 /// # Safety
 /// `slot` is writable for `size` bytes.

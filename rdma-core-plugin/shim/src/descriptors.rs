@@ -1,7 +1,8 @@
 //! Which descriptors of this process were opened on the image's device files.
 //!
-//! The table is a hint that makes the common case cheap. Descriptors also close behind our back (`close_range`, the C
-//! library's own calls), so whoever acts on an entry first asks the kernel whether the descriptor still is what it was.
+//! The table is a hint that makes the common case cheap. Descriptors also close behind our back
+//! (`close_range`, the C library's own calls), so whoever acts on an entry first asks the kernel
+//! whether the descriptor still is what it was.
 
 use libc::c_int;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -32,7 +33,8 @@ pub(crate) fn uverbs(fd: c_int) -> Option<u16> {
     Some(kind(fd).filter(|kind| *kind < RDMA_CM)?.checked_sub(1)? as u16)
 }
 
-/// The number of the channel of `rdma_cm` that a descriptor is, or was until it was closed, by the table.
+/// The number of the channel of `rdma_cm` that a descriptor is, or was until it was closed, by the
+/// table.
 #[inline]
 pub(crate) fn rdma_cm(fd: c_int) -> Option<u16> {
     kind(fd)
@@ -71,12 +73,14 @@ pub(crate) fn set_rdma_cm(fd: c_int, channel: u16) -> bool {
     set_kind(fd, RDMA_CM | u32::from(channel))
 }
 
-/// Enters a new descriptor as a umad file, or else an issm file. `false`: the table has no room for it.
+/// Enters a new descriptor as a umad file, or else an issm file. `false`: the table has no room for
+/// it.
 pub(crate) fn set_umad(fd: c_int, umad: bool) -> bool {
     set_kind(fd, if umad { UMAD } else { ISSM })
 }
 
-/// Enters a descriptor as a netlink socket with some options set. `false`: the table has no room for it.
+/// Enters a descriptor as a netlink socket with some options set. `false`: the table has no room
+/// for it.
 pub(crate) fn set_netlink(fd: c_int, options: u16) -> bool {
     set_kind(fd, NETLINK | u32::from(options))
 }
@@ -87,8 +91,8 @@ fn set_kind(fd: c_int, kind: u32) -> bool {
         .is_some()
 }
 
-/// Enters a copy of a descriptor as what that one is. A copy beyond the table keeps what it was opened on, but is not
-/// served.
+/// Enters a copy of a descriptor as what that one is. A copy beyond the table keeps what it was
+/// opened on, but is not served.
 pub(crate) fn copy(from: c_int, to: c_int) {
     let kind = kind(from).unwrap_or(0);
     if let Some(entry) = entry(to)
@@ -112,8 +116,9 @@ pub(crate) fn set(fd: c_int, uverbs: Option<u16>) -> bool {
     }
 }
 
-/// A descriptor is about to be closed. A channel's entry stays, marked, until the number is another file's: what another
-/// thread writes meanwhile must not go into the socket that stands for the channel.
+/// A descriptor is about to be closed. A channel's entry stays, marked, until the number is another
+/// file's: what another thread writes meanwhile must not go into the socket that stands for the
+/// channel.
 pub(crate) fn closing(fd: c_int) {
     match (entry(fd), rdma_cm(fd)) {
         (Some(entry), Some(number)) => {

@@ -1,11 +1,13 @@
-//! Reading the GID table of a device from the image, which ferroced keeps in step with the host's addresses.
+//! Reading the GID table of a device from the image, which ferroced keeps in step with the host's
+//! addresses.
 
 use crate::image::IMAGE;
 use crate::sys::{self, PathBuffer};
 use ferroce_cabi::{IBV_GID_TYPE_ROCE_V2, ibv_gid, ibv_gid_entry};
 use std::ffi::CStr;
 
-/// `IBV_GID_TYPE_IB` and `IBV_GID_TYPE_ROCE_V1` share their name in sysfs; on Ethernet it is the latter.
+/// `IBV_GID_TYPE_IB` and `IBV_GID_TYPE_ROCE_V1` share their name in sysfs; on Ethernet it is the
+/// latter.
 const IBV_GID_TYPE_ROCE_V1: u32 = 1;
 const IBV_GID_TYPE_IB: u32 = 0;
 /// Among how many devices a GID is looked for.

@@ -22,8 +22,8 @@ pub(crate) struct Image {
     directory: UnsafeCell<([u8; DIRECTORY_MAX], usize)>,
 }
 
-// SAFETY: the directory is written by the one thread that moved the state from UNKNOWN to LOCATING, and read only after
-// the state has become PRESENT (release and acquire).
+// SAFETY: the directory is written by the one thread that moved the state from UNKNOWN to LOCATING,
+// and read only after the state has become PRESENT (release and acquire).
 unsafe impl Sync for Image {}
 
 /// The one image.
@@ -76,7 +76,8 @@ impl Image {
     }
 }
 
-/// Puts the directory into the buffer, from the working directory if it is relative, without a slash at its end.
+/// Puts the directory into the buffer, from the working directory if it is relative, without a
+/// slash at its end.
 fn absolute(value: &[u8], buffer: &mut [u8]) -> Option<usize> {
     let mut len = 0;
     if value.first()? != &b'/' {
@@ -128,7 +129,8 @@ pub(crate) unsafe fn concerns(path: *const c_char) -> bool {
 /// `path` is NUL-terminated.
 unsafe fn concerns_slowly(path: *const c_char) -> bool {
     let whole = |prefix: &[u8]| {
-        // SAFETY: as the caller promises; after a match the string has at least one byte more, its end.
+        // SAFETY: as the caller promises; after a match the string has at least one byte more, its
+        // end.
         unsafe { starts_with(path, prefix) && matches!(*path.add(prefix.len()) as u8, 0 | b'/') }
     };
     // SAFETY: as the caller promises.
@@ -136,7 +138,8 @@ unsafe fn concerns_slowly(path: *const c_char) -> bool {
     class
         || whole(b"/dev/infiniband")
         || whole(b"/sys/class/misc/rdma_cm")
-        // Where the image's links lead, for programs that follow them by hand (`realpath` in Python).
+        // Where the image's links lead, for programs that follow them by hand (`realpath` in
+        // Python).
         || whole(b"/sys/devices/virtual/ferroce")
 }
 
@@ -149,7 +152,8 @@ impl Rewritten {
         Rewritten(MaybeUninit::uninit())
     }
 
-    /// What a path that [`concerns`] us becomes: `path` itself where there is no image; null if the result is too long.
+    /// What a path that [`concerns`] us becomes: `path` itself where there is no image; null if the
+    /// result is too long.
     ///
     /// # Safety
     /// `path` is NUL-terminated and outlives the result.

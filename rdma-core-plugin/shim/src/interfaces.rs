@@ -1,7 +1,8 @@
-//! `getifaddrs` for libfabric, which looks for RDMA addresses on interfaces and skips those that are marked as loopback: no adapter
-//! has one there. A ferroce device may be at 127.0.0.1 or ::1, so an address that is a port's loses the mark. Whatever else libfabric
-//! asks (the address's device, its path) goes through librdmacm and is answered as for any address. Programs without libfabric see
-//! what the kernel says.
+//! `getifaddrs` for libfabric, which looks for RDMA addresses on interfaces and skips those that
+//! are marked as loopback: no adapter has one there. A ferroce device may be at 127.0.0.1 or ::1,
+//! so an address that is a port's loses the mark. Whatever else libfabric asks (the address's
+//! device, its path) goes through librdmacm and is answered as for any address. Programs without
+//! libfabric see what the kernel says.
 
 use crate::gid;
 use ferroce_cabi::ibv_gid;

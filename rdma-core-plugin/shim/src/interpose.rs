@@ -1,5 +1,5 @@
-//! The functions of the C library that the shim stands in front of. Each does the least: look whether the call concerns
-//! the image, and pass it on.
+//! The functions of the C library that the shim stands in front of. Each does the least: look
+//! whether the call concerns the image, and pass it on.
 
 mod copies;
 mod mlx5;
@@ -185,8 +185,8 @@ unsafe fn not_open(buf: *const c_void, count: size_t) -> ssize_t {
     sys::fail(libc::EBADF) as ssize_t
 }
 
-/// What a call returns that has done its work, and leaves `errno` as it was: librdmacm ends what it had begun with such calls, and then has `errno` say
-/// why it failed.
+/// What a call returns that has done its work, and leaves `errno` as it was: librdmacm ends what it
+/// had begun with such calls, and then has `errno` say why it failed.
 fn succeeded(n: usize, before: c_int) -> ssize_t {
     sys::set_errno(before);
     n as ssize_t
@@ -265,8 +265,8 @@ pub(crate) unsafe extern "C" fn __read_chk(
     call_next!(__read_chk(fd => c_int, buf => *mut c_void, count => size_t, room => size_t) -> ssize_t, -1)
 }
 
-/// Stands in front of functions that describe a descriptor: a channel of `rdma_cm`, a umad or an issm file is a socket, and
-/// shall look like the character device that it stands for.
+/// Stands in front of functions that describe a descriptor: a channel of `rdma_cm`, a umad or an
+/// issm file is a socket, and shall look like the character device that it stands for.
 macro_rules! status_functions {
     ($(fn $name:ident($($before:ident: $bt:ty,)* @$fd:ident, $buf:ident: $ty:ty);)*) => {$(
         /// # Safety

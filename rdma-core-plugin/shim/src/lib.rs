@@ -1,15 +1,19 @@
 //! `libferroce-shim.so`, loaded with `LD_PRELOAD`: stands in for the kernel's RDMA device files.
 //!
-//! Stock libibverbs, librdmacm and libibumad find devices under `/sys/class/infiniband*` and talk to files in
-//! `/dev/infiniband`. The shim turns those path prefixes into paths under the image that ferroced keeps in its runtime
-//! directory (`FERROCE_RUNTIME_DIR`, read when the shim is loaded), answers the few commands that the libraries write to
-//! the descriptors opened there or carries them to ferroced (`rdma_cm`, `umadN`, `issmN`), and makes connections to ferroced of
-//! `NETLINK_RDMA` sockets. To libfabric, which takes no loopback interface, it shows the address of a port as one of no such interface.
+//! Stock libibverbs, librdmacm and libibumad find devices under `/sys/class/infiniband*` and talk
+//! to files in `/dev/infiniband`. The shim turns those path prefixes into paths under the image
+//! that ferroced keeps in its runtime directory (`FERROCE_RUNTIME_DIR`, read when the shim is
+//! loaded), answers the few commands that the libraries write to the descriptors opened there or
+//! carries them to ferroced (`rdma_cm`, `umadN`, `issmN`), and makes connections to ferroced of
+//! `NETLINK_RDMA` sockets. To libfabric, which takes no loopback interface, it shows the address of
+//! a port as one of no such interface.
 //!
-//! It sits in every process below `ferroce run`, shells included. So it looks at the first bytes of a path and at one
-//! table entry of a descriptor and otherwise passes the call on; it starts no thread, allocates nothing from the heap, takes no lock but
-//! for commands that it carries and maps no memory but for `rdma_cm`, and works before its own constructor and in signal handlers. It never touches packets or verbs objects, and it never
-//! hides a failure of the call that it passes on.
+//! It sits in every process below `ferroce run`, shells included. So it looks at the first bytes of
+//! a path and at one table entry of a descriptor and otherwise passes the call on; it starts no
+//! thread, allocates nothing from the heap, takes no lock but for commands that it carries and maps
+//! no memory but for `rdma_cm`, and works before its own constructor and in signal handlers. It
+//! never touches packets or verbs objects, and it never hides a failure of the call that it passes
+//! on.
 
 mod answers;
 mod carrier;

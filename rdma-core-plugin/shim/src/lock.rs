@@ -1,4 +1,5 @@
-//! A lock that needs nothing but the kernel: no allocation, no thread-local state, good before constructors have run.
+//! A lock that needs nothing but the kernel: no allocation, no thread-local state, good before
+//! constructors have run.
 
 use crate::sys;
 use std::sync::atomic::{AtomicU32, Ordering};

@@ -1,9 +1,11 @@
-//! `NETLINK_RDMA` sockets, in which `rdma` of iproute2, libibverbs and librdmacm ask the kernel about devices.
+//! `NETLINK_RDMA` sockets, in which `rdma` of iproute2, libibverbs and librdmacm ask the kernel
+//! about devices.
 //!
-//! The descriptor is a connection to ferroced over a `SOCK_SEQPACKET` socket: what is sent are the program's own messages, and so are
-//! the answers, so sending, polling, waiting and looking ahead are the kernel's own. Only addresses and options are answered here,
-//! because those of the connection are not netlink's. The kernel keeps the port number that the program binds to as the name of
-//! the connection's end. What messages say is nothing to this module.
+//! The descriptor is a connection to ferroced over a `SOCK_SEQPACKET` socket: what is sent are the
+//! program's own messages, and so are the answers, so sending, polling, waiting and looking ahead
+//! are the kernel's own. Only addresses and options are answered here, because those of the
+//! connection are not netlink's. The kernel keeps the port number that the program binds to as the
+//! name of the connection's end. What messages say is nothing to this module.
 
 use crate::image::IMAGE;
 use crate::{descriptors, sys};
@@ -123,7 +125,8 @@ pub(crate) unsafe fn bind(
     }
 }
 
-/// The process's number is a socket's port number, unless it is taken; then it is one that no process has.
+/// The process's number is a socket's port number, unless it is taken; then it is one that no
+/// process has.
 fn bind_anywhere(fd: c_int) -> Result<(), c_int> {
     let process = sys::getpid().cast_unsigned();
     let others = (1..=u32::from(u16::MAX)).map(|n| 0u32.wrapping_sub(4096).wrapping_sub(n));
@@ -195,7 +198,8 @@ pub(crate) unsafe fn name_sender(message: &mut msghdr, room: socklen_t) {
     };
 }
 
-/// What receiving gives: netlink has no end, so that of the connection, whose ferroced has gone, is an error.
+/// What receiving gives: netlink has no end, so that of the connection, whose ferroced has gone, is
+/// an error.
 pub(crate) fn received(n: ssize_t) -> ssize_t {
     match n {
         0 => sys::fail(libc::ECONNRESET) as ssize_t,
@@ -247,7 +251,8 @@ fn option_bit(option: c_int) -> u16 {
     }
 }
 
-/// The value of an option of such a socket, or an errno; `None`: it is no such socket, or the connection's own option is meant.
+/// The value of an option of such a socket, or an errno; `None`: it is no such socket, or the
+/// connection's own option is meant.
 pub(crate) fn option(fd: c_int, level: c_int, option: c_int) -> Option<Result<c_int, c_int>> {
     let bits = descriptors::netlink(fd)?;
     if !still_ours(fd) {

@@ -34,7 +34,8 @@ impl Next {
 
     #[cold]
     fn resolve(&self) -> *mut c_void {
-        // SAFETY: a constant, NUL-terminated name. `dlsym` may be called before constructors have run.
+        // SAFETY: a constant, NUL-terminated name. `dlsym` may be called before constructors have
+        // run.
         let mut address = unsafe { libc::dlsym(libc::RTLD_NEXT, self.name) };
         if address.is_null() {
             address = old(self.name);
@@ -44,8 +45,8 @@ impl Next {
     }
 }
 
-/// A function that new programs can no longer link to (`__xstat`), which `dlsym` does not show: glibc has it under the oldest
-/// version of its symbols.
+/// A function that new programs can no longer link to (`__xstat`), which `dlsym` does not show:
+/// glibc has it under the oldest version of its symbols.
 #[cfg(target_env = "gnu")]
 fn old(name: *const c_char) -> *mut c_void {
     const BASE_VERSION: *const c_char = match cfg!(target_arch = "x86_64") {
@@ -56,7 +57,8 @@ fn old(name: *const c_char) -> *mut c_void {
     unsafe { libc::dlvsym(libc::RTLD_NEXT, name, BASE_VERSION) }
 }
 
-/// Other C libraries give their symbols no versions: what `dlsym` does not show is not there, and no program calls it.
+/// Other C libraries give their symbols no versions: what `dlsym` does not show is not there, and
+/// no program calls it.
 #[cfg(not(target_env = "gnu"))]
 fn old(_: *const c_char) -> *mut c_void {
     std::ptr::null_mut()
@@ -76,8 +78,9 @@ macro_rules! call_next {
             $crate::sys::set_errno(libc::ENOSYS);
             $failed
         } else {
-            // SAFETY: the C library's function of this name has this signature; optional arguments of variadic functions
-            // travel in the same registers as named ones on the architectures that we support.
+            // SAFETY: the C library's function of this name has this signature; optional arguments
+            // of variadic functions travel in the same registers as named ones on the architectures
+            // that we support.
             let next: unsafe extern "C" fn($($ty),*) -> $ret = unsafe { std::mem::transmute(address) };
             // SAFETY: the arguments are the caller's own, who called this very function.
             unsafe { next($($arg),*) }

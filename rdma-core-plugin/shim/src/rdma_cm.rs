@@ -1,9 +1,10 @@
 //! `/dev/infiniband/rdma_cm`: opening it, and the commands that librdmacm writes to it.
 //!
-//! The descriptor is one end of a socket pair that ferroced made, out of which events come, so that it polls as the kernel's
-//! does, whoever polls. Only fetching an event happens here, in the descriptor itself, so that signals and
-//! `O_NONBLOCK` mean what they always mean; other commands are carried to ferroced, unless the answer came along with
-//! an event. As with the kernel, a forked child can close the descriptor but not use it (`EACCES`).
+//! The descriptor is one end of a socket pair that ferroced made, out of which events come, so that
+//! it polls as the kernel's does, whoever polls. Only fetching an event happens here, in the
+//! descriptor itself, so that signals and `O_NONBLOCK` mean what they always mean; other commands
+//! are carried to ferroced, unless the answer came along with an event. As with the kernel, a
+//! forked child can close the descriptor but not use it (`EACCES`).
 
 mod fetch;
 mod post;
@@ -34,7 +35,8 @@ fn bytes(base: *const c_void, len: usize) -> iovec {
     }
 }
 
-/// Opens a channel, with `O_CLOEXEC` and `O_NONBLOCK` as they are in `flags`; -1 and `errno` on failure.
+/// Opens a channel, with `O_CLOEXEC` and `O_NONBLOCK` as they are in `flags`; -1 and `errno` on
+/// failure.
 pub(crate) fn open(flags: c_int) -> c_int {
     let request = Request {
         version: VERSION,
@@ -82,8 +84,8 @@ pub(crate) fn open(flags: c_int) -> c_int {
     fd
 }
 
-/// Carries out a write to a channel, by the table the one with that number. `None`: the descriptor is no channel any more,
-/// and the write is not ours. The error is an errno.
+/// Carries out a write to a channel, by the table the one with that number. `None`: the descriptor
+/// is no channel any more, and the write is not ours. The error is an errno.
 ///
 /// # Safety
 /// `command` is readable for `len` bytes, and the addresses in it are as the rdma_cm ABI asks.
@@ -140,7 +142,8 @@ pub(crate) unsafe fn write(
         }
     };
     let failed = matches!(done, None | Some(Err(libc::EIO)));
-    // A daemon that dies closes one thing after the other: who may rely on its being gone waits for the rest.
+    // A daemon that dies closes one thing after the other: who may rely on its being gone waits for
+    // the rest.
     let wait = match LETS_GO.contains(&header.cmd) {
         true => Duration::from_secs(1),
         false => Duration::ZERO,
@@ -156,10 +159,12 @@ pub(crate) unsafe fn write(
 /// How long a thread waits that comes for an event of a channel which another thread has closed.
 const LAST_WAIT: Duration = Duration::from_secs(1);
 
-/// Waits, if what was to be written to a descriptor that is not open asks a channel for its next event. The error is `EBADF`, as
-/// by the kernel, but late. Programs that end close the channel while a thread of theirs, having acknowledged the last event,
-/// comes back for the next; rping does, and that thread's error would be the process's exit code. In the kernel it would be
-/// waiting already but for a few instructions, for as long as the process lives. The time is for the process to end.
+/// Waits, if what was to be written to a descriptor that is not open asks a channel for its next
+/// event. The error is `EBADF`, as by the kernel, but late. Programs that end close the channel
+/// while a thread of theirs, having acknowledged the last event, comes back for the next; rping
+/// does, and that thread's error would be the process's exit code. In the kernel it would be
+/// waiting already but for a few instructions, for as long as the process lives. The time is for
+/// the process to end.
 ///
 /// # Safety
 /// `command` is readable for `len` bytes.
@@ -293,8 +298,8 @@ impl Call {
         unsafe { answers::give(self.number, id, question, place) }
     }
 
-    /// Has the command carried out by ferroced; `None`: it knows of no such channel. While a command may take events back,
-    /// nobody else takes any.
+    /// Has the command carried out by ferroced; `None`: it knows of no such channel. While a
+    /// command may take events back, nobody else takes any.
     ///
     /// # Safety
     /// As [`write()`].
@@ -358,8 +363,8 @@ impl Call {
         })
     }
 
-    /// What is said of a channel whose ferroced has left, whether or not there is another one: nothing can be done with its ids
-    /// but letting go of them, which always can.
+    /// What is said of a channel whose ferroced has left, whether or not there is another one:
+    /// nothing can be done with its ids but letting go of them, which always can.
     ///
     /// # Safety
     /// As [`write()`].

@@ -1,4 +1,5 @@
-//! Small system calls for the shim's own use, made directly so that they meet no interposed function.
+//! Small system calls for the shim's own use, made directly so that they meet no interposed
+//! function.
 
 mod path;
 mod socket;
@@ -93,7 +94,8 @@ pub(crate) fn inode(fd: c_int) -> Option<u64> {
 
 fn status(fd: c_int) -> Option<stat> {
     let mut st = MaybeUninit::<stat>::uninit();
-    // SAFETY: the empty path with AT_EMPTY_PATH asks for the descriptor itself; the buffer has the kernel's layout.
+    // SAFETY: the empty path with AT_EMPTY_PATH asks for the descriptor itself; the buffer has the
+    // kernel's layout.
     let r = unsafe {
         libc::syscall(
             libc::SYS_newfstatat,
@@ -194,8 +196,9 @@ fn timespec(time: Duration) -> libc::timespec {
     }
 }
 
-/// Waits until a socket has a message, which stays there; `false`: none will come. A non-blocking socket does not wait, and
-/// a signal ends the wait if its handler does not ask for more (`EINTR`). The error is an errno.
+/// Waits until a socket has a message, which stays there; `false`: none will come. A non-blocking
+/// socket does not wait, and a signal ends the wait if its handler does not ask for more (`EINTR`).
+/// The error is an errno.
 pub(crate) fn wait_for_message(fd: c_int) -> Result<bool, c_int> {
     receive(fd, &mut [0], libc::MSG_PEEK).map(|n| n > 0)
 }
@@ -247,8 +250,8 @@ fn map(len: usize, access: c_int, flags: c_int, fd: c_int) -> *mut c_void {
     }
 }
 
-/// Copies to an address that a program has given, which may be none. The error is an errno: `EFAULT`, or what forbids
-/// the system call.
+/// Copies to an address that a program has given, which may be none. The error is an errno:
+/// `EFAULT`, or what forbids the system call.
 ///
 /// # Safety
 /// What lies at the address is overwritten.
@@ -304,7 +307,8 @@ pub(crate) fn set_nonblocking(fd: c_int) {
 pub(crate) fn is_net_admin() -> bool {
     const VERSION_3: u32 = 0x2008_0522;
     const CAP_NET_ADMIN: u32 = 12;
-    // Version and process, here the caller; effective, permitted and inheritable, of the lower capabilities and of the upper.
+    // Version and process, here the caller; effective, permitted and inheritable, of the lower
+    // capabilities and of the upper.
     let header: [u32; 2] = [VERSION_3, 0];
     let mut sets: [[u32; 3]; 2] = [[0; 3]; 2];
     let (header, at) = (&raw const header, &raw mut sets);

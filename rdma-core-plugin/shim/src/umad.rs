@@ -1,8 +1,9 @@
 //! `/dev/infiniband/umadN` and `issmN`: opening them, and what libibumad does with them.
 //!
-//! The descriptor is one end of a `SOCK_SEQPACKET` pair that ferroced made. MADs with their headers are datagrams in it, so it
-//! polls as the kernel's does, whoever polls, and waits as a blocking or non-blocking descriptor should. Only reading looks first
-//! whether the buffer is long enough, because a MAD that does not fit must stay. Writes and ioctls are carried to ferroced and
+//! The descriptor is one end of a `SOCK_SEQPACKET` pair that ferroced made. MADs with their headers
+//! are datagrams in it, so it polls as the kernel's does, whoever polls, and waits as a blocking or
+//! non-blocking descriptor should. Only reading looks first whether the buffer is long enough,
+//! because a MAD that does not fit must stay. Writes and ioctls are carried to ferroced and
 //! answered from there. What a MAD says is nothing to this module.
 
 use crate::carrier::UMAD;
@@ -40,7 +41,8 @@ fn request(kind: u32, channel: u64, from: u64, command_len: usize) -> Request {
     }
 }
 
-/// Does a path of the image lead to a file of ferroced's? A real device's leads to the host's `/dev`.
+/// Does a path of the image lead to a file of ferroced's? A real device's leads to the host's
+/// `/dev`.
 pub(crate) fn is_ours(target: *const c_char) -> bool {
     // SAFETY: the caller has put the path together, with its end.
     let fd = sys::open(unsafe { CStr::from_ptr(target) }, libc::O_PATH);
@@ -51,7 +53,8 @@ pub(crate) fn is_ours(target: *const c_char) -> bool {
     ours
 }
 
-/// Opens a file, with `O_CLOEXEC` and `O_NONBLOCK` as they are in `flags`; -1 and `errno` on failure.
+/// Opens a file, with `O_CLOEXEC` and `O_NONBLOCK` as they are in `flags`; -1 and `errno` on
+/// failure.
 pub(crate) fn open(file: MadFile, flags: c_int) -> c_int {
     let nonblocking = flags & libc::O_NONBLOCK != 0;
     let request = match file {
@@ -102,7 +105,8 @@ pub(crate) fn open(file: MadFile, flags: c_int) -> c_int {
     fd
 }
 
-/// Carries a MAD that is written. `None`: the descriptor is no umad file any more. The error is an errno.
+/// Carries a MAD that is written. `None`: the descriptor is no umad file any more. The error is an
+/// errno.
 ///
 /// # Safety
 /// `mad` is readable for `len` bytes, or the kernel finds out that it is not.
@@ -162,9 +166,10 @@ unsafe fn carry(request: &Request, part: iovec, answer: iovec) -> Option<Result<
     }
 }
 
-/// Reads one MAD, or waits for it if the descriptor is a blocking one. One for which `room` is too small stays, and of a long one the
-/// first 256 bytes and the header, with the length that is needed, are given (`ENOSPC`). `None`: the descriptor is no umad file any
-/// more. The error is an errno.
+/// Reads one MAD, or waits for it if the descriptor is a blocking one. One for which `room` is too
+/// small stays, and of a long one the first 256 bytes and the header, with the length that is
+/// needed, are given (`ENOSPC`). `None`: the descriptor is no umad file any more. The error is an
+/// errno.
 ///
 /// # Safety
 /// `buffer` is writable for `room` bytes, or the kernel finds out that it is not.
@@ -178,7 +183,8 @@ pub(crate) unsafe fn read(
         return Some(Err(libc::EINVAL));
     }
     loop {
-        // With MSG_TRUNC the length is the datagram's own, whatever fits; the second receive takes it off the queue.
+        // With MSG_TRUNC the length is the datagram's own, whatever fits; the second receive takes
+        // it off the queue.
         let peek = libc::MSG_PEEK | libc::MSG_TRUNC;
         // SAFETY: as the caller promises.
         let len = match unsafe { sys::receive_raw(fd, buffer, room, peek) } {

@@ -1,4 +1,5 @@
-//! The shim as it is used: preloaded into C programs that look at paths and descriptors of RDMA, with an image made by hand.
+//! The shim as it is used: preloaded into C programs that look at paths and descriptors of RDMA,
+//! with an image made by hand.
 
 #[path = "preload/lab.rs"]
 mod lab;
@@ -121,7 +122,8 @@ fn gids_are_read_from_the_image() {
     "#);
 }
 
-/// With somebody at the other end who sends back what comes, but for what the shim says of the socket.
+/// With somebody at the other end who sends back what comes, but for what the shim says of the
+/// socket.
 #[test]
 fn netlink_of_rdma_looks_like_netlink() {
     let lab = Lab::new();
@@ -238,7 +240,8 @@ fn the_address_of_a_port_is_not_one_of_loopback_once_libfabric_is_there() {
     lab.c(&body.replace("LIBRARY", &library.display().to_string()));
 }
 
-/// perftest 25.01 asks libmlx5 about every device, and takes its refusal of one that is not its own for the end.
+/// perftest 25.01 asks libmlx5 about every device, and takes its refusal of one that is not its own
+/// for the end.
 #[test]
 fn libmlx5_is_not_asked_about_a_device_of_ours() {
     let lab = Lab::new();

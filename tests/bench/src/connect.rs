@@ -7,8 +7,8 @@ use std::time::Instant;
 
 use anyhow::{Result, anyhow};
 
-/// Connects `count` times to a listener of this process at `address`, and prints the median time in microseconds from
-/// `connect` until the other side has accepted and said so.
+/// Connects `count` times to a listener of this process at `address`, and prints the median time in
+/// microseconds from `connect` until the other side has accepted and said so.
 pub(crate) fn run(address: SocketAddr, count: usize) -> Result<()> {
     let listener = TcpListener::bind((address.ip(), 0))?;
     let address = listener.local_addr()?;

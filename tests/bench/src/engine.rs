@@ -1,6 +1,7 @@
-//! The engine by itself: two devices of this program that are tied in memory, with one thread for both. What a packet takes here it takes
-//! over any port, beside what that port adds: posting, gathering, the ICRC at either end, two copies, keys, the transport, completions. What is
-//! counted is the thread's processor time, as it never waits for anything.
+//! The engine by itself: two devices of this program that are tied in memory, with one thread for
+//! both. What a packet takes here it takes over any port, beside what that port adds: posting,
+//! gathering, the ICRC at either end, two copies, keys, the transport, completions. What is counted
+//! is the thread's processor time, as it never waits for anything.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,10 +1,11 @@
-//! What the machine can do with plain UDP, and with TCP connections: the yardstick of `cargo xtask bench`. And what the engine takes for a
-//! packet, when no kernel is in the way.
+//! What the machine can do with plain UDP, and with TCP connections: the yardstick of
+//! `cargo xtask bench`. And what the engine takes for a packet, when no kernel is in the way.
 //!
-//! The bulk transfer moves packets of the size that RoCE gives them, cut by GSO and merged by GRO, received by an
-//! io_uring multishot receive into provided buffers and copied into the memory that they are meant for, with a bounded
-//! number of bytes in flight: everything that a RoCE implementation over UDP has to do, and nothing of the transport
-//! (no keys, no PSNs, no ICRC). The ping-pong polls at both ends.
+//! The bulk transfer moves packets of the size that RoCE gives them, cut by GSO and merged by GRO,
+//! received by an io_uring multishot receive into provided buffers and copied into the memory that
+//! they are meant for, with a bounded number of bytes in flight: everything that a RoCE
+//! implementation over UDP has to do, and nothing of the transport (no keys, no PSNs, no ICRC). The
+//! ping-pong polls at both ends.
 //!
 //! Each command prints one number to standard output.
 
@@ -70,7 +71,8 @@ enum Command {
         /// Address to receive at
         address: SocketAddr,
     },
-    /// Send and await datagrams of this many bytes in turn; print the median one-way time in microseconds
+    /// Send and await datagrams of this many bytes in turn; print the median one-way time in
+    /// microseconds
     Ping {
         /// Where to
         address: SocketAddr,
@@ -89,7 +91,8 @@ enum Command {
         #[arg(long, default_value_t = 2_000)]
         count: usize,
     },
-    /// WRITE from one device to another of this program, by one thread; print the nanoseconds of processor time that a packet takes at both ends together
+    /// WRITE from one device to another of this program, by one thread; print the nanoseconds of
+    /// processor time that a packet takes at both ends together
     Engine {
         /// Bytes of a message
         #[arg(long, default_value_t = 4096)]
@@ -98,7 +101,8 @@ enum Command {
         #[arg(long, default_value_t = 2.0)]
         seconds: f64,
     },
-    /// Hand a word of memory from one thread to another and back; print the time of a round in microseconds
+    /// Hand a word of memory from one thread to another and back; print the time of a round in
+    /// microseconds
     Word {
         /// How many rounds
         #[arg(long, default_value_t = 2_000)]

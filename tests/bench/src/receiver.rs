@@ -1,4 +1,5 @@
-//! The receiving end: a multishot receive into provided buffers, GRO on, every payload copied into its place.
+//! The receiving end: a multishot receive into provided buffers, GRO on, every payload copied into
+//! its place.
 
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
@@ -55,7 +56,8 @@ pub(crate) fn run(address: SocketAddr, payload: usize) -> Result<()> {
             let entry =
                 opcode::RecvMsgMulti::new(Fd(socket.as_raw_fd()), &raw const *message, GROUP)
                     .build();
-            // SAFETY: descriptor and template outlive the ring's use: both live until this function returns.
+            // SAFETY: descriptor and template outlive the ring's use: both live until this function
+            // returns.
             unsafe { ring.uring.submission().push(&entry) }
                 .context("the submission queue is full")?;
             armed = true;
@@ -149,7 +151,8 @@ impl Ring {
     fn provide(&mut self, id: u16) {
         let address = self.memory[usize::from(id) * BUFFER..].as_ptr() as u64;
         let entries = (&raw mut *self.entries).cast::<BufRingEntry>();
-        // SAFETY: the index is masked to the array; the kernel reads an entry only after the tail has passed it.
+        // SAFETY: the index is masked to the array; the kernel reads an entry only after the tail
+        // has passed it.
         unsafe {
             let entry = &mut *entries.add(usize::from(self.tail & (BUFFERS - 1)));
             entry.set_addr(address);

@@ -1,4 +1,5 @@
-//! The sending end: GSO sends whose payload is taken from where it lies, as many bytes in flight as allowed.
+//! The sending end: GSO sends whose payload is taken from where it lies, as many bytes in flight as
+//! allowed.
 
 use std::io::{self, IoSlice};
 use std::net::{SocketAddr, UdpSocket};
@@ -10,7 +11,8 @@ use socket2::{MsgHdr, SockAddr, Socket};
 
 use crate::{HEADER, TRAILER, segments};
 
-/// Source of the payload: larger than the caches near the core, as a benchmark of 1 MiB messages with several outstanding is.
+/// Source of the payload: larger than the caches near the core, as a benchmark of 1 MiB messages
+/// with several outstanding is.
 const SOURCE: usize = 8 << 20;
 /// Bytes in flight that have not been acknowledged for so long are lost.
 const PATIENCE: Duration = Duration::from_millis(20);

@@ -1,5 +1,6 @@
-//! A word of memory that two threads hand to each other, each looking at it until it is its turn: how programs wait that poll memory, with
-//! nothing between them. Beside other programs it tells what the scheduler makes of such a wait.
+//! A word of memory that two threads hand to each other, each looking at it until it is its turn:
+//! how programs wait that poll memory, with nothing between them. Beside other programs it tells
+//! what the scheduler makes of such a wait.
 
 use std::hint::spin_loop;
 use std::sync::atomic::AtomicU64;

@@ -34,7 +34,8 @@ pub struct Host {
     pub programs: BTreeMap<CmId, Program>,
     /// QPs at which a request of the peer's has arrived.
     pub heard: HashSet<u32>,
-    /// Communication IDs of peers that have said that their connections stand, and were answered so that they know.
+    /// Communication IDs of peers that have said that their connections stand, and were answered so
+    /// that they know.
     pub told: HashSet<u32>,
     /// Listeners by service ID.
     pub listeners: BTreeMap<u64, CmId>,
@@ -61,7 +62,8 @@ impl Host {
         }
     }
 
-    /// Remembers how an RTU was answered that came just now: with an event, or with a DREQ, which is repeated until it is confirmed.
+    /// Remembers how an RTU was answered that came just now: with an event, or with a DREQ, which
+    /// is repeated until it is confirmed.
     pub fn answered(&mut self, rtu: &Rtu) {
         let closes = |(_, mad): &(Av, Mad)| matches!(Message::parse(mad), Ok((_, Message::Dreq(dreq))) if dreq.remote_comm_id == rtu.local_comm_id);
         let stands = |(_, event): &(CmId, CmEvent)| matches!(event, CmEvent::Established(_));

@@ -1,8 +1,9 @@
-//! A simulator for the communication manager: two hosts whose programs decide at random, a bad network, virtual time.
+//! A simulator for the communication manager: two hosts whose programs decide at random, a bad
+//! network, virtual time.
 //!
-//! Everything follows from a seed, so that every failure can be replayed:
-//! `FERROCE_SIM_SEED=n cargo test -p ferroce-cmsim --release --test seeds -- --nocapture` prints a trace.
-//! Nothing here uses the network, the clock or threads.
+//! Everything follows from a seed, so that every failure can be replayed: `FERROCE_SIM_SEED=n cargo
+//! test -p ferroce-cmsim --release --test seeds -- --nocapture` prints a trace. Nothing here uses
+//! the network, the clock or threads.
 #![forbid(unsafe_code)]
 
 mod decisions;

@@ -45,7 +45,8 @@ pub struct Program {
 }
 
 impl Program {
-    /// Takes an event; an event that cannot come in this phase is an error. `true` if the program has something to decide now.
+    /// Takes an event; an event that cannot come in this phase is an error. `true` if the program
+    /// has something to decide now.
     pub fn take(&mut self, event: &CmEvent) -> Result<bool, String> {
         use Phase::*;
         let (allowed, next): (&[Phase], Phase) = match event {

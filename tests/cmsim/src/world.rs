@@ -1,4 +1,5 @@
-//! Hosts, network and time; programs that decide at random; and the check that nobody is left with half of a connection.
+//! Hosts, network and time; programs that decide at random; and the check that nobody is left with
+//! half of a connection.
 
 use crate::host::{Host, av, host_of};
 use crate::network::Network;
@@ -355,9 +356,9 @@ impl World {
 
     /// Who is connected is connected to somebody who is, and nobody waits for anything.
     ///
-    /// One who asked may not know that the other side has given it up: if that had never heard of this host, heard nothing of this
-    /// connection but the request, and may not send more than came in this host's name. Whoever's RTU comes in time knows; whoever talks
-    /// finds nobody.
+    /// One who asked may not know that the other side has given it up: if that had never heard of
+    /// this host, heard nothing of this connection but the request, and may not send more than came
+    /// in this host's name. Whoever's RTU comes in time knows; whoever talks finds nobody.
     fn check_pairs(&mut self) {
         for (n, host) in self.hosts.iter().enumerate() {
             for (id, program) in &host.programs {

@@ -1,4 +1,5 @@
-//! Whatever comes to the agents of a node, and in whatever order: no panic, no answer to an answer, nothing that grows.
+//! Whatever comes to the agents of a node, and in whatever order: no panic, no answer to an answer,
+//! nothing that grows.
 
 use ferroce_fabric::cm::Time;
 use ferroce_fabric::gsi;

@@ -1,5 +1,5 @@
-//! The communication manager under any sequence of calls, messages and pauses: what it keeps is bounded, what it sends is
-//! understood, and when everything is destroyed nothing is left.
+//! The communication manager under any sequence of calls, messages and pauses: what it keeps is
+//! bounded, what it sends is understood, and when everything is destroyed nothing is left.
 
 use arbitrary::{Arbitrary, Unstructured};
 use ferroce_fabric::cm::Time;
@@ -75,7 +75,8 @@ fn connect(qpn: u8) -> Connect<'static> {
     }
 }
 
-/// One manager under any sequence of these. Returns whether a message that came had an answer or was told of.
+/// One manager under any sequence of these. Returns whether a message that came had an answer or
+/// was told of.
 pub fn run(input: &[u8]) -> bool {
     let mut input = Unstructured::new(input);
     let Ok(steps) = <Vec<(u8, u8, u8, Vec<u8>)>>::arbitrary(&mut input) else {
@@ -137,7 +138,8 @@ fn step(cm: &mut Cm, out: &mut Out, now: &mut u64, of: (u8, u8, u8, &[u8])) {
             mad[24..24 + n].copy_from_slice(&bytes[..n]);
             cm.receive(at, &av(peer % 3), &mad, out);
         }
-        // What was sent comes back to its sender, whose peer it is itself; perhaps a little changed.
+        // What was sent comes back to its sender, whose peer it is itself; perhaps a little
+        // changed.
         (6..10, _) if !out.sent.is_empty() => {
             let mut mad = out.sent[usize::from(which) % out.sent.len()];
             if let [place, change, ..] = bytes[..] {

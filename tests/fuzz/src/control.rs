@@ -1,5 +1,5 @@
-//! What daemon and clients say to each other: any bytes are a message or are refused, and a message says the same after another
-//! turn through JSON.
+//! What daemon and clients say to each other: any bytes are a message or are refused, and a message
+//! says the same after another turn through JSON.
 
 use ferroce_control::protocol::{ClientMessage, ServerMessage};
 

@@ -1,5 +1,5 @@
-//! One end of an EXS connection whose peer says whatever it likes: it goes on or calls it a violation, and what it then does
-//! stays within its own memory and the peer's slots.
+//! One end of an EXS connection whose peer says whatever it likes: it goes on or calls it a
+//! violation, and what it then does stays within its own memory and the peer's slots.
 
 use arbitrary::{Arbitrary, Unstructured};
 use exs::proto::message::{HEADER, Header, Kind};

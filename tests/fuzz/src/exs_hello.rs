@@ -1,5 +1,6 @@
-//! What the peer of an EXS connection says of itself in the private data of a request or reply: whatever it is, it is refused or
-//! says the same after another turn, and a connection with these limits keeps within them.
+//! What the peer of an EXS connection says of itself in the private data of a request or reply:
+//! whatever it is, it is refused or says the same after another turn, and a connection with these
+//! limits keeps within them.
 
 use arbitrary::Unstructured;
 use exs::proto::Limits;

@@ -1,5 +1,5 @@
-//! How senders number their IPv4 packets: an honest one, whose packets the network delays, loses and repeats, is never taken for damage,
-//! and one that has shown a habit is held to it.
+//! How senders number their IPv4 packets: an honest one, whose packets the network delays, loses
+//! and repeats, is never taken for damage, and one that has shown a habit is held to it.
 
 use ferroce_wire::identification::Habit;
 
@@ -9,7 +9,8 @@ const SHOWN: u32 = 200;
 const HELD: usize = 1 << 14;
 /// One number of so many is tried when that is looked at.
 const STRIDE: usize = 61;
-/// The network delivers a packet before that many numbers have overtaken it, or never; and no such gap is between two that it delivers.
+/// The network delivers a packet before that many numbers have overtaken it, or never; and no such
+/// gap is between two that it delivers.
 const WINDOW: u16 = 1 << 11;
 
 /// How an honest sender numbers.
@@ -39,7 +40,8 @@ struct Flow {
     damaged: u32,
 }
 
-/// One flow: what the sender does, its first number, then steps of two bytes. Returns whether the sender has been held to its habit.
+/// One flow: what the sender does, its first number, then steps of two bytes. Returns whether the
+/// sender has been held to its habit.
 pub fn run(input: &[u8]) -> bool {
     let [sender, low, high, steps @ ..] = input else {
         return false;
@@ -81,8 +83,8 @@ pub fn run(input: &[u8]) -> bool {
 }
 
 impl Flow {
-    /// The sender sends a packet. `others`: what it has sent to others meanwhile, or where its run ends. What the network cannot hold
-    /// is lost.
+    /// The sender sends a packet. `others`: what it has sent to others meanwhile, or where its run
+    /// ends. What the network cannot hold is lost.
     fn send(&mut self, others: u8) {
         let (id, next) = match self.sender {
             Honest::Zero => (0, 0),

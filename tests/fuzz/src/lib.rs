@@ -1,7 +1,9 @@
-//! Whatever others feed ferroce, fed at will: a function for each thing that is parsed, which panics where a promise is broken.
+//! Whatever others feed ferroce, fed at will: a function for each thing that is parsed, which
+//! panics where a promise is broken.
 //!
-//! The functions are plain, so that `cargo test` replays what is kept in `seeds` with every compiler; `targets` has a program
-//! for each of them, for cargo-fuzz (`cargo xtask fuzz`). Nothing here uses the network or the clock: the same input does the same.
+//! The functions are plain, so that `cargo test` replays what is kept in `seeds` with every
+//! compiler; `targets` has a program for each of them, for cargo-fuzz (`cargo xtask fuzz`). Nothing
+//! here uses the network or the clock: the same input does the same.
 #![forbid(unsafe_code)]
 
 pub mod agent;
@@ -29,7 +31,8 @@ pub mod umad_frames;
 pub struct Target {
     /// What the program and the directory of its seeds are called.
     pub name: &'static str,
-    /// Takes one input, of any length. Returns whether something in it got past the first check: an input of which nothing does tries little.
+    /// Takes one input, of any length. Returns whether something in it got past the first check: an
+    /// input of which nothing does tries little.
     pub run: fn(&[u8]) -> bool,
 }
 

@@ -1,5 +1,5 @@
-//! What comes over an InfiniBand cable: frames of its training and whole packets. Whatever it is, the link is up only with a peer
-//! that was heard, and a packet that is taken is intact.
+//! What comes over an InfiniBand cable: frames of its training and whole packets. Whatever it is,
+//! the link is up only with a peer that was heard, and a packet that is taken is intact.
 
 use std::time::{Duration, Instant};
 
@@ -13,8 +13,8 @@ const OFFER: Offer = Offer {
     speeds_ext: 3,
 };
 
-/// A link under any sequence of datagrams, commands and pauses: each is a byte that says what, one of length, and bytes. Returns whether
-/// the link was up or a packet was taken.
+/// A link under any sequence of datagrams, commands and pauses: each is a byte that says what, one
+/// of length, and bytes. Returns whether the link was up or a packet was taken.
 pub fn run(input: &[u8]) -> bool {
     // Only differences of time matter.
     let start = Instant::now();

@@ -1,5 +1,5 @@
-//! Long MADs in segments: a receiver takes any sequence of them without panic, keeps no more than it may, and a message that a
-//! sender cuts up comes out whole whatever comes in between.
+//! Long MADs in segments: a receiver takes any sequence of them without panic, keeps no more than
+//! it may, and a message that a sender cuts up comes out whole whatever comes in between.
 
 use arbitrary::{Arbitrary, Unstructured};
 use ferroce_fabric::rmpp::{self, Receiver, Sender};

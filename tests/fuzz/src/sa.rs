@@ -1,4 +1,5 @@
-//! What is taken for answers of a subnet administrator: only what answers a question is one, and every question ends.
+//! What is taken for answers of a subnet administrator: only what answers a question is one, and
+//! every question ends.
 
 use std::time::Duration;
 

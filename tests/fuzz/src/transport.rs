@@ -1,5 +1,5 @@
-//! A queue pair of any service whose peer sends any packet at any time: it never panics, never touches memory that the peer may not
-//! touch, and never talks without end.
+//! A queue pair of any service whose peer sends any packet at any time: it never panics, never
+//! touches memory that the peer may not touch, and never talks without end.
 
 use arbitrary::{Arbitrary, Unstructured};
 use ferroce_sim::Buffer;
@@ -147,7 +147,8 @@ impl Hostile {
     }
 }
 
-/// One queue pair under any sequence of these. Returns whether a packet that came was answered, or completed something.
+/// One queue pair under any sequence of these. Returns whether a packet that came was answered, or
+/// completed something.
 pub fn run(input: &[u8]) -> bool {
     let mut input = Unstructured::new(input);
     let Ok(set) = input.arbitrary::<Set>() else {

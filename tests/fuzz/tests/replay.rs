@@ -1,6 +1,7 @@
-//! What is kept in `seeds` is replayed, and so are inputs made of it: every target takes all of it without a panic. And it is worth
-//! keeping: there is enough of it, and the seeds that are made (`made`) get past the first check. After a change of format they would
-//! not, and whatever is made of them would try nothing.
+//! What is kept in `seeds` is replayed, and so are inputs made of it: every target takes all of it
+//! without a panic. And it is worth keeping: there is enough of it, and the seeds that are made
+//! (`made`) get past the first check. After a change of format they would not, and whatever is made
+//! of them would try nothing.
 
 use std::fs;
 use std::path::{Path, PathBuf};

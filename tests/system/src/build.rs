@@ -17,8 +17,8 @@ pub const PRODUCT: &[&str] = &[
     "ferroce-ibta",
 ];
 
-/// The shared objects: as cargo names them, and under their final names. The provider has more names, one for each
-/// version of libibverbs' private interface (`ferroce_cabi::pabi`).
+/// The shared objects: as cargo names them, and under their final names. The provider has more
+/// names, one for each version of libibverbs' private interface (`ferroce_cabi::pabi`).
 pub const LIBRARIES: &[(&str, &str)] = &[
     ("libferroce_provider.so", DRIVER),
     ("libferroce_shim.so", "libferroce-shim.so"),
@@ -55,7 +55,8 @@ pub fn cargo() -> Command {
     command
 }
 
-/// Has cargo fetch all dependencies now, for builds where there is no network. One that misses something then says so itself.
+/// Has cargo fetch all dependencies now, for builds where there is no network. One that misses
+/// something then says so itself.
 pub fn fetch() {
     let mut command = cargo();
     command.args(["fetch", "--locked", "--quiet"]);
@@ -70,7 +71,8 @@ pub fn product() -> Result<PathBuf> {
 /// Builds some packages and answers the directory that holds the results.
 pub fn packages(names: &[&str]) -> Result<PathBuf> {
     let dir = release_dir()?;
-    // In the mode that this program was built in: `cargo run --profile unit -p xtask` tries the product with all checks.
+    // In the mode that this program was built in: `cargo run --profile unit -p xtask` tries the
+    // product with all checks.
     let profile = match dir.file_name().and_then(|name| name.to_str()) {
         Some("debug") => "dev",
         Some(name) => name,
@@ -97,7 +99,8 @@ pub const EXS_SONAME: &str = "libexs.so.1";
 
 /// Builds libexs and answers the directory that holds `libexs.so` and `libexs.so.1`.
 ///
-/// Cargo's own shared objects have neither a soname nor symbol versions, so the archive is linked here.
+/// Cargo's own shared objects have neither a soname nor symbol versions, so the archive is linked
+/// here.
 pub fn exs() -> Result<PathBuf> {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     if let Some(dir) = BUILT.get() {
@@ -158,7 +161,8 @@ pub fn cache() -> Result<PathBuf> {
     Ok(dir)
 }
 
-/// A directory below the target directory for what a command leaves behind (logs, compiled C programs).
+/// A directory below the target directory for what a command leaves behind (logs, compiled C
+/// programs).
 pub fn scratch(name: &str) -> Result<PathBuf> {
     let dir = release_dir()?
         .parent()

@@ -4,9 +4,11 @@ use anyhow::{Context, Result, bail};
 
 use crate::build;
 
-/// Makes sure that `cargo NAME` is there: what is missing is built from crates.io, into where cargo keeps what it installs.
+/// Makes sure that `cargo NAME` is there: what is missing is built from crates.io, into where cargo
+/// keeps what it installs.
 ///
-/// Built without optimisation, in a third of the time: what these commands do takes seconds, or is done by the compiler.
+/// Built without optimisation, in a third of the time: what these commands do takes seconds, or is
+/// done by the compiler.
 pub fn ensure(name: &str) -> Result<()> {
     let mut probe = build::cargo();
     let probe = probe.args([name, "--version"]).output();

@@ -1,4 +1,5 @@
-//! `cargo xtask pyverbs-rxe`: rdma-core's own suite over the kernel's rdma_rxe and over ferroce, in one guest, test by test.
+//! `cargo xtask pyverbs-rxe`: rdma-core's own suite over the kernel's rdma_rxe and over ferroce, in
+//! one guest, test by test.
 //!
 //! The result is a page of the documentation. No test may pass over rdma_rxe and not over ferroce.
 
@@ -24,7 +25,8 @@ use crate::programs::suite::Suite;
 const PAGE: &str = "docs/pyverbs-rxe.md";
 /// For both runs of the suite, in an emulated machine.
 const LIMIT: Duration = Duration::from_secs(3000);
-/// For one test there, in seconds. On a busy machine the slowest of ours take most of it, on an idle one a few.
+/// For one test there, in seconds. On a busy machine the slowest of ours take most of it, on an
+/// idle one a few.
 const TEST_LIMIT: &str = "120";
 
 /// What came of one test.
@@ -82,7 +84,8 @@ pub fn run() -> Result<bool> {
     Ok(behind.is_empty())
 }
 
-/// The part inside the guest: runs the suite in `tests` over both, and leaves what came of it in `results`.
+/// The part inside the guest: runs the suite in `tests` over both, and leaves what came of it in
+/// `results`.
 pub fn inside(tests: &Path, results: &Path) -> Result<()> {
     let _huge = HugePages::lend();
     let rxe = Contestant::rxe()?;

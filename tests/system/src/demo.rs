@@ -22,7 +22,8 @@ pub fn run() -> Result<()> {
         port: free_port()?,
         limit: Duration::from_secs(60),
     };
-    // A runtime directory of its own, at whatever address is free: a device that is up is left alone.
+    // A runtime directory of its own, at whatever address is free: a device that is up is left
+    // alone.
     let mut host = Host::new(&programs, "", None)?;
     host.up_anywhere()?;
     println!(
@@ -39,7 +40,8 @@ pub fn run() -> Result<()> {
     Ok(())
 }
 
-/// A TCP port that nobody has on any address, of those that the kernel deals out in no order: others may be looking for one too.
+/// A TCP port that nobody has on any address, of those that the kernel deals out in no order:
+/// others may be looking for one too.
 fn free_port() -> Result<u16> {
     let any = (Ipv6Addr::UNSPECIFIED, 0);
     let probe = TcpListener::bind(any).or_else(|_| TcpListener::bind(("0.0.0.0", 0)))?;

@@ -1,8 +1,10 @@
-//! `cargo xtask ibta-rxe`: the conformance suite against the kernel's rdma_rxe, in the guest. The result is a page of the documentation.
+//! `cargo xtask ibta-rxe`: the conformance suite against the kernel's rdma_rxe, in the guest. The
+//! result is a page of the documentation.
 //!
-//! The agent is beside the device in the initial network namespace, the tester in one of its own, a veth pair between them. Each family of
-//! tests is a run of its own. A packet that brings the kernel down ends the guest: the test that sent it is noted, and another guest goes on
-//! without it.
+//! The agent is beside the device in the initial network namespace, the tester in one of its own, a
+//! veth pair between them. Each family of tests is a run of its own. A packet that brings the
+//! kernel down ends the guest: the test that sent it is noted, and another guest goes on without
+//! it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -143,7 +145,8 @@ fn grouped(list: &str, deadly: &BTreeSet<String>) -> Vec<Family> {
     families.into_iter().map(family).collect()
 }
 
-/// The part inside the guest: leaves what came of each family in `results`, but for those that have been run already.
+/// The part inside the guest: leaves what came of each family in `results`, but for those that have
+/// been run already.
 pub fn inside(results: &Path, without: &[String]) -> Result<()> {
     let release = fs::read_to_string("/proc/sys/kernel/osrelease")?;
     fs::write(results.join("kernel"), release)?;
@@ -187,7 +190,8 @@ pub fn inside(results: &Path, without: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// The test that was run when the guest ended: the one after the last that its family's output tells of.
+/// The test that was run when the guest ended: the one after the last that its family's output
+/// tells of.
 fn last_begun(share: &Path, families: &[Family]) -> Option<String> {
     let name = fs::read_to_string(share.join(CURRENT)).ok()?;
     let family = families.iter().find(|family| family.name == name)?;

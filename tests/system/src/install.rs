@@ -1,5 +1,6 @@
-//! `cargo xtask install --prefix DIR`: programs to DIR/bin, libraries under their final names to DIR/lib/ferroce, and
-//! the EXS library with header, manual pages and pkg-config file to their usual places; Valgrind's suppressions to DIR/share/ferroce.
+//! `cargo xtask install --prefix DIR`: programs to DIR/bin, libraries under their final names to
+//! DIR/lib/ferroce, and the EXS library with header, manual pages and pkg-config file to their
+//! usual places; Valgrind's suppressions to DIR/share/ferroce.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -51,7 +52,8 @@ pub fn copy_data(prefix: &Path) -> Result<PathBuf> {
     place(&from, &prefix.join("share/ferroce"), "valgrind.supp")
 }
 
-/// Copies the EXS library that is built in `from`, and what belongs to it; answers what there is now below the prefix.
+/// Copies the EXS library that is built in `from`, and what belongs to it; answers what there is
+/// now below the prefix.
 pub fn copy_exs(from: &Path, prefix: &Path) -> Result<Vec<PathBuf>> {
     const VERSION: &str = env!("CARGO_PKG_VERSION");
     let sources = build::workspace().join("exs");

@@ -1,7 +1,8 @@
-//! The tests of the whole: stock programs, unmodified, over devices that are brought up for it; what they need, and what they are judged
-//! by. `cargo xtask` is the command.
+//! The tests of the whole: stock programs, unmodified, over devices that are brought up for it;
+//! what they need, and what they are judged by. `cargo xtask` is the command.
 //!
-//! Traffic stays on loopback addresses and in namespaces made for the purpose; nothing else on the machine is touched.
+//! Traffic stays on loopback addresses and in namespaces made for the purpose; nothing else on the
+//! machine is touched.
 
 mod apt;
 pub mod attack;

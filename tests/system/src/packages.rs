@@ -1,7 +1,7 @@
 //! The Debian packages that the commands need, and which of them are missing.
 //!
-//! A package is asked for by what is used of it (a program, a header), so that a machine which has the
-//! thing from elsewhere is left alone.
+//! A package is asked for by what is used of it (a program, a header), so that a machine which has
+//! the thing from elsewhere is left alone.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -291,8 +291,8 @@ pub const MEMCHECK: &[Need] = &[
 
 /// Installs what is missing, after saying so.
 ///
-/// What is installed may have another package removed that was there (qemu-block-extra removes a qemu-utils of backports, whose
-/// version differs): that one is installed next.
+/// What is installed may have another package removed that was there (qemu-block-extra removes a
+/// qemu-utils of backports, whose version differs): that one is installed next.
 pub fn ensure(needs: &[Need]) -> Result<()> {
     let mut absent = missing(needs);
     let mut tried = Vec::new();

@@ -1,5 +1,5 @@
-//! Tables of documents that are made from what programs read. No program reads the documents: `cargo xtask pages` writes the tables, and the
-//! case `lint/tables` compares.
+//! Tables of documents that are made from what programs read. No program reads the documents:
+//! `cargo xtask pages` writes the tables, and the case `lint/tables` compares.
 
 use std::fs;
 
@@ -107,7 +107,8 @@ impl Generated {
         Ok((old, new))
     }
 
-    /// The text with the table between its markers; `None` where they are not there, once each and in order.
+    /// The text with the table between its markers; `None` where they are not there, once each and
+    /// in order.
     fn put_into(&self, text: &str, table: &str) -> Option<String> {
         let Generated { name, from, .. } = self;
         let begin =

@@ -1,8 +1,10 @@
-//! `cargo xtask portable`: one set of programs and libraries for every distribution with a glibc that is not too old.
+//! `cargo xtask portable`: one set of programs and libraries for every distribution with a glibc
+//! that is not too old.
 //!
-//! A program that is linked with the machine's own glibc needs that one or a newer one. Here Zig links, which has the
-//! symbol versions of every glibc, by way of cargo-zigbuild; both come from PyPI, in fixed versions, and are kept outside the
-//! repository. What comes out is looked at: the versions that the dynamic linker will ask for are in each file.
+//! A program that is linked with the machine's own glibc needs that one or a newer one. Here Zig
+//! links, which has the symbol versions of every glibc, by way of cargo-zigbuild; both come from
+//! PyPI, in fixed versions, and are kept outside the repository. What comes out is looked at: the
+//! versions that the dynamic linker will ask for are in each file.
 
 use std::env;
 use std::fs;
@@ -18,7 +20,8 @@ use crate::build;
 use crate::install;
 use crate::packages;
 
-/// The oldest glibc that the results run with: the oldest that Rust's own library supports. CentOS 7 has it.
+/// The oldest glibc that the results run with: the oldest that Rust's own library supports. CentOS
+/// 7 has it.
 pub const GLIBC: (u32, u32) = (2, 17);
 
 /// What is built for: an architecture and its C library.
@@ -80,7 +83,8 @@ impl Target {
     /// What rustc must be told beyond the target.
     pub fn flags(self) -> &'static str {
         match self {
-            // A static program could load no libibverbs. Rust must not ask for one, and Zig makes one unless told otherwise.
+            // A static program could load no libibverbs. Rust must not ask for one, and Zig makes
+            // one unless told otherwise.
             Target::X86_64Musl => "-C target-feature=-crt-static -C link-arg=-dynamic",
             _ => "",
         }
@@ -197,7 +201,8 @@ fn results(target: Target) -> Result<PathBuf> {
     Ok(all.join(target.name()).join("release"))
 }
 
-/// The directory of cargo-zigbuild and Zig, filled if need be. Other versions are another directory.
+/// The directory of cargo-zigbuild and Zig, filled if need be. Other versions are another
+/// directory.
 fn tools() -> Result<PathBuf> {
     let cache = build::cache()?;
     let dir = cache.join(TOOLS.join("-").replace("==", "-"));
@@ -260,8 +265,8 @@ struct Wants {
     versions: Vec<String>,
 }
 
-/// Reads what `readelf -dVW` says: `(NEEDED) Shared library: [libc.so.6]` in the dynamic section, and
-/// `Name: GLIBC_2.17` for each version that is needed.
+/// Reads what `readelf -dVW` says: `(NEEDED) Shared library: [libc.so.6]` in the dynamic section,
+/// and `Name: GLIBC_2.17` for each version that is needed.
 fn wants(headers: &str) -> Wants {
     let mut wants = Wants::default();
     let mut needed = false;

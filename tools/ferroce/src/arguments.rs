@@ -38,15 +38,15 @@ EXAMPLES:
 ///
 /// Programs started by `ferroce run` see a device named ferroce0, which speaks RoCEv2 (InfiniBand
 /// transport over UDP port 4791). No kernel module, no network adapter of a certain kind, and no
-/// privileges are needed. What is common to all programs of a host is kept by a daemon, ferroced; `run`
-/// starts it if need be.
+/// privileges are needed. What is common to all programs of a host is kept by a daemon, ferroced;
+/// `run` starts it if need be.
 #[derive(Debug, Parser)]
 #[command(name = "ferroce", version, max_term_width = 100, after_long_help = AFTER_HELP)]
 pub(crate) struct Arguments {
     /// Where the daemon and the programs meet; one daemon and one device each [default:
     /// $FERROCE_RUNTIME_DIR, else $XDG_RUNTIME_DIR/ferroce, else /run/ferroce for root and
-    /// /tmp/ferroce-UID for others]. It must be empty, missing, or ferroce's, and no other user may be able
-    /// to change it or what is above it
+    /// /tmp/ferroce-UID for others]. It must be empty, missing, or ferroce's, and no other user may
+    /// be able to change it or what is above it
     #[arg(long, value_name = "DIR", global = true)]
     pub runtime_dir: Option<PathBuf>,
 
@@ -58,29 +58,32 @@ pub(crate) struct Arguments {
 pub(crate) enum Command {
     /// Start the daemon and wait until it is ready
     ///
-    /// If it cannot start, its reason is printed and the exit status is 1. Settings that are not given
-    /// come from a configuration file (see `ferroce --help`).
+    /// If it cannot start, its reason is printed and the exit status is 1. Settings that are not
+    /// given come from a configuration file (see `ferroce --help`).
     Up(Up),
     /// Stop the daemon
     ///
-    /// Programs that use the device see it fail. If the daemon has died, what it was configured with is
-    /// forgotten.
+    /// Programs that use the device see it fail. If the daemon has died, what it was configured
+    /// with is forgotten.
     Down,
     /// Run a program that sees the device
     ///
-    /// If there is no daemon, one is started with the settings of the configuration file; it leaves by
-    /// itself when nobody has used it for a while. One that has died is started as it was. The program and those that it starts find the device
-    /// through LD_PRELOAD, RDMAV_DRIVERS and FERROCE_RUNTIME_DIR in their environment; what the first two
-    /// held before is kept. Real devices stay visible.
+    /// If there is no daemon, one is started with the settings of the configuration file; it leaves
+    /// by itself when nobody has used it for a while. One that has died is started as it was. The
+    /// program and those that it starts find the device through LD_PRELOAD, RDMAV_DRIVERS and
+    /// FERROCE_RUNTIME_DIR in their environment; what the first two held before is kept. Real
+    /// devices stay visible.
     ///
-    /// The runtime of a sanitizer (-fsanitize=address, thread) that the program needs as a shared library, as with gcc or clang's
-    /// -shared-libsan, is put first in LD_PRELOAD, as it insists on; for ThreadSanitizer TSAN_OPTIONS gets ignore_noninstrumented_modules=1. Where a
-    /// script starts such a program, both have to be set there.
+    /// The runtime of a sanitizer (-fsanitize=address, thread) that the program needs as a shared
+    /// library, as with gcc or clang's -shared-libsan, is put first in LD_PRELOAD, as it insists
+    /// on; for ThreadSanitizer TSAN_OPTIONS gets ignore_noninstrumented_modules=1. Where a script
+    /// starts such a program, both have to be set there.
     Run(Run),
     /// Be an InfiniBand switch, in the foreground
     ///
-    /// Its ports have cables to those of devices (`ferroce up --link-layer infiniband`) and of other
-    /// switches. A subnet manager somewhere on the fabric configures it: `ferroce run -- opensm`.
+    /// Its ports have cables to those of devices (`ferroce up --link-layer infiniband`) and of
+    /// other switches. A subnet manager somewhere on the fabric configures it:
+    /// `ferroce run -- opensm`.
     Switch(Switch),
     /// Show the device, its addresses, the programs that use it, and counters
     Status {
@@ -90,8 +93,8 @@ pub(crate) enum Command {
     },
     /// List the RDMA devices that `ferroce run` shows to programs
     Devices {
-        /// Instead, load libibverbs as a program would, and say which it is and whether there is a driver
-        /// for its private ABI; the exit status is 1 if not
+        /// Instead, load libibverbs as a program would, and say which it is and whether there is a
+        /// driver for its private ABI; the exit status is 1 if not
         #[arg(long)]
         check: bool,
     },
@@ -100,16 +103,16 @@ pub(crate) enum Command {
 /// `ferroce up`.
 #[derive(Debug, Args)]
 pub(crate) struct Up {
-    /// An address to serve, IPv4 or IPv6 (fe80::1%eth0 with its interface); may be repeated. Addresses
-    /// that are given are fixed [default: those of --netdev]. Of
-    /// InfiniBand ports the first is the first cable's, and so on, by which rdma_cm finds the port; the
-    /// host need not have it [default: none]
+    /// An address to serve, IPv4 or IPv6 (fe80::1%eth0 with its interface); may be repeated.
+    /// Addresses that are given are fixed [default: those of --netdev]. Of InfiniBand ports the
+    /// first is the first cable's, and so on, by which rdma_cm finds the port; the host need not
+    /// have it [default: none]
     #[arg(long, value_name = "IP")]
     pub addr: Vec<String>,
 
     /// The interface whose addresses to serve, as they come and go, and whose link is the port's
-    /// [default: none, and an address of the loopback interface, for programs of this machine: 127.0.0.1, or
-    /// the first of 127.47.91.1 to 254 whose port 4791 is free]
+    /// [default: none, and an address of the loopback interface, for programs of this machine:
+    /// 127.0.0.1, or the first of 127.47.91.1 to 254 whose port 4791 is free]
     #[arg(long, value_name = "IF")]
     pub netdev: Option<String>,
 
@@ -135,12 +138,13 @@ pub(crate) struct Up {
     #[arg(long, value_name = "SECS")]
     pub idle_exit: Option<u64>,
 
-    /// Wait N times as long as programs and peers ask for before a packet or a message of connection
-    /// management counts as lost, 1 to 10000 [default: 1]
+    /// Wait N times as long as programs and peers ask for before a packet or a message of
+    /// connection management counts as lost, 1 to 10000 [default: 1]
     ///
-    /// For programs that somebody stops: without it a peer that a debugger, SIGSTOP or the pause of a
-    /// virtual machine holds for some seconds is lost (IBV_WC_RETRY_EXC_ERR at the other end). What is
-    /// really lost is sent again so much later, too. Nothing that programs set or ask for looks different.
+    /// For programs that somebody stops: without it a peer that a debugger, SIGSTOP or the pause of
+    /// a virtual machine holds for some seconds is lost (IBV_WC_RETRY_EXC_ERR at the other end).
+    /// What is really lost is sent again so much later, too. Nothing that programs set or ask for
+    /// looks different.
     #[arg(long, value_name = "N")]
     pub stretch_timeouts: Option<u32>,
 

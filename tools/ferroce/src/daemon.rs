@@ -135,8 +135,8 @@ fn forget(dir: &RuntimeDir, error: ControlError) -> Result<ExitCode, Error> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Connects to the daemon; starts one if there is none. Of several who try at once one starts it and the
-/// others wait.
+/// Connects to the daemon; starts one if there is none. Of several who try at once one starts it
+/// and the others wait.
 pub(crate) fn ensure(dir: &RuntimeDir, idle_exit: u64) -> Result<Client, Error> {
     match Client::connect(dir) {
         Err(ControlError::NotRunning { .. }) => {}

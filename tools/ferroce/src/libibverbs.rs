@@ -1,7 +1,8 @@
-//! The libibverbs that programs get as this one would: which it is, and whether there is a driver for it.
+//! The libibverbs that programs get as this one would: which it is, and whether there is a driver
+//! for it.
 //!
-//! A libibverbs of another private ABI asks for a driver by a name that there is not, and shows no device. That is said here
-//! beforehand.
+//! A libibverbs of another private ABI asks for a driver by a name that there is not, and shows no
+//! device. That is said here beforehand.
 
 use std::ffi::{CStr, CString, c_void};
 use std::fmt;
@@ -32,7 +33,8 @@ impl Libibverbs {
             // SAFETY: a live handle and a NUL-terminated name.
             unsafe { libc::dlsym(handle, name.as_ptr()) }
         };
-        // Where queue pairs have `comp_mask` is for the provider to find out: the newest place fits all.
+        // Where queue pairs have `comp_mask` is for the provider to find out: the newest place fits
+        // all.
         let newest = LAYOUTS.iter().map(Layout::qp_mask).max();
         let version = pabi::recognise(|name| !address(name).is_null(), || newest);
         Ok(Libibverbs {

@@ -1,9 +1,11 @@
 //! Where the shared objects are that programs load, and the names under which they load them.
 //!
-//! The dynamic linker and libibverbs open them by name, later, in each process that inherits the environment. So the names are those of
-//! the files themselves, where ferroce is installed or built, and trusted as this program is. Only the driver of a build directory
-//! needs other names: libibverbs takes what RDMAV_DRIVERS names and appends `-rdmavNN.so`, with the number of its private ABI, and the
-//! one provider serves them all. For these, links are made in the runtime directory, in which nobody else can put anything.
+//! The dynamic linker and libibverbs open them by name, later, in each process that inherits the
+//! environment. So the names are those of the files themselves, where ferroce is installed or
+//! built, and trusted as this program is. Only the driver of a build directory needs other names:
+//! libibverbs takes what RDMAV_DRIVERS names and appends `-rdmavNN.so`, with the number of its
+//! private ABI, and the one provider serves them all. For these, links are made in the runtime
+//! directory, in which nobody else can put anything.
 
 use std::env;
 use std::ffi::OsString;

@@ -1,5 +1,5 @@
-//! The command `ferroce`: starts and stops the daemon, runs programs so that they see its device, and
-//! shows how it fares. It never touches packets.
+//! The command `ferroce`: starts and stops the daemon, runs programs so that they see its device,
+//! and shows how it fares. It never touches packets.
 
 mod arguments;
 mod daemon;

@@ -15,8 +15,8 @@ use crate::libibverbs::Libibverbs;
 use crate::libraries::{self, appended};
 use crate::sanitizer;
 
-/// Where a descriptor that the program knows nothing of is put, so that those that it opens have the
-/// numbers that they would have without.
+/// Where a descriptor that the program knows nothing of is put, so that those that it opens have
+/// the numbers that they would have without.
 const OUT_OF_THE_WAY: i32 = 100;
 
 /// Starts the daemon if there is none, and executes the program.
@@ -47,7 +47,8 @@ pub(crate) fn run(dir: &RuntimeDir, run: &Run) -> Result<ExitCode, Error> {
     })
 }
 
-/// Says so if programs will not find the device. The program may bring a libibverbs of its own, or need none: it is run all the same.
+/// Says so if programs will not find the device. The program may bring a libibverbs of its own, or
+/// need none: it is run all the same.
 fn warn_if_unserved() {
     if let Ok(found) = Libibverbs::find()
         && found.version.is_err()
@@ -65,8 +66,9 @@ fn out_of_the_way() -> i32 {
     highest.min(OUT_OF_THE_WAY)
 }
 
-/// Leaves something open in the program that keeps the daemon, so that one that goes when it is idle does not go while the program
-/// has yet to open the device. All that the program starts inherits it, under whatever user: it is good for nothing else.
+/// Leaves something open in the program that keeps the daemon, so that one that goes when it is
+/// idle does not go while the program has yet to open the device. All that the program starts
+/// inherits it, under whatever user: it is good for nothing else.
 fn keep_daemon(client: &mut Client) -> Result<(), Error> {
     let hold = client.hold()?;
     let failed = |errno: Errno| Error::io("keeping ferroced")(errno.into());

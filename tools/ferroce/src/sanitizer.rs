@@ -1,6 +1,7 @@
-//! Sanitizers that a program was built with. Their runtimes insist on coming before all other libraries, ours among them: gcc's, and clang's
-//! with `-shared-libsan`, are shared libraries that the program names among those that it needs; clang's are otherwise part of the
-//! program, which exports their functions.
+//! Sanitizers that a program was built with. Their runtimes insist on coming before all other
+//! libraries, ours among them: gcc's, and clang's with `-shared-libsan`, are shared libraries that
+//! the program names among those that it needs; clang's are otherwise part of the program, which
+//! exports their functions.
 
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -52,8 +53,9 @@ fn named_in(elf: &Elf<'_>) -> Sanitizer {
 }
 
 impl Sanitizer {
-    /// ThreadSanitizer's options: it sees the threads and the memory of libraries that were not built with it, such as ours, and none of
-    /// their locks, so it is told to look at the program alone. What the user has set comes after, and so has the last word.
+    /// ThreadSanitizer's options: it sees the threads and the memory of libraries that were not
+    /// built with it, such as ours, and none of their locks, so it is told to look at the program
+    /// alone. What the user has set comes after, and so has the last word.
     pub(crate) fn options(&self, set: Option<OsString>) -> Option<OsString> {
         if !self.threads {
             return None;

@@ -77,7 +77,8 @@ pub(crate) fn devices(dir: &RuntimeDir) -> Result<ExitCode, Error> {
     print(&trimmed(&table))
 }
 
-/// Whether programs find the device: which libibverbs they get, and whether there is a driver for it. Needs no daemon.
+/// Whether programs find the device: which libibverbs they get, and whether there is a driver for
+/// it. Needs no daemon.
 pub(crate) fn check(dir: &RuntimeDir) -> Result<ExitCode, Error> {
     libraries::find(dir)?;
     let found = Libibverbs::find().map_err(Error::NoLibibverbs)?;

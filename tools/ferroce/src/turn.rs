@@ -1,4 +1,5 @@
-//! Whose turn it is to start a daemon on a runtime directory. Others wait, but not for ever: who has the turn may be stopped.
+//! Whose turn it is to start a daemon on a runtime directory. Others wait, but not for ever: who
+//! has the turn may be stopped.
 
 use std::os::fd::{AsFd, AsRawFd};
 use std::thread;
@@ -15,7 +16,8 @@ const PATIENCE: Duration = Duration::from_secs(15);
 /// How often they look. The kernel has no wait for a lock that ends after a while.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Held by who starts a daemon: a record lock on the directory's marker, which the kernel releases with the process.
+/// Held by who starts a daemon: a record lock on the directory's marker, which the kernel releases
+/// with the process.
 #[derive(Debug)]
 pub(crate) struct Turn {
     premises: Premises,

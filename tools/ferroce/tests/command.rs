@@ -1,5 +1,5 @@
-//! The command as its users meet it, with the daemon beside it. The shared objects are stand-ins: what
-//! they do is tested with the stock programs elsewhere.
+//! The command as its users meet it, with the daemon beside it. The shared objects are stand-ins:
+//! what they do is tested with the stock programs elsewhere.
 
 #[path = "command/place.rs"]
 mod place;
@@ -142,7 +142,8 @@ fn an_idle_daemon_stays_while_the_program_has_yet_to_open_the_device() {
     }
 }
 
-/// What programs inherit, and those that they start under other users, must not be a way to the daemon.
+/// What programs inherit, and those that they start under other users, must not be a way to the
+/// daemon.
 #[test]
 fn a_program_inherits_nothing_but_the_end_of_a_pipe() {
     let Some(place) = Place::new() else { return };

@@ -1,7 +1,7 @@
 //! What a test is: its names, what it covers, its body, and the mutants that it must catch.
 //!
-//! Families whose members differ by a parameter are made by a function that returns one [`Test`] for each value; the body
-//! is a closure that holds the value.
+//! Families whose members differ by a parameter are made by a function that returns one [`Test`]
+//! for each value; the body is a closure that holds the value.
 
 use crate::run::{Outcome, Run};
 use crate::sim::{Faults, MadFaults};
@@ -40,8 +40,8 @@ pub struct Test {
     pub lanes: u8,
     /// About how long it takes in real time.
     pub takes: Duration,
-    /// If the tester is slower than that in a step, a sound device may do something else than the test says: send again what was not
-    /// answered in time, say.
+    /// If the tester is slower than that in a step, a sound device may do something else than the
+    /// test says: send again what was not answered in time, say.
     pub hurries: Option<Duration>,
     /// What it does.
     pub body: Body,
@@ -57,7 +57,8 @@ pub enum Make {
     Mad(Box<dyn Fn() -> MadFaults + Send + Sync>),
 }
 
-/// A device that breaks just one rule. Nothing in the device itself knows of it: the hooks lie around the state machine.
+/// A device that breaks just one rule. Nothing in the device itself knows of it: the hooks lie
+/// around the state machine.
 pub struct Mutant {
     /// Name, `completes-when-posted`.
     pub name: &'static str,
@@ -199,8 +200,8 @@ impl Test {
         self
     }
 
-    /// Whether it is of the family with this number, or about this statement or section, or one below it (`9.7` of `9.7.6`).
-    /// `number` is [canonical](statement::canonical).
+    /// Whether it is of the family with this number, or about this statement or section, or one
+    /// below it (`9.7` of `9.7.6`). `number` is [canonical](statement::canonical).
     pub fn is_about(&self, number: &str) -> bool {
         let names = std::iter::once(self.family)
             .chain(self.statements.iter().map(String::as_str))

@@ -1,7 +1,9 @@
-//! Channels: a queue pair of the device and one of the tester, connected, in the words of the test specification.
+//! Channels: a queue pair of the device and one of the tester, connected, in the words of the test
+//! specification.
 //!
-//! Sequence numbers are those of the specification's ChannelContext: the device starts at `device_psn` and the tester at
-//! `tester_psn`; helpers count from there, and whoever wants a wrong number gives it.
+//! Sequence numbers are those of the specification's ChannelContext: the device starts at
+//! `device_psn` and the tester at `tester_psn`; helpers count from there, and whoever wants a wrong
+//! number gives it.
 
 mod commands;
 mod packets;
@@ -63,7 +65,8 @@ pub struct ChannelOptions {
     pub srq: Option<u32>,
     /// XRC: handle of the XRC domain.
     pub xrcd: Option<u32>,
-    /// XRC: number of the shared receive queue that the tester's requests are for, unless they say another.
+    /// XRC: number of the shared receive queue that the tester's requests are for, unless they say
+    /// another.
     pub xrc_srq: u32,
     /// The state to stop in, on the way to RTS.
     pub state: u32,
@@ -96,7 +99,8 @@ impl Default for ChannelOptions {
     }
 }
 
-/// A channel (the specification's ChannelContext). It holds no reference to the rig, so that a test may have several.
+/// A channel (the specification's ChannelContext). It holds no reference to the rig, so that a test
+/// may have several.
 #[derive(Clone, Copy, Debug)]
 pub struct Channel {
     /// Number of the device's queue pair.
@@ -108,7 +112,8 @@ pub struct Channel {
 }
 
 impl Channel {
-    /// OpenRcChannel, or one of another service: makes the device's queue pair and brings it to the state asked for.
+    /// OpenRcChannel, or one of another service: makes the device's queue pair and brings it to the
+    /// state asked for.
     ///
     /// # Errors
     /// The rig failed, or the device refused.

@@ -13,7 +13,8 @@ use std::time::Duration;
 /// How often a test is run at most while the machine stands still in each.
 pub const ATTEMPTS: u32 = 5;
 
-/// Runs a test on a fresh rig, and on another if that was inconclusive. The packets of the last run are given too.
+/// Runs a test on a fresh rig, and on another if that was inconclusive. The packets of the last run
+/// are given too.
 pub fn execute(test: &Test, backend: &mut dyn Backend, listener: Listener) -> (TestResult, Trace) {
     let mut run = Run::new(listener);
     let mut time = Duration::ZERO;
@@ -59,7 +60,8 @@ fn carry_out(test: &Test, backend: &mut dyn Backend, run: &mut Run) -> (Outcome,
     }
 }
 
-/// A test in which the tester must not dawdle has failed for no fault of the device's, maybe, if the machine made it dawdle.
+/// A test in which the tester must not dawdle has failed for no fault of the device's, maybe, if
+/// the machine made it dawdle.
 fn excused(test: &Test, run: &mut Run, outcome: Outcome, stalled: Duration) -> Outcome {
     match (outcome, test.hurries) {
         (Err(Stop::Failed), Some(slack)) if stalled >= slack => Err(run.withdraw(stalled)),
@@ -67,7 +69,8 @@ fn excused(test: &Test, run: &mut Run, outcome: Outcome, stalled: Duration) -> O
     }
 }
 
-/// Draws the conclusions. A test that passes must have decided each assertion that it declares, and no other.
+/// Draws the conclusions. A test that passes must have decided each assertion that it declares, and
+/// no other.
 fn conclude(test: &Test, outcome: Outcome, entries: Vec<Recorded>, time: Duration) -> TestResult {
     let stood_still = matches!(outcome, Err(Stop::Inconclusive(_)));
     let (mut result, mut reason) = match outcome {

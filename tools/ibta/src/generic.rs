@@ -1,7 +1,9 @@
-//! Mutants that are for no test in particular: one member of every completion, or one field of every packet, is another than it is.
+//! Mutants that are for no test in particular: one member of every completion, or one field of
+//! every packet, is another than it is.
 //!
-//! Each is tried on each test of the transport. Where it changes nothing, as there is no such member or field in the test, it does not
-//! count; else the test must fail, or [`survivors`] says why it passes.
+//! Each is tried on each test of the transport. Where it changes nothing, as there is no such
+//! member or field in the test, it does not count; else the test must fail, or [`survivors`] says
+//! why it passes.
 
 pub mod answers;
 mod components;

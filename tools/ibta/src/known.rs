@@ -1,7 +1,8 @@
 //! Compliance statements whose numbers are known, and what they are about, in this project's words.
 //!
-//! The specification's own list (volume 1, chapter 20) is not here: a number is known from published descriptions of tests, from annexes
-//! that are published, or from code and mail of others that names it. What nobody of these names is missing, and no number is a guess.
+//! The specification's own list (volume 1, chapter 20) is not here: a number is known from
+//! published descriptions of tests, from annexes that are published, or from code and mail of
+//! others that names it. What nobody of these names is missing, and no number is a guess.
 
 use crate::statement::canonical;
 use std::sync::OnceLock;
@@ -65,7 +66,8 @@ pub struct Known {
 }
 
 impl Known {
-    /// `C` of what every implementation must do, `o` of what must be if an option is there; with an `A` of an annex.
+    /// `C` of what every implementation must do, `o` of what must be if an option is there; with an
+    /// `A` of an annex.
     pub fn kind(&self) -> &'static str {
         match self.number.as_bytes() {
             [b'C', b'A', ..] => "CA",
@@ -259,7 +261,8 @@ pub const ALL: &[Known] = known! {
     "oA19-28" "RC" "Linux" "ATOMIC WRITE: the region must be valid" else "`tools/sim/tests/words.rs`";
 };
 
-/// The statement that a number is about, in whatever spelling: its own, or the nearest that it is below (`o14-13.1` is of `o14-13`).
+/// The statement that a number is about, in whatever spelling: its own, or the nearest that it is
+/// below (`o14-13.1` is of `o14-13`).
 pub fn about(number: &str) -> Option<&'static Known> {
     static ROWS: OnceLock<Vec<(String, &'static Known)>> = OnceLock::new();
     let rows = ROWS.get_or_init(|| {

@@ -1,12 +1,18 @@
-//! The InfiniBand conformance suite: a MAD tester and a transport tester in software, and the tests that they carry out.
+//! The InfiniBand conformance suite: a MAD tester and a transport tester in software, and the tests
+//! that they carry out.
 //!
-//! A test is a plain blocking function against a trait of [`rig`], written once. It runs on two backends: the device
-//! is ferroce's own state machines in this process and in virtual time ([`sim`]), or any verbs device that the tester reaches over
-//! the wire, with an agent beside it that posts what the test says.
+//! A test is a plain blocking function against a trait of [`rig`], written once. It runs on two
+//! backends: the device is ferroce's own state machines in this process and in virtual time
+//! ([`sim`]), or any verbs device that the tester reaches over the wire, with an agent beside it
+//! that posts what the test says.
 //!
-//! - [`catalog`]: what a test is, its statements and its mutants; [`suite`]: the tests themselves, and the list of all;
-//! - [`run`]: steps, assertions and how a test ends; [`audit`]: what holds of every completion; [`execute`]: runs a test on a backend; [`statement`]: numbers of statements; [`known`]: those whose subject is known;
-//! - [`packet`], [`channel`], [`mad`]: what tests speak of; [`protocol`]: what the device side is asked to do;
+//! - [`catalog`]: what a test is, its statements and its mutants; [`suite`]: the tests themselves,
+//!   and the list of all;
+//! - [`run`]: steps, assertions and how a test ends; [`audit`]: what holds of every completion;
+//!   [`execute`]: runs a test on a backend; [`statement`]: numbers of statements; [`known`]: those
+//!   whose subject is known;
+//! - [`packet`], [`channel`], [`mad`]: what tests speak of; [`protocol`]: what the device side is
+//!   asked to do;
 //! - [`real`]: the tester of real devices;
 //! - [`trace`]: every packet of a test, for a capture file.
 //!

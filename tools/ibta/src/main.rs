@@ -36,7 +36,8 @@ enum Command {
         /// Only those of the transport tester, which need no InfiniBand ports
         #[arg(long)]
         transport: bool,
-        /// Only these: tests by name, or all about a statement or section: C14-27, v1c14-027, o14-13, 9.7.6
+        /// Only these: tests by name, or all about a statement or section: C14-27, v1c14-027,
+        /// o14-13, 9.7.6
         #[arg(value_name = "NAME")]
         names: Vec<String>,
         /// Only those of a family, C09-060, or about a statement or section
@@ -50,7 +51,8 @@ enum Command {
     Run(Box<RunArgs>),
     /// Run tests on simulated devices that break one rule each: every one must be caught
     Mutants {
-        /// Tests by name, or all about a statement or section: C14-27, v1c14-027, o14-13, 9.7.6 [default: all]
+        /// Tests by name, or all about a statement or section: C14-27, v1c14-027, o14-13, 9.7.6
+        /// [default: all]
         #[arg(value_name = "NAME")]
         ids: Vec<String>,
         /// All tests of a family, C09-060, or about a statement or section
@@ -59,7 +61,8 @@ enum Command {
         /// Of the documents' tests as they are written, in place of the suite's
         #[arg(long)]
         as_written: bool,
-        /// Try the generic mutants on all tests, and put those that pass into this file, tools/ibta/src/generic/survivors.toml
+        /// Try the generic mutants on all tests, and put those that pass into this file,
+        /// tools/ibta/src/generic/survivors.toml
         #[arg(long, value_name = "FILE", conflicts_with_all = ["ids", "family", "as_written"])]
         write: Option<PathBuf>,
     },
@@ -81,9 +84,11 @@ enum Command {
         #[arg(long, value_name = "FILE")]
         html: PathBuf,
     },
-    /// Print the matrix of compliance statements, with their tests, as it stands in docs/conformance/statements.md
+    /// Print the matrix of compliance statements, with their tests, as it stands in
+    /// docs/conformance/statements.md
     Statements {
-        /// Put it into this file, between its markers; what rdma_rxe does is read from rxe-suite.md beside it
+        /// Put it into this file, between its markers; what rdma_rxe does is read from rxe-suite.md
+        /// beside it
         #[arg(long, value_name = "FILE", conflicts_with_all = ["check", "json"])]
         write: Option<PathBuf>,
         /// Say whether it is what stands in this file
@@ -105,8 +110,8 @@ struct AgentArgs {
     /// The device, as `ibv_devices` lists it
     #[arg(long)]
     device: String,
-    /// Serve testers that connect to this address and port, one after the other, until killed. Whoever can connect may
-    /// use the device [default: one tester, at standard input and output]
+    /// Serve testers that connect to this address and port, one after the other, until killed.
+    /// Whoever can connect may use the device [default: one tester, at standard input and output]
     #[arg(long, value_name = "ADDRESS:PORT")]
     listen: Option<SocketAddr>,
 }
@@ -122,16 +127,19 @@ struct RunArgs {
     /// All tests
     #[arg(long)]
     all: bool,
-    /// The documents' tests as they are written, step by step, in place of the suite's, which read them by the specification
+    /// The documents' tests as they are written, step by step, in place of the suite's, which read
+    /// them by the specification
     #[arg(long)]
     as_written: bool,
-    /// Only a part of these tests, for several testers beside each other: 1/3 is every third, from the first on
+    /// Only a part of these tests, for several testers beside each other: 1/3 is every third, from
+    /// the first on
     #[arg(long, value_name = "K/N")]
     shard: Option<Shard>,
     /// On a simulated device in virtual time
     #[arg(long, conflicts_with_all = ["device", "agent", "tester"])]
     sim: bool,
-    /// Break the simulated device as a mutant of the test does (`ferroce-ibta mutants ID` names them), to see a failure
+    /// Break the simulated device as a mutant of the test does (`ferroce-ibta mutants ID` names
+    /// them), to see a failure
     #[arg(long, requires = "sim", value_name = "NAME", conflicts_with_all = ["family", "all"])]
     mutant: Option<String>,
     #[command(flatten)]
@@ -174,7 +182,8 @@ fn main() -> ExitCode {
     })
 }
 
-/// Prints a line. A reader that has had enough (`| head`) is no error: the rest is run, and the exit status says how it went.
+/// Prints a line. A reader that has had enough (`| head`) is no error: the rest is run, and the
+/// exit status says how it went.
 fn say(line: impl std::fmt::Display) {
     let _ = writeln!(std::io::stdout(), "{line}");
 }
@@ -234,8 +243,8 @@ fn run(args: &RunArgs) -> Result<ExitCode> {
     Ok(ExitCode::from(code))
 }
 
-/// What can be wrong with cables is known before the first test. Who asks for a test by name that needs more ports than there are
-/// is told so; among many it is not applicable.
+/// What can be wrong with cables is known before the first test. Who asks for a test by name that
+/// needs more ports than there are is told so; among many it is not applicable.
 fn prepare_mad(backend: &mut RealBackend, tests: &[Test], ids: &[String]) -> Result<()> {
     let ports = backend.mad_ports();
     let mut of_management = tests

@@ -10,7 +10,8 @@ use ferroce_ibta::suite;
 use std::path::Path;
 use std::process::ExitCode;
 
-/// Runs tests on their mutants, and says which were caught; those of the suite on the generic mutants, too.
+/// Runs tests on their mutants, and says which were caught; those of the suite on the generic
+/// mutants, too.
 pub(crate) fn run(ids: &[String], family: Option<&str>, as_written: bool) -> Result<ExitCode> {
     let all = ids.is_empty() && family.is_none();
     let tests = select(catalogue(as_written), ids, family, all)?;

@@ -1,4 +1,5 @@
-//! Runs tests on broken devices: each mutant must make its test fail, by the assertion that it names.
+//! Runs tests on broken devices: each mutant must make its test fail, by the assertion that it
+//! names.
 
 use crate::catalog::{Make, Mutant, Test};
 use crate::execute::execute;

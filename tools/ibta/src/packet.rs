@@ -16,7 +16,8 @@ pub enum Crc {
     Bytes([u8; ICRC_LEN]),
 }
 
-/// A packet to send. Extended headers are those of the opcode: one that is missing in `ext` is sent as zeros.
+/// A packet to send. Extended headers are those of the opcode: one that is missing in `ext` is sent
+/// as zeros.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TxPacket {
     /// Base transport header. The pad count is made right, unless `pad` says another.
@@ -58,7 +59,8 @@ impl TxPacket {
         bytes
     }
 
-    /// The whole packet from the BTH to the ICRC; `start` begins the ICRC of a packet of that many bytes.
+    /// The whole packet from the BTH to the ICRC; `start` begins the ICRC of a packet of that many
+    /// bytes.
     pub fn encode(&self, start: impl FnOnce(usize) -> Icrc) -> Vec<u8> {
         let mut bytes = self.covered();
         let mut icrc = start(bytes.len() + ICRC_LEN);
@@ -137,7 +139,8 @@ pub struct RxPacket {
 }
 
 impl RxPacket {
-    /// Takes a packet apart; `bytes` are from the BTH to the ICRC, `intact` says that the ICRC is right.
+    /// Takes a packet apart; `bytes` are from the BTH to the ICRC, `intact` says that the ICRC is
+    /// right.
     pub fn decode(at: Duration, bytes: Vec<u8>, intact: bool) -> RxPacket {
         let parsed = Packet::parse(&bytes).map(|p| (p.bth, p.info, p.ext, p.payload.to_vec()));
         let icrc = (!intact).then(|| "the ICRC is wrong".to_owned());

@@ -1,7 +1,8 @@
 //! What the device side is asked to do, in the vocabulary of verbs: one line of JSON each way.
 //!
-//! The real rig sends these to the agent beside the device; the simulated one carries them out itself. Numbers are those of
-//! libibverbs (`enum ibv_wc_status`, `enum ibv_access_flags`, …), in host byte order; keys and addresses as verbs gives them.
+//! The real rig sends these to the agent beside the device; the simulated one carries them out
+//! itself. Numbers are those of libibverbs (`enum ibv_wc_status`, `enum ibv_access_flags`, …), in
+//! host byte order; keys and addresses as verbs gives them.
 
 mod types;
 
@@ -14,7 +15,8 @@ use std::time::Duration;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "command")]
 pub enum Command {
-    /// Destroys every object; the device is as it was when the agent began. Answer: [`Reply::Done`].
+    /// Destroys every object; the device is as it was when the agent began. Answer:
+    /// [`Reply::Done`].
     Reset,
     /// What device this is. Answer: [`Reply::Device`].
     Device,
@@ -37,7 +39,8 @@ pub enum Command {
         /// Index in its table.
         index: u32,
     },
-    /// A subnet manager works behind a port, or no longer: `issm` of the port is opened or closed. Answer: [`Reply::Done`].
+    /// A subnet manager works behind a port, or no longer: `issm` of the port is opened or closed.
+    /// Answer: [`Reply::Done`].
     IsSm {
         /// Port.
         port: u8,
@@ -63,7 +66,8 @@ pub enum Command {
         /// Queue pair number.
         qp: u32,
     },
-    /// An XRC domain that no other program knows, with a completion queue for all its shared receive queues. Answer: [`Reply::Xrcd`].
+    /// An XRC domain that no other program knows, with a completion queue for all its shared
+    /// receive queues. Answer: [`Reply::Xrcd`].
     OpenXrcd,
     /// A shared receive queue. Answer: [`Reply::Srq`].
     CreateSrq {
@@ -138,8 +142,8 @@ pub enum Command {
         /// Scatter list.
         sges: Vec<Sge>,
     },
-    /// Takes completions: as soon as `at_most` are there, or when the time has passed those that are. Answer:
-    /// [`Reply::Completions`].
+    /// Takes completions: as soon as `at_most` are there, or when the time has passed those that
+    /// are. Answer: [`Reply::Completions`].
     Poll {
         /// Queue pair number.
         qp: u32,
@@ -150,7 +154,8 @@ pub enum Command {
         /// Waits so long.
         within: Duration,
     },
-    /// Takes asynchronous events: as soon as there is one, or when the time has passed. Answer: [`Reply::Events`].
+    /// Takes asynchronous events: as soon as there is one, or when the time has passed. Answer:
+    /// [`Reply::Events`].
     Events {
         /// Waits so long for the first.
         within: Duration,

@@ -1,6 +1,8 @@
-//! What a test runs on: the tester's own end of the wire, and the device side's ear. Times are virtual or real.
+//! What a test runs on: the tester's own end of the wire, and the device side's ear. Times are
+//! virtual or real.
 //!
-//! Waits are of so much time in which the machine runs: while it stands still nothing can come ([`TransportRig::stalled`]).
+//! Waits are of so much time in which the machine runs: while it stands still nothing can come
+//! ([`TransportRig::stalled`]).
 //!
 //! Errors are failures of the rig (the agent is gone, say), never the device's refusal: that is a
 //! [`Reply::Errno`].
@@ -25,8 +27,8 @@ pub trait TransportRig {
     fn mtu(&self) -> u32;
     /// Sends a packet to the device.
     fn transmit(&mut self, packet: &TxPacket) -> Result<()>;
-    /// The next packet of the device to any of the tester's queue pairs; `None` if none came within that time. Packets
-    /// that came during commands and sleeps are kept.
+    /// The next packet of the device to any of the tester's queue pairs; `None` if none came within
+    /// that time. Packets that came during commands and sleeps are kept.
     fn receive(&mut self, within: Duration) -> Result<Option<RxPacket>>;
     /// Has the device side do something.
     fn command(&mut self, command: &Command) -> Result<Reply>;
@@ -34,8 +36,9 @@ pub trait TransportRig {
     fn sleep(&mut self, time: Duration) -> Result<()>;
     /// Every packet so far.
     fn trace(&self) -> &Trace;
-    /// How much of the time between two times of the rig's clock the machine that rig and device run on stood still. Who is late by
-    /// no more may be blamed for nothing. In virtual time it never does.
+    /// How much of the time between two times of the rig's clock the machine that rig and device
+    /// run on stood still. Who is late by no more may be blamed for nothing. In virtual time it
+    /// never does.
     fn stalled(&self, _from: Duration, _to: Duration) -> Duration {
         Duration::ZERO
     }
@@ -86,7 +89,8 @@ pub trait MadRig {
     fn sleep(&mut self, time: Duration) -> Result<()>;
     /// Every packet so far.
     fn trace(&self) -> &Trace;
-    /// How much of the time between two times the machine stood still, as [`TransportRig::stalled`].
+    /// How much of the time between two times the machine stood still, as
+    /// [`TransportRig::stalled`].
     fn stalled(&self, _from: Duration, _to: Duration) -> Duration {
         Duration::ZERO
     }
@@ -104,8 +108,8 @@ pub trait MadRig {
 pub trait Backend {
     /// A transport tester and a device without objects.
     fn transport(&mut self) -> Result<Box<dyn TransportRig + '_>>;
-    /// A MAD tester and a device with at least so many ports, which have links. `lanes` is the VLCap that the test is
-    /// about: a simulated device has just that, a real one what it has.
+    /// A MAD tester and a device with at least so many ports, which have links. `lanes` is the
+    /// VLCap that the test is about: a simulated device has just that, a real one what it has.
     ///
     /// # Errors
     /// There is none to be had, or none for such a device.

@@ -15,7 +15,8 @@ pub enum Stop {
     Failed,
     /// The test is not for this device, and why.
     NotApplicable(String),
-    /// A bound in real time was missed while the machine stood still; it is recorded. The test is to be run again.
+    /// A bound in real time was missed while the machine stood still; it is recorded. The test is
+    /// to be run again.
     Inconclusive(String),
     /// What could be reached was right, but not all that the test is about could be, and why.
     Incomplete(String),
@@ -97,8 +98,8 @@ pub enum Entry {
         /// Why.
         reason: String,
     },
-    /// An assertion could not be decided, since the machine stood still: not in this run of the test, or, where it stands before the
-    /// first step, not in an earlier one.
+    /// An assertion could not be decided, since the machine stood still: not in this run of the
+    /// test, or, where it stands before the first step, not in an earlier one.
     Inconclusive {
         /// Its name.
         assertion: String,
@@ -107,7 +108,8 @@ pub enum Entry {
     },
 }
 
-/// An entry and when it was made, as far as the rig knows: entries that are made between two of its steps have the time of the former.
+/// An entry and when it was made, as far as the rig knows: entries that are made between two of its
+/// steps have the time of the former.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Recorded {
     /// On the rig's clock.
@@ -120,7 +122,8 @@ pub struct Recorded {
     pub entry: Entry,
 }
 
-/// How far a rig has come: its clock, and how many packets its trace has. Rig and run share it, so that entries know it.
+/// How far a rig has come: its clock, and how many packets its trace has. Rig and run share it, so
+/// that entries know it.
 #[derive(Clone, Debug, Default)]
 pub struct Progress(Rc<Cell<(Duration, usize)>>);
 
@@ -171,8 +174,8 @@ impl Run {
         });
     }
 
-    /// Decides an assertion, once or many times; `seen` says what was seen against what was due, and is asked for only when
-    /// `held` is not true.
+    /// Decides an assertion, once or many times; `seen` says what was seen against what was due,
+    /// and is asked for only when `held` is not true.
     ///
     /// # Errors
     /// [`Stop::Failed`] if it did not hold: pass it on with `?`.
@@ -206,8 +209,9 @@ impl Run {
         })
     }
 
-    /// Decides a bound in real time, which was missed by so much (0: it was kept), while the machine stood still for `stalled`. If
-    /// that is as much it may be the machine's doing, and nothing is known.
+    /// Decides a bound in real time, which was missed by so much (0: it was kept), while the
+    /// machine stood still for `stalled`. If that is as much it may be the machine's doing, and
+    /// nothing is known.
     ///
     /// # Errors
     /// [`Stop::Failed`] or [`Stop::Inconclusive`] if it was missed: pass it on with `?`.
@@ -225,7 +229,8 @@ impl Run {
         Err(self.inconclusive(assertion.to_string(), seen))
     }
 
-    /// Takes back that the last assertion failed: the machine stood still for longer than the tester may.
+    /// Takes back that the last assertion failed: the machine stood still for longer than the
+    /// tester may.
     pub(crate) fn withdraw(&mut self, stalled: Duration) -> Stop {
         match self.entries.pop() {
             Some(Recorded {

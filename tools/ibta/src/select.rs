@@ -43,8 +43,8 @@ pub(crate) fn catalogue(as_written: bool) -> Vec<Test> {
     }
 }
 
-/// Of `tests` those of these names, those of this family, or all. A number in place of a name or a family stands for every test of
-/// that family, and every test about that statement or section.
+/// Of `tests` those of these names, those of this family, or all. A number in place of a name or a
+/// family stands for every test of that family, and every test about that statement or section.
 ///
 /// # Errors
 /// A name that nothing has, with the one that is most like it.

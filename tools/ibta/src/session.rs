@@ -1,4 +1,5 @@
-//! A run of the command: the tests one after the other, a line for each, and the files that were asked for.
+//! A run of the command: the tests one after the other, a line for each, and the files that were
+//! asked for.
 
 use anyhow::{Context, Result};
 use clap::Args;
@@ -29,11 +30,13 @@ pub(crate) struct Output {
     /// Also write the results to this file, as JSON
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Also write the results to this file, as a page for a browser, and the packets of every test to a directory beside it
+    /// Also write the results to this file, as a page for a browser, and the packets of every test
+    /// to a directory beside it
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
-    /// Write the packets of every test to this directory, a pcapng file each [default: those of tests that fail, to
-    /// ferroce-ibta-captures in the current directory; with --html all, to FILE-packets]
+    /// Write the packets of every test to this directory, a pcapng file each [default: those of
+    /// tests that fail, to ferroce-ibta-captures in the current directory; with --html all, to
+    /// FILE-packets]
     #[arg(long, value_name = "DIR")]
     pcap: Option<PathBuf>,
 }
@@ -152,8 +155,8 @@ fn show(result: &TestResult, verbose: bool) {
     }
 }
 
-/// Makes the page of results that were kept as JSON. Packets are where that says, seen from the current directory or from where the file
-/// is; without their capture a test has none in the page.
+/// Makes the page of results that were kept as JSON. Packets are where that says, seen from the
+/// current directory or from where the file is; without their capture a test has none in the page.
 pub(crate) fn page(kept: &Path, html: &Path) -> Result<()> {
     let json::Kept { device, mut tests } = json::read(kept)?;
     let beside = kept.parent().unwrap_or(Path::new(""));

@@ -1,9 +1,10 @@
 //! Numbers of compliance statements and of sections, in whatever way they are written.
 //!
-//! Code and tests write `C14-27`, the test specification `v1c14-027`, ids `C14_027`; whoever looks for one may write any of these.
+//! Code and tests write `C14-27`, the test specification `v1c14-027`, ids `C14_027`; whoever looks
+//! for one may write any of these.
 
-/// A number in one way of writing: `c14-27`, `o14-13.1`, `oa19-14` of an annex, or `9.7.6` for a section; what follows a `#` is an assertion's own. `None` if
-/// it is no such number.
+/// A number in one way of writing: `c14-27`, `o14-13.1`, `oa19-14` of an annex, or `9.7.6` for a
+/// section; what follows a `#` is an assertion's own. `None` if it is no such number.
 pub fn canonical(text: &str) -> Option<String> {
     let text = text.to_ascii_lowercase();
     let text = text.split('#').next()?;
@@ -35,8 +36,8 @@ fn plain(text: &str) -> Option<String> {
     Some(parts?.join("."))
 }
 
-/// The statement that an assertion of the specification's is about, as code writes it: `C14-27` of `v1c14-027#01`. `None` of
-/// assertions that are the project's own.
+/// The statement that an assertion of the specification's is about, as code writes it: `C14-27` of
+/// `v1c14-027#01`. `None` of assertions that are the project's own.
 pub fn of_assertion(assertion: &str) -> Option<String> {
     if !assertion.starts_with("v1c") && !assertion.starts_with("v1o") {
         return None;

@@ -51,8 +51,8 @@ impl Trace {
         });
     }
 
-    /// The packets in order of their times. `counts` are numbers of packets that were known at some time: each becomes the number that
-    /// it takes to have them all.
+    /// The packets in order of their times. `counts` are numbers of packets that were known at some
+    /// time: each becomes the number that it takes to have them all.
     pub fn in_order<'a>(mut self, counts: impl IntoIterator<Item = &'a mut usize>) -> Trace {
         let mut order: Vec<usize> = (0..self.frames.len()).collect();
         order.sort_by_key(|&index| self.frames[index].at);

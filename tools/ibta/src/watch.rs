@@ -1,5 +1,5 @@
-//! A MAD tester whose run learns how far it has come, and that keeps a ledger of what it asked and was answered. Of the transport tester
-//! [`Audited`](crate::audit::Audited) does both.
+//! A MAD tester whose run learns how far it has come, and that keeps a ledger of what it asked and
+//! was answered. Of the transport tester [`Audited`](crate::audit::Audited) does both.
 
 use crate::audit::management::Ledger;
 use crate::audit::{self, MADS};
@@ -35,7 +35,8 @@ impl<'r> Watched<'r> {
         }
     }
 
-    /// Decides whether every MAD was right, also where the tester cannot go on: it may have been told nonsense.
+    /// Decides whether every MAD was right, also where the tester cannot go on: it may have been
+    /// told nonsense.
     ///
     /// # Errors
     /// One was not, or the rig or the tester failed.

@@ -1,5 +1,5 @@
-//! What is written about the suite: the list in docs/conformance/suite.md is what the catalogue says, and whoever looks for the number of
-//! a statement or a section finds code that obeys it.
+//! What is written about the suite: the list in docs/conformance/suite.md is what the catalogue
+//! says, and whoever looks for the number of a statement or a section finds code that obeys it.
 
 use ferroce_ibta::statement::canonical;
 use ferroce_ibta::{known, report, suite};
@@ -61,7 +61,8 @@ fn sources(dir: &Path, text: &mut String) {
     }
 }
 
-/// The numbers of statements in a text, and of sections, which are called so: "section 9.7.6", "sections 9.8.2 and 9.8.3".
+/// The numbers of statements in a text, and of sections, which are called so: "section 9.7.6",
+/// "sections 9.8.2 and 9.8.3".
 fn numbers(text: &str) -> BTreeSet<String> {
     let mut words = text
         .split(|c: char| !(c.is_alphanumeric() || matches!(c, '.' | '-' | '_')))

@@ -1,5 +1,6 @@
-//! Bounds in real time on a machine that stands still now and then: what is a late device's fault, what may be the machine's, and what
-//! is nobody's business but the device's however still the machine stood.
+//! Bounds in real time on a machine that stands still now and then: what is a late device's fault,
+//! what may be the machine's, and what is nobody's business but the device's however still the
+//! machine stood.
 
 use anyhow::Result;
 use ferroce_ibta::execute::{ATTEMPTS, execute};
@@ -259,10 +260,12 @@ fn nothing_at_all_is_no_lateness() {
     );
 }
 
-/// A tester that is slow makes a device send again what it would not have: only where a test must hurry.
+/// A tester that is slow makes a device send again what it would not have: only where a test must
+/// hurry.
 #[test]
 fn a_tester_that_had_to_hurry_and_could_not_is_inconclusive() {
-    // Each SEND may be sent again once; its answer is lost, as if the tester had been too slow with it.
+    // Each SEND may be sent again once; its answer is lost, as if the tester had been too slow with
+    // it.
     let slow = || {
         let mut answered = false;
         Faults::default().rx_drop(move |_| !std::mem::replace(&mut answered, true))
@@ -301,8 +304,8 @@ fn a_tester_that_had_to_hurry_and_could_not_is_inconclusive() {
     );
 }
 
-/// What time has nothing to do with fails at once, however still the machine stood; and a machine that stood still changes nothing for a sound
-/// device.
+/// What time has nothing to do with fails at once, however still the machine stood; and a machine
+/// that stood still changes nothing for a sound device.
 #[test]
 fn only_time_is_excused() {
     let always = (Duration::ZERO, Duration::from_secs(1000));

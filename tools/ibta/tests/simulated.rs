@@ -1,4 +1,5 @@
-//! The whole suite on the simulated device: every test passes, every mutant is caught, and nothing is vacuous.
+//! The whole suite on the simulated device: every test passes, every mutant is caught, and nothing
+//! is vacuous.
 
 use ferroce_ibta::execute::execute;
 use ferroce_ibta::generic::{self, survivors::Survivors};

@@ -1,6 +1,8 @@
-//! What the state machine itself costs: two queue pairs joined without memory, copies or serialization.
+//! What the state machine itself costs: two queue pairs joined without memory, copies or
+//! serialization.
 //!
-//! Prints nanoseconds a packet (requester's and responder's work together) for some kinds of traffic.
+//! Prints nanoseconds a packet (requester's and responder's work together) for some kinds of
+//! traffic.
 
 use ferroce_sim::Nothing;
 use ferroce_transport::Time;

@@ -97,13 +97,15 @@ pub struct Way {
     pub delay: Duration,
     /// The attribute `timeout`, of both queue pairs.
     pub timeout: u8,
-    /// The most that may be in flight, in bytes; a controller decides how much is, or else it is always so.
+    /// The most that may be in flight, in bytes; a controller decides how much is, or else it is
+    /// always so.
     pub window: u32,
     /// Whether there is a controller.
     pub controlled: bool,
 }
 
-/// Transfers `count` messages of `len` bytes. Returns the goodput in Gb/s, `None` if the retries ran out.
+/// Transfers `count` messages of `len` bytes. Returns the goodput in Gb/s, `None` if the retries
+/// ran out.
 pub fn run(seed: u64, kind: Kind, len: u32, count: usize, way: Way) -> Option<f64> {
     let mut rng = Rng::new(seed);
     let attr = QpAttr {

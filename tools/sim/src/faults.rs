@@ -1,4 +1,5 @@
-//! Requests that are made to fail: each error status that one side can bring upon the other or itself.
+//! Requests that are made to fail: each error status that one side can bring upon the other or
+//! itself.
 
 use crate::memory::{BASE, Buffer};
 use crate::model::{Placed, RecvExpect, SendExpect};
@@ -141,7 +142,8 @@ impl Planner<'_> {
         }
     }
 
-    /// The peer's receive request cannot take the message: besides how the request fails, how that one does, and its index.
+    /// The peer's receive request cannot take the message: besides how the request fails, how that
+    /// one does, and its index.
     fn refused_receive(&mut self, kind: u64, message: &Message) -> (Failing, WcStatus, usize) {
         let (peer, len) = (1 - message.side, message.len);
         match kind {

@@ -1,5 +1,5 @@
-//! A host: carries out what the transport asks for on a [`Memory`], and lets a model look at every completion at the moment
-//! it is raised. What is right and wrong only the model knows.
+//! A host: carries out what the transport asks for on a [`Memory`], and lets a model look at every
+//! completion at the moment it is raised. What is right and wrong only the model knows.
 
 use crate::memory::{BASE, Memory};
 use crate::model::Model;
@@ -16,8 +16,8 @@ use std::rc::Rc;
 
 /// Looks on while a host works.
 pub trait Onlooker {
-    /// Bytes come to an address where there are so many others: those that are placed in their stead, as many, or `None`
-    /// to let them be.
+    /// Bytes come to an address where there are so many others: those that are placed in their
+    /// stead, as many, or `None` to let them be.
     fn placing(&mut self, va: u64, before: &[u8], data: &[u8]) -> Option<Vec<u8>> {
         let _ = (va, before, data);
         None
@@ -37,7 +37,8 @@ pub trait Onlooker {
 /// A shared receive queue.
 pub type SharedQueue = Rc<RefCell<VecDeque<RecvWqe>>>;
 
-/// The shared receive queues of an XRC domain, by number. The protection domain of each is in [`Memory::srqs`].
+/// The shared receive queues of an XRC domain, by number. The protection domain of each is in
+/// [`Memory::srqs`].
 pub type XrcDomain = Rc<RefCell<BTreeMap<u32, SharedQueue>>>;
 
 /// The host of one queue pair.

@@ -1,8 +1,9 @@
-//! A simulator for the transport: two hosts, a bad link, virtual time, and a model that knows what must come out.
+//! A simulator for the transport: two hosts, a bad link, virtual time, and a model that knows what
+//! must come out.
 //!
-//! Everything follows from a seed, so that every failure can be replayed:
-//! `FERROCE_SIM_SEED=n cargo test -p ferroce-sim --release --test seeds -- --nocapture` prints a trace.
-//! Nothing here uses the network, the clock or threads.
+//! Everything follows from a seed, so that every failure can be replayed: `FERROCE_SIM_SEED=n cargo
+//! test -p ferroce-sim --release --test seeds -- --nocapture` prints a trace. Nothing here uses the
+//! network, the clock or threads.
 #![forbid(unsafe_code)]
 
 pub mod bulk;

@@ -1,4 +1,5 @@
-//! A link in virtual time: rate, delay, loss, duplication, reordering and corruption, each from the generator.
+//! A link in virtual time: rate, delay, loss, duplication, reordering and corruption, each from the
+//! generator.
 
 use crate::rng::Rng;
 use ferroce_transport::{Duration, Time};

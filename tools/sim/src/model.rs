@@ -1,5 +1,5 @@
-//! What must come out: every completion in order, with its status, length and data, and the data in place when the
-//! completion is raised.
+//! What must come out: every completion in order, with its status, length and data, and the data in
+//! place when the completion is raised.
 //!
 //! The model panics at the first thing that is wrong.
 
@@ -91,7 +91,8 @@ pub struct Model {
 }
 
 impl Progress {
-    /// Books a completion of request `index`; `silent` says which requests before it may have succeeded silently.
+    /// Books a completion of request `index`; `silent` says which requests before it may have
+    /// succeeded silently.
     fn book(&mut self, index: usize, status: WcStatus, silent: impl Fn(usize) -> bool) {
         assert!(
             index >= self.next,
@@ -133,7 +134,8 @@ impl Onlooker for Model {
             "completion of a request that was not posted: {c:?}"
         );
         let sends = &self.sends;
-        // After a flush began without an error of its own, unsignaled requests before it may have succeeded.
+        // After a flush began without an error of its own, unsignaled requests before it may have
+        // succeeded.
         self.send.book(index, c.status, |i| !sends[i].signaled);
         let want = &self.sends[index];
         assert_eq!(c.opcode, want.opcode, "request {index}");

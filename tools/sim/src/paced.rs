@@ -1,8 +1,9 @@
-//! Unacknowledged traffic by UC into a socket's receive buffer, to see what a pace leaves of it and what is lost.
+//! Unacknowledged traffic by UC into a socket's receive buffer, to see what a pace leaves of it and
+//! what is lost.
 //!
-//! The sender goes through the same steps as the engine: it asks for its allowance, sends that much at most in
-//! one run, counts it, and asks again when the run is on the link. The receiver takes runs out of its buffer as
-//! fast as it can while it is awake.
+//! The sender goes through the same steps as the engine: it asks for its allowance, sends that much
+//! at most in one run, counts it, and asks again when the run is on the link. The receiver takes
+//! runs out of its buffer as fast as it can while it is awake.
 
 use crate::nothing::Nothing;
 use crate::world::QPN;

@@ -1,6 +1,7 @@
 //! A random program for two hosts: what each posts, and what must come of it.
 //!
-//! Every request has buffers of its own, so that the final contents of all memory are known in advance.
+//! Every request has buffers of its own, so that the final contents of all memory are known in
+//! advance.
 
 use crate::memory::{BASE, Buffer, Memory};
 use crate::model::{Placed, RecvExpect, SendExpect};
@@ -56,7 +57,8 @@ pub struct Shape {
     pub xrc: usize,
 }
 
-/// Numbers of the shared receive queues of an XRC domain. Each has a protection domain of its own, numbered alike.
+/// Numbers of the shared receive queues of an XRC domain. Each has a protection domain of its own,
+/// numbered alike.
 pub const SRQS: [u32; 3] = [0x00_0001, 0x12_3456, 0xff_ffff];
 
 /// One side's part.

@@ -14,10 +14,12 @@ const WRITTEN: Access = Access::REMOTE_WRITE
     .union(Access::FLUSH_GLOBAL)
     .union(Access::FLUSH_PERSISTENT);
 
-/// What earlier requests of a side wrote: the shared receive queue that they named, where, and the bytes.
+/// What earlier requests of a side wrote: the shared receive queue that they named, where, and the
+/// bytes.
 type Written = Vec<(u32, Buffer, Vec<u8>)>;
 
-/// A request before it is known where it goes: operation, list, inline data instead of one, and what must come of it.
+/// A request before it is known where it goes: operation, list, inline data instead of one, and
+/// what must come of it.
 type Asked = (SendOp, Vec<Sge>, Option<Vec<u8>>, SendExpect);
 
 impl Planner<'_> {

@@ -311,7 +311,8 @@ impl Judge {
         }
     }
 
-    /// Memory ends as planned; where not everything succeeded, each byte is as planned or as it was.
+    /// Memory ends as planned; where not everything succeeded, each byte is as planned or as it
+    /// was.
     fn memory(&self, world: &World, i: usize, whole: bool) {
         let side = &world.sides[i];
         let mut memory = side.host.memory.borrow().clone();
@@ -338,7 +339,8 @@ impl Judge {
             let mut word = [0; 8];
             word.copy_from_slice(memory.at(cell.buffer.va, 8));
             let value = u64::from_ne_bytes(word);
-            // Exactly once: the value is one of those that the ATOMICs give in turn, not before those that completed.
+            // Exactly once: the value is one of those that the ATOMICs give in turn, not before
+            // those that completed.
             let completed = done.sends[..done.host.model.send.good].iter().filter(|s| {
                 use ferroce_transport::SendOp::*;
                 matches!(s.op, FetchAdd { va, .. } | CompareSwap { va, .. } if va == cell.buffer.va)

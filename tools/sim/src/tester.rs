@@ -1,4 +1,5 @@
-//! A transport tester: one queue pair under test, and a peer that the test plays by hand, packet by packet.
+//! A transport tester: one queue pair under test, and a peer that the test plays by hand, packet by
+//! packet.
 
 use crate::memory::{Buffer, Memory};
 use crate::rng::Rng;
@@ -51,7 +52,8 @@ impl Tester {
         Tester::of(service, usual(), QpState::Rts, false)
     }
 
-    /// A queue pair of any service in some state on the way to RTS, perhaps on a shared receive queue.
+    /// A queue pair of any service in some state on the way to RTS, perhaps on a shared receive
+    /// queue.
     pub fn of(service: QpType, attr: QpAttr, state: QpState, srq: bool) -> Tester {
         let config = QpConfig {
             qpn: DUT,
@@ -243,7 +245,8 @@ impl Tester {
         assert!(sent.is_empty(), "{sent:#?}");
     }
 
-    /// The queue pair receives a packet: a datagram if it is of that service, with a GRH that is 40 times `GRH_BYTE`.
+    /// The queue pair receives a packet: a datagram if it is of that service, with a GRH that is 40
+    /// times `GRH_BYTE`.
     pub fn inject(&mut self, opcode: u8, psn: u32, ack_req: bool, ext: Ext, payload: &[u8]) {
         let info = opcode::info(opcode).expect("an opcode of the table");
         let bth = Bth {

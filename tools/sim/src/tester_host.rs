@@ -1,4 +1,5 @@
-//! What a tester's queue pair runs on: a host without a model, and a sink that keeps packets to look at.
+//! What a tester's queue pair runs on: a host without a model, and a sink that keeps packets to
+//! look at.
 
 use crate::host::{Onlooker, SimHost};
 use crate::memory::Memory;
@@ -93,7 +94,8 @@ impl Sink for Collector {
     }
 }
 
-/// Of an unreliable service: when a send completes, nothing may refer to the consumer's memory any more.
+/// Of an unreliable service: when a send completes, nothing may refer to the consumer's memory any
+/// more.
 #[derive(Debug, Default)]
 pub struct Flushed(pub(crate) Option<Referring>);
 

@@ -1,7 +1,8 @@
-//! Two hosts that talk over UC or UD through a bad link, in virtual time: loss must show as loss and as nothing else.
+//! Two hosts that talk over UC or UD through a bad link, in virtual time: loss must show as loss
+//! and as nothing else.
 //!
-//! After every packet what the queue pair did is held against the oracle: the completion that is due, and no other. At the
-//! end every byte of memory must be as it should.
+//! After every packet what the queue pair did is held against the oracle: the completion that is
+//! due, and no other. At the end every byte of memory must be as it should.
 
 mod oracle;
 mod plan;
@@ -87,7 +88,8 @@ fn judged(service: QpType, seed: u64) -> Outcome {
         assert!(*bytes == side.oracle.memory.bytes, "memory of side {i}");
         let whole = world.sides[1 - i].oracle.whole;
         if clean {
-            // Then nothing is lost but what the peer could not take, and that is counted, one by one.
+            // Then nothing is lost but what the peer could not take, and that is counted, one by
+            // one.
             let dropped =
                 |n: &&Note| matches!(n, Note::NoReceive | Note::TooLong | Note::QkeyViolation);
             let notes = &world.sides[1 - i].host.notes;

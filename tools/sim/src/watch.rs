@@ -1,4 +1,5 @@
-//! The transport's events on standard output, in virtual time: the same that a program shows with `FERROCE_LOG=trace`.
+//! The transport's events on standard output, in virtual time: the same that a program shows with
+//! `FERROCE_LOG=trace`.
 
 use std::cell::Cell;
 use std::fmt;

@@ -1,4 +1,5 @@
-//! The sink: gathers payloads and makes whole datagrams, ICRC and all, as they would cross the network.
+//! The sink: gathers payloads and makes whole datagrams, ICRC and all, as they would cross the
+//! network.
 
 use crate::memory::Memory;
 use crate::tester_host::Referring;

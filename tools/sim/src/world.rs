@@ -195,7 +195,8 @@ impl World {
         }
     }
 
-    /// What follows from anything that happened to a side: it sends, posts what had no room, and is looked at.
+    /// What follows from anything that happened to a side: it sends, posts what had no room, and is
+    /// looked at.
     fn after(&mut self, i: usize) {
         let now = self.now;
         let side = &mut self.sides[i];

@@ -18,7 +18,8 @@ const ADD: SendOp = SendOp::FetchAdd {
 };
 const OK: WcStatus = WcStatus::Success;
 
-/// C9-60: a SEND or RDMA WRITE completes with the acknowledgement that covers all of its packets, not before.
+/// C9-60: a SEND or RDMA WRITE completes with the acknowledgement that covers all of its packets,
+/// not before.
 #[test]
 fn c9_060_send_and_write() {
     for op in [
@@ -107,7 +108,8 @@ fn c9_060_atomic() {
     }
 }
 
-/// C9-60: a READ completes with the last of its responses; a response acknowledges what came before.
+/// C9-60: a READ completes with the last of its responses; a response acknowledges what came
+/// before.
 #[test]
 fn c9_060_read() {
     let mut t = Tester::new();

@@ -1,4 +1,5 @@
-//! What holds a requester back: resources, window, credits, draining, and what it measures meanwhile.
+//! What holds a requester back: resources, window, credits, draining, and what it measures
+//! meanwhile.
 
 use ferroce_sim::Nothing;
 use ferroce_sim::tester::{DUT_PSN, Tester, aeth, ladder, usual};

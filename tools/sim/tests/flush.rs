@@ -1,4 +1,5 @@
-//! FLUSH: answered like a READ of nothing once the host has done it, after all that came before, and done once.
+//! FLUSH: answered like a READ of nothing once the host has done it, after all that came before,
+//! and done once.
 
 use ferroce_sim::Buffer;
 use ferroce_sim::tester::{DUT_PSN, TT_PSN, Tester, aeth, feth, reth, usual};
@@ -203,7 +204,8 @@ fn what_is_wrong_with_it_is_said() {
         // More than there can be, and a right that the queue pair does not give.
         (usual(), 1, 0, 0, MAX_FLUSH + 1, 0, invalid),
         (without, 1, 0, 0, 8, 0, invalid),
-        // A range that is not all inside, a right that the region does not give, and a key that is none, even for nothing.
+        // A range that is not all inside, a right that the region does not give, and a key that is
+        // none, even for nothing.
         (usual(), 1, 0, 20, 5, 0, access),
         (usual(), 3, 0, 0, 8, 0, access),
         (usual(), 1, 0, 0, 0, 8, access),

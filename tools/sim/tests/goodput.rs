@@ -1,4 +1,5 @@
-//! Goodput against loss and delay, as tables that are compared to the digit: virtual time makes them exact.
+//! Goodput against loss and delay, as tables that are compared to the digit: virtual time makes
+//! them exact.
 //!
 //! `FERROCE_SIM_BLESS=1` writes the tables anew; look at the difference before committing it.
 

@@ -1,5 +1,5 @@
-//! Anything may come from the network: random packets at a live queue pair never panic it, never reach memory
-//! outside what they may reach, and never make it talk without end.
+//! Anything may come from the network: random packets at a live queue pair never panic it, never
+//! reach memory outside what they may reach, and never make it talk without end.
 
 use ferroce_sim::tester::{DUT, DUT_PSN, QKEY, TT_PSN, Tester, usual};
 use ferroce_sim::{Buffer, Rng};

@@ -1,4 +1,5 @@
-//! What a responder refuses: the NAK, the completion or event on its own side, and the end of the connection.
+//! What a responder refuses: the NAK, the completion or event on its own side, and the end of the
+//! connection.
 
 use ferroce_sim::tester::{TT_PSN, Tester, reth, usual};
 use ferroce_transport::{Access, QpAttr, QpEvent, QpState, WcStatus};

@@ -1,4 +1,5 @@
-//! Receiving from a shared receive queue: no credits, the last request, and messages whose head the host keeps.
+//! Receiving from a shared receive queue: no credits, the last request, and messages whose head the
+//! host keeps.
 
 use ferroce_sim::tester::{TT_PSN, Tester, usual};
 use ferroce_transport::{Access, QpEvent, QpState, RecvWqe, WcStatus};

@@ -22,8 +22,8 @@ const SERVICES: [QpType; 5] = [
     QpType::XrcRecv,
 ];
 
-/// What ibv_modify_qp(3) says each service needs on the way to RTS, and the kernel's table for those that it does
-/// not name.
+/// What ibv_modify_qp(3) says each service needs on the way to RTS, and the kernel's table for
+/// those that it does not name.
 #[test]
 fn required_attributes_are_those_of_the_manual() {
     let init = M::PKEY_INDEX | M::PORT;

@@ -13,8 +13,8 @@ const WRITE: SendOp = SendOp::Write {
     rkey: 0x12345,
 };
 
-/// C9-142, C9-143: a READ whose response never comes is sent `retry_cnt` times more, each time after T_tr to 4·T_tr,
-/// then completes with RETRY_EXC_ERR, once, and the rest is flushed.
+/// C9-142, C9-143: a READ whose response never comes is sent `retry_cnt` times more, each time
+/// after T_tr to 4·T_tr, then completes with RETRY_EXC_ERR, once, and the rest is flushed.
 #[test]
 fn c9_142_outstanding_request_timeout() {
     for exponent in [1, 8, 18, 31] {
@@ -55,8 +55,8 @@ fn c9_142_outstanding_request_timeout() {
     }
 }
 
-/// A peer that is stopped for longer than all retries together is waited for where the device stretches timeouts. The
-/// attributes are as they were set.
+/// A peer that is stopped for longer than all retries together is waited for where the device
+/// stretches timeouts. The attributes are as they were set.
 #[test]
 fn stretched_timeouts_wait_for_a_stopped_peer() {
     let t_tr = Duration::from_nanos(4096 << 14);

@@ -58,7 +58,8 @@ fn whole_messages_are_placed_and_nothing_is_answered() {
     assert!(t.notes().is_empty());
 }
 
-/// Lost packets in every place of a message, which then never completes, and its receive request takes the next one.
+/// Lost packets in every place of a message, which then never completes, and its receive request
+/// takes the next one.
 #[test]
 fn a_gap_loses_its_message_and_no_other() {
     for srq in [false, true] {

@@ -1,4 +1,5 @@
-//! Unreliable connections, sending: what goes out, what is refused, and the send queue's error state.
+//! Unreliable connections, sending: what goes out, what is refused, and the send queue's error
+//! state.
 
 use ferroce_sim::Buffer;
 use ferroce_sim::tester::{DUT_PSN, TT_PSN, Tester, reth, usual};
@@ -149,7 +150,8 @@ fn a_send_that_fails_stops_the_send_queue_alone() {
     }
 }
 
-/// A region that goes away in the middle of a long message: what went out is an incomplete message, no wrong one.
+/// A region that goes away in the middle of a long message: what went out is an incomplete message,
+/// no wrong one.
 #[test]
 fn a_message_that_breaks_off_is_never_completed() {
     let mut t = Tester::service(QpType::Uc);

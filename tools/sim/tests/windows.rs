@@ -1,4 +1,5 @@
-//! Memory window binds and invalidates: when they are carried out, and in which order they complete.
+//! Memory window binds and invalidates: when they are carried out, and in which order they
+//! complete.
 
 use ferroce_sim::Buffer;
 use ferroce_sim::tester::{DUT_PSN, TT_PSN, Tester, aeth, reth};
@@ -97,7 +98,8 @@ fn a_bind_needs_no_answers_and_completes_in_its_turn() {
     assert_eq!(t.qp.next_timeout(), None);
 }
 
-/// The window's accounting is right afterwards: with nothing outstanding a queue of small windows goes on.
+/// The window's accounting is right afterwards: with nothing outstanding a queue of small windows
+/// goes on.
 #[test]
 fn binds_cost_nothing_of_the_window() {
     let mut t = Tester::new();
@@ -198,7 +200,8 @@ fn a_refused_bind_of_an_unreliable_connection_stops_its_send_queue() {
     assert_eq!(t.qp.state(), QpState::Sqe);
 }
 
-/// A local invalidate waits for everything before it, since that may still be gathered from the region.
+/// A local invalidate waits for everything before it, since that may still be gathered from the
+/// region.
 #[test]
 fn an_invalidate_waits_for_what_may_be_sent_again() {
     let mut t = Tester::new();

@@ -1,6 +1,7 @@
-//! What the pages on trust say is so: each sentence is followed by the test that holds it, in brackets, or by *untested*, and the tests
-//! are there. Read are all of `docs/threat-model.md` below its first heading of a section, "What is promised" in `SECURITY.md`, and
-//! "Strangers" in `docs/conformance/management.md`.
+//! What the pages on trust say is so: each sentence is followed by the test that holds it, in
+//! brackets, or by *untested*, and the tests are there. Read are all of `docs/threat-model.md`
+//! below its first heading of a section, "What is promised" in `SECURITY.md`, and "Strangers" in
+//! `docs/conformance/management.md`.
 
 use std::collections::HashMap;
 use std::fs;
@@ -220,7 +221,8 @@ fn letters(text: &str) -> impl Iterator<Item = (usize, char, bool)> {
     })
 }
 
-/// The sentences of a text: a full stop outside of backquotes and brackets, and white space, come between two.
+/// The sentences of a text: a full stop outside of backquotes and brackets, and white space, come
+/// between two.
 fn sentences(text: &str) -> Vec<String> {
     let mut found = Vec::new();
     let (mut from, mut depth) = (0, 0);
@@ -243,8 +245,8 @@ fn sentences(text: &str) -> Vec<String> {
     found
 }
 
-/// The paragraphs, items and rows of a page below headings of sections that are wanted. Rows are cut into cells, without the first one if there are
-/// more than two: it says what the row is about.
+/// The paragraphs, items and rows of a page below headings of sections that are wanted. Rows are
+/// cut into cells, without the first one if there are more than two: it says what the row is about.
 fn blocks(page: &str, wanted: impl Fn(&str) -> bool) -> Vec<String> {
     let mut blocks: Vec<String> = vec![String::new()];
     let (mut inside, mut code) = (false, false);

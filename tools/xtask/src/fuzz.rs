@@ -1,9 +1,10 @@
-//! `cargo xtask fuzz`: the targets of `tests/fuzz` under libFuzzer and AddressSanitizer, for some minutes each, as many side by side as
-//! there are processors. What libFuzzer says of a target goes into a file in `target/xtask/fuzz-logs`.
+//! `cargo xtask fuzz`: the targets of `tests/fuzz` under libFuzzer and AddressSanitizer, for some
+//! minutes each, as many side by side as there are processors. What libFuzzer says of a target goes
+//! into a file in `target/xtask/fuzz-logs`.
 //!
-//! What is found while it runs is kept in `tests/fuzz/corpus`, which is this machine's own; an input that breaks a promise is kept in
-//! `tests/fuzz/artifacts`. `cargo test` replays what is in `tests/fuzz/seeds`: `--keep` puts there the few inputs that cover what the
-//! corpus covers.
+//! What is found while it runs is kept in `tests/fuzz/corpus`, which is this machine's own; an
+//! input that breaks a promise is kept in `tests/fuzz/artifacts`. `cargo test` replays what is in
+//! `tests/fuzz/seeds`: `--keep` puts there the few inputs that cover what the corpus covers.
 
 use std::fs::{self, File};
 use std::num::NonZeroUsize;
@@ -151,7 +152,8 @@ fn targets() -> Result<Vec<String>> {
     Ok(names)
 }
 
-/// `cargo fuzz` with a word of its own. The instrumentation is one of the compiler's unstable flags, which a stable compiler has too.
+/// `cargo fuzz` with a word of its own. The instrumentation is one of the compiler's unstable
+/// flags, which a stable compiler has too.
 fn cargo_fuzz(word: &str, name: &str) -> Result<Command> {
     let mut command = build::cargo();
     command

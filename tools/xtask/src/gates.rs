@@ -1,5 +1,6 @@
-//! `cargo xtask gates`: breaks the sources on purpose, in a copy of the newest commit, one thing at a time, and sees that the case that is
-//! there for it fails and says what is wrong. A gate that lets its break pass has rotted.
+//! `cargo xtask gates`: breaks the sources on purpose, in a copy of the newest commit, one thing at
+//! a time, and sees that the case that is there for it fails and says what is wrong. A gate that
+//! lets its break pass has rotted.
 
 mod breaks;
 
@@ -160,7 +161,8 @@ impl Copy {
         git(&self.place, &["reset", "--quiet", "--hard", &self.commit]).map(drop)
     }
 
-    /// `cargo xtask test` of these cases, there. With a database of our own git takes that for the true one.
+    /// `cargo xtask test` of these cases, there. With a database of our own git takes that for the
+    /// true one.
     fn test(&self, gates: &[&str], change: Option<&Change>) -> Result<Finished> {
         let mut command = Command::new("cargo");
         command

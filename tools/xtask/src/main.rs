@@ -38,7 +38,8 @@ enum Command {
     Demo,
     /// Run the tests: all of them, or the groups (or group/part-of-a-name) given
     Test {
-        /// Groups such as `unit`, `sim`, `verbs`; `verbs/ib_read` picks cases by a part of their name
+        /// Groups such as `unit`, `sim`, `verbs`; `verbs/ib_read` picks cases by a part of their
+        /// name
         groups: Vec<String>,
         /// Only list the cases
         #[arg(long)]
@@ -46,13 +47,15 @@ enum Command {
         /// Run them this many times in a row, and say what failed in some rounds only
         #[arg(long, value_name = "TIMES", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
         repeat: u32,
-        /// Only the K-th of N shares: N machines do one run; cases that need each other stay together
+        /// Only the K-th of N shares: N machines do one run; cases that need each other stay
+        /// together
         #[arg(long, value_name = "K/N")]
         shard: Option<Shard>,
         /// Also write the endings to this file, as JUnit's XML
         #[arg(long, value_name = "FILE")]
         junit: Option<PathBuf>,
-        /// How many cases may run beside each other, each in a network namespace of its own, and one more of those that wait; as many as there are processors unless told
+        /// How many cases may run beside each other, each in a network namespace of its own, and
+        /// one more of those that wait; as many as there are processors unless told
         #[arg(long, value_name = "CASES")]
         jobs: Option<NonZeroUsize>,
     },
@@ -64,30 +67,37 @@ enum Command {
         /// Where the cases' output goes
         logs: PathBuf,
     },
-    /// What every change must pass, in minutes: format, clippy, documents, unit tests, the declared Rust version, other targets
+    /// What every change must pass, in minutes: format, clippy, documents, unit tests, the declared
+    /// Rust version, other targets
     Check,
     /// Feed everything that others feed at will: the targets of tests/fuzz, some minutes each
     Fuzz(fuzz::Scope),
-    /// Kill, stop, starve and flood programs with checked data and their daemons, as a seed says, and judge how they end
+    /// Kill, stop, starve and flood programs with checked data and their daemons, as a seed says,
+    /// and judge how they end
     Chaos(chaos::Scope),
     /// Run the engine's tests under ThreadSanitizer (needs a nightly toolchain with rust-src)
     Tsan,
     /// Run the tests of parsers and state machines in Miri (needs a nightly toolchain with miri)
     Miri,
-    /// Try what threads agree on in every order of events (loom), beyond what `cargo test` has time for
+    /// Try what threads agree on in every order of events (loom), beyond what `cargo test` has time
+    /// for
     Models,
-    /// Break the sources on purpose, in a copy, one thing at a time, and see that each gate of `lint` and `unit` says so
+    /// Break the sources on purpose, in a copy, one thing at a time, and see that each gate of
+    /// `lint` and `unit` says so
     Gates {
         /// Parts of the gates' names; none: all
         gates: Vec<String>,
     },
-    /// Write the tables of docs that are made from what programs read (skips, counts, differences of rdma_rxe)
+    /// Write the tables of docs that are made from what programs read (skips, counts, differences
+    /// of rdma_rxe)
     Pages,
-    /// Try every mutant of the Extended Sockets library with all tests of its function, and write which test catches it
+    /// Try every mutant of the Extended Sockets library with all tests of its function, and write
+    /// which test catches it
     ExsMutants,
     /// Show which lines the tests of `cargo test` reach, crate by crate (installs cargo-llvm-cov)
     Coverage,
-    /// What takes hours: sanitizers, models, Miri, coverage, the long groups, chaos, fuzzing; how each ended goes to docs/nightly.md
+    /// What takes hours: sanitizers, models, Miri, coverage, the long groups, chaos, fuzzing; how
+    /// each ended goes to docs/nightly.md
     Nightly(nightly::Scope),
     /// Measure ferroce against raw UDP and TCP, as ratios taken in one run
     Bench {
@@ -106,11 +116,13 @@ enum Command {
         /// With --loaded: this program only, such as ib_write_lat
         #[arg(long, value_name = "PROGRAM", requires = "loaded")]
         only: Option<String>,
-        /// Instead, what the engine by itself takes for a packet, between two devices of one program
+        /// Instead, what the engine by itself takes for a packet, between two devices of one
+        /// program
         #[arg(long, conflicts_with_all = ["rxe", "json", "loaded"])]
         engine: bool,
     },
-    /// Run the conformance suite against rdma_rxe in an emulated guest, and write docs/conformance/rxe-suite.md
+    /// Run the conformance suite against rdma_rxe in an emulated guest, and write
+    /// docs/conformance/rxe-suite.md
     IbtaRxe {
         /// Inside the guest: where the results go
         #[arg(long, hide = true)]
@@ -119,7 +131,8 @@ enum Command {
         #[arg(long, hide = true, value_delimiter = ',', requires = "results")]
         without: Vec<String>,
     },
-    /// Run rdma-core's suite over rdma_rxe and over ferroce in an emulated guest, and write docs/pyverbs-rxe.md
+    /// Run rdma-core's suite over rdma_rxe and over ferroce in an emulated guest, and write
+    /// docs/pyverbs-rxe.md
     PyverbsRxe {
         /// Inside the guest: where the suite is
         #[arg(long, hide = true, requires = "results")]
@@ -136,7 +149,8 @@ enum Command {
         #[arg(long)]
         quick: bool,
     },
-    /// Run a command as root in a throw-away guest with Debian's own kernel; it may write below target/xtask/guest only
+    /// Run a command as root in a throw-away guest with Debian's own kernel; it may write below
+    /// target/xtask/guest only
     Guest {
         /// The command, with its arguments
         #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
@@ -158,7 +172,8 @@ enum Command {
         #[command(subcommand)]
         attack: attack::Attack,
     },
-    /// Build programs and libraries that run on every distribution with glibc 2.17 or later, and check that they need none newer
+    /// Build programs and libraries that run on every distribution with glibc 2.17 or later, and
+    /// check that they need none newer
     Portable {
         /// Where to: DIR/bin and DIR/lib/ferroce
         #[arg(long, value_name = "DIR", default_value = "target/portable")]

@@ -1,7 +1,9 @@
-//! `cargo xtask miri`: the tests of what has no system calls, in an interpreter that sees every wrong access and every overflow.
+//! `cargo xtask miri`: the tests of what has no system calls, in an interpreter that sees every
+//! wrong access and every overflow.
 //!
-//! The crates below forbid unsafe code or have little, but what they use (zerocopy, bitflags, smallvec) has not. What maps memory, opens
-//! sockets or is called from C cannot run there: ThreadSanitizer and Valgrind look at that.
+//! The crates below forbid unsafe code or have little, but what they use (zerocopy, bitflags,
+//! smallvec) has not. What maps memory, opens sockets or is called from C cannot run there:
+//! ThreadSanitizer and Valgrind look at that.
 
 use anyhow::{Context, Result};
 

@@ -1,6 +1,8 @@
-//! `cargo xtask nightly`: what takes hours, one part after the other; how each ended the last time is written into `docs/nightly.md`.
+//! `cargo xtask nightly`: what takes hours, one part after the other; how each ended the last time
+//! is written into `docs/nightly.md`.
 //!
-//! Each part is a command of its own, run as a process with its output in `target/xtask/nightly`: one that hangs or crashes is one row.
+//! Each part is a command of its own, run as a process with its output in `target/xtask/nightly`:
+//! one that hangs or crashes is one row.
 
 use std::env;
 use std::fs::{self, File};

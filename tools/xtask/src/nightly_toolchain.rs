@@ -1,4 +1,5 @@
-//! What needs a nightly toolchain: which is asked for, with its parts, and never the one that runs us.
+//! What needs a nightly toolchain: which is asked for, with its parts, and never the one that runs
+//! us.
 
 use std::process::Command;
 

@@ -1,8 +1,9 @@
 //! `cargo xtask tsan`: the engine's tests under ThreadSanitizer, for what several threads share.
 //!
-//! The sanitizer has to see the standard library too, so that is built with it: this needs a nightly toolchain with its
-//! sources, and is therefore not part of the tests. What the engine does to the program's memory in assembly, and what
-//! the kernel does, the sanitizer does not see; races there are between the program and its peer, as with hardware.
+//! The sanitizer has to see the standard library too, so that is built with it: this needs a
+//! nightly toolchain with its sources, and is therefore not part of the tests. What the engine does
+//! to the program's memory in assembly, and what the kernel does, the sanitizer does not see; races
+//! there are between the program and its peer, as with hardware.
 
 use std::path::Path;
 

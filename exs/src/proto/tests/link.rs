@@ -216,7 +216,8 @@ pub(super) fn execute(from: &mut End, to: &mut End) {
             key,
             bytes,
         }) => {
-            // Memory of a receive that is over must not be written: this would index below the first.
+            // Memory of a receive that is over must not be written: this would index below the
+            // first.
             assert!(u64::from(key) >= to.first_receive, "a write after the end");
             to.receive_memory(u64::from(key))[address as usize..][..bytes.len()]
                 .copy_from_slice(&bytes);

@@ -2,8 +2,8 @@
 
 use super::WORDS;
 
-/// An object, as far as others are told of it. Objects that belong to it are named by their numbers, which are those of the
-/// entries but for queue pairs.
+/// An object, as far as others are told of it. Objects that belong to it are named by their
+/// numbers, which are those of the entries but for queue pairs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Object {
     /// An open device.

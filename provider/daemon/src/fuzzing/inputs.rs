@@ -10,8 +10,8 @@ use zerocopy::{FromBytes, IntoBytes};
 
 use crate::mads::{Incoming, Outgoing};
 
-/// The steps of an input: a byte that says what, one that says of what, two of length, the lower first, and so many bytes. One byte of
-/// length would keep the longer commands out, and whole MADs.
+/// The steps of an input: a byte that says what, one that says of what, two of length, the lower
+/// first, and so many bytes. One byte of length would keep the longer commands out, and whole MADs.
 pub(crate) fn steps(mut input: &[u8]) -> impl Iterator<Item = (u8, u8, &[u8])> {
     std::iter::from_fn(move || {
         let [what, which, low, high, rest @ ..] = input else {
@@ -31,8 +31,8 @@ pub(crate) fn connection() -> (OwnedFd, OwnedFd) {
         .expect("a pair of sockets")
 }
 
-/// A frame on its way: its head with some numbers changed, unless it is too short to have one. `repair`: all that follows the head is
-/// the command, and the head says so.
+/// A frame on its way: its head with some numbers changed, unless it is too short to have one.
+/// `repair`: all that follows the head is the command, and the head says so.
 pub(crate) fn frame(bytes: &[u8], repair: bool, change: impl FnOnce(&mut Request)) -> Vec<u8> {
     let Ok((mut head, body)) = Request::read_from_prefix(bytes) else {
         return bytes.to_vec();
@@ -44,7 +44,8 @@ pub(crate) fn frame(bytes: &[u8], repair: bool, change: impl FnOnce(&mut Request
     [head.as_bytes(), body].concat()
 }
 
-/// What came back for a request, if anything but that it is of another version: head, answer, descriptors.
+/// What came back for a request, if anything but that it is of another version: head, answer,
+/// descriptors.
 pub(crate) fn reply(end: &OwnedFd) -> Option<(Reply, Vec<u8>, Vec<OwnedFd>)> {
     let mut buffer = [0; 2048];
     let received = seqpacket::receive(end, &mut buffer, Wait::Not).ok()?;

@@ -1,5 +1,5 @@
-//! What comes to the ports: training, management packets for this node, and at a switch packets that go on. What is for programs
-//! is put where the host finds it.
+//! What comes to the ports: training, management packets for this node, and at a switch packets
+//! that go on. What is for programs is put where the host finds it.
 
 use std::time::Instant;
 

@@ -1,4 +1,5 @@
-//! What goes out by the ports: MADs of programs and of the node itself, and whatever a switch passes on.
+//! What goes out by the ports: MADs of programs and of the node itself, and whatever a switch
+//! passes on.
 
 use ferroce_control::Counter;
 use ferroce_fabric::link::{self, Ends};
@@ -146,7 +147,8 @@ impl Fabric {
             psn: self.next_psn(),
         };
         let packet = link::emit(&head, ends, smp);
-        // Directed routes have a count of their own; what goes by LID and is not from here is passed on.
+        // Directed routes have a count of their own; what goes by LID and is not from here is
+        // passed on.
         let is_own = self.node.port(0).is_some_and(|own| own.has_lid(to.slid));
         match is_own || to.slid == PERMISSIVE_LID {
             true => self.transmit(port, &packet, None),

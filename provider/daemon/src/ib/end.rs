@@ -1,8 +1,9 @@
 //! A cable's near end: datagrams in and out, and how many switches a packet may still cross.
 //!
-//! Forwarding tables may lead in a circle, and InfiniBand packets without a GRH carry no count of hops. The datagram around each
-//! does: its TTL (hop limit with IPv6). Whoever makes a packet sends it with the host's default, a switch passes it on with one less
-//! than it came with, and does not pass on what came with one. What is in the packet is nothing to this module.
+//! Forwarding tables may lead in a circle, and InfiniBand packets without a GRH carry no count of
+//! hops. The datagram around each does: its TTL (hop limit with IPv6). Whoever makes a packet sends
+//! it with the host's default, a switch passes it on with one less than it came with, and does not
+//! pass on what came with one. What is in the packet is nothing to this module.
 
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
@@ -16,7 +17,8 @@ use rustix::io::Errno;
 /// What a datagram is taken to have left if the kernel does not say: nothing.
 const UNKNOWN: u8 = 1;
 
-/// Who sent a datagram, by its source address, which nobody should be able to forge on the way between the two ends.
+/// Who sent a datagram, by its source address, which nobody should be able to forge on the way
+/// between the two ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Source {
     /// The daemon at the other end: training, management, and what a switch passes on.
@@ -49,7 +51,8 @@ pub(super) struct End {
 }
 
 impl End {
-    /// The near end of a cable, with the socket that is bound to it. The kernel's saying of TTLs concerns this socket alone.
+    /// The near end of a cable, with the socket that is bound to it. The kernel's saying of TTLs
+    /// concerns this socket alone.
     pub(super) fn new(socket: OwnedFd, cable: Cable) -> Self {
         let (hops, say) = match cable.remote.is_ipv4() {
             true => ((libc::IPPROTO_IP, libc::IP_TTL), libc::IP_RECVTTL),
@@ -80,7 +83,8 @@ impl End {
         })
     }
 
-    /// Sends a datagram, that may cross so many switches; as many as the host's default if none is said. Never waits.
+    /// Sends a datagram, that may cross so many switches; as many as the host's default if none is
+    /// said. Never waits.
     pub(super) fn send(&self, bytes: &[u8], hops: Option<u8>) -> Result<(), Errno> {
         self.send_to(self.cable.remote, bytes, hops)
     }

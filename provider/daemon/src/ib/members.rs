@@ -1,8 +1,11 @@
-//! Programs' multicast: which processes of this host want the packets for which group, and the copies that they get.
+//! Programs' multicast: which processes of this host want the packets for which group, and the
+//! copies that they get.
 //!
-//! The kernel steers a packet by its destination queue pair, and that of multicast is nobody's; so such packets come to the daemon,
-//! which sends a copy to each process that has asked for the group. What a program sends to a group comes here too, beside leaving by the cable,
-//! since no switch sends a packet back to where it came from. Who is in a group as far as the fabric goes is the subnet administrator's matter.
+//! The kernel steers a packet by its destination queue pair, and that of multicast is nobody's; so
+//! such packets come to the daemon, which sends a copy to each process that has asked for the
+//! group. What a program sends to a group comes here too, beside leaving by the cable, since no
+//! switch sends a packet back to where it came from. Who is in a group as far as the fabric goes is
+//! the subnet administrator's matter.
 
 use std::net::SocketAddr;
 
@@ -28,7 +31,8 @@ pub(super) struct Member {
 }
 
 impl Fabric {
-    /// A process wants copies of a group's packets at an endpoint, which must be at the port's own address.
+    /// A process wants copies of a group's packets at an endpoint, which must be at the port's own
+    /// address.
     pub(crate) fn join_group(
         &mut self,
         client: u64,

@@ -1,8 +1,11 @@
-//! Ports of the InfiniBand link layer: their cables, their training, the node's management agent, and the packets of QP0 and QP1.
+//! Ports of the InfiniBand link layer: their cables, their training, the node's management agent,
+//! and the packets of QP0 and QP1.
 //!
-//! `Fabric` is what a host with such ports and a switch have in common. It reads and writes the ports' sockets and
-//! asks [`Node`] what to do; MADs that are for somebody else of this process come out of it. What comes is handled in `arrive`, what goes out
-//! is made in `depart`. Data packets of queue pairs never come here: the kernel steers them to the processes that own them, or a switch passes them on.
+//! `Fabric` is what a host with such ports and a switch have in common. It reads and writes the
+//! ports' sockets and asks [`Node`] what to do; MADs that are for somebody else of this process
+//! come out of it. What comes is handled in `arrive`, what goes out is made in `depart`. Data
+//! packets of queue pairs never come here: the kernel steers them to the processes that own them,
+//! or a switch passes them on.
 
 mod actions;
 mod arrive;
@@ -51,7 +54,8 @@ pub(crate) struct Counts {
     pub(crate) vl15_dropped: u64,
     /// Packets that a switch could not pass on.
     pub(crate) relay_errors: u64,
-    /// Packets with a P_Key of none of our partitions, or at a switch with one that may not come in.
+    /// Packets with a P_Key of none of our partitions, or at a switch with one that may not come
+    /// in.
     pub(crate) wrong_pkey: u64,
     /// Packets with a P_Key that may not go out by this port of a switch.
     pub(crate) kept_in: u64,
@@ -93,8 +97,8 @@ const NO_OFFER: Offer = Offer {
 };
 
 impl Fabric {
-    /// A node whose ports have these cables and sockets, which are bound to the cables' own ends. What comes and goes is counted in
-    /// `sums` too.
+    /// A node whose ports have these cables and sockets, which are bound to the cables' own ends.
+    /// What comes and goes is counted in `sums` too.
     pub(crate) fn new(
         config: NodeConfig,
         cables: Vec<(Cable, OwnedFd)>,

@@ -13,10 +13,12 @@ use crate::sysfs::{PROVIDER_ABI, UCMA_ABI, UMAD_ABI};
 
 /// `RDMA_DRIVER_UNKNOWN`: the kernel has no number for this driver.
 const DRIVER_UNKNOWN: u32 = 0;
-/// The numbers of `/dev/null`, to which the image's device files lead, as `huge_encode_dev` has them.
+/// The numbers of `/dev/null`, to which the image's device files lead, as `huge_encode_dev` has
+/// them.
 const NULL_DEVICE: u64 = 1 << 8 | 3;
-/// What librdmacm takes for a file whose number is not known. One that it knows and cannot open it looks for elsewhere, below
-/// `/dev/char`, and tells how that ended in place of what was wrong, such as `ENFILE`.
+/// What librdmacm takes for a file whose number is not known. One that it knows and cannot open it
+/// looks for elsewhere, below `/dev/char`, and tells how that ended in place of what was wrong,
+/// such as `ENFILE`.
 const NO_NUMBER: u64 = 0;
 
 /// How many ports the device has.
@@ -125,8 +127,9 @@ fn describe_ib_port(out: &mut Attributes, port: &IbPort) {
         .u8(RDMA_NLDEV_ATTR_PORT_PHYS_STATE, port.phys_state);
 }
 
-/// What holds for all devices: they are seen from every network namespace, as far as the runtime directory is; and memory that is
-/// registered is not pinned but looked up as the process has it, so that `fork` changes nothing.
+/// What holds for all devices: they are seen from every network namespace, as far as the runtime
+/// directory is; and memory that is registered is not pinned but looked up as the process has it,
+/// so that `fork` changes nothing.
 pub(super) fn system() -> Attributes {
     let mut out = Attributes::default();
     out.u8(RDMA_NLDEV_SYS_ATTR_NETNS_MODE, 1)

@@ -59,7 +59,8 @@ pub(super) fn device() -> Device {
     })
 }
 
-/// A context with a domain, a completion queue, a region, and 200 queue pairs, of which two share a receive queue.
+/// A context with a domain, a completion queue, a region, and 200 queue pairs, of which two share a
+/// receive queue.
 fn objects() -> Vec<(u32, Object)> {
     let srq = Object::Srq {
         pd: 1,

@@ -1,4 +1,5 @@
-//! A program's netlink socket without the kernel's, for `tests/fuzz`: whatever it sends, every answer is a message that it can read.
+//! A program's netlink socket without the kernel's, for `tests/fuzz`: whatever it sends, every
+//! answer is a message that it can read.
 
 use ferroce_control::seqpacket::{self, Wait};
 
@@ -10,7 +11,8 @@ use crate::sessions::Session;
 
 const PID: u32 = 77;
 
-/// One socket under any sequence of datagrams. Returns whether something was answered by more than a refusal.
+/// One socket under any sequence of datagrams. Returns whether something was answered by more than
+/// a refusal.
 pub fn netlink(input: &[u8]) -> bool {
     let device = device();
     let (ours, theirs) = connection();
@@ -41,7 +43,8 @@ pub fn netlink(input: &[u8]) -> bool {
     answered
 }
 
-/// One answer to a datagram of that many bytes. Returns whether it says more than that something is refused.
+/// One answer to a datagram of that many bytes. Returns whether it says more than that something is
+/// refused.
 fn check(answer: &[u8], asked: usize) -> bool {
     assert!(answer.len() >= HEADER && answer.len() <= ROOM.max(2 * HEADER + asked + 256));
     assert_eq!(answer[..4], (answer.len() as u32).to_ne_bytes());

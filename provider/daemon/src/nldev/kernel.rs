@@ -1,5 +1,6 @@
-//! The kernel's own word on real devices. It is asked through a socket that the program itself has opened, so that what the kernel
-//! allows is what it allows that program, and what it shows are the devices of that program's network namespace.
+//! The kernel's own word on real devices. It is asked through a socket that the program itself has
+//! opened, so that what the kernel allows is what it allows that program, and what it shows are the
+//! devices of that program's network namespace.
 //!
 //! The kernel has answered when a request was sent: nothing here waits.
 

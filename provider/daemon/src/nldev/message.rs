@@ -1,12 +1,13 @@
-//! Netlink messages: what a program sent, taken apart as the kernel does, and what goes back. Which command means what is nothing
-//! to this module.
+//! Netlink messages: what a program sent, taken apart as the kernel does, and what goes back. Which
+//! command means what is nothing to this module.
 
 use netlink_packet_core::{NLA_ALIGNTO, NLA_HEADER_SIZE, NetlinkBuffer, NlasIterator};
 use rustix::io::Errno;
 
 /// Bytes of `struct nlmsghdr`.
 pub(super) const HEADER: usize = 16;
-/// The most that one answer holds in bytes, as with the kernel (`NLMSG_GOODSIZE`): so it fits every program's buffer.
+/// The most that one answer holds in bytes, as with the kernel (`NLMSG_GOODSIZE`): so it fits every
+/// program's buffer.
 pub(super) const ROOM: usize = 3776;
 
 /// Types of messages with which an answer ends.
@@ -28,7 +29,8 @@ pub(super) mod flag {
     };
 }
 
-/// Attributes of an error (`enum nlmsgerr_attrs`): words about it, and where in the request the culprit is.
+/// Attributes of an error (`enum nlmsgerr_attrs`): words about it, and where in the request the
+/// culprit is.
 const ERROR_WORDS: u16 = 1;
 const ERROR_OFFSET: u16 = 2;
 
@@ -74,7 +76,8 @@ pub(super) struct Request<'a> {
 }
 
 impl<'a> Request<'a> {
-    /// The requests in a datagram, in order. As with the kernel, one that is cut short is where it ends.
+    /// The requests in a datagram, in order. As with the kernel, one that is cut short is where it
+    /// ends.
     pub(super) fn all(mut datagram: &'a [u8]) -> impl Iterator<Item = Request<'a>> {
         std::iter::from_fn(move || {
             let buffer = NetlinkBuffer::new_checked(datagram).ok()?;
@@ -102,8 +105,9 @@ impl<'a> Request<'a> {
         self.flags & flag::DUMP != 0
     }
 
-    /// An attribute's value and its place in the message. Of several the last counts, of unknown ones none, and what is
-    /// left of a message after an attribute that makes no sense is passed over.
+    /// An attribute's value and its place in the message. Of several the last counts, of unknown
+    /// ones none, and what is left of a message after an attribute that makes no sense is passed
+    /// over.
     fn attribute(&self, kind: u16) -> Option<(&'a [u8], u32)> {
         let mut at = HEADER;
         let mut found = None;

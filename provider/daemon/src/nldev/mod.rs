@@ -1,9 +1,10 @@
-//! Answers to `NETLINK_RDMA` messages about devices, as the kernel's `ib_core` gives them: what `rdma` of iproute2 shows, and where
-//! libibverbs and librdmacm find devices and their files.
+//! Answers to `NETLINK_RDMA` messages about devices, as the kernel's `ib_core` gives them: what
+//! `rdma` of iproute2 shows, and where libibverbs and librdmacm find devices and their files.
 //!
-//! [`message`] takes messages apart and puts them together, [`device`], [`resources`] and [`statistics`] say what is, [`kernel`] asks the kernel
-//! about real devices, [`server`] is the programs' sockets, [`device_view`] is where it all comes from. This module decides who answers what. Nothing here changes the
-//! device: what would is refused.
+//! [`message`] takes messages apart and puts them together, [`device`], [`resources`] and
+//! [`statistics`] say what is, [`kernel`] asks the kernel about real devices, [`server`] is the
+//! programs' sockets, [`device_view`] is where it all comes from. This module decides who answers
+//! what. Nothing here changes the device: what would is refused.
 
 mod device;
 mod device_view;
@@ -30,7 +31,8 @@ use self::message::{Asker, Attributes, Refusal, Request, flag};
 pub(crate) use self::objects::{Client, Identifier};
 pub(crate) use self::server::Server;
 
-/// The device's index. Real devices have the lowest numbers that are free when they come, so none ever gets there.
+/// The device's index. Real devices have the lowest numbers that are free when they come, so none
+/// ever gets there.
 pub(crate) const INDEX: u32 = 10_000;
 
 /// What is to be told.
@@ -80,8 +82,8 @@ fn about(request: &Request<'_>) -> About {
     }
 }
 
-/// The answers to a request, in order. Without a kernel that has devices, what is about those is answered as by a kernel that
-/// has none but ours.
+/// The answers to a request, in order. Without a kernel that has devices, what is about those is
+/// answered as by a kernel that has none but ours.
 fn answers(
     view: &impl View,
     to: Asker,

@@ -1,7 +1,8 @@
 //! Objects: how many there are of each kind, and each of them, whatever process has it.
 //!
-//! Verbs objects are in the tables that clients share with the daemon; identifiers of the connection manager are the daemon's own. A
-//! number of an object is unique on the device: the client's slot stands above its number in the client's table.
+//! Verbs objects are in the tables that clients share with the daemon; identifiers of the
+//! connection manager are the daemon's own. A number of an object is unique on the device: the
+//! client's slot stands above its number in the client's table.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,6 @@
-//! Programs' `NETLINK_RDMA` sockets: each is a connection to the daemon, made by the shim. What a program does with it makes nobody
-//! wait: while its answers are not read, no more of its requests are.
+//! Programs' `NETLINK_RDMA` sockets: each is a connection to the daemon, made by the shim. What a
+//! program does with it makes nobody wait: while its answers are not read, no more of its requests
+//! are.
 
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
@@ -143,8 +144,8 @@ impl Netlink {
     }
 }
 
-/// Sends what waits, or else takes one datagram and answers it. `buffer` holds any. An error means that the socket is at its
-/// end.
+/// Sends what waits, or else takes one datagram and answers it. `buffer` holds any. An error means
+/// that the socket is at its end.
 pub(super) fn turn(
     session: &mut Session<Netlink>,
     buffer: &mut [u8],
@@ -177,7 +178,8 @@ pub(super) fn turn(
     flush(session)
 }
 
-/// The socket's port number: what the program has bound it to, or, as if the kernel had, its process.
+/// The socket's port number: what the program has bound it to, or, as if the kernel had, its
+/// process.
 fn port(session: &Session<Netlink>) -> u32 {
     let name = rustix::net::getpeername(session.socket()).ok().flatten();
     let name = name.and_then(|name| SocketAddrUnix::try_from(name).ok());

@@ -1,4 +1,5 @@
-//! Socket addresses of the rdma_cm ABI: IPv4, IPv6 and `AF_IB`, as bytes of C structures and as what they mean.
+//! Socket addresses of the rdma_cm ABI: IPv4, IPv6 and `AF_IB`, as bytes of C structures and as
+//! what they mean.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -69,7 +70,8 @@ impl Addr {
         }
     }
 
-    /// Reads a C structure. `None`: too short, or of a family that is not spoken; a family of 0 is [`Addr::None`].
+    /// Reads a C structure. `None`: too short, or of a family that is not spoken; a family of 0 is
+    /// [`Addr::None`].
     pub(super) fn parse(bytes: &[u8]) -> Option<Self> {
         let family = u16::from_ne_bytes(*bytes.first_chunk()?);
         if family == 0 {

@@ -1,5 +1,5 @@
-//! Putting events into the channels' descriptors as records, and what follows when a program takes them out. What comes along with
-//! them is `answers`' business.
+//! Putting events into the channels' descriptors as records, and what follows when a program takes
+//! them out. What comes along with them is `answers`' business.
 
 use std::io::IoSlice;
 

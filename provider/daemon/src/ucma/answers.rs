@@ -1,6 +1,7 @@
-//! What goes along with an event: the answers to what librdmacm asks about the id as soon as it has the event. They cost less
-//! than the questions, each of which would be a round trip between two processes. So does word of which commands would succeed,
-//! since nobody need wait for the answer to those.
+//! What goes along with an event: the answers to what librdmacm asks about the id as soon as it has
+//! the event. They cost less than the questions, each of which would be a round trip between two
+//! processes. So does word of which commands would succeed, since nobody need wait for the answer
+//! to those.
 
 use ferroce_cabi::ucma::ib_uverbs_qp_attr;
 use ferroce_cabi::ucma_frame::{Answers, CONNECTED, PathAnswer, QP_STATES, Record, answer};

@@ -1,5 +1,5 @@
-//! A command's bytes: what is read from them, and how much of an answer there is room for. Sizes and addresses in them are a program's
-//! word and are checked.
+//! A command's bytes: what is read from them, and how much of an answer there is room for. Sizes
+//! and addresses in them are a program's word and are checked.
 
 use rustix::io::Errno;
 use std::time::Duration;

@@ -1,4 +1,5 @@
-//! One channel: its events in order, and how many of them are in its descriptor, out of which the program takes them.
+//! One channel: its events in order, and how many of them are in its descriptor, out of which the
+//! program takes them.
 
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
@@ -16,7 +17,8 @@ pub(super) struct Caller {
     pub privileged: bool,
 }
 
-/// A descriptor holds at most this many records; the others follow when the program says that it has taken some.
+/// A descriptor holds at most this many records; the others follow when the program says that it
+/// has taken some.
 const MAX_WINDOW: usize = 64;
 /// What a record costs of the socket's buffer, in bytes, and something over.
 const RECORD_COST: usize = 2560;
@@ -67,8 +69,8 @@ impl Channel {
         self.session == caller.session || same_process
     }
 
-    /// Takes notice of how many records the program has taken out. Returns the events in them, in order. What makes no
-    /// sense is ignored: it may be old, since threads overtake each other.
+    /// Takes notice of how many records the program has taken out. Returns the events in them, in
+    /// order. What makes no sense is ignored: it may be old, since threads overtake each other.
     pub(super) fn taken(&mut self, taken: u32) -> Vec<Event> {
         let left = self.count.wrapping_sub(taken) as usize;
         let n = self.sent.len().saturating_sub(left);
@@ -82,8 +84,8 @@ impl Channel {
             .filter(|_| self.sent.len() < self.window)
     }
 
-    /// Whether the program shall say when it has taken the next record: twice in a window, and before it can be empty
-    /// while events wait.
+    /// Whether the program shall say when it has taken the next record: twice in a window, and
+    /// before it can be empty while events wait.
     pub(super) fn wants_word(&self) -> bool {
         (self.count.wrapping_add(1) as usize).is_multiple_of(self.window.div_ceil(2))
     }
@@ -94,8 +96,9 @@ impl Channel {
         self.sent.extend(self.waiting.pop());
     }
 
-    /// Takes events away, those of each peer in order. If one of them is in the descriptor already, all there are recalled, and those that stay
-    /// follow once more; so how many were taken must be known exactly, and no more be taken meanwhile.
+    /// Takes events away, those of each peer in order. If one of them is in the descriptor already,
+    /// all there are recalled, and those that stay follow once more; so how many were taken must be
+    /// known exactly, and no more be taken meanwhile.
     pub(super) fn extract(&mut self, theirs: impl Fn(&Event) -> bool) -> Vec<Event> {
         if self.sent.iter().any(&theirs) {
             self.recalled += self.sent.len() as u32;

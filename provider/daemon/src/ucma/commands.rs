@@ -1,4 +1,5 @@
-//! Commands: which there are, who may send them, and what goes back. What each does is in `steps`, by the modules below that.
+//! Commands: which there are, who may send them, and what goes back. What each does is in `steps`,
+//! by the modules below that.
 
 use ferroce_cabi::ucma::*;
 use ferroce_cabi::ucma_frame::{NO_CHANNEL, Request};

@@ -171,8 +171,9 @@ impl Ucma {
             .map_err(errno)
     }
 
-    /// `DISCONNECT`, by whichever side: it begins the end of the connection or agrees to it. Where there is none to end, of a listener for
-    /// example, it does nothing; `EINVAL`: the id has never had to do with one.
+    /// `DISCONNECT`, by whichever side: it begins the end of the connection or agrees to it. Where
+    /// there is none to end, of a listener for example, it does nothing; `EINVAL`: the id has never
+    /// had to do with one.
     pub(super) fn disconnect(&mut self, handle: u32, host: &Host<'_>) -> Result<(), Errno> {
         let id = self.existing(handle)?;
         if id.state == State::Listen && !id.any {

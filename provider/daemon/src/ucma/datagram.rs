@@ -1,4 +1,5 @@
-//! Datagram services (`RDMA_PS_UDP`): finding the QP that stands for a service, and being asked for one.
+//! Datagram services (`RDMA_PS_UDP`): finding the QP that stands for a service, and being asked for
+//! one.
 
 use ferroce_cabi::ucma::{
     RDMA_MAX_PRIVATE_DATA, ib_uverbs_ah_attr, ib_uverbs_global_route, rdma_ucm_ud_param,
@@ -19,7 +20,8 @@ use super::terms::errno;
 pub(super) const UDP_QKEY: u32 = 0x0123_4567;
 
 impl Ucma {
-    /// Answers a request for an id's QP: the status, and if that is good the Q_Key, 0 for the usual one.
+    /// Answers a request for an id's QP: the status, and if that is good the Q_Key, 0 for the usual
+    /// one.
     pub(super) fn answer_datagram(
         &mut self,
         handle: u32,

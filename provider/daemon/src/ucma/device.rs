@@ -1,5 +1,5 @@
-//! What becomes of ids when the device changes under them: when it goes, when it loses an address, and when an interface of its
-//! addresses gets another hardware address.
+//! What becomes of ids when the device changes under them: when it goes, when it loses an address,
+//! and when an interface of its addresses gets another hardware address.
 
 use ferroce_control::GidEntry;
 
@@ -9,7 +9,8 @@ use super::id::State;
 use super::state::Ucma;
 
 impl Ucma {
-    /// The device goes: every id that is bound to it is told, and can only be destroyed from now on.
+    /// The device goes: every id that is bound to it is told, and can only be destroyed from now
+    /// on.
     pub(super) fn remove_device(&mut self, host: &Host<'_>) {
         for handle in self.bound() {
             self.raise(handle, Kind::DeviceRemoval, 0, Detail::None);
@@ -52,7 +53,8 @@ impl Ucma {
         }
     }
 
-    /// An interface has another hardware address, as after the failover of a bond: ids whose own address is on it are told.
+    /// An interface has another hardware address, as after the failover of a bond: ids whose own
+    /// address is on it are told.
     pub(super) fn hardware_changed(&mut self, ifindex: u32, host: &Host<'_>) {
         let on_it = |index: u16| {
             let entry = host.gids.entry(index);

@@ -1,4 +1,5 @@
-//! What programs are told: the kinds of events, what comes with them, and how both look to a program.
+//! What programs are told: the kinds of events, what comes with them, and how both look to a
+//! program.
 
 use ferroce_cabi::ucma::{
     rdma_ucm_conn_param, rdma_ucm_ece, rdma_ucm_event_resp, rdma_ucm_ud_param,

@@ -1,5 +1,5 @@
-//! The server with programs' connections, for `tests/fuzz`: whatever they send, whole frames, on a device with one InfiniBand port,
-//! which sends nothing by itself.
+//! The server with programs' connections, for `tests/fuzz`: whatever they send, whole frames, on a
+//! device with one InfiniBand port, which sends nothing by itself.
 
 use std::os::fd::OwnedFd;
 
@@ -83,7 +83,8 @@ pub fn rdma_cm_frames(input: &[u8]) -> bool {
 }
 
 impl Programs {
-    /// One of them sends a frame, and gets at most one reply. Who made no sense has lost his connection and gets another.
+    /// One of them sends a frame, and gets at most one reply. Who made no sense has lost his
+    /// connection and gets another.
     fn send(
         &mut self,
         server: &mut Server,

@@ -1,5 +1,5 @@
-//! The server's MADs at QP1: whom they are from and where they go. Between two communication managers they always have a GRH, since the
-//! GID that it names is who a peer is.
+//! The server's MADs at QP1: whom they are from and where they go. Between two communication
+//! managers they always have a GRH, since the GID that it names is who a peer is.
 
 use ferroce_control::IbPort;
 use ferroce_fabric::Av;
@@ -14,7 +14,8 @@ use crate::mads::{Address, Incoming, Outgoing, Route};
 use crate::qp1;
 
 impl Server {
-    /// The ports have changed, or their subnet manager wants to be told again what is registered with it.
+    /// The ports have changed, or their subnet manager wants to be told again what is registered
+    /// with it.
     pub(crate) fn ports_changed(&mut self, view: &View<'_>) {
         let host = self.host(view);
         self.ucma.addresses_changed(&host);
@@ -65,7 +66,8 @@ impl Server {
     }
 }
 
-/// The way back to who sent a message. `None`: it does not say who, or came to an address that has gone.
+/// The way back to who sent a message. `None`: it does not say who, or came to an address that has
+/// gone.
 fn sender(incoming: &Incoming, host: &Host<'_>) -> Option<Av> {
     let from = &incoming.from;
     let grh = from.grh?;

@@ -1,4 +1,5 @@
-//! The multicast groups of ids: who has a part in one, and over InfiniBand by which membership of a port.
+//! The multicast groups of ids: who has a part in one, and over InfiniBand by which membership of a
+//! port.
 
 use ferroce_wire::sa::McMemberRecord;
 

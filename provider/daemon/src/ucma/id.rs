@@ -1,4 +1,5 @@
-//! One rdma_cm id: what a program has said of it and how far it has come. What the commands do to it is elsewhere.
+//! One rdma_cm id: what a program has said of it and how far it has come. What the commands do to
+//! it is elsewhere.
 
 use ferroce_control::random::random;
 use ferroce_fabric::cm::{CmId, Path};
@@ -53,7 +54,8 @@ pub(super) struct Id {
     pub channel: u64,
     /// What the program wants to find in its events; 0: it has not said yet, and gets none.
     pub uid: u64,
-    /// Whether the program knows of it; a connection request does not exist before its event was fetched.
+    /// Whether the program knows of it; a connection request does not exist before its event was
+    /// fetched.
     pub known: bool,
     /// `RDMA_PS_*`.
     pub space: u16,

@@ -1,5 +1,6 @@
-//! What over InfiniBand must be asked for: the GID of an IP address and the path to a GID. The subnet administrator knows both, and
-//! ids wait for its answers in states of their own. How its MADs travel is `serve`'s business.
+//! What over InfiniBand must be asked for: the GID of an IP address and the path to a GID. The
+//! subnet administrator knows both, and ids wait for its answers in states of their own. How its
+//! MADs travel is `serve`'s business.
 
 use ferroce_control::GidEntry;
 use ferroce_fabric::cm::{Av, Path};
@@ -23,7 +24,8 @@ use super::route::port_of;
 use super::state::Ucma;
 
 impl Ucma {
-    /// Finds the GID of an id's destination. `true`: the subnet administrator has been asked, and the event comes later.
+    /// Finds the GID of an id's destination. `true`: the subnet administrator has been asked, and
+    /// the event comes later.
     pub(super) fn ask_for_gid(
         &mut self,
         handle: u32,

@@ -16,7 +16,8 @@ impl Server {
 
 impl Ucma {
     fn listed(&self) -> Vec<Identifier> {
-        // An id has its device from when its address is the device's; one that listens everywhere listens there, too.
+        // An id has its device from when its address is the device's; one that listens everywhere
+        // listens there, too.
         let of_device = |id: &Id| id.gid_index.is_some() || id.state == State::Listen;
         let known = self.ids.iter().filter(|(_, id)| of_device(id));
         known

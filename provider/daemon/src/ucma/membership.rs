@@ -1,8 +1,10 @@
-//! Multicast groups over InfiniBand: the subnet administrator makes a port a member, and says by which LID the group is reached.
+//! Multicast groups over InfiniBand: the subnet administrator makes a port a member, and says by
+//! which LID the group is reached.
 //!
-//! A port is a member as long as any program of this host is: several share the membership, and it ends with the last. An
-//! administrator that starts anew has forgotten its members, and says so; they are told to it again, and only if the group then is
-//! another, or is refused, does the program hear of it.
+//! A port is a member as long as any program of this host is: several share the membership, and it
+//! ends with the last. An administrator that starts anew has forgotten its members, and says so;
+//! they are told to it again, and only if the group then is another, or is refused, does the
+//! program hear of it.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -201,7 +203,8 @@ impl Ucma {
         }
     }
 
-    /// The ports have changed, or their subnet manager has: memberships are asked for again in a moment.
+    /// The ports have changed, or their subnet manager has: memberships are asked for again in a
+    /// moment.
     pub(super) fn regroup_soon(&mut self, host: &Host<'_>) {
         let any = self.groups.iter().any(|(_, group)| group.member.is_some());
         self.regroup_at = any.then_some(host.now + SETTLING);
@@ -224,8 +227,9 @@ impl Ucma {
     }
 }
 
-/// The GID of the group that an address means to an id: itself, what RFC 4391 makes of an IP address, or with rdma_cm's own signature in the
-/// place of IPoIB's what the kernel makes of it for datagram services.
+/// The GID of the group that an address means to an id: itself, what RFC 4391 makes of an IP
+/// address, or with rdma_cm's own signature in the place of IPoIB's what the kernel makes of it for
+/// datagram services.
 pub(super) fn mgid(addr: &Addr, space: u16, pkey: u16) -> Gid {
     const IPOIB: u8 = 0x1b;
     const RDMA_CM: u8 = 0x01;

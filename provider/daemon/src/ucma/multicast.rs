@@ -1,5 +1,6 @@
-//! Joining multicast groups. Over Ethernet the group's IP membership is the QP's that is attached to it; here is only what a program must
-//! know to attach and to send. Over InfiniBand the subnet administrator is asked (`membership`).
+//! Joining multicast groups. Over Ethernet the group's IP membership is the QP's that is attached
+//! to it; here is only what a program must know to attach and to send. Over InfiniBand the subnet
+//! administrator is asked (`membership`).
 
 use ferroce_cabi::ucma::RDMA_PS_UDP;
 use ferroce_fabric::cm::Av;

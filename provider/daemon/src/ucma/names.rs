@@ -1,5 +1,6 @@
-//! Making known which IP address a port has: a ServiceRecord with the subnet administrator, by whose name the others find its GID.
-//! It is renewed while the port is active; a subnet manager that starts anew has forgotten it, and says so.
+//! Making known which IP address a port has: a ServiceRecord with the subnet administrator, by
+//! whose name the others find its GID. It is renewed while the port is active; a subnet manager
+//! that starts anew has forgotten it, and says so.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -16,7 +17,8 @@ use super::host::Host;
 use super::questions::{Asker, Questions};
 use super::route::port_of;
 
-/// The service of having an address. The first byte says that the number is of a local system's making.
+/// The service of having an address. The first byte says that the number is of a local system's
+/// making.
 const SERVICE_ID: u64 = 0x0200_0000_6665_6970;
 /// Seconds for which a record is kept.
 const LEASE: u32 = 120;
@@ -25,8 +27,9 @@ const RENEWAL: Duration = Duration::from_secs(40);
 /// How long to wait when it was refused.
 const PAUSE: Duration = Duration::from_secs(2);
 
-/// How long a change must be past. While the subnet manager activates one port after another, a packet from one that is active
-/// makes the next so in its place (armed ports become active by data), and it takes its own Set's refusal for an error.
+/// How long a change must be past. While the subnet manager activates one port after another, a
+/// packet from one that is active makes the next so in its place (armed ports become active by
+/// data), and it takes its own Set's refusal for an error.
 const SETTLING: Duration = Duration::from_millis(500);
 
 /// One port's record.
@@ -46,7 +49,8 @@ impl Names {
         self.0.iter().filter_map(|name| name.again).min()
     }
 
-    /// The ports have changed, or their subnet manager has, or it wants to be told anew: makes known all addresses.
+    /// The ports have changed, or their subnet manager has, or it wants to be told anew: makes
+    /// known all addresses.
     pub(super) fn publish(&mut self, questions: &mut Questions, host: &Host<'_>) {
         self.0.resize(host.ports.len(), Name::default());
         for name in &mut self.0 {

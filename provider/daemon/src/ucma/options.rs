@@ -66,8 +66,8 @@ impl Ucma {
         Ok(())
     }
 
-    /// Takes a path from the program instead of resolving it. Where it leads is what the addresses say; how, is the
-    /// program's choice.
+    /// Takes a path from the program instead of resolving it. Where it leads is what the addresses
+    /// say; how, is the program's choice.
     fn set_path(&mut self, handle: u32, value: &[u8], host: &Host<'_>) -> Result<(), Errno> {
         let size = size_of::<ib_path_rec_data>();
         if value.is_empty() || !value.len().is_multiple_of(size) {

@@ -1,5 +1,6 @@
-//! Port spaces: who has which port, and whether somebody else may have it too. The rules are those of the kernel's
-//! rdma_cm, which are stricter than those of sockets: a wildcard excludes everybody else from a port.
+//! Port spaces: who has which port, and whether somebody else may have it too. The rules are those
+//! of the kernel's rdma_cm, which are stricter than those of sockets: a wildcard excludes everybody
+//! else from a port.
 
 use std::collections::HashMap;
 use std::fs;

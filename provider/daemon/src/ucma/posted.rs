@@ -10,8 +10,9 @@ use super::host::Host;
 use super::state::Ucma;
 
 impl Ucma {
-    /// Carries out a command whose program was sure that it would succeed, and does not wait. Should it fail all the same, as the
-    /// peer was quicker, the program hears what it would have heard if the peer had been slower.
+    /// Carries out a command whose program was sure that it would succeed, and does not wait.
+    /// Should it fail all the same, as the peer was quicker, the program hears what it would have
+    /// heard if the peer had been slower.
     pub(super) fn posted(
         &mut self,
         caller: Caller,

@@ -46,8 +46,8 @@ mod access {
 }
 
 impl Ucma {
-    /// The attributes for a transition into `state` (`enum ibv_qp_state`). `EINVAL`: the id is not bound to the device, or
-    /// the connection is not so far.
+    /// The attributes for a transition into `state` (`enum ibv_qp_state`). `EINVAL`: the id is not
+    /// bound to the device, or the connection is not so far.
     pub(super) fn qp_attr(&mut self, handle: u32, state: u32) -> Result<ib_uverbs_qp_attr, Errno> {
         let id = self.ids.get_mut(handle).ok_or(Errno::NOENT)?;
         if !id.is_datagram() {
@@ -113,7 +113,8 @@ impl Ucma {
         Ok(attr)
     }
 
-    /// Whether a connection's QP is to answer READs, as far as is known by now. `EINVAL`: the connection is over.
+    /// Whether a connection's QP is to answer READs, as far as is known by now. `EINVAL`: the
+    /// connection is over.
     fn responds_to_reads(&self, cm: CmId) -> Result<bool, Errno> {
         match self.cm.state(cm) {
             Some(cm::State::RequestSent | cm::State::RequestAcknowledged) => Ok(false),

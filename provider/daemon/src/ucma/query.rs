@@ -149,7 +149,8 @@ fn packed(path: &Path, service_id: u64) -> [u8; PathRecord::LEN] {
     .emit()
 }
 
-/// Reads the path that a program supplies. Where it begins and ends is what `near` says, but for the far LID of InfiniBand.
+/// Reads the path that a program supplies. Where it begins and ends is what `near` says, but for
+/// the far LID of InfiniBand.
 pub(super) fn unpacked(record: &[u8; PathRecord::LEN], near: &Path) -> Path {
     let record = PathRecord::parse(record);
     let mut path = *near;

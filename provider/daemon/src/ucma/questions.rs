@@ -1,4 +1,5 @@
-//! What the subnet administrator is asked, and by whom. What becomes of the answers is `infiniband`'s business.
+//! What the subnet administrator is asked, and by whom. What becomes of the answers is
+//! `infiniband`'s business.
 
 use std::collections::HashMap;
 use std::time::Duration;

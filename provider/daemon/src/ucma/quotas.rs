@@ -1,16 +1,18 @@
-//! How many of the ids requests of peers may take, so that one peer's leave room for the others' and for what programs begin.
+//! How many of the ids requests of peers may take, so that one peer's leave room for the others'
+//! and for what programs begin.
 
 use std::collections::HashMap;
 
 use super::addr::Gid;
 use super::table::MAX_IDS;
 
-/// With so many ids requests of peers wait, but for those of peers that have few: the others are for what programs begin.
+/// With so many ids requests of peers wait, but for those of peers that have few: the others are
+/// for what programs begin.
 pub(super) const MAX_REQUESTED: usize = MAX_IDS / 2;
 /// With so many all wait.
 const MAX_OF_FEW: usize = MAX_REQUESTED + MAX_IDS / 8;
-/// What is few. An id stays as long as its program has not destroyed it, also when its connection has gone, so a flood at a slow program takes more
-/// of them than there can be connections.
+/// What is few. An id stays as long as its program has not destroyed it, also when its connection
+/// has gone, so a flood at a slow program takes more of them than there can be connections.
 const FEW: u32 = 64;
 
 /// How many ids have come of each peer's requests.

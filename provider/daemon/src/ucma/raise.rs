@@ -5,8 +5,8 @@ use super::state::Ucma;
 use super::turns::Event;
 
 impl Ucma {
-    /// Queues an event of an id. Those of ids whose program has not said what to call them are no use to it, as it could not
-    /// tell whose they are; it may be about to say so.
+    /// Queues an event of an id. Those of ids whose program has not said what to call them are no
+    /// use to it, as it could not tell whose they are; it may be about to say so.
     pub(super) fn raise(&mut self, handle: u32, kind: Kind, status: i32, detail: Detail) {
         let Some(id) = self.ids.get_mut(handle) else {
             return;

@@ -20,7 +20,8 @@ impl Ucma {
         }
     }
 
-    /// Takes an id out of everything, whatever it is in the middle of. Returns how many of its events were fetched.
+    /// Takes an id out of everything, whatever it is in the middle of. Returns how many of its
+    /// events were fetched.
     pub(super) fn remove_id(&mut self, handle: u32, host: &Host<'_>) -> u32 {
         let Some(id) = self.ids.remove(handle) else {
             return 0;
@@ -57,7 +58,8 @@ impl Ucma {
         id.reported
     }
 
-    /// Takes back a connection request that no record tells of yet, with its id; `false`: there is none.
+    /// Takes back a connection request that no record tells of yet, with its id; `false`: there is
+    /// none.
     pub(super) fn forget_request(&mut self, request: u32, host: &Host<'_>) -> bool {
         let Some((channel, whose)) = self.ids.get(request).map(|id| (id.channel, id.peer)) else {
             return false;
@@ -69,7 +71,8 @@ impl Ucma {
         if let Some(listener) = self.ids.get_mut(event.owner) {
             listener.backlog += 1;
         }
-        // There is nothing else of it that would have to be looked for among all the others' events.
+        // There is nothing else of it that would have to be looked for among all the others'
+        // events.
         if let Some(id) = self.ids.remove(request) {
             self.quotas.leave(id.peer);
             self.generations.touch(request);

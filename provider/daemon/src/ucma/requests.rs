@@ -140,7 +140,8 @@ impl Ucma {
         }
     }
 
-    /// Makes an id of a request: the listener, the id, and how much of the private data is the IP header.
+    /// Makes an id of a request: the listener, the id, and how much of the private data is the IP
+    /// header.
     #[allow(clippy::too_many_arguments)]
     fn admit(
         &mut self,

@@ -1,5 +1,6 @@
-//! Binding, resolving and listening: from an address to the device's GID, a port, a path. Over Ethernet everything is
-//! known at once, so what the kernel answers later in an event is queued as one before the command returns.
+//! Binding, resolving and listening: from an address to the device's GID, a port, a path. Over
+//! Ethernet everything is known at once, so what the kernel answers later in an event is queued as
+//! one before the command returns.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -169,7 +170,8 @@ impl Ucma {
         Ok(())
     }
 
-    /// `RESOLVE_ROUTE`: a path over Ethernet follows from the addresses, over InfiniBand the subnet administrator knows it.
+    /// `RESOLVE_ROUTE`: a path over Ethernet follows from the addresses, over InfiniBand the subnet
+    /// administrator knows it.
     pub(super) fn resolve_route(
         &mut self,
         handle: u32,
@@ -279,8 +281,8 @@ fn wildcard_for(dst: &Addr) -> Addr {
     }
 }
 
-/// The port space of an address, in which it gets its port. An `AF_IB` address names it in its service ID, and has it
-/// completed there.
+/// The port space of an address, in which it gets its port. An `AF_IB` address names it in its
+/// service ID, and has it completed there.
 fn port_space(space: u16, addr: &mut Addr) -> Result<u16, Errno> {
     let Addr::Ib(ib) = addr else {
         return Ok(space);

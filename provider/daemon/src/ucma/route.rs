@@ -1,5 +1,5 @@
-//! Where addresses lead: which of them are the device's, from which of these another is reached, and what the path between them
-//! is like. Looks, and changes nothing.
+//! Where addresses lead: which of them are the device's, from which of these another is reached,
+//! and what the path between them is like. Looks, and changes nothing.
 
 use std::net::{IpAddr, SocketAddr, SocketAddrV6, UdpSocket};
 
@@ -15,14 +15,16 @@ use super::id::Id;
 /// LIDs have no meaning over Ethernet.
 pub(super) const NO_LID: u16 = 0xffff;
 
-/// The port of a GID's index: InfiniBand ports have a table each, which one after another are 256 entries long here.
+/// The port of a GID's index: InfiniBand ports have a table each, which one after another are 256
+/// entries long here.
 pub(super) fn port_of(index: u16) -> u8 {
     (index >> 8) as u8 + 1
 }
 
-/// The device's GID that an address names; `None`: the address stands for all of them, as a loopback address does unless the
-/// device is at such addresses itself. Then the others are those of other devices (`ENODEV`): a datagram rsocket whose source the
-/// host's routes choose would else find itself bound to no device, and go on regardless.
+/// The device's GID that an address names; `None`: the address stands for all of them, as a
+/// loopback address does unless the device is at such addresses itself. Then the others are those
+/// of other devices (`ENODEV`): a datagram rsocket whose source the host's routes choose would else
+/// find itself bound to no device, and go on regardless.
 pub(super) fn own_gid(addr: &Addr, host: &Host<'_>) -> Result<Option<u16>, Errno> {
     if let Some(entry) = host.gids.entries().find(|entry| addr.names(entry)) {
         return Ok(Some(entry.index));
@@ -77,8 +79,8 @@ pub(super) fn source<'a>(id: &Id, dst: &Addr, host: &Host<'a>) -> Result<&'a Gid
     exact.or_else(|| suitable.next()).ok_or(Errno::NODEV)
 }
 
-/// The same over InfiniBand, where the host's routes say nothing: a port that is active before one that is not. Between IP
-/// addresses one leads from ports that have one of that family.
+/// The same over InfiniBand, where the host's routes say nothing: a port that is active before one
+/// that is not. Between IP addresses one leads from ports that have one of that family.
 fn infiniband_source<'a>(dst: &Addr, host: &Host<'a>) -> Result<&'a GidEntry, Errno> {
     let own = host.gids.entries().find(|entry| dst.names(entry));
     let suits = |entry: &&GidEntry| {
@@ -120,7 +122,8 @@ fn route(dst: &Addr) -> Result<IpAddr, Errno> {
         .map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::NETUNREACH))
 }
 
-/// The peer's GID. A wildcard or a loopback address that nobody here serves means the device itself.
+/// The peer's GID. A wildcard or a loopback address that nobody here serves means the device
+/// itself.
 pub(super) fn remote_gid(dst: &Addr, own: &GidEntry, host: &Host<'_>) -> Gid {
     let served = host.gids.entries().any(|entry| dst.names(entry));
     let local = own.addr.is_loopback();

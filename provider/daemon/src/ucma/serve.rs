@@ -1,5 +1,5 @@
-//! The server's sockets: programs' sessions and their channels. It reads, has things done, and writes; nothing a
-//! program does makes it wait.
+//! The server's sockets: programs' sessions and their channels. It reads, has things done, and
+//! writes; nothing a program does makes it wait.
 
 use std::time::Instant;
 
@@ -33,7 +33,8 @@ pub(super) const KIND: Kind = Kind {
 /// The server with its sockets.
 #[derive(Debug)]
 pub(crate) struct Server {
-    /// With the channels. It goes before the sessions: a program whose connection ends shall find its channels at their end, too.
+    /// With the channels. It goes before the sessions: a program whose connection ends shall find
+    /// its channels at their end, too.
     pub(super) ucma: Ucma,
     pub(super) sessions: Sessions<Program>,
     /// What is to be sent from QP1.

@@ -1,6 +1,6 @@
-//! The services that ids listen to, and the time between two listeners: a program that listens anew for each phase of its work
-//! (perftest's `-R` does) is away for a moment, and its peer may be the quicker one. A request that comes then waits a little instead of
-//! being refused.
+//! The services that ids listen to, and the time between two listeners: a program that listens anew
+//! for each phase of its work (perftest's `-R` does) is away for a moment, and its peer may be the
+//! quicker one. A request that comes then waits a little instead of being refused.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
@@ -10,12 +10,14 @@ use ferroce_fabric::{reject, sidr_status};
 
 use super::outbox::Outbox;
 
-/// The longest backlog, and what an impossible one becomes; the kernel has a setting for it (`net.rdma_ucm.max_backlog`).
+/// The longest backlog, and what an impossible one becomes; the kernel has a setting for it
+/// (`net.rdma_ucm.max_backlog`).
 pub(super) const MAX_BACKLOG: u32 = 1 << 14;
 /// The most services that may be listened to.
 pub(super) const MAX_LISTENERS: usize = 1 << 14;
-/// How long a service that has lost its last listener is remembered, in nanoseconds: perftest pauses for a second, and longer by a
-/// time-out of its queue pair, 2.1 s, where its last acknowledgement is lost.
+/// How long a service that has lost its last listener is remembered, in nanoseconds: perftest
+/// pauses for a second, and longer by a time-out of its queue pair, 2.1 s, where its last
+/// acknowledgement is lost.
 const LINGER: Duration = Duration::from_secs(4);
 /// How long a request waits for a listener: shorter than the 4.3 s after which rdma_cm repeats it.
 const WAIT: Duration = Duration::from_secs(3);

@@ -1,4 +1,5 @@
-//! What programs send over their connections, and what becomes of a connection and its channels at their end.
+//! What programs send over their connections, and what becomes of a connection and its channels at
+//! their end.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 

@@ -10,8 +10,8 @@ use super::id::State;
 use super::state::Ucma;
 use super::terms::{SERVICE_TIMEOUT, from_wire};
 
-/// With more ids than these, requests that were taken back before a program was told of them are dropped. Below it gets both events,
-/// as from the kernel.
+/// With more ids than these, requests that were taken back before a program was told of them are
+/// dropped. Below it gets both events, as from the kernel.
 const FLOOD: usize = 1024;
 
 impl Ucma {

@@ -1,5 +1,6 @@
-//! Everything that programs have of the server: channels, ids, groups, ports, services, and what is asked of others for them.
-//! What becomes of it is in the modules above, each of which knows this one and few of its kind.
+//! Everything that programs have of the server: channels, ids, groups, ports, services, and what is
+//! asked of others for them. What becomes of it is in the modules above, each of which knows this
+//! one and few of its kind.
 
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
@@ -20,8 +21,8 @@ use super::quotas::{MAX_REQUESTED, Quotas};
 use super::services::{MAX_BACKLOG, MAX_LISTENERS, Services};
 use super::table::{MAX_IDS, Table};
 
-/// Connections that are being made at the same time; the oldest makes room. Ten thousand of one peer's at one listener are in use
-/// (cmtime), and have to be within the bounds.
+/// Connections that are being made at the same time; the oldest makes room. Ten thousand of one
+/// peer's at one listener are in use (cmtime), and have to be within the bounds.
 const HALF_OPEN: usize = 5 << 12;
 const HALF_OPEN_OF_PEER: usize = 3 << 12;
 const _: () = assert!(HALF_OPEN_OF_PEER < MAX_BACKLOG as usize);
@@ -94,7 +95,8 @@ impl Ucma {
         })
     }
 
-    /// Adds a channel, whose other end is `inode` to its program, process `pid` of session `session`. Returns its number.
+    /// Adds a channel, whose other end is `inode` to its program, process `pid` of session
+    /// `session`. Returns its number.
     pub(super) fn open(
         &mut self,
         inode: u64,

@@ -1,5 +1,5 @@
-//! What each command does with its bytes: it reads them, sees whether the channel has the id and there is room for the answer, and
-//! has done what is asked.
+//! What each command does with its bytes: it reads them, sees whether the channel has the id and
+//! there is room for the answer, and has done what is asked.
 
 use ferroce_cabi::ucma::*;
 use rustix::io::Errno;

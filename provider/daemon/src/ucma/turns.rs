@@ -1,7 +1,10 @@
-//! Events that wait for room in a descriptor: first come, first served for each peer, and the peers take turns.
+//! Events that wait for room in a descriptor: first come, first served for each peer, and the peers
+//! take turns.
 //!
-//! Nobody who asks for a connection has shown that he is where he says, and one who asks for thousands must not have everybody else wait until a
-//! program has looked at all of them. What one peer's ids raise stays in order; so does what the program's own ids raise, which count as one peer.
+//! Nobody who asks for a connection has shown that he is where he says, and one who asks for
+//! thousands must not have everybody else wait until a program has looked at all of them. What one
+//! peer's ids raise stays in order; so does what the program's own ids raise, which count as one
+//! peer.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 

@@ -1,5 +1,5 @@
-//! What librdmacm of rdma-core 60 and later asks beside: events that a program writes to itself, and services of a subnet administrator.
-//! The kernel has both since 6.17.
+//! What librdmacm of rdma-core 60 and later asks beside: events that a program writes to itself,
+//! and services of a subnet administrator. The kernel has both since 6.17.
 
 use rustix::io::Errno;
 use zerocopy::{FromBytes, Immutable, KnownLayout};
@@ -38,8 +38,9 @@ impl Ucma {
         Ok(())
     }
 
-    /// `RESOLVE_IB_SERVICE`: asks for a service by its name or number. Over Ethernet there is nobody to ask (`EOPNOTSUPP`); the subnet
-    /// administrators of InfiniBand ports are not asked either.
+    /// `RESOLVE_IB_SERVICE`: asks for a service by its name or number. Over Ethernet there is
+    /// nobody to ask (`EOPNOTSUPP`); the subnet administrators of InfiniBand ports are not asked
+    /// either.
     pub(super) fn resolve_service(&mut self, handle: u32) -> Result<(), Errno> {
         match self.existing(handle)?.state {
             State::AddrResolved => Err(Errno::OPNOTSUPP),

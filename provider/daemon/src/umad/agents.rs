@@ -1,7 +1,8 @@
 //! Which agents are registered, and whose a MAD that came is. No I/O, no time.
 //!
-//! Responses go by the upper half of the transaction ID, which is an agent's own number; everything else by port, class, version,
-//! method and, for vendor classes, OUI. No two agents of a port may want the same.
+//! Responses go by the upper half of the transaction ID, which is an agent's own number; everything
+//! else by port, class, version, method and, for vendor classes, OUI. No two agents of a port may
+//! want the same.
 
 use std::collections::HashMap;
 

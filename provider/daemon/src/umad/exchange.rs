@@ -1,5 +1,5 @@
-//! What agents send and await: requests until their response or timeout, and RMPP transfers in both directions. No I/O; time is
-//! passed in.
+//! What agents send and await: requests until their response or timeout, and RMPP transfers in both
+//! directions. No I/O; time is passed in.
 
 use std::time::{Duration, Instant};
 
@@ -72,7 +72,8 @@ pub(crate) struct Exchanges {
 }
 
 impl Exchanges {
-    /// An agent sends a message: a MAD from its header on, shorter ones being filled up, or for an agent with RMPP a longer one.
+    /// An agent sends a message: a MAD from its header on, shorter ones being filled up, or for an
+    /// agent with RMPP a longer one.
     pub(crate) fn send(
         &mut self,
         agents: &Agents,
@@ -237,7 +238,8 @@ impl Exchanges {
         }
     }
 
-    /// Makes room for a message by the one that has been remembered longest; `None`: all are on their way.
+    /// Makes room for a message by the one that has been remembered longest; `None`: all are on
+    /// their way.
     fn forget_one(&mut self) -> Option<()> {
         let remembered = (self.receiving.iter().enumerate())
             .filter(|(_, receiving)| receiving.receiver.is_done());

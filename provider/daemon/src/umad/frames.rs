@@ -1,4 +1,5 @@
-//! The server with programs' connections, for `tests/fuzz`: whatever they send, whole frames, while what it sends comes back to it.
+//! The server with programs' connections, for `tests/fuzz`: whatever they send, whole frames, while
+//! what it sends comes back to it.
 
 use std::os::fd::OwnedFd;
 
@@ -70,7 +71,8 @@ pub fn umad_frames(input: &[u8]) -> bool {
 }
 
 impl Program {
-    /// Sends a frame, and gets at most one reply. Who made no sense has lost his connection and gets another.
+    /// Sends a frame, and gets at most one reply. Who made no sense has lost his connection and
+    /// gets another.
     fn send(&mut self, server: &mut Server, bytes: &[u8], repair: bool, around: &Surroundings<'_>) {
         let mut kind = 0;
         let frame = frame(bytes, repair, |head| {

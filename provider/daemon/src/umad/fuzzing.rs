@@ -11,7 +11,8 @@ use super::exchange::{Exchanges, Output};
 use crate::fuzzing::inputs::{mad, steps};
 use crate::mads::{Address, Incoming};
 
-/// Agents of umad files and their exchanges under any sequence of writes and MADs. Returns whether an agent got something.
+/// Agents of umad files and their exchanges under any sequence of writes and MADs. Returns whether
+/// an agent got something.
 pub fn umad(input: &[u8]) -> bool {
     let mut agents = Agents::default();
     let mut exchanges = Exchanges::default();

@@ -1,5 +1,5 @@
-//! The server's sockets: programs' sessions and files. It reads, has things done, and writes; nothing a program does makes it
-//! wait.
+//! The server's sockets: programs' sessions and files. It reads, has things done, and writes;
+//! nothing a program does makes it wait.
 
 use std::collections::HashMap;
 use std::os::fd::{AsFd, OwnedFd};

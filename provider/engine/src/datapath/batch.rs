@@ -1,8 +1,10 @@
-//! Completion events of what one thread receives: they go out together, when all of it has been handled.
+//! Completion events of what one thread receives: they go out together, when all of it has been
+//! handled.
 //!
-//! A completion is in its queue at once, for whoever polls. The event only wakes a sleeper, who may take the receiving
-//! thread's processor at that very moment, and would then find one half of what came and not the other: the answer to its
-//! message, say, but not that the message was sent. Programs are written for adapters, where that half comes first.
+//! A completion is in its queue at once, for whoever polls. The event only wakes a sleeper, who may
+//! take the receiving thread's processor at that very moment, and would then find one half of what
+//! came and not the other: the answer to its message, say, but not that the message was sent.
+//! Programs are written for adapters, where that half comes first.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -22,7 +24,8 @@ struct Batch {
     queues: Vec<Arc<dyn Notifies>>,
 }
 
-// A process that exits has lost its threads' storage, and may still receive something: then nothing is held back.
+// A process that exits has lost its threads' storage, and may still receive something: then nothing
+// is held back.
 thread_local! {
     static BATCH: RefCell<Batch> = {
         // What a thread receives it places into registered memory.

@@ -1,4 +1,5 @@
-//! How many request bytes each queue pair of a path may have in flight: its share of what the path's controller allows.
+//! How many request bytes each queue pair of a path may have in flight: its share of what the
+//! path's controller allows.
 
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 

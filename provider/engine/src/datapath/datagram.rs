@@ -52,8 +52,8 @@ impl Qp {
 }
 
 impl Hca {
-    /// Gives each member of a multicast group in this process its copy of a datagram. Its sender gets one too if it is a member,
-    /// unless it was made not to.
+    /// Gives each member of a multicast group in this process its copy of a datagram. Its sender
+    /// gets one too if it is a member, unless it was made not to.
     pub(super) fn deliver_to_group(
         &self,
         members: &Members<Qp>,

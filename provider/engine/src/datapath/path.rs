@@ -1,4 +1,5 @@
-//! The way to one destination: where its packets leave, and the congestion window of all queue pairs that use it.
+//! The way to one destination: where its packets leave, and the congestion window of all queue
+//! pairs that use it.
 //!
 //! A path leads to one slot of one host, or to a group.
 
@@ -24,7 +25,8 @@ impl Path {
         }
     }
 
-    /// Whether it leads to a process that has gone. Its slot may be another's, to whom there is a new path.
+    /// Whether it leads to a process that has gone. Its slot may be another's, to whom there is a
+    /// new path.
     pub(crate) fn is_stale(&self) -> bool {
         self.exit.is_stale()
     }

@@ -32,7 +32,8 @@ impl Qp {
         }
     }
 
-    /// Sends what may be sent and sets the timer. `flush_acks`: also an ACK that could wait for company.
+    /// Sends what may be sent and sets the timer. `flush_acks`: also an ACK that could wait for
+    /// company.
     pub(crate) fn pump(&self, inner: &mut Inner, keys: &KeyTable, now: Time, flush_acks: bool) {
         inner.held = Held::default();
         if let Some(tm) = &self.tm {
@@ -180,7 +181,8 @@ impl Qp {
         flush(&mut inner.transport, &mut host, now);
     }
 
-    /// Makes sure that the heap of timers has an entry at or before the QP's deadline, and that others know the state.
+    /// Makes sure that the heap of timers has an entry at or before the QP's deadline, and that
+    /// others know the state.
     fn arm(&self, inner: &mut Inner) {
         let (state, heard) = (inner.transport.state(), inner.transport.has_heard());
         if inner.listed != state || inner.heard != heard {
@@ -207,7 +209,8 @@ impl Qp {
             return Fired::Held;
         }
         if inner.armed_at <= now {
-            // Most often an ACK was waiting, and the time-out of a request comes next. An entry more for it each time would fill the heap.
+            // Most often an ACK was waiting, and the time-out of a request comes next. An entry
+            // more for it each time would fill the heap.
             let then = std::mem::replace(&mut inner.armed_then, Time::MAX);
             inner.armed_at = if then > now { then } else { Time::MAX };
         }

@@ -31,7 +31,8 @@ pub(crate) struct QpHost<'a> {
     keys: &'a KeyTable,
     path: Option<&'a Path>,
     now: Time,
-    /// Who accesses memory: the QP, in its own protection domain or, for an XRC target, in that of the selected queue.
+    /// Who accesses memory: the QP, in its own protection domain or, for an XRC target, in that of
+    /// the selected queue.
     peer: Peer,
     /// XRC target: the shared receive queue that the request at hand is for.
     selected: Option<Arc<SharedRequests>>,
@@ -82,7 +83,8 @@ impl<'a> QpHost<'a> {
         })
     }
 
-    /// Whose memory receive requests name: the shared receive queue's that they come from, or the queue pair's own.
+    /// Whose memory receive requests name: the shared receive queue's that they come from, or the
+    /// queue pair's own.
     fn receive_pd(&self) -> u32 {
         match self.selected.as_ref().or(self.qp.srq.as_ref()) {
             Some(srq) => srq.pd_handle(),
@@ -90,7 +92,8 @@ impl<'a> QpHost<'a> {
         }
     }
 
-    /// Whose memory send requests name. Those of a queue pair that matches tags fetch what receive requests are for.
+    /// Whose memory send requests name. Those of a queue pair that matches tags fetch what receive
+    /// requests are for.
     fn requester_pd(&self) -> u32 {
         match self.qp.tm {
             Some(_) => self.receive_pd(),
@@ -109,7 +112,8 @@ impl<'a> QpHost<'a> {
         let place = |to: Piece| {
             let (now, later) = rest.split_at(to.len);
             rest = later;
-            // SAFETY: the piece lies in a registered region, and the key table's lock that is held keeps it registered.
+            // SAFETY: the piece lies in a registered region, and the key table's lock that is held
+            // keeps it registered.
             unsafe { copies::place(to.addr, now) }
         };
         self.keys
@@ -172,7 +176,8 @@ impl Host for QpHost<'_> {
     fn write_remote(&mut self, rkey: u32, va: u64, data: Octets<'_>) -> Result<(), MemoryError> {
         let (len, access) = (data.len() as u64, Access::REMOTE_WRITE);
         let place = |to: Piece| {
-            // SAFETY: the range lies in a registered region, and the key table's lock that is held keeps it registered.
+            // SAFETY: the range lies in a registered region, and the key table's lock that is held
+            // keeps it registered.
             unsafe { copies::place(to.addr, data) }
         };
         self.keys.remote(self.peer, rkey, va, len, access, place)
@@ -317,7 +322,8 @@ impl Host for QpHost<'_> {
             self.complete_tagged(tm, wc, tagged, completion.solicited);
             return;
         }
-        // The queue may have gone while a request taken from it was under way: then nobody waits for it.
+        // The queue may have gone while a request taken from it was under way: then nobody waits
+        // for it.
         let of_srq;
         let cq = match completion.srq {
             0 => self.qp.recv_cq.as_ref(),

@@ -1,4 +1,5 @@
-//! Receiving: runs are taken from sockets and the inbox and handled (`run`), and the queue pairs that got packets answer.
+//! Receiving: runs are taken from sockets and the inbox and handled (`run`), and the queue pairs
+//! that got packets answer.
 
 mod run;
 pub(crate) mod state;
@@ -98,7 +99,8 @@ impl Hca {
         n
     }
 
-    /// Takes what processes of this device have put into the inbox; returns how many runs there were.
+    /// Takes what processes of this device have put into the inbox; returns how many runs there
+    /// were.
     pub(crate) fn drain_inbox(&self, rx: &mut RxState, take: Take) -> usize {
         if !self.inbox.is_marked() {
             return 0;
@@ -130,7 +132,8 @@ impl Hca {
         n
     }
 
-    /// Handles one datagram or merged run of a socket. [`answer`](Self::answer) follows, after this one or some more.
+    /// Handles one datagram or merged run of a socket. [`answer`](Self::answer) follows, after this
+    /// one or some more.
     pub(crate) fn process(
         &self,
         rx: &mut RxState,
@@ -207,7 +210,8 @@ impl Hca {
         self.handle(rx, &mut cable, run)
     }
 
-    /// Copies of what came to an InfiniBand port for a group are the daemon's, which has counted them.
+    /// Copies of what came to an InfiniBand port for a group are the daemon's, which has counted
+    /// them.
     fn process_copies(
         &self,
         rx: &mut RxState,
@@ -253,7 +257,8 @@ impl Hca {
         self.handle(rx, &mut Ring, &run);
     }
 
-    /// Before a sleep: tells senders without acknowledgement of sockets that are empty. Returns how long to sleep at most.
+    /// Before a sleep: tells senders without acknowledgement of sockets that are empty. Returns how
+    /// long to sleep at most.
     pub(crate) fn settle_receivers(&self, now: Time) -> Time {
         let receivers = self.receivers.read_recursive();
         let unsettled = receivers.iter().filter(|r| r.settle_if_empty(now)).count();
@@ -264,11 +269,13 @@ impl Hca {
         }
     }
 
-    /// Ends a batch: sends the completion events, and lets the QPs that got packets answer, one acknowledgement each for all
-    /// that came. Returns the time, of the last run if there was one only.
+    /// Ends a batch: sends the completion events, and lets the QPs that got packets answer, one
+    /// acknowledgement each for all that came. Returns the time, of the last run if there was one
+    /// only.
     pub(crate) fn answer(&self, rx: &mut RxState) -> Time {
-        // What an XRC target takes in the program answers by another queue pair, whose packets would pass the ACK if the program heard of it
-        // first. Programs with one channel for both their queues count on a request's completion before the answer to it.
+        // What an XRC target takes in the program answers by another queue pair, whose packets
+        // would pass the ACK if the program heard of it first. Programs with one channel for both
+        // their queues count on a request's completion before the answer to it.
         let targets = rx.touched.iter().any(|qp| qp.domain().is_some());
         if targets {
             let keys = self.keys.read_recursive();

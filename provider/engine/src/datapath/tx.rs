@@ -1,10 +1,11 @@
 //! Sending: packets of one QP become runs, as long as the port takes them.
 //!
-//! A connected QP has one path; a datagram's follows from its address handle and destination, and consecutive ones to the same
-//! place share a run.
+//! A connected QP has one path; a datagram's follows from its address handle and destination, and
+//! consecutive ones to the same place share a run.
 //!
-//! Headers, ICRCs and short payloads go into one arena, where the ICRC of a packet and the header of the next are
-//! neighbours and make one iovec; longer payloads are sent from where they are in the consumer's memory.
+//! Headers, ICRCs and short payloads go into one arena, where the ICRC of a packet and the header
+//! of the next are neighbours and make one iovec; longer payloads are sent from where they are in
+//! the consumer's memory.
 
 mod gather;
 mod scratch;
@@ -33,7 +34,8 @@ pub(crate) enum Way<'a> {
     Datagrams {
         hca: &'a Hca,
         handles: &'a AhTable,
-        /// The last one's address handle and slot (0 and 0 if it was of an earlier visit), and the path.
+        /// The last one's address handle and slot (0 and 0 if it was of an earlier visit), and the
+        /// path.
         last: Option<(u32, u8, Arc<Path>)>,
     },
 }
@@ -131,9 +133,10 @@ impl Run<'_> {
         (self.segment, self.closed, self.responses) = (0, false, false);
     }
 
-    /// Sends an ACK that cannot join the run by itself and before it. Behind it, it might come to a receiver that has handled the
-    /// requests and woken its program: then the answer to a message completes before the message itself, which no adapter
-    /// does. Nothing is gathered for an ACK, so nothing can fail.
+    /// Sends an ACK that cannot join the run by itself and before it. Behind it, it might come to a
+    /// receiver that has handled the requests and woken its program: then the answer to a message
+    /// completes before the message itself, which no adapter does. Nothing is gathered for an ACK,
+    /// so nothing can fail.
     fn send_ahead(&mut self, packet: &TxPacket<'_>, total: usize) -> Result<(), MemoryError> {
         self.seal();
         let (used, iovecs) = (self.used, self.scratch.iov.len());
@@ -145,7 +148,8 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Gives the port the packets that the iovecs from `first` on describe; `segment` is their size when there are several.
+    /// Gives the port the packets that the iovecs from `first` on describe; `segment` is their size
+    /// when there are several.
     fn hand_over(&mut self, first: usize, segments: usize, bytes: usize, segment: Option<u16>) {
         let counters = self.source.counters;
         let Some(path) = self.way.path() else {
@@ -162,11 +166,13 @@ impl Run<'_> {
                 counters.add_at(number, at_port, n as u64);
             }
         };
-        // Without a partition, since the entry of the port's table is empty, there is nobody to talk to.
+        // Without a partition, since the entry of the port's table is empty, there is nobody to
+        // talk to.
         let sent = pkey::is_valid(self.source.p_key)
             && exit.send(&mut self.scratch.iov[first..], segment).is_ok();
         if !sent {
-            // Lost like any packet: the transport sends it again or reports the peer unreachable, if it promises to.
+            // Lost like any packet: the transport sends it again or reports the peer unreachable,
+            // if it promises to.
             count(Counter::TxErrors, PortCounter::TxDiscards, segments);
             return;
         }

@@ -32,7 +32,8 @@ impl Hca {
         timers::now().as_nanos()
     }
 
-    /// Runs the QPs and the completion queues whose time has come. `received`: something has come just now, and more may wait.
+    /// Runs the QPs and the completion queues whose time has come. `received`: something has come
+    /// just now, and more may wait.
     pub(crate) fn run_timers(&self, now: Time, received: bool) {
         if self.alarms.next() <= now {
             while let Some(alarm) = self.alarms.pop(now) {
@@ -62,9 +63,10 @@ impl Hca {
 
     /// How many QPs may send again in one go what was not answered in time.
     ///
-    /// Where thousands send at once, more is lost than the receiver's socket holds, and their timers come up together too. Sent again
-    /// all at once it would be lost again, until no retry is left; and who sends does not receive meanwhile, here perhaps the very
-    /// answers that are missed. So what has come is taken first, and a few send in between.
+    /// Where thousands send at once, more is lost than the receiver's socket holds, and their
+    /// timers come up together too. Sent again all at once it would be lost again, until no retry
+    /// is left; and who sends does not receive meanwhile, here perhaps the very answers that are
+    /// missed. So what has come is taken first, and a few send in between.
     fn retries_now(&self, now: Time, received: bool) -> u32 {
         let last = self.retried_at.load();
         if received && now - last < RETRY_INTERVAL {

@@ -18,7 +18,8 @@ const EVENT_GID_CHANGE: u32 = 18;
 const PORT: u8 = 1;
 
 impl Hca {
-    /// Takes what the daemon has told since. Called by the helper, and after requests (whose answers events may precede).
+    /// Takes what the daemon has told since. Called by the helper, and after requests (whose
+    /// answers events may precede).
     pub(crate) fn control_events(&self) {
         while let Some(event) = self.control.event() {
             match event {
@@ -70,7 +71,8 @@ impl Hca {
         }
     }
 
-    /// The daemon left, and with it the sockets' steering: every QP fails, as when an adapter is pulled.
+    /// The daemon left, and with it the sockets' steering: every QP fails, as when an adapter is
+    /// pulled.
     fn fail_all(&self) {
         let qps = self.qps.read_recursive();
         let keys = self.keys.read_recursive();

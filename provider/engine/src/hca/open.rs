@@ -15,7 +15,8 @@ use crate::progress::helper;
 
 static OPEN: Mutex<Vec<(PathBuf, Arc<Hca>)>> = Mutex::new(Vec::new());
 
-/// A program may exit right after it took its last message: the peer must not wait for the ACK that was held back.
+/// A program may exit right after it took its last message: the peer must not wait for the ACK that
+/// was held back.
 extern "C" fn exiting() {
     // Whoever holds a lock now may never let go of it: try, do not wait.
     let Some(open) = OPEN.try_lock() else { return };
@@ -30,7 +31,8 @@ extern "C" fn exiting() {
 }
 
 impl Hca {
-    /// The device of the daemon in `dir`: opened once a process and shared by all contexts. A forked child opens its own.
+    /// The device of the daemon in `dir`: opened once a process and shared by all contexts. A
+    /// forked child opens its own.
     pub fn open(dir: &RuntimeDir) -> Result<Arc<Hca>> {
         static AT_EXIT: Once = Once::new();
         forks::watch();

@@ -1,4 +1,5 @@
-//! The sockets of the device in this process: a way out for each path, a way in for each address and cable.
+//! The sockets of the device in this process: a way out for each path, a way in for each address
+//! and cable.
 
 use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::OwnedFd;
@@ -26,7 +27,8 @@ impl Hca {
         }
         self.rings.to(key.slot, self.slot, || {
             let inbox = self.control.ask(|daemon| daemon.inbox(key.slot));
-            // Our callers may hold locks that the handling of an event needs; the helper holds none.
+            // Our callers may hold locks that the handling of an event needs; the helper holds
+            // none.
             self.driver.wake();
             inbox
         })
@@ -91,7 +93,8 @@ impl Hca {
         Ok(())
     }
 
-    /// A socket, and its address, to which the daemon sends a copy of each packet that comes to a port for a multicast group.
+    /// A socket, and its address, to which the daemon sends a copy of each packet that comes to a
+    /// port for a multicast group.
     pub(crate) fn copies_of_group(
         &self,
         port: &Port,
@@ -117,7 +120,8 @@ impl Hca {
         }
     }
 
-    /// Makes sure that packets for every address of the port are received, now and when addresses are added.
+    /// Makes sure that packets for every address of the port are received, now and when addresses
+    /// are added.
     pub(crate) fn listen_everywhere(&self) -> Result<()> {
         if let Ports::Infiniband(ports) = &self.ports {
             return ports.iter().try_for_each(|port| self.listen_at(port));

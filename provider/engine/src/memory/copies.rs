@@ -1,7 +1,8 @@
 //! Copies into and out of registered memory.
 //!
-//! Addresses come from the key table ([`crate::memory::keys`]), which has checked them; whether a range is mapped at all is the business
-//! of [`crate::memory::paging`] when it is registered, and of [`crate::memory::guard`] when it is touched.
+//! Addresses come from the key table ([`crate::memory::keys`]), which has checked them; whether a
+//! range is mapped at all is the business of [`crate::memory::paging`] when it is registered, and
+//! of [`crate::memory::guard`] when it is touched.
 
 use std::cell::UnsafeCell;
 
@@ -13,7 +14,8 @@ use crate::memory::piece::Piece;
 
 /// Copies `src` to registered memory in address order and publishes its end last.
 ///
-/// Programs poll the last byte (or an aligned last word) of an incoming message, so it becomes visible after everything before it.
+/// Programs poll the last byte (or an aligned last word) of an incoming message, so it becomes
+/// visible after everything before it.
 ///
 /// # Safety
 /// `[dst, dst + src.len())` is in a registered region.
@@ -30,8 +32,9 @@ pub(crate) unsafe fn place(dst: u64, src: Octets<'_>) -> Result<(), MemoryError>
     let (body, last) = src.split_at(n - tail);
     let mut value = [0; 8];
     last.copy_to(&mut value[..tail]);
-    // SAFETY: the caller vouches for the destination; `src` is the receive buffer or a ring, neither of which is registered. The
-    // tail's address is aligned to its size by the choice above.
+    // SAFETY: the caller vouches for the destination; `src` is the receive buffer or a ring,
+    // neither of which is registered. The tail's address is aligned to its size by the choice
+    // above.
     unsafe {
         guard::copy(dst as *mut u8, body.as_ptr(), body.len())?;
         guard::publish(
@@ -49,7 +52,8 @@ impl From<Fault> for MemoryError {
     }
 }
 
-/// Whether an atomic operation can be done at a process address: one in an MR whose I/O virtual address is aligned may not be.
+/// Whether an atomic operation can be done at a process address: one in an MR whose I/O virtual
+/// address is aligned may not be.
 pub(crate) fn atomic_cell(addr: u64) -> Result<*mut u64, MemoryError> {
     if addr.is_multiple_of(8) {
         Ok(addr as *mut u64)
@@ -64,14 +68,16 @@ const NULL_PIECE: usize = 4096;
 #[repr(align(64))]
 struct NullPage(UnsafeCell<[u8; NULL_PIECE]>);
 
-// SAFETY: only ever accessed through raw pointers by the guarded copies, as registered memory is; what is written is never read.
+// SAFETY: only ever accessed through raw pointers by the guarded copies, as registered memory is;
+// what is written is never read.
 unsafe impl Sync for NullPage {}
 
 /// What a null region reads, and where what is written to one goes.
 static ZEROES: [u8; NULL_PIECE] = [0; NULL_PIECE];
 static SINK: NullPage = NullPage(UnsafeCell::new([0; NULL_PIECE]));
 
-/// Calls `f` with pieces of `len` bytes in all that stand for a null region: zeroes to read, a sink to write.
+/// Calls `f` with pieces of `len` bytes in all that stand for a null region: zeroes to read, a sink
+/// to write.
 pub(super) fn null_pieces(
     mut len: usize,
     access: Access,

@@ -1,7 +1,8 @@
 //! dma-bufs: buffers of other devices, reached by mapping their descriptor.
 //!
-//! A hardware adapter would take the buffer's bus addresses. Here the processor makes the accesses, so the exporter must allow
-//! a mapping, and the accesses are announced to it (`DMA_BUF_IOCTL_SYNC`) for as long as the region lives.
+//! A hardware adapter would take the buffer's bus addresses. Here the processor makes the accesses,
+//! so the exporter must allow a mapping, and the accesses are announced to it
+//! (`DMA_BUF_IOCTL_SYNC`) for as long as the region lives.
 
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
@@ -88,7 +89,8 @@ impl DmaBuf {
         self.map as u64 + self.skip as u64
     }
 
-    /// Begins or ends the accesses. Exporters whose memory is coherent do nothing, and an error changes nothing for us.
+    /// Begins or ends the accesses. Exporters whose memory is coherent do nothing, and an error
+    /// changes nothing for us.
     fn sync(&self, end: u64) {
         let flags = self.rights | end;
         // SAFETY: the request reads one 64-bit number.

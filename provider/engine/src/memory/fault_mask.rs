@@ -1,13 +1,15 @@
-//! Faults must be deliverable in every thread that touches registered memory: for one in a thread that has the signal blocked
-//! the kernel ends the process, whatever handler there is (see `guard`).
+//! Faults must be deliverable in every thread that touches registered memory: for one in a thread
+//! that has the signal blocked the kernel ends the process, whatever handler there is (see
+//! `guard`).
 //!
-//! So SIGSEGV and SIGBUS are unblocked in a thread once, before its first access. Worker threads have them blocked mostly
-//! because they block everything, for signals to go to a thread that waits for them (`sigwait`, `signalfd`). Such a program
-//! notices nothing: a signal that was *sent*, not raised by a fault, and meets a thread that was unblocked here, is sent on to those who
-//! wait, and the thread has it blocked from then on, as it wished.
+//! So SIGSEGV and SIGBUS are unblocked in a thread once, before its first access. Worker threads
+//! have them blocked mostly because they block everything, for signals to go to a thread that waits
+//! for them (`sigwait`, `signalfd`). Such a program notices nothing: a signal that was *sent*, not
+//! raised by a fault, and meets a thread that was unblocked here, is sent on to those who wait, and
+//! the thread has it blocked from then on, as it wished.
 //!
-//! Left alone is what a system call in each poll would cost: a thread that blocks them anew later has them blocked. A
-//! thread that such a thread makes inherits the mask, without being known here.
+//! Left alone is what a system call in each poll would cost: a thread that blocks them anew later
+//! has them blocked. A thread that such a thread makes inherits the mask, without being known here.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -17,8 +19,8 @@ const SIGNALS: [libc::c_int; 2] = [libc::SIGSEGV, libc::SIGBUS];
 /// The bits, in a word whose rest is a thread: those are aligned to more.
 const BITS: usize = 0b11;
 
-/// Threads that were unblocked, and of what: a handler can look at nothing that might have to be allocated. A thread is
-/// known by its `pthread_self`, which stays the same in a forked child.
+/// Threads that were unblocked, and of what: a handler can look at nothing that might have to be
+/// allocated. A thread is known by its `pthread_self`, which stays the same in a forked child.
 static THREADS: [AtomicUsize; 1024] = [const { AtomicUsize::new(0) }; 1024];
 
 thread_local! {
@@ -55,7 +57,8 @@ pub(super) fn admit() {
     });
 }
 
-/// Unblocks what the calling thread has blocked. `None`: that was nothing, or there is no room to remember it, without which it cannot be.
+/// Unblocks what the calling thread has blocked. `None`: that was nothing, or there is no room to
+/// remember it, without which it cannot be.
 #[cold]
 fn unblock() -> Option<&'static AtomicUsize> {
     let blocked = blocked();
@@ -73,8 +76,8 @@ fn unblock() -> Option<&'static AtomicUsize> {
     Some(entry)
 }
 
-/// For the handler: a signal was sent, and met this thread. Whether that was only because it was unblocked here; then it has been
-/// sent on, and is blocked again when the handler returns.
+/// For the handler: a signal was sent, and met this thread. Whether that was only because it was
+/// unblocked here; then it has been sent on, and is blocked again when the handler returns.
 ///
 /// # Safety
 /// The arguments are a signal handler's.
@@ -96,8 +99,9 @@ pub(super) unsafe fn send_on(
     };
     // Not of that signal any more.
     entry.fetch_and(!bit, Ordering::Relaxed);
-    // SAFETY: the kernel passes a valid context and information. The mask is that of the moment after the handler; until then the signal is
-    // blocked, as its handler runs. Both calls only queue what is told.
+    // SAFETY: the kernel passes a valid context and information. The mask is that of the moment
+    // after the handler; until then the signal is blocked, as its handler runs. Both calls only
+    // queue what is told.
     unsafe {
         libc::sigaddset(
             &mut (*context.cast::<libc::ucontext_t>()).uc_sigmask,

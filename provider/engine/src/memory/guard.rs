@@ -1,11 +1,13 @@
 //! Access to the consumer's memory that survives its being unmapped.
 //!
-//! Registration checks that a range is mapped, but nothing keeps the program from unmapping it afterwards. An adapter would
-//! go on with the pages it pinned; here the access would fault. So every access to registered memory is made by a few
-//! instructions of known address, and a handler for SIGSEGV and SIGBUS turns a fault in them into an error. All other
-//! faults go where they went before. The signals are unblocked in each thread that comes here (`fault_mask`). Where the program replaces
-//! the handler, where the thread blocks the signal anew, or on processors without this code, such a fault ends the process as any wild
-//! access does. What has been mapped there since is no fault, and is reached.
+//! Registration checks that a range is mapped, but nothing keeps the program from unmapping it
+//! afterwards. An adapter would go on with the pages it pinned; here the access would fault. So
+//! every access to registered memory is made by a few instructions of known address, and a handler
+//! for SIGSEGV and SIGBUS turns a fault in them into an error. All other faults go where they went
+//! before. The signals are unblocked in each thread that comes here (`fault_mask`). Where the
+//! program replaces the handler, where the thread blocks the signal anew, or on processors without
+//! this code, such a fault ends the process as any wild access does. What has been mapped there
+//! since is no fault, and is reached.
 
 #[cfg_attr(target_arch = "x86_64", path = "guard/x86_64.rs")]
 #[cfg_attr(not(target_arch = "x86_64"), path = "guard/other.rs")]
@@ -26,7 +28,8 @@ pub(crate) fn install() {
     ONCE.call_once(imp::install);
 }
 
-/// Makes the guard effective in the calling thread, which each calls before it makes guarded accesses. Costs next to nothing after the first time.
+/// Makes the guard effective in the calling thread, which each calls before it makes guarded
+/// accesses. Costs next to nothing after the first time.
 pub(crate) fn admit_thread() {
     #[cfg(target_arch = "x86_64")]
     crate::memory::fault_mask::admit();
@@ -35,14 +38,16 @@ pub(crate) fn admit_thread() {
 /// Copies `len` bytes in address order.
 ///
 /// # Safety
-/// One side is the engine's own and valid for `len` bytes; the other is in a registered range. They do not overlap.
+/// One side is the engine's own and valid for `len` bytes; the other is in a registered range. They
+/// do not overlap.
 #[inline]
 pub(crate) unsafe fn copy(dst: *mut u8, src: *const u8, len: usize) -> Result<(), Fault> {
     // SAFETY: the caller's promise.
     unsafe { imp::copy(dst, src, len) }
 }
 
-/// Reads a byte of every page of `len` bytes (at least 1), so that a reader need not expect a fault.
+/// Reads a byte of every page of `len` bytes (at least 1), so that a reader need not expect a
+/// fault.
 ///
 /// # Safety
 /// The range is in a registered range.

@@ -1,8 +1,9 @@
 //! The key table: every access to the consumer's memory finds its address here, or is refused.
 //!
-//! A key is looked up, its protection domain, bounds and rights are checked, and only then is an address formed. A key is
-//! 32 random bits; its upper 24 are an index that no two regions and windows of a device share, and the lower 8 belong to
-//! whoever binds a window (`ibv_inc_rkey(3)`). So a lookup is one probe by the index and one comparison of the whole key.
+//! A key is looked up, its protection domain, bounds and rights are checked, and only then is an
+//! address formed. A key is 32 random bits; its upper 24 are an index that no two regions and
+//! windows of a device share, and the lower 8 belong to whoever binds a window (`ibv_inc_rkey(3)`).
+//! So a lookup is one probe by the index and one comparison of the whole key.
 //!
 //! This module touches no memory of the consumer's; the copies are in [`crate::memory::copies`].
 
@@ -90,7 +91,8 @@ impl Hasher for KeyHasher {
         }
     }
     fn write_u32(&mut self, index: u32) {
-        // hashbrown takes its control bits from the top: the 24 bits of an index go there and to the bottom
+        // hashbrown takes its control bits from the top: the 24 bits of an index go there and to
+        // the bottom
         self.0 = u64::from(index) << 40 | u64::from(index);
     }
 }
@@ -105,7 +107,8 @@ pub(crate) struct KeyTable {
 }
 
 impl KeyTable {
-    /// A key whose index is free. 0 is what an uninitialised key looks like, and no key has index 0.
+    /// A key whose index is free. 0 is what an uninitialised key looks like, and no key has index
+    /// 0.
     fn free_key(&self) -> u32 {
         loop {
             let key: u32 = random();
@@ -204,8 +207,8 @@ impl KeyTable {
         Ok(region)
     }
 
-    /// Does `f` with the memory that a remote key names, if key, domain, rights and bounds allow `access`. A window stays
-    /// bound as it is until `f` has returned.
+    /// Does `f` with the memory that a remote key names, if key, domain, rights and bounds allow
+    /// `access`. A window stays bound as it is until `f` has returned.
     #[inline]
     pub(crate) fn remote<R>(
         &self,
@@ -230,7 +233,8 @@ impl KeyTable {
         }
     }
 
-    /// All that a remote key gives access to: its first address, as peers name it, and its length in bytes.
+    /// All that a remote key gives access to: its first address, as peers name it, and its length
+    /// in bytes.
     pub(crate) fn extent(&self, peer: Peer, key: u32) -> Result<(u64, u64), MemoryError> {
         match self.entries.get(&index(key)) {
             Some(Entry::Region(region)) if region.key == key && region.pd == peer.pd => {

@@ -1,21 +1,23 @@
 //! The state of the consumer's pages: whether a range is mapped when it is registered.
 //!
-//! An on-demand region is not looked at when it is registered. Its pages may come and go; an access that finds one missing
-//! faults it in, or ends in an error of the request where there is nothing to fault in ([`crate::memory::guard`]). The guard is what makes
-//! that promise, so on-demand paging is offered only on processors that it has code for.
+//! An on-demand region is not looked at when it is registered. Its pages may come and go; an access
+//! that finds one missing faults it in, or ends in an error of the request where there is nothing
+//! to fault in ([`crate::memory::guard`]). The guard is what makes that promise, so on-demand
+//! paging is offered only on processors that it has code for.
 
 use std::ops::Range;
 
 use crate::error::{Error, Result};
 use crate::memory::guard;
 
-/// `enum ibv_odp_general_caps` and `enum ibv_odp_transport_cap_bits`, as `ibv_query_device_ex` returns them.
+/// `enum ibv_odp_general_caps` and `enum ibv_odp_transport_cap_bits`, as `ibv_query_device_ex`
+/// returns them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OdpCaps {
     /// 1: on-demand paging; 2: of the whole address space at once (implicit).
     pub general: u64,
-    /// Operations on reliable connections: 1 send, 2 receive, 4 write, 8 read, 16 atomic, 32 receive from an SRQ,
-    /// 64 flush, 128 atomic write.
+    /// Operations on reliable connections: 1 send, 2 receive, 4 write, 8 read, 16 atomic, 32
+    /// receive from an SRQ, 64 flush, 128 atomic write.
     pub rc: u32,
     /// The same for unreliable connections.
     pub uc: u32,
@@ -54,7 +56,8 @@ fn page_size() -> u64 {
     unsafe { libc::sysconf(libc::_SC_PAGESIZE) as u64 }
 }
 
-/// Whether two addresses are at the same place of their pages, as they must be where an adapter translates pages, whatever their size is.
+/// Whether two addresses are at the same place of their pages, as they must be where an adapter
+/// translates pages, whatever their size is.
 pub(crate) fn same_offset(a: u64, b: u64) -> bool {
     (a ^ b).is_multiple_of(page_size())
 }
@@ -82,7 +85,8 @@ pub(crate) fn will_need(addr: u64, len: u64) {
     }
 }
 
-/// Verifies that a range is mapped (and writable, if `write`), and faults its pages in as pinning would.
+/// Verifies that a range is mapped (and writable, if `write`), and faults its pages in as pinning
+/// would.
 pub(crate) fn validate(addr: u64, len: u64, write: bool) -> Result<()> {
     let bad = Error::BadMemory { addr, len };
     if len == 0 {
@@ -98,7 +102,8 @@ pub(crate) fn validate(addr: u64, len: u64, write: bool) -> Result<()> {
     };
     match advise_kernel(&pages, advice) {
         Ok(()) => Ok(()),
-        // Before Linux 5.14, or a mapping that cannot be populated (device memory): ask the map itself.
+        // Before Linux 5.14, or a mapping that cannot be populated (device memory): ask the map
+        // itself.
         Err(e) if e.raw_os_error() == Some(libc::EINVAL) && mapped(&pages, write) => Ok(()),
         Err(_) => Err(bad),
     }
@@ -111,7 +116,8 @@ fn mapped(range: &Range<u64>, write: bool) -> bool {
     })
 }
 
-/// Verifies that a range consists of huge pages (`MAP_HUGETLB`, hugetlbfs) only, as `IBV_ACCESS_HUGETLB` promises.
+/// Verifies that a range consists of huge pages (`MAP_HUGETLB`, hugetlbfs) only, as
+/// `IBV_ACCESS_HUGETLB` promises.
 pub(crate) fn validate_huge(addr: u64, len: u64) -> Result<()> {
     let huge = pages(addr, len).is_some_and(|range| {
         covered("/proc/self/smaps", &range, |_, flags| {
@@ -125,8 +131,8 @@ pub(crate) fn validate_huge(addr: u64, len: u64) -> Result<()> {
     }
 }
 
-/// Whether mappings of which `good` holds cover a range without a gap. `good` is told what stands behind a mapping's addresses,
-/// from the permissions on, and its flags where the file is `smaps`.
+/// Whether mappings of which `good` holds cover a range without a gap. `good` is told what stands
+/// behind a mapping's addresses, from the permissions on, and its flags where the file is `smaps`.
 pub(super) fn covered(file: &str, range: &Range<u64>, good: impl Fn(&str, &str) -> bool) -> bool {
     let Ok(maps) = std::fs::read_to_string(file) else {
         return false;
@@ -173,7 +179,8 @@ mod tests {
     fn validate_tells_unmapped_and_read_only_memory() {
         // Where the kernel maps nothing by itself: the hole must stay one while other tests run.
         const PLACE: usize = 0x1000_0000;
-        // SAFETY: a fresh anonymous mapping of two pages, in nobody's place, of which the second is unmapped again.
+        // SAFETY: a fresh anonymous mapping of two pages, in nobody's place, of which the second is
+        // unmapped again.
         let p = unsafe {
             let p = libc::mmap(
                 PLACE as *mut _,

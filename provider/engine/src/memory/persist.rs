@@ -1,9 +1,12 @@
-//! What an RDMA FLUSH asks for: that data written before is visible to all of the host, or survives the host.
+//! What an RDMA FLUSH asks for: that data written before is visible to all of the host, or survives
+//! the host.
 //!
-//! Peers' data is placed by processors, so it is visible to all once their stores are done. Persistent is what is in a file:
-//! a region with persistent flush access must be of memory that maps files (`MAP_SHARED`) which are on some storage, and a flush
-//! writes them back before it is answered. On a DAX mapping that is a matter of caches; with any other file it waits for a disk, and
-//! with it waits whatever else this process receives. So only consumers that ask for it at registration are exposed to that.
+//! Peers' data is placed by processors, so it is visible to all once their stores are done.
+//! Persistent is what is in a file: a region with persistent flush access must be of memory that
+//! maps files (`MAP_SHARED`) which are on some storage, and a flush writes them back before it is
+//! answered. On a DAX mapping that is a matter of caches; with any other file it waits for a disk,
+//! and with it waits whatever else this process receives. So only consumers that ask for it at
+//! registration are exposed to that.
 
 use std::ffi::CString;
 use std::os::unix::fs::MetadataExt;
@@ -31,7 +34,8 @@ pub(crate) fn check(addr: u64, len: u64) -> Result<()> {
     }
 }
 
-/// Whether a mapping of which the kernel says `about` (permissions, offset, device, inode, path) is one of such a file.
+/// Whether a mapping of which the kernel says `about` (permissions, offset, device, inode, path) is
+/// one of such a file.
 fn is_of_file(about: &str) -> bool {
     let mut rest = about;
     let mut word = || {
@@ -47,7 +51,8 @@ fn is_of_file(about: &str) -> bool {
     permissions.as_bytes().get(3) == Some(&b's') && is_stored(path, inode)
 }
 
-/// Whether a path leads to this inode (it does not if the file was removed), on a file system that is not of memory.
+/// Whether a path leads to this inode (it does not if the file was removed), on a file system that
+/// is not of memory.
 fn is_stored(path: &str, inode: &str) -> bool {
     let (Ok(file), Ok(c_path)) = (std::fs::metadata(path), CString::new(path)) else {
         return false;

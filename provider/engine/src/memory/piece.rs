@@ -14,6 +14,7 @@ pub(crate) struct Piece {
     pub(crate) addr: u64,
     /// Bytes.
     pub(crate) len: usize,
-    /// May only be used while the key table's answer is at hand: to be copied, not to be referred to.
+    /// May only be used while the key table's answer is at hand: to be copied, not to be referred
+    /// to.
     pub(crate) fleeting: bool,
 }

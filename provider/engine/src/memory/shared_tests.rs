@@ -1,4 +1,5 @@
-//! A neighbour who keeps changing what is being read. These also run in Miri, which tells of data races and of bad references.
+//! A neighbour who keeps changing what is being read. These also run in Miri, which tells of data
+//! races and of bad references.
 
 use std::time::{Duration, Instant};
 
@@ -63,8 +64,8 @@ fn any_start_and_length_is_copied() {
     }
 }
 
-/// What is checked is what is used: opcode, headers, pad and the payload's place are those of one look, whatever is in the
-/// memory before and after it.
+/// What is checked is what is used: opcode, headers, pad and the payload's place are those of one
+/// look, whatever is in the memory before and after it.
 #[test]
 fn headers_that_change_while_they_are_read_are_read_once() {
     let rounds = if cfg!(miri) { 60 } else { 200_000 };
@@ -72,7 +73,8 @@ fn headers_that_change_while_they_are_read_are_read_once() {
     let until = Instant::now() + Duration::from_secs(60);
     let both = packets();
     let words = both.map(|bytes| as_words(&bytes));
-    // Written by words, as it is read: atomics of several sizes may not race within one process, and here both ends are in one.
+    // Written by words, as it is read: atomics of several sizes may not race within one process,
+    // and here both ends are in one.
     let memory = words[0].map(AtomicU32::new);
     let read = || {
         let mut seen = [0; 2];
@@ -121,7 +123,8 @@ fn assert_consistent(packet: &Packet<'_>) {
     assert_eq!(header + packet.payload.len() + pad + ICRC_LEN, LEN);
 }
 
-/// The copy of a header is neither looked at before it is whole nor made again: a change between copy and use does nothing.
+/// The copy of a header is neither looked at before it is whole nor made again: a change between
+/// copy and use does nothing.
 #[test]
 fn a_packet_that_was_taken_apart_does_not_change() {
     let [write, send] = packets();

@@ -1,10 +1,11 @@
 //! Memory windows: remote rights to a part of a region, given and taken back by work requests.
 //!
-//! Type 1 windows are bound by `ibv_bind_mw(3)` and may be bound anew at any time. Type 2 windows are of the kind 2B: bound
-//! by a send request with a key of the consumer's, usable through the queue pair of that request only, and bound anew only
-//! after an invalidate. Binds run inside the send queue's processing, where the key table is only read, so each
-//! window has a lock of its own; it is held while the memory is accessed through the window, so that an access ends
-//! before the bind that takes it away completes.
+//! Type 1 windows are bound by `ibv_bind_mw(3)` and may be bound anew at any time. Type 2 windows
+//! are of the kind 2B: bound by a send request with a key of the consumer's, usable through the
+//! queue pair of that request only, and bound anew only after an invalidate. Binds run inside the
+//! send queue's processing, where the key table is only read, so each window has a lock of its own;
+//! it is held while the memory is accessed through the window, so that an access ends before the
+//! bind that takes it away completes.
 
 use std::sync::atomic::Ordering;
 
@@ -106,15 +107,16 @@ impl Window {
         }
     }
 
-    /// Carries out a bind that a queue pair of domain `pd` asks for; a refused one changes nothing. Every refusal completes the
-    /// request with `IBV_WC_MW_BIND_ERR`.
+    /// Carries out a bind that a queue pair of domain `pd` asks for; a refused one changes nothing.
+    /// Every refusal completes the request with `IBV_WC_MW_BIND_ERR`.
     fn bind(&self, table: &KeyTable, qp: Peer, bind: &WindowBind) -> Result<(), MemoryError> {
         let mut state = self.state.lock();
         // C10-72: window, queue pair and region are of one domain.
         if self.pd != qp.pd || keys::index(bind.rkey) != keys::index(state.rkey) {
             return Err(MemoryError::Key);
         }
-        // A type 2 window is bound when it is free only, and unbound by invalidation only (o10-37.2.30, o10-37.2.40).
+        // A type 2 window is bound when it is free only, and unbound by invalidation only
+        // (o10-37.2.30, o10-37.2.40).
         if self.kind == MwType::Two && (state.bound.is_some() || bind.len == 0) {
             return Err(MemoryError::Rights);
         }
@@ -136,14 +138,16 @@ impl Window {
 
     fn check(&self, table: &KeyTable, qp: Peer, bind: &WindowBind) -> Result<Bound, MemoryError> {
         let remote_change = Access::REMOTE_WRITE | Access::REMOTE_ATOMIC;
-        // Programs pass the rights of the region, local write among them: it says nothing about a window.
+        // Programs pass the rights of the region, local write among them: it says nothing about a
+        // window.
         let known = remote_change
             | Access::REMOTE_READ
             | Access::FLUSH_GLOBAL
             | Access::FLUSH_PERSISTENT
             | Access::ZERO_BASED
             | Access::LOCAL_WRITE;
-        // C10-73, C10-74. Whether memory can be made persistent is looked at when a region asks for it.
+        // C10-73, C10-74. Whether memory can be made persistent is looked at when a region asks for
+        // it.
         let mut need = Access::MW_BIND | bind.access & Access::FLUSH_PERSISTENT;
         if bind.access.intersects(remote_change) {
             need |= Access::LOCAL_WRITE;
@@ -206,8 +210,9 @@ impl KeyTable {
             .bind(self, qp, bind)
     }
 
-    /// Invalidates a key for a queue pair: for its consumer, or for the peer of its connection. Only type 2 windows that are
-    /// bound to it can be; the keys of regions that `ibv_reg_mr` made cannot.
+    /// Invalidates a key for a queue pair: for its consumer, or for the peer of its connection.
+    /// Only type 2 windows that are bound to it can be; the keys of regions that `ibv_reg_mr` made
+    /// cannot.
     pub(crate) fn invalidate(&self, qp: Peer, key: u32) -> Result<(), MemoryError> {
         match self.window(keys::index(key)) {
             Some(window) => window.invalidate(self, qp, key),

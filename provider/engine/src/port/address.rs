@@ -29,7 +29,8 @@ impl PathKey {
         }
     }
 
-    /// Whether a packet is from the other end. `port`: the port off whose cable it came, and all of it.
+    /// Whether a packet is from the other end. `port`: the port off whose cable it came, and all of
+    /// it.
     #[inline]
     pub(crate) fn is_from_peer(
         &self,

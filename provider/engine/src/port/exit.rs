@@ -1,4 +1,5 @@
-//! The ways out that there are. One is chosen when a path is opened, and a branch at each use is all that it costs.
+//! The ways out that there are. One is chosen when a path is opened, and a branch at each use is
+//! all that it costs.
 
 use std::io;
 

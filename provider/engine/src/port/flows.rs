@@ -1,4 +1,5 @@
-//! The flows that reach a process: the ICRC's part that their packets share, and how their senders number packets.
+//! The flows that reach a process: the ICRC's part that their packets share, and how their senders
+//! number packets.
 
 use std::net::IpAddr;
 
@@ -31,7 +32,8 @@ impl Flows {
         Flows(vec![None; FLOWS].into_boxed_slice())
     }
 
-    /// The checks of a flow, and where to put them back when they have seen its packets. `None`: addresses of two families.
+    /// The checks of a flow, and where to put them back when they have seen its packets. `None`:
+    /// addresses of two families.
     pub(crate) fn find(&mut self, from: IpAddr, port: u16, to: IpAddr) -> Option<(usize, Checks)> {
         let place = place(from, port);
         if let Some(known) = &self.0[place]
@@ -66,8 +68,8 @@ impl Flows {
 }
 
 impl Checks {
-    /// The Identification with which a packet's ICRC is right, if its sender would have used it. `at` is the packet's place in
-    /// its run.
+    /// The Identification with which a packet's ICRC is right, if its sender would have used it.
+    /// `at` is the packet's place in its run.
     #[inline]
     pub(crate) fn verify(&mut self, packet: &[u8], at: u16) -> Option<u16> {
         let guess = self.habit.guess(at);

@@ -1,6 +1,8 @@
-//! Ports of an InfiniBand device: what the daemon says of them, where packets go, and which may be taken.
+//! Ports of an InfiniBand device: what the daemon says of them, where packets go, and which may be
+//! taken.
 //!
-//! The daemon trains the ports and lets a subnet manager configure them; here is only what the data path needs to know.
+//! The daemon trains the ports and lets a subnet manager configure them; here is only what the data
+//! path needs to know.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -72,8 +74,9 @@ pub(crate) struct Origin {
 }
 
 impl Origin {
-    /// Over Ethernet there are no LIDs, and nobody sees a service level. Adapters (mlx5) leave the kind of the IP header in `sl`:
-    /// 1 for IPv6, 2 for IPv4. Programs go by it to find the sender's GID in the 40 bytes before the payload (UCX).
+    /// Over Ethernet there are no LIDs, and nobody sees a service level. Adapters (mlx5) leave the
+    /// kind of the IP header in `sl`: 1 for IPv6, 2 for IPv4. Programs go by it to find the
+    /// sender's GID in the 40 bytes before the payload (UCX).
     pub(crate) fn of_roce(from: IpAddr) -> Origin {
         Origin {
             slid: 0,
@@ -191,7 +194,8 @@ impl Port {
         self.state.read().local.ip()
     }
 
-    /// Whose address this is. The other end's processes send from source ports of their own, so addresses are all that there is to compare.
+    /// Whose address this is. The other end's processes send from source ports of their own, so
+    /// addresses are all that there is to compare.
     pub(crate) fn source(&self, from: IpAddr) -> Source {
         let state = self.state.read();
         if from == state.remote.ip() {
@@ -203,7 +207,8 @@ impl Port {
         }
     }
 
-    /// Whether a packet off the cable is a data packet for this port. Whose it is, is told by its destination QP.
+    /// Whether a packet off the cable is a data packet for this port. Whose it is, is told by its
+    /// destination QP.
     pub(crate) fn takes(&self, packet: &LinkPacket<'_>) -> bool {
         self.active.load(Relaxed)
             && packet.lrh.vl != MANAGEMENT_LANE

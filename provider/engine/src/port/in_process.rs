@@ -1,8 +1,9 @@
-//! A port without sockets and without a kernel: two devices of one program, tied to each other in memory. For the engine's own tests and
-//! benchmarks (feature `in-process`).
+//! A port without sockets and without a kernel: two devices of one program, tied to each other in
+//! memory. For the engine's own tests and benchmarks (feature `in-process`).
 //!
-//! What goes through it is RoCEv2 with its ICRC, so that all that the engine does for a packet is done. A seed says what becomes of packets on
-//! the way. There is no daemon and no helper thread: packets are handled, and timers run, while completion queues are polled.
+//! What goes through it is RoCEv2 with its ICRC, so that all that the engine does for a packet is
+//! done. A seed says what becomes of packets on the way. There is no daemon and no helper thread:
+//! packets are handled, and timers run, while completion queues are polled.
 
 mod device;
 mod exit;

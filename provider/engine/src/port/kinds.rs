@@ -1,4 +1,5 @@
-//! The ports that a device has, for all but packets: there is one on an Ethernet, or there are some with cables and LIDs.
+//! The ports that a device has, for all but packets: there is one on an Ethernet, or there are some
+//! with cables and LIDs.
 
 use std::sync::Arc;
 

@@ -1,8 +1,9 @@
 //! Multicast GIDs and the IP groups that carry them.
 //!
-//! `::ffff:a.b.c.d` and `ff0e::ffff:a.b.c.d` (the form of rdma_cm) name the IPv4 group itself, and every other GID from `ff00::`
-//! on is an IPv6 group. A sender with an IPv4 address cannot reach the latter, so each has an IPv4 group standing in for it,
-//! which those who attach to it join as well. Which one it is follows from the GID alone.
+//! `::ffff:a.b.c.d` and `ff0e::ffff:a.b.c.d` (the form of rdma_cm) name the IPv4 group itself, and
+//! every other GID from `ff00::` on is an IPv6 group. A sender with an IPv4 address cannot reach
+//! the latter, so each has an IPv4 group standing in for it, which those who attach to it join as
+//! well. Which one it is follows from the GID alone.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -40,7 +41,8 @@ impl Groups {
     }
 }
 
-/// An IPv4 group of 239.192.0.0/14 (organisation-local scope, RFC 2365): FNV-1a of the GID, folded to 18 bits.
+/// An IPv4 group of 239.192.0.0/14 (organisation-local scope, RFC 2365): FNV-1a of the GID, folded
+/// to 18 bits.
 pub(crate) fn stand_in(gid: [u8; 16]) -> Ipv4Addr {
     let hash = gid.into_iter().fold(0x811c_9dc5u32, |h, b| {
         (h ^ u32::from(b)).wrapping_mul(0x0100_0193)

@@ -1,6 +1,6 @@
-//! What is known of a receiver of unacknowledged traffic (UC, UD) on this machine: the counters of its
-//! address, in memory that senders and receivers share (`FlowPage`). How fast it is sent to by them is decided
-//! by the transport's [`Pacer`](ferroce_transport::congestion::Pacer).
+//! What is known of a receiver of unacknowledged traffic (UC, UD) on this machine: the counters of
+//! its address, in memory that senders and receivers share (`FlowPage`). How fast it is sent to by
+//! them is decided by the transport's [`Pacer`](ferroce_transport::congestion::Pacer).
 
 use std::net::IpAddr;
 use std::sync::OnceLock;

@@ -1,4 +1,5 @@
-//! One receiving socket: its options, what is counted at it, and its end. The packets are handled in `rx`.
+//! One receiving socket: its options, what is counted at it, and its end. The packets are handled
+//! in `rx`.
 
 use std::net::IpAddr;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -13,7 +14,8 @@ use crate::port::recvmsg::IPV6_FLOWINFO;
 use crate::tuning::SETTLE_TIME;
 use crate::verbs::groups::Members;
 
-/// One receiving socket: this process's slot at one address, or a multicast group, whose members are queue pairs `Q`.
+/// One receiving socket: this process's slot at one address, or a multicast group, whose members
+/// are queue pairs `Q`.
 pub(crate) struct Receiver<Q> {
     pub(crate) socket: OwnedFd,
     pub(crate) local: IpAddr,
@@ -26,7 +28,8 @@ pub(crate) struct Receiver<Q> {
     slot: u8,
     /// Where what came without acknowledgement is counted; of a multicast group nobody counts it.
     flow: Option<FlowPage>,
-    /// How much had been sent when the socket was empty, though less had been received, and since when that is so.
+    /// How much had been sent when the socket was empty, though less had been received, and since
+    /// when that is so.
     empty_at: AtomicU64,
     empty_since: AtomicTime,
     /// Nothing is received from it any more.
@@ -38,8 +41,9 @@ impl<Q> Receiver<Q> {
     pub(crate) fn of_slot(socket: OwnedFd, local: IpAddr, scope_id: u32, slot: u8) -> Self {
         let flow = FlowPage::open(local, scope_id);
         if let Some(page) = &flow {
-            // What the slot's last owner did not take is nobody's business now. Later would be too late: a sender that finds
-            // its first datagrams settled while they wait here sends as many more as the socket has no room for.
+            // What the slot's last owner did not take is nobody's business now. Later would be too
+            // late: a sender that finds its first datagrams settled while they wait here sends as
+            // many more as the socket has no room for.
             page.settle(slot, page.sent(slot).load(Relaxed));
         }
         Receiver {
@@ -66,7 +70,8 @@ impl<Q> Receiver<Q> {
         }
     }
 
-    /// Takes over a socket to which the daemon sends copies of what comes to a port for a multicast group.
+    /// Takes over a socket to which the daemon sends copies of what comes to a port for a multicast
+    /// group.
     pub(crate) fn of_group_at(socket: OwnedFd, port: Arc<Port>, members: Arc<Members<Q>>) -> Self {
         Receiver {
             port: Some(port.clone()),
@@ -78,7 +83,8 @@ impl<Q> Receiver<Q> {
         let mut info = [0u32; MEMINFO];
         let mut len = size_of_val(&info) as u32;
         set_option(&socket, libc::SOL_SOCKET, libc::SO_RXQ_OVFL);
-        // SAFETY: the option's value and length are valid for the call. Where it fails, overflows are not counted.
+        // SAFETY: the option's value and length are valid for the call. Where it fails, overflows
+        // are not counted.
         unsafe {
             libc::getsockopt(
                 socket.as_raw_fd(),
@@ -117,7 +123,8 @@ impl<Q> Receiver<Q> {
     /// Ends a group's receiver: whoever waits at the socket is woken, and comes no more.
     pub(crate) fn close(&self) {
         self.closed.store(true, Relaxed);
-        // SAFETY: touches no memory. An unconnected UDP socket complains, and wakes its readers all the same.
+        // SAFETY: touches no memory. An unconnected UDP socket complains, and wakes its readers all
+        // the same.
         unsafe { libc::shutdown(self.socket.as_raw_fd(), libc::SHUT_RD) };
     }
 
@@ -126,8 +133,8 @@ impl<Q> Receiver<Q> {
         self.flow.as_ref()
     }
 
-    /// The socket is empty now: what was sent a while ago has been received or lost. Returns whether another look is needed
-    /// to tell, as a sender counts before it sends.
+    /// The socket is empty now: what was sent a while ago has been received or lost. Returns
+    /// whether another look is needed to tell, as a sender counts before it sends.
     pub(crate) fn nothing_left(&self, now: Time) -> bool {
         let Some(page) = self.flow() else {
             return false;

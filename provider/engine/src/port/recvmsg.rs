@@ -24,7 +24,8 @@ pub(crate) struct Datagram {
     pub(crate) hop_limit: u8,
 }
 
-/// Room for the control messages: segment size, drops, TOS and TTL, or their like of IPv6 with the flow label, 24 bytes each.
+/// Room for the control messages: segment size, drops, TOS and TTL, or their like of IPv6 with the
+/// flow label, 24 bytes each.
 pub(crate) const CONTROL: usize = 128;
 
 #[repr(align(8))]

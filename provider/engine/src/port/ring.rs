@@ -1,18 +1,22 @@
-//! Shared-memory rings: the one way from one process to another of the same device, in memory that both have.
+//! Shared-memory rings: the one way from one process to another of the same device, in memory that
+//! both have.
 //!
-//! What would be one send, a packet or a run of them, is one record. Records follow each other in a ring of bytes; each is in one
-//! piece, so a run that does not fit before the end begins at the start. Two positions, which only grow, say what has been put
-//! in and what has been taken out; a third, of the sender's too, at which of them the ring last began at its start. A sender that finds the ring
-//! empty begins there again: so a ring costs the memory that was ever on its way in it, not all of its length. The sender publishes
-//! a record with its position, then marks the ring in the inbox's head, and wakes the receiver if he sleeps.
+//! What would be one send, a packet or a run of them, is one record. Records follow each other in a
+//! ring of bytes; each is in one piece, so a run that does not fit before the end begins at the
+//! start. Two positions, which only grow, say what has been put in and what has been taken out; a
+//! third, of the sender's too, at which of them the ring last began at its start. A sender that
+//! finds the ring empty begins there again: so a ring costs the memory that was ever on its way in
+//! it, not all of its length. The sender publishes a record with its position, then marks the ring
+//! in the inbox's head, and wakes the receiver if he sleeps.
 //!
 //! The memory of a ring that has been empty and unused for a second the sender gives back.
 //!
-//! What is read here was written by another process, which may go on writing. A receiver believes nothing but that it is bytes: positions
-//! and lengths are read once and checked, headers are copied before they are looked at, payload is copied unseen (see
-//! [`shared`](crate::memory::shared)), and a ring that makes no sense is emptied. Nor does a sender believe
-//! positions: those that cannot be, left behind by the slot's last owner or written by somebody meanwhile, are made good by the two ends, each
-//! of which keeps its own.
+//! What is read here was written by another process, which may go on writing. A receiver believes
+//! nothing but that it is bytes: positions and lengths are read once and checked, headers are
+//! copied before they are looked at, payload is copied unseen (see
+//! [`shared`](crate::memory::shared)), and a ring that makes no sense is emptied. Nor does a sender
+//! believe positions: those that cannot be, left behind by the slot's last owner or written by
+//! somebody meanwhile, are made good by the two ends, each of which keeps its own.
 
 mod exit;
 mod inbox;
@@ -80,8 +84,8 @@ fn are_sensible(tail: u64, head: u64, restart: u64) -> bool {
         && place(head, restart).is_multiple_of(ALIGN)
 }
 
-/// A run that a program of this device has put into the inbox: it has been in memory only, and nothing is around it or could have
-/// changed it.
+/// A run that a program of this device has put into the inbox: it has been in memory only, and
+/// nothing is around it or could have changed it.
 pub(crate) struct Ring;
 
 impl Incoming for Ring {

@@ -1,4 +1,5 @@
-//! The way out by a UDP socket. What stands around a packet there is a [`Framing`]: RoCEv2's or a cable's.
+//! The way out by a UDP socket. What stands around a packet there is a [`Framing`]: RoCEv2's or a
+//! cable's.
 
 use std::io;
 
@@ -50,7 +51,8 @@ pub(crate) struct SocketExit<F: Framing> {
 }
 
 impl<F: Framing> SocketExit<F> {
-    /// `receive_buffer`: what a socket holds, in bytes; of this host's, as the other end's is not known.
+    /// `receive_buffer`: what a socket holds, in bytes; of this host's, as the other end's is not
+    /// known.
     pub(super) fn new(
         sender: Sender,
         dest: SockAddr,

@@ -1,10 +1,12 @@
-//! Whether a program that has just seen its last request complete waits for its peer's answer, and for how long, as far as waiting
-//! has paid.
+//! Whether a program that has just seen its last request complete waits for its peer's answer, and
+//! for how long, as far as waiting has paid.
 //!
-//! A program that spins on memory for an answer, as `ib_write_lat` does, uses its turn of the processor up where strangers want it
-//! too, and has to wait for all of theirs when the answer comes. Asleep it would be preferred. The only calls in which it can be
-//! put to sleep are those before: what follows them, it does not say. So it is tried, for longer where answers come, and what was
-//! waited in vain stays a small part of the time. Knows no clock and does nothing by itself.
+//! A program that spins on memory for an answer, as `ib_write_lat` does, uses its turn of the
+//! processor up where strangers want it too, and has to wait for all of theirs when the answer
+//! comes. Asleep it would be preferred. The only calls in which it can be put to sleep are those
+//! before: what follows them, it does not say. So it is tried, for longer where answers come, and
+//! what was waited in vain stays a small part of the time. Knows no clock and does nothing by
+//! itself.
 
 use ferroce_transport::{Duration, Time};
 
@@ -58,7 +60,8 @@ mod tests {
         assert_eq!(answers.worth(now), Some(MAX_ANSWER_WAIT));
     }
 
-    /// Whatever the order of waits with an answer and without, as of a stream whose peer answers now and then.
+    /// Whatever the order of waits with an answer and without, as of a stream whose peer answers
+    /// now and then.
     #[test]
     fn what_is_waited_in_vain_is_a_small_part_of_the_time() {
         for answers_between in [0, 1, 2, 10] {

@@ -23,8 +23,8 @@ impl Arrivals {
         }
     }
 
-    /// For a thread that will look, under the lock of a queue pair, whether what it waits for has come, and then
-    /// [`wait`](Waiter::wait): what comes in between is not missed.
+    /// For a thread that will look, under the lock of a queue pair, whether what it waits for has
+    /// come, and then [`wait`](Waiter::wait): what comes in between is not missed.
     pub(crate) fn expect(&self) -> Waiter<'_> {
         self.waiting.fetch_add(1, Ordering::SeqCst);
         Waiter {
@@ -41,7 +41,8 @@ pub(crate) struct Waiter<'a> {
 }
 
 impl Waiter<'_> {
-    /// Sleeps until something is received, but no longer than `most`. Returns whether it ended before.
+    /// Sleeps until something is received, but no longer than `most`. Returns whether it ended
+    /// before.
     pub(crate) fn wait(&self, most: Duration) -> bool {
         futex::wait(&self.arrivals.count, self.seen, most)
     }

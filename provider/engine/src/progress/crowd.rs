@@ -1,8 +1,10 @@
-//! Whether others want the processor of a thread that polls in vain, and what it does for them (`make_room`).
+//! Whether others want the processor of a thread that polls in vain, and what it does for them
+//! (`make_room`).
 //!
-//! While processors are free it offers its own by `sched_yield`, which costs nothing then and lets a peer or a helper on the same
-//! processor answer. Where strangers keep the processors busy, each of them would take a turn of milliseconds first, while whoever
-//! sleeps until something comes is preferred when it does. So there the thread sleeps, for a moment.
+//! While processors are free it offers its own by `sched_yield`, which costs nothing then and lets
+//! a peer or a helper on the same processor answer. Where strangers keep the processors busy, each
+//! of them would take a turn of milliseconds first, while whoever sleeps until something comes is
+//! preferred when it does. So there the thread sleeps, for a moment.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -31,7 +33,8 @@ impl Crowd {
         self.backoff.load(Ordering::Relaxed) != 0
     }
 
-    /// An offer was made and has ended. Of two threads that say so at once one may be lost, which does no harm.
+    /// An offer was made and has ended. Of two threads that say so at once one may be lost, which
+    /// does no harm.
     pub(crate) fn offered(&self, before: Time, after: Time) {
         if after - before <= MAX_YIELD {
             self.backoff.store(0, Ordering::Relaxed);

@@ -1,12 +1,15 @@
 //! Whose turn it is to receive: the application's threads while they poll, else the helper.
 //!
-//! While the application polls an empty completion queue again and again, its thread reads the inbox and the sockets itself: no
-//! thread is woken, and latency is that of the system calls, or of memory. The helper then stands by, looking every now and then whether the
-//! application still polls. When it does not, or says that it will sleep, the helper reads the sockets, asleep in between.
+//! While the application polls an empty completion queue again and again, its thread reads the
+//! inbox and the sockets itself: no thread is woken, and latency is that of the system calls, or of
+//! memory. The helper then stands by, looking every now and then whether the application still
+//! polls. When it does not, or says that it will sleep, the helper reads the sockets, asleep in
+//! between.
 //!
-//! Datagrams must be handled in the order in which they came, and the helper's ring may have taken one off the socket that
-//! it has not handled yet. So the helper alone gives the turn away and takes it back: it gives it when its ring holds
-//! nothing, and takes it under the receive lock, under which the application looks whether it still has the turn.
+//! Datagrams must be handled in the order in which they came, and the helper's ring may have taken
+//! one off the socket that it has not handled yet. So the helper alone gives the turn away and
+//! takes it back: it gives it when its ring holds nothing, and takes it under the receive lock,
+//! under which the application looks whether it still has the turn.
 
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -28,7 +31,8 @@ pub(crate) struct Driver {
     pub(crate) polled_at: AtomicTime,
     /// The helper's, in the kernel.
     sleep: Sleep<AtomicU64>,
-    /// When a polling application last got something out of the inbox, and last looked at the sockets.
+    /// When a polling application last got something out of the inbox, and last looked at the
+    /// sockets.
     pub(crate) inbox_at: AtomicTime,
     pub(crate) sockets_at: AtomicTime,
     event: OwnedFd,
@@ -46,7 +50,8 @@ pub(crate) fn wake(event: &OwnedFd) {
 }
 
 impl Driver {
-    /// `event` is a non-blocking eventfd. Others have it too, to say that they put something into our inbox.
+    /// `event` is a non-blocking eventfd. Others have it too, to say that they put something into
+    /// our inbox.
     pub(crate) fn new(event: OwnedFd, has_helper: bool) -> Driver {
         let first = if has_helper { turn::HELPER } else { turn::APP };
         Driver {
@@ -78,8 +83,8 @@ impl Driver {
         unsafe { libc::read(self.event.as_raw_fd(), (&raw mut n).cast(), 8) };
     }
 
-    /// As [`clear_wake`](Self::clear_wake), for a thread that has the application's turn and the receive lock: the helper hears of it
-    /// when the turn is its own.
+    /// As [`clear_wake`](Self::clear_wake), for a thread that has the application's turn and the
+    /// receive lock: the helper hears of it when the turn is its own.
     pub(super) fn clear_for_now(&self) {
         self.turn.clears();
         self.clear_wake();
@@ -101,9 +106,9 @@ impl Driver {
         self.sleep.over();
     }
 
-    /// For the helper, with nothing received that is not handled: gives the turn away if it is wanted, and then returns
-    /// when it is the helper's again. `taking_back` holds the receive lock while it runs what it is given; `chores` is
-    /// called about ten times a second.
+    /// For the helper, with nothing received that is not handled: gives the turn away if it is
+    /// wanted, and then returns when it is the helper's again. `taking_back` holds the receive lock
+    /// while it runs what it is given; `chores` is called about ten times a second.
     pub(super) fn stand_by(&self, taking_back: impl Fn(&dyn Fn()), chores: impl Fn()) {
         if !self.turn.give() {
             return;

@@ -7,7 +7,8 @@ use ferroce_transport::Duration;
 
 use crate::progress::timers;
 
-/// Sleeps while the word is `expected`, until somebody wakes us, but no longer than `most`. Returns whether it ended before.
+/// Sleeps while the word is `expected`, until somebody wakes us, but no longer than `most`. Returns
+/// whether it ended before.
 pub(crate) fn wait(word: &AtomicU32, expected: u32, most: Duration) -> bool {
     let timeout = timers::timespec(most);
     // SAFETY: the word and the timeout outlive the call.

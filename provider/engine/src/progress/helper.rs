@@ -1,7 +1,8 @@
-//! The helper thread: receives, answers and keeps the timers while no thread of the application does.
+//! The helper thread: receives, answers and keeps the timers while no thread of the application
+//! does.
 //!
-//! It blocks every signal, so that the application's handlers run where they are expected; SIGSEGV and SIGBUS are unblocked as in all
-//! threads that touch registered memory (see `fault_mask`).
+//! It blocks every signal, so that the application's handlers run where they are expected; SIGSEGV
+//! and SIGBUS are unblocked as in all threads that touch registered memory (see `fault_mask`).
 
 use std::cell::Cell;
 use std::os::fd::AsRawFd;
@@ -22,14 +23,16 @@ use crate::tuning::{
     DATAGRAMS_PER_ROUND, MAX_AWAKE, MAX_YIELD, RING_IDLE, SCHEDULER_SLICE, TIMER_SLACK,
 };
 
-/// Starts the thread, and waits until it has what it needs. Programs that patch the C library's `munmap` and its like once they have
-/// a device (Open MPI's `memory/patcher`) do so while no thread of their own is in them; from here on ours is not either.
+/// Starts the thread, and waits until it has what it needs. Programs that patch the C library's
+/// `munmap` and its like once they have a device (Open MPI's `memory/patcher`) do so while no
+/// thread of their own is in them; from here on ours is not either.
 pub(crate) fn start(hca: &Arc<Hca>) -> Result<()> {
     let hca = hca.clone();
     let (begun, has_begun) = mpsc::channel();
     let mut all = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
     let mut before = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
-    // SAFETY: both sets are valid places; the new thread inherits the mask, and ours is restored below.
+    // SAFETY: both sets are valid places; the new thread inherits the mask, and ours is restored
+    // below.
     unsafe {
         libc::sigfillset(all.as_mut_ptr());
         if !guard::EFFECTIVE {
@@ -69,7 +72,8 @@ fn run(hca: &Hca, begun: mpsc::Sender<()>) {
     let mut waits = Linger::default();
     let rings = Rings::default();
     drop(begun);
-    // Without a daemon there is nothing to receive; the io_uring goes, and with it its hold on the sockets.
+    // Without a daemon there is nothing to receive; the io_uring goes, and with it its hold on the
+    // sockets.
     while !hca.is_gone() {
         hca.driver.stand_by(
             |take| {
@@ -106,7 +110,8 @@ fn run(hca: &Hca, begun: mpsc::Sender<()>) {
             }
             Err(why) => {
                 if uring.take().is_none() {
-                    // poll(2) itself fails: there is no way to go on, and peers will see the timeouts.
+                    // poll(2) itself fails: there is no way to go on, and peers will see the
+                    // timeouts.
                     tracing::error!("the helper thread ends: {why}");
                     return;
                 }
@@ -136,7 +141,8 @@ struct Rings {
 }
 
 impl Rings {
-    /// Looks if it is time to. Returns when it is the next time; `Time::MAX` if there is nothing to give back.
+    /// Looks if it is time to. Returns when it is the next time; `Time::MAX` if there is nothing to
+    /// give back.
     fn look(&self, hca: &Hca, now: Time) -> Time {
         if now >= self.next.get() {
             self.next.set(now + RING_IDLE);
@@ -160,8 +166,8 @@ fn empty_inbox(hca: &Hca) -> usize {
     got
 }
 
-/// Goes on receiving for a moment instead of sleeping: waking up costs more than the packets that come meanwhile. Offers
-/// the processor to others at every turn.
+/// Goes on receiving for a moment instead of sleeping: waking up costs more than the packets that
+/// come meanwhile. Offers the processor to others at every turn.
 fn linger(hca: &Hca, patience: Duration, waits: &mut Linger) -> Outcome {
     let start = timers::now();
     let mut since = start;
@@ -189,7 +195,8 @@ fn linger(hca: &Hca, patience: Duration, waits: &mut Linger) -> Outcome {
         if got == 0 {
             let before = timers::now();
             std::thread::yield_now();
-            // Whoever got the processor keeps it for his whole turn if he spins. From a sleep, what comes wakes us at once.
+            // Whoever got the processor keeps it for his whole turn if he spins. From a sleep, what
+            // comes wakes us at once.
             if timers::now() - before > MAX_YIELD {
                 return Outcome::Crowded;
             }
@@ -197,8 +204,9 @@ fn linger(hca: &Hca, patience: Duration, waits: &mut Linger) -> Outcome {
     }
 }
 
-/// Asks the scheduler for short turns, which lets a wake-up preempt a program that spins on memory (Linux 6.12; no
-/// privilege needed). The helper's work is short, and its peers wait for it. Older kernels refuse or ignore it.
+/// Asks the scheduler for short turns, which lets a wake-up preempt a program that spins on memory
+/// (Linux 6.12; no privilege needed). The helper's work is short, and its peers wait for it. Older
+/// kernels refuse or ignore it.
 fn short_slice() {
     /// `struct sched_attr`, first version.
     #[repr(C)]
@@ -233,7 +241,8 @@ fn fallback(why: &str) {
     eprintln!("ferroce: receiving with poll(2), as io_uring cannot be used: {why}");
 }
 
-/// Valgrind runs one thread at a time, and none while another waits in a ring. It preloads parts of its own.
+/// Valgrind runs one thread at a time, and none while another waits in a ring. It preloads parts of
+/// its own.
 fn under_valgrind() -> bool {
     std::env::var_os("LD_PRELOAD").is_some_and(|list| list.to_string_lossy().contains("vgpreload_"))
 }

@@ -1,8 +1,9 @@
 //! Whether the helper waits awake for what comes next, and for how long.
 //!
-//! Where packets follow each other closely a sleep costs more than it gives: the wake-up, and the processor's way in and out of
-//! idleness. But the helper may share its processor with the very program that it works for, or with the peer. It cannot
-//! see that; what it sees is whether waiting awake pays. Knows no clock and does nothing by itself.
+//! Where packets follow each other closely a sleep costs more than it gives: the wake-up, and the
+//! processor's way in and out of idleness. But the helper may share its processor with the very
+//! program that it works for, or with the peer. It cannot see that; what it sees is whether waiting
+//! awake pays. Knows no clock and does nothing by itself.
 
 use ferroce_transport::{Duration, Time};
 
@@ -47,7 +48,8 @@ impl Default for Linger {
 }
 
 impl Linger {
-    /// Something came at a time and was handled at another, whether it was waited for awake or asleep.
+    /// Something came at a time and was handled at another, whether it was waited for awake or
+    /// asleep.
     pub(crate) fn received(&mut self, at: Time, handled: Time) {
         let gap = at - self.idle_since;
         // One long gap says that the traffic is another from here on, but not how close it will be.

@@ -1,5 +1,5 @@
-//! What a thread that polls in vain does for others who want its processor (see `crowd`), and one that is about to spin on memory
-//! (see `answers`).
+//! What a thread that polls in vain does for others who want its processor (see `crowd`), and one
+//! that is about to spin on memory (see `answers`).
 
 use std::os::fd::AsRawFd;
 
@@ -15,7 +15,8 @@ use crate::verbs::wc::Wc;
 const WC_RECV: u32 = 1 << 7;
 
 impl Hca {
-    /// A thread of the application has polled in vain for a while: what it waits for may need its processor.
+    /// A thread of the application has polled in vain for a while: what it waits for may need its
+    /// processor.
     pub(crate) fn make_room(&self) {
         let before = timers::now();
         if self.crowd.is_there(before) && self.alive() {
@@ -33,7 +34,8 @@ impl Hca {
         }
     }
 
-    /// Where strangers want the processor, waits for the peer's answer if that has paid (see `answers`).
+    /// Where strangers want the processor, waits for the peer's answer if that has paid (see
+    /// `answers`).
     #[cold]
     fn await_answer(&self, last: &Wc) {
         let now = timers::now();
@@ -60,7 +62,8 @@ impl Hca {
         }
     }
 
-    /// Sleeps and receives until something is as it should be, which is looked at under a lock under which packets are handled.
+    /// Sleeps and receives until something is as it should be, which is looked at under a lock
+    /// under which packets are handled.
     fn wait_until(&self, until: Time, is_so: impl Fn() -> bool) -> bool {
         loop {
             let waiter = self.driver.arrivals.expect();
@@ -71,8 +74,8 @@ impl Hca {
             if now >= until {
                 return false;
             }
-            // Deadlines are the sleeper's while it has the turn. Where the helper takes that from another thread of the program
-            // meanwhile, it may take the wake-up, too.
+            // Deadlines are the sleeper's while it has the turn. Where the helper takes that from
+            // another thread of the program meanwhile, it may take the wake-up, too.
             let at = until
                 .min(self.next_timer().max(now + Duration::from_nanos(1)))
                 .min(now + MAX_ANSWER_SLEEP);
@@ -88,7 +91,8 @@ impl Hca {
         let driver = &self.driver;
         driver.polls_until(timers::now() + most);
         {
-            // With the lock the helper cannot take the turn; once it has, the inbox's sleep is its own. Whoever else has it receives.
+            // With the lock the helper cannot take the turn; once it has, the inbox's sleep is its
+            // own. Whoever else has it receives.
             let Some(rx) = self.rx.try_lock() else {
                 return;
             };
@@ -126,8 +130,8 @@ impl Hca {
             })
             .collect();
         let timeout = timers::timespec(most);
-        // SAFETY: `fds` and `timeout` outlive the call, and `receivers` keeps the sockets open. Where it fails, as by a signal, the
-        // sleep has ended.
+        // SAFETY: `fds` and `timeout` outlive the call, and `receivers` keeps the sockets open.
+        // Where it fails, as by a signal, the sleep has ended.
         unsafe {
             libc::ppoll(
                 fds.as_mut_ptr(),

@@ -15,7 +15,8 @@ impl<W: Word<Value = u64>> Sleep<W> {
         Sleep(word)
     }
 
-    /// Announces a sleep, then returns until when it may last: `next` says when something is to be done.
+    /// Announces a sleep, then returns until when it may last: `next` says when something is to be
+    /// done.
     pub(crate) fn announce(&self, next: impl Fn() -> Time) -> Time {
         // First "for ever", then look: who adds a deadline in between sees it and wakes us.
         self.0.store(u64::MAX, Ordering::Relaxed);
@@ -32,8 +33,9 @@ impl<W: Word<Value = u64>> Sleep<W> {
 
     /// Whether the thread must be woken for a deadline, which has been added already.
     pub(super) fn outlasts(&self, at: Time) -> bool {
-        // The deadline was made known by whatever means, the other side looks at it after its fence: of the two fences one comes
-        // first, so either he finds the deadline or we that he sleeps. Without them a processor may look before it has told.
+        // The deadline was made known by whatever means, the other side looks at it after its
+        // fence: of the two fences one comes first, so either he finds the deadline or we that he
+        // sleeps. Without them a processor may look before it has told.
         W::fence();
         at.as_nanos() < self.0.load(Ordering::Relaxed)
     }

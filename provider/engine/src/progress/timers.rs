@@ -1,8 +1,9 @@
 //! When which queue pair wants to be called again.
 //!
-//! A QP moves its deadline with every acknowledgement. To keep that cheap the heap is lazy: a QP has an entry at or before
-//! its real deadline, and when the entry comes up the QP says whether it is due. Completion queues whose events are
-//! moderated have a heap of their own, with the same rule.
+//! A QP moves its deadline with every acknowledgement. To keep that cheap the heap is lazy: a QP
+//! has an entry at or before its real deadline, and when the entry comes up the QP says whether it
+//! is due. Completion queues whose events are moderated have a heap of their own, with the same
+//! rule.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

@@ -16,7 +16,8 @@ const RETURNED: u32 = 3;
 /// The turn, which the helper gives away and takes back.
 pub(crate) struct Turn<W> {
     word: W,
-    /// What wakes the helper was cleared during the application's turn, and the helper may not have seen it.
+    /// What wakes the helper was cleared during the application's turn, and the helper may not have
+    /// seen it.
     cleared: W,
 }
 
@@ -46,7 +47,8 @@ impl<W: Word<Value = u32>> Turn<W> {
         self.word.load(Ordering::Acquire) == APP
     }
 
-    /// For the application: does not want it any more, or has it no more. `true`: the helper is to be told.
+    /// For the application: does not want it any more, or has it no more. `true`: the helper is to
+    /// be told.
     pub(super) fn hand_back(&self) -> bool {
         self.word.change(WANTED, HELPER);
         self.word.change(APP, RETURNED)
@@ -57,19 +59,21 @@ impl<W: Word<Value = u32>> Turn<W> {
         self.word.load(Ordering::Acquire) == RETURNED
     }
 
-    /// For the helper, after it gave it away: naps until it is handed back, or `nap` says that it is to be taken. A nap ends when
-    /// the word that it is given is not [`APP`] any more, for who hands back wakes all who wait for that.
+    /// For the helper, after it gave it away: naps until it is handed back, or `nap` says that it
+    /// is to be taken. A nap ends when the word that it is given is not [`APP`] any more, for who
+    /// hands back wakes all who wait for that.
     pub(super) fn stand_by(&self, mut nap: impl FnMut(&W) -> bool) {
         while nap(&self.word) && !self.is_returned() {}
     }
 
-    /// For a thread that has the application's turn and the receive lock: it clears what wakes the helper, which hears of it when
-    /// the turn is its own.
+    /// For a thread that has the application's turn and the receive lock: it clears what wakes the
+    /// helper, which hears of it when the turn is its own.
     pub(super) fn clears(&self) {
         self.cleared.store(1, Ordering::Relaxed);
     }
 
-    /// For the helper, under the receive lock, after it gave it away: takes it again. `true`: what wakes it was cleared meanwhile.
+    /// For the helper, under the receive lock, after it gave it away: takes it again. `true`: what
+    /// wakes it was cleared meanwhile.
     pub(crate) fn take(&self) -> bool {
         self.word.store(HELPER, Ordering::Release);
         self.cleared.swap(0, Ordering::Relaxed) != 0

@@ -1,8 +1,10 @@
-//! The helper's io_uring: multishot receives into a ring of provided buffers, and a sleep that ends with the next timer.
+//! The helper's io_uring: multishot receives into a ring of provided buffers, and a sleep that ends
+//! with the next timer.
 //!
-//! Only the helper enters the ring, and with deferred task work only then does the kernel take datagrams off the sockets.
-//! While the helper stands by, a polling thread may read the same sockets with `recvmsg`: an armed multishot receive then
-//! finds nothing and stays armed, and no datagram waits in a buffer here while a later one is handled there.
+//! Only the helper enters the ring, and with deferred task work only then does the kernel take
+//! datagrams off the sockets. While the helper stands by, a polling thread may read the same
+//! sockets with `recvmsg`: an armed multishot receive then finds nothing and stays armed, and no
+//! datagram waits in a buffer here while a later one is handled there.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::collections::HashMap;
@@ -68,7 +70,8 @@ impl Buffers {
     /// Gives a buffer to the kernel.
     fn provide(&mut self, id: u16) {
         let addr = self.memory[usize::from(id) * BUFFER..].as_ptr() as u64;
-        // SAFETY: the index is masked to the ring, which is ours; the kernel reads an entry only after the tail passes it.
+        // SAFETY: the index is masked to the ring, which is ours; the kernel reads an entry only
+        // after the tail passes it.
         unsafe {
             let entry = &mut *self
                 .entries
@@ -85,7 +88,8 @@ impl Buffers {
 
 impl Drop for Buffers {
     fn drop(&mut self) {
-        // SAFETY: allocated with this layout; `Uring` drops its ring, and so the kernel's use, before its buffers.
+        // SAFETY: allocated with this layout; `Uring` drops its ring, and so the kernel's use,
+        // before its buffers.
         unsafe { dealloc(self.entries.cast(), self.entries_layout) };
     }
 }
@@ -183,7 +187,8 @@ impl Uring {
     }
 
     fn push(&mut self, entry: io_uring::squeue::Entry) -> io::Result<()> {
-        // SAFETY: every entry refers to the message template and to descriptors that outlive it: receivers are kept in `armed`.
+        // SAFETY: every entry refers to the message template and to descriptors that outlive it:
+        // receivers are kept in `armed`.
         if unsafe { self.ring.submission().push(&entry) }.is_err() {
             self.ring.submit()?;
             // SAFETY: as above.

@@ -1,7 +1,9 @@
-//! Words that threads or processes share to agree on something: atomics of the standard library, in the models of the tests those of loom,
-//! which tries every order in which the threads can go on and everything that each may see.
+//! Words that threads or processes share to agree on something: atomics of the standard library, in
+//! the models of the tests those of loom, which tries every order in which the threads can go on
+//! and everything that each may see.
 //!
-//! What is agreed on is in [`turn`](crate::progress::turn), [`sleep`](crate::progress::sleep) and [`marks`](crate::progress::marks); their models are in `tests/models`.
+//! What is agreed on is in [`turn`](crate::progress::turn), [`sleep`](crate::progress::sleep) and
+//! [`marks`](crate::progress::marks); their models are in `tests/models`.
 
 use std::sync::atomic::{self, AtomicU32, AtomicU64, Ordering};
 

@@ -19,11 +19,12 @@ pub enum Advice {
 }
 
 impl Pd {
-    /// Advises about ranges of on-demand regions. With `flush` the pages are there when it returns; without, the kernel is
-    /// only told that they will be needed.
+    /// Advises about ranges of on-demand regions. With `flush` the pages are there when it returns;
+    /// without, the kernel is only told that they will be needed.
     ///
-    /// `EFAULT`: no such key, outside its region, or (with `flush`) memory that is not mapped. `EPERM`: a key of another
-    /// domain, or a region that may not be written. `EINVAL`: a key of a window or of a region that is not on-demand, or an empty list.
+    /// `EFAULT`: no such key, outside its region, or (with `flush`) memory that is not mapped.
+    /// `EPERM`: a key of another domain, or a region that may not be written. `EINVAL`: a key of a
+    /// window or of a region that is not on-demand, or an empty list.
     pub fn advise(&self, advice: Advice, flush: bool, sges: &[Sge]) -> Result<()> {
         if sges.is_empty() {
             return Err(Error::Invalid("the list is empty"));

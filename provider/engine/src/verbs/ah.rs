@@ -1,7 +1,8 @@
-//! Address handles: where datagrams go, resolved when they are made and found again by the number that a work request carries.
+//! Address handles: where datagrams go, resolved when they are made and found again by the number
+//! that a work request carries.
 //!
-//! A datagram's path depends on its destination queue pair too (see `path`), so a handle keeps one for each slot that it
-//! was used for. Nothing is sent from here.
+//! A datagram's path depends on its destination queue pair too (see `path`), so a handle keeps one
+//! for each slot that it was used for. Nothing is sent from here.
 
 use std::sync::Arc;
 
@@ -24,8 +25,8 @@ pub struct Ah {
 }
 
 impl Pd {
-    /// Creates an address handle; the source GID must exist and be of the destination's family. Work requests that name it must
-    /// show the same cookie.
+    /// Creates an address handle; the source GID must exist and be of the destination's family.
+    /// Work requests that name it must show the same cookie.
     pub fn create_ah(self: &Arc<Self>, av: &AddressVector, cookie: u32) -> Result<Arc<Ah>> {
         Ah::create(self, av, cookie)
     }
@@ -34,8 +35,9 @@ impl Pd {
 impl Ah {
     pub(crate) fn create(pd: &Arc<Pd>, av: &AddressVector, cookie: u32) -> Result<Arc<Ah>> {
         let hca = pd.context().hca();
-        // Without a GRH it is the LID that leads somewhere, and 0 is what the port shows as its own. Datagram rsockets
-        // make a handle to themselves so. RoCE has no such handles otherwise, and programs test that.
+        // Without a GRH it is the LID that leads somewhere, and 0 is what the port shows as its
+        // own. Datagram rsockets make a handle to themselves so. RoCE has no such handles
+        // otherwise, and programs test that.
         let to_itself = || av.dlid == 0 && has_datagrams(hca, pd);
         let route = Route::of_handle(hca, av, to_itself)?;
         let handle = hca.ahs.write().insert(Arc::new(Target {
@@ -58,8 +60,8 @@ impl Ah {
         &self.av
     }
 
-    /// What work requests name it by ([`Datagram::ah`](crate::Datagram)). The number of a handle that has gone is not soon
-    /// another's.
+    /// What work requests name it by ([`Datagram::ah`](crate::Datagram)). The number of a handle
+    /// that has gone is not soon another's.
     pub fn handle(&self) -> u32 {
         self.handle
     }
@@ -77,7 +79,8 @@ impl Drop for Ah {
     }
 }
 
-/// Whether a protection domain has queue pairs that could be meant by a handle which leads back to the port.
+/// Whether a protection domain has queue pairs that could be meant by a handle which leads back to
+/// the port.
 fn has_datagrams(hca: &Hca, pd: &Pd) -> bool {
     let qps = hca.qps.read_recursive();
     qps.iter()

@@ -19,7 +19,8 @@ pub(crate) struct Target {
     pub(crate) paths: RwLock<Vec<Arc<Path>>>,
 }
 
-/// The handles of a process, by number: place (16 bits) and, above it, how often the place was used before.
+/// The handles of a process, by number: place (16 bits) and, above it, how often the place was used
+/// before.
 #[derive(Default)]
 pub(crate) struct AhTable {
     places: Vec<Place>,

@@ -6,7 +6,8 @@ pub(crate) struct Arming {
     armed: Armed,
     /// Completions added so far.
     completions: u64,
-    /// How many those were when the newest solicited or failed one had been added; 0 if there was none.
+    /// How many those were when the newest solicited or failed one had been added; 0 if there was
+    /// none.
     newest_solicited: u64,
 }
 
@@ -19,8 +20,8 @@ enum Armed {
 }
 
 impl Arming {
-    /// A completion was added. Returns whether the queue is armed for it; `solicited` if it is for a message with the solicited
-    /// event bit, or failed.
+    /// A completion was added. Returns whether the queue is armed for it; `solicited` if it is for
+    /// a message with the solicited event bit, or failed.
     pub(crate) fn completed(&mut self, solicited: bool) -> bool {
         self.completions += 1;
         if solicited {
@@ -33,8 +34,9 @@ impl Arming {
         }
     }
 
-    /// Arms the queue, which holds so many completions, for the next one (or the next solicited one). A request for any completion
-    /// is not weakened by a later one for solicited completions only. Returns whether one that it would be armed for is there.
+    /// Arms the queue, which holds so many completions, for the next one (or the next solicited
+    /// one). A request for any completion is not weakened by a later one for solicited completions
+    /// only. Returns whether one that it would be armed for is there.
     pub(crate) fn arm(&mut self, solicited_only: bool, held: usize) -> bool {
         if !solicited_only {
             self.armed = Armed::Any;

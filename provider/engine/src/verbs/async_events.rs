@@ -1,6 +1,8 @@
-//! The asynchronous events of a context: a queue of records that its consumer reads from a descriptor.
+//! The asynchronous events of a context: a queue of records that its consumer reads from a
+//! descriptor.
 //!
-//! Whatever raises events holds it, be it an object of the context or the device; it knows none of them.
+//! Whatever raises events holds it, be it an object of the context or the device; it knows none of
+//! them.
 
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
@@ -40,14 +42,15 @@ impl AsyncEvents {
         self.pipe.push(&events::async_record(element, event))
     }
 
-    /// Takes back the unread ones of the `written` events that name `cookie`; returns how many the consumer has read, which it
-    /// must acknowledge before the object may go.
+    /// Takes back the unread ones of the `written` events that name `cookie`; returns how many the
+    /// consumer has read, which it must acknowledge before the object may go.
     pub(super) fn take_back(&self, cookie: u64, written: u32) -> u32 {
         if written == 0 {
             return 0;
         }
         let _order = self.order.lock();
-        // Port events carry a small port number where others carry an address, so the two never meet.
+        // Port events carry a small port number where others carry an address, so the two never
+        // meet.
         written - self.pipe.take_back(|r| r[..8] == cookie.to_ne_bytes())
     }
 }

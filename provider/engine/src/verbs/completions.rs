@@ -1,7 +1,8 @@
-//! Where completions go: a bounded queue, what its events are raised for, and how they are held back.
+//! Where completions go: a bounded queue, what its events are raised for, and how they are held
+//! back.
 //!
-//! Queue pairs and shared receive queues put completions in; the program takes them out by its [`Cq`](crate::verbs::cq::Cq), which
-//! is not known here.
+//! Queue pairs and shared receive queues put completions in; the program takes them out by its
+//! [`Cq`](crate::verbs::cq::Cq), which is not known here.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
@@ -174,7 +175,8 @@ impl Completions {
         entry
     }
 
-    /// Arms the queue for one completion event; one for a completion that came after the last poll goes out at once.
+    /// Arms the queue for one completion event; one for a completion that came after the last poll
+    /// goes out at once.
     pub(crate) fn arm(self: &Arc<Self>, solicited_only: bool) {
         let mut queue = self.queue.lock();
         let held = queue.entries.len();
@@ -183,7 +185,8 @@ impl Completions {
         }
     }
 
-    /// Holds completion events back. One that is held back already goes out when the new rule says so.
+    /// Holds completion events back. One that is held back already goes out when the new rule says
+    /// so.
     pub(super) fn moderate(self: &Arc<Self>, moderation: Moderation) {
         let mut queue = self.queue.lock();
         queue.moderation = moderation;
@@ -246,7 +249,8 @@ impl Completions {
         }
     }
 
-    /// Sends the event for which the queue is armed, now or at the end of the batch that is being received.
+    /// Sends the event for which the queue is armed, now or at the end of the batch that is being
+    /// received.
     fn notify(self: &Arc<Self>, queue: &mut Queue) {
         queue.arming.disarm();
         self.polled.store(false, Ordering::Relaxed);
@@ -279,7 +283,8 @@ impl Completions {
         self.of.alarms.add_alarm(queue.due, alarm);
     }
 
-    /// Drops the completions of a queue pair that was destroyed or reset, as its number may come back.
+    /// Drops the completions of a queue pair that was destroyed or reset, as its number may come
+    /// back.
     pub(super) fn purge(&self, qpn: u32) {
         let mut queue = self.queue.lock();
         queue.entries.retain(|wc| wc.qp_num != qpn);
@@ -306,8 +311,8 @@ impl Completions {
         self.users.load(Ordering::Relaxed) != 0
     }
 
-    /// Changes the capacity; completions already there must fit. Those of a queue in lent memory move to what is lent now. It is
-    /// told of as `listed` from now on.
+    /// Changes the capacity; completions already there must fit. Those of a queue in lent memory
+    /// move to what is lent now. It is told of as `listed` from now on.
     pub(super) fn resize(&self, capacity: u32, memory: Option<Lent>, listed: Object) -> Result<()> {
         let mut queue = self.queue.lock();
         if queue.entries.len() > capacity as usize {
@@ -325,7 +330,8 @@ impl Completions {
         Ok(())
     }
 
-    /// Drops all completions, takes events back that are not read, and gives lent memory back, whoever still holds a reference.
+    /// Drops all completions, takes events back that are not read, and gives lent memory back,
+    /// whoever still holds a reference.
     pub(crate) fn end(&self) -> Delivered {
         let mut queue = self.queue.lock();
         queue.entries.clear();

@@ -47,7 +47,8 @@ impl Context {
         }))
     }
 
-    /// The descriptor that delivers `struct ib_uverbs_async_event_desc` records. It closes with the context.
+    /// The descriptor that delivers `struct ib_uverbs_async_event_desc` records. It closes with the
+    /// context.
     pub fn async_fd(&self) -> RawFd {
         self.events.fd()
     }
@@ -110,8 +111,8 @@ pub(crate) struct Domain {
 }
 
 impl Pd {
-    /// A domain with the same protection, which counts what is made in it for itself (`ibv_alloc_parent_domain(3)`). The one
-    /// that it is made from stays in use as long.
+    /// A domain with the same protection, which counts what is made in it for itself
+    /// (`ibv_alloc_parent_domain(3)`). The one that it is made from stays in use as long.
     pub fn share(self: &Arc<Self>) -> Arc<Pd> {
         self.add_user();
         let domain = Arc::new(Domain {
@@ -163,7 +164,8 @@ impl Pd {
         }
     }
 
-    /// Ends the domain (`EBUSY` while regions, windows, queue pairs, shared receive queues or address handles are in it).
+    /// Ends the domain (`EBUSY` while regions, windows, queue pairs, shared receive queues or
+    /// address handles are in it).
     pub fn dealloc(&self) -> Result<()> {
         if self.domain.users.load(Ordering::Relaxed) != 0 {
             return Err(Error::Busy("protection domain"));

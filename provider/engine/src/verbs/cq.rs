@@ -1,4 +1,5 @@
-//! Completion queues as a program has them: made, polled, armed and ended. Polling an empty one drives the engine.
+//! Completion queues as a program has them: made, polled, armed and ended. Polling an empty one
+//! drives the engine.
 
 use std::os::fd::RawFd;
 use std::sync::Arc;
@@ -42,7 +43,8 @@ pub struct Cq {
 }
 
 impl Context {
-    /// Creates a completion queue of at least `cqe` entries. `cookie` is what events name it by; `channel` a completion channel.
+    /// Creates a completion queue of at least `cqe` entries. `cookie` is what events name it by;
+    /// `channel` a completion channel.
     pub fn create_cq(
         self: &Arc<Self>,
         cqe: u32,
@@ -98,7 +100,8 @@ impl Cq {
         self.completions.capacity()
     }
 
-    /// Takes up to `wc.len()` completions, oldest first. On an empty queue the caller's thread runs the engine for a moment.
+    /// Takes up to `wc.len()` completions, oldest first. On an empty queue the caller's thread runs
+    /// the engine for a moment.
     #[inline]
     pub fn poll(&self, wc: &mut [Wc]) -> Result<usize> {
         if self.is_empty_still() {
@@ -134,23 +137,27 @@ impl Cq {
         }
     }
 
-    /// Asks for one completion event: for the next completion, or (`solicited_only`) the next solicited or failed one.
+    /// Asks for one completion event: for the next completion, or (`solicited_only`) the next
+    /// solicited or failed one.
     ///
-    /// What a program calls the next one is the first that it has not seen: adapters are armed for the position after those that
-    /// it has taken, and programs (Open MPI's `udcm`) poll first and ask then. So a completion that came between a poll and this
-    /// call has its event at once. Before the first poll after an event there is none: that event stands for what is there.
+    /// What a program calls the next one is the first that it has not seen: adapters are armed for
+    /// the position after those that it has taken, and programs (Open MPI's `udcm`) poll first and
+    /// ask then. So a completion that came between a poll and this call has its event at once.
+    /// Before the first poll after an event there is none: that event stands for what is there.
     pub fn req_notify(&self, solicited_only: bool) -> Result<()> {
         self.completions.arm(solicited_only);
         self.context.hca().app_will_sleep();
         Ok(())
     }
 
-    /// Holds completion events back. One that is held back already goes out when the new rule says so.
+    /// Holds completion events back. One that is held back already goes out when the new rule says
+    /// so.
     pub fn moderate(&self, moderation: Moderation) {
         self.completions.moderate(moderation);
     }
 
-    /// Changes the capacity; completions already there must fit (`EINVAL`). A queue in lent memory moves to what is lent now.
+    /// Changes the capacity; completions already there must fit (`EINVAL`). A queue in lent memory
+    /// moves to what is lent now.
     pub fn resize(&self, cqe: u32, memory: Option<Lent>) -> Result<u32> {
         check_size(cqe, memory.as_ref())?;
         let listed = listed(&self.context, cqe);
@@ -158,9 +165,11 @@ impl Cq {
         Ok(cqe)
     }
 
-    /// Ends the queue. The caller then waits until the consumer has acknowledged what was delivered.
+    /// Ends the queue. The caller then waits until the consumer has acknowledged what was
+    /// delivered.
     pub fn destroy(&self) -> Result<Delivered> {
-        // A parent's, in whose middle the fork may have come: another thread's locks are never let go of here.
+        // A parent's, in whose middle the fork may have come: another thread's locks are never let
+        // go of here.
         if self.context.hca().is_inherited() {
             return Ok(Delivered::default());
         }

@@ -1,7 +1,7 @@
 //! Device memory: memory of the adapter's, which programs reach by copying and by registering it.
 //!
-//! The adapter is this process, so its memory is anonymous pages that the program is given no address of. The limit is that
-//! of a small on-chip memory and counts for each process.
+//! The adapter is this process, so its memory is anonymous pages that the program is given no
+//! address of. The limit is that of a small on-chip memory and counts for each process.
 
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -34,9 +34,11 @@ struct Life {
 }
 
 impl Context {
-    /// Allocates `len` bytes of device memory, all zero, aligned to 2^`log_align` bytes (at most 12).
+    /// Allocates `len` bytes of device memory, all zero, aligned to 2^`log_align` bytes (at most
+    /// 12).
     ///
-    /// `EINVAL`: no bytes, or an alignment that cannot be had. `ENOMEM`: more than is left of the device's `max_dm_size`.
+    /// `EINVAL`: no bytes, or an alignment that cannot be had. `ENOMEM`: more than is left of the
+    /// device's `max_dm_size`.
     pub fn alloc_dm(self: &Arc<Self>, len: u64, log_align: u32) -> Result<Arc<Dm>> {
         if len == 0 || log_align > MAX_LOG_ALIGN {
             return Err(Error::Invalid(
@@ -71,7 +73,8 @@ impl Dm {
         &self.context
     }
 
-    /// The process address of a range. It may begin anywhere: what is registered need not be whole words, as copies must.
+    /// The process address of a range. It may begin anywhere: what is registered need not be whole
+    /// words, as copies must.
     pub(crate) fn range(&self, offset: u64, len: u64) -> Result<u64> {
         let inside = offset.checked_add(len).is_some_and(|end| end <= self.len);
         if !inside {
@@ -95,7 +98,8 @@ impl Dm {
     /// Copies `len` bytes at `from` to `offset`. Both must be multiples of 4 and inside (`EINVAL`).
     ///
     /// # Safety
-    /// `from` is readable for `len` bytes; memory that is not mapped is `EFAULT` where the engine's guard is effective.
+    /// `from` is readable for `len` bytes; memory that is not mapped is `EFAULT` where the engine's
+    /// guard is effective.
     pub unsafe fn copy_in(&self, offset: u64, from: *const u8, len: usize) -> Result<()> {
         let to = self.words(offset, len)?;
         guard::admit_thread();
@@ -106,10 +110,12 @@ impl Dm {
         })
     }
 
-    /// Copies `len` bytes from `offset` to `to`. Offset and length must be multiples of 4 and inside (`EINVAL`).
+    /// Copies `len` bytes from `offset` to `to`. Offset and length must be multiples of 4 and
+    /// inside (`EINVAL`).
     ///
     /// # Safety
-    /// `to` is writable for `len` bytes; memory that is not mapped is `EFAULT` where the engine's guard is effective.
+    /// `to` is writable for `len` bytes; memory that is not mapped is `EFAULT` where the engine's
+    /// guard is effective.
     pub unsafe fn copy_out(&self, offset: u64, to: *mut u8, len: usize) -> Result<()> {
         let from = self.words(offset, len)?;
         guard::admit_thread();

@@ -1,5 +1,5 @@
-//! What a completion queue holds its completions in: memory of the process's heap that grows with use, or memory that the
-//! program lent for the queue's whole capacity.
+//! What a completion queue holds its completions in: memory of the process's heap that grows with
+//! use, or memory that the program lent for the queue's whole capacity.
 //!
 //! Knows neither capacity nor notification; both are the queue's.
 
@@ -9,7 +9,8 @@ use std::ptr::NonNull;
 
 use crate::verbs::wc::{TagInfo, Wc};
 
-/// A completion with the times at which it was raised (zero where the queue does not want them), and its tag.
+/// A completion with the times at which it was raised (zero where the queue does not want them),
+/// and its tag.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Entry {
@@ -45,7 +46,8 @@ impl Lent {
     /// Takes `len` bytes at `start`.
     ///
     /// # Safety
-    /// They are aligned to 64 bytes, writable, and used by nobody else until `release` gets them back.
+    /// They are aligned to 64 bytes, writable, and used by nobody else until `release` gets them
+    /// back.
     pub unsafe fn new(
         start: NonNull<u8>,
         len: usize,

@@ -1,7 +1,8 @@
 //! Event pipes: completion channels and the asynchronous event queue of a context.
 //!
-//! Stock libibverbs reads fixed-size records from a descriptor. Ours is a pipe whose one description is open for reading
-//! and writing, so it never ends while either side lives, and so that destroying an object can take its unread records back.
+//! Stock libibverbs reads fixed-size records from a descriptor. Ours is a pipe whose one
+//! description is open for reading and writing, so it never ends while either side lives, and so
+//! that destroying an object can take its unread records back.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -13,7 +14,8 @@ use parking_lot::Mutex;
 
 use crate::error::{Error, Result};
 
-/// Events an object has had delivered and the consumer has still to acknowledge before destroy may return.
+/// Events an object has had delivered and the consumer has still to acknowledge before destroy may
+/// return.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Delivered {
     /// Completion events read (or readable no more) from the channel.
@@ -28,7 +30,8 @@ pub(crate) struct EventPipe<const N: usize> {
 }
 
 impl<const N: usize> EventPipe<N> {
-    /// A second description of the pipe behind `fd` (which stays the consumer's, with the flags that it likes).
+    /// A second description of the pipe behind `fd` (which stays the consumer's, with the flags
+    /// that it likes).
     pub(crate) fn attach(fd: RawFd) -> Result<EventPipe<N>> {
         let end = OpenOptions::new()
             .read(true)
@@ -41,7 +44,8 @@ impl<const N: usize> EventPipe<N> {
         })
     }
 
-    /// Queues one record. A pipe that is full (thousands of unread records) refuses; the record is then lost and `false` returned.
+    /// Queues one record. A pipe that is full (thousands of unread records) refuses; the record is
+    /// then lost and `false` returned.
     pub(crate) fn push(&self, record: &[u8; N]) -> bool {
         matches!((&*self.end.lock()).write(record), Ok(n) if n == N)
     }
@@ -52,7 +56,8 @@ impl<const N: usize> EventPipe<N> {
         let mut others = Vec::new();
         let mut taken = 0;
         let mut record = [0; N];
-        // Records are written whole and pipes keep them in order, so a read yields one record or none.
+        // Records are written whole and pipes keep them in order, so a read yields one record or
+        // none.
         while matches!((&*end).read(&mut record), Ok(n) if n == N) {
             if mine(&record) {
                 taken += 1;
@@ -68,8 +73,9 @@ impl<const N: usize> EventPipe<N> {
     }
 }
 
-/// The completion channels of a context, each by its pipe's inode. All queues on a channel share one way into it: while one
-/// takes its events back, another must neither miss its own nor write between.
+/// The completion channels of a context, each by its pipe's inode. All queues on a channel share
+/// one way into it: while one takes its events back, another must neither miss its own nor write
+/// between.
 #[derive(Default)]
 pub(crate) struct Channels(Mutex<Vec<(u64, Weak<EventPipe<8>>)>>);
 

@@ -6,7 +6,8 @@ use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 
-/// The objects of a context and its imports, by handle, which no two of whatever kind share. Those that ended are forgotten.
+/// The objects of a context and its imports, by handle, which no two of whatever kind share. Those
+/// that ended are forgotten.
 #[derive(Default)]
 pub(crate) struct Handles(Mutex<HashMap<u32, Weak<dyn Any + Send + Sync>>>);
 

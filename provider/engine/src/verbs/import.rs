@@ -1,7 +1,8 @@
 //! Sharing between contexts: what `ibv_import_device(3)` and its companions find again.
 //!
-//! A context and its imports name the same domains, regions and device memory by their handles, as the users of one kernel
-//! context do. All of it lives in this process, so an import is possible in this process only.
+//! A context and its imports name the same domains, regions and device memory by their handles, as
+//! the users of one kernel context do. All of it lives in this process, so an import is possible in
+//! this process only.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -22,7 +23,8 @@ impl Context {
         self.shared().find(handle).ok_or(absent)
     }
 
-    /// Another context with its own asynchronous events, in which the objects of this one can be imported.
+    /// Another context with its own asynchronous events, in which the objects of this one can be
+    /// imported.
     ///
     /// `EOPNOTSUPP` in a child of the process that made it: the objects are the parent's.
     pub fn import(&self) -> Result<Arc<Context>> {

@@ -6,7 +6,8 @@ use ferroce_transport::Access;
 use crate::memory::guard;
 use crate::memory::paging::OdpCaps;
 
-/// Queue pairs of one process: the index part of a QPN has 16 bits and a full table would make random indexes slow to find.
+/// Queue pairs of one process: the index part of a QPN has 16 bits and a full table would make
+/// random indexes slow to find.
 pub(super) const MAX_QP: u32 = 32_768;
 pub(super) const MAX_QP_WR: u32 = 32_768;
 pub(super) const MAX_SGE: u32 = 32;
@@ -15,7 +16,8 @@ pub(super) const MAX_CQE: u32 = (1 << 22) - 1;
 pub(crate) const MAX_MR: u32 = 1 << 20;
 /// Largest region, in bytes; an implicit one has no length.
 pub(super) const MAX_MR_SIZE: u64 = 1 << 46;
-/// Memory windows: with the regions they share the 2^24 indexes that keys have, and random free ones must stay easy to find.
+/// Memory windows: with the regions they share the 2^24 indexes that keys have, and random free
+/// ones must stay easy to find.
 pub(crate) const MAX_MW: u32 = 1 << 20;
 /// Device memory of one process, in bytes.
 pub(crate) const MAX_DM_SIZE: u64 = 1 << 20;
@@ -38,8 +40,8 @@ pub(super) const MAX_XRCD: u32 = 32_768;
 pub(super) const MAX_INLINE: u32 = 1_024;
 /// READ and ATOMIC requests outstanding, in either role.
 pub(super) const MAX_RD_ATOMIC: u8 = 128;
-/// A part number of our own vendor's. Its value is that of a part that perftest knows: of a number that it does not
-/// know, whoever the vendor, it thinks that it cannot send inline.
+/// A part number of our own vendor's. Its value is that of a part that perftest knows: of a number
+/// that it does not know, whoever the vendor, it thinks that it cannot send inline.
 const VENDOR_PART_ID: u32 = 4119;
 /// Largest message, 1 GiB: PSN arithmetic stays unambiguous for every path MTU from 256 on.
 pub(super) const MAX_MSG: u32 = 1 << 30;

@@ -1,8 +1,10 @@
-//! Multicast: which queue pairs of this process are attached to which groups, and the sockets of those groups.
+//! Multicast: which queue pairs of this process are attached to which groups, and the sockets of
+//! those groups.
 //!
-//! Over Ethernet a group's socket is bound to the group's address and is a member on the interface of every address that the port has. IP
-//! delivers each datagram to every such socket of the host, so that processes and daemons need not know of one another. At an
-//! InfiniBand port packets for groups come to the daemon, which sends a copy to each process that has asked for it.
+//! Over Ethernet a group's socket is bound to the group's address and is a member on the interface
+//! of every address that the port has. IP delivers each datagram to every such socket of the host,
+//! so that processes and daemons need not know of one another. At an InfiniBand port packets for
+//! groups come to the daemon, which sends a copy to each process that has asked for it.
 
 use std::net::{IpAddr, SocketAddr, SocketAddrV6};
 use std::os::fd::OwnedFd;
@@ -21,8 +23,9 @@ use crate::verbs::limits;
 use crate::verbs::qp::Qp;
 
 impl Qp {
-    /// Attaches a UD queue pair to a multicast group; attached already, it stays as it is. Over Ethernet, which has no LIDs, any
-    /// will do. No multicast GID or LID, or another service: `EINVAL`; beyond the device's limits: `ENOMEM`.
+    /// Attaches a UD queue pair to a multicast group; attached already, it stays as it is. Over
+    /// Ethernet, which has no LIDs, any will do. No multicast GID or LID, or another service:
+    /// `EINVAL`; beyond the device's limits: `ENOMEM`.
     pub fn attach_mcast(self: &Arc<Self>, gid: [u8; 16], lid: u16) -> Result<()> {
         let carrier = self.check_group(gid, lid)?;
         let hca = self.hca();
@@ -121,7 +124,8 @@ impl Group<Qp> {
         let mut interfaces: Vec<u32> = gids.iter().map(|g| g.ifindex).collect();
         interfaces.sort_unstable();
         interfaces.dedup();
-        // Senders with IPv6 addresses use the IPv6 group, and where there is no way for it, like all others the IPv4 one.
+        // Senders with IPv6 addresses use the IPv6 group, and where there is no way for it, like
+        // all others the IPv4 one.
         let v6 = gids.iter().any(|g| g.addr.is_ipv6());
         let addresses = [
             Some(groups.v4.into()),

@@ -51,11 +51,14 @@ pub struct Mr {
 }
 
 impl Pd {
-    /// Registers `len` bytes at `addr`; peers and work requests address them from `iova`. `access` is `enum ibv_access_flags`.
+    /// Registers `len` bytes at `addr`; peers and work requests address them from `iova`. `access`
+    /// is `enum ibv_access_flags`.
     ///
-    /// Unmapped memory, or memory that is not writable though it must be, is `EFAULT`; contradicting rights are `EINVAL`, and so are an
-    /// `iova` with another offset in its page than `addr` and persistent flush access to memory that is not of a mapped file. With
-    /// on-demand access the memory is not looked at; then `addr` 0 and `len` `SIZE_MAX` register the whole address space.
+    /// Unmapped memory, or memory that is not writable though it must be, is `EFAULT`;
+    /// contradicting rights are `EINVAL`, and so are an `iova` with another offset in its page than
+    /// `addr` and persistent flush access to memory that is not of a mapped file. With on-demand
+    /// access the memory is not looked at; then `addr` 0 and `len` `SIZE_MAX` register the whole
+    /// address space.
     pub fn reg_mr(
         self: &Arc<Self>,
         addr: u64,
@@ -84,7 +87,8 @@ impl Pd {
         )
     }
 
-    /// Makes a region that discards what is written and reads as zero, at every address. It has no remote rights.
+    /// Makes a region that discards what is written and reads as zero, at every address. It has no
+    /// remote rights.
     pub fn alloc_null_mr(self: &Arc<Self>) -> Result<Arc<Mr>> {
         self.add_region(
             Region {
@@ -97,7 +101,8 @@ impl Pd {
         )
     }
 
-    /// Registers `len` bytes of device memory from `offset`. Addresses count from zero, and `access` must say so (`EINVAL`).
+    /// Registers `len` bytes of device memory from `offset`. Addresses count from zero, and
+    /// `access` must say so (`EINVAL`).
     pub fn reg_dm_mr(
         self: &Arc<Self>,
         dm: &Arc<Dm>,
@@ -130,10 +135,11 @@ impl Pd {
             .inspect_err(|_| dm.remove_user())
     }
 
-    /// Registers `len` bytes from `offset` of the dma-buf `fd`; peers and work requests address them from `iova`.
+    /// Registers `len` bytes from `offset` of the dma-buf `fd`; peers and work requests address
+    /// them from `iova`.
     ///
-    /// `EBADF`: no such descriptor. `EINVAL`: not a dma-buf, a range outside of it, an `iova` with another offset in
-    /// its page than `offset`, or rights that a dma-buf cannot have.
+    /// `EBADF`: no such descriptor. `EINVAL`: not a dma-buf, a range outside of it, an `iova` with
+    /// another offset in its page than `offset`, or rights that a dma-buf cannot have.
     pub fn reg_dmabuf_mr(
         self: &Arc<Self>,
         fd: RawFd,
@@ -219,7 +225,8 @@ fn check_access(access: u32) -> Result<Access> {
     Ok(access)
 }
 
-/// No adapter could translate it, and the kernel refuses it for all of them, a zero-based region's too.
+/// No adapter could translate it, and the kernel refuses it for all of them, a zero-based region's
+/// too.
 fn check_offset(addr: u64, iova: u64) -> Result<()> {
     if !paging::same_offset(addr, iova) {
         return Err(Error::Invalid("iova and address differ within the page"));
@@ -297,7 +304,8 @@ impl Mr {
         self.life.lock().pd.handle() == pd.handle()
     }
 
-    /// Ends the registration (`EBUSY` while windows are bound to it). When it returns, the engine touches the memory no more.
+    /// Ends the registration (`EBUSY` while windows are bound to it). When it returns, the engine
+    /// touches the memory no more.
     pub fn dereg(&self) -> Result<()> {
         let mut life = self.life.lock();
         if life.gone {
@@ -315,8 +323,8 @@ impl Mr {
         Ok(())
     }
 
-    /// Changes domain, range (address, length, I/O virtual address) or rights in place; the keys stay.
-    /// On an error nothing has changed. `EBUSY` while windows are bound to it.
+    /// Changes domain, range (address, length, I/O virtual address) or rights in place; the keys
+    /// stay. On an error nothing has changed. `EBUSY` while windows are bound to it.
     pub fn rereg(
         &self,
         pd: Option<&Arc<Pd>>,

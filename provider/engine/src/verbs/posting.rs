@@ -1,4 +1,5 @@
-//! Posting work requests: the guards under which a list of them is queued, and when what was queued is sent.
+//! Posting work requests: the guards under which a list of them is queued, and when what was queued
+//! is sent.
 
 use ferroce_transport::{Datagram, Dest, QpState, SendData, SendRequest, Sge};
 
@@ -42,8 +43,8 @@ impl Qp {
     }
 }
 
-/// The locked send queue. Whoever holds it posts and does nothing else: packets of the queue pair wait meanwhile, and the
-/// threads that have received them.
+/// The locked send queue. Whoever holds it posts and does nothing else: packets of the queue pair
+/// wait meanwhile, and the threads that have received them.
 #[must_use = "what is posted is sent when the doorbell is rung"]
 pub struct SendPoster<'a> {
     qp: &'a Qp,
@@ -54,7 +55,8 @@ pub struct SendPoster<'a> {
 }
 
 impl SendPoster<'_> {
-    /// Queues one request. On an error this one and none after it was queued by this call; earlier ones stay.
+    /// Queues one request. On an error this one and none after it was queued by this call; earlier
+    /// ones stay.
     #[inline]
     pub fn post(&mut self, request: &SendRequest<'_>) -> Result<()> {
         if self.qp.tm.is_some() {
@@ -75,7 +77,8 @@ impl SendPoster<'_> {
         Ok(())
     }
 
-    /// The address handle of a datagram must be in the QP's protection domain, and the one that was made with the cookie.
+    /// The address handle of a datagram must be in the QP's protection domain, and the one that was
+    /// made with the cookie.
     fn check_handle(&self, to: &Datagram) -> Result<()> {
         let handles = self.qp.hca().ahs.read_recursive();
         match handles.get(to.ah) {
@@ -88,8 +91,9 @@ impl SendPoster<'_> {
         }
     }
 
-    /// Whether what was posted can wait to be sent together with what follows: it is small, and enough is on its way
-    /// that an acknowledgement will soon be the occasion. A ping-pong, or a few requests at a time, never waits.
+    /// Whether what was posted can wait to be sent together with what follows: it is small, and
+    /// enough is on its way that an acknowledgement will soon be the occasion. A ping-pong, or a
+    /// few requests at a time, never waits.
     fn can_wait(&self) -> bool {
         self.largest <= SMALL_REQUEST
             && self.inner.held.and(self.posted).has_room(self.largest)
@@ -102,10 +106,12 @@ impl SendPoster<'_> {
         self.inner.transport.send_room()
     }
 
-    /// Starts what was posted, and what was left from before, as far as it can be sent now. Without it, requests wait for the next occasion.
+    /// Starts what was posted, and what was left from before, as far as it can be sent now. Without
+    /// it, requests wait for the next occasion.
     pub fn doorbell(mut self) {
         let hca = self.qp.hca();
-        // Without a daemon the queue pair is in ERR, or about to be: what is posted now is flushed all the same.
+        // Without a daemon the queue pair is in ERR, or about to be: what is posted now is flushed
+        // all the same.
         if hca.is_inherited() {
             return;
         }

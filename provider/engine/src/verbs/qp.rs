@@ -1,5 +1,5 @@
-//! Queue pairs: the transport's state machine with its lock, its path and its timer. They are made in `qp_init` and ended in
-//! `qp_close`.
+//! Queue pairs: the transport's state machine with its lock, its path and its timer. They are made
+//! in `qp_init` and ended in `qp_close`.
 
 mod modify;
 
@@ -182,7 +182,8 @@ impl Qp {
         self.xrcd.as_ref().map(|xrcd| xrcd.domain())
     }
 
-    /// Whether the peer has sent a request since the last one was posted here; nothing while one is not completed, or it is not known.
+    /// Whether the peer has sent a request since the last one was posted here; nothing while one is
+    /// not completed, or it is not known.
     pub(crate) fn is_answered(&self) -> Option<bool> {
         let inner = self.try_lock()?;
         (!inner.active && inner.transport.state() == QpState::Rts)

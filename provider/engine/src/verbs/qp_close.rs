@@ -1,7 +1,7 @@
 //! Who has a queue pair open, whom its events go to, and its end.
 //!
-//! Most have one opener, who made them. An XRC target may be opened again through its domain (`ibv_open_qp`): each opener gets
-//! every event, and the queue pair ends with the last.
+//! Most have one opener, who made them. An XRC target may be opened again through its domain
+//! (`ibv_open_qp`): each opener gets every event, and the queue pair ends with the last.
 
 use std::sync::Arc;
 
@@ -13,7 +13,8 @@ use crate::verbs::qp::Qp;
 use crate::verbs::xrc::Xrcd;
 
 impl Context {
-    /// Opens an XRC target of the domain by its number (`EINVAL` if there is none). Each opener closes it.
+    /// Opens an XRC target of the domain by its number (`EINVAL` if there is none). Each opener
+    /// closes it.
     pub fn open_qp(
         self: &Arc<Self>,
         xrcd: &Arc<Xrcd>,
@@ -28,7 +29,8 @@ impl Context {
 }
 
 impl Qp {
-    /// Opens an XRC target by its number, in the domain's process. `cookie` is what this opener's events name it by.
+    /// Opens an XRC target by its number, in the domain's process. `cookie` is what this opener's
+    /// events name it by.
     pub(crate) fn open(xrcd: &Arc<Xrcd>, number: u32, cookie: u64) -> Result<Arc<Qp>> {
         let absent = Error::Invalid("the XRC domain has no target queue pair of this number");
         let Some(qp) = xrcd.domain().target(number) else {
@@ -49,10 +51,12 @@ impl Qp {
         Ok(qp)
     }
 
-    /// Ends the queue pair for the opener that `cookie` names, and for good with its last one (`EBUSY` while it is attached to
-    /// a multicast group). The caller then waits until the consumer has acknowledged what was delivered.
+    /// Ends the queue pair for the opener that `cookie` names, and for good with its last one
+    /// (`EBUSY` while it is attached to a multicast group). The caller then waits until the
+    /// consumer has acknowledged what was delivered.
     pub fn close(&self, cookie: u64) -> Result<Delivered> {
-        // A parent's, in whose middle the fork may have come: another thread's locks are never let go of here.
+        // A parent's, in whose middle the fork may have come: another thread's locks are never let
+        // go of here.
         if self.hca().is_inherited() {
             return Ok(Delivered::default());
         }

@@ -48,7 +48,8 @@ pub struct QpInit {
 }
 
 impl Context {
-    /// Creates an XRC target queue pair in RESET: it has neither protection domain nor completion queues.
+    /// Creates an XRC target queue pair in RESET: it has neither protection domain nor completion
+    /// queues.
     pub fn create_xrc_target(self: &Arc<Self>, init: QpInit) -> Result<Arc<Qp>> {
         Qp::create(self, None, init)
     }
@@ -206,13 +207,15 @@ fn fit(init: &mut QpInit, service: QpType) {
     }
 
     init.xrcd = None;
-    // As with other devices, what there is room for anyway may be sent inline: some programs count on it.
+    // As with other devices, what there is room for anyway may be sent inline: some programs count
+    // on it.
     let free = init.cap.max_send_sge.saturating_mul(SGE_LEN);
     let granted = init.cap.max_inline_data.max(free.min(limits::MAX_INLINE));
     init.cap.max_inline_data = granted;
 }
 
-/// With a shared receive queue that matches tags, messages complete where that queue says, and the send queue is its own.
+/// With a shared receive queue that matches tags, messages complete where that queue says, and the
+/// send queue is its own.
 fn share_tags(init: &mut QpInit) -> Option<TmQp> {
     let tm = TmQp::new(init.srq.as_ref()?.requests().tags()?.completions());
     init.cap.max_send_wr = 0;

@@ -1,8 +1,9 @@
-//! Tag matching on a queue pair: completions of its messages, and the data that it reads from senders.
+//! Tag matching on a queue pair: completions of its messages, and the data that it reads from
+//! senders.
 //!
-//! The send queue of such a queue pair is its shared receive queue's: for each announcement that matched, a READ of the data
-//! and, when that is done, a message with the announcement's headers that tells the sender so (`IBV_TMH_FIN`). The program
-//! posts nothing there.
+//! The send queue of such a queue pair is its shared receive queue's: for each announcement that
+//! matched, a READ of the data and, when that is done, a message with the announcement's headers
+//! that tells the sender so (`IBV_TMH_FIN`). The program posts nothing there.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -97,7 +98,8 @@ impl TmQp {
         *self.state.lock() = State::default();
     }
 
-    /// A message is complete, or failed. `None`: it was none that is matched (a WRITE with immediate data).
+    /// A message is complete, or failed. `None`: it was none that is matched (a WRITE with
+    /// immediate data).
     pub(crate) fn received(&self, status: WcStatus) -> Option<TmCompletion> {
         let mut state = self.state.lock();
         let mut tagged = TmCompletion {

@@ -25,7 +25,8 @@ pub(crate) enum Route {
 }
 
 impl Route {
-    /// The slot that a path has for queue pairs of `slot`. Every process on a group gets a datagram, whatever slot its number names.
+    /// The slot that a path has for queue pairs of `slot`. Every process on a group gets a
+    /// datagram, whatever slot its number names.
     pub(crate) fn slot(&self, slot: u8) -> u8 {
         match self {
             Route::Address { remote, .. } if remote.is_multicast() => 0,

@@ -115,8 +115,8 @@ fn destination(dgid: [u8; 16], local: IpAddr) -> Result<IpAddr> {
     }
 }
 
-/// An IPv6 group that a loopback cannot carry, as Linux has no route for it, is reached through the IPv4 group that
-/// stands in for it.
+/// An IPv6 group that a loopback cannot carry, as Linux has no route for it, is reached through the
+/// IPv4 group that stands in for it.
 fn around(key: PathKey, error: &Error) -> Option<PathKey> {
     let unreachable = matches!(error, Error::Io { source, .. }
         if source.raw_os_error() == Some(libc::ENETUNREACH));
@@ -131,7 +131,8 @@ fn around(key: PathKey, error: &Error) -> Option<PathKey> {
 }
 
 impl Hca {
-    /// The path with this key by RoCE, opened if nobody has it yet: through memory if it leads to a process of this device, else by a socket.
+    /// The path with this key by RoCE, opened if nobody has it yet: through memory if it leads to a
+    /// process of this device, else by a socket.
     fn path_by_address(&self, key: PathKey, gid: &GidEntry) -> Result<Arc<Path>> {
         // Asked for first: the answer of the daemon is not waited for under the lock of the paths.
         let ring = self.ring_to(key);

@@ -153,7 +153,8 @@ impl SharedRequests {
             }
             attr.srq_limit = limit;
         }
-        // The limit counts as passed when a request is taken, not when it is set above what is posted.
+        // The limit counts as passed when a request is taken, not when it is set above what is
+        // posted.
         queue.attr = attr;
         Ok(())
     }

@@ -137,12 +137,14 @@ impl Srq {
         self.requests.handle()
     }
 
-    /// The number by which XRC requests name it (`ibv_get_srq_num`), 24 bits: the top byte is the slot, as in a QPN.
+    /// The number by which XRC requests name it (`ibv_get_srq_num`), 24 bits: the top byte is the
+    /// slot, as in a QPN.
     pub fn number(&self) -> u32 {
         self.requests.number()
     }
 
-    /// Changes the list of tagged buffers; returns the handle of one that was added (`EINVAL` on a queue without tags).
+    /// Changes the list of tagged buffers; returns the handle of one that was added (`EINVAL` on a
+    /// queue without tags).
     pub fn tag_op(&self, op: &TagOp<'_>) -> Result<u32> {
         match self.requests.tags() {
             Some(tags) => tags.operate(op),
@@ -177,7 +179,8 @@ impl Srq {
     /// Ends the queue (`EBUSY` while a queue pair uses it).
     pub fn destroy(&self) -> Result<Delivered> {
         let hca = self.pd.context().hca();
-        // A parent's, in whose middle the fork may have come: another thread's locks are never let go of here.
+        // A parent's, in whose middle the fork may have come: another thread's locks are never let
+        // go of here.
         if hca.is_inherited() {
             return Ok(Delivered::default());
         }

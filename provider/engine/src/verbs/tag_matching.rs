@@ -1,12 +1,14 @@
-//! Tag matching on a shared receive queue (`IBV_SRQT_TM`): the list of tagged buffers, and which of them a message takes.
+//! Tag matching on a shared receive queue (`IBV_SRQT_TM`): the list of tagged buffers, and which of
+//! them a message takes.
 //!
-//! Messages begin with a header (`struct ibv_tmh`) that says how to match them. What matches no buffer, or is sent without a
-//! tag, goes whole to the queue's ordinary requests and is the program's to handle; so the program and this list must agree
-//! on how many messages were not expected before a buffer that is added may match (`IBV_OPS_TM_SYNC`): else an older
-//! message, still on its way through the program, would lose its buffer to a newer one.
+//! Messages begin with a header (`struct ibv_tmh`) that says how to match them. What matches no
+//! buffer, or is sent without a tag, goes whole to the queue's ordinary requests and is the
+//! program's to handle; so the program and this list must agree on how many messages were not
+//! expected before a buffer that is added may match (`IBV_OPS_TM_SYNC`): else an older message,
+//! still on its way through the program, would lose its buffer to a newer one.
 //!
-//! The list is searched in order, as MPI asks, which takes time in proportion to its length. What happens on the queue pair,
-//! rendezvous above all, is in `rendezvous`.
+//! The list is searched in order, as MPI asks, which takes time in proportion to its length. What
+//! happens on the queue pair, rendezvous above all, is in `rendezvous`.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -92,7 +94,8 @@ struct Tagged {
 struct List {
     buffers: VecDeque<Tagged>,
     last_handle: u32,
-    /// Unexpected messages, those that came and those that the program has told of. Programs count with 16 bits.
+    /// Unexpected messages, those that came and those that the program has told of. Programs count
+    /// with 16 bits.
     arrived: u16,
     handled: u16,
 }
@@ -278,14 +281,16 @@ impl TagMatching {
         let mut list = self.list.lock();
         let (handle, wc) = list.operate(op, self.max)?;
         if op.signaled {
-            // Under the lock: completions are in the order of what they tell. A queue that overruns says so itself.
+            // Under the lock: completions are in the order of what they tell. A queue that overruns
+            // says so itself.
             self.completions.push(wc, false);
         }
         Ok(handle)
     }
 
-    /// Finds where a message goes whose first packet has this payload and, if `only`, is all of it. `ordinary` takes a request
-    /// of the queue's own; without one, where one is needed, nothing has happened. `false`: the completion queue overran.
+    /// Finds where a message goes whose first packet has this payload and, if `only`, is all of it.
+    /// `ordinary` takes a request of the queue's own; without one, where one is needed, nothing has
+    /// happened. `false`: the completion queue overran.
     pub(crate) fn receive(
         &self,
         payload: Octets<'_>,
@@ -299,7 +304,8 @@ impl TagMatching {
         let mut list = self.list.lock();
         let (wqe, arrival) = list.receive(header, only, ordinary)?;
         let room = match &arrival {
-            // The match is told at once, before what another message matches, also where the data is not all here.
+            // The match is told at once, before what another message matches, also where the data
+            // is not all here.
             Arrival::Eager {
                 info,
                 completed: true,
@@ -348,7 +354,8 @@ struct Announcement {
 }
 
 impl Header {
-    /// `None` for what is not matched: no tag, an unknown or incomplete header, the end of a rendezvous.
+    /// `None` for what is not matched: no tag, an unknown or incomplete header, the end of a
+    /// rendezvous.
     fn parse(payload: Octets<'_>, only: bool) -> Option<Header> {
         // Looked at in a copy: the sender's process may still write to it.
         let mut copy = [0; HEADERS];

@@ -23,8 +23,9 @@ struct Trial {
     matched: bool,
 }
 
-/// A list under any sequence of operations and messages: a byte that says what, one that says of what, one of length, and so many bytes,
-/// of messages the payload. A message takes the buffer that it matches and no other, and no byte beyond it.
+/// A list under any sequence of operations and messages: a byte that says what, one that says of
+/// what, one of length, and so many bytes, of messages the payload. A message takes the buffer that
+/// it matches and no other, and no byte beyond it.
 pub(crate) fn tag_matching(mut input: &[u8]) -> bool {
     let mut trial = Trial::default();
     while let [what, which, len, rest @ ..] = input {

@@ -1,8 +1,9 @@
 //! XRC domains: the shared receive queues and target queue pairs that may meet.
 //!
-//! A domain is named by a file's inode, so that contexts of one process which open the same file share it. It never spans
-//! processes: the memory of a receive request is memory of the process that posted it, and no other can place data there.
-//! Where a program without `O_CREAT` opens the domain of another process, there is none to be found (`EAGAIN`).
+//! A domain is named by a file's inode, so that contexts of one process which open the same file
+//! share it. It never spans processes: the memory of a receive request is memory of the process
+//! that posted it, and no other can place data there. Where a program without `O_CREAT` opens the
+//! domain of another process, there is none to be found (`EAGAIN`).
 
 use std::collections::HashMap;
 use std::os::fd::RawFd;
@@ -66,8 +67,9 @@ pub struct Xrcd {
 }
 
 impl Context {
-    /// Opens the XRC domain of the file behind `fd`, or one that cannot be shared. `oflags`: `O_CREAT` makes it if no context
-    /// of this process has it open (else `EAGAIN`), `O_EXCL` refuses one that exists (`EINVAL`).
+    /// Opens the XRC domain of the file behind `fd`, or one that cannot be shared. `oflags`:
+    /// `O_CREAT` makes it if no context of this process has it open (else `EAGAIN`), `O_EXCL`
+    /// refuses one that exists (`EINVAL`).
     pub fn open_xrcd(self: &Arc<Self>, fd: Option<RawFd>, oflags: i32) -> Result<Arc<Xrcd>> {
         Xrcd::open(self, fd, oflags)
     }
@@ -129,7 +131,8 @@ impl Xrcd {
         self.handle
     }
 
-    /// Closes it (`EBUSY` while queue pairs or shared receive queues were made with it). The domain ends with its last opener.
+    /// Closes it (`EBUSY` while queue pairs or shared receive queues were made with it). The domain
+    /// ends with its last opener.
     pub fn close(&self) -> Result<()> {
         let mut closed = self.closed.lock();
         if self.users.load(Ordering::Relaxed) != 0 {

@@ -1,9 +1,10 @@
 //! loom's words, and a descriptor that can be waited for.
 //!
-//! loom takes sequentially consistent accesses for acquiring and releasing ones only, but knows fences; so here such an access stands
-//! between two. Nor does it know that what a swap has written follows at once upon what it read: a store of another thread might come in
-//! between, so a store is a swap here. Both order a little more than the language promises; what mixes such accesses with
-//! others has fences of its own.
+//! loom takes sequentially consistent accesses for acquiring and releasing ones only, but knows
+//! fences; so here such an access stands between two. Nor does it know that what a swap has written
+//! follows at once upon what it read: a store of another thread might come in between, so a store
+//! is a swap here. Both order a little more than the language promises; what mixes such accesses
+//! with others has fences of its own.
 
 use std::sync::atomic::Ordering;
 
@@ -58,8 +59,8 @@ impl Bits for AtomicU64 {
     }
 }
 
-/// Tries a model in every order of events in which the threads are interrupted, where they need not be, twice at most, or as often as
-/// `LOOM_MAX_PREEMPTIONS` says: `cargo xtask models` says more.
+/// Tries a model in every order of events in which the threads are interrupted, where they need not
+/// be, twice at most, or as often as `LOOM_MAX_PREEMPTIONS` says: `cargo xtask models` says more.
 pub(crate) fn check(model: impl Fn() + Send + Sync + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = builder.preemption_bound.or(Some(2));

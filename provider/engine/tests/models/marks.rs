@@ -102,7 +102,8 @@ fn who_looks_before_he_says_that_he_sleeps_may_sleep_for_ever() {
     });
 }
 
-/// A ring of two places. Its sender begins again at the start when it is empty; records are read where they were written.
+/// A ring of two places. Its sender begins again at the start when it is empty; records are read
+/// where they were written.
 #[test]
 fn a_ring_that_was_begun_again_is_read_at_its_start() {
     const PLACES: u64 = 2;
@@ -132,7 +133,8 @@ fn a_ring_that_was_begun_again_is_read_at_its_start() {
                         restart = tail;
                     }
                     let place = &ring.places[((tail - restart) % PLACES) as usize];
-                    // SAFETY: nobody reads the place: it has been taken, or never been filled. loom sees to it.
+                    // SAFETY: nobody reads the place: it has been taken, or never been filled. loom
+                    // sees to it.
                     place.with_mut(|place| unsafe { *place = record });
                     tail += 1;
                     publish((&ring.tail, tail), (&ring.restart, restart));

@@ -11,7 +11,8 @@ use ferroce_transport::Time;
 
 use crate::sleep::*;
 
-/// A thread that sleeps as announced and one that adds a deadline of 5: the first is awake at that time.
+/// A thread that sleeps as announced and one that adds a deadline of 5: the first is awake at that
+/// time.
 fn deadline(outlasts: fn(&Sleep<AtomicU64>, Time) -> bool) {
     model::check(move || {
         let sleep = Arc::new(Sleep::new(AtomicU64::new(0)));

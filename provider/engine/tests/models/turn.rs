@@ -15,7 +15,8 @@ fn turn() -> Turn<AtomicU32> {
     Turn::new(AtomicU32::new(0), AtomicU32::new(0))
 }
 
-/// A socket with datagrams that are numbered as they came, and the numbers in the order in which they were handled.
+/// A socket with datagrams that are numbered as they came, and the numbers in the order in which
+/// they were handled.
 struct Device {
     turn: Turn<AtomicU32>,
     socket: Mutex<u32>,
@@ -145,8 +146,8 @@ fn who_wakes_the_helper_first_may_leave_it_asleep() {
     });
 }
 
-/// What the daemon has told waits for the helper, whom an event wakes; a polling thread, which the same event tells of its
-/// inbox, clears it.
+/// What the daemon has told waits for the helper, whom an event wakes; a polling thread, which the
+/// same event tells of its inbox, clears it.
 struct Noticed {
     turn: Turn<AtomicU32>,
     receive: Mutex<()>,
@@ -154,7 +155,8 @@ struct Noticed {
     noticed: AtomicU32,
 }
 
-/// The helper gives the turn away and takes it back by `take`. It looks what it was told when it is woken, and not before.
+/// The helper gives the turn away and takes it back by `take`. It looks what it was told when it is
+/// woken, and not before.
 fn heard(take: fn(&Noticed) -> bool) {
     model::check(move || {
         let device = Arc::new(Noticed {

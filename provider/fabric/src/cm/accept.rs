@@ -1,4 +1,5 @@
-//! The passive side's calls: accepting a request, asking for patience, and learning by traffic that a connection stands.
+//! The passive side's calls: accepting a request, asking for patience, and learning by traffic that
+//! a connection stands.
 
 use super::types::{Accept, CmError, CmEvent, CmId, Sink, State, Time};
 use super::{Cm, conn::Conn};
@@ -8,7 +9,8 @@ impl Cm {
     /// Accepts a request: sends a REP, and repeats it until there is an answer.
     ///
     /// # Errors
-    /// [`CmError::NoSuchId`], [`CmError::WrongState`], [`CmError::TooLong`], [`CmError::BadParameter`].
+    /// [`CmError::NoSuchId`], [`CmError::WrongState`], [`CmError::TooLong`],
+    /// [`CmError::BadParameter`].
     pub fn accept(
         &mut self,
         now: Time,
@@ -57,10 +59,12 @@ impl Cm {
         Ok(())
     }
 
-    /// Takes a connection for established because something arrived at its QP (`IBV_EVENT_COMM_EST`), though the RTU did not.
+    /// Takes a connection for established because something arrived at its QP
+    /// (`IBV_EVENT_COMM_EST`), though the RTU did not.
     ///
     /// # Errors
-    /// [`CmError::NoSuchId`], [`CmError::WrongState`] unless a REP was sent; established already is no error.
+    /// [`CmError::NoSuchId`], [`CmError::WrongState`] unless a REP was sent; established already is
+    /// no error.
     pub fn communication_established(
         &mut self,
         _now: Time,
@@ -89,11 +93,12 @@ impl Cm {
         self.raise(id, CmEvent::Established(None), out);
     }
 
-    /// Asks the peer for patience: an answer to its REQ or REP will take up to `service_timeout` (5 bits: 4.096 µs · 2^n).
-    /// With `delayed`, the MRA is only sent when the peer repeats itself.
+    /// Asks the peer for patience: an answer to its REQ or REP will take up to `service_timeout`
+    /// (5 bits: 4.096 µs · 2^n). With `delayed`, the MRA is only sent when the peer repeats itself.
     ///
     /// # Errors
-    /// [`CmError::NoSuchId`], [`CmError::WrongState`], [`CmError::TooLong`] (222 bytes), [`CmError::BadParameter`].
+    /// [`CmError::NoSuchId`], [`CmError::WrongState`], [`CmError::TooLong`] (222 bytes),
+    /// [`CmError::BadParameter`].
     pub fn mra(
         &mut self,
         _now: Time,

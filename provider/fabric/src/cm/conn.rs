@@ -7,8 +7,8 @@ use ferroce_wire::cm::Transport;
 use ferroce_wire::mad::{Gid, Mad};
 use std::time::Duration;
 
-/// A peer's name for a connection: its GID, its channel adapter's GUID and its communication ID. The GID is part of it so that
-/// nobody can speak in the name of another address.
+/// A peer's name for a connection: its GID, its channel adapter's GUID and its communication ID.
+/// The GID is part of it so that nobody can speak in the name of another address.
 pub(super) type RemoteKey = (Gid, u64, u32);
 
 /// A peer's QP, and which end of a connection it is.
@@ -84,7 +84,8 @@ impl Link {
 #[derive(Debug)]
 pub(super) struct Conn {
     pub(super) state: State,
-    /// The host still has the ID. What the host has let go of lingers without it, until nothing can come any more.
+    /// The host still has the ID. What the host has let go of lingers without it, until nothing can
+    /// come any more.
     pub(super) owned: bool,
     /// Of what a peer began, the listener that it asked.
     pub(super) listener: Option<CmId>,
@@ -118,13 +119,15 @@ pub(super) struct Conn {
 }
 
 impl Conn {
-    /// How long packets of the connection may still be under way: both directions and the peer's delay (the specification's
-    /// TimeWait period, which is what the Local ACK timeout covers, too).
+    /// How long packets of the connection may still be under way: both directions and the peer's
+    /// delay (the specification's TimeWait period, which is what the Local ACK timeout covers,
+    /// too).
     pub(super) fn timewait(&self) -> Duration {
         interval::timewait(self.link.ack_timeout)
     }
 
-    /// How long to remember an answer that nobody acknowledges: the peer repeats itself after about a response timeout.
+    /// How long to remember an answer that nobody acknowledges: the peer repeats itself after about
+    /// a response timeout.
     pub(super) fn linger(&self) -> Duration {
         (2 * self.response_timeout).min(MAX_LINGER)
     }
@@ -155,7 +158,8 @@ impl Conn {
     }
 }
 
-/// How many response timeouts a stranger's RTU may be late for what was given up without a word: our own reminders come within seven.
+/// How many response timeouts a stranger's RTU may be late for what was given up without a word:
+/// our own reminders come within seven.
 pub(super) const LATE: u32 = 8;
 /// Upper bound of [`Conn::linger`]: twice 4.3 s, the response timeout of `rdma_cm`.
 const MAX_LINGER: Duration = Duration::from_millis(8_600);

@@ -11,7 +11,8 @@ use std::time::Duration;
 /// LID where there is none to tell.
 const PERMISSIVE_LID: u16 = 0xffff;
 
-/// How often a peer that says nothing is told again that a connection stands: after the time of an answer, and each time twice as much later.
+/// How often a peer that says nothing is told again that a connection stands: after the time of an
+/// answer, and each time twice as much later.
 const REMINDERS: u8 = 3;
 
 impl Cm {
@@ -94,7 +95,8 @@ impl Cm {
         Ok(self.table.insert(conn))
     }
 
-    /// Makes a connection ready to use, after [`CmEvent::Reply`](super::CmEvent::Reply): sends an RTU.
+    /// Makes a connection ready to use, after [`CmEvent::Reply`](super::CmEvent::Reply): sends an
+    /// RTU.
     ///
     /// # Errors
     /// [`CmError::NoSuchId`], [`CmError::WrongState`], [`CmError::TooLong`] (224 bytes).

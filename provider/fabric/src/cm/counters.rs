@@ -1,4 +1,5 @@
-//! What went through the manager, by message, as the kernel shows it in `cm_tx_msgs`, `cm_tx_retries`, `cm_rx_msgs` and `cm_rx_duplicates`.
+//! What went through the manager, by message, as the kernel shows it in `cm_tx_msgs`,
+//! `cm_tx_retries`, `cm_rx_msgs` and `cm_rx_duplicates`.
 
 use ferroce_wire::cm::attribute;
 

@@ -5,8 +5,8 @@ use super::types::{CmError, CmId, Sink, State, Time};
 use ferroce_wire::cm::{Message, PrivateData, Rej, SidrRep, reject, sidr_status};
 
 impl Cm {
-    /// Drops a request or a question that nobody has answered, without a word: should the peer repeat it, it is new. For a
-    /// listener whose backlog is full.
+    /// Drops a request or a question that nobody has answered, without a word: should the peer
+    /// repeat it, it is new. For a listener whose backlog is full.
     ///
     /// # Errors
     /// [`CmError::NoSuchId`], [`CmError::WrongState`].
@@ -16,8 +16,8 @@ impl Cm {
         Ok(())
     }
 
-    /// Ends whatever an ID stands for. The ID is gone on return, and no event comes for it any more; what a peer must be told
-    /// is told, with repetitions, without the host.
+    /// Ends whatever an ID stands for. The ID is gone on return, and no event comes for it any
+    /// more; what a peer must be told is told, with repetitions, without the host.
     ///
     /// # Errors
     /// [`CmError::NoSuchId`].

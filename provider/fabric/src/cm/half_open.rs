@@ -1,9 +1,12 @@
-//! What peers began and nobody has finished: how much of it there is, and what goes when there is too much.
+//! What peers began and nobody has finished: how much of it there is, and what goes when there is
+//! too much.
 //!
-//! Nobody who asks for a connection has shown that he is where he says. So what such requests take is bounded for each peer, for each listener
-//! and in all, and one that waits makes room for the newest: the oldest of the peer that has the most. An honest peer needs a few places for as long as
-//! its listener takes to look at what came before; a flood wants to keep many. What has gone so is gone at once: its owner is told, and every
-//! call about it fails as for an ID that there is not.
+//! Nobody who asks for a connection has shown that he is where he says. So what such requests take
+//! is bounded for each peer, for each listener and in all, and one that waits makes room for the
+//! newest: the oldest of the peer that has the most. An honest peer needs a few places for as long
+//! as its listener takes to look at what came before; a flood wants to keep many. What has gone so
+//! is gone at once: its owner is told, and every call about it fails as for an ID that there is
+//! not.
 
 use super::limits::Limits;
 use super::types::CmId;
@@ -38,7 +41,8 @@ impl HalfOpen {
         }
     }
 
-    /// The one that has to go before another of these ends may come; the narrowest bound first, so that who floods pays.
+    /// The one that has to go before another of these ends may come; the narrowest bound first, so
+    /// that who floods pays.
     pub(super) fn surplus(&self, (peer, listener): Ends, limits: &Limits) -> Option<CmId> {
         let own = self.all.by_peer.get(&peer);
         let own = own.filter(|ids| ids.len() >= limits.half_open_of_peer);

@@ -2,14 +2,17 @@
 
 use std::time::Duration;
 
-/// Bounds of what a peer may say of the time to wait for its answer, as exponents: 17 ms, and 8.6 s, twice what `rdma_cm` says.
+/// Bounds of what a peer may say of the time to wait for its answer, as exponents: 17 ms, and
+/// 8.6 s, twice what `rdma_cm` says.
 const RESPONSE: std::ops::RangeInclusive<u8> = 12..=21;
 /// The longest patience that a peer can ask for with an MRA: 69 s, what Linux asks for.
 const SERVICE: u8 = 24;
-/// The longest time for which packets are taken to be under way after a connection's end: 34 s. No network keeps them longer.
+/// The longest time for which packets are taken to be under way after a connection's end: 34 s. No
+/// network keeps them longer.
 const TIMEWAIT: u8 = 23;
 
-/// How long to wait for the answer of a peer that asks for so much time; each end knows best what it needs, within reason.
+/// How long to wait for the answer of a peer that asks for so much time; each end knows best what
+/// it needs, within reason.
 pub(super) fn response_time(exponent: u8) -> Duration {
     duration(exponent.clamp(*RESPONSE.start(), *RESPONSE.end()))
 }
@@ -29,9 +32,9 @@ pub(super) fn duration(exponent: u8) -> Duration {
     Duration::from_nanos(4096 << (exponent & 31))
 }
 
-/// Local ACK timeout, as an exponent: twice the packet life time and the ACK delay of the far end. The sum of two powers of
-/// two is taken as the larger one, or as its double if the other is at least half of it, as the kernel does, whose
-/// connections then have the same timeouts.
+/// Local ACK timeout, as an exponent: twice the packet life time and the ACK delay of the far end.
+/// The sum of two powers of two is taken as the larger one, or as its double if the other is at
+/// least half of it, as the kernel does, whose connections then have the same timeouts.
 pub(super) fn ack_timeout(packet_life_time: u8, ack_delay: u8) -> u8 {
     let there_and_back = packet_life_time.saturating_add(1);
     let (small, large) = (there_and_back.min(ack_delay), there_and_back.max(ack_delay));

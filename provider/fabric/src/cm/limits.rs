@@ -5,7 +5,8 @@
 pub struct Limits {
     /// Connections and resolutions, those that linger after their end included.
     pub connections: usize,
-    /// Of these, the ones that peers began and that are not established; the oldest makes room for one more.
+    /// Of these, the ones that peers began and that are not established; the oldest makes room for
+    /// one more.
     pub half_open: usize,
     /// The same of one peer, which is a GID.
     pub half_open_of_peer: usize,

@@ -39,7 +39,8 @@ impl Conn {
         self.deadline = Some(now + self.period);
     }
 
-    /// Sends a message that is final on our side, and will send it again when the peer repeats itself.
+    /// Sends a message that is final on our side, and will send it again when the peer repeats
+    /// itself.
     pub(super) fn tell(
         &mut self,
         message: &Message,

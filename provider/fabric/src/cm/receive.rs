@@ -17,9 +17,9 @@ pub(super) struct Envelope<'a> {
 }
 
 impl Cm {
-    /// Takes a MAD that came to QP1. In `from`, `local_gid` is the address at which it arrived and `remote_gid` the
-    /// sender's: it is where an answer goes. Whatever the MAD holds, no more happens than that it is counted, or that its
-    /// own sender's connection changes.
+    /// Takes a MAD that came to QP1. In `from`, `local_gid` is the address at which it arrived and
+    /// `remote_gid` the sender's: it is where an answer goes. Whatever the MAD holds, no more
+    /// happens than that it is counted, or that its own sender's connection changes.
     pub fn receive(&mut self, now: Time, from: &Av, mad: &[u8], out: &mut dyn Sink) {
         let (header, message) = match Message::parse(mad) {
             Ok(parsed) => parsed,
@@ -63,7 +63,8 @@ impl Cm {
         }
     }
 
-    /// The connection that we call `local`, if this peer calls it `remote`. What is for nobody, or from somebody else, is counted.
+    /// The connection that we call `local`, if this peer calls it `remote`. What is for nobody, or
+    /// from somebody else, is counted.
     pub(super) fn find(&mut self, from: &Av, local: u32, remote: u32) -> Option<CmId> {
         self.find_by(from, local, |conn| conn.remote_comm_id == remote)
     }

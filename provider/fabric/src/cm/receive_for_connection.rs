@@ -24,7 +24,8 @@ impl Cm {
         let known = self.table.get(id).map(|conn| conn.remote_comm_id);
         match state {
             State::RequestSent | State::RequestAcknowledged => {}
-            // A repetition is answered again: RTU, MRA or REJ. What is over, and left no answer, is refused.
+            // A repetition is answered again: RTU, MRA or REJ. What is over, and left no answer, is
+            // refused.
             State::Established | State::ReplyDeferred | State::ReplyReceived
                 if known == Some(rep.local_comm_id) =>
             {
@@ -56,7 +57,8 @@ impl Cm {
             end: End::Passive,
         };
         if let Some(old) = self.other_use(&qp_key) {
-            // The peer has given us a QP that belongs to a connection of ours: neither can be right.
+            // The peer has given us a QP that belongs to a connection of ours: neither can be
+            // right.
             self.retire_stale(envelope, old, out);
             refuse(self, reject::STALE_CONNECTION, out);
             return self.retire_own_request(envelope, id, &rep, out);
@@ -182,8 +184,8 @@ impl Cm {
         self.forget_if_done(id);
     }
 
-    /// The connection that a REJ is about. Its sender may not know our name for it (it took back its REQ), or may have none
-    /// itself (it refuses our REQ).
+    /// The connection that a REJ is about. Its sender may not know our name for it (it took back
+    /// its REQ), or may have none itself (it refuses our REQ).
     fn find_rejected(&mut self, envelope: &Envelope<'_>, rej: &Rej) -> Option<CmId> {
         let from = envelope.from;
         if rej.reason == reject::TIMEOUT
@@ -229,8 +231,8 @@ impl Cm {
         self.raise(id, CmEvent::Acknowledged(Box::new(mra)), out);
     }
 
-    /// The peer has accepted a request of ours and ended it before we were ready. Its REP, should it still come, must not
-    /// connect us to nobody.
+    /// The peer has accepted a request of ours and ended it before we were ready. Its REP, should
+    /// it still come, must not connect us to nobody.
     pub(super) fn peer_ends_early(
         &mut self,
         envelope: &Envelope<'_>,

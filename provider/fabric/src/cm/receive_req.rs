@@ -1,4 +1,5 @@
-//! A REQ arrives: is it a repetition, is the connection that it belongs to stale, does anybody want it?
+//! A REQ arrives: is it a repetition, is the connection that it belongs to stale, does anybody want
+//! it?
 
 use super::conn::{Conn, End, Link, QpKey};
 use super::interval::{packet_life_time, response_time};
@@ -83,7 +84,8 @@ impl Cm {
             return Err(reject::INVALID_MTU);
         }
         if let Some(old) = self.other_use(&asking_qp(envelope.from, req)) {
-            // The request is refused in any case; that it is the peer's own who makes so many is not likely.
+            // The request is refused in any case; that it is the peer's own who makes so many is
+            // not likely.
             if few {
                 self.retire_stale(envelope, old, out);
             }
@@ -92,10 +94,12 @@ impl Cm {
         Ok(())
     }
 
-    /// The connection, other than the one that it is named for now, that a peer's QP belongs to (section 12.9.8.3.1).
+    /// The connection, other than the one that it is named for now, that a peer's QP belongs to
+    /// (section 12.9.8.3.1).
     ///
-    /// Of a peer that is this device itself the other end does not count. A device is at the two ends of its own connections, and what it has forgotten it does not
-    /// say; programs that measure connection management connect numbers that no QP has, the same ones at both ends.
+    /// Of a peer that is this device itself the other end does not count. A device is at the two
+    /// ends of its own connections, and what it has forgotten it does not say; programs that
+    /// measure connection management connect numbers that no QP has, the same ones at both ends.
     pub(super) fn other_use(&self, qp: &QpKey) -> Option<CmId> {
         let same_end = self.table.by_qp(qp);
         if qp.ca_guid == self.config.ca_guid {
@@ -142,7 +146,8 @@ impl Cm {
         self.forget_if_done(id);
     }
 
-    /// The peer uses the QP of this connection for another: it has forgotten this one, or somebody else says so in its name.
+    /// The peer uses the QP of this connection for another: it has forgotten this one, or somebody
+    /// else says so in its name.
     pub(super) fn retire_stale(&mut self, envelope: &Envelope<'_>, id: CmId, out: &mut dyn Sink) {
         let now = envelope.now;
         match self.found_state(id) {
@@ -158,13 +163,16 @@ impl Cm {
         }
     }
 
-    /// Asks the peer whether it still has a connection, before anybody is believed who says that it has not.
+    /// Asks the peer whether it still has a connection, before anybody is believed who says that it
+    /// has not.
     ///
-    /// What we accepted it is asked for with the REP of old, which a peer that has the connection answers with its RTU. Who has it no longer
-    /// refuses it, or does not answer; then it is taken down.
+    /// What we accepted it is asked for with the REP of old, which a peer that has the connection
+    /// answers with its RTU. Who has it no longer refuses it, or does not answer; then it is taken
+    /// down.
     ///
-    /// Of what we asked for, the peer has nothing that it would answer so. It gets a DREQ that names another QP: whoever has the connection drops
-    /// it, for it is not about that, and whoever has not confirms it, as any DREQ for what is not there. Only then it is taken down.
+    /// Of what we asked for, the peer has nothing that it would answer so. It gets a DREQ that
+    /// names another QP: whoever has the connection drops it, for it is not about that, and whoever
+    /// has not confirms it, as any DREQ for what is not there. Only then it is taken down.
     fn doubt(&mut self, now: Time, id: CmId, out: &mut dyn Sink) {
         let tid = self.fresh_tid();
         let Some(conn) = self.table.get(id).filter(|conn| conn.pending.is_none()) else {
@@ -193,8 +201,8 @@ impl Cm {
         conn.is_some_and(|conn| conn.state == State::Established && conn.pending.is_some())
     }
 
-    /// Whether a peer that does not answer has lost the connection, which it is being asked for. If it is ours it says nothing while it
-    /// has it.
+    /// Whether a peer that does not answer has lost the connection, which it is being asked for. If
+    /// it is ours it says nothing while it has it.
     pub(super) fn silence_says_no(&self, id: CmId) -> bool {
         self.table.get(id).is_some_and(Conn::is_incoming)
     }
@@ -220,7 +228,8 @@ impl Cm {
             local_comm_id: self.table.fresh_comm_id(&mut self.rng),
             remote_comm_id: req.local_comm_id,
             tid: envelope.tid,
-            // The messages have the connection's service level and traffic class, which a datagram does not tell.
+            // The messages have the connection's service level and traffic class, which a datagram
+            // does not tell.
             to: Av {
                 sl: path.sl,
                 traffic_class: path.traffic_class,

@@ -6,11 +6,12 @@ use super::{Cm, counters::Counters};
 use ferroce_wire::cm::{Dreq, Message, PrivateData, Rej, about, reject};
 
 impl Cm {
-    /// Refuses a request, or a reply, or takes an own request or reply back: sends a REJ. `reason` is one of
-    /// [`reject`], `ari` the additional information that goes with it.
+    /// Refuses a request, or a reply, or takes an own request or reply back: sends a REJ. `reason`
+    /// is one of [`reject`], `ari` the additional information that goes with it.
     ///
     /// # Errors
-    /// [`CmError::NoSuchId`], [`CmError::WrongState`] once a connection is established, [`CmError::TooLong`] (72 and 148 bytes).
+    /// [`CmError::NoSuchId`], [`CmError::WrongState`] once a connection is established,
+    /// [`CmError::TooLong`] (72 and 148 bytes).
     pub fn reject(
         &mut self,
         now: Time,
@@ -42,8 +43,8 @@ impl Cm {
         Ok(())
     }
 
-    /// Sends a REJ and ends what was not established yet. A stranger that has been sent a REP, which answered its REQ, hears no more of it
-    /// before it has shown itself.
+    /// Sends a REJ and ends what was not established yet. A stranger that has been sent a REP,
+    /// which answered its REQ, hears no more of it before it has shown itself.
     pub(super) fn give_up(&mut self, now: Time, id: CmId, rej: Rej, out: &mut dyn Sink) {
         let conn = self.table.get(id);
         let may_tell = conn.is_none_or(|conn| self.strangers.may_tell(conn));
@@ -66,7 +67,8 @@ impl Cm {
         }
     }
 
-    /// Refuses a message that belongs to no connection here. `local` and `remote` are the message's communication IDs.
+    /// Refuses a message that belongs to no connection here. `local` and `remote` are the message's
+    /// communication IDs.
     pub(super) fn refuse(
         &mut self,
         to: &Av,
@@ -90,8 +92,8 @@ impl Cm {
 impl Conn {
     /// Sends a REJ, its reason and data given, and ends what was not established yet.
     ///
-    /// A REJ is not answered. After a REP the peer may have sent its RTU already, so that a lost REJ would leave it
-    /// connected to nobody: then a DREQ follows, which is answered in any case.
+    /// A REJ is not answered. After a REP the peer may have sent its RTU already, so that a lost
+    /// REJ would leave it connected to nobody: then a DREQ follows, which is answered in any case.
     pub(super) fn give_up(
         &mut self,
         now: Time,

@@ -8,8 +8,8 @@ use super::types::{CmError, CmEvent, CmId, Resolve, ResolveReply, Sink, State, T
 use ferroce_wire::cm::{Message, PrivateData, SidrRep, SidrReq, Transport, attribute, sidr_status};
 use std::time::Duration;
 
-/// How long an answer is kept for a question that is repeated. The question does not say when it will be; `rdma_cm` repeats
-/// it after 4.3 s.
+/// How long an answer is kept for a question that is repeated. The question does not say when it
+/// will be; `rdma_cm` repeats it after 4.3 s.
 const REMEMBER: Duration = Duration::from_millis(4_400);
 
 impl Cm {
@@ -54,7 +54,8 @@ impl Cm {
     /// Answers a question: sends a SIDR_REP.
     ///
     /// # Errors
-    /// [`CmError::NoSuchId`], [`CmError::WrongState`], [`CmError::TooLong`], [`CmError::BadParameter`].
+    /// [`CmError::NoSuchId`], [`CmError::WrongState`], [`CmError::TooLong`],
+    /// [`CmError::BadParameter`].
     pub fn resolve_reply(
         &mut self,
         now: Time,

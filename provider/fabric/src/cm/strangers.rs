@@ -1,8 +1,10 @@
-//! What is known of peers: who has answered a message of ours, and how much is asked for in whose name.
+//! What is known of peers: who has answered a message of ours, and how much is asked for in whose
+//! name.
 //!
-//! A source address proves nothing. It does once somebody there has named a communication ID of ours, which is random and was sent there, or has
-//! sent what only the peer of a queue pair of ours can send. Before, each message to that address answers one from there and nothing is
-//! repeated by the clock, else we could be had to flood it.
+//! A source address proves nothing. It does once somebody there has named a communication ID of
+//! ours, which is random and was sent there, or has sent what only the peer of a queue pair of ours
+//! can send. Before, each message to that address answers one from there and nothing is repeated by
+//! the clock, else we could be had to flood it.
 
 use super::conn::Conn;
 use super::types::{State, Time};
@@ -13,11 +15,13 @@ use std::time::Duration;
 
 /// How many peers are remembered that have answered.
 const KNOWN: usize = 1 << 14;
-/// Requests in the names of peers are counted in so many places, for so long at a time. Peers that share one share the count.
+/// Requests in the names of peers are counted in so many places, for so long at a time. Peers that
+/// share one share the count.
 const PLACES: usize = 1 << 12;
 const WINDOW: Duration = Duration::from_secs(10);
-/// With more new requests than this in a window, a peer is not asked whether it has forgotten its connections: whoever tries numbers of QPs
-/// in its name shall not have us ask for each that he finds.
+/// With more new requests than this in a window, a peer is not asked whether it has forgotten its
+/// connections: whoever tries numbers of QPs in its name shall not have us ask for each that he
+/// finds.
 const FEW: u32 = 100;
 
 /// What is known of peers.
@@ -53,8 +57,8 @@ impl Strangers {
         }
     }
 
-    /// Whether the peer of a connection may be sent what it did not ask for just now: not, if our REP is all that it can have of us and nobody
-    /// there has shown that it arrived.
+    /// Whether the peer of a connection may be sent what it did not ask for just now: not, if our
+    /// REP is all that it can have of us and nobody there has shown that it arrived.
     pub(super) fn may_tell(&self, conn: &Conn) -> bool {
         conn.state != State::ReplySent || self.known.contains(&conn.to.remote_gid)
     }

@@ -1,4 +1,5 @@
-//! All IDs of a manager, with the ways to find them and their timers. What a message means is not known here.
+//! All IDs of a manager, with the ways to find them and their timers. What a message means is not
+//! known here.
 
 use super::conn::{Conn, QpKey, RemoteKey};
 use super::half_open::HalfOpen;
@@ -160,7 +161,8 @@ impl Table {
         (*at <= now).then_some(*id)
     }
 
-    /// Makes room, if need be by forgetting what lingers and would soonest be forgotten anyway. `false` if there is none.
+    /// Makes room, if need be by forgetting what lingers and would soonest be forgotten anyway.
+    /// `false` if there is none.
     pub(super) fn make_room(&mut self, limit: usize) -> bool {
         while self.conns.len() >= limit {
             let Some(&(_, id)) = self.lingering.first() else {

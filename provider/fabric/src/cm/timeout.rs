@@ -8,7 +8,8 @@ use std::time::Duration;
 impl Cm {
     /// Does what is due by `now`. To be called when [`next_timeout`](Cm::next_timeout) has passed.
     ///
-    /// `heard` says of a QP of the host's whether a request of its peer has arrived there since it became ready to receive.
+    /// `heard` says of a QP of the host's whether a request of its peer has arrived there since it
+    /// became ready to receive.
     pub fn handle_timeout(&mut self, now: Time, heard: &dyn Fn(u32) -> bool, out: &mut dyn Sink) {
         while let Some(id) = self.table.due(now) {
             self.expire(now, id, heard, out);
@@ -46,8 +47,9 @@ impl Cm {
         });
     }
 
-    /// Says again that a connection of ours stands, unless the peer's requests show that it knows. An RTU is not answered, and a peer that
-    /// does not know this address yet will not ask for another.
+    /// Says again that a connection of ours stands, unless the peer's requests show that it knows.
+    /// An RTU is not answered, and a peer that does not know this address yet will not ask for
+    /// another.
     fn remind(&mut self, now: Time, id: CmId, heard: &dyn Fn(u32) -> bool, out: &mut dyn Sink) {
         self.change(id, |conn, counters| {
             let answer = conn.answer.as_ref();

@@ -61,7 +61,8 @@ pub struct Connect<'a> {
     pub responder_resources: u8,
     /// RDMA READs and atomics that our QP would have outstanding.
     pub initiator_depth: u8,
-    /// Time within which the peer should answer, 5 bits: 4.096 µs · 2^n; the path's life time is added.
+    /// Time within which the peer should answer, 5 bits: 4.096 µs · 2^n; the path's life time is
+    /// added.
     pub remote_response_timeout: u8,
     /// Time within which we answer, 5 bits; includes the path's life time.
     pub local_response_timeout: u8,
@@ -113,7 +114,8 @@ pub struct Resolve<'a> {
     pub service_id: u64,
     /// The path.
     pub path: Path,
-    /// Time within which the peer should answer, 5 bits: 4.096 µs · 2^n; the path's life time is added.
+    /// Time within which the peer should answer, 5 bits: 4.096 µs · 2^n; the path's life time is
+    /// added.
     pub response_timeout: u8,
     /// How often the question is repeated, 0 to 15.
     pub max_cm_retries: u8,
@@ -154,15 +156,18 @@ pub enum CmEvent {
     RequestTimedOut,
     /// The peer needs longer for its answer (MRA).
     Acknowledged(Box<Mra>),
-    /// The REQ was accepted; answer with [`Cm::establish`](super::Cm::establish) or [`Cm::reject`](super::Cm::reject).
+    /// The REQ was accepted; answer with [`Cm::establish`](super::Cm::establish) or
+    /// [`Cm::reject`](super::Cm::reject).
     Reply(Box<Rep>),
     /// The REP stayed without an answer.
     ReplyTimedOut,
-    /// The connection is there: by the RTU, or (`None`) as [`Cm::communication_established`](super::Cm::communication_established) said.
+    /// The connection is there: by the RTU, or (`None`) as
+    /// [`Cm::communication_established`](super::Cm::communication_established) said.
     Established(Option<Box<Rtu>>),
     /// The peer refused, or took back what it had agreed to; the connection is over.
     Rejected(Box<Rej>),
-    /// The peer wants to end the connection; answer with [`Cm::disconnect_reply`](super::Cm::disconnect_reply).
+    /// The peer wants to end the connection; answer with
+    /// [`Cm::disconnect_reply`](super::Cm::disconnect_reply).
     DisconnectRequest(Box<Dreq>),
     /// The connection is over, as we asked; `None` if the peer did not say so.
     Disconnected(Option<Box<Drep>>),
@@ -183,7 +188,8 @@ pub enum CmEvent {
     ResolveTimedOut,
 }
 
-/// State of an ID. The specification's names differ a little from one table to the next; these are the host's view.
+/// State of an ID. The specification's names differ a little from one table to the next; these are
+/// the host's view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum State {
     /// Takes requests.

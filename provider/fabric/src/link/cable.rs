@@ -6,7 +6,8 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// Where a port is, and where the port at the other end of its cable is: `127.0.0.1:7101=127.0.0.2:7101`.
+/// Where a port is, and where the port at the other end of its cable is:
+/// `127.0.0.1:7101=127.0.0.2:7101`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Cable {
     /// Our end.

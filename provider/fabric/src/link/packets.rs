@@ -1,4 +1,5 @@
-//! MADs as InfiniBand packets: UD messages of 256 bytes between QP0s on lane 15, or between QP1s on a data lane.
+//! MADs as InfiniBand packets: UD messages of 256 bytes between QP0s on lane 15, or between QP1s on
+//! a data lane.
 
 use ferroce_wire::link::{Head, LinkPacket, MANAGEMENT_LANE, MAX_HEAD};
 use ferroce_wire::mad::{self, Mad, QP0, QP1};

@@ -1,8 +1,10 @@
-//! How the two ends of a cable find each other, and notice that the other has gone. No I/O; time is passed in.
+//! How the two ends of a cable find each other, and notice that the other has gone. No I/O; time is
+//! passed in.
 //!
-//! Each end sends a frame now and then with a random number of its own and the number that it last heard. Who hears his own number
-//! is heard, and the link is up. A number changes with every training, so an end that begins anew is noticed at once; one
-//! that dies without a word, when nothing comes any more. What a link is good for is nothing to this module.
+//! Each end sends a frame now and then with a random number of its own and the number that it last
+//! heard. Who hears his own number is heard, and the link is up. A number changes with every
+//! training, so an end that begins anew is noticed at once; one that dies without a word, when
+//! nothing comes any more. What a link is good for is nothing to this module.
 
 use std::time::{Duration, Instant};
 
@@ -127,7 +129,8 @@ impl Training {
         Some(Change::Up(offer))
     }
 
-    /// A packet has come over the link: a sign of life as good as a frame, which a flood may have crowded out.
+    /// A packet has come over the link: a sign of life as good as a frame, which a flood may have
+    /// crowded out.
     pub fn alive(&mut self, now: Instant) {
         if self.up {
             self.heard = now;

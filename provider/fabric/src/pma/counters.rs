@@ -5,7 +5,8 @@ use ferroce_wire::bits::Field;
 use ferroce_wire::pma::{ALL_PORTS, Data, PortCounters, PortCountersExtended};
 use ferroce_wire::smp::status;
 
-/// What is counted. Data are in words of 4 bytes, counting headers and CRCs but not what frames a packet.
+/// What is counted. Data are in words of 4 bytes, counting headers and CRCs but not what frames a
+/// packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(usize)]
 pub enum Counter {
@@ -41,7 +42,8 @@ pub enum Counter {
     XmitPackets,
     /// Packets received.
     RcvPackets,
-    /// Ticks in which there was something to send, and nothing could be sent: none, since nobody waits for credits.
+    /// Ticks in which there was something to send, and nothing could be sent: none, since nobody
+    /// waits for credits.
     XmitWait,
     /// Packets sent to one.
     UnicastXmitPackets,

@@ -82,7 +82,8 @@ impl Samples {
         }
     }
 
-    /// Get and Set of PortSamplesControl. A Set while sampling is under way changes nothing, as the answer shows.
+    /// Get and Set of PortSamplesControl. A Set while sampling is under way changes nothing, as the
+    /// answer shows.
     pub(super) fn control(
         &mut self,
         now: Time,

@@ -78,7 +78,8 @@ pub fn arrived(at: &Directions, smp: &mut Mad) -> Step {
     step
 }
 
-/// An SMP leaves from a program or the agent of this node; `dlid` is where its LID-routed part, if it begins with one, goes.
+/// An SMP leaves from a program or the agent of this node; `dlid` is where its LID-routed part, if
+/// it begins with one, goes.
 pub fn departing(at: &Directions, dlid: u16, smp: &mut Mad) -> Step {
     let mut route = Directed::parse(smp);
     if route.hop_count > MAX_HOPS {

@@ -33,8 +33,8 @@ pub enum Route {
 }
 
 impl Node {
-    /// Where a packet goes that came in by `port` (0: from the switch itself), for `dlid`. On lane 15 (`is_management`) it needs
-    /// only links, otherwise active ports. Changes nothing.
+    /// Where a packet goes that came in by `port` (0: from the switch itself), for `dlid`. On lane
+    /// 15 (`is_management`) it needs only links, otherwise active ports. Changes nothing.
     pub fn forward(&self, port: u8, dlid: u16, is_management: bool) -> Route {
         let Some(switch) = &self.switch else {
             return Route::Drop(Discard::NoSwitch);
@@ -77,7 +77,8 @@ impl Node {
         }
     }
 
-    /// Where packets go to a multicast LID without members: to the primary port, or if they came by it to the other.
+    /// Where packets go to a multicast LID without members: to the primary port, or if they came by
+    /// it to the other.
     fn default_multicast(&self, port: u8) -> PortSet {
         let mut ports = PortSet::default();
         if let Some(switch) = &self.switch {

@@ -19,8 +19,9 @@ pub enum Gate {
 }
 
 impl Node {
-    /// A packet for QP1 arrived by the link of a port. The first one takes an armed port to active. A wrong key is for the host to
-    /// report, by [`Node::p_key_violation`] or [`Node::q_key_violation`].
+    /// A packet for QP1 arrived by the link of a port. The first one takes an armed port to active.
+    /// A wrong key is for the host to report, by [`Node::p_key_violation`] or
+    /// [`Node::q_key_violation`].
     pub fn gate(
         &mut self,
         port: u8,
@@ -45,8 +46,9 @@ impl Node {
 }
 
 impl Port {
-    /// The entry of the P_Key table that a packet's key matches: the same partition, and not limited
-    /// members both (section 10.9.3). A packet for queue pair 1 may have any of the port's (C9-42).
+    /// The entry of the P_Key table that a packet's key matches: the same partition, and not
+    /// limited members both (section 10.9.3). A packet for queue pair 1 may have any of the port's
+    /// (C9-42).
     pub fn p_key_index(&self, p_key: u16) -> Option<u16> {
         let at = (self.p_keys().iter()).position(|own| pkey::matches(*own, p_key))?;
         u16::try_from(at).ok()

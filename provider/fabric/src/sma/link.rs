@@ -1,4 +1,5 @@
-//! The states of a port (section 7.2): what a subnet manager may command, what the physical layer reports, and what follows from either.
+//! The states of a port (section 7.2): what a subnet manager may command, what the physical layer
+//! reports, and what follows from either.
 
 use super::types::{LinkCommand, Offer, Output, PortEvent};
 use super::{Node, Port, Time};
@@ -42,7 +43,8 @@ impl StateChange {
         }
     }
 
-    /// Port 0 of a switch has no link: it is active, and commands to arm or activate it change nothing.
+    /// Port 0 of a switch has no link: it is active, and commands to arm or activate it change
+    /// nothing.
     pub(super) fn of_internal_port(wanted: &PortInfo) -> Option<StateChange> {
         let harmless = matches!(
             wanted.port_state,
@@ -53,8 +55,9 @@ impl StateChange {
 }
 
 impl Node {
-    /// Training is over: the port has a link with a peer that offered this. Nothing happens if the port does not want one, or
-    /// has one; `false` if both ends have no width or speed in common, or the port is switched off.
+    /// Training is over: the port has a link with a peer that offered this. Nothing happens if the
+    /// port does not want one, or has one; `false` if both ends have no width or speed in common,
+    /// or the port is switched off.
     pub fn link_up(&mut self, now: Time, port: u8, peer: Offer, out: &mut impl Output) -> bool {
         if self.is_internal(port) {
             return false;
@@ -91,7 +94,8 @@ impl Node {
         self.link_changed(now, out);
     }
 
-    /// A data packet arrived by the link of a port: may it be taken? The first one takes an armed port to active.
+    /// A data packet arrived by the link of a port: may it be taken? The first one takes an armed
+    /// port to active.
     pub fn data_arrived(&mut self, port: u8, out: &mut impl Output) -> bool {
         let Some(state) = self.port_mut(port) else {
             return false;
@@ -135,8 +139,8 @@ impl Node {
         );
     }
 
-    /// A switch remembers that a port's link has come or gone, and says so to the subnet manager. What a subnet manager
-    /// itself commands is no news.
+    /// A switch remembers that a port's link has come or gone, and says so to the subnet manager.
+    /// What a subnet manager itself commands is no news.
     fn link_changed(&mut self, now: Time, out: &mut impl Output) {
         if let Some(switch) = &mut self.switch {
             switch.info.port_state_change = true;

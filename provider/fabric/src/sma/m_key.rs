@@ -8,13 +8,14 @@ use ferroce_wire::smp::{self, BadMKey, Directed, Notice, attribute, method};
 use std::time::Duration;
 
 impl Port {
-    /// Is this the port's key, or does it not have any? A port whose key is zero checks nothing (C14-15, C14-28).
+    /// Is this the port's key, or does it not have any? A port whose key is zero checks nothing
+    /// (C14-15, C14-28).
     pub(super) fn admits(&self, m_key: u64) -> bool {
         self.info.m_key == 0 || self.info.m_key == m_key
     }
 
-    /// May a request with this method and key be answered? Reading without the key is allowed below protection level 2
-    /// (C14-16).
+    /// May a request with this method and key be answered? Reading without the key is allowed below
+    /// protection level 2 (C14-16).
     fn allows(&self, method: u8, m_key: u64) -> bool {
         self.admits(m_key) || method == method::GET && self.info.m_key_protect_bits < 2
     }
@@ -26,9 +27,10 @@ impl Port {
 }
 
 impl Node {
-    /// Checks the M_Key of a Get, Set or TrapRepress at the port that received it and, if it is about another port of a
-    /// channel adapter, at that one too (C14-24.1.1). Each port that does not know the key counts, starts its lease and
-    /// tells the subnet manager; the request is not answered then (C14-29).
+    /// Checks the M_Key of a Get, Set or TrapRepress at the port that received it and, if it is
+    /// about another port of a channel adapter, at that one too (C14-24.1.1). Each port that does
+    /// not know the key counts, starts its lease and tells the subnet manager; the request is not
+    /// answered then (C14-29).
     pub(super) fn check_m_key(
         &mut self,
         now: Time,

@@ -11,7 +11,8 @@ use std::time::Duration;
 const TIME_UNIT: u64 = 4096;
 
 impl Node {
-    /// Data packets (`times`) for a port had a P_Key that their QP does not: counted, and one of them told by trap 257.
+    /// Data packets (`times`) for a port had a P_Key that their QP does not: counted, and one of
+    /// them told by trap 257.
     pub fn p_key_violation(
         &mut self,
         now: Time,
@@ -24,7 +25,8 @@ impl Node {
         self.violation(now, port, count, Notice::BadPKey(violation), out);
     }
 
-    /// Datagrams (`times`) for a port had a Q_Key that their QP does not: counted, and one of them told by trap 258.
+    /// Datagrams (`times`) for a port had a Q_Key that their QP does not: counted, and one of them
+    /// told by trap 258.
     pub fn q_key_violation(
         &mut self,
         now: Time,
@@ -61,8 +63,8 @@ impl Node {
         }
     }
 
-    /// A subnet manager has come or gone behind a port: IsSM follows, and trap 144 tells. IsSMDisabled, which excludes IsSM (C14-70),
-    /// is never set.
+    /// A subnet manager has come or gone behind a port: IsSM follows, and trap 144 tells.
+    /// IsSMDisabled, which excludes IsSM (C14-70), is never set.
     pub fn set_is_sm(&mut self, now: Time, port: u8, is_sm: bool, out: &mut impl Output) {
         self.set_capability(now, port, capability::IS_SM, is_sm, out);
     }
@@ -142,7 +144,8 @@ impl Node {
         let Some(port) = self.port_mut(number) else {
             return;
         };
-        // Who has no subnet manager tells nobody, and does not save it up: whoever comes will look at everything.
+        // Who has no subnet manager tells nobody, and does not save it up: whoever comes will look
+        // at everything.
         if port.can_trap() {
             port.traps.push(notice, tid);
             self.flush_traps(now, out);

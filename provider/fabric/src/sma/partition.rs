@@ -1,7 +1,9 @@
-//! Partition enforcement: which packets a switch lets in and out by its external ports, where a subnet manager has told it to look.
+//! Partition enforcement: which packets a switch lets in and out by its external ports, where a
+//! subnet manager has told it to look.
 //!
-//! The subnet manager gives a port of a switch the P_Keys of the node behind it. What that node sends must be of one of these, and with no
-//! more membership than it has; what goes to it must be what it would take.
+//! The subnet manager gives a port of a switch the P_Keys of the node behind it. What that node
+//! sends must be of one of these, and with no more membership than it has; what goes to it must be
+//! what it would take.
 
 use super::{Node, Port};
 use ferroce_wire::pkey;
@@ -23,7 +25,8 @@ impl Node {
 }
 
 impl Port {
-    /// Whether an entry of the table is of the key's partition, and of a full member if the key says so.
+    /// Whether an entry of the table is of the key's partition, and of a full member if the key
+    /// says so.
     fn could_send(&self, p_key: u16) -> bool {
         let claims = pkey::is_full_member(p_key);
         self.p_keys().iter().any(|&own| {

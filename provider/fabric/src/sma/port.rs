@@ -121,7 +121,8 @@ impl Port {
             .map(move |(index, guid)| (index, (prefix | u128::from(*guid)).to_be_bytes()))
     }
 
-    /// The virtual lane for a service level; of a switch, for packets that came in at `input`. `None` if they are dropped.
+    /// The virtual lane for a service level; of a switch, for packets that came in at `input`.
+    /// `None` if they are dropped.
     pub fn virtual_lane(&self, input: u8, sl: u8) -> Option<u8> {
         let table = self
             .sl_to_vl
@@ -220,7 +221,8 @@ fn link_components(link: &LinkCapabilities) -> PortInfo {
         port_state: state::DOWN,
         port_physical_state: phys_state::POLLING,
         link_down_default_state: phys_state::POLLING,
-        // What both ends can, until a subnet manager says otherwise: else it would have to take the link down first.
+        // What both ends can, until a subnet manager says otherwise: else it would have to take the
+        // link down first.
         neighbor_mtu: link.mtu,
         mtu_cap: link.mtu,
         vl_cap: link.vl_cap,

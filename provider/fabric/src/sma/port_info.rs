@@ -1,7 +1,8 @@
 //! Get and Set of PortInfo.
 //!
-//! A Set is looked at as a whole first; if any component has a value that it must not have, nothing changes and the answer
-//! has status 7 (invalid value). Read-only components are not looked at (C14-27).
+//! A Set is looked at as a whole first; if any component has a value that it must not have, nothing
+//! changes and the answer has status 7 (invalid value). Read-only components are not looked at
+//! (C14-27).
 
 use super::link::StateChange;
 use super::port::Port;
@@ -10,7 +11,8 @@ use super::types::{Output, PortEvent};
 use super::{Node, NodeKind};
 use ferroce_wire::smp::{Data, MULTICAST_LID, PortInfo, capability, state, status};
 
-/// The port that the modifier of PortInfo names; the requester says in the top bit whether it knows extended speeds.
+/// The port that the modifier of PortInfo names; the requester says in the top bit whether it knows
+/// extended speeds.
 pub(super) fn port_modifier(modifier: u32) -> u32 {
     modifier & 0x7fff_ffff
 }
@@ -100,7 +102,8 @@ impl Node {
     }
 }
 
-/// Takes ClientReregister out of a refused request, which is the answer otherwise: it is 1 only where the event was raised (o14-13).
+/// Takes ClientReregister out of a refused request, which is the answer otherwise: it is 1 only
+/// where the event was raised (o14-13).
 pub(super) fn no_reregistration(data: &mut Data) {
     let mut answer = PortInfo::parse(data);
     answer.client_reregister = false;
@@ -111,7 +114,8 @@ fn has_clients(port: &Port) -> bool {
     port.info.capability_mask & capability::IS_CLIENT_REREGISTRATION_SUPPORTED != 0
 }
 
-/// The port's components after a Set of `wanted`, and what becomes of its state; `None` if a value is not legal.
+/// The port's components after a Set of `wanted`, and what becomes of its state; `None` if a value
+/// is not legal.
 fn merge(port: &Port, role: Role, wanted: &PortInfo) -> Option<(PortInfo, StateChange)> {
     let old = &port.info;
     let mut new = *old;
@@ -122,7 +126,8 @@ fn merge(port: &Port, role: Role, wanted: &PortInfo) -> Option<(PortInfo, StateC
     if role == Role::External {
         new.vl_stall_count = wanted.vl_stall_count;
         new.hoq_life = wanted.hoq_life;
-        // Where there is no table there is nothing to enforce, nor are there filters, as SwitchInfo says.
+        // Where there is no table there is nothing to enforce, nor are there filters, as SwitchInfo
+        // says.
         let enforced =
             wanted.partition_enforcement_inbound || wanted.partition_enforcement_outbound;
         if wanted.filter_raw_inbound
@@ -204,7 +209,8 @@ fn unicast(wanted: u16) -> Option<u16> {
     (1..MULTICAST_LID).contains(&wanted).then_some(wanted)
 }
 
-/// A violation counter (section 14.2.5.6): writing zero resets it, writing anything else does nothing.
+/// A violation counter (section 14.2.5.6): writing zero resets it, writing anything else does
+/// nothing.
 fn reset(wanted: u16, old: u16) -> u16 {
     if wanted == 0 { 0 } else { old }
 }

@@ -94,8 +94,9 @@ impl Node {
         }
     }
 
-    /// Carries out a Get or Set; `data` becomes what is answered. If it is refused nothing has changed. Which attributes there are,
-    /// and with which methods: C14-3; what is not there is said so: C14-31.
+    /// Carries out a Get or Set; `data` becomes what is answered. If it is refused nothing has
+    /// changed. Which attributes there are, and with which methods: C14-3; what is not there is
+    /// said so: C14-31.
     fn attribute(
         &mut self,
         request: &mut Request,

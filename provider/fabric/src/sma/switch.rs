@@ -51,7 +51,8 @@ impl Switch {
     /// The ports for a multicast LID, if the table has it.
     pub(super) fn multicast(&self, lid: u16) -> Option<&PortSet> {
         let top = self.info.multicast_fdb_top;
-        // A top below the first multicast LID is none at all; zero is a subnet manager that does not know of it.
+        // A top below the first multicast LID is none at all; zero is a subnet manager that does
+        // not know of it.
         if top != 0 && lid > top {
             return None;
         }

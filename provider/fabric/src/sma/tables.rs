@@ -18,7 +18,8 @@ impl Node {
         let number = self.key_port(request.port);
         let port = self.port_mut(number).expect("exists");
         let wanted = GuidInfo::parse(data).0;
-        // GUIDCap is a byte, so there could be 32 blocks. What exceeds it is ignored on write and reads as zero.
+        // GUIDCap is a byte, so there could be 32 blocks. What exceeds it is ignored on write and
+        // reads as zero.
         let none: &mut [u64] = &mut [];
         let block = match block_of(&mut port.guids, request.modifier, 8) {
             Err(_) if request.modifier < GUID_BLOCKS => none,
@@ -40,8 +41,8 @@ impl Node {
         Ok(())
     }
 
-    /// The modifier has the block below and, of a switch, the port above. External ports of a switch have tables as long as
-    /// PartitionEnforcementCap says.
+    /// The modifier has the block below and, of a switch, the port above. External ports of a
+    /// switch have tables as long as PartitionEnforcementCap says.
     pub(super) fn p_key_table(
         &mut self,
         request: &Request,
@@ -70,7 +71,8 @@ impl Node {
         Ok(())
     }
 
-    /// Of a switch the modifier names the port by which packets leave, and above it the one by which they come in.
+    /// Of a switch the modifier names the port by which packets leave, and above it the one by
+    /// which they come in.
     pub(super) fn sl_to_vl(&mut self, request: &Request, data: &mut Data) -> Result<(), Refusal> {
         let (input, output) = if self.is_switch() {
             let [high, low, input, output] = request.modifier.to_be_bytes();
@@ -94,7 +96,8 @@ impl Node {
         Ok(())
     }
 
-    /// The modifier has the port below (of a switch) and above it which half of which table: 1 and 2 low, 3 and 4 high priority.
+    /// The modifier has the port below (of a switch) and above it which half of which table: 1 and
+    /// 2 low, 3 and 4 high priority.
     pub(super) fn vl_arbitration(
         &mut self,
         request: &Request,
@@ -131,7 +134,8 @@ impl Node {
         Ok(())
     }
 
-    /// A port of an adapter with one data lane has none of the attributes about lanes, as its CapabilityMask says (C14-31).
+    /// A port of an adapter with one data lane has none of the attributes about lanes, as its
+    /// CapabilityMask says (C14-31).
     fn has_lanes(&self, port: u8) -> Result<(), Refusal> {
         let mask = self
             .port(port)

@@ -1,7 +1,8 @@
 //! Traps (section 14.2.5.1): what a port has to tell the subnet manager.
 //!
-//! A trap is repeated until the subnet manager says that it has heard it (TrapRepress), but not for ever; a port sends no two traps
-//! within its SubnetTimeOut (o14-2). There is room for a few; the same thing is told once, however often it happens meanwhile.
+//! A trap is repeated until the subnet manager says that it has heard it (TrapRepress), but not for
+//! ever; a port sends no two traps within its SubnetTimeOut (o14-2). There is room for a few; the
+//! same thing is told once, however often it happens meanwhile.
 
 use crate::cm::Time;
 use ferroce_wire::smp::{CapabilityChange, Notice};

@@ -210,7 +210,8 @@ pub enum LinkCommand {
     Disable,
 }
 
-/// What a port offers in training; the best that both ends offer is taken. Sets of bits as in [`LinkCapabilities`].
+/// What a port offers in training; the best that both ends offer is taken. Sets of bits as in
+/// [`LinkCapabilities`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Offer {
     /// Widths enabled.
@@ -250,7 +251,8 @@ pub trait Output {
     /// Sends an SMP by the link of `port`, which is never 0.
     fn send(&mut self, port: u8, to: Envelope, smp: &Mad);
 
-    /// Hands an SMP to the programs of this host: an answer, a trap, or a request for the subnet manager.
+    /// Hands an SMP to the programs of this host: an answer, a trap, or a request for the subnet
+    /// manager.
     fn deliver(&mut self, port: u8, from: Envelope, smp: &Mad);
 
     /// Something happened to a port.

@@ -151,7 +151,8 @@ impl Agent {
         self.node.receive(self.now, port, from, smp, &mut self.out);
     }
 
-    /// Sends a request by directed route to a port. The status and the attribute of the answer; `None` if there is none.
+    /// Sends a request by directed route to a port. The status and the attribute of the answer;
+    /// `None` if there is none.
     pub(crate) fn ask(&mut self, port: u8, smp: &Mad) -> Option<(u16, Data)> {
         let before = self.out.0.len();
         self.receive(port, DIRECTED, smp);

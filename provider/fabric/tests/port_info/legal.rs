@@ -1,4 +1,5 @@
-//! The values that are legal for the components of PortInfo, by the kind of port, and what becomes of each (C14-24.1.1).
+//! The values that are legal for the components of PortInfo, by the kind of port, and what becomes
+//! of each (C14-24.1.1).
 
 use ferroce_wire::bits::{Access, Field};
 

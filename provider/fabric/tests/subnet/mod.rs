@@ -1,4 +1,5 @@
-//! A fabric of simulated nodes in virtual time, and a small subnet manager behind port 1 of the first of them.
+//! A fabric of simulated nodes in virtual time, and a small subnet manager behind port 1 of the
+//! first of them.
 #![allow(dead_code)]
 
 mod manager;

@@ -1,4 +1,5 @@
-//! A switch that a subnet manager has configured, and how one sets its SwitchInfo and forwarding tables.
+//! A switch that a subnet manager has configured, and how one sets its SwitchInfo and forwarding
+//! tables.
 
 use crate::agent::Agent;
 use ferroce_wire::smp::{LinearBlock, MULTICAST_LID, MulticastBlock, SwitchInfo, attribute, state};

@@ -1,6 +1,7 @@
 //! Additive increase and multiplicative decrease, with a brake on growing round-trip time.
 //!
-//! What is protected is the receive buffer of the peer's socket: on one machine or a fast link nothing else drops.
+//! What is protected is the receive buffer of the peer's socket: on one machine or a fast link
+//! nothing else drops.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
@@ -49,7 +50,8 @@ impl Aimd {
     }
 }
 
-// Its counters are independent and approximate: a lost update between two threads changes a rate a little, never a bound.
+// Its counters are independent and approximate: a lost update between two threads changes a rate a
+// little, never a bound.
 impl Controller for Aimd {
     fn signal(&self, now: Time, signal: PathSignal) {
         match signal {

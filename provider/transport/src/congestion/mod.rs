@@ -1,13 +1,15 @@
-//! Congestion control: how many bytes may be on their way on a path, and when more may follow. No I/O, no clock.
+//! Congestion control: how many bytes may be on their way on a path, and when more may follow. No
+//! I/O, no clock.
 //!
-//! A [`Controller`] hears what leaves on a path and what becomes of it, and says two things: the window, in
-//! bytes of requests that may be unacknowledged, which goes into
-//! [`TransmitOpts::window`](crate::TransmitOpts::window), and the allowance, in bytes that may leave now,
-//! which goes into [`TransmitOpts::budget`](crate::TransmitOpts::budget). What is acknowledged (RC, XRC) is
-//! bounded by the one ([`Aimd`]), what is not (UC, UD) by the other ([`Pacer`]).
+//! A [`Controller`] hears what leaves on a path and what becomes of it, and says two things: the
+//! window, in bytes of requests that may be unacknowledged, which goes into
+//! [`TransmitOpts::window`](crate::TransmitOpts::window), and the allowance, in bytes that may
+//! leave now, which goes into [`TransmitOpts::budget`](crate::TransmitOpts::budget). What is
+//! acknowledged (RC, XRC) is bounded by the one ([`Aimd`]), what is not (UC, UD) by the other
+//! ([`Pacer`]).
 //!
-//! One controller serves all queue pairs of a path, on whatever threads these are, so it is shared: it takes
-//! `&self`, and counts approximately.
+//! One controller serves all queue pairs of a path, on whatever threads these are, so it is shared:
+//! it takes `&self`, and counts approximately.
 
 mod aimd;
 mod pacer;
@@ -19,8 +21,8 @@ use crate::{PathSignal, Time};
 
 /// Decides on what may be on its way on a path.
 pub trait Controller: Send + Sync {
-    /// Packets of `bytes` are about to leave at `now`; `run`: several of one size, in one send. Whoever goes by
-    /// the window alone has no use for it.
+    /// Packets of `bytes` are about to leave at `now`; `run`: several of one size, in one send.
+    /// Whoever goes by the window alone has no use for it.
     fn sent(&self, now: Time, bytes: usize, run: bool) {
         let _ = (now, bytes, run);
     }
@@ -32,7 +34,8 @@ pub trait Controller: Send + Sync {
     /// Bytes that all queue pairs of the path together may have unacknowledged.
     fn window(&self) -> u32;
 
-    /// Bytes that may leave now, or when to ask again. As much as there is, unless the controller has a pace.
+    /// Bytes that may leave now, or when to ask again. As much as there is, unless the controller
+    /// has a pace.
     fn allowance(&self, now: Time) -> Result<u64, Time> {
         let _ = now;
         Ok(u64::MAX)

@@ -1,8 +1,9 @@
 //! A pace for what nobody acknowledges (UC, UD), so that its receiver's buffer is not run over.
 //!
-//! Where the receiver's count of what it has taken can be seen, the bound is on what it has not taken yet;
-//! where it cannot, it is on time: what a buffer holds, each period. A receiver that takes nothing for a while
-//! is not waited for any longer: this traffic may be lost, but it is never stuck.
+//! Where the receiver's count of what it has taken can be seen, the bound is on what it has not
+//! taken yet; where it cannot, it is on time: what a buffer holds, each period. A receiver that
+//! takes nothing for a while is not waited for any longer: this traffic may be lost, but it is
+//! never stuck.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -15,8 +16,9 @@ use crate::{AtomicTime, Duration, PathSignal, Time};
 /// [`PACING_PERIOD`] in nanoseconds.
 const PERIOD: u64 = PACING_PERIOD.as_nanos() as u64;
 
-/// What one send takes of a receive buffer, about: the kernel's bookkeeping for a datagram, and memory in
-/// powers of two for one that is not part of a run. Senders and receivers must agree on it.
+/// What one send takes of a receive buffer, about: the kernel's bookkeeping for a datagram, and
+/// memory in powers of two for one that is not part of a run. Senders and receivers must agree on
+/// it.
 pub fn buffer_cost(bytes: usize, run: bool) -> u64 {
     let bytes = if run {
         bytes
@@ -26,9 +28,9 @@ pub fn buffer_cost(bytes: usize, run: bool) -> u64 {
     bytes as u64 + BOOKKEEPING
 }
 
-/// How much may be on its way to a socket that holds `receive_buffer` bytes. The rest is for RC, for a run too
-/// much of another sender, and for what the kernel has yet to give back: up to a quarter of a buffer that is
-/// being read.
+/// How much may be on its way to a socket that holds `receive_buffer` bytes. The rest is for RC,
+/// for a run too much of another sender, and for what the kernel has yet to give back: up to a
+/// quarter of a buffer that is being read.
 pub fn allowance_of_buffer(receive_buffer: u32) -> u64 {
     (u64::from(receive_buffer) / 8 * 3).clamp(MIN_ALLOWANCE, MAX_ALLOWANCE)
 }
@@ -66,7 +68,8 @@ impl Gauge for Unknown {
 pub struct Pacer<G> {
     gauge: G,
     limit: u64,
-    /// The receiver's count and the time when it was last seen to move. Approximate between threads, on purpose.
+    /// The receiver's count and the time when it was last seen to move. Approximate between
+    /// threads, on purpose.
     seen: AtomicU64,
     moved_at: AtomicTime,
     /// Without counters: the time up to which the allowance is spent.
@@ -79,7 +82,8 @@ impl<G: Gauge> Pacer<G> {
         Pacer {
             gauge,
             limit,
-            // No count that a receiver could have: the first look is never the second without a change.
+            // No count that a receiver could have: the first look is never the second without a
+            // change.
             seen: AtomicU64::new(u64::MAX),
             moved_at: AtomicTime::new(Time::ZERO),
             spent_until: AtomicTime::new(Time::ZERO),

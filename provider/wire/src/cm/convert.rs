@@ -1,4 +1,5 @@
-//! REQ and REP between the form that callers see and the one on the wire. Values wider than their field lose their upper bits.
+//! REQ and REP between the form that callers see and the one on the wire. Values wider than their
+//! field lose their upper bits.
 
 use super::CmParseError;
 use super::messages::*;

@@ -1,4 +1,5 @@
-//! What follows REQ and REP, and ends a connection, between the form that callers see and the one on the wire.
+//! What follows REQ and REP, and ends a connection, between the form that callers see and the one
+//! on the wire.
 
 use super::convert::field;
 use super::messages::*;

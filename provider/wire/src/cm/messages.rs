@@ -1,9 +1,11 @@
-//! The messages' contents, in host byte order. Fields keep the specification's names; widths are said where they are not the type's.
+//! The messages' contents, in host byte order. Fields keep the specification's names; widths are
+//! said where they are not the type's.
 
 use crate::mad::Gid;
 use std::fmt;
 
-/// Private data of a message: always whole, as on the wire, where nothing says how much of it is used.
+/// Private data of a message: always whole, as on the wire, where nothing says how much of it is
+/// used.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct PrivateData<const N: usize>(pub [u8; N]);
 

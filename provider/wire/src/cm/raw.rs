@@ -1,5 +1,5 @@
-//! The messages of the communication manager as they lie behind the MAD header. Byte order is in the types; bit fields
-//! are taken apart by [`convert`](super::convert). Every one is 232 bytes.
+//! The messages of the communication manager as they lie behind the MAD header. Byte order is in
+//! the types; bit fields are taken apart by [`convert`](super::convert). Every one is 232 bytes.
 
 use crate::mad::Gid;
 use crate::raw::ByteAnd24;

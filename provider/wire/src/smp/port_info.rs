@@ -6,7 +6,8 @@ use crate::bits::attribute;
 attribute! {
     /// A port, as the subnet manager sees and configures it.
     ///
-    /// Components of the same kind of value: speeds and widths are sets of bits, MTUs are 1 (256 bytes) to 5 (4,096).
+    /// Components of the same kind of value: speeds and widths are sets of bits, MTUs are 1
+    /// (256 bytes) to 5 (4,096).
     struct PortInfo[DATA_LEN] {
         /// Management key of the port; 0 lets everybody.
         m_key: u64 = 0, 64, Rw;
@@ -86,7 +87,8 @@ attribute! {
         q_key_violations: u16 = 384, 16, Rw;
         /// Entries of GUIDInfo.
         guid_cap: u8 = 400, 8, Ro;
-        /// Asks the clients of the port to register again. One only in a request that asks, and in its answer.
+        /// Asks the clients of the port to register again. One only in a request that asks, and in
+        /// its answer.
         client_reregister: bool = 408, 1, Rw;
         /// Which P_Key traps of multicast packets are kept back.
         multicast_p_key_trap_suppression: u8 = 409, 2, Rw;
@@ -108,7 +110,8 @@ attribute! {
         link_speed_ext_active: u8 = 496, 4, Ro;
         /// Extended link speeds that there are.
         link_speed_ext_supported: u8 = 500, 4, Ro;
-        /// Extended link speeds that may be used; in a Set 0 changes nothing, 30 means none, 31 all.
+        /// Extended link speeds that may be used; in a Set 0 changes nothing, 30 means none, 31
+        /// all.
         link_speed_ext_enabled: u8 = 507, 5, Rw;
     }
 }

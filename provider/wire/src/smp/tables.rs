@@ -6,7 +6,8 @@ use super::Data;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PKeyBlock(pub [u16; 32]);
 
-/// The ports of 32 multicast LIDs: bit n of a mask is port n of the sixteen that the modifier names.
+/// The ports of 32 multicast LIDs: bit n of a mask is port n of the sixteen that the modifier
+/// names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MulticastBlock(pub [u16; 32]);
 

@@ -1,4 +1,5 @@
-//! `mlx5dv_query_device` of libmlx5, which perftest 25.01 asks about every device and takes a refusal for the end.
+//! `mlx5dv_query_device` of libmlx5, which perftest 25.01 asks about every device and takes a
+//! refusal for the end.
 
 use crate::next::call_next;
 use crate::{descriptors, sys};

@@ -119,7 +119,8 @@ pub(super) unsafe extern "C" fn recvmsg(fd: c_int, message: *mut msghdr, flags: 
     if netlink::is_ours(fd) && !message.is_null() {
         // SAFETY: not null, and the caller's.
         let asked = unsafe { &mut *message };
-        // The socket's own name is longer than one of netlink, and qemu-user puts all of it there, whatever the room.
+        // The socket's own name is longer than one of netlink, and qemu-user puts all of it there,
+        // whatever the room.
         let (name, room) = (asked.msg_name, asked.msg_namelen);
         (asked.msg_name, asked.msg_namelen) = (null_mut(), 0);
         let n =

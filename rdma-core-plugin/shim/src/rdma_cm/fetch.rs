@@ -1,4 +1,5 @@
-//! `GET_EVENT`: taking the next event out of a channel's descriptor, or waiting for it. ferroced is told only if it wants to hear.
+//! `GET_EVENT`: taking the next event out of a channel's descriptor, or waiting for it. ferroced is
+//! told only if it wants to hear.
 
 use super::{Call, NOTHING, bytes};
 use crate::carrier::RDMA_CM;
@@ -12,8 +13,9 @@ use std::mem::{MaybeUninit, offset_of, size_of};
 const SHORT_EVENT: usize = offset_of!(rdma_ucm_event_resp, reserved);
 
 impl Call {
-    /// Waits for an event, if the descriptor is a blocking one, and fetches it. As in the kernel, the channel stays open
-    /// while somebody waits, whatever other threads close meanwhile: their number may be another file's by then.
+    /// Waits for an event, if the descriptor is a blocking one, and fetches it. As in the kernel,
+    /// the channel stays open while somebody waits, whatever other threads close meanwhile: their
+    /// number may be another file's by then.
     ///
     /// # Safety
     /// As [`write`](super::write).

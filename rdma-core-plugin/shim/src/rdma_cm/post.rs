@@ -52,7 +52,8 @@ impl Call {
         }
     }
 
-    /// Has ferroced carry out the command some time. It does so in order with the process's other commands.
+    /// Has ferroced carry out the command some time. It does so in order with the process's other
+    /// commands.
     ///
     /// # Safety
     /// As [`write`](super::write).

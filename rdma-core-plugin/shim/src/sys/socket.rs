@@ -5,8 +5,8 @@ use libc::{c_char, c_int, iovec, msghdr};
 use std::ffi::CStr;
 use std::mem::{MaybeUninit, offset_of, size_of};
 
-/// Connects to a `SOCK_SEQPACKET` socket in a directory. Its number is a high one, out of the way of programs that count
-/// on low ones. The error is an errno.
+/// Connects to a `SOCK_SEQPACKET` socket in a directory. Its number is a high one, out of the way
+/// of programs that count on low ones. The error is an errno.
 pub(crate) fn connect(directory: &[u8], name: &[u8]) -> Result<c_int, c_int> {
     connect_low(directory, name, libc::SOCK_CLOEXEC).map(raise)
 }
@@ -53,7 +53,8 @@ pub(crate) fn connect_low(directory: &[u8], name: &[u8], flags: c_int) -> Result
     Ok(fd)
 }
 
-/// Whether who listens at the other end of a connection is this user or root: others are not told what the program does.
+/// Whether who listens at the other end of a connection is this user or root: others are not told
+/// what the program does.
 fn answered_by_own(fd: c_int) -> bool {
     let mut peer = libc::ucred {
         pid: 0,

@@ -1,4 +1,5 @@
-//! An image of sysfs and devfs made by hand, and programs, mostly in C, that are run with the shim over it.
+//! An image of sysfs and devfs made by hand, and programs, mostly in C, that are run with the shim
+//! over it.
 
 use std::fs;
 use std::os::unix::fs::symlink;

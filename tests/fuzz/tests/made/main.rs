@@ -1,5 +1,6 @@
-//! Seeds that are made: of captured packets and messages, and by what emits ours. They are kept in `seeds`, as `made-NAME`, and compared
-//! here with what would be made today. A change of format shows here, and in `replay`, where each must still get past the first check.
+//! Seeds that are made: of captured packets and messages, and by what emits ours. They are kept in
+//! `seeds`, as `made-NAME`, and compared here with what would be made today. A change of format
+//! shows here, and in `replay`, where each must still get past the first check.
 //!
 //! `FERROCE_WRITE_SEEDS=1 cargo test -p ferroce-fuzz --test made` writes them anew.
 

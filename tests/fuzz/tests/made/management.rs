@@ -90,7 +90,8 @@ pub(crate) fn cm() -> Seeds {
     seeds
 }
 
-/// An answer of Linux's with the names of a connection that is asked for first; the request comes back before, so something is taken.
+/// An answer of Linux's with the names of a connection that is asked for first; the request comes
+/// back before, so something is taken.
 fn answered(mad: &Mad) -> Vec<u8> {
     cm_steps(&[
         (0, 1, 0, &[]),

@@ -312,7 +312,8 @@ pub(crate) fn transport() -> Seeds {
     // Requests of its own, and what the peer answers: SEND, WRITE, READ, FETCH ADD, CMP SWAP.
     let answers = [(0u8, 0x11u8), (1, 0x11), (2, 0x10), (3, 0x12), (4, 0x12)];
     for (op, answer) in answers {
-        // The buffer has 2,000 bytes: the READ's response of one packet is too short for it, and NAKs are answers, too.
+        // The buffer has 2,000 bytes: the READ's response of one packet is too short for it, and
+        // NAKs are answers, too.
         for (name, syndrome) in [("ack", 0x1f), ("rnr", 0x21), ("nak", 0x62)] {
             let post = begin(0).variant(2, STEPS).byte(op).flag(false);
             let last = if op < 2 { 7 } else { 0 };

@@ -55,8 +55,8 @@ fn parameters() -> rdma_ucm_conn_param {
     }
 }
 
-/// What a program writes that listens, connects to itself, asks, and ends. `listen`: how the listener, id 0, gets its address, and
-/// the other, id 1, its way to it.
+/// What a program writes that listens, connects to itself, asks, and ends. `listen`: how the
+/// listener, id 0, gets its address, and the other, id 1, its way to it.
 fn conversation(listen: [(u32, Vec<u8>); 2], ps: u32) -> Vec<(&'static str, u32, Vec<u8>)> {
     let [bind, resolve] = listen;
     let query = |id, option| {

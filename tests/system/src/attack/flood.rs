@@ -1,5 +1,5 @@
-//! A flood of management packets at a cable's end: such as are answered, such as are wrong, such as are nothing at all. It seems to come
-//! from whatever endpoint the test says.
+//! A flood of management packets at a cable's end: such as are answered, such as are wrong, such as
+//! are nothing at all. It seems to come from whatever endpoint the test says.
 
 use std::io;
 use std::net::{SocketAddr, SocketAddrV4};
@@ -17,7 +17,8 @@ use rustix::net::{
     AddressFamily, SendFlags, SocketFlags, SocketType, ipproto, sendto, socket_with,
 };
 
-/// Packets between two pauses, and how long one is: some ten thousand packets a second, more than anybody handles who has other things to do.
+/// Packets between two pauses, and how long one is: some ten thousand packets a second, more than
+/// anybody handles who has other things to do.
 const BURST: usize = 64;
 const PAUSE: Duration = Duration::from_millis(1);
 
@@ -29,7 +30,8 @@ pub(crate) struct Flood {
 }
 
 impl Flood {
-    /// Begins: from an endpoint that others may have, to the end `to`, where the port with LID `lid` is. Answers go to LID `slid`.
+    /// Begins: from an endpoint that others may have, to the end `to`, where the port with LID
+    /// `lid` is. Answers go to LID `slid`.
     ///
     /// # Errors
     /// The system's, `PermissionDenied` for whoever may not have raw sockets.
@@ -95,7 +97,8 @@ impl Raw {
 
     fn send(&self, payload: &[u8]) -> io::Result<()> {
         let udp = (payload.len() + 8) as u16;
-        // The kernel puts in the total length, the Identification and the checksum; there need be none of UDP.
+        // The kernel puts in the total length, the Identification and the checksum; there need be
+        // none of UDP.
         let mut datagram = vec![0x45, 0, 0, 0, 0, 0, 0x40, 0, 64, 17, 0, 0];
         datagram.extend(self.from.ip().octets());
         datagram.extend(self.to.ip().octets());
@@ -134,7 +137,8 @@ pub(crate) fn data([from, lid]: [u16; 2], qp: u32, psn: u32) -> Vec<u8> {
 
 /// One of each kind.
 fn packets(from: u16, lid: u16) -> Vec<Vec<u8>> {
-    // Get(NodeInfo), Get(PortInfo), Set(PortInfo) of nothing, at QP0; Get(PortCounters), Get of a class without agent at QP1.
+    // Get(NodeInfo), Get(PortInfo), Set(PortInfo) of nothing, at QP0; Get(PortCounters), Get of a
+    // class without agent at QP1.
     let smps =
         [(1, 0x11), (1, 0x15), (2, 0x15)].map(|(method, attribute)| (0, 0x01, method, attribute));
     let gmps = [(4, 0x12), (0x32, 0x10)].map(|(class, attribute)| (1, class, 1, attribute));

@@ -1,4 +1,5 @@
-//! Datagrams that nobody should send: noise, captured packets changed at random, requests for connections that nobody wants.
+//! Datagrams that nobody should send: noise, captured packets changed at random, requests for
+//! connections that nobody wants.
 
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket};
 use std::ops::Range;
@@ -45,8 +46,8 @@ pub(crate) enum Kind<'a> {
     Replayed(&'a [Packet]),
 }
 
-/// Sends for `duration` from `from`'s address to `to`, port 4791, pausing now and then to leave the receiver's
-/// buffer to those whose traffic it is. Answers how many datagrams went out.
+/// Sends for `duration` from `from`'s address to `to`, port 4791, pausing now and then to leave the
+/// receiver's buffer to those whose traffic it is. Answers how many datagrams went out.
 pub(crate) fn send(
     kind: Kind<'_>,
     from: &str,
@@ -118,8 +119,8 @@ const FLOODERS: Range<u8> = 66..74;
 const BURST: usize = 64;
 const PAUSE: Duration = Duration::from_millis(2);
 
-/// Requests for connections at some servers, each from another queue pair, that goes on until it is stopped. Nobody is there for the answers, and
-/// the requests say that he will take hours.
+/// Requests for connections at some servers, each from another queue pair, that goes on until it is
+/// stopped. Nobody is there for the answers, and the requests say that he will take hours.
 pub(crate) struct Requests {
     stop: Arc<AtomicBool>,
     sent: Arc<AtomicU64>,
@@ -127,7 +128,8 @@ pub(crate) struct Requests {
 }
 
 impl Requests {
-    /// Begins: to the device at `address`, for what listens at `ports`, in turn; from several addresses.
+    /// Begins: to the device at `address`, for what listens at `ports`, in turn; from several
+    /// addresses.
     pub(crate) fn start(address: &str, ports: &[u16]) -> Result<Requests> {
         Self::from_addresses(FLOODERS, address, ports)
     }

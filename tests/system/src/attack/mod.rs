@@ -1,4 +1,5 @@
-//! What strangers might send, sent from inside a namespace: `cargo xtask attack`, which the tests start there.
+//! What strangers might send, sent from inside a namespace: `cargo xtask attack`, which the tests
+//! start there.
 
 pub(crate) mod flood;
 pub(crate) mod hostile;
@@ -72,7 +73,8 @@ pub fn run(attack: &Attack) -> Result<()> {
     }
 }
 
-/// ICMP type 3, code 4, with the first bytes of a packet that the victim might have sent from its RoCE port.
+/// ICMP type 3, code 4, with the first bytes of a packet that the victim might have sent from its
+/// RoCE port.
 fn fragmentation_needed(victim: Ipv4Addr, peer: Ipv4Addr, mtu: u16) -> Vec<u8> {
     let mut message = vec![3, 4, 0, 0, 0, 0];
     message.extend(mtu.to_be_bytes());

@@ -1,5 +1,5 @@
-//! Reads classic pcap files as far as RoCEv2 on Ethernet goes, and computes the ICRC in the plainest
-//! way, as a second opinion on the implementation under test.
+//! Reads classic pcap files as far as RoCEv2 on Ethernet goes, and computes the ICRC in the
+//! plainest way, as a second opinion on the implementation under test.
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
@@ -120,7 +120,8 @@ fn icrc_of(covered: &[u8]) -> [u8; 4] {
     let mut masked = vec![0xff; 8];
     masked.extend_from_slice(covered);
     let ip = &mut masked[8..];
-    // What routers may change counts as ones, and so do the UDP checksum and the reserved byte of BTH.
+    // What routers may change counts as ones, and so do the UDP checksum and the reserved byte of
+    // BTH.
     let changed: &[usize] = match udp {
         // Traffic class and flow label, hop limit.
         IPV6 => {
@@ -140,8 +141,8 @@ fn icrc_of(covered: &[u8]) -> [u8; 4] {
     crc32(&masked).to_le_bytes()
 }
 
-/// The bytes from BTH to ICRC of a datagram between two addresses of one family, from `payload` (BTH to pad); over IPv4 as for an
-/// Identification of 0.
+/// The bytes from BTH to ICRC of a datagram between two addresses of one family, from `payload`
+/// (BTH to pad); over IPv4 as for an Identification of 0.
 pub(crate) fn with_icrc(
     payload: &[u8],
     from: impl Into<SocketAddr>,
@@ -198,7 +199,8 @@ fn crc32(bytes: &[u8]) -> u32 {
 mod tests {
     use super::*;
 
-    /// A packet that was sent so is right, also with what routers change in it, and wrong with another bit flipped.
+    /// A packet that was sent so is right, also with what routers change in it, and wrong with
+    /// another bit flipped.
     fn added_and_checked(header: &[u8], from: &str, to: &str, changed: &[usize]) {
         let (from, to): (SocketAddr, IpAddr) = (from.parse().unwrap(), to.parse().unwrap());
         let bytes = with_icrc(&[7; 276], from, to);

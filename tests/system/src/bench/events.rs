@@ -8,11 +8,13 @@ pub(super) enum Run {
     Latency(&'static str, usize),
     /// Messages of 2 bytes in thousands a second.
     Rate(&'static str),
-    /// Seconds of processor time that the whole guest spends for 10^9 bytes, the programs asleep in between.
+    /// Seconds of processor time that the whole guest spends for 10^9 bytes, the programs asleep in
+    /// between.
     Processor,
     /// Connections made and ended a second.
     Connections,
-    /// Microseconds of a transfer of 64 bytes that riostream makes: its ends look at memory until it has come, and call nothing.
+    /// Microseconds of a transfer of 64 bytes that riostream makes: its ends look at memory until
+    /// it has come, and call nothing.
     Riostream,
 }
 
@@ -52,7 +54,8 @@ const fn event(key: &'static str, name: &'static str, run: Run) -> Event {
     }
 }
 
-/// Where rdma_rxe hands its packets over within the kernel, ferroce in memory, and no UDP is involved.
+/// Where rdma_rxe hands its packets over within the kernel, ferroce in memory, and no UDP is
+/// involved.
 const fn on_one_device(key: &'static str, name: &'static str, run: Run) -> Event {
     Event {
         wire: false,

@@ -1,12 +1,15 @@
-//! `cargo xtask bench --loaded`: how much longer perftest takes while strangers keep the processors busy.
+//! `cargo xtask bench --loaded`: how much longer perftest takes while strangers keep the processors
+//! busy.
 //!
-//! Six programs that never sleep, at the tests' own priority, beside each program of perftest on one device, over sockets, between two
-//! daemons and over veth, with the sizes and iterations that `cargo xtask test` has; by turns with them and without, several rounds. The
-//! time is the client's from its start to its end, and what counts is the ratio of the medians. On one device each runs once with
-//! perftest's own number of iterations for all sizes, too, which is a figure and no more.
+//! Six programs that never sleep, at the tests' own priority, beside each program of perftest on
+//! one device, over sockets, between two daemons and over veth, with the sizes and iterations that
+//! `cargo xtask test` has; by turns with them and without, several rounds. The time is the client's
+//! from its start to its end, and what counts is the ratio of the medians. On one device each runs
+//! once with perftest's own number of iterations for all sizes, too, which is a figure and no more.
 //!
-//! Two threads that hand a word of memory to each other, as often as `ib_write_lat` hands messages over, show what the scheduler
-//! alone makes of programs that wait by looking at memory: what misses the aim by no more than that misses it on any device.
+//! Two threads that hand a word of memory to each other, as often as `ib_write_lat` hands messages
+//! over, show what the scheduler alone makes of programs that wait by looking at memory: what
+//! misses the aim by no more than that misses it on any device.
 
 use std::path::Path;
 use std::process::Command;
@@ -57,7 +60,8 @@ const ONE_SIZE: &[&str] = &["-n", "1000"];
 /// The one whose ends look at memory until it changes.
 const SPINS: &str = "ib_write_lat";
 
-/// Measures and prints; answers whether no test misses the aim by more than the scheduler's part. `only`: of one program.
+/// Measures and prints; answers whether no test misses the aim by more than the scheduler's part.
+/// `only`: of one program.
 pub fn run(quick: bool, only: Option<&str>) -> Result<bool> {
     let tests = chosen(only)?;
     packages::ensure(packages::BENCH)?;

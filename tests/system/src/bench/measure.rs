@@ -1,4 +1,5 @@
-//! The measurements: which there are, and those of ferroce. What they are compared with is in `yardsticks`.
+//! The measurements: which there are, and those of ferroce. What they are compared with is in
+//! `yardsticks`.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -57,7 +58,8 @@ pub(super) struct Bench<'a> {
 }
 
 impl<'a> Bench<'a> {
-    /// Over sockets on `host` and through memory on `device`, for so many seconds each; output goes to `dir`.
+    /// Over sockets on `host` and through memory on `device`, for so many seconds each; output goes
+    /// to `dir`.
     pub(super) fn new(host: &'a Host, device: &'a Host, dir: PathBuf, seconds: u32) -> Bench<'a> {
         Bench {
             host,
@@ -277,7 +279,8 @@ impl<'a> Bench<'a> {
     }
 }
 
-/// Connections made and ended a second, out of what the client of cmtime prints; an error if one of them failed.
+/// Connections made and ended a second, out of what the client of cmtime prints; an error if one of
+/// them failed.
 pub(super) fn cmtime_rate(client: &Finished, server: &Finished) -> Result<f64> {
     if let Some(line) = cmtime_complaint([client, server]) {
         bail!("{}: {line}", client.line);

@@ -1,7 +1,9 @@
-//! `cargo xtask bench`: ferroce by stock perftest against what the machine does with plain UDP and TCP.
+//! `cargo xtask bench`: ferroce by stock perftest against what the machine does with plain UDP and
+//! TCP.
 //!
-//! Everything is measured in one run, the ways by turns, several times: over sockets, as between machines, and some of it
-//! between processes of one device, too. What counts are ratios of medians. A time of its own says nothing on a machine that others share.
+//! Everything is measured in one run, the ways by turns, several times: over sockets, as between
+//! machines, and some of it between processes of one device, too. What counts are ratios of
+//! medians. A time of its own says nothing on a machine that others share.
 
 mod engine;
 mod events;

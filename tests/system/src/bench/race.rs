@@ -53,7 +53,8 @@ impl Event {
             Bandwidth(tool, size) => {
                 let mut options = vec!["-D", "2", "--report_gbits"];
                 if size >= 65_536 {
-                    // A completion each; by default they come by the hundred, for which 1 MiB takes too long.
+                    // A completion each; by default they come by the hundred, for which 1 MiB takes
+                    // too long.
                     options.extend(["-Q", "1"]);
                 }
                 if size > 65_536 {

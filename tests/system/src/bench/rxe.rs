@@ -1,7 +1,7 @@
 //! `cargo xtask bench --rxe`: ferroce against the kernel's rdma_rxe, in one emulated guest.
 //!
-//! Outside, this builds the product and starts the guest; what is run inside is `race`. Nothing measured in an emulated
-//! machine means anything but as a ratio of two figures from the same run.
+//! Outside, this builds the product and starts the guest; what is run inside is `race`. Nothing
+//! measured in an emulated machine means anything but as a ratio of two figures from the same run.
 
 use std::fs;
 use std::path::Path;

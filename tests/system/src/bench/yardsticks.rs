@@ -1,4 +1,5 @@
-//! What the machine does without RDMA, by which ferroce is measured: plain UDP by a program of our own, TCP by qperf.
+//! What the machine does without RDMA, by which ferroce is measured: plain UDP by a program of our
+//! own, TCP by qperf.
 
 use std::process::Command;
 

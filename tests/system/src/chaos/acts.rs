@@ -1,4 +1,5 @@
-//! Carrying out what a plan says. Only processes that this command started are touched, each by a descriptor or its id.
+//! Carrying out what a plan says. Only processes that this command started are touched, each by a
+//! descriptor or its id.
 
 use std::fs;
 use std::os::fd::OwnedFd;
@@ -17,7 +18,8 @@ use super::work::Transfer;
 use crate::attack::hostile::{self, Kind, Random, Requests};
 use crate::lab::host::Host;
 
-/// Where nobody listens: a server that takes one connection, such as rping, is rightly confused by a second request.
+/// Where nobody listens: a server that takes one connection, such as rping, is rightly confused by
+/// a second request.
 const NOBODYS: u16 = 9;
 /// What a process without memory may still have.
 const SOME: u64 = 64 << 10;
@@ -62,7 +64,8 @@ impl Daemon {
     }
 }
 
-/// Does all acts, each at its time, and ends what goes on. Answers for each whether it met somebody.
+/// Does all acts, each at its time, and ends what goes on. Answers for each whether it met
+/// somebody.
 pub(super) fn perform(
     acts: &[Act],
     transfers: &[Transfer],
@@ -173,7 +176,8 @@ fn id_of(target: Target, transfers: &[Transfer], daemons: &Daemons) -> u32 {
     }
 }
 
-/// Of a program, which is a child of ours and not waited for yet, so that its id is its own; of a daemon, what was opened when it lived.
+/// Of a program, which is a child of ours and not waited for yet, so that its id is its own; of a
+/// daemon, what was opened when it lived.
 fn process_of(target: Target, transfers: &[Transfer], daemons: &Daemons) -> Result<OwnedFd> {
     let process = match target {
         Target::Program(number, end) => opened(transfers[number].end(end).id())?,

@@ -1,8 +1,10 @@
-//! `cargo xtask chaos`: transfers with checked data, while peers, daemons and helper threads are killed, stopped, starved and flooded.
+//! `cargo xtask chaos`: transfers with checked data, while peers, daemons and helper threads are
+//! killed, stopped, starved and flooded.
 //!
-//! A round has a place, two transfers and some acts, all of which follow from the seed and the round's number (`plan`). Then every
-//! process's ending is judged: no wrong byte, no crash that was not ordered, no hang; a transfer that nothing was done to comes to its
-//! end. And the device, started again if its daemon was killed, serves another transfer.
+//! A round has a place, two transfers and some acts, all of which follow from the seed and the
+//! round's number (`plan`). Then every process's ending is judged: no wrong byte, no crash that was
+//! not ordered, no hang; a transfer that nothing was done to comes to its end. And the device,
+//! started again if its daemon was killed, serves another transfer.
 
 mod acts;
 mod plan;

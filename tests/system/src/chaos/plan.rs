@@ -1,4 +1,5 @@
-//! What is done in a round, to whom and when: all of it follows from the seed and the round's number.
+//! What is done in a round, to whom and when: all of it follows from the seed and the round's
+//! number.
 
 use std::fmt;
 use std::time::Duration;
@@ -95,8 +96,8 @@ impl Plan {
         Plan { place, works, acts }
     }
 
-    /// Whether an end of a transfer may wait for ever: the other one's host has died, so to speak, and cannot say so. Only who
-    /// sends finds out; of the transfers, the stream looks.
+    /// Whether an end of a transfer may wait for ever: the other one's host has died, so to speak,
+    /// and cannot say so. Only who sends finds out; of the transfers, the stream looks.
     pub(super) fn may_wait(&self, work: usize, end: End) -> bool {
         let other = match end {
             End::Server => End::Client,

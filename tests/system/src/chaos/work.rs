@@ -20,8 +20,8 @@ use crate::programs::stream::{self, Streams};
 
 /// How long a transfer may take until it is under way.
 const START: Duration = Duration::from_secs(40);
-/// How long after the last act a program may say nothing new: more than the eleven seconds that connections of rdma_cm have patience, and a
-/// few messages of connection management.
+/// How long after the last act a program may say nothing new: more than the eleven seconds that
+/// connections of rdma_cm have patience, and a few messages of connection management.
 const END: Duration = Duration::from_secs(60);
 /// How long it may take though it does.
 const LONGEST: Duration = Duration::from_secs(300);
@@ -162,7 +162,8 @@ impl Over {
     }
 }
 
-/// Waits as long as the program has something new to say: on a machine with much to do a transfer may take minutes.
+/// Waits as long as the program has something new to say: on a machine with much to do a transfer
+/// may take minutes.
 fn finish(mut program: Running) -> Finished {
     let latest = Instant::now() + LONGEST;
     let mut said = program.output().len();
@@ -212,7 +213,8 @@ fn echo(hosts: [&Host; 2], port: u16, dir: &Path) -> Result<(Running, Running), 
     Ok((server, client))
 }
 
-/// Built once: what cargo does takes its time even when there is nothing to do, and a transfer is under way already.
+/// Built once: what cargo does takes its time even when there is nothing to do, and a transfer is
+/// under way already.
 pub(super) fn echo_program() -> Result<PathBuf> {
     static PROGRAM: Mutex<Option<PathBuf>> = Mutex::new(None);
     let mut program = PROGRAM.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,7 +1,9 @@
-//! A distribution's file system as an archive, made once by mmdebstrap and kept in the user's cache.
+//! A distribution's file system as an archive, made once by mmdebstrap and kept in the user's
+//! cache.
 //!
-//! An archive rather than a directory: whoever may not become root can unpack it in a namespace, and remove it like any
-//! file. It is made under a temporary name, so that one that is there is whole.
+//! An archive rather than a directory: whoever may not become root can unpack it in a namespace,
+//! and remove it like any file. It is made under a temporary name, so that one that is there is
+//! whole.
 
 use std::env;
 use std::fs;
@@ -33,7 +35,8 @@ const PACKAGES: &[&str] = &[
 const MIRROR: &str = "http://deb.debian.org/debian";
 const MIRROR_VARIABLE: &str = "FERROCE_DEBIAN_MIRROR";
 
-/// A mirror that stands still, or one of a day of the past, is as good for a test; what it signs is checked all the same.
+/// A mirror that stands still, or one of a day of the past, is as good for a test; what it signs is
+/// checked all the same.
 const ANY_AGE: &str = r#"--aptopt=Acquire::Check-Valid-Until "false""#;
 
 /// Distributions that still change should be tried as they are now.
@@ -51,12 +54,13 @@ pub(crate) struct Archive {
 }
 
 impl Archive {
-    /// The archive of a distribution for one of Debian's architectures (`amd64`), made now if there is none that is fresh. Logs
-    /// go to `logs`.
+    /// The archive of a distribution for one of Debian's architectures (`amd64`), made now if there
+    /// is none that is fresh. Logs go to `logs`.
     ///
     /// # Errors
     ///
-    /// Skips where there is none and the mirror cannot be reached or does not have the suite. Fails where mmdebstrap does.
+    /// Skips where there is none and the mirror cannot be reached or does not have the suite. Fails
+    /// where mmdebstrap does.
     pub(crate) fn of(
         distribution: Distribution,
         architecture: &str,
@@ -99,7 +103,8 @@ fn make(
         .suffix(".tar")
         .tempfile_in(path.parent().unwrap_or(Path::new(".")))
         .map_err(anyhow::Error::from)?;
-    // In a namespace of mounts, so that one that is killed leaves none behind; without root it makes its own.
+    // In a namespace of mounts, so that one that is killed leaves none behind; without root it
+    // makes its own.
     let emulated = architecture == emulator::ARCHITECTURE;
     let mut command = Command::new("mmdebstrap");
     if emulated {
@@ -180,7 +185,8 @@ fn age(path: &Path) -> Option<Duration> {
     fs::metadata(path).ok()?.modified().ok()?.elapsed().ok()
 }
 
-/// Skips, with the reason, unless a mirror answers that it has a suite. Asked after a failure, to tell whose it is.
+/// Skips, with the reason, unless a mirror answers that it has a suite. Asked after a failure, to
+/// tell whose it is.
 fn reachable(mirror: &str, suite: &str) -> Result<(), Stop> {
     let path = format!("dists/{suite}/InRelease");
     match ask(mirror, &path) {

@@ -1,6 +1,6 @@
-//! What fails in a distribution for reasons that are upstream's, as data: which program or test, where, what is seen, and
-//! the commit that mended it. That it still fails in this way is checked: what passes has to be taken out, unless it fails now
-//! and then only.
+//! What fails in a distribution for reasons that are upstream's, as data: which program or test,
+//! where, what is seen, and the commit that mended it. That it still fails in this way is checked:
+//! what passes has to be taken out, unless it fails now and then only.
 
 use super::Distribution;
 use crate::harness::case::{Ending, Stop};
@@ -65,7 +65,8 @@ const OWN_PACKETS_SAY: &str = "too many values to unpack";
 const OWN_PACKETS_MENDED: &str =
     "rdma-core 7d311d535, one direction (release 44); the message: a344e834f (34)";
 
-/// What an ending is worth in a distribution: a failure as listed passes, one that is missing is a failure.
+/// What an ending is worth in a distribution: a failure as listed passes, one that is missing is a
+/// failure.
 pub(crate) fn known(distribution: Distribution, name: &str, ending: Ending) -> Ending {
     judge(DIFFERS, distribution, name, ending)
 }

@@ -1,7 +1,8 @@
-//! qemu-user, which runs programs of another architecture, for those alone who are in a namespace of users made for it.
+//! qemu-user, which runs programs of another architecture, for those alone who are in a namespace
+//! of users made for it.
 //!
-//! Which interpreter the kernel starts for which programs is a matter of such a namespace since Linux 6.7; before that it is
-//! the whole machine's, which is not ours to change.
+//! Which interpreter the kernel starts for which programs is a matter of such a namespace since
+//! Linux 6.7; before that it is the whole machine's, which is not ours to change.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -12,8 +13,8 @@ use crate::packages;
 /// Debian's name for the architecture.
 pub(crate) const ARCHITECTURE: &str = "arm64";
 
-/// Registers `$emulator`, which is opened now and so need not be there in a root. The magic is the head of an ELF file of
-/// AArch64, an executable or a shared one.
+/// Registers `$emulator`, which is opened now and so need not be there in a root. The magic is the
+/// head of an ELF file of AArch64, an executable or a shared one.
 pub(crate) const REGISTER: &str = r#"
 mount -t binfmt_misc binfmt_misc /proc/sys/fs/binfmt_misc
 magic='\x7fELF\x02\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x02\x00\xb7\x00'
@@ -60,7 +61,8 @@ pub(crate) fn ready() -> Result<PathBuf, Stop> {
     }
 }
 
-/// What runs the words after it with the emulator and with all of a system's users, as who makes a root needs them.
+/// What runs the words after it with the emulator and with all of a system's users, as who makes a
+/// root needs them.
 ///
 /// # Errors
 ///

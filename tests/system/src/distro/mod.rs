@@ -1,7 +1,8 @@
-//! Other distributions: their file systems, programs in them, and what is known to fail there for reasons that are not ours.
+//! Other distributions: their file systems, programs in them, and what is known to fail there for
+//! reasons that are not ours.
 //!
-//! A distribution is a root directory with its own rdma-core, perftest and the rest, in which the programs run on this
-//! machine's kernel. ferroce is not built there: one build serves all.
+//! A distribution is a root directory with its own rdma-core, perftest and the rest, in which the
+//! programs run on this machine's kernel. ferroce is not built there: one build serves all.
 
 mod archive;
 mod differs;

@@ -1,6 +1,8 @@
-//! A distribution's file system, unpacked into memory, with namespaces of its own: mounts, processes and network.
+//! A distribution's file system, unpacked into memory, with namespaces of its own: mounts,
+//! processes and network.
 //!
-//! All of it goes with the process that holds the namespaces: the files, the mounts, and whatever still runs in there.
+//! All of it goes with the process that holds the namespaces: the files, the mounts, and whatever
+//! still runs in there.
 
 use std::path::Path;
 use std::process::Command;
@@ -23,7 +25,8 @@ const ADDRESS: &str = "127.0.0.1";
 /// Where the host's own programs are that set all up, and those inside.
 const PATH: &str = "/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// Sets the root up and becomes what keeps it. Arguments: the directory to put it at, the archive, the product.
+/// Sets the root up and becomes what keeps it. Arguments: the directory to put it at, the archive,
+/// the product.
 const SET_UP: &str = r#"
 set -e
 root=$1 archive=$2 product=$3
@@ -43,8 +46,8 @@ mount --bind "$product" "$root/opt/ferroce"
 ip link set lo up
 "#;
 
-/// Lets the machine's own programs run in the root, with their C library. Arguments: the same, the emulator, the product for this
-/// machine.
+/// Lets the machine's own programs run in the root, with their C library. Arguments: the same, the
+/// emulator, the product for this machine.
 const SET_UP_BOTH: &str = r#"
 native=$6
 for dir in /lib64 /usr/lib/x86_64-linux-gnu; do
@@ -74,7 +77,8 @@ impl Root {
         Root::set_up(archive, product, user, SET_UP, &[])
     }
 
-    /// Unpacks an archive of another architecture: `product` is for that one, and `native` for this machine.
+    /// Unpacks an archive of another architecture: `product` is for that one, and `native` for this
+    /// machine.
     ///
     /// # Errors
     ///
@@ -136,7 +140,8 @@ impl Root {
         Ok(host)
     }
 
-    /// The same where the daemon is this machine's own, as an emulator has not all that it needs, and programs are the root's.
+    /// The same where the daemon is this machine's own, as an emulator has not all that it needs,
+    /// and programs are the root's.
     pub(crate) fn foreign_host(self) -> Result<Host, Stop> {
         let native = Path::new(NATIVE).join("bin");
         let mut host = Host::inside(Box::new(self), &native, Path::new(RUNTIME), ADDRESS);

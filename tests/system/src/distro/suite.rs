@@ -80,7 +80,8 @@ pub(crate) fn pyverbs(distribution: Distribution, host: &Host, logs: &Path) -> P
     drop(huge);
     let outcomes = unittest::read(&finished.err)
         .map_err(|what| Stop::with(format!("{}; {what}", finished.ending()), &[&finished]))?;
-    // 1 says that tests failed, which their own lines say better; anything else is a crash after them.
+    // 1 says that tests failed, which their own lines say better; anything else is a crash after
+    // them.
     if !matches!(finished.code(), Some(0 | 1)) {
         return Err(Stop::with(finished.ending(), &[&finished]));
     }

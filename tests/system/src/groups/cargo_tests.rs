@@ -1,8 +1,9 @@
-//! `cargo test`, but that the test programs run beside each other, as many as there are processors: cargo runs one after the other, and
-//! most of them have work for one processor only.
+//! `cargo test`, but that the test programs run beside each other, as many as there are processors:
+//! cargo runs one after the other, and most of them have work for one processor only.
 //!
-//! Each gets what cargo gives it: the directory of its package, and `CARGO_MANIFEST_DIR`. cargo-nextest does the same, with a process
-//! for each test; it would have to be built anew, for minutes, on every machine that has none.
+//! Each gets what cargo gives it: the directory of its package, and `CARGO_MANIFEST_DIR`.
+//! cargo-nextest does the same, with a process for each test; it would have to be built anew, for
+//! minutes, on every machine that has none.
 
 use std::iter;
 use std::path::{Path, PathBuf};
@@ -44,7 +45,8 @@ enum Tests {
     },
 }
 
-/// Builds the tests of what `packages` names (options of `cargo test`), optimised and with all checks, and runs them; each counts.
+/// Builds the tests of what `packages` names (options of `cargo test`), optimised and with all
+/// checks, and runs them; each counts.
 pub(crate) fn run(lab: &mut Lab, packages: &[&str], seeds: &str) -> Parts {
     let dir = lab.case_dir()?;
     let mut command = build::cargo();

@@ -1,4 +1,5 @@
-//! Group `interop`: programs between ferroce and the Linux kernel's soft-RoCE, in a throw-away guest.
+//! Group `interop`: programs between ferroce and the Linux kernel's soft-RoCE, in a throw-away
+//! guest.
 //!
 //! Where nothing is named, one program of each kind is run; named, all of them.
 
@@ -21,7 +22,8 @@ pub(crate) fn cases() -> Vec<Case> {
     .into()
 }
 
-/// Whether a case is run: the short form where no group is named, else the whole, unless the short form is asked for.
+/// Whether a case is run: the short form where no group is named, else the whole, unless the short
+/// form is asked for.
 pub(crate) fn belongs(filters: &[String], name: &str) -> bool {
     let short = filters.is_empty() || filters.iter().any(|filter| filter == SHORT);
     match name {

@@ -1,4 +1,5 @@
-//! Group `memcheck`: programs under Valgrind, which must find no invalid access and no leak of ours.
+//! Group `memcheck`: programs under Valgrind, which must find no invalid access and no leak of
+//! ours.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -31,11 +32,13 @@ const PINGPONGS: &[&str] = &[
     "ibv_srq_pingpong -c -n 100",
     "ibv_xsrq_pingpong -n 50",
 ];
-/// Programs of `tests/verbs`, with their second processes. Not `memory`: it unmaps what it has registered, on purpose.
+/// Programs of `tests/verbs`, with their second processes. Not `memory`: it unmaps what it has
+/// registered, on purpose.
 const PROGRAMS: &[&str] = &[
     "data", "queues", "handles", "builder", "extended", "windows", "domains", "tags",
 ];
-/// With this clang takes its runtime from a shared library, as gcc does. That of ThreadSanitizer, in clang 14, crashes by itself.
+/// With this clang takes its runtime from a shared library, as gcc does. That of ThreadSanitizer,
+/// in clang 14, crashes by itself.
 const SHARED: &str = "-shared-libasan";
 /// How the programs are built whose compiler looks for errors.
 const SANITIZERS: &[Compiler] = &[

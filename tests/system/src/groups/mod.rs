@@ -266,7 +266,8 @@ pub(crate) fn choose(filters: &[String]) -> Result<Vec<(&'static Group, Vec<Case
     Ok(chosen)
 }
 
-/// No filter takes everything; `group` takes the group, `group/part` the cases of the group whose name has the part.
+/// No filter takes everything; `group` takes the group, `group/part` the cases of the group whose
+/// name has the part.
 fn wanted(filters: &[String], name: &str) -> bool {
     let (group, rest) = name.split_once('/').unwrap_or((name, ""));
     filters.is_empty()

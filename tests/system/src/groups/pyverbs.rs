@@ -1,7 +1,9 @@
 //! Group `pyverbs`: rdma-core's own test suite, unmodified, each of its tests a line of the report.
 //!
-//! Both ends of its tests are in one process, on one device, and each test sends to an address that it takes from the
-//! GID table of that very device. So the suite is run over one daemon and over IPv6; and between two daemons by way of `tests/pyverbs/between.py`, which opens every second end elsewhere.
+//! Both ends of its tests are in one process, on one device, and each test sends to an address that
+//! it takes from the GID table of that very device. So the suite is run over one daemon and over
+//! IPv6; and between two daemons by way of `tests/pyverbs/between.py`, which opens every second end
+//! elsewhere.
 
 use std::net::Ipv4Addr;
 use std::path::Path;
@@ -40,7 +42,8 @@ fn one_daemon(lab: &mut Lab) -> Parts {
     judge.end(running)
 }
 
-/// Between addresses of IPv6, which a port has beside those of IPv4: the suite takes the first that fits unless told.
+/// Between addresses of IPv6, which a port has beside those of IPv4: the suite takes the first that
+/// fits unless told.
 fn ipv6(lab: &mut Lab) -> Parts {
     let dir = lab.case_dir()?;
     let host = lab.site(Place::Veth(MTU))?.client();
@@ -69,7 +72,8 @@ fn ipv6_gid(host: &Host) -> Result<u64, Stop> {
     }
 }
 
-/// One end of each test on either host. What is reported are the tests that had two ends, and whatever failed.
+/// One end of each test on either host. What is reported are the tests that had two ends, and
+/// whatever failed.
 fn between(lab: &mut Lab) -> Parts {
     let dir = lab.case_dir()?;
     let site = lab.site(Place::TwoDaemons)?;
@@ -159,7 +163,8 @@ impl Judge {
     }
 }
 
-/// Exit code 1 says that tests failed, which the tests' own lines say better; anything else but 0 is a crash after them.
+/// Exit code 1 says that tests failed, which the tests' own lines say better; anything else but 0
+/// is a crash after them.
 fn died(finished: &Finished) -> bool {
     !finished
         .status

@@ -1,6 +1,7 @@
-//! Group `sanitized`: the C programs of `tests/verbs` with gcc's AddressSanitizer and UndefinedBehaviorSanitizer. What libraries and shim
-//! hand to a program is looked at from the program's side: a completion, an event or an attribute that is written beyond its end, a value that no
-//! enum has.
+//! Group `sanitized`: the C programs of `tests/verbs` with gcc's AddressSanitizer and
+//! UndefinedBehaviorSanitizer. What libraries and shim hand to a program is looked at from the
+//! program's side: a completion, an event or an attribute that is written beyond its end, a value
+//! that no enum has.
 
 use std::process::Command;
 use std::time::Duration;
@@ -49,7 +50,8 @@ pub(crate) fn belongs(filters: &[String], name: &str) -> bool {
     !name.starts_with(GROUP) || !filters.is_empty()
 }
 
-/// Runs the tests of a program over one device; a report of a sanitizer fails them all. `prepare` sees the command first.
+/// Runs the tests of a program over one device; a report of a sanitizer fails them all. `prepare`
+/// sees the command first.
 pub(crate) fn run(
     lab: &mut Lab,
     name: &str,

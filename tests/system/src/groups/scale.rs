@@ -1,5 +1,5 @@
-//! Group `scale`: the tests of `tests/verbs/many.c` with as many processes and queue pairs as they take. Smaller ones are run with the
-//! other C programs.
+//! Group `scale`: the tests of `tests/verbs/many.c` with as many processes and queue pairs as they
+//! take. Smaller ones are run with the other C programs.
 
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
-//! Group `unit`: `cargo test` of the whole workspace, optimised and with all checks, each test counted.
+//! Group `unit`: `cargo test` of the whole workspace, optimised and with all checks, each test
+//! counted.
 
 use crate::groups::cargo_tests;
 use crate::harness::case::{Case, Ending, Stop};
@@ -40,8 +41,8 @@ pub(crate) fn endings(finished: &Finished) -> Vec<(String, Ending)> {
     endings
 }
 
-/// What a failed test printed: the beginning, or of a property the end, where its seed and the smallest input that breaks it
-/// stand after all inputs that were tried on the way.
+/// What a failed test printed: the beginning, or of a property the end, where its seed and the
+/// smallest input that breaks it stand after all inputs that were tried on the way.
 fn details(out: &str, name: &str) -> String {
     let heading = format!("---- {name} stdout ----");
     let text: Vec<&str> = out

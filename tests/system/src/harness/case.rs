@@ -103,11 +103,14 @@ impl From<Ending> for Endings {
 /// What may run at the same time as a case, in a network namespace of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Company {
-    /// Nothing: it keeps all processors busy, looks at times, or may need the machine's own network.
+    /// Nothing: it keeps all processors busy, looks at times, or may need the machine's own
+    /// network.
     Alone,
-    /// Cases of other groups and of other places. Those of one place follow each other, so that the place is brought up once.
+    /// Cases of other groups and of other places. Those of one place follow each other, so that the
+    /// place is brought up once.
     ByPlace,
-    /// Cases of other groups. Those of its own group follow each other, since later ones look at what earlier ones left.
+    /// Cases of other groups. Those of its own group follow each other, since later ones look at
+    /// what earlier ones left.
     AsOne,
 }
 

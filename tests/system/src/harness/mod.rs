@@ -1,4 +1,5 @@
-//! What every test needs: cases and how they end, processes that are started and watched, the account of a run.
+//! What every test needs: cases and how they end, processes that are started and watched, the
+//! account of a run.
 
 pub mod case;
 pub(crate) mod junit;

@@ -1,4 +1,5 @@
-//! Child processes of the tests: output kept in files, bounded in time, killed by their id and by nothing else.
+//! Child processes of the tests: output kept in files, bounded in time, killed by their id and by
+//! nothing else.
 
 use std::fs::{self, File};
 use std::os::unix::process::ExitStatusExt;
@@ -103,7 +104,8 @@ impl Running {
         self.finished(status)
     }
 
-    /// Waits for the end of a server whose client has ended: at most `limit`, or a moment to say why if the client failed.
+    /// Waits for the end of a server whose client has ended: at most `limit`, or a moment to say
+    /// why if the client failed.
     pub fn finish_after(self, client: &Finished, limit: Duration) -> Finished {
         self.finish(if client.success() {
             limit

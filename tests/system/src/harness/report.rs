@@ -1,4 +1,5 @@
-//! The account of a test run: a line per case as it ends, the failures with their evidence, the sums.
+//! The account of a test run: a line per case as it ends, the failures with their evidence, the
+//! sums.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -31,7 +32,8 @@ pub(crate) struct Report {
     progress: Option<ProgressBar>,
 }
 
-/// Where everything is run several times: which round it is, and how often each case failed in those before.
+/// Where everything is run several times: which round it is, and how often each case failed in
+/// those before.
 struct Rounds {
     current: u32,
     all: u32,

@@ -1,6 +1,8 @@
-//! The tests of rdma-core's suite that are skipped, and what a run is worth against that: a skip that appears or disappears is a failure.
+//! The tests of rdma-core's suite that are skipped, and what a run is worth against that: a skip
+//! that appears or disappears is a failure.
 //!
-//! `skips.toml` is the only place where skips are written down; the table of `docs/conformance/pyverbs.md` is made of it.
+//! `skips.toml` is the only place where skips are written down; the table of
+//! `docs/conformance/pyverbs.md` is made of it.
 
 use std::collections::BTreeMap;
 
@@ -97,7 +99,8 @@ impl Table {
         table
     }
 
-    /// What each test's outcome is worth. Rows without an outcome are failures under the test's name.
+    /// What each test's outcome is worth. Rows without an outcome are failures under the test's
+    /// name.
     pub(crate) fn judge(&self, outcomes: &[Outcome], machine: Machine) -> Vec<(String, Ending)> {
         let mut endings: Vec<(String, Ending)> = outcomes
             .iter()

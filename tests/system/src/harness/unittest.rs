@@ -1,9 +1,11 @@
-//! Reads what Python's unittest prints with `-v` on standard error, and checks it against unittest's own sums.
+//! Reads what Python's unittest prints with `-v` on standard error, and checks it against
+//! unittest's own sums.
 //!
-//! A test's line is begun before the test runs and ended with the verdict after it, so that whatever else is written to
-//! standard error meanwhile (by the test, by processes that it forks) stands between the two. What the tests print
-//! to standard output is not here at all: the two streams are kept apart. Should noise hide a verdict all the same,
-//! the sums differ and the whole output is refused, rather than a result lost.
+//! A test's line is begun before the test runs and ended with the verdict after it, so that
+//! whatever else is written to standard error meanwhile (by the test, by processes that it forks)
+//! stands between the two. What the tests print to standard output is not here at all: the two
+//! streams are kept apart. Should noise hide a verdict all the same, the sums differ and the whole
+//! output is refused, rather than a result lost.
 
 use std::collections::BTreeMap;
 
@@ -128,8 +130,8 @@ fn is_rule(line: &str) -> bool {
     line.len() == 70 && (line.bytes().all(|b| b == b'=') || line.bytes().all(|b| b == b'-'))
 }
 
-/// `test_x (tests.module.Class.test_x)`, or without the last part as before Python 3.11: the name, whether
-/// it is a test (and not a class being set up), what follows.
+/// `test_x (tests.module.Class.test_x)`, or without the last part as before Python 3.11: the name,
+/// whether it is a test (and not a class being set up), what follows.
 fn begun(line: &str) -> Option<(String, bool, &str)> {
     let (method, rest) = line.split_once(" (")?;
     let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';

@@ -1,5 +1,5 @@
-//! A network that loses, doubles, delays and reorders what both sides of the link send, and what it has done to their packets:
-//! netem at both ends of the veth pair.
+//! A network that loses, doubles, delays and reorders what both sides of the link send, and what it
+//! has done to their packets: netem at both ends of the veth pair.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -54,7 +54,8 @@ impl Harm {
 }
 
 impl Field {
-    /// Makes the network lose, double, delay and reorder sends: rdma_rxe's are a packet each, ferroce's up to 64.
+    /// Makes the network lose, double, delay and reorder sends: rdma_rxe's are a packet each,
+    /// ferroce's up to 64.
     pub(super) fn worsen(&self) -> Result<(), Stop> {
         for side in [Side::Rxe, Side::Ferroce] {
             self.netem(side, BAD)?;
@@ -129,7 +130,8 @@ impl Field {
         must(command)
     }
 
-    /// Whether the kernel cuts ferroce's sends into packets before they reach the link, as for a network card, or after it.
+    /// Whether the kernel cuts ferroce's sends into packets before they reach the link, as for a
+    /// network card, or after it.
     pub(super) fn cut_early(&self, early: bool) -> Result<(), Stop> {
         let segments = if early { "1" } else { "65535" };
         let far = Side::Ferroce.interface();

@@ -1,4 +1,5 @@
-//! Programs that connect through rdma_cm: those of librdmacm, perftest's when told to, and members of a multicast group.
+//! Programs that connect through rdma_cm: those of librdmacm, perftest's when told to, and members
+//! of a multicast group.
 
 use std::fs;
 use std::path::Path;

@@ -1,5 +1,6 @@
-//! What rdma_rxe of Linux 6.1 does otherwise, and what is therefore not run between it and ferroce: `differs.toml`, of which the tables of
-//! `docs/conformance/rdma-rxe.md` and `docs/interop.md` are made.
+//! What rdma_rxe of Linux 6.1 does otherwise, and what is therefore not run between it and ferroce:
+//! `differs.toml`, of which the tables of `docs/conformance/rdma-rxe.md` and `docs/interop.md` are
+//! made.
 
 use std::sync::LazyLock;
 
@@ -35,7 +36,8 @@ struct Run {
     why: String,
 }
 
-/// A test of a C program that rdma_rxe does not pass, because it does something else than the specification or has something not.
+/// A test of a C program that rdma_rxe does not pass, because it does something else than the
+/// specification or has something not.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Test {
@@ -65,7 +67,8 @@ pub(crate) fn skipped(program: &str, test: &str, server: Side) -> Option<&'stati
     differs.map(|differs| &*differs.why)
 }
 
-/// Why perftest's `-R` is not run over a bad network where rdma_rxe serves; ferroce as the server waits a moment for the next listener.
+/// Why perftest's `-R` is not run over a bad network where rdma_rxe serves; ferroce as the server
+/// waits a moment for the next listener.
 pub(crate) fn asks_too_soon() -> &'static str {
     &DIFFERS.run.asks_too_soon.why
 }

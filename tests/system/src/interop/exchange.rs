@@ -1,4 +1,5 @@
-//! One run: a server on one side, a client on the other, and how both ended. Which of the ways to run two ends a program takes.
+//! One run: a server on one side, a client on the other, and how both ended. Which of the ways to
+//! run two ends a program takes.
 
 use std::path::Path;
 

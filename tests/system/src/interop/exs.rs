@@ -1,4 +1,5 @@
-//! The conformance programs of the Extended Sockets library, which goes by any device: between the two sides, and over one of them.
+//! The conformance programs of the Extended Sockets library, which goes by any device: between the
+//! two sides, and over one of them.
 
 use std::path::Path;
 use std::time::Duration;
@@ -16,7 +17,8 @@ const LIMIT: Duration = Duration::from_secs(400);
 /// For one of them.
 const SECONDS: &str = "60";
 
-/// Every program in both modes, in both roles, and over rdma_rxe alone. The modes take turns with the families and the link's MTUs.
+/// Every program in both modes, in both roles, and over rdma_rxe alone. The modes take turns with
+/// the families and the link's MTUs.
 pub(super) fn plan() -> Vec<(Program, Setting)> {
     let mut runs = Vec::new();
     for (mode, mtu) in Mode::ALL.into_iter().zip(MTUS) {
@@ -42,7 +44,8 @@ pub(super) fn plan() -> Vec<(Program, Setting)> {
     runs
 }
 
-/// Runs a program on the client's side, with the other process of each test on the server's, or with both on the server's.
+/// Runs a program on the client's side, with the other process of each test on the server's, or
+/// with both on the server's.
 pub(super) fn run(
     field: &Field,
     setting: &Setting,

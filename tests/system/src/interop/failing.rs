@@ -1,5 +1,5 @@
-//! Runs that come to no good end, for a reason that is known: nobody is there, somebody has gone, a program asks for what cannot be.
-//! What is judged is how their ends learn of it.
+//! Runs that come to no good end, for a reason that is known: nobody is there, somebody has gone, a
+//! program asks for what cannot be. What is judged is how their ends learn of it.
 
 use std::path::Path;
 use std::process::Command;
@@ -56,7 +56,8 @@ pub(super) fn client_killed(field: &Field, setting: &Setting, port: u16, dir: &P
     Ok(())
 }
 
-/// A client that asks for no retries has none: its device ends the run with the status that is due, and says nothing else before.
+/// A client that asks for no retries has none: its device ends the run with the status that is due,
+/// and says nothing else before.
 pub(super) fn fio_sends(field: &Field, setting: &Setting, port: u16, dir: &Path) -> Ending {
     const ENDED: &str = "cq completion status 13(RNR retry counter exceeded)";
     let line = "fio --ioengine=rdma --thread --verb=send --bs=4k --size=16m --port PORT";
@@ -123,7 +124,8 @@ pub(super) fn iperf3_stops(field: &Field, setting: &Setting, port: u16, dir: &Pa
     }
 }
 
-/// What iperf3 says that it has transferred, interval by interval: `[ 22]   0.00-1.00   sec   128 KBytes  1.05 Mbits/sec`.
+/// What iperf3 says that it has transferred, interval by interval: `[ 22]   0.00-1.00   sec   128
+/// KBytes  1.05 Mbits/sec`.
 fn intervals(output: &str) -> Vec<String> {
     output
         .lines()
@@ -135,7 +137,8 @@ fn intervals(output: &str) -> Vec<String> {
         .collect()
 }
 
-/// A connection to an address where nobody is, which takes more than a minute to fail, without doing anything.
+/// A connection to an address where nobody is, which takes more than a minute to fail, without
+/// doing anything.
 pub(super) struct Unanswered(Running);
 
 impl Unanswered {

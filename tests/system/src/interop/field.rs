@@ -1,5 +1,6 @@
-//! Where the tests of interoperation happen, inside the guest: rdma_rxe in the initial network namespace (the kernel's soft-RoCE
-//! works in no other), ferroce in one of its own, and a veth pair between them.
+//! Where the tests of interoperation happen, inside the guest: rdma_rxe in the initial network
+//! namespace (the kernel's soft-RoCE works in no other), ferroce in one of its own, and a veth pair
+//! between them.
 
 use std::ffi::OsString;
 use std::fs;

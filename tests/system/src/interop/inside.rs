@@ -25,7 +25,8 @@ const FIRST_PORT: u16 = 18_600;
 
 /// Of so many sends a bad network spares not all.
 const SOME: u64 = 400;
-/// As many packets the kernel takes as one send at most. netem counts packets, and loses and puts back sends.
+/// As many packets the kernel takes as one send at most. netem counts packets, and loses and puts
+/// back sends.
 const MERGED: u64 = 64;
 
 struct Runner {
@@ -74,8 +75,8 @@ pub(super) fn run(share: &Path, scope: &Scope) -> Result<()> {
 }
 
 impl Runner {
-    /// All that is run over a link of one kind. What only waits does so beside the rest, to the end of it: ferroce's daemon starts anew
-    /// with each kind.
+    /// All that is run over a link of one kind. What only waits does so beside the rest, to the end
+    /// of it: ferroce's daemon starts anew with each kind.
     fn section(&mut self, steps: &[Step], bad: &mut bool, dir: &Path) -> Result<()> {
         let mut unanswered = Vec::new();
         let waits = |step: &&Step| matches!(step.1, Program::NobodyAnswers);
@@ -152,7 +153,8 @@ impl Runner {
         }
     }
 
-    /// That a bad network did something to what a program sent over it, where that was enough to say so.
+    /// That a bad network did something to what a program sent over it, where that was enough to
+    /// say so.
     fn was_harmed(&self, setting: &Setting, before: Option<[Harm; 2]>) -> Ending {
         let (Some(before), Some(now)) = (before, self.harm(setting)?) else {
             return Ok(());

@@ -1,6 +1,7 @@
 //! Interoperation with rdma_rxe, the Linux kernel's soft-RoCE, in a throw-away guest.
 //!
-//! Outside, [`run`] starts the guest, has this very program run the plan inside, and reads what it says.
+//! Outside, [`run`] starts the guest, has this very program run the plan inside, and reads what it
+//! says.
 
 mod bad_network;
 mod connected;
@@ -48,10 +49,12 @@ pub struct Scope {
     /// One program of each kind only
     #[arg(long)]
     pub short: bool,
-    /// All conformance programs of the Extended Sockets library instead: between the two, and over rdma_rxe alone
+    /// All conformance programs of the Extended Sockets library instead: between the two, and over
+    /// rdma_rxe alone
     #[arg(long, conflicts_with = "short")]
     pub exs: bool,
-    /// Only runs whose name, setting and all, has this part, or one of these: once for each part, as settings have commas
+    /// Only runs whose name, setting and all, has this part, or one of these: once for each part,
+    /// as settings have commas
     #[arg(long, value_name = "PART", allow_hyphen_values = true)]
     pub only: Vec<String>,
 }
@@ -184,8 +187,8 @@ fn result(text: &str, finished: &Finished) -> (Vec<Run>, String) {
     (runs, table)
 }
 
-/// Whether the whole plan keeps its time, where `others` is what other programs used of the processors (0 to 1): who shares the
-/// machine cannot tell.
+/// Whether the whole plan keeps its time, where `others` is what other programs used of the
+/// processors (0 to 1): who shares the machine cannot tell.
 fn in_time(elapsed: Duration, others: f64) -> Ending {
     let told = format!(
         "{:.0} s, not {}, while other programs used {:.0} % of this machine's processors",
@@ -200,7 +203,8 @@ fn in_time(elapsed: Duration, others: f64) -> Ending {
     }
 }
 
-/// The command: inside the guest the runner, outside everything with the table at the end, which may go to a file.
+/// The command: inside the guest the runner, outside everything with the table at the end, which
+/// may go to a file.
 pub fn command(scope: &Scope, inside: Option<&Path>, table: Option<&Path>) -> Result<bool> {
     if let Some(share) = inside {
         inside::run(share, scope)?;

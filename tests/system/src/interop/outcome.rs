@@ -1,4 +1,5 @@
-//! What the runner inside the guest says of each run: a line of JSON in a file that it shares with us.
+//! What the runner inside the guest says of each run: a line of JSON in a file that it shares with
+//! us.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,5 @@
-//! Programs whose two ends tell each other over TCP where their queue pairs are: perftest's, and the pingpongs of libibverbs.
+//! Programs whose two ends tell each other over TCP where their queue pairs are: perftest's, and
+//! the pingpongs of libibverbs.
 
 use std::path::Path;
 use std::process::Command;
@@ -14,7 +15,8 @@ use crate::programs::perftest::Ends;
 /// The largest size of perftest's `-a`.
 const LARGEST: u64 = 8 << 20;
 
-/// Both ends of a program that exchanges addresses over TCP: `extra` gives each side's further options.
+/// Both ends of a program that exchanges addresses over TCP: `extra` gives each side's further
+/// options.
 fn pair(
     field: &Field,
     setting: &Setting,
@@ -118,8 +120,9 @@ pub(super) fn pingpong(
     Ok(())
 }
 
-/// Whether all that an end of a pingpong lacks is the acknowledgement of its last message: where it is lost nobody is there any more to
-/// repeat it, as the other end, which has all that it waits for, has left.
+/// Whether all that an end of a pingpong lacks is the acknowledgement of its last message: where it
+/// is lost nobody is there any more to repeat it, as the other end, which has all that it waits
+/// for, has left.
 fn left_alone(end: &Finished, other: &Finished) -> bool {
     const SEND_FAILED: &str = "Failed status transport retry counter exceeded (12) for wr_id 2";
     // ibv_rc_pingpong adds how many completions it has polled, ibv_srq_pingpong does not.
@@ -133,8 +136,9 @@ fn left_alone(end: &Finished, other: &Finished) -> bool {
         && other.out.contains(" iters in ")
 }
 
-/// Whether all that rdma_rxe's end of a pingpong lacks is the acknowledgement of its last message, as above: told to try seven times,
-/// as this program tells it, it tries without end. `retries`: how often it did during the run.
+/// Whether all that rdma_rxe's end of a pingpong lacks is the acknowledgement of its last message,
+/// as above: told to try seven times, as this program tells it, it tries without end. `retries`:
+/// how often it did during the run.
 fn asks_for_ever(rxe: &Finished, other: &Finished, retries: u64) -> bool {
     // It waits 67 ms each time, until its end is killed.
     let tries = LIMIT.as_millis() as u64 / 67;

@@ -1,7 +1,7 @@
 //! What is run in which settings.
 //!
-//! All combinations of every option would take hours: a program of each kind is run in every setting, and every option in both
-//! roles, in settings that alternate from line to line.
+//! All combinations of every option would take hours: a program of each kind is run in every
+//! setting, and every option in both roles, in settings that alternate from line to line.
 
 use super::field::Family;
 use super::programs::*;
@@ -161,8 +161,8 @@ const FURTHER: &[(Program, Family, u32)] = &[
     ),
 ];
 
-/// In both roles over a bad network. What UC and UD lose nobody sends again: perftest waits for it for ever unless it ends by the
-/// clock, and nobody waits for WRITEs.
+/// In both roles over a bad network. What UC and UD lose nobody sends again: perftest waits for it
+/// for ever unless it ends by the clock, and nobody waits for WRITEs.
 const BAD_NETWORK: &[Program] = &[
     Pingpong("ibv_rc_pingpong -c -s 10000 -n 50"),
     Pingpong("ibv_srq_pingpong -c -s 10000 -n 50"),
@@ -319,7 +319,8 @@ fn roles(
     })
 }
 
-/// The small MTU and the large take turns, but a path MTU must fit, and many bytes in small packets take long in an emulated guest.
+/// The small MTU and the large take turns, but a path MTU must fit, and many bytes in small packets
+/// take long in an emulated guest.
 fn mtu_for(program: Program, index: usize) -> u32 {
     match program {
         Perftest(line)

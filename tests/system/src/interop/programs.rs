@@ -23,15 +23,18 @@ pub(super) enum Program {
     Multicast(u32),
     /// A client of rdma_cm where nobody listens.
     NobodyListens,
-    /// A client of rdma_cm where nobody is, which waits for more than a minute and does nothing meanwhile: others are run beside it.
+    /// A client of rdma_cm where nobody is, which waits for more than a minute and does nothing
+    /// meanwhile: others are run beside it.
     NobodyAnswers,
     /// A client of rdma_cm that is killed while it is connected: its server is told.
     ClientKilled,
-    /// fio with `verb=send` and the depth that it has by itself, whose client is soon ahead of its server's receive requests and has asked
-    /// for no retries: the client's device says so with status 13, whichever it is.
+    /// fio with `verb=send` and the depth that it has by itself, whose client is soon ahead of its
+    /// server's receive requests and has asked for no retries: the client's device says so with
+    /// status 13, whichever it is.
     FioSends,
-    /// iperf3 over librspreload of rdma-core before 63, whose `select` names the wrong descriptor: its server reads nothing, whichever device it
-    /// has, and the client gets no further than the buffers.
+    /// iperf3 over librspreload of rdma-core before 63, whose `select` names the wrong descriptor:
+    /// its server reads nothing, whichever device it has, and the client gets no further than the
+    /// buffers.
     Iperf3Stops,
     /// Tests of a C program of `tests/verbs`: those named, or all but those.
     C(&'static str, Choice),
@@ -77,8 +80,9 @@ impl Program {
         }
     }
 
-    /// What needs IPv4: perftest's `-R`, fio and iperf3 as we run it take an address of IPv4 only, rdma_cm joins groups of IPv4 only over RoCE, and our own programs of
-    /// rdma_cm connect by IPv4.
+    /// What needs IPv4: perftest's `-R`, fio and iperf3 as we run it take an address of IPv4 only,
+    /// rdma_cm joins groups of IPv4 only over RoCE, and our own programs of rdma_cm connect by
+    /// IPv4.
     pub(super) fn is_v4_only(&self) -> bool {
         matches!(
             self,

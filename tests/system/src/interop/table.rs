@@ -25,7 +25,8 @@ fn columns() -> Vec<Setting> {
     columns
 }
 
-/// As Markdown: all runs over a good network, then those over a bad one. Tests of one C program share a row.
+/// As Markdown: all runs over a good network, then those over a bad one. Tests of one C program
+/// share a row.
 pub(super) fn markdown(outcomes: &[Outcome]) -> String {
     let mut text = String::new();
     for bad in [false, true] {

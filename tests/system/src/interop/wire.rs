@@ -1,4 +1,5 @@
-//! Packets themselves: each side accepts every packet of the other, and drops what was damaged. Counters prove it.
+//! Packets themselves: each side accepts every packet of the other, and drops what was damaged.
+//! Counters prove it.
 //!
 //! rdma_rxe of Linux 6.1 does not count wrong ICRCs; its `rcvd_pkts` counts what passed.
 
@@ -135,7 +136,8 @@ fn cut_sends(field: &mut Field, setting: &Setting, dir: &Path) -> Ending {
     ending
 }
 
-/// Long messages in both directions: what one sent, the other took, to the packet, and nobody saw a wrong ICRC.
+/// Long messages in both directions: what one sent, the other took, to the packet, and nobody saw a
+/// wrong ICRC.
 fn accepted(field: &Field, setting: &Setting, dir: &Path) -> Ending {
     let before = Traffic::now(field)?;
     // The server of READs sends responses; all of these are cut from long sends.
@@ -167,7 +169,8 @@ fn perform(field: &Field, program: Program, setting: &Setting, port: u16, dir: &
         .try_for_each(|(_, ending)| ending)
 }
 
-/// A network that flips a bit now and then: the bytes are right all the same, and those who drop say so.
+/// A network that flips a bit now and then: the bytes are right all the same, and those who drop
+/// say so.
 fn damaged_on_the_way(field: &mut Field, setting: &Setting, dir: &Path) -> Ending {
     let before = Traffic::now(field)?;
     for side in [Side::Rxe, Side::Ferroce] {
@@ -184,7 +187,8 @@ fn damaged_on_the_way(field: &mut Field, setting: &Setting, dir: &Path) -> Endin
     field.mend()?;
     ending?;
     let seen = before.since(field)?;
-    // What ferroce sends has a UDP checksum of the kernel's, which sees most of it before rdma_rxe does.
+    // What ferroce sends has a UDP checksum of the kernel's, which sees most of it before rdma_rxe
+    // does.
     if seen.wrong == 0 {
         return Err(Stop::fail("ferroce saw no wrong ICRC"));
     }
@@ -201,13 +205,15 @@ fn datagram() -> Vec<u8> {
     // Q_Key and queue pair of management.
     bytes[12..16].copy_from_slice(&0x8001_0000_u32.to_be_bytes());
     bytes[19] = 1;
-    // Communication management, version 2, Send, an alternate path for a connection that there is not.
+    // Communication management, version 2, Send, an alternate path for a connection that there is
+    // not.
     bytes[HEADERS..HEADERS + 4].copy_from_slice(&[1, 7, 2, 3]);
     bytes[HEADERS + 17] = 0x19;
     bytes
 }
 
-/// The server's side drops every packet with a bit flipped, wherever it is, and takes the same packet without.
+/// The server's side drops every packet with a bit flipped, wherever it is, and takes the same
+/// packet without.
 fn one_bit(field: &mut Field, setting: &Setting, dir: &Path) -> Ending {
     let sender = setting.server.other();
     let address = |side: Side| -> Result<IpAddr, Stop> {
@@ -236,7 +242,8 @@ fn one_bit(field: &mut Field, setting: &Setting, dir: &Path) -> Ending {
             payloads.push(bad);
         }
     }
-    // Packets of one sender are handled in order: when the good one is there, the bad ones have been dealt with.
+    // Packets of one sender are handled in order: when the good one is there, the bad ones have
+    // been dealt with.
     payloads.push(good.clone());
     send(field, sender, from, to, &payloads, dir)?;
     let damaged = 2 * places.len() as u64;
@@ -276,7 +283,8 @@ fn wait(mut holds: impl FnMut() -> Result<bool, Stop>) -> Ending {
     Ok(())
 }
 
-/// Sends UDP payloads from a side. The kernel makes the UDP checksums of what it is given, so that only the ICRC is there to notice.
+/// Sends UDP payloads from a side. The kernel makes the UDP checksums of what it is given, so that
+/// only the ICRC is there to notice.
 fn send(
     field: &Field,
     side: Side,
@@ -303,7 +311,8 @@ fn send(
     }
 }
 
-/// A capture of both directions: rdma_rxe numbers its packets where IP has numbers, and every packet's ICRC is the one that belongs there.
+/// A capture of both directions: rdma_rxe numbers its packets where IP has numbers, and every
+/// packet's ICRC is the one that belongs there.
 fn captured(field: &mut Field, setting: &Setting, dir: &Path) -> Ending {
     let capture = Capture::start(&field.ferroce, Side::Ferroce.interface(), 100_000, dir)?;
     field.cut_early(true)?;

@@ -84,8 +84,8 @@ impl Capture {
         Ok(Capture { dumpcap, file })
     }
 
-    /// Waits, within bounds, until no more packets reach the file: the kernel hands them over in blocks, and what it holds when a
-    /// capture ends is lost.
+    /// Waits, within bounds, until no more packets reach the file: the kernel hands them over in
+    /// blocks, and what it holds when a capture ends is lost.
     pub(crate) fn settle(&self) {
         let length = || std::fs::metadata(&self.file).map_or(0, |metadata| metadata.len());
         let deadline = Instant::now() + Duration::from_secs(10);
@@ -110,7 +110,8 @@ impl Capture {
     }
 }
 
-/// Traffic of each kind, captured: every packet is RoCEv2 to tshark, none malformed, each ICRC right.
+/// Traffic of each kind, captured: every packet is RoCEv2 to tshark, none malformed, each ICRC
+/// right.
 pub(crate) fn capture(lab: &mut Lab) -> Ending {
     let dir = lab.case_dir()?;
     let lines = [
@@ -122,8 +123,8 @@ pub(crate) fn capture(lab: &mut Lab) -> Ending {
     ];
     let ports: Vec<u16> = lines.iter().map(|_| lab.port()).collect();
     let site = lab.site(Place::Veth(9000))?;
-    // A capture on the sender's side shows what the kernel passes to the device: cut packets, once the device
-    // says that it takes no uncut ones.
+    // A capture on the sender's side shows what the kernel passes to the device: cut packets, once
+    // the device says that it takes no uncut ones.
     site.segment_in_software()?;
     let capture = Capture::start(site.client(), site.client_interface(), 400_000, &dir)?;
     for (line, port) in lines.iter().zip(ports) {

@@ -1,6 +1,8 @@
-//! Commands inside a throw-away guest with Debian's own kernel, for what needs rdma_rxe (`tests/interop/guest`).
+//! Commands inside a throw-away guest with Debian's own kernel, for what needs rdma_rxe
+//! (`tests/interop/guest`).
 //!
-//! The guest has this machine's files at the same paths, and what it writes is gone afterwards but below the shared directory.
+//! The guest has this machine's files at the same paths, and what it writes is gone afterwards but
+//! below the shared directory.
 
 use std::path::Path;
 use std::process::Command;
@@ -18,10 +20,12 @@ const NO_GUEST: i32 = 125;
 /// What the guest's own time-out comes before ours by, so that it is the one that tells.
 const LEEWAY: Duration = Duration::from_secs(20);
 
-/// Runs a command as root in a guest that may write below `share`; skips, with the reason, where no guest can be had. A guest that
-/// was started and ends without the command's exit code, as when its kernel crashes, is a command that failed.
+/// Runs a command as root in a guest that may write below `share`; skips, with the reason, where no
+/// guest can be had. A guest that was started and ends without the command's exit code, as when its
+/// kernel crashes, is a command that failed.
 ///
-/// `share/NAME.out` grows while the command writes, to standard output or error; `share/console.log` is what the kernel had to say.
+/// `share/NAME.out` grows while the command writes, to standard output or error;
+/// `share/console.log` is what the kernel had to say.
 pub fn run(command: &[&str], share: &Path, name: &str, limit: Duration) -> Result<Finished, Stop> {
     packages::ensure(packages::GUEST)
         .map_err(|error| Stop::Skip(format!("no guest: {error:#}")))?;
@@ -34,7 +38,8 @@ pub fn run(command: &[&str], share: &Path, name: &str, limit: Duration) -> Resul
     there_was_one(finished)
 }
 
-/// What the script answered, if there was a guest at all. The exit code may be the command's: the script's own last word tells.
+/// What the script answered, if there was a guest at all. The exit code may be the command's: the
+/// script's own last word tells.
 fn there_was_one(finished: Finished) -> Result<Finished, Stop> {
     let last = finished.err.lines().last().unwrap_or_default();
     match last.strip_prefix("guest: ") {
@@ -63,7 +68,8 @@ pub fn show(command: &[String]) -> Result<bool> {
 mod tests {
     use super::*;
 
-    /// Puts programs where the script finds them first: the last argument is what QEMU is, the others do nothing. The kernel is there.
+    /// Puts programs where the script finds them first: the last argument is what QEMU is, the
+    /// others do nothing. The kernel is there.
     const STAGE: &str = r#"
         set -e
         cd "$0"

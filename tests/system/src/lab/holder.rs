@@ -1,4 +1,5 @@
-//! A process that keeps namespaces alive: it says when it is inside and ends when this program does, so nothing is left behind.
+//! A process that keeps namespaces alive: it says when it is inside and ends when this program
+//! does, so nothing is left behind.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};

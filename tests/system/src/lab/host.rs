@@ -1,4 +1,5 @@
-//! One "host": a daemon with a runtime directory of its own, an address, and perhaps a namespace to itself.
+//! One "host": a daemon with a runtime directory of its own, an address, and perhaps a namespace to
+//! itself.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -88,7 +89,8 @@ impl Host {
         }
     }
 
-    /// Programs are run by another build, which is at `programs`; a daemon that is up stays as it is.
+    /// Programs are run by another build, which is at `programs`; a daemon that is up stays as it
+    /// is.
     pub fn run_by(mut self, programs: &Path) -> Host {
         self.programs = programs.to_path_buf();
         self
@@ -106,7 +108,8 @@ impl Host {
         self.up_with(&["--addr", &address])
     }
 
-    /// Starts the daemon at a loopback address that it finds free, which becomes the host's, whatever this user has configured.
+    /// Starts the daemon at a loopback address that it finds free, which becomes the host's,
+    /// whatever this user has configured.
     pub fn up_anywhere(&mut self) -> Result<()> {
         self.up_with(&["--config", "/dev/null"])?;
         let status = self.status()?;
@@ -120,7 +123,8 @@ impl Host {
         let mut command = self.ferroce();
         command.arg("up").args(options);
         let line = process::line_of(&command);
-        // To a file, not a pipe: the daemon may keep the descriptors of the command that started it.
+        // To a file, not a pipe: the daemon may keep the descriptors of the command that started
+        // it.
         let logs = tempfile::tempdir()?;
         let ended = process::run(command, logs.path(), "up", Duration::from_secs(20))?;
         if !ended.success() {

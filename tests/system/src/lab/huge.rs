@@ -1,5 +1,5 @@
-//! Huge pages for the tests that want some: lent for the time of the tests where the kernel lets us, as it does root
-//! outside of containers.
+//! Huge pages for the tests that want some: lent for the time of the tests where the kernel lets
+//! us, as it does root outside of containers.
 
 use std::fs;
 

@@ -1,4 +1,5 @@
-//! What this machine's processors were busy with: the work of this process's children, and that of others.
+//! What this machine's processors were busy with: the work of this process's children, and that of
+//! others.
 
 use std::fs;
 use std::time::Instant;
@@ -8,7 +9,8 @@ use anyhow::{Context, Result};
 /// What `/proc` counts in, a second.
 const TICKS: f64 = 100.0;
 
-/// Seconds in which a processor of this machine had something to do, the kernel's own work included, and what a hypervisor took.
+/// Seconds in which a processor of this machine had something to do, the kernel's own work
+/// included, and what a hypervisor took.
 pub(crate) fn busy_seconds() -> Result<f64> {
     let text = fs::read_to_string("/proc/stat")?;
     let first = text.lines().next().unwrap_or_default();
@@ -23,10 +25,12 @@ pub(crate) fn busy_seconds() -> Result<f64> {
     Ok(busy)
 }
 
-/// Seconds of a processor that this process used and its children, their own included, which have ended and were waited for.
+/// Seconds of a processor that this process used and its children, their own included, which have
+/// ended and were waited for.
 fn own_seconds() -> Result<f64> {
     let text = fs::read_to_string("/proc/self/stat")?;
-    // The program's name is in parentheses, and may have any; user and system time are fields 14 and 15, the children's 16 and 17.
+    // The program's name is in parentheses, and may have any; user and system time are fields 14
+    // and 15, the children's 16 and 17.
     let (_, rest) = text.rsplit_once(") ").context("/proc/self/stat")?;
     let ticks: Vec<f64> = rest
         .split_whitespace()
@@ -55,7 +59,8 @@ impl Watch {
         })
     }
 
-    /// What others than this process and its children, which must have ended, used of all processors: 0 to 1.
+    /// What others than this process and its children, which must have ended, used of all
+    /// processors: 0 to 1.
     pub(crate) fn others(&self) -> Result<f64> {
         let used = (busy_seconds()? - self.busy) - (own_seconds()? - self.own);
         let text = fs::read_to_string("/proc/stat")?;

@@ -1,5 +1,6 @@
-//! The places that tests run in: one daemon, with and without the way through memory, two daemons on two loopback addresses, two namespaces joined by veth; one daemon and
-//! two namespaces over IPv6, too.
+//! The places that tests run in: one daemon, with and without the way through memory, two daemons
+//! on two loopback addresses, two namespaces joined by veth; one daemon and two namespaces over
+//! IPv6, too.
 //!
 //! One is up at a time, since the first two would share port 4791 of 127.0.0.1.
 
@@ -54,7 +55,8 @@ impl Place {
         }
     }
 
-    /// The largest path MTU that fits the link with all headers (and what a port there reports as active).
+    /// The largest path MTU that fits the link with all headers (and what a port there reports as
+    /// active).
     pub fn path_mtu(self) -> u32 {
         match self {
             Place::OneDaemon | Place::Sockets | Place::TwoDaemons | Place::Ipv6 => 4096,
@@ -116,7 +118,8 @@ impl Site {
         Ok(Site { place, hosts })
     }
 
-    /// Makes the kernel cut GSO sends before they reach the veth devices, as it does for a plain NIC.
+    /// Makes the kernel cut GSO sends before they reach the veth devices, as it does for a plain
+    /// NIC.
     pub fn segment_in_software(&self) -> Result<(), Stop> {
         for (host, interface) in self.hosts.iter().zip(netns::INTERFACES) {
             let mut ip = host.plain("ip");
@@ -182,7 +185,8 @@ pub struct Lab {
 }
 
 impl Lab {
-    /// Nothing is started yet. `programs` holds the built product, `logs` will hold a directory per case.
+    /// Nothing is started yet. `programs` holds the built product, `logs` will hold a directory per
+    /// case.
     pub fn new(programs: PathBuf, logs: PathBuf) -> Lab {
         Lab {
             programs,

@@ -1,9 +1,11 @@
-//! The kernel's soft-RoCE, rdma_rxe, and ferroce beside it, in the guest of `tests/interop`: as root, and nowhere else.
+//! The kernel's soft-RoCE, rdma_rxe, and ferroce beside it, in the guest of `tests/interop`: as
+//! root, and nowhere else.
 //!
-//! Both have the same network: two hosts joined by a veth pair. ferroce's hosts are two network namespaces. rdma_rxe of
-//! Linux 6.1 works in the initial namespace only, so both of its devices are there, one on either end of the pair, and
-//! routing rules keep what goes from the one to the other on the wire. (Left alone, the kernel would hand the packets over
-//! without it, as it does where both ends are on one device: [`Contestant::alone`].)
+//! Both have the same network: two hosts joined by a veth pair. ferroce's hosts are two network
+//! namespaces. rdma_rxe of Linux 6.1 works in the initial namespace only, so both of its devices
+//! are there, one on either end of the pair, and routing rules keep what goes from the one to the
+//! other on the wire. (Left alone, the kernel would hand the packets over without it, as it does
+//! where both ends are on one device: [`Contestant::alone`].)
 
 use std::fs;
 use std::path::Path;
@@ -98,7 +100,8 @@ impl Contestant {
     }
 }
 
-/// A veth pair in the initial namespace that packets cross from one end to the other, both addresses being this host's.
+/// A veth pair in the initial namespace that packets cross from one end to the other, both
+/// addresses being this host's.
 fn wire() -> Result<()> {
     let ip = |arguments: &[&str]| netns::done(Command::new("ip").args(arguments));
     let mtu = MTU.to_string();

@@ -58,7 +58,8 @@ impl Subnet {
         })
     }
 
-    /// A host with so many ports, and at the other end of each one's cable a host (from 1 on) of its own: as many fabrics.
+    /// A host with so many ports, and at the other end of each one's cable a host (from 1 on) of
+    /// its own: as many fabrics.
     pub(crate) fn star(programs: &Path, dir: &Path, ports: usize) -> Result<Subnet, Stop> {
         let own = |port: usize| format!("127.0.0.1:{}", usize::from(HOST_PORT) + port);
         let other = |port: usize| format!("127.0.0.{}:{HOST_PORT}", port + 2);
@@ -232,7 +233,8 @@ impl Subnet {
         }
     }
 
-    /// Runs a program of two ends (a server that listens on a TCP port, and a client); both must succeed.
+    /// Runs a program of two ends (a server that listens on a TCP port, and a client); both must
+    /// succeed.
     pub(crate) fn pair(
         &mut self,
         hosts: (usize, usize),
@@ -330,9 +332,10 @@ impl Manager {
 
 /// The errors in a log of OpenSM.
 ///
-/// One of them is none: the first data packet that an armed port gets makes it active. Its neighbour may be active, and send, before the
-/// subnet manager has asked the port to become active, which it then refuses with status 7 as no transition of states. OpenSM logs any
-/// refusal, and then, as what it is, one that it has expected.
+/// One of them is none: the first data packet that an armed port gets makes it active. Its
+/// neighbour may be active, and send, before the subnet manager has asked the port to become
+/// active, which it then refuses with status 7 as no transition of states. OpenSM logs any refusal,
+/// and then, as what it is, one that it has expected.
 fn errors_of(log: &str) -> Vec<String> {
     let mut expected = log.matches("during ACTIVE transition").count();
     let is_refusal = |line: &str| line.contains("ERR 3111") && line.ends_with("status = 0x1C");

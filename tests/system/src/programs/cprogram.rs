@@ -1,8 +1,9 @@
-//! The C programs of `tests/verbs`: compiled here with the system's compiler against stock libibverbs, run over
-//! ferroce, each of their tests counted for itself.
+//! The C programs of `tests/verbs`: compiled here with the system's compiler against stock
+//! libibverbs, run over ferroce, each of their tests counted for itself.
 //!
-//! A program run with the name of a test runs that test and prints one line, `ok NAME`, `skip NAME: why` or
-//! `not ok NAME: why`; without a name it runs all of them. `--list` prints the names.
+//! A program run with the name of a test runs that test and prints one line, `ok NAME`,
+//! `skip NAME: why` or `not ok NAME: why`; without a name it runs all of them. `--list` prints the
+//! names.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
@@ -67,7 +68,8 @@ pub(crate) fn compile_by(name: &str, compiler: &Compiler) -> Result<PathBuf> {
         "cm_ids.h",
     ]
     .map(|file| sources.join(file));
-    // Cases beside this one want the same program, and one that runs must not be replaced: it starts itself once more, by its name.
+    // Cases beside this one want the same program, and one that runs must not be replaced: it
+    // starts itself once more, by its name.
     let _alone = alone()?;
     let newest = inputs
         .iter()
@@ -94,7 +96,8 @@ pub(crate) fn compile_by(name: &str, compiler: &Compiler) -> Result<PathBuf> {
     Ok(program)
 }
 
-/// Waits until no other process of the tests compiles one of these programs; until the file is closed, none does.
+/// Waits until no other process of the tests compiles one of these programs; until the file is
+/// closed, none does.
 fn alone() -> Result<File> {
     let path = build::scratch("verbs")?.join("lock");
     let open = || -> std::io::Result<File> {
@@ -138,14 +141,16 @@ fn compile_with_by(
     fs::rename(&unfinished, program).with_context(|| format!("{}", program.display()))
 }
 
-/// Runs all tests of a program at a place. Where the place has two hosts, the tests' second process is on the other.
+/// Runs all tests of a program at a place. Where the place has two hosts, the tests' second process
+/// is on the other.
 pub(crate) fn run(lab: &mut Lab, place: Place, name: &str, limit: Duration) -> Parts {
     let program = compile(name)?;
     let dir = lab.case_dir()?;
     let site = lab.site(place)?;
     let mut command = site.client().run(&program);
     if let Some(other) = site.other() {
-        // How the second process of a test gets onto the other host: the words of a command, one a line.
+        // How the second process of a test gets onto the other host: the words of a command, one a
+        // line.
         command.env("PEER_COMMAND", other.prefix().join(OsStr::new("\n")));
     }
     let finished = process::run(command, &dir, "program", limit)?;

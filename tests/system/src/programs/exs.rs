@@ -1,4 +1,5 @@
-//! The EXS library's example programs, compiled here with the system's compiler against the header and the library.
+//! The EXS library's example programs, compiled here with the system's compiler against the header
+//! and the library.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -8,7 +9,8 @@ use anyhow::Result;
 use crate::build;
 use crate::programs::cprogram;
 
-/// Compiles `exs/examples/NAME.c` against the library in `library`, where the program also finds it.
+/// Compiles `exs/examples/NAME.c` against the library in `library`, where the program also finds
+/// it.
 pub(crate) fn example(library: &Path, name: &str) -> Result<PathBuf> {
     let program = build::scratch("exs-examples")?.join(name);
     let include = build::workspace().join("exs/include");

@@ -1,4 +1,5 @@
-//! The programs that tests run over a device: stock ones, C programs of ours, rdma-core's suite, Valgrind around them.
+//! The programs that tests run over a device: stock ones, C programs of ours, rdma-core's suite,
+//! Valgrind around them.
 
 pub(crate) mod cprogram;
 pub(crate) mod exs;

@@ -33,8 +33,8 @@ impl Runs for Host {
     }
 }
 
-/// What perftest says on stderr, once for each row, where another program kept it from measuring the clock. Its
-/// figures are then divided by a clock of 0 MHz.
+/// What perftest says on stderr, once for each row, where another program kept it from measuring
+/// the clock. Its figures are then divided by a clock of 0 MHz.
 const NO_CLOCK: &str = "Correlation coefficient r^2";
 
 /// Columns of a table of latencies beside size and iterations, and which of them is the deviation.
@@ -144,15 +144,17 @@ impl Ends {
     }
 }
 
-/// The first row whose figures are not those of a measurement. As many rows as are excused may lack them wholly.
+/// The first row whose figures are not those of a measurement. As many rows as are excused may lack
+/// them wholly.
 fn first_unsound(table: &[Row], mut excused: usize) -> Option<&Row> {
     table.iter().find(|row| {
         if excused > 0 && row.lacks_a_clock() {
             excused -= 1;
             return false;
         }
-        // The last column of short runs may honestly be 0.00 (message rate, deviation); the average may not.
-        // Of a few latencies, one of them very long, perftest's deviation is the root of a negative number.
+        // The last column of short runs may honestly be 0.00 (message rate, deviation); the average
+        // may not. Of a few latencies, one of them very long, perftest's deviation is the root of a
+        // negative number.
         let deviation = (row.figures.len() == LATENCIES).then_some(DEVIATION);
         row.figures.iter().enumerate().any(|(place, figure)| {
             (!figure.is_finite() && Some(place) != deviation) || *figure < 0.0
@@ -165,12 +167,14 @@ fn first_unsound(table: &[Row], mut excused: usize) -> Option<&Row> {
 pub(crate) struct Row {
     /// Message size.
     pub bytes: u64,
-    /// The other columns. Bandwidth: peak, average, Mpps. Latency: min, max, typical, average, deviation, 99 %, 99.9 %.
+    /// The other columns. Bandwidth: peak, average, Mpps. Latency: min, max, typical, average,
+    /// deviation, 99 %, 99.9 %.
     pub figures: Vec<f64>,
 }
 
 impl Row {
-    /// Whether the figures are those of a clock of 0 MHz: times are divided by it, rates (`-D`) multiplied.
+    /// Whether the figures are those of a clock of 0 MHz: times are divided by it, rates (`-D`)
+    /// multiplied.
     fn lacks_a_clock(&self) -> bool {
         let (rates, times): (Vec<f64>, Vec<f64>) =
             self.figures.iter().partition(|figure| figure.is_finite());
@@ -201,10 +205,12 @@ pub(crate) fn rows_of(output: &str) -> Vec<Row> {
 /// The first line that a program should not have needed to say.
 pub(crate) fn odd(stderr: &str) -> Option<&str> {
     const KNOWN: &[&str] = &[
-        // perftest's own complaint about the clock of a busy or virtual machine; it says nothing about the device.
+        // perftest's own complaint about the clock of a busy or virtual machine; it says nothing
+        // about the device.
         NO_CLOCK,
         "Conflicting CPU frequency values",
-        // perftest has no table of what rdma_rxe can send inline, so it sends nothing so unless told.
+        // perftest has no table of what rdma_rxe can send inline, so it sends nothing so unless
+        // told.
         "Device not recognized to implement inline feature",
         // All sizes, of datagrams.
         "Max msg size in UD is MTU",

@@ -1,4 +1,5 @@
-//! A transfer between two processes, each byte of which is checked at both ends (`tests/verbs/stream.c`), for what disturbs it.
+//! A transfer between two processes, each byte of which is checked at both ends
+//! (`tests/verbs/stream.c`), for what disturbs it.
 
 use std::path::Path;
 use std::time::Duration;
@@ -17,8 +18,8 @@ pub(crate) struct Streams {
 }
 
 impl Streams {
-    /// Starts both and waits, `limit` at most each time, until data has come at both ends. They go on for so many seconds, or
-    /// until the connection dies.
+    /// Starts both and waits, `limit` at most each time, until data has come at both ends. They go
+    /// on for so many seconds, or until the connection dies.
     pub(crate) fn start(
         hosts: [&Host; 2],
         port: u16,

@@ -1,7 +1,7 @@
 //! rdma-core's own test suite: where it comes from and how it is laid out to run.
 //!
-//! Debian ships it with python3-pyverbs as documentation, the larger files gzipped. It is unpacked as it is, file by
-//! file; nothing in it is changed. Tests of other vendors' devices stay behind.
+//! Debian ships it with python3-pyverbs as documentation, the larger files gzipped. It is unpacked
+//! as it is, file by file; nothing in it is changed. Tests of other vendors' devices stay behind.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -19,7 +19,8 @@ const SHIPPED: &str = "usr/share/doc/rdma-core/tests";
 
 /// Tests of other vendors' devices stay behind.
 const VENDORS: &[&str] = &["test_mlx5", "test_efa", "test_cuda"];
-/// Tests of the connection manager, which are for addresses and not for devices: group `cm` runs them by themselves.
+/// Tests of the connection manager, which are for addresses and not for devices: group `cm` runs
+/// them by themselves.
 const CONNECTIONS: &str = "test_rdmacm";
 
 /// The suite, unpacked into a directory that goes with this.
@@ -28,8 +29,8 @@ pub(crate) struct Suite {
 }
 
 impl Suite {
-    /// Unpacks the suite that is installed; where the package's documentation was left out, as in many containers, a
-    /// copy of the package is fetched for it, and kept.
+    /// Unpacks the suite that is installed; where the package's documentation was left out, as in
+    /// many containers, a copy of the package is fetched for it, and kept.
     pub(crate) fn unpack() -> Result<Suite> {
         Self::unpack_without(|name| name.starts_with(CONNECTIONS))
     }

@@ -1,8 +1,9 @@
 //! Programs under Valgrind's memcheck, and which of its findings count.
 //!
-//! Every invalid access or use of undefined bytes counts, whosever it is: the programs are clean by themselves. A leak
-//! counts if one of our libraries is among the callers. What memcheck calls possibly lost does not: the memory of the
-//! engine's helper thread, which lives as long as the process, looks like that once the process ends.
+//! Every invalid access or use of undefined bytes counts, whosever it is: the programs are clean by
+//! themselves. A leak counts if one of our libraries is among the callers. What memcheck calls
+//! possibly lost does not: the memory of the engine's helper thread, which lives as long as the
+//! process, looks like that once the process ends.
 
 use std::fs;
 use std::path::Path;
@@ -58,7 +59,8 @@ pub(crate) fn findings(dir: &Path, leaks: Leaks) -> Result<(usize, Vec<String>)>
     Ok((reports, found))
 }
 
-/// Reads the report error by error: that of a process that was killed breaks off, and what it says until then counts.
+/// Reads the report error by error: that of a process that was killed breaks off, and what it says
+/// until then counts.
 fn read(text: &str, leaks: Leaks) -> Result<Vec<String>> {
     const END: &str = "</error>";
     let mut found = Vec::new();

@@ -1,4 +1,5 @@
-//! A share of the cases, so that several machines do one run. Cases that follow each other stay together.
+//! A share of the cases, so that several machines do one run. Cases that follow each other stay
+//! together.
 
 use std::cmp::Reverse;
 use std::str::FromStr;
@@ -12,7 +13,8 @@ pub struct Shard {
 }
 
 impl Shard {
-    /// Which of the lots, told by how many cases each has, belong to it. Every machine comes to the same shares.
+    /// Which of the lots, told by how many cases each has, belong to it. Every machine comes to the
+    /// same shares.
     pub fn lots(self, sizes: &[usize]) -> Vec<bool> {
         let mut by_size: Vec<usize> = (0..sizes.len()).collect();
         by_size.sort_by_key(|&lot| Reverse(sizes[lot]));

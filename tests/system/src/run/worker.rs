@@ -1,4 +1,5 @@
-//! A process that runs the cases whose names it is given, a line each, and answers each with a line.
+//! A process that runs the cases whose names it is given, a line each, and answers each with a
+//! line.
 
 use std::fs::File;
 use std::io::{Write, stderr, stdin, stdout};

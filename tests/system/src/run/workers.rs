@@ -1,5 +1,6 @@
-//! Cases beside each other: processes of this program, each in a network namespace of its own with a loopback device of its own, so
-//! that all may use the same addresses and ports. The other side of what is said here is [`crate::run::worker`].
+//! Cases beside each other: processes of this program, each in a network namespace of its own with
+//! a loopback device of its own, so that all may use the same addresses and ports. The other side
+//! of what is said here is [`crate::run::worker`].
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
@@ -39,8 +40,8 @@ impl Workers {
             .map(Workers)
     }
 
-    /// Has the cases of these names run, each lot in one process, and tells how each ended as it does. The last process takes only
-    /// what waits, the others that last.
+    /// Has the cases of these names run, each lot in one process, and tells how each ended as it
+    /// does. The last process takes only what waits, the others that last.
     pub(super) fn run(self, lots: Vec<Work>, mut ended: impl FnMut(&str, Told)) {
         let lots = Mutex::new(lots);
         let next = |only_what_waits| {
@@ -175,7 +176,8 @@ impl Drop for Process {
     }
 }
 
-/// A command that runs the program appended to it in a network namespace with a loopback device that is up, as the same user.
+/// A command that runs the program appended to it in a network namespace with a loopback device
+/// that is up, as the same user.
 fn in_a_namespace() -> Command {
     let mut command = Command::new("unshare");
     let (user, group) = (
@@ -184,7 +186,8 @@ fn in_a_namespace() -> Command {
     );
     match user {
         0 => command.args(["-n", "sh", "-c", r#"ip link set lo up && exec "$@""#, "sh"]),
-        // Root of a user namespace brings the device up and becomes the user again, who has no more rights than before.
+        // Root of a user namespace brings the device up and becomes the user again, who has no more
+        // rights than before.
         _ => command
             .args(["-Urn", "sh", "-c"])
             .arg(format!(

@@ -1,12 +1,13 @@
-//! Where the command is run: with programs, a runtime directory, settings and an address of its own.
+//! Where the command is run: with programs, a runtime directory, settings and an address of its
+//! own.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicU8, Ordering};
 
-/// A directory laid out like cargo's, with a copy of the command in it, a runtime directory, and an address that no other test has:
-/// they run side by side.
+/// A directory laid out like cargo's, with a copy of the command in it, a runtime directory, and an
+/// address that no other test has: they run side by side.
 pub(crate) struct Place {
     pub temp: tempfile::TempDir,
     pub addr: String,
@@ -22,7 +23,8 @@ impl Place {
             return None;
         }
         let temp = tempfile::tempdir().unwrap();
-        // By another process: a file that this one has open for writing is open in what other tests start meanwhile, and cannot be run.
+        // By another process: a file that this one has open for writing is open in what other tests
+        // start meanwhile, and cannot be run.
         let copied = Command::new("cp")
             .args([command, &daemon, temp.path()])
             .status()

@@ -1,5 +1,5 @@
-//! Between the words of the protocol and those of `<infiniband/verbs.h>`. Values that verbs has no word for go to the device as
-//! something that it refuses.
+//! Between the words of the protocol and those of `<infiniband/verbs.h>`. Values that verbs has no
+//! word for go to the device as something that it refuses.
 
 use ferroce_cabi::{
     IBV_GID_TYPE_ROCE_V2, ibv_ah_attr, ibv_device_attr, ibv_gid, ibv_gid_entry, ibv_global_route,

@@ -15,7 +15,8 @@ use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 
 use super::library::{Library, Verb, VerbsError};
 
-/// A function of the later ones, which libibverbs has beside the context, if this library and device have it.
+/// A function of the later ones, which libibverbs has beside the context, if this library and
+/// device have it.
 macro_rules! later {
     ($device:expr, $name:ident) => {{
         let offset = std::mem::offset_of!(ferroce_cabi::verbs_context, $name);
@@ -78,7 +79,8 @@ impl Device {
         let mut attr: ibv_port_attr = unsafe { std::mem::zeroed() };
         let context = self.context.as_ptr();
         let later = later!(self, query_port);
-        // SAFETY: an open context, and room for the answer. The function of the table knows of the fields that came later.
+        // SAFETY: an open context, and room for the answer. The function of the table knows of the
+        // fields that came later.
         let returned = unsafe {
             match later {
                 Some(query) => query(context, port, &mut attr, size_of::<ibv_port_attr>()),
@@ -116,13 +118,15 @@ impl Device {
         }
     }
 
-    /// The next asynchronous event, acknowledged: its number in `enum ibv_event_type` and the object's address or the port.
+    /// The next asynchronous event, acknowledged: its number in `enum ibv_event_type` and the
+    /// object's address or the port.
     pub(super) fn event(&self) -> Option<(u32, usize)> {
         let mut event = ibv_async_event {
             element: std::ptr::null_mut(),
             event_type: 0,
         };
-        // SAFETY: an open context; what comes is acknowledged at once, and the object is only compared afterwards.
+        // SAFETY: an open context; what comes is acknowledged at once, and the object is only
+        // compared afterwards.
         unsafe {
             if (self.library.ibv_get_async_event)(self.context.as_ptr(), &mut event) != 0 {
                 return None;
@@ -147,8 +151,8 @@ impl Device {
     /// The table of later functions, if it has what is that far from its start.
     pub(super) fn later(&self, offset: usize) -> Option<*const verbs_context> {
         let context = self.context.as_ptr();
-        // SAFETY: with this mark, the context is the last part of a `verbs_context`, which grows at its head and says how
-        // large it is, at its end.
+        // SAFETY: with this mark, the context is the last part of a `verbs_context`, which grows at
+        // its head and says how large it is, at its end.
         unsafe {
             if (*context).abi_compat.addr() != usize::MAX {
                 return None;
@@ -196,7 +200,8 @@ impl List {
 
     fn names(&self) -> impl Iterator<Item = (usize, String)> + '_ {
         (0..self.count).map(|index| {
-            // SAFETY: the list has `count` devices, whose names are C strings that live as long as it.
+            // SAFETY: the list has `count` devices, whose names are C strings that live as long as
+            // it.
             let name = unsafe {
                 let device = *self.devices.as_ptr().add(index);
                 CStr::from_ptr((self.library.ibv_get_device_name)(device))

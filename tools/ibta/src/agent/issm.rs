@@ -1,5 +1,5 @@
-//! The files `issmN`, which a subnet manager keeps open as long as it works: the kernel's (or ferroced's) port then says in its
-//! capabilities that it has one.
+//! The files `issmN`, which a subnet manager keeps open as long as it works: the kernel's (or
+//! ferroced's) port then says in its capabilities that it has one.
 
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::OpenOptionsExt;

@@ -1,5 +1,6 @@
-//! libibverbs, loaded when the agent starts: so the tester itself needs no RDMA library, and what is tested is whatever the
-//! environment of the agent puts in front of the program, as with any other program.
+//! libibverbs, loaded when the agent starts: so the tester itself needs no RDMA library, and what
+//! is tested is whatever the environment of the agent puts in front of the program, as with any
+//! other program.
 //!
 //! Here are addresses of functions and nothing else; who calls them says why that is sound.
 
@@ -36,7 +37,8 @@ impl VerbsError {
         }
     }
 
-    /// What a function returned: 0 is success, and a failure is the reason itself or -1 with the reason in `errno`.
+    /// What a function returned: 0 is success, and a failure is the reason itself or -1 with the
+    /// reason in `errno`.
     pub(super) fn check(call: &'static str, returned: c_int) -> Result<(), VerbsError> {
         match returned {
             0 => Ok(()),
@@ -59,7 +61,8 @@ macro_rules! library {
 
         fn functions(library: &libloading::Library) -> Result<Library> {
             Ok(Library {
-                // SAFETY: the signatures are those of `<infiniband/verbs.h>`, which libibverbs keeps for ever.
+                // SAFETY: the signatures are those of `<infiniband/verbs.h>`, which libibverbs
+                // keeps for ever.
                 $($name: *unsafe { library.get(concat!(stringify!($name), "\0").as_bytes()) }
                     .with_context(|| concat!(stringify!($name), " is missing from libibverbs"))?,)*
             })
@@ -100,7 +103,8 @@ library! {
 }
 
 impl Library {
-    /// The library, which stays loaded until the process ends: drivers leave threads behind that run in it.
+    /// The library, which stays loaded until the process ends: drivers leave threads behind that
+    /// run in it.
     ///
     /// # Errors
     /// If it is not installed or is older than rdma-core 32.

@@ -1,9 +1,10 @@
-//! The agent: the device's side of a test, an ordinary program over stock libibverbs. It posts what the tester says and tells it
-//! what the device said; it decides nothing and knows nothing of tests.
+//! The agent: the device's side of a test, an ordinary program over stock libibverbs. It posts what
+//! the tester says and tells it what the device said; it decides nothing and knows nothing of
+//! tests.
 //!
-//! One line of JSON each way (see [`ferroce_ibta::protocol`]), over standard input and output or over TCP. Whoever
-//! may connect may use the device, and this process's memory as far as it was registered for that: the address to listen on is
-//! the user's choice, and there is no default.
+//! One line of JSON each way (see [`ferroce_ibta::protocol`]), over standard input and output or
+//! over TCP. Whoever may connect may use the device, and this process's memory as far as it was
+//! registered for that: the address to listen on is the user's choice, and there is no default.
 
 mod convert;
 mod device;

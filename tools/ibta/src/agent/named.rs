@@ -1,5 +1,5 @@
-//! What a tester has made, by the names that it knows it under. Nothing else is found here, so nothing that a tester says can reach
-//! memory or objects that are not its session's.
+//! What a tester has made, by the names that it knows it under. Nothing else is found here, so
+//! nothing that a tester says can reach memory or objects that are not its session's.
 
 use std::collections::HashMap;
 use std::fs::File;

@@ -1,5 +1,6 @@
-//! The verbs objects of the agent. Each keeps what it was made of alive, so that they can be dropped in any order, and each is
-//! destroyed once. What a device answers is passed on as it is; nothing is checked in its stead.
+//! The verbs objects of the agent. Each keeps what it was made of alive, so that they can be
+//! dropped in any order, and each is destroyed once. What a device answers is passed on as it is;
+//! nothing is checked in its stead.
 
 use std::cell::RefCell;
 use std::os::fd::BorrowedFd;
@@ -78,7 +79,8 @@ impl Cq {
         }
     }
 
-    /// Takes completions: as soon as `at_most` are there, or when the time has passed those that are. Sleeps while it waits.
+    /// Takes completions: as soon as `at_most` are there, or when the time has passed those that
+    /// are. Sleeps while it waits.
     pub(super) fn poll(&self, at_most: usize, within: Duration) -> Verb<Vec<ibv_wc>> {
         let deadline = Instant::now() + within;
         let mut found = Vec::new();
@@ -138,7 +140,8 @@ impl Cq {
         let mut of = ptr::null_mut();
         let mut context = ptr::null_mut();
         let library = self.device.library;
-        // SAFETY: a live channel whose descriptor is readable; an event that was taken is acknowledged.
+        // SAFETY: a live channel whose descriptor is readable; an event that was taken is
+        // acknowledged.
         unsafe {
             let channel = self.channel.as_ptr();
             if (library.ibv_get_cq_event)(channel, &mut of, &mut context) == 0 {
@@ -151,7 +154,8 @@ impl Cq {
 impl Drop for Cq {
     fn drop(&mut self) {
         let library = self.device.library;
-        // SAFETY: made by the library; all queue pairs with this queue are gone, and all its events are acknowledged.
+        // SAFETY: made by the library; all queue pairs with this queue are gone, and all its events
+        // are acknowledged.
         unsafe {
             (library.ibv_destroy_cq)(self.raw.as_ptr());
             (library.ibv_destroy_comp_channel)(self.channel.as_ptr());
@@ -219,7 +223,8 @@ impl Ah {
 
 impl Drop for Ah {
     fn drop(&mut self) {
-        // SAFETY: made by the library. Requests that name it keep it alive until the queue pair that they were posted to is gone.
+        // SAFETY: made by the library. Requests that name it keep it alive until the queue pair
+        // that they were posted to is gone.
         unsafe { (self.pd.device.library.ibv_destroy_ah)(self.raw.as_ptr()) };
     }
 }
@@ -283,7 +288,8 @@ pub(super) struct Qp {
 }
 
 impl Qp {
-    /// `ibv_create_qp(3)`, of an XRC target `ibv_create_qp_ex(3)`. Capacities become what the device gives.
+    /// `ibv_create_qp(3)`, of an XRC target `ibv_create_qp_ex(3)`. Capacities become what the
+    /// device gives.
     pub(super) fn new(pd: &Rc<Pd>, mut parts: QpParts) -> Verb<Rc<Qp>> {
         let mut init = ibv_qp_init_attr {
             qp_context: ptr::null_mut(),

@@ -127,8 +127,8 @@ impl Qp {
             bind_mw: request.bind(),
         };
         let mut bad = ptr::null_mut();
-        // SAFETY: a live queue pair and live objects; gather entries are looked up by key, and those of inline requests are
-        // the caller's to vouch for, as the field says.
+        // SAFETY: a live queue pair and live objects; gather entries are looked up by key, and
+        // those of inline requests are the caller's to vouch for, as the field says.
         VerbsError::check("ibv_post_send", unsafe {
             post(self.raw.as_ptr(), &mut raw, &mut bad)
         })

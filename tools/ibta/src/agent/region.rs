@@ -1,5 +1,5 @@
-//! Registered memory. The device reads and writes it whenever a peer says so, at the same time as the agent looks at it:
-//! therefore there are no references to it, only copies, byte by byte.
+//! Registered memory. The device reads and writes it whenever a peer says so, at the same time as
+//! the agent looks at it: therefore there are no references to it, only copies, byte by byte.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::cell::Cell;
@@ -76,7 +76,8 @@ impl Region {
         }))
     }
 
-    /// `ibv_dereg_mr(3)`, once; a region that was deregistered can no longer be used, save for its bytes.
+    /// `ibv_dereg_mr(3)`, once; a region that was deregistered can no longer be used, save for its
+    /// bytes.
     pub(super) fn deregister(&self) -> Verb {
         if self.deregistered.get() {
             return Ok(());
@@ -152,7 +153,8 @@ impl Region {
 
 impl Drop for Region {
     fn drop(&mut self) {
-        // What the device does not let go of (a window may be bound to it) it may still write to: that memory stays.
+        // What the device does not let go of (a window may be bound to it) it may still write to:
+        // that memory stays.
         if self.deregister().is_ok() {
             // SAFETY: dropped once, here, and the device has let go of it.
             unsafe { ManuallyDrop::drop(&mut self.pages) };

@@ -1,5 +1,5 @@
-//! What the tester asks for, done on the device: commands in, answers out. What a command names is looked up among the session's
-//! own objects, and nowhere else.
+//! What the tester asks for, done on the device: commands in, answers out. What a command names is
+//! looked up among the session's own objects, and nowhere else.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -232,7 +232,8 @@ impl Session {
             None => None,
             Some(xrcd) => Some(objects.xrcd(xrcd, "ibv_create_qp_ex")?.clone()),
         };
-        // Requests complete once, and a flushed queue holds as many as it has room for. Those of a shared queue are not known.
+        // Requests complete once, and a flushed queue holds as many as it has room for. Those of a
+        // shared queue are not known.
         let received = match srq {
             Some(_) => SHARED,
             None => what.max_recv_wr,

@@ -1,4 +1,5 @@
-//! XRC domains, and what is made in them: shared receive queues and targets. Their functions are among the later ones.
+//! XRC domains, and what is made in them: shared receive queues and targets. Their functions are
+//! among the later ones.
 
 use std::ptr::NonNull;
 use std::rc::Rc;
@@ -13,7 +14,8 @@ use super::device::{Device, later};
 use super::library::{Verb, VerbsError};
 use super::objects::{Cq, Pd, Srq, created, unsupported};
 
-/// An XRC domain that no other program knows, and the completion queue of its shared receive queues.
+/// An XRC domain that no other program knows, and the completion queue of its shared receive
+/// queues.
 pub(super) struct Xrcd {
     device: Rc<Device>,
     raw: NonNull<ibv_xrcd>,
@@ -55,7 +57,8 @@ impl Xrcd {
         init.pd = pd.raw.as_ptr();
         init.xrcd = self.raw.as_ptr();
         init.cq = self.cq.raw.as_ptr();
-        // SAFETY: an open context; a live domain of either kind and a live queue, which the object keeps alive.
+        // SAFETY: an open context; a live domain of either kind and a live queue, which the object
+        // keeps alive.
         let raw = unsafe { create(self.device.context.as_ptr(), &mut init) };
         let mut srq = Srq {
             pd: pd.clone(),

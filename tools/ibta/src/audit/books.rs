@@ -33,7 +33,8 @@ pub(super) struct Books {
     pub(super) receives: HashMap<RecvQueue, VecDeque<(u64, u32)>>,
     /// XRC domain of a shared receive queue.
     domains: HashMap<u32, u32>,
-    /// What the tester sent up to a packet, by destination and PSN: the lengths that a message up to here may have.
+    /// What the tester sent up to a packet, by destination and PSN: the lengths that a message up
+    /// to here may have.
     lengths: HashMap<(u32, u32), BTreeSet<u32>>,
     /// What may complete a receive request of a queue pair.
     pub(super) messages: HashMap<u32, Vec<Message>>,
@@ -49,7 +50,8 @@ pub(super) struct Books {
     pub(super) seen: usize,
     /// Connections on which a request completed in error since they left RESET.
     pub(super) failed: HashSet<u32>,
-    /// Queues of connections on which a request completed in error: what completes after it is flushed.
+    /// Queues of connections on which a request completed in error: what completes after it is
+    /// flushed.
     flushing: HashSet<(u32, Side)>,
 }
 
@@ -167,7 +169,8 @@ impl Books {
         Err(wrong)
     }
 
-    /// Credits are receive requests that are there, and none are counted of a queue that others take from, too (9.7.7.2).
+    /// Credits are receive requests that are there, and none are counted of a queue that others
+    /// take from, too (9.7.7.2).
     fn has_credits(&self, qp: u32, told: Option<Syndrome>) -> Result<(), String> {
         let (Some(pair), Some(Syndrome::Ack(code))) = (self.pairs.get(&qp), told) else {
             return Ok(());
@@ -333,15 +336,17 @@ impl Books {
         });
     }
 
-    /// A message that takes a receive request and was acknowledged has completed it (9.7.5.1): how many completions are missing.
+    /// A message that takes a receive request and was acknowledged has completed it (9.7.5.1): how
+    /// many completions are missing.
     pub(super) fn undelivered(&self, qp: u32) -> usize {
         let acknowledged = self.sent.get(&qp).map_or(0, |sent| sent.acknowledged);
         let delivered = self.delivered.get(&qp).copied().unwrap_or(0);
         acknowledged.saturating_sub(delivered)
     }
 
-    /// Requests that must complete in a state of the queue pair, and have not: on which side, how many. In ERR all are flushed (10.3.1); of
-    /// an unreliable service those to send complete without an answer, of a reliable one those that were answered.
+    /// Requests that must complete in a state of the queue pair, and have not: on which side, how
+    /// many. In ERR all are flushed (10.3.1); of an unreliable service those to send complete
+    /// without an answer, of a reliable one those that were answered.
     pub(super) fn open(&self, qp: u32, state: u32) -> [(Side, usize); 2] {
         let Some(pair) = self.pairs.get(&qp) else {
             return [(Side::Send, 0), (Side::Recv, 0)];
@@ -372,7 +377,8 @@ impl Books {
         sends || receives.is_some_and(|requests| !requests.is_empty())
     }
 
-    /// Where the receive requests of a queue pair come from, and whether they complete in their order there.
+    /// Where the receive requests of a queue pair come from, and whether they complete in their
+    /// order there.
     pub(super) fn receive_queues(&self, pair: &Pair, qp: u32) -> Vec<(RecvQueue, bool)> {
         match (pair.created.service, pair.created.srq) {
             (Service::XrcTarget, _) => {

@@ -19,7 +19,8 @@ pub(super) mod status {
     pub(crate) const RETRY_EXC: u32 = 12;
     pub(crate) const RNR_RETRY_EXC: u32 = 13;
 }
-/// How a receive request may fail by itself (11.6.2): it is too short, its memory is not to be written, or it is flushed.
+/// How a receive request may fail by itself (11.6.2): it is too short, its memory is not to be
+/// written, or it is flushed.
 const RECEIVE_ERRORS: [u32; 5] = [
     status::LOC_LEN,
     status::LOC_QP_OP,
@@ -38,7 +39,8 @@ fn nak_of(status: u32) -> Option<NakCode> {
     }
 }
 
-/// Whether a send request may have failed so: what the peer is blamed for it has said (9.7.5.2.1, 11.6.2).
+/// Whether a send request may have failed so: what the peer is blamed for it has said (9.7.5.2.1,
+/// 11.6.2).
 ///
 /// # Errors
 /// It may not.
@@ -89,7 +91,8 @@ impl Books {
             .iter()
             .position(|posted| posted.wr_id == done.wr_id);
         let at = at.ok_or("no send request with this wr_id is outstanding")?;
-        // Behind one that is signaled nothing completes before it; one that is not completes unheard.
+        // Behind one that is signaled nothing completes before it; one that is not completes
+        // unheard.
         if let Some(first) = pair.sends.iter().take(at).find(|posted| posted.signaled) {
             return Err(format!("request {} is before it", first.wr_id));
         }

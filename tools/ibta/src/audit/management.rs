@@ -1,7 +1,8 @@
 //! What holds of every MAD of a device, whatever a test is about.
 //!
-//! An answer is to a request, and says of which (13.4.5, 13.4.8); a SubnSet is answered with what there is after it (C14-26), and what it
-//! set stays (C14-30); what a node says of itself is what its programs are told, where verbs tell it.
+//! An answer is to a request, and says of which (13.4.5, 13.4.8); a SubnSet is answered with what
+//! there is after it (C14-26), and what it set stays (C14-30); what a node says of itself is what
+//! its programs are told, where verbs tell it.
 
 use super::port_info;
 use crate::protocol::{DeviceInfo, PortState, Reply};
@@ -17,7 +18,8 @@ const SELECTS: [u16; 3] = [
     pma::attribute::PORT_COUNTERS,
     pma::attribute::PORT_COUNTERS_EXTENDED,
 ];
-/// Statuses without the bits of SMPs (13.4.7); busy and redirected are none of a subnet management agent.
+/// Statuses without the bits of SMPs (13.4.7); busy and redirected are none of a subnet management
+/// agent.
 const STATUSES: [u16; 5] = [
     0,
     status::BAD_VERSION,
@@ -71,7 +73,8 @@ impl Ledger {
             .collect()
     }
 
-    /// What programs are told of a port against what it told the subnet manager; `is_sm`: its capabilities may be others by now.
+    /// What programs are told of a port against what it told the subnet manager; `is_sm`: its
+    /// capabilities may be others by now.
     ///
     /// # Errors
     /// It is another.

@@ -1,9 +1,10 @@
 //! What holds of every completion and of every packet of a device, whatever a test is about.
 //!
-//! A rig around the rig of a test keeps the books: requests that the device side posts, messages that the tester sends. A test need not
-//! look at each member of each completion and each field of each packet; what it does not look at is looked at here. A completion is of a
-//! request that was posted, in its turn, and says of it what happened (11.4.2.1). A packet is whole, has nothing in its reserved bits and
-//! no marks of congestion (9.2, 9.3), and a request asks for what was posted.
+//! A rig around the rig of a test keeps the books: requests that the device side posts, messages
+//! that the tester sends. A test need not look at each member of each completion and each field of
+//! each packet; what it does not look at is looked at here. A completion is of a request that was
+//! posted, in its turn, and says of it what happened (11.4.2.1). A packet is whole, has nothing in
+//! its reserved bits and no marks of congestion (9.2, 9.3), and a request asks for what was posted.
 
 mod books;
 mod completions;
@@ -64,7 +65,8 @@ impl<'r> Audited<'r> {
         self.progress.set(self.rig.now(), packets);
     }
 
-    /// Decides whether every completion and every packet was right, also those that the test has left.
+    /// Decides whether every completion and every packet was right, also those that the test has
+    /// left.
     ///
     /// # Errors
     /// One was not, or the rig failed.

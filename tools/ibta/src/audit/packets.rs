@@ -5,10 +5,12 @@ use super::memory::Memory;
 use crate::packet::RxPacket;
 use ferroce_wire::{Operation, bth};
 
-/// Bits of the BTH that are reserved: six of byte 4, beside FECN and BECN, and seven of byte 8, beside AckReq.
+/// Bits of the BTH that are reserved: six of byte 4, beside FECN and BECN, and seven of byte 8,
+/// beside AckReq.
 const RESERVED: [(usize, u8); 2] = [(4, 0x3f), (8, 0x7f)];
 
-/// Whether a packet may be sent by a device of which this was asked; `migreq` is MigReq of all its packets, `memory` the device's.
+/// Whether a packet may be sent by a device of which this was asked; `migreq` is MigReq of all its
+/// packets, `memory` the device's.
 ///
 /// # Errors
 /// What is wrong with it.

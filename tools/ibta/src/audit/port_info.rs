@@ -1,4 +1,5 @@
-//! What holds of every PortInfo (C14-24.1.1): values that are legal together, what a SubnSet makes of it, what programs are told.
+//! What holds of every PortInfo (C14-24.1.1): values that are legal together, what a SubnSet makes
+//! of it, what programs are told.
 
 use super::management::due;
 use crate::protocol::PortState;
@@ -37,7 +38,8 @@ const OPTIONAL: &[&str] = &[
     "vl_stall_count",
 ];
 
-/// Those in which a value of a Set stands for something else: it changes nothing, or means all or none.
+/// Those in which a value of a Set stands for something else: it changes nothing, or means all or
+/// none.
 const COMMANDS: &[(&str, &[u128])] = &[
     ("link_down_default_state", &[0]),
     ("link_speed_enabled", &[0, 15]),
@@ -148,8 +150,9 @@ fn after(field: &Field, set: u128) -> Option<u128> {
     }
 }
 
-/// An answer shows what was set (C14-26), and else what was there (C14-27, C14-30). ClientReregister is 1 in the answer to who set it
-/// alone (o14-13.2); nobody but its owner is shown another M_Key than none.
+/// An answer shows what was set (C14-26), and else what was there (C14-27, C14-30).
+/// ClientReregister is 1 in the answer to who set it alone (o14-13.2); nobody but its owner is
+/// shown another M_Key than none.
 ///
 /// # Errors
 /// What it must be, and is not.

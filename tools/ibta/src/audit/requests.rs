@@ -39,7 +39,8 @@ struct Request {
 }
 
 impl Request {
-    /// Whether a response of that kind may have this PSN: that of a READ or atomic is of the kind of its request.
+    /// Whether a response of that kind may have this PSN: that of a READ or atomic is of the kind
+    /// of its request.
     fn owns(&self, nth: u32, operation: Operation) -> bool {
         let of_kind = match operation {
             Operation::ReadResponse => self.request.opcode == Opcode::RdmaRead,
@@ -56,7 +57,8 @@ impl Request {
         nth.checked_sub(self.begins).filter(|nth| *nth < self.psns)
     }
 
-    /// A response with this PSN answers it: an ACK and what answers later requests a SEND or WRITE, a READ and an atomic their own.
+    /// A response with this PSN answers it: an ACK and what answers later requests a SEND or WRITE,
+    /// a READ and an atomic their own.
     fn responded(&mut self, nth: u32, operation: Operation) {
         let own = self.place(nth);
         let last = self.begins + self.psns.saturating_sub(1);
@@ -104,7 +106,8 @@ pub(super) fn total(sges: &[Sge]) -> u32 {
         .fold(0, |sum: u32, sge| sum.saturating_add(sge.len))
 }
 
-/// A RETH asks for what a request is about; a READ that lost responses asks for what is left of it, `skip` bytes behind its beginning.
+/// A RETH asks for what a request is about; a READ that lost responses asks for what is left of it,
+/// `skip` bytes behind its beginning.
 fn is_for(reth: &Reth, request: &SendRequest, skip: Option<u32>) -> bool {
     let begins = total(&request.sges).checked_sub(reth.len).filter(|begins| {
         let due = match request.opcode {
@@ -185,8 +188,9 @@ impl Life {
         self.nth(psn).is_none_or(|nth| asked.place(nth).is_some())
     }
 
-    /// Whether a packet carries the bytes of a request: those of when it was posted, or, where a peer or the program has written there
-    /// since, those of now. Inline data is taken when it is posted (10.7.2.2).
+    /// Whether a packet carries the bytes of a request: those of when it was posted, or, where a
+    /// peer or the program has written there since, those of now. Inline data is taken when it is
+    /// posted (10.7.2.2).
     fn carries(&self, asked: &Request, packet: &RxPacket, memory: Memory<'_>) -> bool {
         let skip = self.before(asked, packet.bth.psn);
         let (Some(skip), Some(bytes)) = (skip, &asked.bytes) else {
@@ -227,7 +231,8 @@ impl Life {
             && ext.imm.is_none_or(|imm| imm == request.imm)
             && ext.ieth.is_none_or(|key| key == request.invalidate)
             && ext.deth.is_none_or(|deth| {
-                // A Q_Key with its highest bit set stands for the queue pair's own, which is not known here.
+                // A Q_Key with its highest bit set stands for the queue pair's own, which is not
+                // known here.
                 let same = |qkey: u32| qkey >> 31 == 1 || qkey == deth.qkey;
                 deth.src_qp == self.qp && request.to.is_some_and(|to| same(to.qkey))
             })
@@ -305,7 +310,8 @@ impl Asked {
         }
     }
 
-    /// How many requests of a queue pair have completions to come because they, and all before them, are answered (C9-60).
+    /// How many requests of a queue pair have completions to come because they, and all before
+    /// them, are answered (C9-60).
     pub(super) fn answered(&self, qp: u32) -> usize {
         let life = self.lives.iter().rfind(|life| life.qp == qp);
         let requests = life.map_or(&[][..], |life| &life.requests);

@@ -111,8 +111,9 @@ impl Sent {
         });
     }
 
-    /// How many messages end up to a PSN, or before it, from the first PSN of a queue pair on; only those that take a receive request, or
-    /// all. A READ that is asked for again in its middle is none of its own.
+    /// How many messages end up to a PSN, or before it, from the first PSN of a queue pair on; only
+    /// those that take a receive request, or all. A READ that is asked for again in its middle is
+    /// none of its own.
     fn messages(&self, first: u32, psn: u32, inclusive: bool, path_mtu: u32, takes: bool) -> usize {
         let Some(last) = behind(psn, first) else {
             return 0;
@@ -156,8 +157,9 @@ impl Sent {
         }
     }
 
-    /// The AETH: a syndrome that such a response may have, the RNR timer that was set, and the message number. The MSN counts the messages
-    /// that were completed (9.7.7.1): all that end up to what is acknowledged, none behind it, nor the one that is refused.
+    /// The AETH: a syndrome that such a response may have, the RNR timer that was set, and the
+    /// message number. The MSN counts the messages that were completed (9.7.7.1): all that end up
+    /// to what is acknowledged, none behind it, nor the one that is refused.
     fn counts(
         &mut self,
         packet: &RxPacket,
@@ -184,7 +186,8 @@ impl Sent {
         };
         let psn = packet.bth.psn;
         let most = self.messages(first, psn, acknowledges, path_mtu, false) as u32;
-        // A READ is complete with its last response; whether its first counts it is the responder's say.
+        // A READ is complete with its last response; whether its first counts it is the responder's
+        // say.
         let open = info.operation == Operation::ReadResponse && info.position == Position::First;
         let least = most.saturating_sub(open.into());
         if !(least..=most).contains(&aeth.msn) {

@@ -1,4 +1,5 @@
-//! What the tester transmits on a channel: requests, acknowledgements and responses, right unless a test makes them wrong.
+//! What the tester transmits on a channel: requests, acknowledgements and responses, right unless a
+//! test makes them wrong.
 
 use super::{Channel, DEFAULT_PKEY};
 use crate::packet::TxPacket;
@@ -29,7 +30,8 @@ impl Channel {
         }
     }
 
-    /// A packet for the device's queue pair, right in everything; change what is to be wrong and transmit it. An opcode of RC's is for XRC, too.
+    /// A packet for the device's queue pair, right in everything; change what is to be wrong and
+    /// transmit it. An opcode of RC's is for XRC, too.
     pub fn packet(&self, opcode: u8, psn: u32, ext: Ext, payload: &[u8]) -> TxPacket {
         let ext = Ext {
             xrceth: ext.xrceth.or(Some(self.options.xrc_srq)),
@@ -45,8 +47,8 @@ impl Channel {
         TxPacket::new(bth, ext, payload)
     }
 
-    /// Transmits a request packet that asks to be acknowledged, with the tester's next PSN. Of a READ the caller adds the
-    /// PSNs of the further responses to `next_psn`.
+    /// Transmits a request packet that asks to be acknowledged, with the tester's next PSN. Of a
+    /// READ the caller adds the PSNs of the further responses to `next_psn`.
     ///
     /// # Errors
     /// The rig failed.

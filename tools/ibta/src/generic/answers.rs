@@ -1,7 +1,8 @@
-//! Mutants of the management agents that are for no test in particular: one MAD of those that a device sends is another than it is, or is not
-//! sent.
+//! Mutants of the management agents that are for no test in particular: one MAD of those that a
+//! device sends is another than it is, or is not sent.
 //!
-//! Which MAD is counted from the beginning of a test, so each assertion that looks at what the device says has one that it fails on.
+//! Which MAD is counted from the beginning of a test, so each assertion that looks at what the
+//! device says has one that it fails on.
 
 use crate::catalog::{Body, Test};
 use crate::execute::execute;
@@ -72,7 +73,8 @@ fn faults(edit: Edit, number: u32, sent: Rc<Cell<u32>>) -> MadFaults {
     })
 }
 
-/// The assertions of a test of the management agents by which it fails on such a device, each with one of those devices.
+/// The assertions of a test of the management agents by which it fails on such a device, each with
+/// one of those devices.
 pub fn caught(test: &Test) -> BTreeMap<String, String> {
     let mut caught = BTreeMap::new();
     if !matches!(test.body, Body::Mad(_)) {

@@ -1,5 +1,5 @@
-//! Generic mutants of the management agents: one component of the header or of an attribute is another than it is, by one or zero, in every
-//! MAD that the device sends.
+//! Generic mutants of the management agents: one component of the header or of an attribute is
+//! another than it is, by one or zero, in every MAD that the device sends.
 
 use super::Fate;
 use crate::catalog::Test;

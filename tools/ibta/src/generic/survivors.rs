@@ -1,7 +1,8 @@
 //! Which test passes on which generic mutant, and why: `survivors.toml`, pair by pair.
 //!
-//! The table is compared for equality. A pair that is not in it is a test that has become blind, or a mutant that nobody has thought about;
-//! one that is in it and does not survive any more is a reason that is not true any more.
+//! The table is compared for equality. A pair that is not in it is a test that has become blind, or
+//! a mutant that nobody has thought about; one that is in it and does not survive any more is a
+//! reason that is not true any more.
 
 use super::Row;
 use anyhow::{Context, Result, bail};
@@ -37,7 +38,8 @@ pub struct Entry {
     /// By the name of the reason, the tests that pass on it.
     #[serde(default)]
     pub passes: BTreeMap<String, BTreeSet<String>>,
-    /// In place of `passes`: the tests that it is `caught_by`, and the name of the reason why all others that it touches pass.
+    /// In place of `passes`: the tests that it is `caught_by`, and the name of the reason why all
+    /// others that it touches pass.
     #[serde(default)]
     pub others: Option<String>,
     /// See there.

@@ -10,8 +10,8 @@ use std::time::Duration;
 const LINKED: &[u8] = &[state::INIT, state::ARMED, state::ACTIVE];
 
 impl Tester<'_> {
-    /// PortInfo of port `about` (0: itself), asked by `port` with the key that the tester knows. There must be an answer for
-    /// the test to go on.
+    /// PortInfo of port `about` (0: itself), asked by `port` with the key that the tester knows.
+    /// There must be an answer for the test to go on.
     ///
     /// # Errors
     /// The device does not answer, or the rig failed.

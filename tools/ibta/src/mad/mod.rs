@@ -1,9 +1,9 @@
-//! The MAD tester in the words of the test specification: SendMad, ReceiveMad, VerifyNoReceiveMad, and the timers of section
-//! 13.4.6.2.
+//! The MAD tester in the words of the test specification: SendMad, ReceiveMad, VerifyNoReceiveMad,
+//! and the timers of section 13.4.6.2.
 //!
-//! The tester is the subnet manager: it gives the device's ports LIDs and a short SubnetTimeOut before a test, and takes back
-//! M_Keys after it, however it ended. What comes late is not lost: an answer to a request that must not have one is
-//! noticed whenever it comes.
+//! The tester is the subnet manager: it gives the device's ports LIDs and a short SubnetTimeOut
+//! before a test, and takes back M_Keys after it, however it ended. What comes late is not lost: an
+//! answer to a request that must not have one is noticed whenever it comes.
 
 mod manage;
 mod names;
@@ -37,7 +37,8 @@ pub fn timer(value: u8) -> Duration {
     TIME_UNIT * (1 << value.min(31))
 }
 
-/// The base LID that the tester gives to a port; as many LIDs above it as LMC can ask for are its own.
+/// The base LID that the tester gives to a port; as many LIDs above it as LMC can ask for are its
+/// own.
 pub fn lid_of(port: u8) -> u16 {
     u16::from(port) * 0x80
 }
@@ -71,7 +72,8 @@ pub struct Tester<'r> {
     ports: Vec<Known>,
 }
 
-/// Runs a test with all ports Active and configured, and takes back afterwards what would hinder the next test.
+/// Runs a test with all ports Active and configured, and takes back afterwards what would hinder
+/// the next test.
 ///
 /// # Errors
 /// As the test's; the rig failed; the device did not answer.
@@ -112,7 +114,8 @@ impl<'r> Tester<'r> {
         self.rig.now()
     }
 
-    /// Time since then in which the machine ran: whoever waits for what must come is patient for so long.
+    /// Time since then in which the machine ran: whoever waits for what must come is patient for so
+    /// long.
     pub fn waited_since(&self, then: Duration) -> Duration {
         let now = self.rig.now();
         now.saturating_sub(then)
@@ -132,7 +135,8 @@ impl<'r> Tester<'r> {
         self.rig
     }
 
-    /// Longest time to wait for an answer of a port before it is none: RespTimeValue and twice the SubnetTimeOut (13.4.6.2).
+    /// Longest time to wait for an answer of a port before it is none: RespTimeValue and twice the
+    /// SubnetTimeOut (13.4.6.2).
     pub fn response_timeout(&self, port: u8) -> Duration {
         self.known(port).response_time
     }
@@ -190,7 +194,8 @@ impl<'r> Tester<'r> {
         self.tid
     }
 
-    /// ReceiveMad: the answer to a request; `None` if there is none even when one waits much longer than one must.
+    /// ReceiveMad: the answer to a request; `None` if there is none even when one waits much longer
+    /// than one must.
     ///
     /// # Errors
     /// The rig failed.
@@ -282,8 +287,9 @@ impl<'r> Tester<'r> {
         Ok(())
     }
 
-    /// Hears all traps that a port has to tell, and tells it so, until it is silent and has heard all that it was told: it answers
-    /// what it was asked behind that, and what it sent before comes first.
+    /// Hears all traps that a port has to tell, and tells it so, until it is silent and has heard
+    /// all that it was told: it answers what it was asked behind that, and what it sent before
+    /// comes first.
     ///
     /// # Errors
     /// The rig failed.

@@ -34,8 +34,8 @@ pub struct CreateQp {
     /// Handle of a shared receive queue.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub srq: Option<u32>,
-    /// XRC target: handle of its XRC domain, whose completion queue is polled as its own. It has no queues and no protection domain:
-    /// what is said of them here is not looked at.
+    /// XRC target: handle of its XRC domain, whose completion queue is polled as its own. It has no
+    /// queues and no protection domain: what is said of them here is not looked at.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub xrcd: Option<u32>,
 }

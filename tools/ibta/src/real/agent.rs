@@ -1,6 +1,8 @@
-//! The tester's end of the connection to the agent: commands out, answers in, and every wait bounded.
+//! The tester's end of the connection to the agent: commands out, answers in, and every wait
+//! bounded.
 //!
-//! An agent that has once not answered in time is not spoken to again, since its answer may still come.
+//! An agent that has once not answered in time is not spoken to again, since its answer may still
+//! come.
 
 use super::witness::{Wait, Witness};
 use crate::protocol::{Command, Reply};
@@ -115,7 +117,8 @@ impl Agent {
         answer
     }
 
-    /// Has a command carried out; one that waits, for as long as it says of time in which the machine runs.
+    /// Has a command carried out; one that waits, for as long as it says of time in which the
+    /// machine runs.
     ///
     /// # Errors
     /// As [`call`](Self::call).

@@ -1,7 +1,8 @@
 //! The tester's ends of cables to a device's InfiniBand ports.
 //!
-//! A thread of their own keeps the links trained while the tester waits for something else: an end that is silent for long
-//! has gone, as far as the device knows. What comes is kept until it is asked for. Training is ferroce's own, of a cable's either end.
+//! A thread of their own keeps the links trained while the tester waits for something else: an end
+//! that is silent for long has gone, as far as the device knows. What comes is kept until it is
+//! asked for. Training is ferroce's own, of a cable's either end.
 
 use super::stamp::Receiver;
 use anyhow::{Context, Result, bail};
@@ -80,7 +81,8 @@ impl Cables {
         let mut shared = Vec::new();
         let mut ends = Vec::new();
         for socket in sockets {
-            // Never connected: data comes from the sockets of the device's processes, SMPs and training from the daemon's.
+            // Never connected: data comes from the sockets of the device's processes, SMPs and
+            // training from the daemon's.
             socket.set_nonblocking(true)?;
             Receiver::prepare(&socket)?;
             shared.push(Arc::new(socket));
@@ -171,7 +173,8 @@ impl Cables {
         }
     }
 
-    /// Plugs a cable in, or pulls it out, which the device is told as by an end that is switched off.
+    /// Plugs a cable in, or pulls it out, which the device is told as by an end that is switched
+    /// off.
     pub(super) fn plug(&self, port: u8, plugged: bool) {
         let end = &mut self.shared.ends()[usize::from(port) - 1];
         let command = match plugged {

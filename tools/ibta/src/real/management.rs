@@ -1,5 +1,5 @@
-//! What the tests of management share: cables to ports of a device, the agent there, and the device itself if it is the
-//! tester's own. The transport can be tested on the same cables.
+//! What the tests of management share: cables to ports of a device, the agent there, and the device
+//! itself if it is the tester's own. The transport can be tested on the same cables.
 
 use super::agent::Agent;
 use super::cable::Cables;

@@ -1,11 +1,14 @@
 //! The device is a verbs device, real or ferroce's, and the tester reaches it over the wire.
 //!
 //! - `agent`: the connection to the agent, which plays the device's side;
-//! - `roce`: the tester's end of RoCEv2; `cable`: its ends of cables to InfiniBand ports; `wire`: either, for packets of queue pairs;
-//! - `rig`: wire and agent, for a test of the transport; `mad`: cables and agent, for a test of management;
+//! - `roce`: the tester's end of RoCEv2; `cable`: its ends of cables to InfiniBand ports; `wire`:
+//!   either, for packets of queue pairs;
+//! - `rig`: wire and agent, for a test of the transport; `mad`: cables and agent, for a test of
+//!   management;
 //! - `own`: a ferroce device of the tester's own, where none is named;
 //! - `transport`, `management`: which addresses or cables, and what tests share of either kind;
-//! - `stamp`: when packets came; `witness`: whether the machine was there while one waited for them;
+//! - `stamp`: when packets came; `witness`: whether the machine was there while one waited for
+//!   them;
 //! - this module: which device, which port, and what to say if there is none.
 
 pub mod agent;
@@ -39,24 +42,28 @@ use witness::Witness;
 /// Which device is tested, and from where.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct Options {
-    /// The device, as `ibv_devices` lists it [default: start a ferroce device for the purpose, and stop it again]
+    /// The device, as `ibv_devices` lists it [default: start a ferroce device for the purpose, and
+    /// stop it again]
     #[arg(long, value_name = "NAME", conflicts_with = "agent")]
     pub device: Option<String>,
     /// The device's port
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..))]
     pub port: u8,
-    /// The tester's own address, at which there must be no RDMA device [default: one that leads to the agent, else a
-    /// free loopback address]
+    /// The tester's own address, at which there must be no RDMA device [default: one that leads to
+    /// the agent, else a free loopback address]
     #[arg(long, value_name = "ADDRESS")]
     pub tester: Option<IpAddr>,
-    /// An agent on another host, or in another namespace, that was started by `ferroce-ibta agent --listen`
+    /// An agent on another host, or in another namespace, that was started by
+    /// `ferroce-ibta agent --listen`
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub agent: Option<SocketAddr>,
-    /// A cable to an InfiniBand port of the device, from the tester's end to the port's: 127.0.0.1:7201=127.0.0.1:7101. The
-    /// first goes to port 1; repeat it for others. Without any the tests of management agents are for a device of the tester's own
+    /// A cable to an InfiniBand port of the device, from the tester's end to the port's:
+    /// 127.0.0.1:7201=127.0.0.1:7101. The first goes to port 1; repeat it for others. Without any
+    /// the tests of management agents are for a device of the tester's own
     #[arg(long, value_name = "LOCAL=REMOTE")]
     pub cable: Vec<Cable>,
-    /// Test the transport on the cable to the port too, and not over RoCE [default: if there are cables and no tester's address]
+    /// Test the transport on the cable to the port too, and not over RoCE [default: if there are
+    /// cables and no tester's address]
     #[arg(long, conflicts_with = "tester")]
     pub infiniband: bool,
 }
@@ -95,7 +102,8 @@ impl RealBackend {
             .clone()
     }
 
-    /// How many ports of the device the MAD tester has cables to; none if a device is named and no cable.
+    /// How many ports of the device the MAD tester has cables to; none if a device is named and no
+    /// cable.
     pub fn mad_ports(&self) -> u8 {
         match self.options.cable.len() {
             0 if self.is_own() => OWN_PORTS,
@@ -137,7 +145,8 @@ impl RealBackend {
         Ok(())
     }
 
-    /// The MAD tester, with a link at every cable. Where there is none any more no other test waits for it.
+    /// The MAD tester, with a link at every cable. Where there is none any more no other test waits
+    /// for it.
     fn linked(&mut self) -> Result<&mut Management> {
         if let Some(Err(error)) = self.management.as_ref().map(|m| m.cables.ready()) {
             self.unmanaged = Some(format!("{error:#}"));
@@ -149,11 +158,12 @@ impl RealBackend {
         }
     }
 
-    /// Finds the device, starts or calls its agent, and takes the tester's address: what can be wrong with these is known before
-    /// the first test.
+    /// Finds the device, starts or calls its agent, and takes the tester's address: what can be
+    /// wrong with these is known before the first test.
     ///
     /// # Errors
-    /// No such device or port, nobody at the agent's address, an address in use, an agent that does not answer, …
+    /// No such device or port, nobody at the agent's address, an address in use, an agent that does
+    /// not answer, …
     pub fn prepare_transport(&mut self) -> Result<()> {
         if self.on_cable() {
             return match self.mad_ports() {
@@ -184,7 +194,8 @@ impl RealBackend {
 
 impl Backend for RealBackend {
     fn transport(&mut self) -> Result<Box<dyn TransportRig + '_>> {
-        // An agent that was lost in a test is replaced once; where that fails too, no test waits again.
+        // An agent that was lost in a test is replaced once; where that fails too, no test waits
+        // again.
         self.prepare_transport()?;
         if self.on_cable() {
             let port = self.options.port;

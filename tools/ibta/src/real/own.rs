@@ -1,5 +1,5 @@
-//! A device of the tester's own, for those who have none: a ferroce daemon with a runtime directory to itself, which goes when
-//! the tester goes.
+//! A device of the tester's own, for those who have none: a ferroce daemon with a runtime directory
+//! to itself, which goes when the tester goes.
 
 use super::agent::wait;
 use anyhow::{Context, Result, bail};
@@ -14,7 +14,8 @@ use tempfile::TempDir;
 pub const NAME: &str = "ferroce0";
 /// How long starting and stopping may take.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// After so many seconds without programs the daemon leaves by itself: if the tester was killed, say.
+/// After so many seconds without programs the daemon leaves by itself: if the tester was killed,
+/// say.
 const IDLE_EXIT: &str = "20";
 
 /// Loopback addresses that are looked at, 127.0.0.1 and those behind it.
@@ -36,7 +37,8 @@ impl OwnDevice {
         OwnDevice::start(&["--addr", &address.to_string()])
     }
 
-    /// A device with InfiniBand ports, one for each cable, written as `ferroce up --cable` wants it.
+    /// A device with InfiniBand ports, one for each cable, written as `ferroce up --cable` wants
+    /// it.
     ///
     /// # Errors
     /// As [`roce`](Self::roce).
@@ -124,8 +126,8 @@ impl Drop for OwnDevice {
     }
 }
 
-/// Two loopback addresses at which nobody speaks RoCE: one for a device, one for the tester. Testers that start at the same time look at
-/// different ones, as their process ids differ.
+/// Two loopback addresses at which nobody speaks RoCE: one for a device, one for the tester.
+/// Testers that start at the same time look at different ones, as their process ids differ.
 ///
 /// # Errors
 /// If there are not two, or no socket may be made.

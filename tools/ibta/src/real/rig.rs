@@ -1,4 +1,5 @@
-//! The transport tester on a real device: an agent beside the device, and the tester's own end of the wire.
+//! The transport tester on a real device: an agent beside the device, and the tester's own end of
+//! the wire.
 
 use super::agent::Agent;
 use super::wire::Wire;

@@ -1,7 +1,9 @@
-//! The tester's end of RoCEv2: UDP port 4791 at an address of its own, every packet made and read by hand.
+//! The tester's end of RoCEv2: UDP port 4791 at an address of its own, every packet made and read
+//! by hand.
 //!
-//! The socket is never connected, so that Linux sends the IPv4 Identification as 0, which the ICRC covers. When a packet
-//! came is the kernel's word, not the moment at which the tester got round to it.
+//! The socket is never connected, so that Linux sends the IPv4 Identification as 0, which the ICRC
+//! covers. When a packet came is the kernel's word, not the moment at which the tester got round to
+//! it.
 
 use super::stamp::Receiver;
 use crate::packet::TxPacket;

@@ -1,6 +1,7 @@
 //! When a datagram came: the kernel's word, not the moment at which the tester got round to it.
 //!
-//! The kernel stamps with the time of day. It becomes the tester's monotonic time by a look at both clocks at once.
+//! The kernel stamps with the time of day. It becomes the tester's monotonic time by a look at both
+//! clocks at once.
 
 use anyhow::{Context, Result};
 use ferroce_control::{datagram, udp};
@@ -82,7 +83,8 @@ fn moment(stamp: Duration) -> Instant {
     now.checked_sub(age).unwrap_or(now)
 }
 
-/// Both clocks at once, or nearly: whoever loses the processor between two looks has looked at two moments.
+/// Both clocks at once, or nearly: whoever loses the processor between two looks has looked at two
+/// moments.
 fn both_clocks() -> (Instant, Duration) {
     let look = || {
         let before = Instant::now();
@@ -116,7 +118,8 @@ fn since(timespec: [u8; 16]) -> Duration {
 mod tests {
     use super::*;
 
-    /// Sends itself a datagram, looks at it much later, and says when that was and when it is said to have come.
+    /// Sends itself a datagram, looks at it much later, and says when that was and when it is said
+    /// to have come.
     fn late_look(socket: &UdpSocket, receiver: &mut Receiver) -> (Instant, Instant, Instant) {
         let here = socket.local_addr().unwrap();
         let before = Instant::now();

@@ -1,5 +1,5 @@
-//! What the tests of the transport over RoCE share: the agent, the tester's end of the wire, and how a port of the device is
-//! reached from an address of the tester's.
+//! What the tests of the transport over RoCE share: the agent, the tester's end of the wire, and
+//! how a port of the device is reached from an address of the tester's.
 
 use super::agent::Agent;
 use super::own::{self, OwnDevice};
@@ -79,8 +79,8 @@ fn device_side(options: &Options) -> Result<(Agent, Option<OwnDevice>, IpAddr)> 
     Ok((agent, Some(own), options.tester.unwrap_or(free)))
 }
 
-/// The device's GID from which it reaches the tester: its index, and its address. Of several it is that of the agent's own
-/// address, or else the one that has most in common with the tester's.
+/// The device's GID from which it reaches the tester: its index, and its address. Of several it is
+/// that of the agent's own address, or else the one that has most in common with the tester's.
 fn source_gid(
     agent: &mut Agent,
     info: &DeviceInfo,

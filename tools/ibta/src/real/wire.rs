@@ -1,4 +1,5 @@
-//! What carries packets between the transport tester and a device: RoCEv2, or a cable to an InfiniBand port.
+//! What carries packets between the transport tester and a device: RoCEv2, or a cable to an
+//! InfiniBand port.
 
 use super::cable::Cables;
 use super::roce::Roce;
@@ -88,7 +89,8 @@ impl Wire for &mut Roce {
     }
 }
 
-/// A cable whose port the tester has configured: LIDs as the MAD tester gives them, service level and lane 0.
+/// A cable whose port the tester has configured: LIDs as the MAD tester gives them, service level
+/// and lane 0.
 pub(super) struct OnCable<'a> {
     cables: &'a Cables,
     port: u8,

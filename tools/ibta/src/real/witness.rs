@@ -1,9 +1,11 @@
-//! A witness of the machine: whether its processors were there all the time, or a wait was long because nobody ran.
+//! A witness of the machine: whether its processors were there all the time, or a wait was long
+//! because nobody ran.
 //!
-//! One thread for each processor that this process may use, bound to it, naps for some milliseconds again and again and
-//! notes when it was woken late. A virtual processor that its host took away, a quota that was spent, a program that nobody
-//! may interrupt: whoever had a timer on that processor was late by as much, a device that runs beside the tester among them.
-//! The kernel's own accounts (`steal` in /proc/stat, /proc/pressure) know only some of these, and say how much, not when.
+//! One thread for each processor that this process may use, bound to it, naps for some milliseconds
+//! again and again and notes when it was woken late. A virtual processor that its host took away, a
+//! quota that was spent, a program that nobody may interrupt: whoever had a timer on that processor
+//! was late by as much, a device that runs beside the tester among them. The kernel's own accounts
+//! (`steal` in /proc/stat, /proc/pressure) know only some of these, and say how much, not when.
 //!
 //! The witness knows this host. Of a device on another it knows nothing, and excuses nothing.
 
@@ -15,11 +17,13 @@ use std::time::{Duration, Instant};
 
 /// How long a thread of the witness naps.
 const NAP: Duration = Duration::from_millis(4);
-/// Whoever is woken so late has been held up. Less is a scheduler's everyday, and many small delays explain no great one.
+/// Whoever is woken so late has been held up. Less is a scheduler's everyday, and many small delays
+/// explain no great one.
 const STALL: Duration = Duration::from_millis(10);
 /// Stalls that are kept for each processor: those of minutes, even on a machine that has no others.
 const KEPT: usize = 10_000;
-/// A wait is longer by at most this many times its length, or by `SPARE`, whatever is more, on a machine that stands still.
+/// A wait is longer by at most this many times its length, or by `SPARE`, whatever is more, on a
+/// machine that stands still.
 const STRETCH: u32 = 4;
 const SPARE: Duration = Duration::from_secs(1);
 
@@ -57,8 +61,8 @@ impl Witness {
         Witness { shared }
     }
 
-    /// How long the machine stood still between two moments: of all processors, the one that was away for longest. More than that
-    /// it took from nobody who needed one processor.
+    /// How long the machine stood still between two moments: of all processors, the one that was
+    /// away for longest. More than that it took from nobody who needed one processor.
     pub fn stalled(&self, from: Instant, to: Instant) -> Duration {
         let now = Instant::now();
         (0..self.shared.processors.len())
@@ -255,8 +259,8 @@ mod tests {
         assert_eq!(left(long, 5 * long, 5 * long), Duration::ZERO);
     }
 
-    /// The threads look: whatever this machine does, a look at a time without an end finds no more than has passed, and a wait of the
-    /// real witness ends.
+    /// The threads look: whatever this machine does, a look at a time without an end finds no more
+    /// than has passed, and a wait of the real witness ends.
     #[test]
     fn a_real_witness_looks() {
         let witness = Witness::new();

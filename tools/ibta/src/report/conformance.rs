@@ -1,4 +1,5 @@
-//! The list of what the suite covers, as it stands in docs/conformance/suite.md between two markers: generated, never edited.
+//! The list of what the suite covers, as it stands in docs/conformance/suite.md between two
+//! markers: generated, never edited.
 
 use super::generated;
 use crate::catalog::Test;
@@ -40,8 +41,8 @@ pub fn list(tests: &[Test]) -> String {
     out + &matrix(&Survivors::known())
 }
 
-/// The generic mutants, how many tests each is caught by, and those that pass on it, with the reasons: as the table has it, which is
-/// compared with what is found.
+/// The generic mutants, how many tests each is caught by, and those that pass on it, with the
+/// reasons: as the table has it, which is compared with what is found.
 fn matrix(known: &Survivors) -> String {
     let mut out = format!(
         "\n{} generic mutants, each tried on each test.\n\n| mutant | touches | caught by | passed by |\n|---|---|---|---|\n",

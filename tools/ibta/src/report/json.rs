@@ -1,4 +1,5 @@
-//! Results for programs: `{"device": …, "tests": [{"id": …, "result": "PASS", "assertions": [{"id": …, "result": …}], …}]}`.
+//! Results for programs: `{"device": …, "tests": [{"id": …, "result": "PASS", "assertions": [{"id":
+//! …, "result": …}], …}]}`.
 
 use crate::run::TestResult;
 use anyhow::{Context, Result};

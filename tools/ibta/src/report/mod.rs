@@ -42,7 +42,8 @@ impl Sums {
         sums
     }
 
-    /// What the command ends with: 0 if nothing is wrong, 1 if a test failed, 2 if the tester did or could not reach all that a test is about.
+    /// What the command ends with: 0 if nothing is wrong, 1 if a test failed, 2 if the tester did
+    /// or could not reach all that a test is about.
     pub fn exit_code(&self) -> u8 {
         match (self.errors + self.inconclusive, self.failed) {
             (0, 0) => 0,

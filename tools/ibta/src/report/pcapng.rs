@@ -1,6 +1,8 @@
-//! The packets of a test as a capture file (pcapng): RoCEv2 in the Ethernet frames that it would have had, InfiniBand as it was on the
-//! cable, in records of the kind (ERF) in which Wireshark takes InfiniBand from a file. It does not know the format's own link type for
-//! it. Times are in nanoseconds; what the device sent is inbound; the first packet of a step has the step as its comment.
+//! The packets of a test as a capture file (pcapng): RoCEv2 in the Ethernet frames that it would
+//! have had, InfiniBand as it was on the cable, in records of the kind (ERF) in which Wireshark
+//! takes InfiniBand from a file. It does not know the format's own link type for it. Times are in
+//! nanoseconds; what the device sent is inbound; the first packet of a step has the step as its
+//! comment.
 
 use crate::run::{Entry, Recorded};
 use crate::trace::{Carrier, Frame, Trace};
@@ -199,7 +201,8 @@ fn mapped(ip: IpAddr) -> std::net::Ipv6Addr {
     }
 }
 
-/// An ERF record: time in 2^-32 s with the least byte first, then kind, flags, lengths with the greatest first.
+/// An ERF record: time in 2^-32 s with the least byte first, then kind, flags, lengths with the
+/// greatest first.
 fn erf(at: Duration, port: u8, packet: &[u8]) -> Vec<u8> {
     const INFINIBAND: u8 = 21;
     const VARIABLE_LENGTH: u8 = 4;
@@ -216,7 +219,8 @@ fn erf(at: Duration, port: u8, packet: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// An InfiniBand packet with the variant CRC that a cable of ours does not carry and a capture file has.
+/// An InfiniBand packet with the variant CRC that a cable of ours does not carry and a capture file
+/// has.
 fn with_vcrc(packet: &[u8]) -> Vec<u8> {
     const ALGORITHM: crc::Crc<u16> = crc::Crc::<u16>::new(&crc::Algorithm {
         width: 16,

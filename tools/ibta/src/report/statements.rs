@@ -1,6 +1,8 @@
-//! The matrix of compliance statements: what each is about, which tests are about it, and how they end, on ferroce and on rdma_rxe.
+//! The matrix of compliance statements: what each is about, which tests are about it, and how they
+//! end, on ferroce and on rdma_rxe.
 //!
-//! How they end on ferroce is found by running them on the simulated device; on rdma_rxe it is read from the page of a run against it.
+//! How they end on ferroce is found by running them on the simulated device; on rdma_rxe it is read
+//! from the page of a run against it.
 
 use super::generated;
 use crate::catalog::{Body, Test};
@@ -111,7 +113,8 @@ impl Rxe {
         rxe
     }
 
-    /// How a test ended; `None` if that is not known: it needs what rdma_rxe has not, or is newer than the run.
+    /// How a test ended; `None` if that is not known: it needs what rdma_rxe has not, or is newer
+    /// than the run.
     fn ended(&self, test: &Test, of_family: usize) -> Option<bool> {
         if self.failed.contains(&test.id) || self.deadly.contains(&test.id) {
             return Some(false);

@@ -4,7 +4,8 @@ use super::Sums;
 use crate::run::{Entry, TestResult, Verdict};
 use std::fmt::Write;
 
-/// One line: how it ended, its name, what it is about, and why if it did not pass; then one for each time that it was inconclusive.
+/// One line: how it ended, its name, what it is about, and why if it did not pass; then one for
+/// each time that it was inconclusive.
 pub fn line(test: &TestResult) -> String {
     let mut line = format!(
         "{:5}  {:28}  {}  ({:.1} s)",

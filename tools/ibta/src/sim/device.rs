@@ -1,7 +1,9 @@
-//! The simulated device: verbs objects over the real transport state machine, and a port that takes packets as the engine's does.
+//! The simulated device: verbs objects over the real transport state machine, and a port that takes
+//! packets as the engine's does.
 //!
-//! It has no clock of its own: the rig hands it the time. What reaches a queue pair must be a packet with a right ICRC, for
-//! its number and its partition; from there on all is the transport's.
+//! It has no clock of its own: the rig hands it the time. What reaches a queue pair must be a
+//! packet with a right ICRC, for its number and its partition; from there on all is the
+//! transport's.
 
 use super::attributes::{self as convert, EFAULT, EINVAL, EOPNOTSUPP};
 use super::faults::PlaceHook;

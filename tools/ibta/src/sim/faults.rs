@@ -1,6 +1,8 @@
-//! What a mutant does: hooks around the device's state machine. The device itself knows nothing of them.
+//! What a mutant does: hooks around the device's state machine. The device itself knows nothing of
+//! them.
 //!
-//! A hook that is not set changes nothing. Hooks are made anew for each run and may keep a state of their own.
+//! A hook that is not set changes nothing. Hooks are made anew for each run and may keep a state of
+//! their own.
 
 use crate::packet::TxPacket;
 use crate::protocol::{Command, Completion, SendRequest, Side};
@@ -9,7 +11,8 @@ use std::time::Duration;
 /// Gets a packet, gives what goes on in its place, each after a delay.
 pub(super) type PacketHook = Box<dyn FnMut(TxPacket) -> Vec<(Duration, TxPacket)>>;
 
-/// Gets an address, the bytes there and those to place; gives those that are there afterwards, as many.
+/// Gets an address, the bytes there and those to place; gives those that are there afterwards, as
+/// many.
 pub(super) type PlaceHook = Box<dyn FnMut(u64, &[u8], &[u8]) -> Vec<u8>>;
 
 /// Hooks around the transport.

@@ -1,4 +1,5 @@
-//! What a queue pair of the simulated device runs on: the simulator's host, and the hook for what is placed.
+//! What a queue pair of the simulated device runs on: the simulator's host, and the hook for what
+//! is placed.
 
 use super::faults::PlaceHook;
 use ferroce_sim::SimHost;

@@ -1,7 +1,7 @@
 //! What a mutant of the management agents does: hooks around the node.
 //!
-//! A hook sees MADs on their way to the node or from it, and may look at the node as it is. Several hooks of one kind follow each
-//! other. A state that two hooks share lies in an `Rc`.
+//! A hook sees MADs on their way to the node or from it, and may look at the node as it is. Several
+//! hooks of one kind follow each other. A state that two hooks share lies in an `Rc`.
 
 use crate::protocol::{AsyncEvent, Reply};
 use crate::rig::Envelope;

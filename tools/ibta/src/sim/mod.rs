@@ -1,4 +1,5 @@
-//! The device in this process and in virtual time: ferroce's state machines, and around them hooks for mutants.
+//! The device in this process and in virtual time: ferroce's state machines, and around them hooks
+//! for mutants.
 
 mod attributes;
 mod backend;

@@ -1,4 +1,5 @@
-//! The transport tester over a simulated wire, in virtual time: nothing waits, and nothing depends on the machine.
+//! The transport tester over a simulated wire, in virtual time: nothing waits, and nothing depends
+//! on the machine.
 
 use super::device::{DEVICE, Device, MTU, TESTER};
 use super::faults::Faults;

@@ -1,5 +1,5 @@
-//! A queue pair of the device that receives: receive requests, messages for it that are right in everything, and what must have
-//! come of them.
+//! A queue pair of the device that receives: receive requests, messages for it that are right in
+//! everything, and what must have come of them.
 
 use crate::channel::{self, Channel, ChannelOptions};
 use crate::packet::TxPacket;
@@ -98,7 +98,8 @@ impl Receiver {
         Ok(())
     }
 
-    /// The tester's `n`th packet: a SEND of one packet that asks to be acknowledged. Only reliable services do that.
+    /// The tester's `n`th packet: a SEND of one packet that asks to be acknowledged. Only reliable
+    /// services do that.
     pub fn send(&self, n: u32, payload: &[u8]) -> TxPacket {
         let opcode = send_only(self.cc.options.service);
         self.packet(opcode, n, Ext::default(), payload)
@@ -173,7 +174,8 @@ impl Receiver {
         })
     }
 
-    /// A message of the tester's `n`th packet arrives in receive request `slot`, and is acknowledged where the service does that.
+    /// A message of the tester's `n`th packet arrives in receive request `slot`, and is
+    /// acknowledged where the service does that.
     ///
     /// # Errors
     /// It does not, and the assertion failed.
@@ -213,7 +215,8 @@ impl Receiver {
         })
     }
 
-    /// Nothing came of what was sent last: no packet, no completion, and nothing in the memory of receive request `slot`.
+    /// Nothing came of what was sent last: no packet, no completion, and nothing in the memory of
+    /// receive request `slot`.
     ///
     /// # Errors
     /// Something came, and the assertion failed.

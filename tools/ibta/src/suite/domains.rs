@@ -1,5 +1,5 @@
-//! Shared receive queues that have a protection domain of their own, with receive requests for memory of that domain or of the queue
-//! pair's; and devices that look in the wrong one.
+//! Shared receive queues that have a protection domain of their own, with receive requests for
+//! memory of that domain or of the queue pair's; and devices that look in the wrong one.
 
 use crate::channel::must;
 use crate::protocol::{Command, RecvQueue, Region, Reply, access};
@@ -65,7 +65,8 @@ impl Queue {
     }
 }
 
-/// Makes such a queue with one receive request of `len` bytes, `wr_id` as given, and answers the queue's handle and the memory.
+/// Makes such a queue with one receive request of `len` bytes, `wr_id` as given, and answers the
+/// queue's handle and the memory.
 ///
 /// # Errors
 /// The rig failed, or the device refused.
@@ -81,8 +82,8 @@ pub fn queue(
     Ok((queue.srq, region))
 }
 
-/// What is registered for the queue is in the queue pair's domain, and the other way round if `both`: so a device sees it that looks in
-/// the wrong one.
+/// What is registered for the queue is in the queue pair's domain, and the other way round if
+/// `both`: so a device sees it that looks in the wrong one.
 pub fn elsewhere(both: bool) -> Faults {
     let mut made = None;
     Faults::default().command(move |command| match command {

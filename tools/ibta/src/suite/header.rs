@@ -1,5 +1,6 @@
-//! Section 9.6.1, what a packet must be before a queue pair looks at it: whole, of this version, for this queue pair, of its
-//! partition and service. What is not is dropped without an answer, and whatever else is wrong with it counts for nothing.
+//! Section 9.6.1, what a packet must be before a queue pair looks at it: whole, of this version,
+//! for this queue pair, of its partition and service. What is not is dropped without an answer, and
+//! whatever else is wrong with it counts for nothing.
 
 use super::arrival::{Receiver, SERVICES, send_only, word};
 use crate::catalog::{Mutant, Test};
@@ -25,7 +26,8 @@ struct Wrong {
     blind: &'static str,
     /// The packets that are wrong in this way, made of a right one.
     spoil: fn(Service, &TxPacket) -> Vec<TxPacket>,
-    /// Makes a wrong packet right again, and leaves a right one alone: what a device does that does not look.
+    /// Makes a wrong packet right again, and leaves a right one alone: what a device does that does
+    /// not look.
     mend: fn(Service, &mut TxPacket),
     services: &'static [Service],
     /// Statements about it whose numbers are known.
@@ -216,7 +218,8 @@ fn blind(wrong: &'static Wrong, service: Service, assertion: &str) -> Mutant {
     })
 }
 
-/// Packets that are wrong are dropped without an answer, and change nothing for the right one that follows.
+/// Packets that are wrong are dropped without an answer, and change nothing for the right one that
+/// follows.
 fn dropped(wrong: &'static Wrong, service: Service) -> Test {
     let (id, assertion) = names(wrong.word, service);
     let a = assertion.clone();
@@ -276,7 +279,8 @@ fn before_the_psn(wrong: &'static Wrong) -> Test {
     .mutant(blind(wrong, service, &assertion))
 }
 
-/// A WRITE that is wrong and may not be carried out either is dropped: no NAK, and the connection lives on.
+/// A WRITE that is wrong and may not be carried out either is dropped: no NAK, and the connection
+/// lives on.
 fn before_access(wrong: &'static Wrong) -> Test {
     let service = Service::Rc;
     let (_, assertion) = names(&format!("{}-before-access", wrong.word), service);
@@ -366,7 +370,8 @@ fn limited_member(service: Service) -> Test {
     ))
 }
 
-/// Reserved bits of the BTH and those of congestion control say nothing about whether a packet is good.
+/// Reserved bits of the BTH and those of congestion control say nothing about whether a packet is
+/// good.
 fn reserved_bits(service: Service) -> Test {
     let (test, assertion) = taken(
         "RESERVED_BITS",

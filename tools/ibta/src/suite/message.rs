@@ -1,4 +1,5 @@
-//! A message that the device sends as requester: how it is posted, what its packets must be, and how a responder answers.
+//! A message that the device sends as requester: how it is posted, what its packets must be, and
+//! how a responder answers.
 
 use crate::channel::{self, Channel};
 use crate::packet::RxPacket;
@@ -165,7 +166,8 @@ pub struct Message {
 }
 
 impl Message {
-    /// Has the device post a message of `psns` times the path MTU (of an atomic: 8 bytes) whose first PSN is due to be `psn`.
+    /// Has the device post a message of `psns` times the path MTU (of an atomic: 8 bytes) whose
+    /// first PSN is due to be `psn`.
     ///
     /// # Errors
     /// The rig failed, or the device refused.

@@ -37,7 +37,8 @@ const SUBJECTS: &[fn() -> Vec<Test>] = &[
     unreliable::tests,
 ];
 
-/// All tests, by id. No subject asks for it: a test knows what a test is, not which others there are.
+/// All tests, by id. No subject asks for it: a test knows what a test is, not which others there
+/// are.
 pub fn all() -> Vec<Test> {
     let mut tests: Vec<Test> = SUBJECTS.iter().flat_map(|tests| tests()).collect();
     tests.sort_by(|a, b| a.id.cmp(&b.id));

@@ -1,5 +1,6 @@
-//! C9-60 the other way round: the tester requests, the device responds. Each message is answered when it has been carried
-//! out, with its message number, and only then does a receive request complete.
+//! C9-60 the other way round: the tester requests, the device responds. Each message is answered
+//! when it has been carried out, with its message number, and only then does a receive request
+//! complete.
 
 use super::message::{IMM, Operation};
 use crate::catalog::{Mutant, Test};

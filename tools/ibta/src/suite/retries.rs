@@ -64,7 +64,8 @@ fn one_less(assertion: &str, count: u8) -> Mutant {
         count - 1,
     )
 }
-/// A message is sent once and again as often as the retry count says; then it fails, and what is behind it is flushed.
+/// A message is sent once and again as often as the retry count says; then it fails, and what is
+/// behind it is flushed.
 fn give_up(
     run: &mut Run,
     rig: &mut dyn TransportRig,

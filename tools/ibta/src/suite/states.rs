@@ -1,4 +1,5 @@
-//! Section 10.3.1: in which states a queue pair takes what arrives. In RESET, INIT and ERROR it does not; from RTR on it does.
+//! Section 10.3.1: in which states a queue pair takes what arrives. In RESET, INIT and ERROR it
+//! does not; from RTR on it does.
 
 use super::arrival::{Receiver, SERVICES, word};
 use crate::catalog::{Mutant, Test};

@@ -1,6 +1,7 @@
 //! C9-142: when a requester sends again what nobody answers. How often is in `retries`.
 //!
-//! T_tr is 4.096 µs · 2^(Local ACK Timeout). A device may wait between T_tr and 4·T_tr before it sends again; 0 is for ever.
+//! T_tr is 4.096 µs · 2^(Local ACK Timeout). A device may wait between T_tr and 4·T_tr before it
+//! sends again; 0 is for ever.
 
 use super::message::{Message, Operation, R_KEY, VA};
 use crate::catalog::{Mutant, Test};
@@ -34,7 +35,8 @@ pub(super) fn t_tr(exponent: u8) -> Duration {
     Duration::from_nanos(4096 << exponent)
 }
 
-/// Waits for a packet to be sent again, not before T_tr and not after 4·T_tr from the time at which it came before.
+/// Waits for a packet to be sent again, not before T_tr and not after 4·T_tr from the time at which
+/// it came before.
 pub(super) fn again(
     run: &mut Run,
     rig: &mut dyn TransportRig,

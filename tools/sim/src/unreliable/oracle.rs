@@ -1,8 +1,8 @@
 //! Knows which of the packets that arrived at one side make a message, and what must then be where.
 //!
-//! It sees every arrival with its place in the sender's program, which the queue pair does not: so what is lost, late or
-//! twice is plain, and the rule is one sentence. Of the packets that are newer than all before them, those that make a
-//! whole message deliver it.
+//! It sees every arrival with its place in the sender's program, which the queue pair does not: so
+//! what is lost, late or twice is plain, and the rule is one sentence. Of the packets that are
+//! newer than all before them, those that make a whole message deliver it.
 
 use super::plan::Message;
 use crate::memory::Memory;
@@ -97,7 +97,8 @@ impl Oracle {
         })
     }
 
-    /// Packet `place` of the sender's program has arrived unharmed: it is the `k`-th of message `index`.
+    /// Packet `place` of the sender's program has arrived unharmed: it is the `k`-th of message
+    /// `index`.
     pub(super) fn arrival(
         &mut self,
         place: usize,
@@ -132,7 +133,8 @@ impl Oracle {
         let last = end == message.data.len();
         match message.target {
             Some(target) => {
-                // One with immediate data finds out at its end that there is no receive request, and drops that packet.
+                // One with immediate data finds out at its end that there is no receive request,
+                // and drops that packet.
                 if last && message.imm().is_some() && self.recvs.is_empty() {
                     return None;
                 }

@@ -1,4 +1,5 @@
-//! Random messages for two hosts that talk over an unreliable service, and the settings of their world.
+//! Random messages for two hosts that talk over an unreliable service, and the settings of their
+//! world.
 
 use crate::link::LinkConfig;
 use crate::memory::{Buffer, Memory};

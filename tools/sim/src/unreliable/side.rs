@@ -159,7 +159,8 @@ impl Side {
         self.posted[1] += 1;
     }
 
-    /// Each request completes once, in order: with success, its own error, or flushed after another's.
+    /// Each request completes once, in order: with success, its own error, or flushed after
+    /// another's.
     pub(super) fn look_at_sends(&mut self) {
         while let Some(c) = self.host.sends.get(self.seen[0]) {
             self.seen[0] += 1;

@@ -19,7 +19,8 @@ pub(super) enum Change {
     Replace(&'static str, &'static str, &'static str),
     /// A commit with this message, beside nothing else.
     Commit(&'static str),
-    /// A dependency has a weakness: the database of advisories is one of our own, with this identifier in it and no other.
+    /// A dependency has a weakness: the database of advisories is one of our own, with this
+    /// identifier in it and no other.
     Advisory(&'static str),
 }
 

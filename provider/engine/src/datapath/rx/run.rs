@@ -1,5 +1,5 @@
-//! One run: each packet is decoded, steered to its queue pair, and delivered to it. Section 9.6 gives the order: the packet for itself,
-//! then its queue pair, its keys, and only then its PSN.
+//! One run: each packet is decoded, steered to its queue pair, and delivered to it. Section 9.6
+//! gives the order: the packet for itself, then its queue pair, its keys, and only then its PSN.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -24,7 +24,8 @@ use crate::verbs::groups::Members;
 use crate::verbs::qp::{Inner, Qp};
 use crate::verbs::table::Table;
 
-/// Packets that came in one piece: the kernel merged them (GRO), or a program of the device made them.
+/// Packets that came in one piece: the kernel merged them (GRO), or a program of the device made
+/// them.
 pub(super) struct Run<'a> {
     pub(super) datagram: &'a Datagram,
     pub(super) data: Octets<'a>,
@@ -73,7 +74,8 @@ impl<'a> Run<'a> {
 }
 
 impl Hca {
-    /// Handles a run that a port has brought. Returns whether something in it is not acknowledged by its transport.
+    /// Handles a run that a port has brought. Returns whether something in it is not acknowledged
+    /// by its transport.
     pub(super) fn handle(&self, rx: &mut RxState, port: &mut impl Incoming, run: &Run<'_>) -> bool {
         let qps = self.qps.read_recursive();
         let keys = self.keys.read_recursive();
@@ -100,8 +102,8 @@ impl Hca {
         unacknowledged
     }
 
-    /// Takes a packet out of what the link has around it, and checks it for itself. Parsing first: what is not even a packet needs no
-    /// checksum. `None`: it is dropped, and counted.
+    /// Takes a packet out of what the link has around it, and checks it for itself. Parsing first:
+    /// what is not even a packet needs no checksum. `None`: it is dropped, and counted.
     #[inline]
     fn decode<'a>(
         &self,
@@ -138,7 +140,8 @@ impl Hca {
         Some(Frame { packet, opened, id })
     }
 
-    /// Finds the queue pair that a packet is for, and locks it if it is not the one of the packet before. `None`: there is none here.
+    /// Finds the queue pair that a packet is for, and locks it if it is not the one of the packet
+    /// before. `None`: there is none here.
     #[inline]
     fn steer<'q>(
         &self,
@@ -166,8 +169,8 @@ impl Hca {
         found.map(|qp| (qp, qp.inner.lock()))
     }
 
-    /// Gives a packet to its queue pair, if its key and its source are right (section 9.6.1). Returns whether the transport does not
-    /// acknowledge it.
+    /// Gives a packet to its queue pair, if its key and its source are right (section 9.6.1).
+    /// Returns whether the transport does not acknowledge it.
     #[inline]
     fn deliver(
         &self,

@@ -16,13 +16,15 @@ pub(crate) const MAX_DATAGRAM: usize = 65_536;
 pub(crate) enum Take {
     /// At most so many.
     AtMost(usize),
-    /// As `AtMost`, but nothing after a packet that came by itself or with one other (the ACK of a message shares the send of its
-    /// answer), for which somebody may be waiting: longer runs are bulk, of which several are better answered at once.
+    /// As `AtMost`, but nothing after a packet that came by itself or with one other (the ACK of a
+    /// message shares the send of its answer), for which somebody may be waiting: longer runs are
+    /// bulk, of which several are better answered at once.
     Runs(usize),
 }
 
 impl Take {
-    /// Whether to look for more after so many datagrams, the last of them of `len` bytes in packets of `segment` (0: a single one).
+    /// Whether to look for more after so many datagrams, the last of them of `len` bytes in packets
+    /// of `segment` (0: a single one).
     pub(super) fn goes_on(self, taken: usize, len: usize, segment: usize) -> bool {
         match self {
             Take::AtMost(limit) => taken < limit,

@@ -32,15 +32,16 @@ impl Run<'_> {
         } = piece;
         if copy || fleeting || len <= COPY_LIMIT {
             let to = &mut self.scratch.arena[self.used..self.used + len];
-            // SAFETY: the range was resolved under a key of a registered region, and deregistration waits for the key
-            // table's lock that our caller holds. The arena is ours.
+            // SAFETY: the range was resolved under a key of a registered region, and deregistration
+            // waits for the key table's lock that our caller holds. The arena is ours.
             unsafe { guard::copy(to.as_mut_ptr(), addr as *const u8, len) }?;
             self.used += len;
             return Ok(to);
         }
-        // SAFETY: as above. The program may have unmapped the range since it was registered: that is an error here, and only
-        // doing so in the very microseconds of the send is a fault. Another thread may change the bytes while we read: then the
-        // packet's ICRC is wrong, the peer drops it, and the retransmission is taken from a copy.
+        // SAFETY: as above. The program may have unmapped the range since it was registered: that
+        // is an error here, and only doing so in the very microseconds of the send is a fault.
+        // Another thread may change the bytes while we read: then the packet's ICRC is wrong, the
+        // peer drops it, and the retransmission is taken from a copy.
         let bytes = unsafe {
             guard::probe(addr as *const u8, len)?;
             std::slice::from_raw_parts(addr as *const u8, len)
@@ -61,7 +62,8 @@ impl Run<'_> {
         })
     }
 
-    /// Adds a packet at the end. A port numbers the packets of one run from 0, and gives a single one 0.
+    /// Adds a packet at the end. A port numbers the packets of one run from 0, and gives a single
+    /// one 0.
     pub(super) fn append(
         &mut self,
         packet: &TxPacket<'_>,
@@ -115,7 +117,8 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Who reads at a remote key: for an XRC target, in the protection domain of a shared receive queue.
+    /// Who reads at a remote key: for an XRC target, in the protection domain of a shared receive
+    /// queue.
     fn remote_peer(&self, srq: u32) -> Result<Peer, MemoryError> {
         let peer = self.source.peer;
         match (srq, self.source.domain) {

@@ -4,8 +4,9 @@ use super::Fault;
 use crate::memory::fault_mask;
 use std::sync::{LazyLock, OnceLock};
 
-// Every function returns 0 in eax, or 1 by way of `ferroce_guard_fault`. A fault anywhere between `begin` and `end`
-// leads there: none of the code between uses the stack, so the return address is where it was.
+// Every function returns 0 in eax, or 1 by way of `ferroce_guard_fault`. A fault anywhere between
+// `begin` and `end` leads there: none of the code between uses the stack, so the return address is
+// where it was.
 std::arch::global_asm!(
     ".pushsection .text.ferroce_guard, \"ax\", @progbits",
     ".hidden ferroce_guard_begin",
@@ -306,8 +307,8 @@ fn pass_on(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::
                 }
             }
         }
-        // The instruction runs again and ends the process as it should. A signal sent by kill(2) has no
-        // instruction to run again, so it is raised anew.
+        // The instruction runs again and ends the process as it should. A signal sent by kill(2)
+        // has no instruction to run again, so it is raised anew.
         _ => {
             // SAFETY: all zeroes is the default disposition; `info` is valid in a handler.
             unsafe {

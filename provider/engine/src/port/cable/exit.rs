@@ -21,8 +21,8 @@ pub(crate) type CableExit = SocketExit<Headers>;
 pub(crate) struct Headers {
     head: Head,
     port: Arc<Port>,
-    /// Where a copy goes of all that leaves for a multicast group: members on this side of the cable get it from
-    /// there.
+    /// Where a copy goes of all that leaves for a multicast group: members on this side of the
+    /// cable get it from there.
     echo: Option<SockAddr>,
 }
 

@@ -16,8 +16,8 @@ use crate::port::{Medium, Ports};
 const ADDRESSES: [Ipv4Addr; 2] = [Ipv4Addr::new(192, 0, 2, 1), Ipv4Addr::new(192, 0, 2, 2)];
 
 impl Hca {
-    /// Two devices of this program, tied to each other. They have no daemon and no helper thread: whoever polls their completion queues
-    /// makes them work, and nobody is woken.
+    /// Two devices of this program, tied to each other. They have no daemon and no helper thread:
+    /// whoever polls their completion queues makes them work, and nobody is woken.
     pub fn tied(faults: Faults) -> Result<[Arc<Hca>; 2]> {
         guard::install();
         let [a, b] = End::pair(ADDRESSES.map(Into::into), faults);

@@ -71,8 +71,9 @@ impl Outgoing for InProcessExit {
         bytes.reserve(iov.iter().map(|piece| piece.iov_len).sum());
         for piece in iov.iter() {
             let (from, len) = (piece.iov_base.cast::<u8>(), piece.iov_len);
-            // SAFETY: there is room for all pieces. They are the engine's own or of registered ranges, whose keys our caller holds the
-            // table's lock of; the short ones are all the engine's.
+            // SAFETY: there is room for all pieces. They are the engine's own or of registered
+            // ranges, whose keys our caller holds the table's lock of; the short ones are all the
+            // engine's.
             unsafe {
                 let to = bytes.as_mut_ptr().add(bytes.len());
                 match len <= COPY_LIMIT {

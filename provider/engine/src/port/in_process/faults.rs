@@ -1,6 +1,7 @@
 //! What happens to packets on the way, as a seed says.
 
-/// Of a thousand packets, how many are lost, changed, and so on. All zeros: each comes as it was sent.
+/// Of a thousand packets, how many are lost, changed, and so on. All zeros: each comes as it was
+/// sent.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Faults {
     /// What the numbers follow from.

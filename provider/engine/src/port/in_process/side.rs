@@ -1,4 +1,5 @@
-//! A device with a queue pair, for who ties two to each other: the tests here and the benchmark of the engine by itself.
+//! A device with a queue pair, for who ties two to each other: the tests here and the benchmark of
+//! the engine by itself.
 
 use std::sync::Arc;
 
@@ -24,7 +25,8 @@ pub struct Side {
 }
 
 impl Side {
-    /// `qp_type` is `enum ibv_qp_type`, `cqe` how many completions there is room for. Every send request raises one.
+    /// `qp_type` is `enum ibv_qp_type`, `cqe` how many completions there is room for. Every send
+    /// request raises one.
     pub fn new(hca: Arc<Hca>, qp_type: u32, cap: QpCap, cqe: u32) -> Result<Side> {
         let context = Context::open(hca.clone())?;
         let pd = context.alloc_pd()?;
@@ -50,7 +52,8 @@ impl Side {
         }
     }
 
-    /// Brings an RC queue pair to RTS, connected to the other's. `attr` has what both ends may differ in: rights, MTU, timers and retries.
+    /// Brings an RC queue pair to RTS, connected to the other's. `attr` has what both ends may
+    /// differ in: rights, MTU, timers and retries.
     pub fn connect(&self, peer: &Side, attr: QpAttr) -> Result<()> {
         let attr = |qp_state| QpAttr {
             qp_state,

@@ -1,4 +1,5 @@
-//! The engine end to end, over a way that loses, changes, repeats and delays packets as a seed says.
+//! The engine end to end, over a way that loses, changes, repeats and delays packets as a seed
+//! says.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -68,7 +69,8 @@ impl Side {
 /// Two sides with connected queue pairs.
 fn connected(faults: Faults) -> [Side; 2] {
     let sides = Hca::tied(faults).unwrap().map(|hca| Side::of(hca, RC));
-    // Where nothing is lost nothing is to be sent again, though this thread may be kept from its processor.
+    // Where nothing is lost nothing is to be sent again, though this thread may be kept from its
+    // processor.
     let timeout = match faults.is_none() {
         true => 20,
         false => 9,

@@ -1,4 +1,5 @@
-//! The way out to a process of this device, through memory. A socket is used only when that process has gone.
+//! The way out to a process of this device, through memory. A socket is used only when that process
+//! has gone.
 
 use std::io;
 use std::sync::Arc;

@@ -7,8 +7,9 @@ use ferroce_control::{InboxFds, RING_BYTES};
 
 use super::{ALIGN, Arrived, Inbox, RingSender, Rings};
 
-/// For `fuzzing`: a ring whose sender writes `bytes` to its start again and again, each time says that it has put in `step` bytes
-/// more, and marks it. What makes no sense is thrown away, and the ring is empty afterwards. Returns whether anything made sense.
+/// For `fuzzing`: a ring whose sender writes `bytes` to its start again and again, each time says
+/// that it has put in `step` bytes more, and marks it. What makes no sense is thrown away, and the
+/// ring is empty afterwards. Returns whether anything made sense.
 pub(crate) fn hostile(fds: InboxFds, step: u64, times: u8, bytes: &[u8]) -> bool {
     let theirs = fds.duplicate().expect("the inbox's descriptors");
     let sender = RingSender::open(theirs, 1, Arc::default()).expect("the ring");

@@ -48,8 +48,8 @@ impl Inbox {
         marks::over(self.head.sleeping());
     }
 
-    /// Gives records to `f`, from one marked ring after the other, until it says that this is enough or nothing is left. `broken` is
-    /// called for a ring that made no sense.
+    /// Gives records to `f`, from one marked ring after the other, until it says that this is
+    /// enough or nothing is left. `broken` is called for a ring that made no sense.
     pub(crate) fn take(
         &self,
         rings: &mut Rings,

@@ -35,8 +35,8 @@ impl RingReceiver {
         RingReceiver { memory, head }
     }
 
-    /// Gives the next record to `f` and takes it out. `Ok(None)`: there is none. `Err`: what is there makes no sense, and all of it
-    /// is thrown away.
+    /// Gives the next record to `f` and takes it out. `Ok(None)`: there is none. `Err`: what is
+    /// there makes no sense, and all of it is thrown away.
     pub(crate) fn take<R>(
         &mut self,
         f: impl FnOnce(Arrived<'_>) -> R,
@@ -93,8 +93,8 @@ impl RingReceiver {
 
     /// The ring. The sender's process may write to it at any moment.
     fn bytes(&self) -> &[AtomicU8] {
-        // SAFETY: RING_BYTES bytes, mapped as long as `self` is; nobody in this process writes to them but by `RingSender`, which does not
-        // hold references to them.
+        // SAFETY: RING_BYTES bytes, mapped as long as `self` is; nobody in this process writes to
+        // them but by `RingSender`, which does not hold references to them.
         unsafe { std::slice::from_raw_parts(self.memory.bytes().cast(), RING_BYTES) }
     }
 

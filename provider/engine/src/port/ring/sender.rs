@@ -41,8 +41,8 @@ pub(super) struct Position {
 }
 
 impl RingSender {
-    /// The ring of `own_slot` in the inbox of another, or in its own. Its last owner may have left it anywhere. `holds` becomes
-    /// true with what is put in.
+    /// The ring of `own_slot` in the inbox of another, or in its own. Its last owner may have left
+    /// it anywhere. `holds` becomes true with what is put in.
     pub(crate) fn open(
         inbox: InboxFds,
         own_slot: u8,
@@ -73,7 +73,8 @@ impl RingSender {
             holds,
         };
         if !is_empty {
-            // Who put it in may have been killed before he could say so, and it may be all that there is room for.
+            // Who put it in may have been killed before he could say so, and it may be all that
+            // there is room for.
             ring.tell();
         }
         Ok(ring)
@@ -100,7 +101,8 @@ impl RingSender {
 
     /// Puts in the packets that `iov` describes; `segment` is their size when there are several.
     ///
-    /// Fails with `WouldBlock` when there is no room, and with `EFAULT` when memory is not mapped any more; nothing is put in then.
+    /// Fails with `WouldBlock` when there is no room, and with `EFAULT` when memory is not mapped
+    /// any more; nothing is put in then.
     pub(crate) fn send(
         &self,
         label: &Label,
@@ -118,16 +120,17 @@ impl RingSender {
             from: address_gid(label.from),
             to: address_gid(label.to),
         };
-        // SAFETY: `room` found `span(len)` bytes at `at`, inside the ring and not the receiver's before the tail says so. `at` is a
-        // multiple of ALIGN.
+        // SAFETY: `room` found `span(len)` bytes at `at`, inside the ring and not the receiver's
+        // before the tail says so. `at` is a multiple of ALIGN.
         let mut to = unsafe {
             let to = self.memory.bytes().add(at);
             to.cast::<Record>().write(record);
             to.add(HEADER)
         };
         for piece in iov {
-            // SAFETY: the pieces are the engine's own or of registered ranges, whose keys our caller holds the table's lock of;
-            // the short ones are all the engine's. The sum of their lengths is `len`.
+            // SAFETY: the pieces are the engine's own or of registered ranges, whose keys our
+            // caller holds the table's lock of; the short ones are all the engine's. The sum of
+            // their lengths is `len`.
             unsafe {
                 match piece.iov_len <= COPY_LIMIT {
                     true => to.copy_from_nonoverlapping(piece.iov_base.cast(), piece.iov_len),
@@ -163,8 +166,8 @@ impl RingSender {
         }
     }
 
-    /// Finds room for so many bytes in one piece; returns where. What is skipped for that is part of the tail then, though not
-    /// published before the record is.
+    /// Finds room for so many bytes in one piece; returns where. What is skipped for that is part
+    /// of the tail then, though not published before the record is.
     fn room(&self, position: &mut Position, needed: usize) -> io::Result<usize> {
         let at = self.begin_again_if_empty(position);
         let left = RING_BYTES - at;
@@ -174,7 +177,8 @@ impl RingSender {
         if there(position) > RING_BYTES as u64 || !fits(there(position)) {
             position.head = self.taken();
             if there(position) > RING_BYTES as u64 {
-                // Somebody has written where only one end may. The receiver, who believes himself alone, sees this and says where he is.
+                // Somebody has written where only one end may. The receiver, who believes himself
+                // alone, sees this and says where he is.
                 self.publish(position);
                 self.tell();
                 return Err(io::ErrorKind::WouldBlock.into());
@@ -186,7 +190,8 @@ impl RingSender {
         if skipped == 0 {
             return Ok(at);
         }
-        // SAFETY: `at` is inside the ring and a multiple of ALIGN, which a Record does not exceed; the bytes are ours.
+        // SAFETY: `at` is inside the ring and a multiple of ALIGN, which a Record does not exceed;
+        // the bytes are ours.
         unsafe { self.memory.bytes().add(at).cast::<u32>().write(SKIP) };
         position.tail = position.tail.wrapping_add(skipped as u64);
         Ok(0)
@@ -206,8 +211,8 @@ impl RingSender {
         0
     }
 
-    /// Gives the ring's memory back, if there is nothing in it and nothing was put in since the last call. Returns whether it may
-    /// still have some.
+    /// Gives the ring's memory back, if there is nothing in it and nothing was put in since the
+    /// last call. Returns whether it may still have some.
     pub(crate) fn give_back(&self) -> bool {
         let Some(mut position) = self.position.try_lock() else {
             return true;
@@ -216,11 +221,12 @@ impl RingSender {
             return true;
         }
         if position.extent != 0 {
-            // Where it cannot be given back it is kept, and not asked for again before more is used. The next record begins at the
-            // start: what a receiver has not seen yet is nothing.
+            // Where it cannot be given back it is kept, and not asked for again before more is
+            // used. The next record begins at the start: what a receiver has not seen yet is
+            // nothing.
             position.restart = position.tail;
-            // SAFETY: there is nothing in the ring, and only its sender puts something in, who holds the lock. A receiver
-            // reads what is published, which is nothing.
+            // SAFETY: there is nothing in the ring, and only its sender puts something in, who
+            // holds the lock. A receiver reads what is published, which is nothing.
             unsafe { self.memory.give_back(position.extent) };
             position.extent = 0;
         }

@@ -231,7 +231,8 @@ fn what_makes_no_sense_is_thrown_away_and_the_ring_goes_on() {
         let mut broken = 0;
         inbox.take(&mut ends, |_| panic!("a record"), || broken += 1);
         assert_eq!(broken, 1);
-        // The sender knows nothing of it and goes on where he was: that is one more that makes no sense.
+        // The sender knows nothing of it and goes on where he was: that is one more that makes no
+        // sense.
         put(ring, &[2; 10]).unwrap();
         inbox.take(&mut ends, |_| true, || {});
     }

@@ -17,7 +17,8 @@ pub(crate) struct Ways {
 }
 
 impl Ways {
-    /// The ring to a slot, from `own_slot`; `inbox` asks for the other's inbox if it is not known. `None`: nobody has the slot.
+    /// The ring to a slot, from `own_slot`; `inbox` asks for the other's inbox if it is not known.
+    /// `None`: nobody has the slot.
     pub(crate) fn to(
         &self,
         slot: u8,

@@ -1,5 +1,5 @@
-//! RoCEv2's way out to one slot of one host, or to a group: a UDP socket with its own source port, and the
-//! ICRC's pseudo header.
+//! RoCEv2's way out to one slot of one host, or to a group: a UDP socket with its own source port,
+//! and the ICRC's pseudo header.
 
 use std::net::{IpAddr, SocketAddr, SocketAddrV6};
 
@@ -15,16 +15,16 @@ use crate::port::address::{PathKey, scope};
 use crate::port::pacing::Counters;
 use crate::port::socket_exit::{Framing, SocketExit};
 
-/// A receiving kernel merges packets of one UDP flow and steers the whole by its first, so each slot has a flow
-/// of its own.
+/// A receiving kernel merges packets of one UDP flow and steers the whole by its first, so each
+/// slot has a flow of its own.
 pub(crate) type UdpExit = SocketExit<Roce>;
 
 /// The ICRC covers a pseudo header, and nothing stands before the BTH.
 pub(crate) struct Roce(Flow);
 
 impl UdpExit {
-    /// `own_slot` spreads the processes of one host over source ports; `receive_buffer` is what this host's
-    /// sockets hold.
+    /// `own_slot` spreads the processes of one host over source ports; `receive_buffer` is what
+    /// this host's sockets hold.
     pub(crate) fn open(
         key: PathKey,
         gid: &GidEntry,

@@ -9,7 +9,8 @@ use socket2::{SockAddr, Socket};
 use crate::port::Capacity;
 use crate::tuning::{SEND_BUFFER, SEND_TRIES, SEND_WAIT};
 
-/// A socket that sends. It is never connected, so that Linux numbers the datagrams of one send 0, 1, 2 …, which RoCEv2's ICRC covers.
+/// A socket that sends. It is never connected, so that Linux numbers the datagrams of one send 0,
+/// 1, 2 …, which RoCEv2's ICRC covers.
 pub(in crate::port) struct Sender {
     socket: Socket,
     /// Runs may be sent as one GSO datagram.
@@ -35,7 +36,8 @@ impl Sender {
         }
     }
 
-    /// Sends the run of datagrams that `iov` describes; `segment` is their size when there are several.
+    /// Sends the run of datagrams that `iov` describes; `segment` is their size when there are
+    /// several.
     pub(in crate::port) fn send(
         &self,
         dest: &SockAddr,
@@ -51,7 +53,8 @@ impl Sender {
                 match e.raw_os_error() {
                     Some(libc::EINTR) => {}
                     Some(libc::EAGAIN | libc::ENOBUFS) => self.wait_writable(),
-                    // an interface without checksum offload, or a path whose MTU shrank: send singly from now on
+                    // an interface without checksum offload, or a path whose MTU shrank: send
+                    // singly from now on
                     Some(libc::EINVAL | libc::EIO | libc::EMSGSIZE | libc::EOPNOTSUPP)
                         if segment.is_some() =>
                     {
@@ -77,12 +80,13 @@ impl Sender {
 
     fn submit(&self, msg: &libc::msghdr) -> isize {
         let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
-        // SAFETY: `with_message` made it, whose name, iovecs and control data are there as long as it is; the kernel checks the
-        // memory behind the iovecs.
+        // SAFETY: `with_message` made it, whose name, iovecs and control data are there as long as
+        // it is; the kernel checks the memory behind the iovecs.
         unsafe { libc::sendmsg(self.socket.as_raw_fd(), msg, flags) }
     }
 
-    /// The link is slower than we are: give it a moment, as dropping would only cost a retransmission.
+    /// The link is slower than we are: give it a moment, as dropping would only cost a
+    /// retransmission.
     fn wait_writable(&self) {
         let mut p = libc::pollfd {
             fd: self.socket.as_raw_fd(),
@@ -118,7 +122,8 @@ fn with_message<R>(
     if let Some(segment) = segment {
         msg.msg_control = control.0.as_mut_ptr().cast();
         msg.msg_controllen = CONTROL as _;
-        // SAFETY: `control` is aligned for a cmsghdr and CMSG_SPACE(2) large, so the first header and its data are inside.
+        // SAFETY: `control` is aligned for a cmsghdr and CMSG_SPACE(2) large, so the first header
+        // and its data are inside.
         unsafe {
             let c = libc::CMSG_FIRSTHDR(&msg);
             (*c).cmsg_level = libc::SOL_UDP;

@@ -41,14 +41,16 @@ pub(in crate::port) fn bind(
     Err(Error::Full("UDP source ports 49152-65535"))
 }
 
-/// Multicast leaves through the GID's interface; it comes back to this host's own members by default.
+/// Multicast leaves through the GID's interface; it comes back to this host's own members by
+/// default.
 pub(super) fn through_interface(socket: &Socket, key: PathKey, gid: &GidEntry) -> Result<()> {
     let io = |e| Error::io("choosing the interface of multicast", e);
     match (key.local, key.remote) {
         (IpAddr::V4(local), _) => socket.set_multicast_if_v4(&local).map_err(io),
         (_, IpAddr::V6(group)) => {
             socket.set_multicast_if_v6(gid.ifindex).map_err(io)?;
-            // Linux has no route for IPv6 multicast through a loopback. Better known now than with every packet.
+            // Linux has no route for IPv6 multicast through a loopback. Better known now than with
+            // every packet.
             let probe = Socket::new(Domain::IPV6, Type::DGRAM, Some(Protocol::UDP)).map_err(io)?;
             probe.set_multicast_if_v6(gid.ifindex).map_err(io)?;
             let to = SocketAddrV6::new(group, ROCE_V2_PORT, 0, gid.ifindex);
@@ -71,8 +73,8 @@ fn start_port(key: PathKey, own_slot: u8) -> u16 {
 }
 
 pub(in crate::port) enum OptionKind {
-    /// DF, whatever anybody says of the path's MTU: with `IP_PMTUDISC_DO` one forged ICMP message has the kernel refuse everything longer to
-    /// that peer for ten minutes.
+    /// DF, whatever anybody says of the path's MTU: with `IP_PMTUDISC_DO` one forged ICMP message
+    /// has the kernel refuse everything longer to that peer for ten minutes.
     DontFragment,
     TrafficClass,
     HopLimit,

@@ -38,7 +38,8 @@ impl Qp {
         let mut inner = self.inner.lock();
         let ends = matches!(attr.qp_state, QpState::Err | QpState::Reset);
         if ends && mask.contains(QpAttrMask::STATE) {
-            // The consumer has seen the message: its sender must not wait for an ACK that no state sends any more.
+            // The consumer has seen the message: its sender must not wait for an ACK that no state
+            // sends any more.
             self.send_last_ack(&mut inner);
         }
         let now = timers::now();
@@ -63,8 +64,8 @@ impl Qp {
         Ok(())
     }
 
-    /// Attributes of the half that an XRC queue pair does not have. Linux takes them off the mask, and programs that treat both
-    /// ends alike rely on it.
+    /// Attributes of the half that an XRC queue pair does not have. Linux takes them off the mask,
+    /// and programs that treat both ends alike rely on it.
     fn other_half(&self) -> QpAttrMask {
         match self.service {
             QpType::XrcSend => QpAttrMask::MAX_DEST_RD_ATOMIC | QpAttrMask::MIN_RNR_TIMER,
@@ -88,8 +89,8 @@ impl Qp {
         hca.ports().p_key(port as u8, index).map(drop)
     }
 
-    /// Takes the P_Key as its port's table has it now: a subnet manager may change it at any time. An entry that has become empty
-    /// is 0, with which nothing goes out or comes in.
+    /// Takes the P_Key as its port's table has it now: a subnet manager may change it at any time.
+    /// An entry that has become empty is 0, with which nothing goes out or comes in.
     pub(crate) fn renew_p_key(&self, inner: &Inner) {
         let ports = self.hca().ports();
         let now = inner.transport.query();
@@ -101,7 +102,8 @@ impl Qp {
         self.port.store(now.port_num, Ordering::Relaxed);
     }
 
-    /// The path that an address vector and destination QPN name; makes sure that answers are received.
+    /// The path that an address vector and destination QPN name; makes sure that answers are
+    /// received.
     fn resolve(&self, attr: &QpAttr, mask: QpAttrMask) -> Result<Arc<Path>> {
         let av = &attr.av;
         let hca = self.hca();

@@ -1,4 +1,5 @@
-//! iSER: a disk of tgt's, which libiscsi asks about and QEMU's tools fill and read, by libiscsi again.
+//! iSER: a disk of tgt's, which libiscsi asks about and QEMU's tools fill and read, by libiscsi
+//! again.
 
 use std::fs;
 use std::os::unix::net::UnixStream;

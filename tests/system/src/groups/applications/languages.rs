@@ -1,7 +1,9 @@
-//! Other languages: what crates.io has for verbs, by the examples that its crates bring along, and Go by cgo.
+//! Other languages: what crates.io has for verbs, by the examples that its crates bring along, and
+//! Go by cgo.
 //!
-//! The crates are built by `cargo install`, in fixed versions and with their own lock files, into the user's directory for what is worth keeping. Where the registry cannot be
-//! reached they are skipped, aloud.
+//! The crates are built by `cargo install`, in fixed versions and with their own lock files, into
+//! the user's directory for what is worth keeping. Where the registry cannot be reached they are
+//! skipped, aloud.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -82,7 +84,8 @@ fn ibverbs(lab: &mut Lab) -> Ending {
     example(lab, &IBVERBS, "loopback", &["sent", "received"])
 }
 
-/// A client and a server in one process, which meet over TCP: requests and answers by messages, and by reads and writes.
+/// A client and a server in one process, which meet over TCP: requests and answers by messages, and
+/// by reads and writes.
 fn async_rdma(lab: &mut Lab) -> Ending {
     let words = ["response: hello", "response: world"];
     example(lab, &ASYNC_RDMA, "rpc", &words)
@@ -114,7 +117,8 @@ fn pingpong(lab: &mut Lab, place: Place, example: &str) -> Ending {
     meter.expect(2 * SENT, &[&ends.client, &ends.server])
 }
 
-/// Many connections at a time, by librdmacm. It is not told what to bind to: with `-b` it hands over an address that it has dropped.
+/// Many connections at a time, by librdmacm. It is not told what to bind to: with `-b` it hands
+/// over an address that it has dropped.
 fn cmtime(lab: &mut Lab, place: Place) -> Ending {
     let (dir, port) = (lab.case_dir()?, lab.port());
     let program = built(&SIDEWAY, "cmtime", &dir)?;
@@ -136,7 +140,8 @@ fn cmtime(lab: &mut Lab, place: Place) -> Ending {
     expect_words(&client, &["Connect", "Disconnect"])
 }
 
-/// Runs a crate's example, which ends by itself and says all of this. Some take the GID of index 1, so the device has two.
+/// Runs a crate's example, which ends by itself and says all of this. Some take the GID of index 1,
+/// so the device has two.
 fn example(lab: &mut Lab, wanted: &Crate, example: &str, words: &[&str]) -> Ending {
     let dir = lab.case_dir()?;
     let program = built(wanted, example, &dir)?;

@@ -1,4 +1,5 @@
-//! Libraries that Debian packages without a program that uses them: librpma and Gloo, by programs of ours that compare what arrives.
+//! Libraries that Debian packages without a program that uses them: librpma and Gloo, by programs
+//! of ours that compare what arrives.
 
 use std::process::Command;
 

@@ -1,4 +1,5 @@
-//! QEMU: live migration over `rdma:` of a machine that goes on writing to its memory, which is compared.
+//! QEMU: live migration over `rdma:` of a machine that goes on writing to its memory, which is
+//! compared.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -22,9 +23,11 @@ use crate::lab::{Lab, Place};
 const MEMORY: u64 = 64 << 20;
 /// Where in it there is something that is not zero.
 const AT: usize = 16 << 20;
-/// Where the machine's program writes: a number of 16 bits, again and again in the half megabyte from here on, then the next number.
+/// Where the machine's program writes: a number of 16 bits, again and again in the half megabyte
+/// from here on, then the next number.
 const COUNTER: u64 = 0x10000;
-/// How fast the migration may be, in bytes per second, so that the machine writes to what has gone over already.
+/// How fast the migration may be, in bytes per second, so that the machine writes to what has gone
+/// over already.
 const BANDWIDTH: u64 = 8 << 20;
 
 /// A disk with nothing but a boot sector.

@@ -1,9 +1,10 @@
-//! Group `applications`: what people run over RDMA, from the distribution and unmodified: UCX, MPI, libfabric, programs over rsockets,
-//! storage, programs in other languages, debuggers.
+//! Group `applications`: what people run over RDMA, from the distribution and unmodified: UCX, MPI,
+//! libfabric, programs over rsockets, storage, programs in other languages, debuggers.
 //!
-//! Each is judged by its result, and where it could take another way (TCP, shared memory) by the device's counters as well. Where
-//! nothing is named, one case of each family is run, but none in other languages, which take building; named, all of them. What does
-//! not work, and whose cause that is, is in `docs/applications.md`.
+//! Each is judged by its result, and where it could take another way (TCP, shared memory) by the
+//! device's counters as well. Where nothing is named, one case of each family is run, but none in
+//! other languages, which take building; named, all of them. What does not work, and whose cause
+//! that is, is in `docs/applications.md`.
 
 mod iser;
 mod languages;

@@ -1,5 +1,5 @@
-//! MPI: Open MPI over UCX and over libfabric, MPICH over UCX, and what is written in MPI: a C program that compares all that it
-//! exchanges, mpi4py, NetPIPE, the HPC Challenge.
+//! MPI: Open MPI over UCX and over libfabric, MPICH over UCX, and what is written in MPI: a C
+//! program that compares all that it exchanges, mpi4py, NetPIPE, the HPC Challenge.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -47,7 +47,8 @@ const IMPLEMENTATIONS: &[Mpi] = &[
         options: "--mca pml ucx --mca osc ucx UCX_TLS=ud_v,self UCX_NET_DEVICES=ferroce0:1",
         ..OPEN_MPI
     },
-    // The one-sided operations that it takes by itself go through its own shared memory, where it crashes over any provider.
+    // The one-sided operations that it takes by itself go through its own shared memory, where it
+    // crashes over any provider.
     Mpi {
         name: "Open MPI, libfabric",
         options: "--mca pml cm --mca mtl ofi --mca osc pt2pt --mca mtl_ofi_provider_include verbs;ofi_rxm",
@@ -254,7 +255,8 @@ fn netpipe(lab: &mut Lab, place: Place, mpi: Mpi, program: &str) -> Ending {
     meter.expect(1 << 20, &[&ran])
 }
 
-/// The HPC Challenge: Linpack with its residuals, transpositions, FFT, random access and streams, each of which checks its result.
+/// The HPC Challenge: Linpack with its residuals, transpositions, FFT, random access and streams,
+/// each of which checks its result.
 fn hpcc(lab: &mut Lab, place: Place) -> Ending {
     const INPUT: &str = "/usr/share/doc/hpcc/examples/_hpccinf.txt";
     let dir = lab.case_dir()?;

@@ -1,5 +1,5 @@
-//! Open MPI's own transport over verbs, `btl openib`. As Debian builds it, it connects by `udcm` alone, which takes InfiniBand ports only:
-//! so it runs in a fabric, with a subnet manager.
+//! Open MPI's own transport over verbs, `btl openib`. As Debian builds it, it connects by `udcm`
+//! alone, which takes InfiniBand ports only: so it runs in a fabric, with a subnet manager.
 
 use std::process::Command;
 
@@ -11,12 +11,14 @@ use crate::harness::process;
 use crate::lab::Lab;
 use crate::lab::host;
 
-/// No shared memory and no TCP. The device is in no table of Open MPI's, which it would say for each rank.
+/// No shared memory and no TCP. The device is in no table of Open MPI's, which it would say for
+/// each rank.
 const OPTIONS: &str = "--mca pml ob1 --mca btl openib,self --mca osc pt2pt --mca btl_openib_allow_ib 1 \
                        --mca btl_openib_warn_no_device_params_found 0 --oversubscribe";
 
-/// `osc pt2pt` serves a compare and swap with its lock held and sends the answer before it lets go. If that has to wait, as for credits
-/// of `btl openib`, and another one comes meanwhile, it waits for its own lock for ever.
+/// `osc pt2pt` serves a compare and swap with its lock held and sends the answer before it lets go.
+/// If that has to wait, as for credits of `btl openib`, and another one comes meanwhile, it waits
+/// for its own lock for ever.
 const IN_TURN: &str = "in-turn";
 
 pub(crate) fn cases() -> Vec<Case> {

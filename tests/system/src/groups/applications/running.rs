@@ -1,4 +1,5 @@
-//! An application at a site: how it is started, how long it may take, and what has gone through the devices meanwhile.
+//! An application at a site: how it is started, how long it may take, and what has gone through the
+//! devices meanwhile.
 
 use std::path::Path;
 use std::process::Command;
@@ -24,7 +25,8 @@ pub(super) fn command(host: &Host, program: &str, words: &[impl AsRef<str>]) -> 
     command
 }
 
-/// A program of ours that serves at a site and asks there, each end told by its words: how asker and server ended.
+/// A program of ours that serves at a site and asks there, each end told by its words: how asker
+/// and server ended.
 pub(super) fn serve_and_ask(
     site: &Site,
     program: &str,
@@ -66,7 +68,8 @@ impl<'a> Meter<'a> {
         Ok(Meter { site, bytes })
     }
 
-    /// A failure unless at least so many bytes have been sent since the start: then it took another way.
+    /// A failure unless at least so many bytes have been sent since the start: then it took another
+    /// way.
     pub(super) fn expect(&self, bytes: u64, ends: &[&Finished]) -> Ending {
         let sent = sent(self.site)? - self.bytes;
         if sent >= bytes {

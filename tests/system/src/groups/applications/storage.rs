@@ -1,7 +1,8 @@
 //! Storage: fio's engine `rdma`, and the data that it moves.
 //!
-//! The engine's client only writes, whatever the verb, and its server does nothing but wait while memory is written to or read. So fio's
-//! own `verify` has something to look at only where the server receives messages. The buffers of one-sided runs are files, which are compared.
+//! The engine's client only writes, whatever the verb, and its server does nothing but wait while
+//! memory is written to or read. So fio's own `verify` has something to look at only where the
+//! server receives messages. The buffers of one-sided runs are files, which are compared.
 
 use std::fs;
 use std::path::Path;
@@ -21,7 +22,8 @@ use crate::lab::{Lab, Place};
 const BLOCK: usize = 4096;
 /// How many buffers one-sided runs have at either end.
 const BUFFERS: usize = 16;
-/// What the client's buffers are filled with. Its length and that of a block have no divisor in common.
+/// What the client's buffers are filled with. Its length and that of a block have no divisor in
+/// common.
 const PATTERN: &[u8] = b"what the client of fio has in its buffers, again and again: ";
 
 /// A run.
@@ -47,7 +49,8 @@ const READ: Run = Run {
     ..WRITE
 };
 
-/// Sends go out whether receives are posted or not, without retries: here all receives are posted before the first.
+/// Sends go out whether receives are posted or not, without retries: here all receives are posted
+/// before the first.
 const SEND: Run = Run {
     verb: "send",
     depths: [1, 128],
@@ -101,7 +104,8 @@ fn fio(lab: &mut Lab, place: Place, run: Run) -> Ending {
     meter.expect(run.bytes, &[&client, &server])
 }
 
-/// That a server ends well means something: one that looks for another checksum than the client's does not.
+/// That a server ends well means something: one that looks for another checksum than the client's
+/// does not.
 fn doubt(lab: &mut Lab) -> Ending {
     let dir = lab.case_dir()?;
     let run = Run {
@@ -173,7 +177,8 @@ struct Memory<'a> {
 }
 
 impl<'a> Memory<'a> {
-    /// Makes them. What the server has is another byte in each place, more or less; it fills nothing itself.
+    /// Makes them. What the server has is another byte in each place, more or less; it fills
+    /// nothing itself.
     fn new(dir: &'a Path, run: Run) -> Result<Memory<'a>> {
         if run.checksum.is_none() {
             // A page more, which fio asks for to align its buffers.
@@ -185,8 +190,8 @@ impl<'a> Memory<'a> {
         Ok(Memory { dir })
     }
 
-    /// What is wrong with the data after a run, if anything: what was written must be in all of the server's buffers, and each of the client's must
-    /// be one of the server's if it has read.
+    /// What is wrong with the data after a run, if anything: what was written must be in all of the
+    /// server's buffers, and each of the client's must be one of the server's if it has read.
     fn wrong(&self, run: Run) -> Result<Option<String>> {
         if run.checksum.is_some() {
             return Ok(None);

@@ -8,9 +8,11 @@ use crate::harness::case::{Case, Ending, Stop};
 use crate::harness::process::{self, Finished};
 use crate::lab::{Lab, Place, Site};
 
-/// `UCX_TLS` of the runs: `rc_verbs` with `ud_verbs` to connect by, `ud_verbs` alone, the best of both, all but shared memory.
+/// `UCX_TLS` of the runs: `rc_verbs` with `ud_verbs` to connect by, `ud_verbs` alone, the best of
+/// both, all but shared memory.
 const TRANSPORTS: [&str; 4] = ["rc_v", "ud_v", "ib", "^posix,sysv,cma"];
-/// Nothing set: between processes of one machine most of it goes through shared memory, and TCP is there as well.
+/// Nothing set: between processes of one machine most of it goes through shared memory, and TCP is
+/// there as well.
 const DEFAULT: &str = "its default";
 /// Nothing left out but other devices: tests of a transport name theirs.
 const ALL: &str = "all";
@@ -30,7 +32,8 @@ const TESTS: &[&str] = &[
 ];
 /// These are of eight bytes.
 const ATOMICS: &[&str] = &["ucp_add", "ucp_fadd", "ucp_swap", "ucp_cswap"];
-/// Tests of the transport itself, and how the data is laid out. UD has messages only, each with its headers within the path MTU.
+/// Tests of the transport itself, and how the data is laid out. UD has messages only, each with its
+/// headers within the path MTU.
 const RC: &[&str] = &[
     "am_lat short 8",
     "am_lat bcopy 8",
@@ -57,7 +60,8 @@ const UD: &[&str] = &[
     "am_bw bcopy 512",
     "am_bw zcopy 512",
 ];
-/// What a transport has not, and UCX's words for it. It takes a device's atomics only if they are `IBV_ATOMIC_HCA`.
+/// What a transport has not, and UCX's words for it. It takes a device's atomics only if they are
+/// `IBV_ATOMIC_HCA`.
 const NOT_RC: &[(&str, &str)] = &[
     ("add_lat short 8", NO_ATOMIC),
     ("add_mr short 8", NO_ATOMIC),
@@ -172,7 +176,8 @@ fn perftest(
     Ok([client, server])
 }
 
-/// The tests of the protocols of UCP, in one run, and the bytes that must have gone through the device.
+/// The tests of the protocols of UCP, in one run, and the bytes that must have gone through the
+/// device.
 fn protocols(lab: &mut Lab, place: Place, transport: &str, size: u64) -> Ending {
     const COUNT: u64 = 30;
     let atomics = if size == 8 { ATOMICS } else { &[] };

@@ -1,4 +1,5 @@
-//! Group `cm`, continued: what happens to connections from outside. The device goes, its address changes, nobody answers.
+//! Group `cm`, continued: what happens to connections from outside. The device goes, its address
+//! changes, nobody answers.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -21,8 +22,8 @@ use crate::lab::netns::{self, Namespace, Pair};
 use crate::lab::{Lab, Place};
 use crate::programs::cprogram;
 
-/// How often a request is repeated, and how long each is waited for: 4.096 µs · 2^20 for the peer's answer, and twice 4.096 µs · 2^16
-/// for the way there and back.
+/// How often a request is repeated, and how long each is waited for: 4.096 µs · 2^20 for the peer's
+/// answer, and twice 4.096 µs · 2^16 for the way there and back.
 const REPEATED: u64 = 15;
 const PATIENCE: f64 = 4.096e-6 * ((1 << 20) + 2 * (1 << 16)) as f64;
 
@@ -88,8 +89,8 @@ fn pair() -> Result<Pair, Stop> {
     })
 }
 
-/// Programs that ask for a connection and for a datagram service, what each says when nobody answers (ETIMEDOUT), and the message that
-/// it repeats.
+/// Programs that ask for a connection and for a datagram service, what each says when nobody
+/// answers (ETIMEDOUT), and the message that it repeats.
 const ASKING: [(&str, &str, &str, &str); 2] = [
     (
         "rping",
@@ -108,7 +109,8 @@ const ASKING: [(&str, &str, &str, &str); 2] = [
 /// Requests to a host that is there and has nobody to answer.
 struct Unanswered {
     // In this order: the host's daemon is stopped while the programs and the namespaces are there.
-    /// Wait for the end of the clients, lest it be noticed only when the other cases have had their time.
+    /// Wait for the end of the clients, lest it be noticed only when the other cases have had their
+    /// time.
     clients: Vec<JoinHandle<Finished>>,
     host: Host,
     _silent: Namespace,
@@ -196,8 +198,9 @@ fn change(lab: &mut Lab, test: &str, make: impl FnOnce(&mut Host) -> Ending) -> 
     Ok(())
 }
 
-/// A type of service that the connecting side asks for is in every packet of the connection, either way, its set-up included. perftest
-/// has two connections: one without, over which it agrees on things, and the one that is measured.
+/// A type of service that the connecting side asks for is in every packet of the connection, either
+/// way, its set-up included. perftest has two connections: one without, over which it agrees on
+/// things, and the one that is measured.
 fn service(lab: &mut Lab) -> Ending {
     const SERVICE: u8 = 0x68;
     let dir = lab.case_dir()?;

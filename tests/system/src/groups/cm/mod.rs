@@ -50,8 +50,8 @@ pub(crate) fn cases() -> Vec<Case> {
         Place::VethIpv6(1500),
     ] {
         let v6 = place.is_ipv6();
-        // Datagram rsockets send from where the host's routes lead from, which for all of loopback is 127.0.0.1. A server that is
-        // not told where takes any address, of IPv4.
+        // Datagram rsockets send from where the host's routes lead from, which for all of loopback
+        // is 127.0.0.1. A server that is not told where takes any address, of IPv4.
         let here = |stock: &&Stock| match stock.space {
             NONE if place == Place::TwoDaemons => false,
             _ => !v6 || stock.server.contains("ADDR"),
@@ -64,7 +64,8 @@ pub(crate) fn cases() -> Vec<Case> {
             let name = format!("cm/{}/{}", place.name(), MANY.name);
             cases.push(Case::new(name, move |lab| {
                 let ending = run(lab, place, &MANY);
-                // Daemons that have had so many ids give large numbers to new ones, and `cm_answers.c` looks among the small.
+                // Daemons that have had so many ids give large numbers to new ones, and
+                // `cm_answers.c` looks among the small.
                 lab.vacate();
                 ending
             }));
@@ -87,7 +88,8 @@ pub(crate) fn cases() -> Vec<Case> {
                 format!("cm/{}/mckey, a group by its GID", place.name()),
                 move |lab| single::multicast(lab, place, "-M"),
             ));
-            // rcopy takes a colon for the end of the address, the programs over rsockets are told of IPv4.
+            // rcopy takes a colon for the end of the address, the programs over rsockets are told
+            // of IPv4.
             continue;
         }
         cases.push(Case::new(
@@ -240,7 +242,8 @@ pub(crate) fn judge(client: &Finished, server: &Finished, stock: &Stock) -> Endi
     }
 }
 
-/// What cmtime says of a connection that failed. It goes on without it, counts it as made and ended, and exits with 0.
+/// What cmtime says of a connection that failed. It goes on without it, counts it as made and
+/// ended, and exits with 0.
 pub(crate) fn cmtime_complaint<'a>(ends: [&'a Finished; 2]) -> Option<&'a str> {
     let failed = |line: &&str| line.contains("error: ") || line.starts_with("failing ");
     // Whatever stands on standard error is a call that failed.

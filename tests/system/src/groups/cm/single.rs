@@ -12,8 +12,8 @@ use crate::lab::host::Host;
 use crate::lab::{Lab, Place};
 use crate::programs::suite::Suite;
 
-/// Datagrams to a multicast group, from one member to another. `option` is how mckey is told of the group: `-m`, an IP address, or
-/// `-M`, a GID, which rdma_cm is given in an address of `AF_IB`.
+/// Datagrams to a multicast group, from one member to another. `option` is how mckey is told of the
+/// group: `-m`, an IP address, or `-M`, a GID, which rdma_cm is given in an address of `AF_IB`.
 pub(crate) fn multicast(lab: &mut Lab, place: Place, option: &str) -> Ending {
     let dir = lab.case_dir()?;
     let site = lab.site(place)?;

@@ -1,4 +1,5 @@
-//! Group `cm`, continued: programs of sockets over rsockets, most of them unmodified ones for TCP under `librspreload.so`.
+//! Group `cm`, continued: programs of sockets over rsockets, most of them unmodified ones for TCP
+//! under `librspreload.so`.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -57,7 +58,8 @@ impl Scene<'_> {
         })
     }
 
-    /// Runs both; a server that `stays` is killed when the client has ended. `space`: as of [`wait_for_listener`].
+    /// Runs both; a server that `stays` is killed when the client has ended. `space`: as of
+    /// [`wait_for_listener`].
     fn play(
         &self,
         server: impl Into<Part>,
@@ -183,7 +185,8 @@ fn netcat(lab: &mut Lab, place: Place) -> Ending {
     };
     let mut client = preloaded(scene.client, "busybox")?;
     client.args(["nc", &scene.address(), &scene.port()]);
-    // Its input does not end before it does: the server would leave with a client that has nothing more to say.
+    // Its input does not end before it does: the server would leave with a client that has nothing
+    // more to say.
     let (input, kept) = std::io::pipe().map_err(anyhow::Error::from)?;
     let client = Part {
         command: client,
@@ -232,8 +235,8 @@ fn datagrams(lab: &mut Lab, place: Place) -> Ending {
     expect(client.out.contains("200 datagrams"), || client.out.clone())
 }
 
-/// The host's routes lead to all of loopback from 127.0.0.1, which here is another device's: stock udpong, which cannot be told
-/// where to send from, is refused.
+/// The host's routes lead to all of loopback from 127.0.0.1, which here is another device's: stock
+/// udpong, which cannot be told where to send from, is refused.
 fn elsewhere(lab: &mut Lab, place: Place) -> Ending {
     let scene = Scene::set(lab, place)?;
     let (address, port) = (scene.address(), scene.port());

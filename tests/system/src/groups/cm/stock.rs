@@ -1,5 +1,5 @@
-//! The command lines of the stock programs that connect through rdma_cm: both ends, the port space in which the server listens, and what
-//! the client says when all went well.
+//! The command lines of the stock programs that connect through rdma_cm: both ends, the port space
+//! in which the server listens, and what the client says when all went well.
 
 /// Port spaces as service IDs have them: `RDMA_PS_TCP`, `RDMA_PS_UDP`.
 pub(crate) const TCP: u64 = 0x0106;
@@ -8,7 +8,8 @@ const IB: u64 = 0x013f;
 /// No port space: the server listens at the UDP port itself, as datagram rsockets do.
 pub(in crate::groups) const NONE: u64 = 0;
 
-/// A stock program: its server's and its client's command line, where `ADDR` and `PORT` stand for the server's.
+/// A stock program: its server's and its client's command line, where `ADDR` and `PORT` stand for
+/// the server's.
 pub(crate) struct Stock {
     pub(crate) name: &'static str,
     pub(crate) server: &'static str,
@@ -37,7 +38,8 @@ pub(crate) const fn stock(
     }
 }
 
-/// rping's clients say each round trip at once, so that what they have done is known even of one that must be killed.
+/// rping's clients say each round trip at once, so that what they have done is known even of one
+/// that must be killed.
 pub(in crate::groups) const STOCK: &[Stock] = &[
     stock(
         "rping",
@@ -135,7 +137,8 @@ pub(in crate::groups) const STOCK: &[Stock] = &[
     },
 ];
 
-/// cmtime as it is from rdma-core 59 on: which end is which is said by `-L`, and agreed upon over TCP.
+/// cmtime as it is from rdma-core 59 on: which end is which is said by `-L`, and agreed upon over
+/// TCP.
 pub(in crate::groups) const CMTIME_59: Stock = Stock {
     space: NONE,
     ..stock(
@@ -146,7 +149,8 @@ pub(in crate::groups) const CMTIME_59: Stock = Stock {
     )
 };
 
-/// Ten times the backlog that a listener has by default. One place is enough: it takes about a second of the processor for each daemon.
+/// Ten times the backlog that a listener has by default. One place is enough: it takes about a
+/// second of the processor for each daemon.
 pub(super) const MANY: Stock = Stock {
     stays: true,
     ..stock(

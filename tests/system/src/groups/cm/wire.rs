@@ -1,4 +1,5 @@
-//! The connection manager's messages on the wire: what tshark makes of ours, and what ours makes of bad ones.
+//! The connection manager's messages on the wire: what tshark makes of ours, and what ours makes of
+//! bad ones.
 
 use std::collections::BTreeSet;
 use std::net::{SocketAddr, UdpSocket};
@@ -91,7 +92,8 @@ fn datagrams(host: &Host, dir: &std::path::Path) -> Result<(), Stop> {
     Ok(())
 }
 
-/// A request whose program takes its time: who asks again is told to wait (MRA), and is served in the end.
+/// A request whose program takes its time: who asks again is told to wait (MRA), and is served in
+/// the end.
 fn deferred(host: &Host, port: u16, dir: &std::path::Path) -> Ending {
     let acknowledged = || Ok::<_, Stop>(environment::counter(&host.status()?, "cm_tx_msgs/mra"));
     let before = acknowledged()?;
@@ -111,7 +113,8 @@ fn deferred(host: &Host, port: u16, dir: &std::path::Path) -> Ending {
     }
 }
 
-/// Connections that come and go, and that nobody takes: every message is one to tshark, none malformed, each ICRC right.
+/// Connections that come and go, and that nobody takes: every message is one to tshark, none
+/// malformed, each ICRC right.
 fn decoded(lab: &mut Lab, place: Place) -> Ending {
     let dir = lab.case_dir()?;
     let (port, patient, nobody) = (lab.port(), lab.port(), lab.port());
@@ -173,8 +176,8 @@ fn is_message(bytes: &[u8]) -> bool {
     bytes.len() == HEADERS + MAD + 4 && bytes[5..8] == [0, 0, 1]
 }
 
-/// Messages that nobody should send, each in a perfect packet, rain on QP1 while a connection is in use: it goes on, others can be
-/// made, and in the end nothing is left of them but counters.
+/// Messages that nobody should send, each in a perfect packet, rain on QP1 while a connection is in
+/// use: it goes on, others can be made, and in the end nothing is left of them but counters.
 fn hostile(lab: &mut Lab) -> Ending {
     let dir = lab.case_dir()?;
     let (port, busy, other) = (lab.port(), lab.port(), lab.port());
@@ -253,7 +256,8 @@ fn rain(host: &Host, messages: &[&[u8]], duration: Duration) -> Result<u64, Stop
     Ok(sent)
 }
 
-/// BTH to MAD: random content behind good headers, or a message that was once sent, as it was or a little changed.
+/// BTH to MAD: random content behind good headers, or a message that was once sent, as it was or a
+/// little changed.
 fn bad_message(messages: &[&[u8]], random: &mut Random) -> Vec<u8> {
     let mut bytes = messages[random.below(messages.len())][..HEADERS + MAD].to_vec();
     match random.below(3) {

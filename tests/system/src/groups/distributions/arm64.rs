@@ -1,5 +1,6 @@
-//! `distributions/arm64`: Debian 12 for arm64 under qemu-user, whose programs run over a build for aarch64 and reach the
-//! machine's own daemon; and the tests of crates that do no input or output, there.
+//! `distributions/arm64`: Debian 12 for arm64 under qemu-user, whose programs run over a build for
+//! aarch64 and reach the machine's own daemon; and the tests of crates that do no input or output,
+//! there.
 
 use std::fs;
 use std::path::Path;
@@ -76,7 +77,8 @@ fn programs(lab: &mut Lab) -> Parts {
     Ok(endings)
 }
 
-/// Runs both ends, each of which must say that it does without io_uring, and which therefore is nothing odd.
+/// Runs both ends, each of which must say that it does without io_uring, and which therefore is
+/// nothing odd.
 fn exchange(lab: &mut Lab, host: &Host, line: &str, options: &[&str]) -> Result<Ends, Stop> {
     let dir = lab.case_dir()?;
     let mut ends = pair_of(line, options, lab.port()).run(host, host, &dir)?;

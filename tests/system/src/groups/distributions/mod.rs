@@ -1,7 +1,9 @@
-//! Group `distributions`: the programs of other distributions, each with its own rdma-core, over one set of binaries.
+//! Group `distributions`: the programs of other distributions, each with its own rdma-core, over
+//! one set of binaries.
 //!
-//! Where nothing is named, perftest and the pingpongs of Debian 13 over the build at hand; named, all of them, with
-//! rdma_cm's programs, `rdma` and the distribution's own pyverbs suite, over the build of `cargo xtask portable`.
+//! Where nothing is named, perftest and the pingpongs of Debian 13 over the build at hand; named,
+//! all of them, with rdma_cm's programs, `rdma` and the distribution's own pyverbs suite, over the
+//! build of `cargo xtask portable`.
 
 mod arm64;
 
@@ -47,8 +49,8 @@ const PINGPONGS: &[&str] = &[
     "ibv_xsrq_pingpong",
 ];
 
-/// Options of a pingpong that are tried where its version has them: events, timestamps, the newer way of posting, device
-/// memory, memory paged on demand and all of it.
+/// Options of a pingpong that are tried where its version has them: events, timestamps, the newer
+/// way of posting, device memory, memory paged on demand and all of it.
 const PINGPONG_OPTIONS: &[&str] = &["-e", "-t", "-N", "-j", "-o", "-O"];
 
 /// Lines of perftest over rdma_cm.
@@ -94,7 +96,8 @@ pub(crate) fn cases() -> Vec<Case> {
     cases
 }
 
-/// Whether a case is run: the short form where no group is named, else the whole, unless the short form is asked for.
+/// Whether a case is run: the short form where no group is named, else the whole, unless the short
+/// form is asked for.
 pub(crate) fn belongs(filters: &[String], name: &str) -> bool {
     if !name.starts_with("distributions/") {
         return true;
@@ -103,7 +106,8 @@ pub(crate) fn belongs(filters: &[String], name: &str) -> bool {
     short == (name == SHORT)
 }
 
-/// Debian 13: every program of perftest, the pingpongs with what their version has, and cmtime, over the build at hand.
+/// Debian 13: every program of perftest, the pingpongs with what their version has, and cmtime,
+/// over the build at hand.
 fn short(lab: &mut Lab) -> Parts {
     let prefix = build::scratch("installed")?;
     install::copy(lab.programs(), &prefix)?;
@@ -112,7 +116,8 @@ fn short(lab: &mut Lab) -> Parts {
     for tool in PERFTEST {
         endings.push(perftest(lab, DEBIAN_13, &host, format!("{tool} -n 100"))?);
     }
-    // From rdma-core 52 on it measures connections without queue pairs, too: of QP numbers that both ends count from 1,000 on.
+    // From rdma-core 52 on it measures connections without queue pairs, too: of QP numbers that
+    // both ends count from 1,000 on.
     for stock in cm::STOCK
         .iter()
         .filter(|stock| stock.client.starts_with("cmtime"))

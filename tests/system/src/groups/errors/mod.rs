@@ -1,4 +1,5 @@
-//! Group `errors`: C programs on every error status and on bad input, and stock programs that ask for what is not offered.
+//! Group `errors`: C programs on every error status and on bad input, and stock programs that ask
+//! for what is not offered.
 
 mod logging;
 
@@ -63,8 +64,8 @@ pub(crate) const PROGRAMS: &[(&str, &[Place])] = &[
     ("vendors", &[Place::OneDaemon]),
 ];
 
-/// perftest's programs for frames, each with the end that needs nobody else, and its lines for DC, SRD and a rate limit, with both; and
-/// what they say of a device that does not have that.
+/// perftest's programs for frames, each with the end that needs nobody else, and its lines for DC,
+/// SRD and a rate limit, with both; and what they say of a device that does not have that.
 const UNOFFERED: &[(&str, &str)] = &[
     (
         "raw_ethernet_bw --server -B 02:00:00:00:00:01 -E 02:00:00:00:00:02",

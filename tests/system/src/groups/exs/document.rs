@@ -1,7 +1,8 @@
-//! Group `exs`, continued: the listings of the thesis that the framework follows, compiled and run as they are printed, but for the misprints of
-//! `document.toml`.
+//! Group `exs`, continued: the listings of the thesis that the framework follows, compiled and run
+//! as they are printed, but for the misprints of `document.toml`.
 //!
-//! The thesis is not in this repository. `EXS_THESIS` names a file with its text, in which each listing stands between two lines that begin with
+//! The thesis is not in this repository. `EXS_THESIS` names a file with its text, in which each
+//! listing stands between two lines that begin with
 //! ```` ``` ````; without it the case is skipped. Programs of our own have all forms and names of the listings (`tests/exs/blocks`, `tests/exs/figures`) and run always.
 
 use std::env;
@@ -23,7 +24,8 @@ use crate::pages::row;
 const THESIS: &str = "EXS_THESIS";
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// What a listing needs around it to be a program: a server that it connects to, and what it leaves out.
+/// What a listing needs around it to be a program: a server that it connects to, and what it leaves
+/// out.
 const SERVED: &str = r#"
 static void serve(void)
 {
@@ -131,7 +133,8 @@ impl Listing {
         let [text] = found[..] else {
             return Err(anyhow!("{} listings have {:?}", found.len(), self.marker));
         };
-        // Traces of how the text was made from pages: markup, a page's number, a last brace that came to stand behind the listing.
+        // Traces of how the text was made from pages: markup, a page's number, a last brace that
+        // came to stand behind the listing.
         let is_number = |line: &&str| line.trim().parse::<u32>().is_ok();
         let lines = text.lines().filter(|line| !is_number(line));
         let mut text = lines.collect::<Vec<_>>().join("\n").replace("</pre>", "") + "\n";

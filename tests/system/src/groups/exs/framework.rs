@@ -1,5 +1,6 @@
-//! Group `exs`, continued: the conformance framework itself, by a program (`tests/exs/self_test.c`) whose tests end in all
-//! the ways in which tests end, and by test files in the forms of the thesis (`tests/exs/blocks`); and how its makefile is used.
+//! Group `exs`, continued: the conformance framework itself, by a program (`tests/exs/self_test.c`)
+//! whose tests end in all the ways in which tests end, and by test files in the forms of the thesis
+//! (`tests/exs/blocks`); and how its makefile is used.
 
 use std::fs;
 use std::path::Path;
@@ -116,7 +117,8 @@ fn usage_and_lists(lab: &mut Lab) -> Ending {
     Ok(())
 }
 
-/// Tests run in the order in which they are named, within a range those that there are; what names none is refused whole.
+/// Tests run in the order in which they are named, within a range those that there are; what names
+/// none is refused whole.
 fn numbers_and_ranges(lab: &mut Lab) -> Ending {
     let dir = lab.case_dir()?;
     let cases: [(&[&str], &[&str]); 5] = [
@@ -203,7 +205,8 @@ fn results(lab: &mut Lab) -> Ending {
     })
 }
 
-/// How the results of a program made of blocks begin and end: number, value, verdict, return value and reason.
+/// How the results of a program made of blocks begin and end: number, value, verdict, return value
+/// and reason.
 type Wanted = (
     &'static str,
     &'static str,
@@ -223,7 +226,8 @@ fn run_blocks(lab: &mut Lab, name: &str, mode: Mode) -> Result<Finished, Stop> {
     Ok(process::run(command, &dir, name, LIMIT)?)
 }
 
-/// Test files that are functions of blocks: numbers without a block, blocks of one mode, prerequisites that fail, faults.
+/// Test files that are functions of blocks: numbers without a block, blocks of one mode,
+/// prerequisites that fail, faults.
 fn blocks(lab: &mut Lab) -> Ending {
     const CONNECT: &[Wanted] = &[
         ("1", "EPERM", "PASS", "1", "Operation not permitted"),
@@ -317,7 +321,8 @@ fn two_processes(lab: &mut Lab) -> Ending {
     Ok(())
 }
 
-/// `make TESTS= check` builds and runs nothing, `make tests/NAME` builds one, `make check` runs all and sums up.
+/// `make TESTS= check` builds and runs nothing, `make tests/NAME` builds one, `make check` runs all
+/// and sums up.
 fn built_by_hand(lab: &mut Lab) -> Ending {
     let dir = lab.case_dir()?;
     let copy = dir.join("exs");

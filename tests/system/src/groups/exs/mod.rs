@@ -1,8 +1,9 @@
-//! Group `exs`: the conformance framework of the Extended Sockets library, as its scripts run it: every test program in
-//! both modes over one daemon, two daemons and IPv6.
+//! Group `exs`: the conformance framework of the Extended Sockets library, as its scripts run it:
+//! every test program in both modes over one daemon, two daemons and IPv6.
 //!
-//! The programs of `tests/exs` are built with their own makefile against the built header and library. Each of their
-//! lines is a result here. What one place answers, word for word, the others must answer too.
+//! The programs of `tests/exs` are built with their own makefile against the built header and
+//! library. Each of their lines is a result here. What one place answers, word for word, the others
+//! must answer too.
 
 pub(crate) mod document;
 mod framework;
@@ -91,7 +92,8 @@ fn sources() -> PathBuf {
     build::workspace().join("tests/exs")
 }
 
-/// What the moments of a run come from: $EXS_TEST_SEED, else every run has others. A failure shows it, in the command's line.
+/// What the moments of a run come from: $EXS_TEST_SEED, else every run has others. A failure shows
+/// it, in the command's line.
 fn seed() -> String {
     std::env::var("EXS_TEST_SEED").unwrap_or_else(|_| {
         let now = SystemTime::now().duration_since(UNIX_EPOCH);
@@ -171,7 +173,8 @@ fn log_of(place: &str, mode: Mode) -> Result<PathBuf> {
     Ok(build::scratch("exs-logs")?.join(format!("{place}-{}.log", mode.name())))
 }
 
-/// Runs all programs with the server's side on one host and the tests' on the other, which may be the same.
+/// Runs all programs with the server's side on one host and the tests' on the other, which may be
+/// the same.
 fn run_all(lab: &mut Lab, place: Place, mode: Mode) -> Parts {
     let dir = lab.case_dir()?;
     let site = lab.site(place)?;

@@ -29,7 +29,8 @@ pub(crate) fn cases() -> Vec<Case> {
     cases
 }
 
-/// Header, library, pkg-config file and manual pages are where they are looked for, and work from there.
+/// Header, library, pkg-config file and manual pages are where they are looked for, and work from
+/// there.
 fn installed(lab: &mut Lab) -> Ending {
     let dir = lab.case_dir()?;
     let port = lab.port();
@@ -148,7 +149,8 @@ fn copy(lab: &mut Lab, place: Place) -> Ending {
     Ok(())
 }
 
-/// The table has a row for every size, with a figure in it; the program compares the bytes at its two ends itself.
+/// The table has a row for every size, with a figure in it; the program compares the bytes at its
+/// two ends itself.
 fn bandwidth(lab: &mut Lab, place: Place) -> Ending {
     let program = exs::example(&build::exs()?, "exs_bw")?;
     let dir = lab.case_dir()?;

@@ -1,4 +1,5 @@
-//! The programs of the conformance framework and how many tests each has: `programs.toml`, of which the table of `docs/conformance/exs.md` is made.
+//! The programs of the conformance framework and how many tests each has: `programs.toml`, of which
+//! the table of `docs/conformance/exs.md` is made.
 
 use std::sync::OnceLock;
 

@@ -16,8 +16,9 @@ pub(crate) fn cases() -> Vec<Case> {
     vec![Case::new("fabric/64 hosts/discovered and routed", large)]
 }
 
-/// Every host has a LID of its own and is active, both switches have a way to each of them, and the last sends to the first. The time,
-/// from the start of OpenSM until it says that the subnet is up, is printed.
+/// Every host has a LID of its own and is active, both switches have a way to each of them, and the
+/// last sends to the first. The time, from the start of OpenSM until it says that the subnet is up,
+/// is printed.
 fn large(lab: &mut Lab) -> Ending {
     lab.vacate();
     let dir = lab.case_dir()?;
@@ -26,7 +27,8 @@ fn large(lab: &mut Lab) -> Ending {
         subnet.wait_for(host, &["ibstat"], "Physical state: LinkUp")?;
     }
     let begin = Instant::now();
-    // 64 daemons share the processors with whatever else runs: one may need longer than the 200 ms that OpenSM waits.
+    // 64 daemons share the processors with whatever else runs: one may need longer than the 200 ms
+    // that OpenSM waits.
     let manager = subnet.manage(0, &["-t", "2000"])?;
     println!(
         "         {HOSTS} hosts on two switches: subnet up {:.2} s after the start of opensm",

@@ -1,4 +1,5 @@
-//! Group `fabric`: stock OpenSM and infiniband-diags over ports of the InfiniBand link layer, and what programs see of it.
+//! Group `fabric`: stock OpenSM and infiniband-diags over ports of the InfiniBand link layer, and
+//! what programs see of it.
 
 mod found;
 mod large;
@@ -79,7 +80,8 @@ fn roce(lab: &mut Lab) -> Ending {
     ))
 }
 
-/// What `mckey` sends to a group of RoCE, twenty messages, is told from the rest. The sender is a member too, and may get copies.
+/// What `mckey` sends to a group of RoCE, twenty messages, is told from the rest. The sender is a
+/// member too, and may get copies.
 fn groups(lab: &mut Lab, before: Finished) -> Ending {
     crate::groups::cm::single::multicast(lab, Place::OneDaemon, "-m")?;
     let dir = lab.case_dir()?;

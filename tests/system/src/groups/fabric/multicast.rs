@@ -1,4 +1,5 @@
-//! Group `fabric`, multicast of programs: groups that OpenSM makes, switches that copy, members on either side.
+//! Group `fabric`, multicast of programs: groups that OpenSM makes, switches that copy, members on
+//! either side.
 
 use super::found::{back_to_back, number_after};
 use crate::harness::case::expect;
@@ -54,7 +55,8 @@ fn send(subnet: &mut Subnet, host: usize) -> Ending {
     subnet.expect(host, &line, &["return status 0"]).map(drop)
 }
 
-/// Waits until so many ports of all switches lead to the group: OpenSM answers a join before it tells the switches.
+/// Waits until so many ports of all switches lead to the group: OpenSM answers a join before it
+/// tells the switches.
 fn leads(subnet: &mut Subnet, ports: usize) -> Ending {
     let count = |text: &str| {
         let lines = text.lines().filter(|line| line.starts_with("0xc0"));
@@ -76,8 +78,9 @@ fn received(members: Vec<Running>) -> Ending {
     Ok(())
 }
 
-/// Members at the near and the far switch, two of them processes of one host, and one on the sender's own host get every message; a
-/// host without members gets none, as the counters say. The group ends with its last member, even if that is killed.
+/// Members at the near and the far switch, two of them processes of one host, and one on the
+/// sender's own host get every message; a host without members gets none, as the counters say. The
+/// group ends with its last member, even if that is killed.
 fn members(lab: &mut Lab) -> Ending {
     let mut subnet = fabric(lab)?;
     let _manager = subnet.manage(0, &[])?;
@@ -117,7 +120,8 @@ fn members(lab: &mut Lab) -> Ending {
     subnet.wait_until(0, &["saquery", "-g"], gone)
 }
 
-/// Packets of groups that each host, and then each of these switches by all its ports, has sent and received.
+/// Packets of groups that each host, and then each of these switches by all its ports, has sent and
+/// received.
 fn everywhere(subnet: &mut Subnet, switches: &[&str]) -> Result<Vec<[u64; 2]>, Stop> {
     let mut all = Vec::new();
     for host in 0..4 {
@@ -129,7 +133,8 @@ fn everywhere(subnet: &mut Subnet, switches: &[&str]) -> Result<Vec<[u64; 2]>, S
     Ok(all)
 }
 
-/// Packets of groups that were sent and received, as `perfquery -x` says. With the others they are all.
+/// Packets of groups that were sent and received, as `perfquery -x` says. With the others they are
+/// all.
 pub(crate) fn counted(said: &Finished) -> Result<[u64; 2], Stop> {
     let mut counted = [0; 2];
     for (way, of_groups) in ["Xmit", "Rcv"].into_iter().zip(&mut counted) {
@@ -147,7 +152,8 @@ pub(crate) fn counted(said: &Finished) -> Result<[u64; 2], Stop> {
     Ok(counted)
 }
 
-/// A subnet manager that starts anew knows of no member until the hosts have told it, which their programs do not notice.
+/// A subnet manager that starts anew knows of no member until the hosts have told it, which their
+/// programs do not notice.
 fn restarted(lab: &mut Lab) -> Ending {
     let mut subnet = fabric(lab)?;
     let manager = subnet.manage(0, &[])?;

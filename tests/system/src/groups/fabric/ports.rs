@@ -1,4 +1,5 @@
-//! Devices with several InfiniBand ports: each is on a fabric of its own, with a subnet manager, keys and counters of its own.
+//! Devices with several InfiniBand ports: each is on a fabric of its own, with a subnet manager,
+//! keys and counters of its own.
 
 use super::found::{ACTIVE, number_after};
 use super::rdma_cm;
@@ -106,7 +107,8 @@ fn packets(subnet: &mut Subnet, host: usize, port: &str) -> Result<[u64; 2], Sto
     }
 }
 
-/// Data by either port is counted there and nowhere else, in the same way at the other end; resets concern what they name.
+/// Data by either port is counted there and nowhere else, in the same way at the other end; resets
+/// concern what they name.
 fn counters(lab: &mut Lab) -> Ending {
     let mut subnet = ports(lab, 2)?;
     let _managers = manage(&mut subnet, &["", ""])?;
@@ -172,8 +174,8 @@ fn violations(subnet: &mut Subnet, port: &str, key: &str) -> Result<u64, Stop> {
         .ok_or_else(|| Stop::with("no violations are shown", &[&said]))
 }
 
-/// A request about another port than that which it comes to needs the keys of both (C14-24.1.1, C14-29). Each port that does not know the
-/// key counts it.
+/// A request about another port than that which it comes to needs the keys of both (C14-24.1.1,
+/// C14-29). Each port that does not know the key counts it.
 fn keys(lab: &mut Lab) -> Ending {
     let mut subnet = ports(lab, 2)?;
     let setting =
@@ -223,8 +225,9 @@ fn without_key(subnet: &mut Subnet) -> Result<Option<String>, Stop> {
     Ok(said.success().then_some(said.out))
 }
 
-/// A subnet manager that is there keeps the lease of a violated key from running out; when it has gone, protection lapses after that time,
-/// the key can be read, and another subnet manager can take over with it (C14-28, C14-30).
+/// A subnet manager that is there keeps the lease of a violated key from running out; when it has
+/// gone, protection lapses after that time, the key can be read, and another subnet manager can
+/// take over with it (C14-28, C14-30).
 fn lease(lab: &mut Lab) -> Ending {
     let mut subnet = ports(lab, 2)?;
     let settings =
@@ -263,7 +266,8 @@ fn connections(lab: &mut Lab) -> Ending {
     connect_by_each(&mut subnet, lab)
 }
 
-/// `rping` and `udaddy` between each port of host 0 and the host behind it: as a server, and as a client that is bound to the port's address.
+/// `rping` and `udaddy` between each port of host 0 and the host behind it: as a server, and as a
+/// client that is bound to the port's address.
 fn connect_by_each(subnet: &mut Subnet, lab: &Lab) -> Ending {
     for port in 0..subnet.hosts.len() - 1 {
         let other = port + 1;

@@ -1,5 +1,5 @@
-//! Stock programs of subnet management that ask for more than the others: OpenSM's own test, dumps, resets, a route by LID that goes on
-//! by hops.
+//! Stock programs of subnet management that ask for more than the others: OpenSM's own test, dumps,
+//! resets, a route by LID that goes on by hops.
 
 use super::found::{ACTIVE, back_to_back, number_after};
 use crate::harness::case::expect;
@@ -18,7 +18,8 @@ pub(crate) fn cases() -> Vec<Case> {
     ]
 }
 
-/// OpenSM's test: it writes down what there is, then has all that the subnet administrator does checked against that.
+/// OpenSM's test: it writes down what there is, then has all that the subnet administrator does
+/// checked against that.
 fn osmtest(lab: &mut Lab) -> Ending {
     let mut subnet = back_to_back(lab)?;
     let _manager = subnet.manage(0, &[])?;
@@ -54,7 +55,8 @@ fn dumps(lab: &mut Lab) -> Ending {
         )?;
     }
     subnet.expect(1, &["smpdump", "-s", "-D", "0,1", "0x10"], &["ferroce0"])?;
-    // Of the optional classes of counters and attributes there are none, and the programs are told so.
+    // Of the optional classes of counters and attributes there are none, and the programs are told
+    // so.
     for line in [
         &["smpquery", "-t", "200", "SI", "1"][..],
         &["smpquery", "-t", "200", "MEPI", "1"],
@@ -78,8 +80,9 @@ fn files(lab: &mut Lab) -> Ending {
     subnet.expect(1, &[&program], &["ok\n"]).map(drop)
 }
 
-/// A MAD goes out with the P_Key of the index that its program names, and is delivered with the index that the key has there, by
-/// `tests/verbs/umad_pkey.c`. The subnet manager's port is in a partition more, so that its table has the shared one elsewhere.
+/// A MAD goes out with the P_Key of the index that its program names, and is delivered with the
+/// index that the key has there, by `tests/verbs/umad_pkey.c`. The subnet manager's port is in a
+/// partition more, so that its table has the shared one elsewhere.
 fn partitions(lab: &mut Lab) -> Ending {
     let program = cprogram::compile_plain("umad_pkey", &["-libumad"])?;
     let program = program.display().to_string();
@@ -117,7 +120,8 @@ fn partitions(lab: &mut Lab) -> Ending {
     expect(said == wanted, || said)
 }
 
-/// Through switches: every operation of `smpquery`, `ibportstate` by LID, and by LID as far as a switch and by a hop from there, tables.
+/// Through switches: every operation of `smpquery`, `ibportstate` by LID, and by LID as far as a
+/// switch and by a hop from there, tables.
 fn across(lab: &mut Lab) -> Ending {
     lab.vacate();
     let dir = lab.case_dir()?;

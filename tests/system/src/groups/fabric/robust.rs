@@ -1,5 +1,5 @@
-//! What must not break a fabric: floods of management packets, forwarding tables that lead in a circle, partitions that change under
-//! traffic.
+//! What must not break a fabric: floods of management packets, forwarding tables that lead in a
+//! circle, partitions that change under traffic.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -35,10 +35,12 @@ pub(crate) fn cases() -> Vec<Case> {
     ]
 }
 
-/// Data goes on while QP0 and QP1 of one end are flooded; neither does the port go down, nor do its agents stop answering.
+/// Data goes on while QP0 and QP1 of one end are flooded; neither does the port go down, nor do its
+/// agents stop answering.
 fn flood(lab: &mut Lab) -> Ending {
     let mut subnet = back_to_back(lab)?;
-    // A flood may crowd out what OpenSM sends, which gives a node up for lost when it has heard nothing four times.
+    // A flood may crowd out what OpenSM sends, which gives a node up for lost when it has heard
+    // nothing four times.
     let mut manager = subnet.manage(1, &["--retries", "20"])?;
     let before = subnet.run(1, &["perfquery", "2", "1"])?;
     let flood = flood_from(FAR_END)?;
@@ -77,7 +79,8 @@ fn flood_from(from: SocketAddrV4) -> Result<Flood, Stop> {
     })
 }
 
-/// The same flood, and frames that would take the link down, from an address that is at neither end: the port knows nothing of it.
+/// The same flood, and frames that would take the link down, from an address that is at neither
+/// end: the port knows nothing of it.
 fn strangers(lab: &mut Lab) -> Ending {
     let mut subnet = back_to_back(lab)?;
     let manager = subnet.manage(1, &[])?;
@@ -115,7 +118,8 @@ fn strangers(lab: &mut Lab) -> Ending {
     Ok(())
 }
 
-/// The same with packets for the queue pair of a transfer that is going on: it is the program's process that knows nothing of them.
+/// The same with packets for the queue pair of a transfer that is going on: it is the program's
+/// process that knows nothing of them.
 fn strangers_data(subnet: &mut Subnet, stranger: &UdpSocket, port: u16) -> Ending {
     let number = port.to_string();
     let line = ["ib_write_bw", "-D", "4"];
@@ -170,7 +174,8 @@ fn switches(subnet: &mut Subnet) -> Result<Vec<String>, Stop> {
     Ok(lids.map(str::to_owned).collect())
 }
 
-/// A packet that two switches send each other is dropped after as many hops as the datagram around it may have.
+/// A packet that two switches send each other is dropped after as many hops as the datagram around
+/// it may have.
 fn circle(lab: &mut Lab) -> Ending {
     lab.vacate();
     let dir = lab.case_dir()?;
@@ -236,9 +241,9 @@ fn circle(lab: &mut Lab) -> Ending {
     expect(good, || format!("{grown:?} packets were sent and dropped"))
 }
 
-/// Limited members of a partition do not talk with each other. Made such while they do, they stop; the port counts it and tells the
-/// subnet manager, or if the switches are told to enforce partitions, a port of theirs counts it, and it comes to no host. With a full member
-/// they go on.
+/// Limited members of a partition do not talk with each other. Made such while they do, they stop;
+/// the port counts it and tells the subnet manager, or if the switches are told to enforce
+/// partitions, a port of theirs counts it, and it comes to no host. With a full member they go on.
 fn partitions(lab: &mut Lab, enforcement: &str) -> Ending {
     lab.vacate();
     let dir = lab.case_dir()?;

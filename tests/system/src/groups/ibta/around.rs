@@ -1,5 +1,6 @@
-//! Group `ibta`, what is around the tests: devices that are named, agents elsewhere, cables; and what the suite does when something
-//! is wrong with one of these. Always a message, an exit code, and an end within bounded time.
+//! Group `ibta`, what is around the tests: devices that are named, agents elsewhere, cables; and
+//! what the suite does when something is wrong with one of these. Always a message, an exit code,
+//! and an end within bounded time.
 
 use std::net::{SocketAddr, UdpSocket};
 use std::process::Command;
@@ -25,7 +26,8 @@ const TWO_PORTS: &str = "C14_024_06_CA_04";
 /// Families with several tests each, of the management agents and of the transport.
 const MANAGEMENT: &str = "C14-015";
 const TRANSPORT: &str = "9.7.7.1";
-/// The suite waits so long for an agent, and some for connections; nothing of what is here may take longer.
+/// The suite waits so long for an agent, and some for connections; nothing of what is here may take
+/// longer.
 const BOUND: Duration = Duration::from_secs(30);
 /// Exit code of bad input and of a tester that failed.
 const REFUSED: i32 = 2;
@@ -183,7 +185,8 @@ fn in_use(lab: &mut Lab) -> Ending {
     passed(&ground.inside(&["run", QUICK, "--device", "ferroce0", "--tester", TESTER])?)
 }
 
-/// A test of two ports on a device that has one: it says so, and tests that need one port still run.
+/// A test of two ports on a device that has one: it says so, and tests that need one port still
+/// run.
 fn one_port(lab: &mut Lab) -> Ending {
     let ground = Ground::new(lab)?;
     let args = [
@@ -238,7 +241,8 @@ fn never_answers(lab: &mut Lab) -> Ending {
     passed(&ground.outside(&args)?)
 }
 
-/// An agent that is killed while a test waits: not a hang, and not a pass. The next tests say that nobody is there.
+/// An agent that is killed while a test waits: not a hang, and not a pass. The next tests say that
+/// nobody is there.
 fn dies(lab: &mut Lab) -> Ending {
     let ground = Ground::new(lab)?;
     let (agent, address) = ground.agent(lab)?;
@@ -309,8 +313,9 @@ fn nonsense(lab: &mut Lab) -> Ending {
     passed(&ground.outside(&args)?)
 }
 
-/// A cable that is silent, and one whose far end brings the link up and answers nothing: it is another tester's, that waits for
-/// answers itself. However many tests there are, one wait is enough; all four do so at once.
+/// A cable that is silent, and one whose far end brings the link up and answers nothing: it is
+/// another tester's, that waits for answers itself. However many tests there are, one wait is
+/// enough; all four do so at once.
 fn silent_cables(lab: &mut Lab) -> Ending {
     let ground = Ground::new(lab)?;
     let socket = || UdpSocket::bind((DEVICE, 0)).map_err(anyhow::Error::from);

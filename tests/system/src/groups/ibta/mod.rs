@@ -1,7 +1,8 @@
-//! Group `ibta`: the conformance suite on the simulated device, its mutants, and the suite on ferroce's own devices.
+//! Group `ibta`: the conformance suite on the simulated device, its mutants, and the suite on
+//! ferroce's own devices.
 //!
-//! `ferroce-ibta` does all of it by itself; here its results become cases, and what it does with bad input and with
-//! failures is looked at from outside.
+//! `ferroce-ibta` does all of it by itself; here its results become cases, and what it does with
+//! bad input and with failures is looked at from outside.
 
 mod around;
 mod as_written;
@@ -24,7 +25,8 @@ use crate::lab::Lab;
 const LIMIT: Duration = Duration::from_secs(60);
 /// Where the packets of tests that fail are kept, below the current directory.
 const CAPTURES: &str = "ferroce-ibta-captures";
-/// For the whole suite in real time, where the machine stands still now and then and tests are run again for that.
+/// For the whole suite in real time, where the machine stands still now and then and tests are run
+/// again for that.
 const SUITE_LIMIT: Duration = Duration::from_secs(900);
 
 pub(crate) fn cases() -> Vec<Case> {
@@ -147,9 +149,9 @@ fn refused(lab: &mut Lab, args: &[&str], words: &str) -> Ending {
     Ok(())
 }
 
-/// What of the transport is also tested on a cable to an InfiniBand port, by statement and section. Left out are most
-/// timeouts and retries (C9-142, C9-143), which wait as long as all others together, and the states (10.3.1): neither timers nor states
-/// know what carries packets.
+/// What of the transport is also tested on a cable to an InfiniBand port, by statement and section.
+/// Left out are most timeouts and retries (C9-142, C9-143), which wait as long as all others
+/// together, and the states (10.3.1): neither timers nor states know what carries packets.
 const ON_A_CABLE: &[&str] = &[
     "C9-27",
     "C9-60",
@@ -163,10 +165,12 @@ const ON_A_CABLE: &[&str] = &[
     "C09_143_RETRY_2",
 ];
 
-/// Tests of what ferroce's own device does not have (its ports have one lane for data). Everything else must pass.
+/// Tests of what ferroce's own device does not have (its ports have one lane for data). Everything
+/// else must pass.
 const NOT_APPLICABLE: &[&str] = &["C14_024_08_01", "C14_024_09_CA"];
 
-/// Testers beside each other, each with a device of its own: most of their time they wait for timers.
+/// Testers beside each other, each with a device of its own: most of their time they wait for
+/// timers.
 const TESTERS: usize = 3;
 
 /// Tests on devices that are started for them: each is a result here.
@@ -316,7 +320,8 @@ fn cable(lab: &mut Lab) -> Ending {
     })
 }
 
-/// Packets that there is no place for: the test has failed all the same, and it is said why there are none.
+/// Packets that there is no place for: the test has failed all the same, and it is said why there
+/// are none.
 fn not_kept(lab: &mut Lab) -> Ending {
     let dir = lab.case_dir()?;
     fs::write(dir.join(CAPTURES), "in the way").context(CAPTURES)?;

@@ -1,7 +1,8 @@
-//! Group `ibta`, the report as a page: what a browser makes of it, with tests that passed and failed, that were not applicable and inconclusive.
+//! Group `ibta`, the report as a page: what a browser makes of it, with tests that passed and
+//! failed, that were not applicable and inconclusive.
 //!
-//! The results are those of runs on the simulated device, kept as JSON with their captures, and put together here; the verdicts that such a run
-//! does not have are written into copies.
+//! The results are those of runs on the simulated device, kept as JSON with their captures, and put
+//! together here; the verdicts that such a run does not have are written into copies.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -75,7 +76,8 @@ fn ended(finished: &Finished, code: i32) -> Ending {
     }
 }
 
-/// Chromium without a window, with a profile of its own, and nothing of what it would ask the network for by itself.
+/// Chromium without a window, with a profile of its own, and nothing of what it would ask the
+/// network for by itself.
 fn browser(dir: &Path, name: &str, args: &[&str], url: &str) -> Result<Finished, Stop> {
     let mut command = Command::new("chromium");
     command
@@ -165,7 +167,8 @@ fn shown(lab: &mut Lab) -> Ending {
     nothing_else_is_asked_for(&page, &text)
 }
 
-/// All that the page refers to is a capture beside it, which is there; and a browser is told to fetch nothing.
+/// All that the page refers to is a capture beside it, which is there; and a browser is told to
+/// fetch nothing.
 fn nothing_else_is_asked_for(page: &Path, text: &str) -> Ending {
     expect(text.contains("default-src 'none'"), || {
         "the page must forbid to fetch anything".to_owned()
@@ -238,7 +241,8 @@ fn light_and_dark(lab: &mut Lab) -> Ending {
     })
 }
 
-/// `run --html`: the page, and a capture of every test beside it, which tshark reads, with the steps as comments.
+/// `run --html`: the page, and a capture of every test beside it, which tshark reads, with the
+/// steps as comments.
 fn written(lab: &mut Lab) -> Ending {
     let dir = lab.case_dir()?;
     let args = ["run", FAILED, "--sim", "--html", "made.html"];

@@ -1,9 +1,10 @@
-//! Group `lint`, continued: files of a crate that import each other in a circle can only be understood together. None is larger
-//! than those that are there.
+//! Group `lint`, continued: files of a crate that import each other in a circle can only be
+//! understood together. None is larger than those that are there.
 //!
-//! What counts is what a file names of others by `crate::`, `super::` or a module of its own, tests excepted. That a module
-//! gives on what its own modules have is no import, and who takes it from there imports the file that has it. Who takes all of a module
-//! (`use crate::*`) imports every file that it gives anything on of.
+//! What counts is what a file names of others by `crate::`, `super::` or a module of its own, tests
+//! excepted. That a module gives on what its own modules have is no import, and who takes it from
+//! there imports the file that has it. Who takes all of a module (`use crate::*`) imports every
+//! file that it gives anything on of.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

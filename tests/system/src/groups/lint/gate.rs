@@ -10,7 +10,8 @@ use crate::lab::Lab;
 /// As little as this machine may be: a first build of everything.
 pub(super) const LIMIT: Duration = Duration::from_secs(900);
 
-/// What a gate needs is not here. A person may go without; in continuous integration a gate that is not tried is none.
+/// What a gate needs is not here. A person may go without; in continuous integration a gate that is
+/// not tried is none.
 pub(super) fn missing(why: String) -> Stop {
     match std::env::var_os("CI") {
         Some(_) => Stop::fail(format!("{why}; with CI set no gate is skipped")),

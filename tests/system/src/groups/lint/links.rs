@@ -18,7 +18,8 @@ pub(crate) fn cases() -> Vec<Case> {
     vec![Case::new("lint/links", links)]
 }
 
-/// Every link of a document to a file of the repository, or to a heading, finds it. Addresses elsewhere are not looked at.
+/// Every link of a document to a file of the repository, or to a heading, finds it. Addresses
+/// elsewhere are not looked at.
 fn links(lab: &mut Lab) -> Ending {
     let mut list = Command::new("git");
     list.args(["ls-files", "*.md"])

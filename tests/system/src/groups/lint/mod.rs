@@ -1,6 +1,8 @@
-//! Group `lint`: what can be said of the sources without running the product. They are formatted, neither clippy nor rustdoc has a
-//! warning, the declared Rust version builds them, they compile for the other targets, the fuzz targets are programs, the documents'
-//! links lead somewhere and their pages are short, commits say why, files import each other in no large circle and are not long, and every dependency comes from where it may, under a licence that is allowed.
+//! Group `lint`: what can be said of the sources without running the product. They are formatted,
+//! neither clippy nor rustdoc has a warning, the declared Rust version builds them, they compile
+//! for the other targets, the fuzz targets are programs, the documents' links lead somewhere and
+//! their pages are short, commits say why, files import each other in no large circle and are not
+//! long, and every dependency comes from where it may, under a licence that is allowed.
 
 mod circles;
 mod commits;
@@ -28,7 +30,8 @@ const FUZZ: &[&str] = &[
     "--features=programs",
     "--bins",
 ];
-/// With libFuzzer, but without what the compiler adds for it: beside what `unit` builds that is little.
+/// With libFuzzer, but without what the compiler adds for it: beside what `unit` builds that is
+/// little.
 const LINKED: &str =
     "build --quiet --locked --profile unit --package ferroce-fuzz --features libfuzzer --bins";
 const DENY_WARNINGS: &[&str] = &["--", "-D", "warnings"];

@@ -1,4 +1,5 @@
-//! Group `lint`, continued: pages of the architecture stay short enough to be read, and tables are those that programs go by.
+//! Group `lint`, continued: pages of the architecture stay short enough to be read, and tables are
+//! those that programs go by.
 
 use std::fs;
 use std::path::{Path, PathBuf};

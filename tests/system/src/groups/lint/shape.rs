@@ -50,8 +50,8 @@ fn faults(text: &str) -> impl Iterator<Item = String> {
     long.into_iter().chain(wide(text))
 }
 
-/// Comments on lines of their own that are too wide. Examples are code, which is as wide as it is, and a word that is
-/// too long is no sentence to be wrapped.
+/// Comments on lines of their own that are too wide. Examples are code, which is as wide as it is,
+/// and a word that is too long is no sentence to be wrapped.
 fn wide(text: &str) -> Vec<String> {
     let mut example = false;
     let mut found = Vec::new();

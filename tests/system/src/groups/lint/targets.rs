@@ -1,4 +1,5 @@
-//! Group `lint`, continued: the product compiles for the other architecture and the other C library that it is for.
+//! Group `lint`, continued: the product compiles for the other architecture and the other C library
+//! that it is for.
 
 use super::gate::{missing, succeeds};
 use crate::build;
@@ -12,7 +13,8 @@ pub(crate) fn cases() -> Vec<Case> {
     ]
 }
 
-/// What differs between architectures and C libraries are types above all, which the compiler sees without linking.
+/// What differs between architectures and C libraries are types above all, which the compiler sees
+/// without linking.
 fn elsewhere(name: &'static str, target: Target) -> Case {
     Case::new(name, move |lab| {
         target.ensure().map_err(|error| {

@@ -1,4 +1,5 @@
-//! Group `netlink`: what `rdma` of iproute2 shows is what there is, and programs find the device the way that they were written for.
+//! Group `netlink`: what `rdma` of iproute2 shows is what there is, and programs find the device
+//! the way that they were written for.
 
 use std::time::Duration;
 

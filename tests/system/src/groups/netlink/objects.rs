@@ -1,4 +1,5 @@
-//! `rdma resource`: the objects of programs that run, with their true numbers, sizes and owners, and none when these are gone.
+//! `rdma resource`: the objects of programs that run, with their true numbers, sizes and owners,
+//! and none when these are gone.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -15,7 +16,8 @@ use crate::lab::{Lab, Place};
 /// Every kind that there is.
 const KINDS: [&str; 7] = ["pd", "cq", "qp", "cm_id", "mr", "ctx", "srq"];
 
-/// A pingpong that waits for its other end: one object of each kind that it uses, and these belong together.
+/// A pingpong that waits for its other end: one object of each kind that it uses, and these belong
+/// together.
 pub(super) fn of_a_program(lab: &mut Lab) -> Ending {
     let dir = lab.case_dir()?;
     let port = lab.port();
@@ -24,7 +26,8 @@ pub(super) fn of_a_program(lab: &mut Lab) -> Ending {
     nothing_left(host, &dir)?;
     let pingpong = || {
         let mut command = host.run("ibv_srq_pingpong");
-        // Two queue pairs, a region of 8000 bytes, 100 receives; a completion queue for these and a send of each.
+        // Two queue pairs, a region of 8000 bytes, 100 receives; a completion queue for these and a
+        // send of each.
         let port = port.to_string();
         command.args(["-g", "0", "-p", &port, "-q", "2", "-s", "8000", "-r", "100"]);
         command
@@ -212,7 +215,8 @@ fn counted(host: &Host, dir: &Path, wanted: [u64; 7]) -> Ending {
     }
 }
 
-/// Waits until the objects of programs that have ended are gone: the daemon hears of an end a moment after it.
+/// Waits until the objects of programs that have ended are gone: the daemon hears of an end a
+/// moment after it.
 fn nothing_left(host: &Host, dir: &Path) -> Ending {
     let deadline = Instant::now() + LIMIT;
     loop {

@@ -29,7 +29,8 @@ pub(crate) fn cases() -> Vec<Case> {
     )]
 }
 
-/// Where ferroced answers that its version is another one, the program gets an errno and its user a line that names both and the remedy.
+/// Where ferroced answers that its version is another one, the program gets an errno and its user a
+/// line that names both and the remedy.
 fn other_build(lab: &mut Lab) -> Ending {
     lab.vacate();
     let dir = lab.case_dir()?;

@@ -1,5 +1,5 @@
-//! Group `robust`, continued: who resets a device's performance counters. Nobody from another address, by a MAD to the performance
-//! management agent.
+//! Group `robust`, continued: who resets a device's performance counters. Nobody from another
+//! address, by a MAD to the performance management agent.
 
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket};
 
@@ -34,7 +34,8 @@ pub(crate) fn cases() -> Vec<Case> {
     ]
 }
 
-/// A Set of the performance counters from another address is refused and resets none, though a Get is answered.
+/// A Set of the performance counters from another address is refused and resets none, though a Get
+/// is answered.
 fn reset(lab: &mut Lab) -> Ending {
     let dir = lab.case_dir()?;
     let port = lab.port();
@@ -58,7 +59,8 @@ fn reset(lab: &mut Lab) -> Ending {
     )
 }
 
-/// Who sends from the device's own address, as any user of the host can, is taken for the host: it is documented, so it is to be so.
+/// Who sends from the device's own address, as any user of the host can, is taken for the host: it
+/// is documented, so it is to be so.
 fn reset_by_a_neighbour(lab: &mut Lab) -> Ending {
     let dir = lab.case_dir()?;
     let port = lab.port();
@@ -74,7 +76,8 @@ fn reset_by_a_neighbour(lab: &mut Lab) -> Ending {
     let request = pcap::with_icrc(&request, from, *stranger.device.ip());
     own.send_to(&request, stranger.device)
         .map_err(anyhow::Error::from)?;
-    // The answer goes to the device. Packets of one socket of its are taken in order: the Set has been carried out before the Get.
+    // The answer goes to the device. Packets of one socket of its are taken in order: the Set has
+    // been carried out before the Get.
     let after = sent(&stranger.asks(GET, PORT_COUNTERS_EXTENDED)?);
     expect(before > 100 && after < 100, || {
         format!("packets sent: {before}, then {after}")

@@ -1,5 +1,5 @@
-//! Group `robust`, continued: limits. A daemon's log has one, and programs work within those of their shell or are told which they
-//! lack.
+//! Group `robust`, continued: limits. A daemon's log has one, and programs work within those of
+//! their shell or are told which they lack.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write;
@@ -33,7 +33,8 @@ fn limited(host: &Host, limits: &str, words: &[&str]) -> Command {
     command
 }
 
-/// A log that has become long is put aside, in the place of the one before it, and the daemon's standard error goes to the new one.
+/// A log that has become long is put aside, in the place of the one before it, and the daemon's
+/// standard error goes to the new one.
 fn long_log(lab: &mut Lab) -> Ending {
     const LONGEST: usize = 4 << 20;
     lab.vacate();
@@ -71,7 +72,8 @@ fn long_log(lab: &mut Lab) -> Ending {
     })
 }
 
-/// A limit of the size of files, below which no program can be served, is named; one that can be raised is raised.
+/// A limit of the size of files, below which no program can be served, is named; one that can be
+/// raised is raised.
 fn file_size(lab: &mut Lab) -> Ending {
     lab.vacate();
     let dir = lab.case_dir()?;

@@ -1,6 +1,7 @@
-//! Group `robust`: killed processes and hostile datagrams; unusual surroundings are in `surroundings`, what
-//! strangers may try in `strangers` and, at counters, in `counters`, whose directory it is in `owners`, other users in `trust`, limits in
-//! `limits`, stopped peers in `pauses`.
+//! Group `robust`: killed processes and hostile datagrams; unusual surroundings are in
+//! `surroundings`, what strangers may try in `strangers` and, at counters, in `counters`, whose
+//! directory it is in `owners`, other users in `trust`, limits in `limits`, stopped peers in
+//! `pauses`.
 
 mod builds;
 mod counters;
@@ -72,8 +73,8 @@ impl End {
     }
 }
 
-/// Kills one end of a running transfer: the other's requests end in RETRY_EXC (12) and flushes, the slot becomes
-/// free and the next run works.
+/// Kills one end of a running transfer: the other's requests end in RETRY_EXC (12) and flushes, the
+/// slot becomes free and the next run works.
 fn killed(lab: &mut Lab, place: Place, victim: End) -> Ending {
     let dir = lab.case_dir()?;
     let program = cprogram::compile("stream")?;
@@ -155,7 +156,8 @@ enum Wanted {
     Replayed,
 }
 
-/// A transfer with data check runs while datagrams rain on both ends; afterwards only counters have changed.
+/// A transfer with data check runs while datagrams rain on both ends; afterwards only counters have
+/// changed.
 fn hostile_datagrams(lab: &mut Lab, place: Place, wanted: Wanted) -> Ending {
     let dir = lab.case_dir()?;
     let program = cprogram::compile("stream")?;

@@ -1,5 +1,6 @@
-//! Group `robust`, continued: whose directory it is. What is somebody's is neither used nor changed, what another user can change is not
-//! trusted, and in a runtime directory ferroce removes what it made and nothing else.
+//! Group `robust`, continued: whose directory it is. What is somebody's is neither used nor
+//! changed, what another user can change is not trusted, and in a runtime directory ferroce removes
+//! what it made and nothing else.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -27,7 +28,8 @@ pub(crate) fn cases() -> Vec<Case> {
     ]
 }
 
-/// A directory with a project's files, and one that anybody writes to, are neither used nor changed.
+/// A directory with a project's files, and one that anybody writes to, are neither used nor
+/// changed.
 fn somebodys_directory(lab: &mut Lab) -> Ending {
     lab.vacate();
     let dir = lab.case_dir()?;
@@ -73,7 +75,8 @@ fn somebodys_directory(lab: &mut Lab) -> Ending {
     })
 }
 
-/// Where somebody puts files into a runtime directory that is in use, and a link that could be taken for one of ours.
+/// Where somebody puts files into a runtime directory that is in use, and a link that could be
+/// taken for one of ours.
 const MINE: [&str; 8] = [
     "mine",
     "sys/mine",
@@ -86,8 +89,8 @@ const MINE: [&str; 8] = [
 ];
 const LINKED: &str = "lib/libferroce-mine.so";
 
-/// What somebody has put beside the device's files stays: with the daemon in office, when it leaves, and when another one clears up
-/// after one that died. Of ours nothing stays.
+/// What somebody has put beside the device's files stays: with the daemon in office, when it
+/// leaves, and when another one clears up after one that died. Of ours nothing stays.
 fn files_beside_ours(lab: &mut Lab) -> Ending {
     lab.vacate();
     let dir = lab.case_dir()?;
@@ -184,7 +187,8 @@ fn opened_there() -> Vec<String> {
     drivers.chain(others.map(str::to_owned)).collect()
 }
 
-/// A user's runtime directory, named or inherited, with libraries that the user has planted: root loads none of them.
+/// A user's runtime directory, named or inherited, with libraries that the user has planted: root
+/// loads none of them.
 fn users_directory(lab: &mut Lab) -> Ending {
     only_root()?;
     lab.vacate();
@@ -217,7 +221,8 @@ fn users_directory(lab: &mut Lab) -> Ending {
     expect(sprung.exists(), || "the trap does not work".to_owned())?;
     fs::remove_file(&sprung).map_err(anyhow::Error::from)?;
 
-    // Named, it is refused, and so it is if the directory itself is root's: its owner could put another in its place.
+    // Named, it is refused, and so it is if the directory itself is root's: its owner could put
+    // another in its place.
     let user = format!("belongs to user {NOBODY}");
     for owner in [NOBODY, 0] {
         std::os::unix::fs::chown(&inner, Some(owner), None).map_err(anyhow::Error::from)?;
@@ -235,8 +240,8 @@ fn users_directory(lab: &mut Lab) -> Ending {
     ending
 }
 
-/// Runs programs with the runtime directory's parent inherited. The device is then where root's is without a word, `/run/ferroce`: in a mount namespace, for
-/// this machine may have one there.
+/// Runs programs with the runtime directory's parent inherited. The device is then where root's is
+/// without a word, `/run/ferroce`: in a mount namespace, for this machine may have one there.
 fn inherited(host: &Host, theirs: &Path, sprung: &Path, dir: &Path) -> Ending {
     const SCRIPT: &str = "mount -t tmpfs none /run || exit 77\n\
         \"$0\" run -- true && \"$0\" run -- ibv_devinfo; code=$?\n\

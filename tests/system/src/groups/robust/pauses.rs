@@ -1,4 +1,5 @@
-//! Group `robust`, continued: a peer that is stopped, as by a debugger, for longer than its timeouts allow; and a few rounds of chaos.
+//! Group `robust`, continued: a peer that is stopped, as by a debugger, for longer than its
+//! timeouts allow; and a few rounds of chaos.
 
 use std::time::Duration;
 
@@ -12,7 +13,8 @@ use crate::lab::host::Host;
 use crate::programs::stream::{Streams, all_right, peer_lost};
 
 const LIMIT: Duration = Duration::from_secs(40);
-/// More than twice what the retries of a transfer take together: 7 of them, 67 ms each by its attributes, which is 1.34 s at most.
+/// More than twice what the retries of a transfer take together: 7 of them, 67 ms each by its
+/// attributes, which is 1.34 s at most.
 const PAUSE: Duration = Duration::from_secs(3);
 /// Of `cargo xtask chaos --seed 1`.
 const ROUNDS: u32 = 3;

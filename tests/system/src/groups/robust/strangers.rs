@@ -1,4 +1,5 @@
-//! Group `robust`, continued: what a stranger's packets may not do to those whose traffic it is. What they may not do to the counters is in `counters`.
+//! Group `robust`, continued: what a stranger's packets may not do to those whose traffic it is.
+//! What they may not do to the counters is in `counters`.
 
 use std::net::{IpAddr, Ipv4Addr, UdpSocket};
 use std::path::Path;
@@ -17,13 +18,15 @@ use crate::programs::perftest::odd;
 use rustix::process::Signal;
 
 pub(super) const LIMIT: Duration = Duration::from_secs(60);
-/// How long a connection, three pings and its end may take beside a flood: a message that is lost in it is repeated after 4.3 s.
+/// How long a connection, three pings and its end may take beside a flood: a message that is lost
+/// in it is repeated after 4.3 s.
 const SOON: Duration = Duration::from_secs(10);
 /// Who is neither end of anything.
 const IMPOSTOR: (Ipv4Addr, u16) = (Ipv4Addr::new(127, 0, 0, 77), 0);
 /// Connection requests of a flood: several times as many as a device keeps.
 const REQUESTS: u64 = 60_000;
-/// Events that a flooded server may look at before another peer's request: twice as many as its descriptor holds already.
+/// Events that a flooded server may look at before another peer's request: twice as many as its
+/// descriptor holds already.
 const AHEAD: u64 = 128;
 
 pub(crate) fn cases() -> Vec<Case> {
@@ -47,8 +50,8 @@ pub(crate) fn cases() -> Vec<Case> {
     cases
 }
 
-/// Requests of sockets that anybody may have, of several addresses, more than there is room for and for ever, to a server that answers none: others
-/// connect throughout, and in time.
+/// Requests of sockets that anybody may have, of several addresses, more than there is room for and
+/// for ever, to a server that answers none: others connect throughout, and in time.
 fn requests(lab: &mut Lab) -> Ending {
     let dir = lab.case_dir()?;
     let (flooded, port) = (lab.port(), lab.port());
@@ -93,8 +96,8 @@ fn requests(lab: &mut Lab) -> Ending {
     })
 }
 
-/// A server that has got more requests of one address than there is room for, all before it looks at any: who asks last and from elsewhere has his
-/// turn before the flood's.
+/// A server that has got more requests of one address than there is room for, all before it looks
+/// at any: who asks last and from elsewhere has his turn before the flood's.
 fn crowd(lab: &mut Lab) -> Ending {
     let dir = lab.case_dir()?;
     let port = lab.port();
@@ -153,8 +156,9 @@ fn settled(number: impl Fn() -> Result<u64, Stop>) -> Result<u64, Stop> {
     Err(Stop::fail("the counter does not come to rest"))
 }
 
-/// Packets that are right in all but their sender's address: the queue pairs' numbers and PSNs of a transfer that is going on, with other bytes and
-/// the ICRC that belongs to them. Each is dropped and counted, and the transfer has its own bytes.
+/// Packets that are right in all but their sender's address: the queue pairs' numbers and PSNs of a
+/// transfer that is going on, with other bytes and the ICRC that belongs to them. Each is dropped
+/// and counted, and the transfer has its own bytes.
 fn impostor(lab: &mut Lab) -> Ending {
     let dir = lab.case_dir()?;
     let port = lab.port();
@@ -184,7 +188,8 @@ fn impostor(lab: &mut Lab) -> Ending {
     })
 }
 
-/// Sends requests like those of a capture, with PSNs up to 2^12 later: some of them are those that are expected next.
+/// Sends requests like those of a capture, with PSNs up to 2^12 later: some of them are those that
+/// are expected next.
 fn imitate(packets: &[pcap::Packet], hosts: [&Host; 2]) -> Result<u64, Stop> {
     let socket = UdpSocket::bind(IMPOSTOR).map_err(anyhow::Error::from)?;
     let from = socket.local_addr().map_err(anyhow::Error::from)?;
@@ -228,8 +233,8 @@ fn listens(host: &Host, port: u16) -> Ending {
     Err(Stop::fail("the server does not come to listen"))
 }
 
-/// Forged ICMP messages say to one end of a transfer that its packets do not fit. They do: it goes on, and afterwards others reach
-/// the peer with as large ones.
+/// Forged ICMP messages say to one end of a transfer that its packets do not fit. They do: it goes
+/// on, and afterwards others reach the peer with as large ones.
 fn small_mtu(lab: &mut Lab, place: Place) -> Ending {
     // The least that the kernel believes.
     let mtu = if place.is_ipv6() { "1280" } else { "552" };

@@ -43,7 +43,8 @@ pub(crate) fn cases() -> Vec<Case> {
     cases
 }
 
-/// A second daemon on a directory in use is refused with a clear message and leaves the first alone.
+/// A second daemon on a directory in use is refused with a clear message and leaves the first
+/// alone.
 fn second_daemon(lab: &mut Lab) -> Ending {
     let dir = lab.case_dir()?;
     let site = lab.site(Place::OneDaemon)?;
@@ -201,7 +202,8 @@ fn daemon_killed(lab: &mut Lab) -> Ending {
     }
 }
 
-/// A daemon that gets no descriptors refuses what needs one, lets a transfer go on, and recovers: see `tests/verbs/cm_shortage.c`.
+/// A daemon that gets no descriptors refuses what needs one, lets a transfer go on, and recovers:
+/// see `tests/verbs/cm_shortage.c`.
 fn out_of_descriptors(lab: &mut Lab) -> Parts {
     lab.vacate();
     let (dir, port) = (lab.case_dir()?, lab.port());

@@ -1,5 +1,5 @@
-//! Group `robust`, continued: other users, and what is left of a daemon that died. Directories that are somebody's are in `owners`,
-//! limits in `limits`.
+//! Group `robust`, continued: other users, and what is left of a daemon that died. Directories that
+//! are somebody's are in `owners`, limits in `limits`.
 
 use std::fs::{self, Permissions};
 use std::net::UdpSocket;
@@ -73,8 +73,8 @@ const ASK: &str = "import json, socket\n\
     \x20   except OSError: continue\n\
     \x20   print('sent to', fd)\n";
 
-/// Connects to sockets, and says of each how that ended. Who is not let in sees the end of the connection; who is sees nothing, as he does not
-/// ask anything.
+/// Connects to sockets, and says of each how that ended. Who is not let in sees the end of the
+/// connection; who is sees nothing, as he does not ask anything.
 const KNOCK: &str = "import os, socket, sys\n\
     for path in sys.argv[1:]:\n\
     \x20   s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)\n\
@@ -93,8 +93,8 @@ fn another_users(command: &mut Command, script: &str) {
     command.args(["/usr/bin/python3", "-c", script]);
 }
 
-/// A program that has become another user has nothing by which it can ask the daemon anything; nor has one that can reach the daemon's sockets,
-/// since the daemon looks at who connects.
+/// A program that has become another user has nothing by which it can ask the daemon anything; nor
+/// has one that can reach the daemon's sockets, since the daemon looks at who connects.
 fn inherited(lab: &mut Lab) -> Ending {
     only_root()?;
     lab.vacate();
@@ -259,7 +259,8 @@ fn two_users(lab: &mut Lab) -> Ending {
     }
 }
 
-/// The demonstration needs nothing of its own: not the usual address, and no port that another one has.
+/// The demonstration needs nothing of its own: not the usual address, and no port that another one
+/// has.
 fn demo(lab: &mut Lab) -> Ending {
     lab.vacate();
     let dir = lab.case_dir()?;
@@ -282,7 +283,8 @@ fn demo(lab: &mut Lab) -> Ending {
     Ok(())
 }
 
-/// A stopped program that has outlived its daemon keeps the address. Who wants it learns who that is.
+/// A stopped program that has outlived its daemon keeps the address. Who wants it learns who that
+/// is.
 fn stopped(lab: &mut Lab) -> Ending {
     lab.vacate();
     let dir = lab.case_dir()?;

@@ -48,7 +48,8 @@ pub(crate) fn cases() -> Vec<Case> {
         Place::Veth(1500),
         Place::Veth(9000),
     ] {
-        // What they compare are bytes and not times, and each is kept for seconds by perftest's look at the processor's clock.
+        // What they compare are bytes and not times, and each is kept for seconds by perftest's
+        // look at the processor's clock.
         let beside = |case: Case| case.in_company(Company::ByPlace);
         cases.extend(traffic::cases(place).into_iter().map(beside));
         cases.extend(services::cases(place).into_iter().map(beside));
@@ -80,7 +81,8 @@ pub(crate) fn cases() -> Vec<Case> {
     cases
 }
 
-/// What processes of one device send to each other goes through memory, all of it, unless that is switched off.
+/// What processes of one device send to each other goes through memory, all of it, unless that is
+/// switched off.
 fn within_a_device(lab: &mut Lab) -> Ending {
     for place in [Place::OneDaemon, Place::Sockets] {
         let count = |lab: &mut Lab| -> Result<[u64; 2], Stop> {

@@ -1,14 +1,16 @@
-//! The matrix of runs over the services beside RC (UC, UD, XRC, multicast), and over RC with shared receive queues.
+//! The matrix of runs over the services beside RC (UC, UD, XRC, multicast), and over RC with shared
+//! receive queues.
 //!
-//! perftest has no retransmission of its own: where a service may lose messages it waits for those that are lost until
-//! it is killed. On loopback and veth only a receive buffer that overflows loses packets, and these runs are sized
-//! so that it is unlikely on a busy machine too; `-D`, which ends by the clock, and WRITEs, which nobody waits for, are there
-//! for more.
+//! perftest has no retransmission of its own: where a service may lose messages it waits for those
+//! that are lost until it is killed. On loopback and veth only a receive buffer that overflows
+//! loses packets, and these runs are sized so that it is unlikely on a busy machine too; `-D`,
+//! which ends by the clock, and WRITEs, which nobody waits for, are there for more.
 //!
-//! `ibv_xsrq_pingpong` has one client only: with several, its server answers one through the queue pair of another, which
-//! takes an XRC domain that they share, and ours do not span processes.
+//! `ibv_xsrq_pingpong` has one client only: with several, its server answers one through the queue
+//! pair of another, which takes an XRC domain that they share, and ours do not span processes.
 //!
-//! perftest posts through the newer interface (`ibv_wr_*`) unless told `--use_old_post_send`, which is checked.
+//! perftest posts through the newer interface (`ibv_wr_*`) unless told `--use_old_post_send`, which
+//! is checked.
 
 use crate::groups::verbs::traffic;
 use crate::harness::case::Case;
@@ -70,8 +72,9 @@ fn shared(full: bool) -> Vec<String> {
     lines
 }
 
-/// UC repeats nothing, and perftest waits for every message: those that are sent without an answer fit into a socket's receive
-/// buffer together, as a receiver may get no processor in the meantime. The longer ones are answered, or written, which nobody counts.
+/// UC repeats nothing, and perftest waits for every message: those that are sent without an answer
+/// fit into a socket's receive buffer together, as a receiver may get no processor in the meantime.
+/// The longer ones are answered, or written, which nobody counts.
 fn uc(full: bool) -> Vec<String> {
     let mut lines = lines(
         "-c UC",
@@ -137,7 +140,8 @@ fn ud(full: bool) -> Vec<String> {
                 "ib_send_bw -m 256 -n 500",
                 "ib_send_bw -l 8 -n 1000",
                 "ib_send_bw --use-srq -n 500",
-                // Its shared queue takes the messages of one of four, so that it must not count them.
+                // Its shared queue takes the messages of one of four, so that it must not count
+                // them.
                 "ib_send_bw --use-srq -q 4 -D 1",
                 "ib_send_bw --use_old_post_send -n 500",
                 "ib_send_bw --mr_per_qp -q 4 -n 200",

@@ -1,11 +1,12 @@
 //! The matrix of perftest and pingpong runs: which options are tried where.
 //!
-//! A full cross product would take hours. The memory of one device and the sockets of two get every option of every program on its
-//! own; the veth places get every option too, several in one run, and so do the sockets of one device. All sizes go over the veth with the
-//! smaller MTU.
+//! A full cross product would take hours. The memory of one device and the sockets of two get every
+//! option of every program on its own; the veth places get every option too, several in one run,
+//! and so do the sockets of one device. All sizes go over the veth with the smaller MTU.
 //!
-//! Before each row perftest measures the processor's clock, which keeps it busy for 0.2 s, and for latencies in microseconds for 0.2
-//! more: runs of all sizes spend nearly all their time on that. Most latencies are asked for in cycles (`-C`).
+//! Before each row perftest measures the processor's clock, which keeps it busy for 0.2 s, and for
+//! latencies in microseconds for 0.2 more: runs of all sizes spend nearly all their time on that.
+//! Most latencies are asked for in cycles (`-C`).
 
 use std::time::Duration;
 
@@ -52,8 +53,8 @@ pub(crate) fn cases(place: Place) -> Vec<Case> {
     cases
 }
 
-/// Every option of every program by itself. What only repeats what another option does, of all sizes or for a time, is done once:
-/// within a device or else over sockets.
+/// Every option of every program by itself. What only repeats what another option does, of all
+/// sizes or for a time, is done once: within a device or else over sockets.
 fn every_option(within_device: bool) -> Vec<String> {
     let either = |memory, sockets| if within_device { memory } else { sockets };
     let mut lines = Vec::new();

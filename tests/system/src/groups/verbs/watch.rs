@@ -1,4 +1,5 @@
-//! `ibv_asyncwatch` beside an interface whose address and carrier come and go: each change is one event, and none more.
+//! `ibv_asyncwatch` beside an interface whose address and carrier come and go: each change is one
+//! event, and none more.
 
 use std::time::Duration;
 
@@ -71,7 +72,8 @@ fn wait(watch: &mut Running, wanted: &str, times: usize) -> Ending {
     }
 }
 
-/// Takes the link-local addresses off an interface: they come and go with the carrier, and late, each a change of the GID table.
+/// Takes the link-local addresses off an interface: they come and go with the carrier, and late,
+/// each a change of the GID table.
 pub(crate) fn only_ipv4(host: &Host, interface: &str) -> Ending {
     ip(host, &["link", "set", interface, "addrgenmode", "none"])?;
     ip(host, &["-6", "addr", "flush", "dev", interface])

@@ -1,6 +1,8 @@
-//! The sequence of a test as a diagram: tester and device side by side, time downwards, an arrow for each packet, the steps between.
+//! The sequence of a test as a diagram: tester and device side by side, time downwards, an arrow
+//! for each packet, the steps between.
 //!
-//! Rows are of one height, whatever the time between them: a wait is a row that says how long it was.
+//! Rows are of one height, whatever the time between them: a wait is a row that says how long it
+//! was.
 
 use super::decode::Decoded;
 use super::markup::{Text, short, time};

@@ -48,7 +48,8 @@ pub(super) fn headers(mad: &Mad, header: &MadHeader, out: &mut Vec<(&'static str
     }
 }
 
-/// What the specification calls it, with what matters of it: `SubnGetResp(PortInfo), modifier 0x2, status 0x001c`.
+/// What the specification calls it, with what matters of it: `SubnGetResp(PortInfo), modifier 0x2,
+/// status 0x001c`.
 pub(super) fn name(header: &MadHeader) -> String {
     let class = match header.class {
         class if smp::is_class(class) => "Subn",

@@ -1,5 +1,6 @@
-//! Results as one page of HTML for people, that asks for no other file: an overview with filters, and of each test its assertions, the
-//! sequence of packets as a drawing, its steps, and its packets with all headers. Captures lie beside it and are linked to.
+//! Results as one page of HTML for people, that asks for no other file: an overview with filters,
+//! and of each test its assertions, the sequence of packets as a drawing, its steps, and its
+//! packets with all headers. Captures lie beside it and are linked to.
 //!
 //! All of it is there without a script; the script filters.
 
@@ -198,7 +199,8 @@ fn groups(tests: &[TestResult]) -> String {
     out + "</table></details>\n"
 }
 
-/// A file as a page elsewhere names it: by the way from the page's directory, so that both can be moved together.
+/// A file as a page elsewhere names it: by the way from the page's directory, so that both can be
+/// moved together.
 fn link(page: &Path, file: &Path) -> String {
     let whole = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let (page, file) = (whole(page), whole(file));

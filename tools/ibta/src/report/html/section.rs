@@ -86,7 +86,8 @@ fn assertions(test: &TestResult) -> String {
     out + "</table>\n"
 }
 
-/// Every step with what was decided in it. A check that holds is said once for each step and assertion, with how often.
+/// Every step with what was decided in it. A check that holds is said once for each step and
+/// assertion, with how often.
 fn steps(test: &TestResult) -> String {
     let mut out = "<h4>Steps</h4>\n<ol class=steps>\n".to_owned();
     let mut held: Vec<(&str, usize)> = Vec::new();

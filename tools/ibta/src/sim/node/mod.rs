@@ -1,7 +1,8 @@
 //! A node with its management agents in virtual time: the simulated device of the MAD tester.
 //!
-//! Subnet management is [`Node`], performance management [`Pma`]; what is here is only what a host adds: packets, the keys of queue pair
-//! 1, training (which takes a moment), counters, and what verbs tell of ports.
+//! Subnet management is [`Node`], performance management [`Pma`]; what is here is only what a host
+//! adds: packets, the keys of queue pair 1, training (which takes a moment), counters, and what
+//! verbs tell of ports.
 
 mod rig;
 
@@ -152,7 +153,8 @@ impl MadSim {
         }
     }
 
-    /// When a moment of the node's clock is due on ours; a little late rather than early, as it must have come then.
+    /// When a moment of the node's clock is due on ours; a little late rather than early, as it
+    /// must have come then.
     fn due(&self, time: u64) -> Duration {
         match self.faults.speed() {
             1.0 => Duration::from_nanos(time),

@@ -1,4 +1,5 @@
-//! The tester's ends of the simulated cables, in virtual time: who waits brings the device to that time.
+//! The tester's ends of the simulated cables, in virtual time: who waits brings the device to that
+//! time.
 
 use super::{Actions, MadSim, TRAINING};
 use crate::protocol::{Command, Reply};

@@ -1,4 +1,5 @@
-//! C9-60: a request of a reliable service completes when a response covers all of its packets, and not before.
+//! C9-60: a request of a reliable service completes when a response covers all of its packets, and
+//! not before.
 
 pub(super) mod mutants;
 
@@ -153,7 +154,8 @@ fn title(operation: Operation, psns: u32, what: &str) -> String {
     }
 }
 
-/// The specification's procedure for every operation: the first of two requests is answered and completes, the second is not.
+/// The specification's procedure for every operation: the first of two requests is answered and
+/// completes, the second is not.
 fn in_order(operation: Operation, psns: u32) -> Test {
     let (id, assertion) = case(operation, psns);
     let a = assertion.clone();

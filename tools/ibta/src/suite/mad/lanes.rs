@@ -1,4 +1,5 @@
-//! C14_024_08 and 09: SLtoVLMappingTable and VLArbitrationTable, where there are several lanes and where there is one.
+//! C14_024_08 and 09: SLtoVLMappingTable and VLArbitrationTable, where there are several lanes and
+//! where there is one.
 
 use super::case::test;
 use super::mutants::{shows, status_of, takes};

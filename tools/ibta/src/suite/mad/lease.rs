@@ -19,7 +19,8 @@ const NEVER: &str = "v1c14-021#01";
 /// The lease in seconds.
 const PERIOD: u16 = 1;
 const HALF: Duration = Duration::from_millis(500);
-/// How much longer than the period one waits for its end: so soon at the latest the device must have heard what began it.
+/// How much longer than the period one waits for its end: so soon at the latest the device must
+/// have heard what began it.
 const SPARE: Duration = Duration::from_millis(100);
 
 pub(super) fn tests() -> Vec<Test> {

@@ -31,8 +31,9 @@ pub(in crate::suite) fn knows_key(node: &Node, mad: &OnCable, port: u8) -> bool 
 pub(in crate::suite) fn answers_without_key(
     which: impl Fn(&Node, &OnCable) -> bool + 'static,
 ) -> MadFaults {
-    // The node looks at the port that receives a request and at the one that it is about. So it is shown the request at the
-    // latter, with the key that it has there, and the answer is brought to where it is waited for.
+    // The node looks at the port that receives a request and at the one that it is about. So it is
+    // shown the request at the latter, with the key that it has there, and the answer is brought to
+    // where it is waited for.
     let moved: Rc<RefCell<HashMap<u64, u8>>> = Rc::default();
     let brought = moved.clone();
     MadFaults::default()
@@ -142,7 +143,8 @@ pub(in crate::suite) fn component(info: &PortInfo, field: &Field) -> u128 {
     field.load(&data)
 }
 
-/// A Set of PortInfo leaves this component as it is, whatever it says; `when` looks at the value that is asked for.
+/// A Set of PortInfo leaves this component as it is, whatever it says; `when` looks at the value
+/// that is asked for.
 pub(in crate::suite) fn ignores(
     field: &'static Field,
     when: impl Fn(u128) -> bool + 'static,

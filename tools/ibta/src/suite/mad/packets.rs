@@ -58,7 +58,8 @@ impl Odd {
                 ..Ext::default()
             },
         };
-        // The opcode decides what is written, so headers go out as those of a datagram, whatever it says.
+        // The opcode decides what is written, so headers go out as those of a datagram, whatever it
+        // says.
         let mut transport = vec![0; 20];
         let datagram = Header {
             bth: Bth {

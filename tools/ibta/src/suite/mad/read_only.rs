@@ -1,6 +1,8 @@
-//! C14_027: a SubnSet leaves what can only be read as it is, whatever it says there, and takes the rest (C14-27).
+//! C14_027: a SubnSet leaves what can only be read as it is, whatever it says there, and takes the
+//! rest (C14-27).
 //!
-//! One component at a time is C14_024_06_CA_01; attributes that cannot be set at all are in C14_003.
+//! One component at a time is C14_024_06_CA_01; attributes that cannot be set at all are in
+//! C14_003.
 
 use super::case::test;
 use super::mutants::{

@@ -1,4 +1,5 @@
-//! Client reregistration (o14-13, o11-6.1.2): the subnet manager asks the clients of a port to register again.
+//! Client reregistration (o14-13, o11-6.1.2): the subnet manager asks the clients of a port to
+//! register again.
 
 use super::case::test;
 use super::events::{SILENCE, without};
@@ -23,8 +24,8 @@ pub(super) fn tests() -> Vec<Test> {
     ]
 }
 
-/// `IBV_PORT_CLIENT_REG_SUP`: bit 25, as in PortInfo. The proposal of August 2004 has bit 4, which the specification gave to another
-/// capability.
+/// `IBV_PORT_CLIENT_REG_SUP`: bit 25, as in PortInfo. The proposal of August 2004 has bit 4, which
+/// the specification gave to another capability.
 pub(in crate::suite) const CLIENT_REG_SUP: u32 = 1 << 25;
 
 /// What programs are told of it.

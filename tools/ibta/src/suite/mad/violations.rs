@@ -1,4 +1,5 @@
-//! Keys of packets for queue pair 1: which match (10.9.3), and the counters of those that do not (14.2.5.6).
+//! Keys of packets for queue pair 1: which match (10.9.3), and the counters of those that do not
+//! (14.2.5.6).
 
 use super::case::test;
 use super::mutants::{field, shows, takes};

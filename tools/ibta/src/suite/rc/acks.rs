@@ -1,5 +1,5 @@
-//! Acknowledgements of a responder (sections 9.7.5.1.2 and 9.7.7.1): when they come, what they cover and which message
-//! number they carry.
+//! Acknowledgements of a responder (sections 9.7.5.1.2 and 9.7.7.1): when they come, what they
+//! cover and which message number they carry.
 
 use super::bench::Bench;
 use super::case::{Breaks, test};

@@ -1,5 +1,5 @@
-//! Atomics at a responder (section 9.4.5): what they do, their alignment, and that each is done once, however often it
-//! comes.
+//! Atomics at a responder (section 9.4.5): what they do, their alignment, and that each is done
+//! once, however often it comes.
 
 use super::bench::Bench;
 use super::case::{Breaks, test, test_with};
@@ -17,7 +17,8 @@ use ferroce_wire::{NakCode, opcode::*};
 
 const START: u64 = 0x0123_4567_89ab_cdef;
 
-/// A request and what it leaves in a word that holds [`START`]: opcode, swap or add, compare, value afterwards.
+/// A request and what it leaves in a word that holds [`START`]: opcode, swap or add, compare, value
+/// afterwards.
 const DEEDS: [(&str, u8, u64, u64, u64); 5] = [
     ("FETCH & ADD", RC_FETCH_ADD, 5, 0, START + 5),
     (

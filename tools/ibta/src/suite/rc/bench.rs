@@ -1,7 +1,8 @@
-//! What the tests of reliable connections stand on: a channel, memory that the tester may reach, and short words for
-//! what must come.
+//! What the tests of reliable connections stand on: a channel, memory that the tester may reach,
+//! and short words for what must come.
 //!
-//! A bench decides one assertion at a time, that of its test unless the test names another. It asserts nothing by itself.
+//! A bench decides one assertion at a time, that of its test unless the test names another. It
+//! asserts nothing by itself.
 
 use super::words::{MEMORY, PMTU, ahead, atomic, name, reth};
 use crate::channel::{self, Channel, ChannelOptions, pattern};
@@ -173,8 +174,8 @@ impl<'a> Bench<'a> {
         self.cc.next_psn = (self.cc.next_psn + psns) & 0xff_ffff;
     }
 
-    /// Transmits a message in packets of the path MTU, the last of which asks. `ext` is that of the first packet,
-    /// immediate data that of the last. Its last PSN.
+    /// Transmits a message in packets of the path MTU, the last of which asks. `ext` is that of the
+    /// first packet, immediate data that of the last. Its last PSN.
     pub(super) fn message(&mut self, write: bool, ext: Ext, data: &[u8]) -> Outcome<u32> {
         use opcode::*;
         let packets: Vec<&[u8]> = match data {
@@ -281,7 +282,8 @@ impl<'a> Bench<'a> {
         Ok(())
     }
 
-    /// A signaled request on the first `len` bytes of the memory; remote address and key are arbitrary.
+    /// A signaled request on the first `len` bytes of the memory; remote address and key are
+    /// arbitrary.
     pub(super) fn request(&self, wr_id: u64, opcode: Opcode, len: u32) -> SendRequest {
         SendRequest {
             wr_id,
@@ -369,8 +371,8 @@ impl<'a> Bench<'a> {
         Ok(())
     }
 
-    /// The packets of the device's first SEND, from packet `from` to the last; it consists of so many whole packets of
-    /// a pattern.
+    /// The packets of the device's first SEND, from packet `from` to the last; it consists of so
+    /// many whole packets of a pattern.
     pub(super) fn device_message(&mut self, from: u32, packets: u32) -> Outcome {
         use opcode::{RC_SEND_FIRST, RC_SEND_LAST, RC_SEND_MIDDLE};
         let (pmtu, data) = (PMTU as usize, pattern(packets * PMTU));

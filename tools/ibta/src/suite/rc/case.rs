@@ -1,4 +1,5 @@
-//! How the tests of reliable connections are declared: names, the channel that they stand on, and their mutants.
+//! How the tests of reliable connections are declared: names, the channel that they stand on, and
+//! their mutants.
 
 use super::bench::Bench;
 use crate::catalog::{Mutant, Test};
@@ -7,8 +8,8 @@ use crate::run::Outcome;
 use crate::sim::Faults;
 use crate::suite::timeout::t_tr;
 
-/// A test of a section of the specification, on a channel with the usual options: `S09_7_4_03` with the assertion
-/// `s9.7.4#03`. For rules whose statement's number is not known for certain.
+/// A test of a section of the specification, on a channel with the usual options: `S09_7_4_03` with
+/// the assertion `s9.7.4#03`. For rules whose statement's number is not known for certain.
 pub(super) fn test(
     section: &'static str,
     n: u32,

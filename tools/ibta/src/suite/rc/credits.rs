@@ -1,4 +1,5 @@
-//! End-to-end credits (section 9.7.7.2): what a responder says that it can receive, and how far a requester goes.
+//! End-to-end credits (section 9.7.7.2): what a responder says that it can receive, and how far a
+//! requester goes.
 
 use super::bench::Bench;
 use super::case::{Breaks, test, test_with};
@@ -12,7 +13,8 @@ use crate::sim::Faults;
 use ferroce_wire::{Aeth, CreditCode, Syndrome, opcode::*};
 
 const SECTION: &str = "9.7.7.2";
-/// Receive requests that are posted, and what the AETH must say: the largest count that it can and that is not more.
+/// Receive requests that are posted, and what the AETH must say: the largest count that it can and
+/// that is not more.
 const COUNTS: [(u32, u8); 8] = [
     (0, 0),
     (1, 1),

@@ -1,5 +1,5 @@
-//! Duplicate SENDs and RDMA WRITEs (section 9.7.4): acknowledged again, never carried out again. Those of READs and
-//! atomics are with these.
+//! Duplicate SENDs and RDMA WRITEs (section 9.7.4): acknowledged again, never carried out again.
+//! Those of READs and atomics are with these.
 
 use super::bench::Bench;
 use super::case::{Breaks, test};

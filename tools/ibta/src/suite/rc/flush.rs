@@ -1,6 +1,8 @@
-//! RDMA FLUSH at a responder (annex A19): the answer, what it says, and whom it refuses. Of devices that have it.
+//! RDMA FLUSH at a responder (annex A19): the answer, what it says, and whom it refuses. Of devices
+//! that have it.
 //!
-//! Whether data is visible or persistent cannot be seen from the wire; that it was placed before the answer can.
+//! Whether data is visible or persistent cannot be seen from the wire; that it was placed before
+//! the answer can.
 
 use super::bench::Bench;
 use super::case::Breaks;
@@ -135,7 +137,8 @@ pub(super) fn tests() -> Vec<Test> {
     ]
 }
 
-/// A test with a region that may be flushed, at a queue pair with these rights. A device that registers no such region has no FLUSH.
+/// A test with a region that may be flushed, at a queue pair with these rights. A device that
+/// registers no such region has no FLUSH.
 fn test(
     n: u32,
     title: &str,

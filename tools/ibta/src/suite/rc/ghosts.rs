@@ -1,5 +1,5 @@
-//! Answers that a requester must not take (section 9.7.6): to PSNs never sent, to ones long answered, of the wrong
-//! kind, or that say nothing known.
+//! Answers that a requester must not take (section 9.7.6): to PSNs never sent, to ones long
+//! answered, of the wrong kind, or that say nothing known.
 
 use super::bench::Bench;
 use super::case::{Breaks, test, test_with};
@@ -313,7 +313,8 @@ fn answer_of_another_kind(b: &mut Bench<'_>, opcode: Opcode) -> Outcome {
     b.holds(0, &[0x5a; 8])
 }
 
-/// No completion with success comes. Whether a device drops what it does not understand or fails is not looked at.
+/// No completion with success comes. Whether a device drops what it does not understand or fails is
+/// not looked at.
 fn not_well(b: &mut Bench<'_>) -> Outcome {
     let silence = b.rig.silence();
     let all = b.cc.poll(b.rig, Side::Send, 1, silence)?;

@@ -1,4 +1,5 @@
-//! Lengths at a responder (section 9.7.4): of payloads by their place in the message, of RDMA by its RETH, and padding.
+//! Lengths at a responder (section 9.7.4): of payloads by their place in the message, of RDMA by
+//! its RETH, and padding.
 
 use super::bench::Bench;
 use super::case::{Breaks, test};

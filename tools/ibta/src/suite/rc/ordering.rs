@@ -1,5 +1,5 @@
-//! Order of responses (section 9.5, C9-27): all answers to a READ or atomic are on the wire before the answer to
-//! anything behind it.
+//! Order of responses (section 9.5, C9-27): all answers to a READ or atomic are on the wire before
+//! the answer to anything behind it.
 
 use super::bench::Bench;
 use super::case::{Breaks, named, test};

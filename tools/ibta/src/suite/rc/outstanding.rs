@@ -1,5 +1,5 @@
-//! Which requests a requester has on their way (section 9.7.3): their order, how many are answered with data, and what
-//! waits for whom.
+//! Which requests a requester has on their way (section 9.7.3): their order, how many are answered
+//! with data, and what waits for whom.
 
 use super::bench::Bench;
 use super::case::{Breaks, test, test_with};

@@ -1,5 +1,5 @@
-//! Which PSNs a responder takes (section 9.7.4): the expected one, those behind it as duplicates, those ahead of it as
-//! the sign of a loss.
+//! Which PSNs a responder takes (section 9.7.4): the expected one, those behind it as duplicates,
+//! those ahead of it as the sign of a loss.
 
 use super::bench::Bench;
 use super::case::{Breaks, test};

@@ -1,4 +1,5 @@
-//! What a requester does with the responses to its READs (section 9.7.6): whole ones, missing ones, and ones that do not fit.
+//! What a requester does with the responses to its READs (section 9.7.6): whole ones, missing ones,
+//! and ones that do not fit.
 
 use super::bench::Bench;
 use super::case::{Breaks, test, test_with};

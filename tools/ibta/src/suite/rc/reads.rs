@@ -1,5 +1,5 @@
-//! RDMA READs at a responder (section 9.7.5.1): the responses' opcodes, PSNs, AETHs and bytes, and what duplicates are
-//! answered with.
+//! RDMA READs at a responder (section 9.7.5.1): the responses' opcodes, PSNs, AETHs and bytes, and
+//! what duplicates are answered with.
 
 use super::bench::Bench;
 use super::case::{Breaks, test};
@@ -15,7 +15,8 @@ use ferroce_wire::{Ext, opcode::*};
 
 const LENGTHS: [u32; 8] = [0, 1, 5, PMTU, PMTU + 1, 2 * PMTU, 3 * PMTU, 5 * PMTU - 1];
 
-/// A long READ, and the part of it that is asked for again: packets to leave out and packets to ask for.
+/// A long READ, and the part of it that is asked for again: packets to leave out and packets to ask
+/// for.
 const PARTS: [(&str, u32, u32); 4] = [
     ("from its first packet to its last", 0, 4),
     ("from its second packet to its last", 1, 3),

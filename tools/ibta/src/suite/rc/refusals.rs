@@ -1,5 +1,5 @@
-//! What a requester does when it is refused (section 9.7.6): completions by the NAK's code, what is sent again after a
-//! sequence error, and how often.
+//! What a requester does when it is refused (section 9.7.6): completions by the NAK's code, what is
+//! sent again after a sequence error, and how often.
 
 use super::bench::Bench;
 use super::case::{Breaks, test, test_with};

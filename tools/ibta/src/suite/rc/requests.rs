@@ -1,5 +1,5 @@
-//! What a requester sends (section 9.7.3): opcodes, PSNs, extended headers and lengths of the packets of a message, and
-//! what asks to be acknowledged.
+//! What a requester sends (section 9.7.3): opcodes, PSNs, extended headers and lengths of the
+//! packets of a message, and what asks to be acknowledged.
 
 use super::bench::Bench;
 use super::case::{Breaks, test, test_with};

@@ -1,5 +1,5 @@
-//! What a requester does with acknowledgements (section 9.7.6): those that cover several requests or part of one, and those that
-//! READ and atomic responses are.
+//! What a requester does with acknowledgements (section 9.7.6): those that cover several requests
+//! or part of one, and those that READ and atomic responses are.
 
 use super::bench::Bench;
 use super::case::{Breaks, test, test_with};

@@ -1,5 +1,5 @@
-//! Keys, bounds and rights at a responder (section 9.7.4.1): what a request may not touch is refused as a remote access
-//! error and left as it is.
+//! Keys, bounds and rights at a responder (section 9.7.4.1): what a request may not touch is
+//! refused as a remote access error and left as it is.
 
 use super::bench::Bench;
 use super::case::{Breaks, test};

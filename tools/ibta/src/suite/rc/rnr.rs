@@ -1,5 +1,5 @@
-//! Receiver not ready (section 9.7.5.2.8): what a responder says that has no receive request, and what it takes
-//! afterwards.
+//! Receiver not ready (section 9.7.5.2.8): what a responder says that has no receive request, and
+//! what it takes afterwards.
 
 use super::bench::Bench;
 use super::case::{Breaks, test, test_with};
@@ -92,7 +92,8 @@ pub(super) fn tests() -> Vec<Test> {
             || {
                 let mut refused = false;
                 Faults::default().rx(move |mut packet| {
-                    // The request that must wait is thrown away the second time, and the next takes its place.
+                    // The request that must wait is thrown away the second time, and the next takes
+                    // its place.
                     if packet.bth.opcode == RC_WRITE_ONLY && !refused {
                         refused = true;
                         packet.bth.psn = packet.bth.psn.wrapping_sub(1) & 0xff_ffff;

@@ -1,5 +1,5 @@
-//! Receiver not ready, at a requester (section 9.7.5.2.8, C9-130): how long it waits, how often it tries, and what it
-//! sends again.
+//! Receiver not ready, at a requester (section 9.7.5.2.8, C9-130): how long it waits, how often it
+//! tries, and what it sends again.
 
 use super::bench::Bench;
 use super::case::{Breaks, named, test_with};
@@ -14,7 +14,8 @@ use ferroce_wire::{Aeth, NakCode, Syndrome, opcode::*, rnr_timer_nanos};
 use std::time::Duration;
 
 const SECTION: &str = "9.7.5.2.8";
-/// Codes that the tester says, shortest first; the longest is tested as the specification's own test does it.
+/// Codes that the tester says, shortest first; the longest is tested as the specification's own
+/// test does it.
 const WAITS: [u8; 4] = [1, 14, 22, 0];
 
 fn options(rnr_retry: u8) -> ChannelOptions {

@@ -1,5 +1,5 @@
-//! The order of opcodes at a responder (section 9.7.4): a message has its first, middle and last packets in this order,
-//! and nothing of another message lies between them.
+//! The order of opcodes at a responder (section 9.7.4): a message has its first, middle and last
+//! packets in this order, and nothing of another message lies between them.
 
 use super::bench::Bench;
 use super::case::{Breaks, test};

@@ -1,5 +1,6 @@
-//! Receive requests of a shared receive queue name memory of that queue's protection domain, whatever the queue pair's is. With
-//! memory of another domain it is the responder that is at fault (section 9.7.5.2).
+//! Receive requests of a shared receive queue name memory of that queue's protection domain,
+//! whatever the queue pair's is. With memory of another domain it is the responder that is at fault
+//! (section 9.7.5.2).
 
 use super::bench::Bench;
 use super::case::Breaks;

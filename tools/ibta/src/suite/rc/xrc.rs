@@ -1,5 +1,6 @@
-//! The target of an extended reliable connection (annex A14): each request names a shared receive queue, whose protection domain is
-//! that of the request's memory, as the target is in none itself. Of devices that have XRC.
+//! The target of an extended reliable connection (annex A14): each request names a shared receive
+//! queue, whose protection domain is that of the request's memory, as the target is in none itself.
+//! Of devices that have XRC.
 
 use super::bench::Bench;
 use super::case::Breaks;
@@ -190,7 +191,8 @@ fn named() -> [Test; 4] {
     ]
 }
 
-/// A test with a target and a shared receive queue of its XRC domain, which has a protection domain of its own.
+/// A test with a target and a shared receive queue of its XRC domain, which has a protection domain
+/// of its own.
 fn test(
     n: u32,
     title: impl Into<String>,
@@ -272,7 +274,8 @@ fn unreached(
     )
 }
 
-/// A message for a queue that is not of the target's domain is refused; `make` makes, or unmakes, that queue.
+/// A message for a queue that is not of the target's domain is refused; `make` makes, or unmakes,
+/// that queue.
 fn unknown(
     n: u32,
     what: &'static str,
@@ -347,7 +350,8 @@ fn to(queue: Queue, ext: Ext) -> Ext {
     }
 }
 
-/// A SEND for a queue is acknowledged with this MSN, and completes the queue's receive request for a region.
+/// A SEND for a queue is acknowledged with this MSN, and completes the queue's receive request for
+/// a region.
 fn arrives(b: &mut Bench<'_>, queue: Queue, wr_id: u64, region: Region, msn: u32) -> Outcome {
     let psn = b.send(RC_SEND_ONLY, to(queue, Ext::default()), &[7; 8])?;
     b.acked(psn, msn)?;

@@ -1,5 +1,5 @@
-//! Messages that come whole and in order, SENDs and WRITEs with and without immediate data: they are delivered, and never
-//! answered.
+//! Messages that come whole and in order, SENDs and WRITEs with and without immediate data: they
+//! are delivered, and never answered.
 
 use super::mutants::loses_middles;
 use super::{

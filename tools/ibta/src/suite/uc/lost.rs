@@ -1,5 +1,5 @@
-//! Messages of which a packet is lost, that are given up, or for which no receive request is there: nothing of them is
-//! delivered, and the next one is.
+//! Messages of which a packet is lost, that are given up, or for which no receive request is there:
+//! nothing of them is delivered, and the next one is.
 
 use super::mutants::{begins, blind_to_gaps};
 use super::{
@@ -13,7 +13,8 @@ use crate::suite::arrival::Receiver;
 use ferroce_wire::{Ext, opcode};
 use std::time::Duration;
 
-/// Of a SEND of three packets one is lost: it is never delivered, and its receive request takes the next message.
+/// Of a SEND of three packets one is lost: it is never delivered, and its receive request takes the
+/// next message.
 pub(super) fn lost(which: usize, word: &'static str) -> Test {
     let assertion = format!("s9.8.2:lost-{}", word.to_lowercase());
     let a = assertion.clone();

@@ -1,5 +1,5 @@
-//! Section 9.8.2, unreliable connections, the device as receiver: messages that came whole and in order, nothing of the others,
-//! and never an answer.
+//! Section 9.8.2, unreliable connections, the device as receiver: messages that came whole and in
+//! order, nothing of the others, and never an answer.
 
 mod delivered;
 mod lost;
@@ -50,7 +50,8 @@ fn open(run: &mut Run, rig: &mut dyn TransportRig) -> Result<Receiver> {
     Receiver::open(rig, Service::Uc)
 }
 
-/// A channel with receive requests, and memory for a message of three packets that the tester may write.
+/// A channel with receive requests, and memory for a message of three packets that the tester may
+/// write.
 fn open_target(run: &mut Run, rig: &mut dyn TransportRig) -> Result<(Receiver, Region)> {
     run.step(
         "init",
@@ -62,7 +63,8 @@ fn open_target(run: &mut Run, rig: &mut dyn TransportRig) -> Result<(Receiver, R
     Ok((receiver, target))
 }
 
-/// The packets of a message of three, the tester's `n`th and those after it; every one asks to be acknowledged, in vain.
+/// The packets of a message of three, the tester's `n`th and those after it; every one asks to be
+/// acknowledged, in vain.
 fn message(receiver: &Receiver, n: u32, opcodes: [u8; 3], exts: [Ext; 3]) -> Vec<TxPacket> {
     let pmtu = receiver.cc.options.pmtu;
     let data = data(&receiver.cc);

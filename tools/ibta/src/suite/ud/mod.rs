@@ -1,4 +1,5 @@
-//! Section 9.8.3, unreliable datagrams, the device as receiver: each packet is a message, whoever sent it, if its Q_Key is right.
+//! Section 9.8.3, unreliable datagrams, the device as receiver: each packet is a message, whoever
+//! sent it, if its Q_Key is right.
 
 mod q_keys;
 mod shared_queue;

@@ -1,4 +1,5 @@
-//! Datagrams for a shared receive queue: its requests name memory of that queue's protection domain, whatever the queue pair's is.
+//! Datagrams for a shared receive queue: its requests name memory of that queue's protection
+//! domain, whatever the queue pair's is.
 
 use super::FAMILY;
 use crate::catalog::{Mutant, Test};
@@ -13,7 +14,8 @@ use crate::suite::domains::{elsewhere, queue};
 /// `IBV_WC_LOC_PROT_ERR`.
 const LOC_PROT_ERR: u32 = 4;
 
-/// A UD channel on a shared queue that has a domain of its own, with one receive request for memory of that domain, or of the queue pair's.
+/// A UD channel on a shared queue that has a domain of its own, with one receive request for memory
+/// of that domain, or of the queue pair's.
 fn open(rig: &mut dyn TransportRig, of_queue: bool) -> Outcome<Receiver> {
     let (srq, region) = queue(rig, of_queue, EACH, 0)?;
     let options = ChannelOptions {

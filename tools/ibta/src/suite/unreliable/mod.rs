@@ -1,4 +1,5 @@
-//! Sections 9.8.2 and 9.8.3, the device as sender: each packet goes out once, and a request completes without an answer.
+//! Sections 9.8.2 and 9.8.3, the device as sender: each packet goes out once, and a request
+//! completes without an answer.
 
 mod uc;
 mod ud;

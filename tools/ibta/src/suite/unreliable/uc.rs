@@ -1,4 +1,5 @@
-//! Section 9.8.2, messages of an unreliable connection: opcodes, PSNs, headers and data of their packets.
+//! Section 9.8.2, messages of an unreliable connection: opcodes, PSNs, headers and data of their
+//! packets.
 
 use super::{
     IMM, R_KEY, UC, VA, same_psn, send_request, verify_completes, verify_pkey, waits_for_an_answer,
@@ -60,7 +61,8 @@ fn uc_opcode(operation: Opcode, n: u32, of: u32) -> u8 {
     }
 }
 
-/// The packets of a UC message: opcodes, PSNs, RETH, immediate data, payload; and then its completion.
+/// The packets of a UC message: opcodes, PSNs, RETH, immediate data, payload; and then its
+/// completion.
 pub(super) fn uc_message(operation: Opcode, packets: u32) -> Test {
     let name = uc_word(operation);
     let assertion = format!("s9.8.2:sends-{name}-{packets}").to_lowercase();

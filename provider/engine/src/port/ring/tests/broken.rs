@@ -104,7 +104,8 @@ fn what_is_not_used_for_a_while_has_no_memory() {
     assert!(!ring.give_back() && blocks() < 64);
 }
 
-/// A sender and a receiver that sleeps whenever he finds nothing: a wake-up that is lost would end this.
+/// A sender and a receiver that sleeps whenever he finds nothing: a wake-up that is lost would end
+/// this.
 #[test]
 fn nobody_sleeps_through_a_record() {
     const RECORDS: u32 = 200_000;

@@ -117,7 +117,8 @@ impl Job {
     }
 }
 
-/// The numbers of the tests that failed, and of those that ran out of time, of a program that came to its sum.
+/// The numbers of the tests that failed, and of those that ran out of time, of a program that came
+/// to its sum.
 fn failures(finished: &Finished) -> Option<(Vec<String>, Vec<String>)> {
     finished.out.lines().find(|line| line.starts_with("# "))?;
     let mut by_reason = (Vec::new(), Vec::new());

@@ -1,8 +1,10 @@
-//! Group `exs`, continued: what the conformance tests notice. A library is preloaded that breaks one promise of the Extended
-//! Sockets library and keeps all others (`tests/exs/mutants`); in each mode some test has to fail.
+//! Group `exs`, continued: what the conformance tests notice. A library is preloaded that breaks
+//! one promise of the Extended Sockets library and keeps all others (`tests/exs/mutants`); in each
+//! mode some test has to fail.
 //!
-//! A plain run tries for each mutant the one test that `mutants.toml` has first; `exs/mutants/whole`, which has to be named, all tests of the
-//! mutant's function, as `cargo xtask exs-mutants` does, which writes the table.
+//! A plain run tries for each mutant the one test that `mutants.toml` has first;
+//! `exs/mutants/whole`, which has to be named, all tests of the mutant's function, as
+//! `cargo xtask exs-mutants` does, which writes the table.
 
 mod bench;
 pub(crate) mod table;
@@ -216,8 +218,8 @@ fn whole(lab: &mut Lab) -> Parts {
     Ok(judged.collect())
 }
 
-/// `cargo xtask exs-mutants`: tries every mutant with all tests of its function, writes the table and the page that is made of it.
-/// Whether all are caught in both modes.
+/// `cargo xtask exs-mutants`: tries every mutant with all tests of its function, writes the table
+/// and the page that is made of it. Whether all are caught in both modes.
 pub fn command() -> Result<bool> {
     packages::ensure(packages::EXS)?;
     let mut lab = Lab::new(build::product()?, build::scratch("exs-mutants")?);

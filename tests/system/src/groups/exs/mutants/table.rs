@@ -1,5 +1,5 @@
-//! Which test notices which broken promise: `mutants.toml`, which `cargo xtask exs-mutants` writes and of which the table of
-//! `docs/conformance/exs-mutants.md` is made.
+//! Which test notices which broken promise: `mutants.toml`, which `cargo xtask exs-mutants` writes
+//! and of which the table of `docs/conformance/exs-mutants.md` is made.
 
 use anyhow::{Context, Result};
 use serde::Deserialize;
@@ -17,8 +17,8 @@ struct File {
     mutant: Vec<Mutant>,
 }
 
-/// A promise that a preloaded library breaks, and the tests that fail then, by program and number; the first of each mode is that
-/// which a short run tries.
+/// A promise that a preloaded library breaks, and the tests that fail then, by program and number;
+/// the first of each mode is that which a short run tries.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Mutant {

@@ -1,4 +1,5 @@
-//! C14_024_06_CA_04: a request by one port about another needs the M_Key of both (C14-24.1.1, C14-29, C14-30).
+//! C14_024_06_CA_04: a request by one port about another needs the M_Key of both (C14-24.1.1,
+//! C14-29, C14-30).
 
 mod mutants;
 
@@ -242,7 +243,8 @@ impl Iteration {
         Ok(now)
     }
 
-    /// M_KeyViolations of the remote port, for which the local one must have the same key for a while.
+    /// M_KeyViolations of the remote port, for which the local one must have the same key for a
+    /// while.
     fn counted_there(&self, run: &mut Run, tester: &mut Tester<'_>, before: u16) -> Outcome<u16> {
         tester.set_m_key(self.local, REMOTE_KEY, PROTECTED)?;
         let now = self.remote_violations(run, tester)?;

@@ -118,7 +118,8 @@ pub(super) fn of_answers() -> Vec<Mutant> {
     ]
 }
 
-/// A device that shows no violations to a port that asks about another, or none to one that asks about itself.
+/// A device that shows no violations to a port that asks about another, or none to one that asks
+/// about itself.
 fn uncounted(by_another: bool) -> impl Fn() -> MadFaults {
     move || {
         mutants::shows(attribute::PORT_INFO, move |_, mad, data| {

@@ -1,4 +1,5 @@
-//! C14_009 and its relatives: directed routes as the port of a channel adapter sees them (C14-8 to C14-11, C14-13), and SMPs by LID.
+//! C14_009 and its relatives: directed routes as the port of a channel adapter sees them (C14-8 to
+//! C14-11, C14-13), and SMPs by LID.
 
 mod by_lid;
 mod dropped;

@@ -1,4 +1,5 @@
-//! C14_015 and C14_016: what is checked against the M_Key, and what follows (C14-15, C14-16, C14-25, C14-26, C14-28, C14-29).
+//! C14_015 and C14_016: what is checked against the M_Key, and what follows (C14-15, C14-16,
+//! C14-25, C14-26, C14-28, C14-29).
 
 mod levels;
 mod repress;

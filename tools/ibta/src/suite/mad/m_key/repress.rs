@@ -11,8 +11,8 @@ use crate::suite::mad::provoke;
 use ferroce_wire::smp::method;
 use std::time::Duration;
 
-/// Whether a trap that has been raised is not sent again once it is repressed with this key: `due` says whether to wait for its
-/// silence or for the trap itself.
+/// Whether a trap that has been raised is not sent again once it is repressed with this key: `due`
+/// says whether to wait for its silence or for the trap itself.
 fn is_silenced(tester: &mut Tester<'_>, port: u8, key: u64, due: bool) -> Outcome<Option<bool>> {
     provoke::bad_p_key(tester, port)?;
     let patience = tester.rig().patience();

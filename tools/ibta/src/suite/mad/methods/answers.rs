@@ -1,4 +1,5 @@
-//! Of the header: what is never answered, which versions are refused, and what an answer has from its request.
+//! Of the header: what is never answered, which versions are refused, and what an answer has from
+//! its request.
 
 use super::RESPONSE;
 use crate::catalog::{Mutant, Test};

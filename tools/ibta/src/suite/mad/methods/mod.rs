@@ -1,4 +1,5 @@
-//! C14_003 and its relatives: which methods go with which attributes, what is answered, and how (C13-24, C14-3, C14-30, C14-31).
+//! C14_003 and its relatives: which methods go with which attributes, what is answered, and how
+//! (C13-24, C14-3, C14-30, C14-31).
 
 mod answers;
 mod unknown;

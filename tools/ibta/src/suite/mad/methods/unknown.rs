@@ -1,4 +1,5 @@
-//! Attributes, methods and classes that do not exist here: they are refused or dropped, and change nothing.
+//! Attributes, methods and classes that do not exist here: they are refused or dropped, and change
+//! nothing.
 
 use super::UNSUPPORTED;
 use crate::catalog::{Mutant, Test};

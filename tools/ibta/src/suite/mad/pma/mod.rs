@@ -1,4 +1,5 @@
-//! Performance management (16.1): what must be there, what is counted, what is reset, what is refused.
+//! Performance management (16.1): what must be there, what is counted, what is reset, what is
+//! refused.
 
 mod counters;
 mod refusals;

@@ -1,7 +1,8 @@
-//! C14_024_06_CA_01 to 03: the components of PortInfo at the port that receives the request (C14-24.1.1).
+//! C14_024_06_CA_01 to 03: the components of PortInfo at the port that receives the request
+//! (C14-24.1.1).
 //!
-//! Parts 2 and 3 are a test for each read-write component, so that a report says which one is wrong. Violation counters, states and
-//! ClientReregister have tests of their own.
+//! Parts 2 and 3 are a test for each read-write component, so that a report says which one is
+//! wrong. Violation counters, states and ClientReregister have tests of their own.
 
 mod values;
 
@@ -185,7 +186,8 @@ fn legal(name: &'static str, values: Legal) -> Test {
         NO_ERROR,
         move || {
             let field = field(name);
-            // Another value than the one there is, which the tester's own requests never have before it asks for this.
+            // Another value than the one there is, which the tester's own requests never have
+            // before it asks for this.
             MadFaults::default().rx_edit(move |node, mad| {
                 if mad.asks(method::SET, attribute::PORT_INFO)
                     && field.load(mad.data())

@@ -1,4 +1,5 @@
-//! The states of a port, as a subnet manager commands and sees them (7.2), and what passes in each (C7-1).
+//! The states of a port, as a subnet manager commands and sees them (7.2), and what passes in each
+//! (C7-1).
 
 mod link;
 mod packets;

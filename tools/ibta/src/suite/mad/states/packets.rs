@@ -14,7 +14,8 @@ use ferroce_wire::pma;
 use ferroce_wire::smp::{PortInfo, attribute, method, state};
 use std::time::Duration;
 
-/// A MAD to queue pair 1; whether it is answered: `due` says whether to wait for the answer or for silence.
+/// A MAD to queue pair 1; whether it is answered: `due` says whether to wait for the answer or for
+/// silence.
 fn is_heard(tester: &mut Tester<'_>, port: u8, due: bool) -> Outcome<bool> {
     let mad = provoke::perf(tester, method::GET, pma::attribute::CLASS_PORT_INFO);
     let sent = tester.send_as_is(port, Envelope::gmp(SM_LID, lid_of(port)), &mad)?;
